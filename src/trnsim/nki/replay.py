@@ -47,6 +47,7 @@ class Recording:
     Attributes:
         run: the run, without outputs.
         guards: of each core, the integers that its instructions read, in order.
+        together: the number of instructions that are executed with others in one step.
     """
 
     def __init__(self, run: Run, captures: Sequence[Capture]) -> None:
@@ -68,6 +69,7 @@ class Recording:
         issued = [timeline.program.issued for timeline in run.timelines]
         programs = [program.without_edges or program for program in issued]
         self._executable = Executable.of(programs, captures, self._entered, returned)
+        self.together = self._executable.together
 
     def execute(self, boundary: Boundary) -> Run:
         """The run of its instructions on the tensors that entered `boundary`.
@@ -160,6 +162,11 @@ class Replay:
         run, recording = self._record(args, kwargs)
         self._recordings = [*self._recordings[-MOST_RECORDINGS + 1 :], recording]
         return collected(run)
+
+    @property
+    def recordings(self) -> Sequence[Recording]:
+        """The recordings that it keeps."""
+        return self._recordings
 
     def _other(self, recording: Recording, deviation: Deviation) -> Recording | None:
         """The recording of the integers that were read, if there is one; the last to be dropped."""

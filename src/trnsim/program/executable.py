@@ -14,7 +14,7 @@ they yield only where they meet.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
@@ -22,11 +22,13 @@ from threading import Lock
 import numpy as np
 
 from trnsim.dtypes import Array
-from trnsim.errors import UninitializedRead
+from trnsim.errors import EmulatorError, UninitializedRead
 from trnsim.isa import Engine, Instruction
-from trnsim.isa.language.declaration import CHANGES, LOOKS
-from trnsim.isa.language.machine import Machine
+from trnsim.isa.language.machine import BatchPlan, Machine
 from trnsim.memory import ByteMask, Memory, Storage, Tile
+from trnsim.program import affine
+from trnsim.program.affine import AffineSteps, Family, touched
+from trnsim.program.affine import Step as AffineStep
 from trnsim.program.capture import Capture, refuse
 from trnsim.program.execution import CoreSteps, Execution, Step, Watcher, guarding
 from trnsim.program.program import Program
@@ -50,6 +52,22 @@ class _LiveRange:
         )
 
 
+@dataclass
+class _FamilyRange(_LiveRange):
+    """The live range of a family: that of all its members."""
+
+    members: Sequence[_LiveRange] = ()
+    distance_bytes: int = 0
+
+    @classmethod
+    def of(cls, family: Family, members: Sequence[_LiveRange]) -> _FamilyRange:
+        """The live range of a family with these live ranges of its members."""
+        first, last = min(life.first for life in members), max(life.last for life in members)
+        return cls(
+            family.storage, first, last, members=members, distance_bytes=family.distance_bytes
+        )
+
+
 @dataclass(frozen=True)
 class Result:
     """A returned storage after an execution: its bytes, and those of them that are written."""
@@ -64,6 +82,7 @@ class Executable:
     Attributes:
         watches_races: whether it depends on values which accesses of two cores race.
         writes_inputs: by input, whether instructions write to it.
+        together: the number of instructions that are executed with others in one step.
     """
 
     def __init__(
@@ -72,6 +91,7 @@ class Executable:
         captures: Sequence[Capture],
         input_lives: Sequence[_LiveRange | None],
         results: Sequence[_LiveRange],
+        affine_steps: Sequence[AffineSteps],
     ) -> None:
         self._core = programs[0].core
         inputs = {life.storage.serial for life in input_lives if life is not None}
@@ -87,9 +107,16 @@ class Executable:
                     for number in range(len(capture.instructions))
                 ],
                 capture.instructions,
+                range(len(capture.instructions)),
             )
             for program, capture in zip(programs, captures, strict=True)
         ]
+        lives = {life.storage.serial: life for life in (*input_lives, *results) if life is not None}
+        self._in_steps = [
+            _in_steps(core, steps.steps(), lives, inputs)
+            for core, steps in zip(self._cores, affine_steps, strict=True)
+        ]
+        self.together = sum(len(core.instructions) - len(core.steps) for core in self._in_steps)
         self._storages = list(captures[0].storages.values())
         self._careful = [s for serial, s in captures[0].storages.items() if serial in careful]
         filled = inputs.union(captures[0].initial_bytes)
@@ -123,11 +150,12 @@ class Executable:
         if any(capture.is_broken for capture in captures):
             refuse("it goes on after an error")
         initial_bytes, storages = captures[0].initial_bytes, captures[0].storages
-        of_cores = [_live_ranges(capture.instructions) for capture in captures]
-        lives: dict[int, _LiveRange] = {}
-        for own in of_cores:
-            for serial, life in own.items():
-                lives[serial] = lives[serial].joined(life) if serial in lives else life
+        affine_steps = _affine_steps(programs, captures, serials)
+        of_cores = [
+            _live_ranges(capture.instructions, steps.positions)
+            for capture, steps in zip(captures, affine_steps, strict=True)
+        ]
+        lives = _joined(of_cores)
         constants = initial_bytes.keys() - set(serials)
         if any(lives[serial].is_written for serial in constants if serial in lives):
             refuse("it writes to a constant")
@@ -136,17 +164,17 @@ class Executable:
         for serial in constants:
             storages[serial].data = initial_bytes[serial]
         elsewhere = constants.union(serials, results)
-        for own, capture in zip(of_cores, captures, strict=True):
-            internal = [
-                life for serial, life in own.items()
-                if serial not in elsewhere and lives[serial] is life
-            ]  # fmt: skip
-            _allocate(internal, len(capture.instructions))
+        for own, steps in zip(of_cores, affine_steps, strict=True):
+            internal = _internal(own, lives, elsewhere)
+            for family in steps.make_families(internal.keys()):
+                members = [internal.pop(storage.serial) for storage in family.members]
+                internal[family.storage.serial] = _FamilyRange.of(family, members)
+            _allocate(list(internal.values()), len(steps.positions))
         for serial, life in lives.items():
             if serial not in elsewhere and not any(own.get(serial) is life for own in of_cores):
                 _set_bytes(life, np.empty(life.storage.nbytes, np.uint8))
         inputs = [lives.get(serial) for serial in serials]
-        return cls(programs, captures, inputs, [lives[serial] for serial in results])
+        return cls(programs, captures, inputs, [lives[serial] for serial in results], affine_steps)
 
     def execute(
         self,
@@ -168,14 +196,8 @@ class Executable:
         with self._lock:
             try:
                 results = self._bind(inputs, changed)
-                for storage in self._storages:
-                    storage.restart()
-                for storage in self._careful:
-                    is_full = storage.serial in self._starts_full
-                    storage.written = ByteMask(storage.nbytes, full=is_full)
-                self._unwritten_shared.clear()
                 with np.errstate(all="ignore"):
-                    Execution(self._core, self._cores, watcher).run()
+                    self._run(watcher, is_exclusive=self._are_exclusive(inputs))
                 if self._unwritten_shared:
                     raise self._unwritten_shared[0]
                 masks = [life.storage.written for life in self._results]
@@ -185,6 +207,42 @@ class Executable:
                         _set_bytes(life, None)
                         life.storage.changed = None
         return [Result(*pair) for pair in zip(results, masks, strict=True)]
+
+    def _run(self, watcher: Watcher | None, *, is_exclusive: bool) -> None:
+        """Run all instructions, in affine steps unless inputs that are written share bytes.
+
+        Values that make an instruction illegal are found again without steps: the error is then
+        that of the first such instruction. Where inputs are written, no step can be illegal.
+        """
+        self._restart()
+        if self.together and watcher is None and is_exclusive and affine.is_on():
+            try:
+                Execution(self._core, self._in_steps, None).run()
+            except EmulatorError:
+                if any(self.writes_inputs):
+                    raise
+                self._restart()
+            else:
+                return
+        Execution(self._core, self._cores, watcher).run()
+
+    def _restart(self) -> None:
+        for storage in self._storages:
+            storage.restart()
+        for storage in self._careful:
+            is_full = storage.serial in self._starts_full
+            storage.written = ByteMask(storage.nbytes, full=is_full)
+        self._unwritten_shared.clear()
+
+    def _are_exclusive(self, inputs: Sequence[Array]) -> bool:
+        """True if no input that instructions write shares bytes with another."""
+        return not any(
+            is_written and number != other and np.may_share_memory(array, inputs[other])
+            for number, (array, is_written) in enumerate(
+                zip(inputs, self.writes_inputs, strict=True)
+            )
+            for other in range(len(inputs))
+        )
 
     def _bind(self, inputs: Sequence[Array], changed: Sequence[ByteMask | None]) -> list[Array]:
         """Bind the storages of inputs and results to arrays; returns the results' arrays."""
@@ -203,6 +261,10 @@ def _set_bytes(life: _LiveRange, data: Array | None) -> None:
     life.storage.data = data
     for tile in life.tiles:
         tile.forget_array()
+    if isinstance(life, _FamilyRange) and data is not None:
+        for number, member in enumerate(life.members):
+            start = number * life.distance_bytes
+            _set_bytes(member, data[start : start + member.storage.nbytes])
 
 
 def _step(
@@ -218,7 +280,7 @@ def _step(
     step: Step = instruction.execute if plan is None else partial(plan, instruction)
     if number in capture.guards:
         step = guarding(instruction, capture.guards[number])
-    if any(tile.storage.serial in careful for tile, _, _ in _touched(instruction)):
+    if any(tile.storage.serial in careful for tile, _, _ in touched(instruction)):
         return _careful_step(instruction, step, unwritten_shared)
     changed = instruction.accesses()[1]
     if not any(tile.storage.serial in inputs for tile in changed):
@@ -257,24 +319,16 @@ def _careful_step(
     return execute
 
 
-def _touched(instruction: Instruction) -> Iterator[tuple[Tile, bool, bool]]:
-    """(tile, whether it is read, whether it may be written) of an instruction, with indices."""
-    for operand, tile in instruction.tiles():
-        yield tile, operand.access in LOOKS, operand.access in CHANGES
-        for source in tile.index_tiles():
-            yield source, True, False
-
-
 def _all_careful(captures: Sequence[Capture]) -> set[int]:
     """The careful storages, and those written by instructions that read careful ones."""
     careful = set(captures[0].careful)
     flows = [
         (
-            {tile.storage.serial for tile, is_read, _ in touched if is_read},
-            {tile.storage.serial for tile, _, is_written in touched if is_written},
+            {tile.storage.serial for tile, is_read, _ in touches if is_read},
+            {tile.storage.serial for tile, _, is_written in touches if is_written},
         )
         for capture in captures
-        for touched in map(list, map(_touched, capture.instructions))
+        for touches in map(list, map(touched, capture.instructions))
     ] if careful else []  # fmt: skip
     count = -1
     while count != len(careful):
@@ -293,30 +347,125 @@ def _may_race(captures: Sequence[Capture], careful: Collection[int]) -> bool:
 
     Tensors that no core writes cannot be raced for.
     """
-    touched = [
+    shared = [
         (tile, is_written)
         for capture in captures
         for instruction in capture.instructions
-        for tile, _, is_written in _touched(instruction)
+        for tile, _, is_written in touched(instruction)
         if tile.storage.is_shared
     ]
-    written = {tile.storage.serial for tile, is_written in touched if is_written}
+    written = {tile.storage.serial for tile, is_written in shared if is_written}
     return not written.isdisjoint(careful) or any(
-        tile.index is not None and tile.storage.serial in written for tile, _ in touched
+        tile.index is not None and tile.storage.serial in written for tile, _ in shared
     )
 
 
-def _live_ranges(instructions: Sequence[Instruction]) -> dict[int, _LiveRange]:
-    """Serial -> live range of each storage."""
+def _affine_steps(
+    programs: Sequence[Program], captures: Sequence[Capture], serials: Sequence[int]
+) -> list[AffineSteps]:
+    """The affine steps of each core; `serials` are those of the inputs."""
+    careful = _all_careful(captures)
+    writes_inputs = any(
+        is_written and tile.storage.serial in serials
+        for capture in captures
+        for instruction in capture.instructions
+        for tile, _, is_written in touched(instruction)
+    )
+    return [
+        AffineSteps(
+            capture.instructions, program.core, capture.guards, careful, is_total=writes_inputs
+        )
+        for program, capture in zip(programs, captures, strict=True)
+    ]
+
+
+def _in_steps(
+    core: CoreSteps,
+    steps: Sequence[AffineStep],
+    lives: Mapping[int, _LiveRange],
+    inputs: Collection[int],
+) -> CoreSteps:
+    """The instructions of a core in affine steps.
+
+    Args:
+        core: the core.
+        steps: the steps in order.
+        lives: by serial, the live ranges of tensors whose bytes change between executions.
+        inputs: the serials of inputs.
+    """
+    return core._replace(
+        steps=[
+            core.steps[step.members[0]]
+            if step.instruction is None or step.plan is None
+            else _many_step(core, step, step.instruction, step.plan, lives, inputs)
+            for step in steps
+        ],
+        numbers=[step.members[0] for step in steps],
+    )
+
+
+def _many_step(
+    core: CoreSteps,
+    step: AffineStep,
+    together: Instruction,
+    plan: BatchPlan,
+    lives: Mapping[int, _LiveRange],
+    inputs: Collection[int],
+) -> Step:
+    """A function that executes the instructions of an affine step."""
+    for tile, _, _ in touched(together):
+        if tile.storage.serial in lives:
+            lives[tile.storage.serial].tiles.append(tile)
+    written = [
+        tile
+        for member in step.members
+        for tile in core.instructions[member].accesses()[1]
+        if tile.storage.serial in inputs
+    ]
+    if not written:
+        return partial(plan.run, together)
+
+    def execute(machine: Machine) -> None:
+        plan.run(together, machine)
+        for tile in written:
+            tile.mark_written()
+
+    return execute
+
+
+def _live_ranges(
+    instructions: Sequence[Instruction], positions: Sequence[int]
+) -> dict[int, _LiveRange]:
+    """Serial -> live range of each storage, in the `positions` of the instructions."""
     lives: dict[int, _LiveRange] = {}
-    for place, instruction in enumerate(instructions):
-        for tile, _, is_written in _touched(instruction):
+    for place, instruction in zip(positions, instructions, strict=True):
+        for tile, _, is_written in touched(instruction):
             storage = tile.storage
             life = lives.setdefault(storage.serial, _LiveRange(storage, place))
             life.last = place
             life.tiles.append(tile)
             life.is_written |= is_written
     return lives
+
+
+def _joined(of_cores: Sequence[Mapping[int, _LiveRange]]) -> dict[int, _LiveRange]:
+    """Serial -> the use of each storage by all cores."""
+    lives: dict[int, _LiveRange] = {}
+    for own in of_cores:
+        for serial, life in own.items():
+            lives[serial] = lives[serial].joined(life) if serial in lives else life
+    return lives
+
+
+def _internal(
+    own: Mapping[int, _LiveRange], lives: Mapping[int, _LiveRange], elsewhere: Collection[int]
+) -> dict[int, _LiveRange]:
+    """The live ranges of tensors that one core alone uses, and whose bytes nobody else binds."""
+    return {
+        serial: life
+        for serial, life in own.items()
+        if serial not in elsewhere and lives[serial] is life
+    }
 
 
 def _allocate(lives: Sequence[_LiveRange], count: int) -> None:

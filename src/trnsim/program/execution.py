@@ -45,15 +45,17 @@ class CoreSteps(NamedTuple):
 
     Attributes:
         program: its program.
-        places: by step, the index of its instruction in the program.
+        places: by instruction, its index in the program.
         steps: the functions that execute them.
         instructions: the instructions.
+        numbers: by step, the number of its instruction; of several, of the first.
     """
 
     program: Program
     places: Sequence[int]
     steps: Sequence[Step]
     instructions: Sequence[Instruction]
+    numbers: Sequence[int]
 
 
 class Deviation(Exception):
@@ -136,7 +138,7 @@ class Execution:
             for place, step in enumerate(core.steps):  # noqa: B007  for the error
                 step(machine)
         except (EmulatorError, _Differs) as error:
-            self._explain(error, number, place)
+            self._explain(error, number, core.numbers[place])
 
     def _run_watched(
         self, number: int, machine: Machine, watcher: Watcher, lockstep: Lockstep

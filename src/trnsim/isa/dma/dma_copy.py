@@ -12,7 +12,8 @@ from trnsim.isa.dma.transfer import count_runs, transfer_cost
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.definedness import Movement, as_it_is, copying, is_plain_copy
 from trnsim.isa.language.instruction import HBM, PSUM, SBUF, Cost, Dims, Instruction
-from trnsim.isa.language.machine import Machine, Plan
+from trnsim.isa.language.lanes import have_one_shape
+from trnsim.isa.language.machine import BatchPlan, Machine, Plan
 from trnsim.isa.language.modes import DgeMode, Engine, OobMode
 from trnsim.isa.language.support import check_support
 from trnsim.memory import Tile, VectorIndex
@@ -90,6 +91,19 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
         if is_gather and is_alike and self.oob_mode is OobMode.error:
             return _gather
         return copying if is_plain_copy(self.dst, self.src) else None
+
+    def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
+        """As one, between tiles of one shape; rows by a column of indices likewise."""
+        del core
+        plan, index = self.plan(), self.src.index
+        if isinstance(index, VectorIndex):
+            is_column = index.source.shape == (self.src.shape[0], 1)
+            is_planned = plan is _gather and self.src.storage is not self.dst.storage
+            return BatchPlan(_gather_many, may_refuse=True) if is_column and is_planned else None
+        is_raw = self.dge_mode is DgeMode.hwdge and self.src.dtype != self.dst.dtype
+        if is_raw or not have_one_shape(self.dst, self.src):
+            return None
+        return BatchPlan(plan or type(self).execute)
 
     def movement(self) -> Movement:
         """Element by element."""
@@ -188,6 +202,21 @@ def _gather(copy: DmaCopy, machine: Machine) -> None:
     if np.maximum.reduce(rows.view(np.uint64)) >= index.limit:
         copy.execute(machine)  # which refuses it
         return
+    src.array.take(rows, axis=0, out=dst.array, mode="clip")
+
+
+def _gather_many(copy: DmaCopy, machine: Machine) -> None:
+    """``dst[i] = src[index[i]]`` for many tiles: dst [n, P, ...], indices [n, P, 1].
+
+    Raises:
+        IllegalInstruction: for an index out of bounds, without saying which.
+    """
+    del machine
+    src, dst, index = copy.src, copy.dst, copy.src.index
+    assert isinstance(index, VectorIndex)  # noqa: S101  ensured by `batch_plan`
+    rows = index.source.array[..., 0].astype(np.int64)
+    if np.maximum.reduce(rows.view(np.uint64), axis=None) >= index.limit:
+        copy.refuse("an index is out of bounds", "keep the indices within the tensor")
     src.array.take(rows, axis=0, out=dst.array, mode="clip")
 
 

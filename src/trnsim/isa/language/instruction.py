@@ -37,7 +37,7 @@ from trnsim.isa.language.declaration import (
 from trnsim.isa.language.definedness import Dependence, Movement, written_results
 from trnsim.isa.language.fields import wrong_field
 from trnsim.isa.language.indirection import check_indirection
-from trnsim.isa.language.machine import Machine, Plan
+from trnsim.isa.language.machine import BatchPlan, Machine, Plan
 from trnsim.isa.language.meeting import Meeting
 from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
 from trnsim.isa.language.strides import is_far_apart
@@ -56,9 +56,6 @@ _SHARED_PORTS: Final = {
     SBUF: (Engine.vector, Engine.gpsimd),
     PSUM: (Engine.vector, Engine.scalar),
 }
-_START_PARTITION: Final = (
-    "trainium_inferentia2_arch.rst, accessing SBUF/PSUM tensors: start_partition"
-)
 
 
 class Dims(dict[str, int]):
@@ -186,6 +183,10 @@ class Instruction:
 
     def plan(self) -> Plan | None:
         """A faster `execute` for all instructions with this signature; None if there is none."""
+        return None
+
+    def batch_plan(self, core: NeuronCore) -> BatchPlan | None:  # noqa: ARG002
+        """A way to execute many instructions of these fields and shapes at once, or None."""
         return None
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:  # noqa: ARG002
@@ -433,22 +434,21 @@ class Instruction:
         )
 
     def _verify_start(self, core: NeuronCore, name: str, tile: Tile) -> None:
-        start, length = tile.start_partition, tile.partitions
-        quadrant = int(core.quadrant_partitions)
+        start, length, quadrant = tile.start_partition, tile.partitions, core.quadrant_partitions
         if length > core.partitions:
             self.refuse(
                 f"`{name}` is {tile}, of {length} partitions; legal: up to {core.partitions}",
                 "tile the partition axis",
                 f"{self.source}, Tile size",
             )
-        step = next(s for s in (quadrant, 2 * quadrant, 4 * quadrant) if length <= s)
+        step = next(int(s) for s in (quadrant, 2 * quadrant, 4 * quadrant) if length <= s)
         if start % step:
-            legal = ", ".join(map(str, range(0, int(core.partitions), step)))
+            legal = range(0, int(core.partitions), step)
             self.refuse(
                 f"`{name}` starts at partition {start} and spans {length}; legal starts for "
-                f"{length} partitions: {legal}",
+                f"{length} partitions: {', '.join(map(str, legal))}",
                 "move the tile to a legal start partition",
-                _START_PARTITION,
+                "trainium_inferentia2_arch.rst, accessing SBUF/PSUM tensors: start_partition",
             )
 
     def _verify_pattern(self, name: str, tile: Tile) -> None:

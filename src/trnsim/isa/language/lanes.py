@@ -148,3 +148,27 @@ def is_float32(*tiles: Tile) -> bool:
     """True for plain float32 tiles of one shape: a result may be computed into its own tile."""
     shape = tiles[0].shape
     return all(t.dtype is FLOAT32 and t.index is None and t.shape == shape for t in tiles)
+
+
+def is_column(tile: Tile, data: Tile) -> bool:
+    """True for a plain float32 tile [P, 1] beside data [P, F]: numpy broadcasts it as it is."""
+    return (
+        tile.dtype is FLOAT32
+        and tile.index is None
+        and len(data.shape) == len(("P", "F"))
+        and tile.shape == (data.shape[0], 1)
+    )
+
+
+def column_or_number(operand: Tile | float, out: Tile) -> Array | float:
+    """A number, or the values of a tile: a copy if a result in `out` might overwrite them."""
+    if not isinstance(operand, Tile):
+        return operand
+    array = operand.array
+    return array.copy() if operand.storage.data is out.storage.data else array
+
+
+def have_one_shape(*tiles: Tile) -> bool:
+    """True for tiles of one shape at fixed addresses whose format has values."""
+    shape = tiles[0].shape
+    return all(t.index is None and t.shape == shape and not t.dtype.is_packed for t in tiles)

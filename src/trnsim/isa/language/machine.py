@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -182,6 +182,23 @@ class Machine:
 
 Plan: TypeAlias = Callable[[Any, Machine], None]
 """A function that executes an instruction, as its `execute` does."""
+
+
+class BatchPlan(NamedTuple):
+    """A way to execute many instructions at once that do not depend on each other.
+
+    Their tiles are those of one instruction with one more dimension in front. The results are
+    bit for bit those of the single instructions, in any order. No state of an engine is read, and
+    none is written: nothing in the program may read it.
+
+    Attributes:
+        run: the function; its instruction has the tiles of all.
+        may_refuse: whether values can make an instruction illegal; then `run` raises an error.
+    """
+
+    run: Plan
+    may_refuse: bool = False
+
 
 IDENTITIES = {
     "add": 0.0,

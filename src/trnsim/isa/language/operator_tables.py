@@ -174,6 +174,10 @@ _ALU_OPERATORS: Final = (
 )
 ALU: Final = {operator.name: operator for operator in _ALU_OPERATORS}
 
+EXACT_OPERATORS: Final = frozenset(ALU) - {"power"}
+"""ALU operators each of whose results is the exact one, rounded once or twice: it does not depend
+on how numpy divides an array among the lanes of the host's processor."""
+
 
 _WITHOUT_TABLE: Final = frozenset({"copy", "square", "relu", "prelu", "sign", "abs"})
 """Activation functions that need no polynomials. Assumed: part of every table ("and small")."""
@@ -273,3 +277,8 @@ _ACTIVATION_FUNCTIONS: Final = (
     ActivationFunction("abs", np.abs),
 )
 ACTIVATIONS: Final = {function.name: function for function in _ACTIVATION_FUNCTIONS}
+
+EXACT_FUNCTIONS: Final = frozenset(
+    {"copy", "square", "relu", "sqrt", "rsqrt", "reciprocal", "sign", "abs"}
+)
+"""Activation functions that are exact as `EXACT_OPERATORS` are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,10 +21,21 @@ from trnsim.isa.language.declaration import (
     writes,
 )
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
-from trnsim.isa.language.lanes import along_free_axis, lane_cost
-from trnsim.isa.language.machine import IDENTITIES, Machine
+from trnsim.isa.language.lanes import (
+    along_free_axis,
+    column_or_number,
+    is_column,
+    is_float32,
+    lane_cost,
+)
+from trnsim.isa.language.machine import IDENTITIES, BatchPlan, Machine, Plan
 from trnsim.isa.language.modes import Engine, ReduceCmd
-from trnsim.isa.language.operator_tables import ACTIVATIONS, ALU, ActivationFunction
+from trnsim.isa.language.operator_tables import (
+    ACTIVATIONS,
+    ALU,
+    EXACT_FUNCTIONS,
+    ActivationFunction,
+)
 from trnsim.memory import Tile
 
 if TYPE_CHECKING:
@@ -100,6 +112,68 @@ class Activation(Instruction, engines=(Engine.scalar,)):
         accumulate(machine, self, result)
         if is_last and self.reduce_res is not None:
             self.dst.store(result)
+
+    def plan(self) -> Plan | None:
+        """A few functions of numpy on float32 tiles; sums in one call of BLAS."""
+        values = self._planned()
+        if values is None:
+            return None
+
+        def run(activation: Activation, machine: Machine) -> None:
+            if activation._has_column_in_dst() or not machine.core.does(REDUCE_RES_MAY_ALIAS):
+                activation.execute(machine)
+                return
+            result = values(activation)
+            if activation.reduce_res is not None:
+                sums = _sums(result)
+                first = activation.data.start_partition
+                machine.accumulators[Engine.scalar].write(first, sums)
+                activation.reduce_res.array[...] = sums
+
+        return run
+
+    def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
+        """As one, for exact functions; sums for each tile."""
+        values = self._planned()
+        is_exact = self.op in EXACT_FUNCTIONS and core.does(REDUCE_RES_MAY_ALIAS)
+        if values is None or not is_exact or self._has_column_in_dst():
+            return None
+
+        def run(activation: Activation, machine: Machine) -> None:
+            del machine
+            result = values(activation)
+            if activation.reduce_res is not None:
+                activation.reduce_res.array[...] = _sums(result)
+
+        return BatchPlan(run, may_refuse=not named_function(self, self.op).is_total)
+
+    def _has_column_in_dst(self) -> bool:
+        """True if `scale` or `bias` may share bytes with `dst`."""
+        data = self.dst.storage.data
+        columns = [tile for tile in (self.scale, self.bias) if isinstance(tile, Tile)]
+        return any(
+            tile.storage is self.dst.storage or (data is not None and tile.storage.data is data)
+            for tile in columns
+        )
+
+    def _planned(self) -> Callable[[Activation], Float32Array] | None:
+        """A function that computes dst and returns it; None unless all is plain float32.
+
+        The accumulator is either left as it is, or reset and written to a column `reduce_res`.
+        """
+        has_scale = isinstance(self.scale, Tile) or self.scale != 1
+        steps: list[tuple[np.ufunc, str]] = [(np.multiply, "scale")] if has_scale else []
+        steps += [(np.add, "bias")] if self.bias is not None else []
+        operands = [getattr(self, name) for _, name in steps]
+        is_plain = is_float32(self.dst, self.data) and all(
+            is_column(operand, self.data) for operand in operands if isinstance(operand, Tile)
+        )
+        if self.reduce_cmd is ReduceCmd.reset_reduce:
+            sums = self.reduce_res
+            is_plain = is_plain and sums is not None and is_column(sums, self.data)
+        elif self.reduce_cmd is not ReduceCmd.idle or self.reduce_res is not None:
+            return None
+        return _function_of(named_function(self, self.op), steps) if is_plain else None
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F); reading the accumulator adds about 64 cycles.
@@ -226,6 +300,46 @@ def check_command(instruction: Instruction, command: ReduceCmd) -> None:
             f"reduce_cmd {command.name}; legal: {', '.join(legal.name for legal in _COMMANDS)}",
             "start with reset_reduce and go on with reduce",
         )
+
+
+def _function_of(
+    function: ActivationFunction, steps: Sequence[tuple[np.ufunc, str]]
+) -> Callable[[Activation], Float32Array]:
+    """``dst = function(data * scale + bias)`` on float32 arrays.
+
+    Args:
+        function: the function.
+        steps: the operations before it, each with the field of its second operand.
+    """
+    apply, is_total = function.apply, function.is_total
+    is_ufunc = isinstance(apply, np.ufunc)
+
+    def values(activation: Activation) -> Float32Array:
+        dst, values = activation.dst, activation.data.array
+        out = dst.array
+        target = out if is_total else None
+        for operate, name in steps:
+            values = operate(values, column_or_number(getattr(activation, name), dst), out=target)
+            target = values
+        if not is_total:
+            check_values(activation, function, values)
+        if is_ufunc:
+            result = apply(values, out=target)
+        else:
+            result = apply(values).astype(np.float32, copy=False)
+        if result is not out:
+            out[...] = result
+        return result
+
+    return values
+
+
+def _sums(result: Float32Array) -> Float32Array:
+    """The sums along the last axis, added to accumulators that were reset to zero."""
+    reduce = ALU["add"].reduce
+    assert reduce is not None  # noqa: S101  it has one
+    sums: Float32Array = np.add(reduce(result, axis=-1)[..., None], np.float32(0))
+    return sums
 
 
 def check_values(instruction: Instruction, function: ActivationFunction, values: Array) -> None:

@@ -11,8 +11,8 @@ from trnsim.errors import Unspecified
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.definedness import Movement, as_it_is, copying, is_plain_copy
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
-from trnsim.isa.language.lanes import copy_speedup, lane_cost
-from trnsim.isa.language.machine import Machine, Plan
+from trnsim.isa.language.lanes import copy_speedup, have_one_shape, lane_cost
+from trnsim.isa.language.machine import BatchPlan, Machine, Plan
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import SnakeIndex, Tile
 
@@ -66,6 +66,13 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
     def plan(self) -> Plan | None:
         """A copy between tiles of one dtype and shape."""
         return copying if is_plain_copy(self.dst, self.src) else None
+
+    def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
+        """As one, between tiles of one shape."""
+        del core
+        if not have_one_shape(self.dst, self.src):
+            return None
+        return BatchPlan(self.plan() or type(self).execute)
 
     def movement(self) -> Movement:
         """Element by element, in order."""
@@ -121,6 +128,11 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         del machine
         value = round_to(np.asarray([self.value], np.float64), self.dst.dtype)
         self.dst.fill(value)
+
+    def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
+        """As one."""
+        del core
+        return BatchPlan(type(self).execute) if have_one_shape(self.dst) else None
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F/2) for zero in a 16-bit dtype, else max(MIN_II, F)."""

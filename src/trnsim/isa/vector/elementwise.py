@@ -10,13 +10,16 @@ from trnsim.isa.language.declaration import reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import (
     bits_along_free_axis,
+    column_or_number,
     copy_speedup,
+    have_one_shape,
+    is_column,
     is_float32,
     lane_cost,
     same_shape,
     tensor_tensor_speedup,
 )
-from trnsim.isa.language.machine import Machine, Plan
+from trnsim.isa.language.machine import BatchPlan, Machine, Plan
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.operands import (
     BINARY,
@@ -32,7 +35,7 @@ from trnsim.isa.language.operands import (
     is_number,
     operator_of,
 )
-from trnsim.isa.language.operator_tables import ALU, AluOperator
+from trnsim.isa.language.operator_tables import ALU, EXACT_OPERATORS, AluOperator
 from trnsim.memory import Tile
 
 _EXACT_INTEGERS = (INT32, UINT32)
@@ -140,6 +143,14 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
 
         return run
 
+    def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
+        """As one, for exact operators on tiles of one shape."""
+        del core
+        is_exact = self.op in EXACT_OPERATORS
+        if not (is_exact and have_one_shape(self.dst, self.data1, self.data2)):
+            return None
+        return BatchPlan(self.plan() or type(self).execute)
+
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """F cycles with one input in PSUM, else 2F; halved for 16-bit floats alone (v3 on).
 
@@ -237,7 +248,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         self.dst.store(result)
 
     def plan(self) -> Plan | None:
-        """One function of numpy, or two, on float32 tiles of one shape and numbers."""
+        """One function of numpy, or two, on float32 tiles of one shape, and numbers or columns."""
         sides = (
             (ALU[self.op0 or BYPASS.name], "operand0", self.reverse0),
             (ALU[self.op1 or BYPASS.name], "operand1", self.reverse1),
@@ -247,7 +258,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
             isinstance(operator.apply, np.ufunc)
             and operator.arity == BINARY
             and not operator.is_bitvec
-            and is_number(getattr(self, name))
+            and self._is_number_or_column(getattr(self, name))
             for operator, name, _ in steps
         )
         if not (steps and is_plain and is_float32(self.dst, self.data)):
@@ -256,14 +267,28 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
 
         def run(instruction: TensorScalar, machine: Machine) -> None:
             del machine
-            operands = instruction.__dict__
-            out, data, number = instruction.dst.array, instruction.data.array, operands[name]
-            first.apply(*((number, data) if is_reversed else (data, number)), out=out)
-            for operator, other, is_swapped in others:
-                number = operands[other]
-                operator.apply(*((number, out) if is_swapped else (out, number)), out=out)
+            operands, dst = instruction.__dict__, instruction.dst
+            out, data = dst.array, instruction.data.array
+            value = column_or_number(operands[name], dst)
+            further = [column_or_number(operands[other], dst) for _, other, _ in others]
+            first.apply(*((value, data) if is_reversed else (data, value)), out=out)
+            for (operator, _, is_swapped), value in zip(others, further, strict=True):
+                operator.apply(*((value, out) if is_swapped else (out, value)), out=out)
 
         return run
+
+    def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
+        """As one, for exact operators on tiles of one shape."""
+        del core
+        names = {self.op0 or BYPASS.name, self.op1 or BYPASS.name}
+        if not (names <= EXACT_OPERATORS and have_one_shape(self.dst, self.data)):
+            return None
+        has_tiles = isinstance(self.operand0, Tile) or isinstance(self.operand1, Tile)
+        plan = self.plan()
+        return None if plan is None and has_tiles else BatchPlan(plan or type(self).execute)
+
+    def _is_number_or_column(self, operand: Tile | float | None) -> bool:
+        return is_column(operand, self.data) if isinstance(operand, Tile) else is_number(operand)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F) for one or two operators; the performance modes of copies apply.

@@ -10,8 +10,8 @@ from trnsim.arch import NeuronCore
 from trnsim.dtypes import Array
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
-from trnsim.isa.language.lanes import lane_cost
-from trnsim.isa.language.machine import Machine
+from trnsim.isa.language.lanes import is_float32, lane_cost
+from trnsim.isa.language.machine import BatchPlan, Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.operator_tables import ALU
 from trnsim.memory import Tile
@@ -71,6 +71,29 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
         first = self._axes()[0]
         result = operator.reduce(data.reshape(*data.shape[:first], -1), axis=-1)
         self.dst.store(-result if self.negate else result)
+
+    def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
+        """As one, for sums and extremes of each row of elements without gaps between them."""
+        del core
+        data, dst = self.data, self.dst
+        is_plain = (
+            self.op in ("add", "maximum", "minimum")
+            and len(data.shape) == len(("P", "F"))
+            and is_float32(data)
+            and is_float32(dst)
+            and data.pattern.strides_bytes[1] == data.dtype.itemsize
+        )
+        reduce = ALU[self.op].reduce
+        if not is_plain or reduce is None:
+            return None
+
+        def run(instruction: TensorReduce, machine: Machine) -> None:
+            del machine
+            result = reduce(instruction.data.array, axis=-1)
+            out = instruction.dst.array
+            out[...] = (-result if instruction.negate else result).reshape(out.shape)
+
+        return BatchPlan(run)
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The elements of dst of which all reduced elements are written."""

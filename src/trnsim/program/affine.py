@@ -1,0 +1,430 @@
+"""Affine steps: equal instructions of a loop that one call of numpy executes.
+
+A window is a run of captured instructions that repeats a shorter one, the turn of a loop. Within a
+window the level of an instruction is one more than the highest level of an earlier one with which
+it conflicts: both touch a rectangle of bytes, and one of them writes it. Instructions of one level
+do not conflict, so a window may be executed level by level, and the instructions of a level in any
+order. Those that stand at one place of the turn are one step, if the addresses of each operand are
+``start + turn * stride``. Tensors that each turn allocates anew lie in one buffer for this.
+
+docs/design/0063 has the proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from trnsim.arch import NeuronCore
+from trnsim.isa import Instruction, ReduceCmd
+from trnsim.isa.language.declaration import CHANGES, LOOKS, State
+from trnsim.isa.language.machine import BatchPlan
+from trnsim.memory import AccessPattern, Box, Storage, Tile, VectorIndex
+
+MOST_BYTES: Final = 1 << 19
+"""Most bytes of an operand of a step: more no longer lie in a processor's cache."""
+
+MOST_TURNS: Final = 64
+"""Most turns of a window."""
+
+LONGEST_TURN: Final = 256
+"""Most instructions of a turn."""
+
+_ALIGNED_BYTES: Final = 64
+
+_is_on: ContextVar[bool] = ContextVar("affine steps", default=True)
+
+
+def is_on() -> bool:
+    """True unless `without_affine_steps` surrounds it."""
+    return _is_on.get()
+
+
+@contextmanager
+def without_affine_steps() -> Generator[None]:
+    """Context in which each instruction is executed on its own."""
+    token = _is_on.set(False)
+    try:
+        yield
+    finally:
+        _is_on.reset(token)
+
+
+Touch: TypeAlias = tuple[Tile, bool, bool]
+"""A tile, whether it is read, and whether it may be written."""
+
+
+def touched(instruction: Instruction) -> Iterator[Touch]:
+    """The tiles of an instruction, and those that hold their indices."""
+    for operand, tile in instruction.tiles():
+        yield tile, operand.access in LOOKS, operand.access in CHANGES
+        for source in tile.index_tiles():
+            yield source, True, False
+
+
+class Window(NamedTuple):
+    """A run of instructions that may be executed level by level.
+
+    Attributes:
+        first: its first instruction.
+        end: the one after its last.
+        steps: its instructions in the order of execution, those of one step together.
+    """
+
+    first: int
+    end: int
+    steps: Sequence[tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Tensors of equal size that lie in one buffer, at equal distances.
+
+    Attributes:
+        storage: the buffer.
+        members: the tensors in order.
+        distance_bytes: the bytes from one to the next.
+    """
+
+    storage: Storage
+    members: Sequence[Storage]
+    distance_bytes: int
+
+
+class Step(NamedTuple):
+    """Instructions of a core that are executed together.
+
+    Attributes:
+        members: their numbers.
+        instruction: the one instruction on all of their tiles; None for a single one.
+        plan: what executes it.
+    """
+
+    members: tuple[int, ...]
+    instruction: Instruction | None = None
+    plan: BatchPlan | None = None
+
+
+class AffineSteps:
+    """The steps of a core's captured instructions.
+
+    Attributes:
+        positions: by instruction, a number that orders the windows: tensors whose lives have no
+            number in common may share bytes, whether the windows are executed in steps or not.
+        families: the tensors that lie in common buffers.
+    """
+
+    def __init__(
+        self, instructions: Sequence[Instruction], core: NeuronCore, fixed: Collection[int],
+        careful: Collection[int], *, is_total: bool,
+    ) -> None:  # fmt: skip
+        """The steps of instructions.
+
+        Args:
+            instructions: the instructions of a core in program order.
+            core: the core.
+            fixed: the numbers of instructions that steer the program.
+            careful: serials of storages whose written elements are tracked.
+            is_total: whether a window may only have instructions that no values make illegal.
+        """
+        self._instructions = instructions
+        self._plans = [instruction.batch_plan(core) for instruction in instructions]
+        may_move = self._may_move(fixed, careful, is_total=is_total)
+        self._windows = windows(instructions, may_move, [p is not None for p in self._plans])
+        self.families: dict[int, tuple[Family, int]] = {}
+        self.positions = self._positions()
+
+    def make_families(self, internal: Collection[int]) -> list[Family]:
+        """The families among the storages `internal` to the core."""
+        made: list[Family] = []
+        for window in self._windows:
+            for members in window.steps:
+                if len(members) == 1:
+                    continue
+                for tiles in zip(*(_tiles(self._instructions[m]) for m in members), strict=True):
+                    storages = [tile.storage for tile in tiles]
+                    if self._may_be_family(storages, internal):
+                        made.append(self._family(storages))
+        return made
+
+    def steps(self) -> list[Step]:
+        """The steps in the order of execution."""
+        result: list[Step] = []
+        windows = iter([*self._windows, None])
+        window, number = next(windows), 0
+        while number < len(self._instructions):
+            if window is None or number < window.first:
+                result.append(Step((number,)))
+                number += 1
+                continue
+            for group in window.steps:
+                for members in self._progressions(group):
+                    together = self._together(members) if len(members) > 1 else None
+                    if together is None:
+                        result += [Step((member,)) for member in members]
+                    else:
+                        result.append(Step(members, together, self._plans[members[0]]))
+            number = window.end
+            window = next(windows)
+        return result
+
+    def _may_move(
+        self, fixed: Collection[int], careful: Collection[int], *, is_total: bool
+    ) -> list[bool]:
+        """By instruction, whether others that it does not conflict with may be exchanged with it.
+
+        Instructions that use the state of an engine may, if none of the program's reads it.
+        """
+        plans, instructions = self._plans, self._instructions
+        is_state_unread = all(
+            plan is not None or not _uses_state(instruction)
+            for plan, instruction in zip(plans, instructions, strict=True)
+        )
+        return [
+            number not in fixed
+            and not type(instruction).registers
+            and not type(instruction).meets_ranks
+            and type(instruction).meeting is Instruction.meeting
+            and not instruction.written_flags_used
+            and (is_state_unread or not _uses_state(instruction))
+            and (not is_total or (plan is not None and not plan.may_refuse))
+            and not any(
+                tile.storage.is_placed or tile.storage.serial in careful
+                for tile, _, _ in touched(instruction)
+            )
+            for number, (instruction, plan) in enumerate(zip(instructions, plans, strict=True))
+        ]
+
+    def _positions(self) -> list[int]:
+        positions: list[int] = []
+        windows = iter([*self._windows, None])
+        window, position = next(windows), -1
+        for number in range(len(self._instructions)):
+            if window is not None and number == window.end:
+                window = next(windows)
+            if window is None or number <= window.first:
+                position += 1
+            positions.append(position)
+        return positions
+
+    def _may_be_family(self, storages: Sequence[Storage], internal: Collection[int]) -> bool:
+        serials = {storage.serial for storage in storages}
+        return (
+            len(serials) == len(storages)
+            and len({storage.nbytes for storage in storages}) == 1
+            and serials.issubset(internal)
+            and serials.isdisjoint(self.families)
+        )
+
+    def _family(self, storages: Sequence[Storage]) -> Family:
+        first = storages[0]
+        distance = -(-first.nbytes // _ALIGNED_BYTES) * _ALIGNED_BYTES
+        whole = Storage(first.memory, distance * len(storages), distance * len(storages))
+        family = Family(whole, storages, distance)
+        for number, storage in enumerate(storages):
+            self.families[storage.serial] = family, number * distance
+        return family
+
+    def _progressions(self, members: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        """The instructions in runs, in each of which the places of operands are progressions."""
+        places = [list(map(self._address, _tiles(self._instructions[m]))) for m in members]
+        start = 0
+        while start < len(members):
+            end, steps = start + 1, None
+            while end < len(members):
+                own = _steps_between(places[end - 1], places[end])
+                if own is None or (steps is not None and own != steps):
+                    break
+                end, steps = end + 1, own
+            yield members[start:end]
+            start = end
+
+    def _together(self, members: Sequence[int]) -> Instruction | None:
+        """The instruction on the tiles of all members; None if there is none."""
+        instructions = [self._instructions[member] for member in members]
+        together = copy(instructions[0])
+        for name in together.operands:
+            values = [getattr(instruction, name) for instruction in instructions]
+            if isinstance(values[0], Tile):
+                tile = self._affine_tile(values)
+                if tile is None:
+                    return None
+                setattr(together, name, tile)
+        return together
+
+    def _affine_tile(self, tiles: Sequence[Tile]) -> Tile | None:
+        """The tile of one more dimension that has the elements of `tiles`, a progression.
+
+        None where that is not certain to give the values of the single ones.
+        """
+        first, index = tiles[0], tiles[0].index
+        storage, offset = self._address(first)
+        stride = self._address(tiles[1])[1] - offset
+        shape, strides, _ = first.pattern
+        inner_bytes = min(
+            (
+                step * length
+                for length, step in zip(shape, strides, strict=True)
+                if step and length > 1
+            ),
+            default=None,
+        )
+        if inner_bytes is None or 0 < abs(stride) < inner_bytes:
+            return None  # numpy might take the elements in another order
+        if index is None:
+            many = AccessPattern((len(tiles), *shape), (stride, *strides), offset)
+            return Tile(storage, first.dtype, many)
+        sources = [tile.index.source for tile in tiles if isinstance(tile.index, VectorIndex)]
+        source = self._affine_tile(sources) if len(sources) == len(tiles) else None
+        if source is None or stride or not isinstance(index, VectorIndex):
+            return None
+        place = AccessPattern(shape, strides, offset)
+        return Tile(storage, first.dtype, place, replace(index, source=source))
+
+    def _address(self, tile: Tile) -> tuple[Storage, int]:
+        """The buffer that has a tile, and the offset there."""
+        family, start = self.families.get(tile.storage.serial, (None, 0))
+        storage = tile.storage if family is None else family.storage
+        return storage, start + tile.pattern.offset_bytes
+
+
+def _steps_between(
+    places: Sequence[tuple[Storage, int]], others: Sequence[tuple[Storage, int]]
+) -> list[int] | None:
+    """The bytes from each of `places` to that of `others`; None if one is in another buffer."""
+    pairs = list(zip(places, others, strict=True))
+    if any(storage is not other for (storage, _), (other, _) in pairs):
+        return None
+    return [there - here for (_, here), (_, there) in pairs]
+
+
+def windows(
+    instructions: Sequence[Instruction], may_move: Sequence[bool], has_plan: Sequence[bool]
+) -> list[Window]:
+    """The windows of a program that have a step of several instructions.
+
+    Args:
+        instructions: the instructions in program order.
+        may_move: by instruction, whether it may be part of a window.
+        has_plan: by instruction, whether it can be executed with others.
+    """
+    result: list[Window] = []
+    for first, end, turn in _repetitions(instructions, may_move):
+        steps = _leveled(instructions[first:end], turn, first, has_plan)
+        if any(len(members) > 1 for members in steps):
+            result.append(Window(first, end, steps))
+    return result
+
+
+def _repetitions(
+    instructions: Sequence[Instruction], may_move: Sequence[bool]
+) -> Iterator[tuple[int, int, int]]:
+    """(first, end, length of a turn) of runs that repeat their first instructions."""
+    kinds = _kinds(instructions)
+    following, last = [0] * len(kinds), dict[int, int]()
+    for number in reversed(range(len(kinds))):
+        following[number] = last.get(kinds[number], number)
+        last[kinds[number]] = number
+    start, count = 0, len(kinds)
+    while start < count:
+        turn = following[start] - start
+        end = _end_of_loop(kinds, may_move, start, turn) if 0 < turn <= LONGEST_TURN else start
+        tiles = (tile for n in range(start, start + turn) for _, tile in instructions[n].tiles())
+        widest_bytes = max((tile.nbytes for tile in tiles), default=1) if end > start else 1
+        turns = min(MOST_TURNS, MOST_BYTES // widest_bytes)
+        if end == start or turns < _LEAST_TURNS:
+            start += 1
+            continue
+        for first in range(start, end, turns * turn):
+            if min(first + turns * turn, end) - first >= _LEAST_TURNS * turn:
+                yield first, min(first + turns * turn, end), turn
+        start = end
+
+
+def _end_of_loop(kinds: Sequence[int], may_move: Sequence[bool], start: int, turn: int) -> int:
+    """The end of the turns that begin at `start`; `start` if there are none, or a single one."""
+    body, end = kinds[start : start + turn], start
+    while kinds[end : end + turn] == body and all(may_move[end : end + turn]):
+        end += turn
+    return end if end - start >= _LEAST_TURNS * turn else start
+
+
+_LEAST_TURNS: Final = 2
+
+
+def _kinds(instructions: Sequence[Instruction]) -> list[int]:
+    """By instruction a number: equal for instructions that differ in the places of tiles alone."""
+    numbers: dict[Any, int] = {}
+    return [
+        numbers.setdefault(
+            (type(instruction), *map(_form, vars(instruction).values())), len(numbers)
+        )
+        for instruction in instructions
+    ]
+
+
+def _form(value: Any) -> Any:
+    """A key of all properties of an operand but its place: 1, 1.0 and True, 0.0 and -0.0 differ."""
+    if isinstance(value, Tile):
+        index, pattern = value.index, value.pattern
+        parts = (value.memory, value.dtype.name, pattern.shape, pattern.strides_bytes)
+        if index is None:
+            return parts
+        if isinstance(index, VectorIndex):
+            return (*parts, index.stride_bytes, index.limit, _form(index.source))
+        return (*parts, id(index))
+    if isinstance(value, tuple):
+        return tuple(map(_form, value))
+    if isinstance(value, float):
+        return value.hex()
+    return type(value), value
+
+
+def _leveled(
+    instructions: Sequence[Instruction], turn: int, first: int, has_plan: Sequence[bool]
+) -> list[tuple[int, ...]]:
+    """A window in the order of its levels, instructions at one place of a turn together."""
+    touches: dict[int, list[tuple[Box, int, bool]]] = {}
+    groups: dict[tuple[int, int], list[int]] = {}
+    for place, instruction in enumerate(instructions):
+        own = list(touched(instruction))
+        level = _level(own, touches)
+        for tile, _, is_written in own:
+            entry = (tile.layout.box, level, is_written)
+            touches.setdefault(tile.storage.serial, []).append(entry)
+        groups.setdefault((level, place % turn), []).append(first + place)
+    steps: list[tuple[int, ...]] = []
+    for _, members in sorted(groups.items()):
+        together = all(has_plan[member] for member in members)
+        steps += [tuple(members)] if together else [(member,) for member in members]
+    return steps
+
+
+def _level(own: Sequence[Touch], touches: Mapping[int, Sequence[tuple[Box, int, bool]]]) -> int:
+    """The level above all touches that conflict with those of an instruction."""
+    level = 0
+    for tile, _, is_written in own:
+        box = tile.layout.box
+        for other, other_level, was_written in touches.get(tile.storage.serial, ()):
+            if other_level >= level and (is_written or was_written) and box.overlaps(other):
+                level = other_level + 1
+    return level
+
+
+def _tiles(instruction: Instruction) -> list[Tile]:
+    """The tiles of an instruction, with those that hold their indices."""
+    return [tile for tile, _, _ in touched(instruction)]
+
+
+def _uses_state(instruction: Instruction) -> bool:
+    """True if an instruction uses state that is private to its engine."""
+    is_idle = getattr(instruction, "reduce_cmd", None) is ReduceCmd.idle
+    sees_nothing = is_idle and getattr(instruction, "reduce_res", None) is None
+    return any(
+        use.state is State.generators or (use.state is State.accumulators and not sees_nothing)
+        for use in instruction.state
+    )
