@@ -22,7 +22,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 def body(*blocks, **changes):
     page = html(Document("title", None, [Section("", blocks, **changes)]))
-    return page[page.index("</header>") + len("</header>\n") : page.index("</body>")].strip()
+    return page[page.index("</header>") + len("</header>\n") : page.index("</main>")].strip()
 
 
 def panel(markup):
@@ -81,15 +81,23 @@ def test_a_table_has_names_figures_and_marked_rows():
         marked={0: "best"},
     )
     assert body(block) == panel(
-        '<div class="wide"><table class="small"><tr><th class="text">chip</th>'
-        '<th class="number" title="a &lt; b">ms</th></tr><tr class="best">'
-        '<td class="text">trn2&lt;</td><td class="number">1.5</td></tr></table></div>'
+        '<div class="wide"><table class="small"><thead><tr><th class="text">chip</th>'
+        '<th class="number" title="a &lt; b">ms</th></tr></thead><tbody><tr class="best">'
+        '<td class="text" data-label="chip">trn2&lt;</td>'
+        '<td class="number" data-label="ms">1.5</td></tr></tbody></table></div>'
     )
 
 
 def test_an_empty_table_has_its_header_and_one_without_names_has_none():
     assert body(Table(columns("a"), [])).count("<tr>") == 1
     assert "<th" not in body(Table(columns(" | "), [["a", "b"]]))
+
+
+def test_a_table_that_a_narrow_page_cannot_hold_has_a_class_of_its_width():
+    wide = Table(columns(" | ".join("abcdefgh"), numbers_from=0), [["123,456.7 us"] * 8])
+    assert '<table class="w860">' in body(wide)
+    unnamed = Table(columns(" | ", numbers_from=0), [["123,456.7 us" * 9] * 2])
+    assert "<table>" in body(unnamed)  # which has no names to put before its cells
 
 
 def test_what_is_of_the_text_is_left_out():
@@ -111,7 +119,7 @@ def test_text_is_text():
     ]
     page = html(Document(HOSTILE, None, [Section(HOSTILE, blocks, HOSTILE)], HOSTILE))
     assert "<script" not in page
-    assert page.count("&lt;script&gt;") == 15
+    assert page.count("&lt;script&gt;") == 18  # the header stands before each of its cells as well
 
 
 def test_a_heading_alone_has_a_panel():

@@ -8,7 +8,6 @@ merged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any, Final
 
 from trnsim import arch
@@ -16,12 +15,10 @@ from trnsim.device.device_core import device_core
 from trnsim.device.step_time import ROWS, StepTime
 from trnsim.document.answer import Block, Column, Document, Drawing, Note, Section, Table
 from trnsim.document.drawing import legend
+from trnsim.document.lanes import CurveLane, Lane, LaneSpan, lanes
 from trnsim.document.values import picked
 from trnsim.profile.units import bytes_text, percent_text, time_text
 
-_WIDTH_PX: Final = 1160
-_LANE_PX: Final = 26
-_HBM_HEIGHT: Final = 120
 _MS_PER_S: Final = 1e3
 _MOST_NAMES: Final = 3
 """Names of phases, operations or reasons that a line has room for."""
@@ -154,59 +151,31 @@ def _missing(step: StepTime) -> list[Section]:
 
 def _drawing(step: StepTime) -> str:
     """A lane of kernels, a lane of launches and the curve of HBM over one time axis."""
-    total_s = step.device_time_s + step.launch_s or 1.0
-    scale = _WIDTH_PX / total_s
-    shapes: list[str] = []
-    curve: list[tuple[float, int]] = []
-    now_s, drawn_to = 0.0, {0: -1.0, 1: -1.0}
+    total_s = step.device_time_s + step.launch_s
+    kernels: list[LaneSpan] = []
+    launches: list[LaneSpan] = []
+    curve: list[tuple[float, float]] = []
+    now_s = 0.0
     for event in step.events:
         time = step.times[event.call]
         for kernel, launch_s in zip(time.kernels, time.launches_s, strict=True):
-            for lane, length_s, kind, name in (
-                (1, launch_s, "launch", f"launch of {kernel.name}"),
-                (0, kernel.device_time_s, event.phase.value, f"{kernel.name}, {event.module}"),
-            ):
-                left, width = now_s * scale, length_s * scale
-                now_s += length_s
-                if length_s and left + width - drawn_to[lane] >= 1:
-                    left = max(left, drawn_to[lane])
-                    drawn_to[lane] = left + max(width, 1)
-                    shapes.append(_span(left, lane, width, kind, f"{name}: {time_text(length_s)}"))
-        curve.append((now_s * scale, event.live_bytes))
-    return (
-        f'<svg class="wide" viewBox="0 0 {_WIDTH_PX} {2 * _LANE_PX + _HBM_HEIGHT + 34}" role="img">'
-        f"{''.join(shapes)}{_curve(step, curve)}"
-        f'<text x="0" y="{2 * _LANE_PX + _HBM_HEIGHT + 28}">0</text>'
-        f'<text x="{_WIDTH_PX}" y="{2 * _LANE_PX + _HBM_HEIGHT + 28}" text-anchor="end">'
-        f"{time_text(total_s)} with launches</text></svg>"
-    )
+            words = f"launch of {kernel.name}: {time_text(launch_s)}"
+            launches.append(LaneSpan(now_s, launch_s, "launch", words))
+            now_s += launch_s
+            length_s = kernel.device_time_s
+            words = f"{kernel.name}, {event.module}: {time_text(length_s)}"
+            kernels.append(LaneSpan(now_s, length_s, event.phase.value, words))
+            now_s += length_s
+        curve.append((now_s, event.live_bytes))
+    peak_bytes = max((live for _, live in curve), default=0)
+    capacity = bytes_text(device_core(arch.target(step.target)).hbm_bytes)
+    rows = [
+        Lane("kernels", kernels, time_text(step.device_time_s)),
+        Lane("launches", launches, time_text(step.launch_s)),
+        CurveLane("HBM in use", curve, f"{bytes_text(peak_bytes)} at most of {capacity}"),
+    ]
+    return lanes("Kernels, launches and HBM in use over time", rows, total_s)
 
 
 def _legend() -> str:
-    words = (("forward", ""), ("backward", ""), ("optimizer", ""), ("launch", " (below)"))
-    return legend([(kind, f"{kind}{more}") for kind, more in words])
-
-
-def _span(left: float, lane: int, width: float, kind: str, title: str) -> str:
-    return (
-        f'<rect class="{kind}" x="{left:.1f}" y="{lane * _LANE_PX}" width="{max(width, 1):.1f}" '
-        f'height="{_LANE_PX - 4}"><title>{escape(title)}</title></rect>'
-    )
-
-
-def _curve(step: StepTime, curve: Sequence[tuple[float, int]]) -> str:
-    """HBM in use over time as a step function, scaled to its peak."""
-    most = max((live for _, live in curve), default=0) or 1
-    floor = 2 * _LANE_PX + _HBM_HEIGHT + 12
-    points, last = [f"0,{floor}"], -1.0
-    for x, live in curve:
-        if x - last >= 1 or live == most:
-            y = floor - live / most * _HBM_HEIGHT
-            points += [f"{x:.1f},{points[-1].split(',')[1]}", f"{x:.1f},{y:.1f}"]
-            last = x
-    capacity = device_core(arch.target(step.target)).hbm_bytes
-    return (
-        f'<polygon class="hbm" points="{" ".join(points)} {_WIDTH_PX},{floor}"/>'
-        f'<text x="0" y="{2 * _LANE_PX + 8}">HBM: {bytes_text(most)} at most of '
-        f"{bytes_text(capacity)}</text>"
-    )
+    return legend([(kind, kind) for kind in ("forward", "backward", "optimizer", "launch")])

@@ -12,6 +12,7 @@ from html import escape
 from importlib import resources
 from typing import Any, Final
 
+from trnsim.document.narrow import rules
 from trnsim.document.values import compact_json
 
 _MARKER: Final = re.compile(r"\{\{(\w+)\}\}")
@@ -21,7 +22,7 @@ _ESCAPES: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 def page(title: str, body: str, style: str = "") -> str:
     """A whole page: `title` is text, `body` is markup, `style` adds to the style of all pages."""
-    parts = {"title": escape(title), "style": resource("page.css") + style, "body": body}
+    parts = {"title": escape(title), "style": resource("page.css") + rules() + style, "body": body}
     return filled(resource("shell.html"), parts)
 
 

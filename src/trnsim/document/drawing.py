@@ -79,7 +79,9 @@ class Dot:
 
 
 def chart(caption: str, drawing: str, below: str = "") -> str:
-    """A drawing with its caption; `below` is markup."""
+    """A drawing with its caption, which is also its name; `below` is markup."""
+    named = f'role="img" aria-label="{escape(caption)}"'
+    drawing = drawing.replace('role="img"', named, 1)
     return f"<figure><figcaption>{escape(caption)}</figcaption>{drawing}{below}</figure>\n"
 
 
@@ -334,7 +336,7 @@ def _axes(
     for value in x.marks():
         shapes.append(_line("grid", x(value), 12, x(value), bottom))
         words = (x_form or form)(value)
-        shapes.append(_text(x(value), bottom + 14, words, "middle"))
+        shapes.append(_text(x(value), bottom + 14, words, "middle", "x"))
     shapes.append(_text((_LEFT + WIDTH) / 2, _HEIGHT - 5, x_words, "middle"))
     return shapes
 
@@ -343,7 +345,7 @@ def _axis_beside(y: Scale, words: str, form: Form) -> list[str]:
     shapes: list[str] = []
     for value in y.marks():
         shapes.append(_line("grid", _LEFT, y(value), WIDTH - _SIDE, y(value)))
-        shapes.append(_text(_LEFT - 5, y(value) + 4, form(value), "end"))
+        shapes.append(_text(_LEFT - 5, y(value) + 4, form(value), "end", "y"))
     shapes.append(_text(0, 9, words, "start"))
     return shapes
 
@@ -354,7 +356,7 @@ def _axis_below(scale: Scale, bottom: int, form: Form) -> list[str]:
         at = scale(value)
         shapes.append(_line("zero" if value == 0 else "grid", at, 0, at, bottom))
         anchor = "start" if at < _EDGE else "end" if at > WIDTH - _EDGE else "middle"
-        shapes.append(_text(at, bottom + 14, form(value), anchor))
+        shapes.append(_text(at, bottom + 14, form(value), anchor, "x"))
     return shapes
 
 
@@ -362,8 +364,10 @@ def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
-def _text(x: float, y: float, words: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+def _text(x: float, y: float, words: str, anchor: str, axis: str = "") -> str:
+    """Words at a place; those of a mark name their axis."""
+    mark = f' class="mark" data-axis="{axis}"' if axis else ""
+    return f'<text{mark} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def _value(of: str, value: float) -> str:

@@ -31,6 +31,7 @@ from trnsim.document.answer import (
 )
 from trnsim.document.builder import page, panel
 from trnsim.document.drawing import charts
+from trnsim.document.narrow import width_class
 
 __all__ = ["html", "inline", "words_html"]
 
@@ -120,23 +121,30 @@ def _class(kind: str) -> str:
 def _table(block: Table) -> str:
     shown = [at for at, column in enumerate(block.columns) if column.place != "text"]
     known = [block.columns[at] for at in shown]
+    cells = [[words_html(row[at]) for at in shown] for row in block.rows]
+    has_head = any(column.name for column in known)
+    heads = [escape(column.name) for column in known]
+    labels = heads if has_head else ()
     lines = [
-        f"<tr{_class(block.marked.get(number, ''))}>"
-        f"{_cells('td', known, [words_html(row[at]) for at in shown])}</tr>"
-        for number, row in enumerate(block.rows)
+        f"<tr{_class(block.marked.get(number, ''))}>{_cells('td', known, row, labels)}</tr>"
+        for number, row in enumerate(cells)
     ]
-    head = ""
-    if any(column.name for column in known):
-        head = f"<tr>{_cells('th', known, [escape(column.name) for column in known])}</tr>"
-    table = f"<table{_class(block.kind)}>{head}{''.join(lines)}</table>"
+    head = f"<thead><tr>{_cells('th', known, heads)}</tr></thead>" if has_head else ""
+    width = width_class(heads, [column.is_number for column in known], cells) if has_head else ""
+    classes = " ".join(filter(None, (block.kind, width)))
+    table = f"<table{_class(classes)}>{head}<tbody>{''.join(lines)}</tbody></table>"
     return f'<div class="wide">{table}</div>'
 
 
-def _cells(tag: str, known: Sequence[Column], cells: Iterable[str]) -> str:
+def _cells(
+    tag: str, known: Sequence[Column], cells: Iterable[str], labels: Sequence[str] = ()
+) -> str:
+    """The cells of a row; on a narrow page `labels` stand before them."""
     return "".join(
         f'<{tag} class="{"number" if column.is_number else "text"}"'
-        f"{_title(column) if tag == 'th' else ''}>{cell}</{tag}>"
-        for column, cell in zip(known, cells, strict=True)
+        f"{_title(column) if tag == 'th' else ''}"
+        f"{f' data-label={chr(34)}{label}{chr(34)}' if label else ''}>{cell}</{tag}>"
+        for column, cell, label in zip(known, cells, labels or [""] * len(known), strict=True)
     )
 
 

@@ -13,13 +13,8 @@ function showTargets() {
   const heads = report.profiles.map((profile, at) => [element("button", {
     className: at === state.profile ? "shown" : "", textContent: profile.target,
     onclick: () => { location.hash = `#profile=${at}`; } }), "number"]);
-  const table = byId("compare");
-  table.replaceChildren(row([[""], ...heads], "th"));
-  for (const [name, cell] of Object.entries(COMPARED)) {
-    /** @type {Cell[]} */
-    const cells = report.profiles.map((profile) => [cell(profile.summary, profile.summary.metrics, longest), "number"]);
-    table.append(row([[name], ...cells]));
-  }
+  fill("compare", [[""], ...heads], Object.entries(COMPARED).map(([name, cell]) => row([[name],
+    ...report.profiles.map((profile) => /** @type {Cell} */ ([cell(profile.summary, profile.summary.metrics, longest), "number"]))])));
 }
 
 /** @param {number} value in percent */
@@ -174,9 +169,8 @@ function showFigures() {
   const { metrics, missing } = data.summary;
   const known = Object.values(metrics).filter((value) => value !== null).length;
   byId("known").textContent = `${known} of ${Object.keys(metrics).length} known`;
-  byId("figures").replaceChildren(row([["Name"], ["Value", "number"], ["Why unknown"]], "th"));
-  for (const [name, value] of Object.entries(metrics)) {
+  fill("figures", [["Name"], ["Value", "number"], ["Why unknown"]], Object.entries(metrics).map(([name, value]) => {
     const words = value === null ? "–" : String(Number.isInteger(value) ? value : Number(value.toPrecision(6)));
-    byId("figures").append(row([[element("code", { textContent: name })], [words, "number"], [missing[name] || "", "text soft"]]));
-  }
+    return row([[element("code", { textContent: name })], [words, "number"], [missing[name] || "", "text soft"]]);
+  }));
 }

@@ -18,9 +18,8 @@ function showModel() {
   showParts("operations", "Operation", model.operations, (row) => element("code", { textContent: row.name }));
   showEngines(model);
   const moved = model.traffic.reduce((sum, row) => sum + row.bytes, 0);
-  byId("traffic").replaceChildren(row([["Reason"], ["Read and written", "number"]], "th"),
-    ...model.traffic.map((one) => row([[one.reason],
-      [element("div", {}, `${bytes(one.bytes)} · ${percent(one.bytes / moved)}`, meter(one.bytes / moved)), "number"]])));
+  fill("traffic", [["Reason"], ["Read and written", "number"]], model.traffic.map((one) => row([[one.reason],
+    [element("div", {}, `${bytes(one.bytes)} · ${percent(one.bytes / moved)}`, meter(one.bytes / moved)), "number"]])));
   byId("program").textContent = programWords(model);
 }
 
@@ -61,8 +60,8 @@ function nameOf(row, rows) {
  */
 function showParts(id, head, rows, name) {
   const model = /** @type {Model} */ (data.model);
-  byId(id).replaceChildren(row([[head], ["Critical path", "number"], ["Mostly"], ["HBM", "number"]], "th"),
-    ...rows.map((one) => {
+  fill(id, [[head], ["Critical path", "number"], ["Mostly"], ["HBM", "number"]],
+    rows.map((one) => {
       const part = model.device_ns ? one.time_ns / model.device_ns : 0;
       return row([[name(one), "text"],
         [element("div", {}, `${short(one.time_ns)} · ${percent(part)}`, meter(part)), "number"],
@@ -75,8 +74,7 @@ const engineChip = (label) => (colour(label) ? chip(label) : element("span", { c
 
 /** @param {Model} model */
 function showEngines(model) {
-  byId("model-engines").replaceChildren(row([["Engine"], ["Critical path", "number"], ["Busy", "number"]], "th"),
-    ...model.engines.map((one) => row([[engineChip(one.engine)],
+  fill("model-engines", [["Engine"], ["Critical path", "number"], ["Busy", "number"]], model.engines.map((one) => row([[engineChip(one.engine)],
       [`${short(one.critical_ns)} · ${percent(model.device_ns ? one.critical_ns / model.device_ns : 0)}`, "number"],
       [one.busy_ns ? short(one.busy_ns) : "–", "number"]])));
 }

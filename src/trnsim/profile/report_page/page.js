@@ -196,6 +196,18 @@ function row(cells, tag = "td") {
   }));
 }
 
+/**
+ * Fills a table. On a narrow page the header of a column stands before each of its cells.
+ * @param {string} id @param {Cell[]} heads @param {HTMLElement[]} rows
+ */
+function fill(id, heads, rows) {
+  const names = heads.map(([content]) => (typeof content === "string" ? content : content.textContent || ""));
+  for (const made of rows) {
+    [...made.children].forEach((cell, at) => { if (names[at]) /** @type {HTMLElement} */ (cell).dataset.label = names[at]; });
+  }
+  byId(id).replaceChildren(element("thead", {}, row(heads, "th")), element("tbody", {}, ...rows));
+}
+
 /** @param {number} share of its width that is filled */
 function meter(share) {
   const bar = element("i");
@@ -204,11 +216,11 @@ function meter(share) {
 }
 
 function showLines() {
-  const table = byId("lines");
   const free = new Map(data.gains.filter((gain) => gain.line >= 0).map((gain) => [gain.line, gain.gain_ns]));
-  table.replaceChildren(row([["Line"], ["Source"], ["Instructions", "number"], ["Busy", "number"],
-    ["Critical path", "number"], ["If free", "number"]], "th"));
-  for (const item of data.by_line.slice(0, 500)) {
+  /** @type {Cell[]} */
+  const heads = [["Line"], ["Source"], ["Instructions", "number"], ["Busy", "number"], ["Critical path", "number"],
+    ["If free", "number"]];
+  fill("lines", heads, data.by_line.slice(0, 500).map((item) => {
     const share = item.critical_ns / data.device_ns, gain = free.get(item.line);
     const critical = element("div", { title: `${time(item.waiting_ns)} of it waiting for the result` },
       `${short(item.critical_ns)} · ${percent(share)}`, meter(share));
@@ -217,17 +229,14 @@ function showLines() {
       [item.instructions.toLocaleString("en"), "number"], [short(item.busy_ns), "number"], [critical, "number"],
       [gain === undefined ? "" : `−${short(gain)}`, "number"]]);
     made.dataset.line = String(item.line);
-    table.append(made);
-  }
+    return made;
+  }));
 }
 
 function showFacts() {
   const kinds = Object.entries(data.summary.facts).map(([kind, n]) => `${n} ${kind}`);
   byId("kinds").textContent = kinds.join(" · ");
-  byId("facts").replaceChildren(row([["Fact"], ["Value", "number"], ["Kind"], ["Source"]], "th"));
-  for (const fact of data.facts) {
-    byId("facts").append(row([[element("code", { textContent: fact.name })],
-      [String(Number(fact.value.toPrecision(6))), "number"], [fact.kind], [fact.source, "text"]]));
-  }
+  fill("facts", [["Fact"], ["Value", "number"], ["Kind"], ["Source"]], data.facts.map((fact) =>
+    row([[element("code", { textContent: fact.name })],
+      [String(Number(fact.value.toPrecision(6))), "number"], [fact.kind], [fact.source, "text"]])));
 }
-

@@ -99,7 +99,7 @@ function draw() {
   levels.forEach((level, at) => drawLevel(pen, level, levelTop(at)));
   pen.restore();
   drawLabels(pen);
-  byId("range").textContent = `${time(Math.max(state.from, 0))} to ${time(state.to)}`;
+  byId("range").textContent = markTexts([Math.max(state.from, 0), state.to], (state.to - state.from) / 100).join(" to ");
   Object.assign(canvas.dataset, { drawnSpans: drawn.rectangles, visibleInstructions: drawn.instructions,
     fromNs: state.from, toNs: state.to });
 }
@@ -108,17 +108,30 @@ const levelTop = (at) => AXIS + lanes.length * LANE + GAP + at * (TRACK + GAP);
 
 /** @param {Pen} pen @param {number} height */
 function drawAxis(pen, height) {
-  const wanted = (state.to - state.from) / Math.max(plotWidth() / 90, 1);
+  const wanted = (state.to - state.from) / Math.max(plotWidth() / 104, 1);
   const power = 10 ** Math.floor(Math.log10(wanted));
   const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= wanted) || 10 * power;
-  for (let at = Math.ceil(Math.max(state.from, 0) / step) * step; at <= state.to; at += step) {
+  const marks = [];
+  for (let k = Math.ceil(Math.max(state.from, 0) / step - 1e-9); k * step <= state.to; k++) marks.push(k * step);
+  const texts = markTexts(marks, step);
+  canvas.dataset.marks = texts.join("|");
+  marks.forEach((at, k) => {
     pen.fillStyle = theme("grid");
     pen.fillRect(toX(at), AXIS - 4, 1, height - AXIS);
     pen.fillStyle = theme("soft");
-    const words = at ? time(Number(at.toPrecision(7))) : "0";
-    const fits = toX(at) + 3 + pen.measureText(words).width < canvas.clientWidth;
-    if (fits) pen.fillText(words, toX(at) + 3, AXIS / 2 - 1);
-  }
+    const fits = toX(at) + 3 + pen.measureText(texts[k]).width < canvas.clientWidth;
+    if (fits) pen.fillText(texts[k], toX(at) + 3, AXIS / 2 - 1);
+  });
+}
+
+/**
+ * Times of an axis in one unit, with as many digits as tell its steps apart.
+ * @param {number[]} marks @param {number} step
+ */
+function markTexts(marks, step) {
+  const [size, unit] = unitOf(marks[marks.length - 1] || 1, TIMES);
+  const digits = Math.min(Math.max(-Math.floor(Math.log10(step / size) + 1e-9), 0), 9);
+  return marks.map((at) => (at ? `${(at / size).toFixed(digits)} ${unit}` : "0"));
 }
 
 /** @param {Pen} pen */

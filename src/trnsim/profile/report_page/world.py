@@ -16,16 +16,13 @@ import numpy.typing as npt
 from trnsim.document.answer import Block, Document, Drawing, Note, Section, Table, columns
 from trnsim.document.drawing import legend
 from trnsim.document.html import html
+from trnsim.document.lanes import Lane, LaneSpan, lanes
 from trnsim.fabric.floors import Floor
 from trnsim.profile.analysis.world import LinkTraffic, WorldSummary
 from trnsim.profile.measures.collectives import CollectiveTimes, times_of
 from trnsim.profile.units import bytes_text, time_text
 from trnsim.timing import Timeline
 
-_WIDTH_PX: Final = 1160
-_LANE_PX: Final = 9
-_TRACK_PX: Final = 24
-_NAMES_PX: Final = 64
 _MOST_SHOWN_ROWS: Final = 40
 _LEGEND: Final = (
     ("work", "compute engines"),
@@ -110,32 +107,33 @@ def _more(left: int, how: str) -> list[Note]:
 
 
 def _drawing(times: Sequence[CollectiveTimes], lasts_s: float) -> str:
-    scale = (_WIDTH_PX - _NAMES_PX) / (lasts_s or 1.0)
-    shapes: list[str] = []
-    for rank, own in enumerate(times):
-        top = rank * _TRACK_PX
-        shapes.append(f'<text x="0" y="{top + _LANE_PX + 4}">rank {rank}</text>')
-        shapes += _lane(own.work, scale, top, "work")
-        shapes += _lane(own.exchanges, scale, top + _LANE_PX + 1, "exchange")
-        shapes += _lane(own.exposed, scale, top + _LANE_PX + 1, "exposed")
-    height = len(times) * _TRACK_PX
-    shapes.append(f'<text x="{_NAMES_PX}" y="{height + 14}">0</text>')
-    shapes.append(
-        f'<text x="{_WIDTH_PX}" y="{height + 14}" text-anchor="end">{time_text(lasts_s)}</text>'
-    )
-    box = f"0 0 {_WIDTH_PX} {height + 18}"
-    return f'<svg class="wide" viewBox="{box}" role="img">{"".join(shapes)}</svg>'
+    rows = [
+        Lane(f"rank {rank}", _spans(own.work, "work"), lower=_exchange_spans(own))
+        for rank, own in enumerate(times)
+    ]
+    return lanes("Compute and collectives of each rank over time", rows, lasts_s)
 
 
-def _lane(spans: npt.NDArray[np.float64], scale: float, top: int, kind: str) -> list[str]:
-    shapes, drawn_to = [], -1.0
-    for start_s, end_s in spans.T.tolist():
-        left, right = _NAMES_PX + start_s * scale, _NAMES_PX + end_s * scale
-        if right - drawn_to >= 1:
-            left = max(left, drawn_to)
-            drawn_to = max(right, left + 1)
-            shapes.append(
-                f'<rect class="{kind}" x="{left:.1f}" y="{top}" width="{drawn_to - left:.1f}" '
-                f'height="{_LANE_PX}"><title>{time_text(end_s - start_s)}</title></rect>'
-            )
-    return shapes
+def _spans(spans: npt.NDArray[np.float64], kind: str) -> list[LaneSpan]:
+    return [_span(start_s, end_s, kind) for start_s, end_s in spans.T.tolist()]
+
+
+def _span(start_s: float, end_s: float, kind: str) -> LaneSpan:
+    return LaneSpan(start_s, end_s - start_s, kind, f"{kind}: {time_text(end_s - start_s)}")
+
+
+def _exchange_spans(own: CollectiveTimes) -> list[LaneSpan]:
+    """Collectives in order of time: the parts that are exposed, and the others."""
+    exposed, spans = own.exposed.T.tolist(), list[LaneSpan]()
+    for start_s, end_s in own.exchanges.T.tolist():
+        now_s = start_s
+        for from_s, to_s in exposed:
+            if from_s >= end_s or to_s <= start_s:
+                continue
+            if from_s > now_s:
+                spans.append(_span(now_s, from_s, "exchange"))
+            spans.append(_span(max(from_s, start_s), min(to_s, end_s), "exposed"))
+            now_s = to_s
+        if now_s < end_s:
+            spans.append(_span(now_s, end_s, "exchange"))
+    return spans
