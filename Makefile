@@ -5,7 +5,7 @@ UPSTREAM ?= ../upstream
 # Tests start hundreds of interpreters; each would compile the source anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test check nightly bench docs release lock fuzz upstream accuracy agree clients cluster clean always
+.PHONY: help run test check nightly bench docs site release lock fuzz upstream accuracy agree clients cluster clean always
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -23,7 +23,7 @@ test: .venv/.test ## install what tests need, run checks and every test but the 
 check: .venv/.test ## format, lint, types, layers, spelling, the shape of the house, and the tests a newcomer runs first
 	@$(MAKE) --no-print-directory --jobs=2 build/checked/mypy build/checked/basedpyright build/checked/source
 
-nightly: .venv/.test .venv-specs/.made ## every test, mutants, random kernels and other long checks: 100 minutes; a stopped run goes on
+nightly: .venv/.test .venv-site/.made .venv-specs/.made ## every test, mutants, random kernels and other long checks: 100 minutes; a stopped run goes on
 	$(BIN)/python tests/suite/nightly.py
 
 bench: .venv/.test ## time the emulator against plain numpy and PyTorch, as ratios in one run
@@ -56,6 +56,9 @@ clients: .venv-clients/.made ## test released programs that know the device: tra
 cluster: .venv/.test ## run Kubernetes' and Slurm's own daemons on emulated nodes, as root on Debian: 12 minutes, 25 the first time
 	$(BIN)/python tests/cluster/real/build_kubernetes.py
 	$(BIN)/python tests/cluster/real/clusters.py $(PARTS)
+
+site: .venv-site/.made ## the documentation as a site of pages: build/site
+	.venv-site/bin/python docs/makers/site_pages.py
 
 release: .venv-release/.made ## the wheel, the source, a bill of materials and hashes: dist; nothing is uploaded
 	.venv-release/bin/python tests/suite/release.py
@@ -98,6 +101,7 @@ EXTRAS_clients := torch,test,clients
 EXTRAS_platform := instance-clients
 EXTRAS_jax := test,jax-suite
 EXTRAS_release := release
+EXTRAS_site := site
 .venv-%/.made: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python $(PIP) --constraint constraints.txt --editable '.[$(or $(EXTRAS_$*),$(error no environment .venv-$*))]'
