@@ -61,6 +61,39 @@ def test_a_replay_gives_what_a_run_gives_without_calling_the_kernel(issued):
     assert replay.run.outputs is None
 
 
+def _read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        np.copy,
+        np.asfortranarray,
+        lambda x: np.stack([x, x], axis=-1)[..., 0],
+        lambda x: np.concatenate([x, x])[::2],
+        lambda x: _read_only(x.copy()),
+        lambda x: np.frombuffer(b"?" + x.tobytes(), np.float32, offset=1).reshape(x.shape),
+    ],
+)
+def test_any_layout_of_an_argument_gives_what_a_run_gives(change):
+    replay = trnsim.record(scaled, X)
+    given = change(X - 7)
+    expected = trnsim.run(scaled, given).outputs
+    for run in (replay(given), replay(x=given)):
+        np.testing.assert_array_equal(run.outputs, expected)
+        assert type(run.outputs) is type(expected) is np.ndarray
+        assert run.outputs.flags.writeable
+        assert not np.shares_memory(run.outputs, given)
+    with pytest.raises(BadInput, match="argument `x` is"):
+        replay(given[:2])
+    with pytest.raises(BadInput, match="argument `x` is"):
+        replay(given.astype(np.float16))
+    with pytest.raises(BadInput, match="argument `factor` is"):
+        replay(given, 3.0)
+
+
 def test_results_are_new_arrays():
     replay = trnsim.record(scaled, X)
     first, second = replay(X).outputs, replay(3 * X).outputs

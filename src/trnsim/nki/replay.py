@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
 from trnsim import arch
+from trnsim.dtypes import Array
 from trnsim.errors import BadInput
 from trnsim.hazards import RaceDetector
 from trnsim.nki.boundary import Boundary, like
@@ -48,6 +49,8 @@ class Recording:
         run: the run, without outputs.
         guards: of each core, the integers that its instructions read, in order.
         together: the number of instructions that are executed with others in one step.
+        is_fixed: whether no values decide what it executes, or which elements it writes.
+        dtypes: the dtypes of the tensors that entered.
     """
 
     def __init__(self, run: Run, captures: Sequence[Capture]) -> None:
@@ -70,6 +73,8 @@ class Recording:
         programs = [program.without_edges or program for program in issued]
         self._executable = Executable.of(programs, captures, self._entered, returned)
         self.together = self._executable.together
+        self.is_fixed = self._executable.is_fixed
+        self.dtypes = [tensor.dtype.dtype for tensor in first.entered]
 
     def execute(self, boundary: Boundary) -> Run:
         """The run of its instructions on the tensors that entered `boundary`.
@@ -103,6 +108,19 @@ class Recording:
             now[storage.serial] = storage.holding(result.data)
             now[storage.serial].written = result.written
         return replace(run, outputs=boundary.leave(_on_storages(self._result, now)))
+
+    def outputs(self, arrays: Sequence[Array]) -> Any:
+        """The outputs of its instructions on the bytes of arrays, if it is fixed.
+
+        Raises:
+            EmulatorError: if the values make an instruction undefined or illegal.
+        """
+        data = [array.reshape(-1).view(np.uint8) for array in arrays]
+        results = self._executable.execute(data)
+        now = dict(zip(self._entered, data, strict=True))
+        for storage, result in zip(self._returned, results, strict=True):
+            now[storage.serial] = result.data
+        return _on_bytes(self._result, now)
 
     def begins(self, deviation: Deviation, others: Recording) -> bool:
         """True if the core of a deviation from `others` read the same integers in this one."""
@@ -140,6 +158,7 @@ class Replay:
         self.run = replace(run, outputs=None)
         self._recordings = [recording]
         self._context = CoreContext(run.program.core)
+        self._plain = _plain_forms(call, recording)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Run:
         """A run of the recorded instructions on arguments as for the kernel.
@@ -148,6 +167,9 @@ class Replay:
             BadInput: if more than the values of tensors differs from the recorded call.
             EmulatorError: if these values make an instruction undefined or illegal.
         """
+        if self._plain is not None and not kwargs and _are_plain(args, self._plain):
+            run = replace(self.run, outputs=self._recordings[0].outputs(args))
+            return collected(run)
         arguments = self._kernel.bind(args, kwargs)
         self._check(_leaves_of(arguments))
         recording: Recording | None = self._recordings[-1]
@@ -196,6 +218,37 @@ class Replay:
             f"replay of {self.run.title}: argument `{path}` is {difference}",
             fix="record the kernel for these arguments too, or call it by trnsim.run",
         )
+
+
+PlainForm: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
+"""Dtype and shape of an array."""
+
+
+def _plain_forms(call: Sequence[Any], recording: Recording) -> list[PlainForm] | None:
+    """The forms of the arguments of a recorded call, if all are plain arrays stored as they are.
+
+    None for any other call, and for a recording in which values decide.
+    """
+    args, kwargs = call
+    forms = [(array.dtype, array.shape) for array in args if _is_plain(array)]
+    is_plain = len(forms) == len(args) and not kwargs and recording.is_fixed
+    return forms if is_plain and recording.dtypes == [dtype for dtype, _ in forms] else None
+
+
+def _is_plain(value: Any) -> bool:
+    """True for an array of numpy whose bytes a kernel works on as they are."""
+    if type(value) is not np.ndarray:
+        return False
+    flags = value.flags
+    return flags.c_contiguous and flags.writeable and value.ndim > 0
+
+
+def _are_plain(args: Sequence[Any], forms: Sequence[PlainForm]) -> bool:
+    """True for plain arrays of these forms."""
+    return len(args) == len(forms) and all(
+        _is_plain(array) and array.shape == shape and array.dtype == dtype
+        for array, (dtype, shape) in zip(args, forms, strict=True)
+    )
 
 
 def record(
@@ -305,3 +358,15 @@ def _on_storages(result: Any, storages: Mapping[int, Any]) -> Any:
         return result
     storage = storages[result.storage.serial]
     return NkiTensor.laid_out(storage, result.dtype, result.layout, result.buffer)
+
+
+def _on_bytes(result: Any, data: Mapping[int, Array]) -> Any:
+    """A kernel's result with an array in the place of each tensor, by serial of its storage."""
+    if isinstance(result, tuple | list):
+        return like(result, [_on_bytes(item, data) for item in result])
+    if isinstance(result, dict):
+        return {key: _on_bytes(item, data) for key, item in result.items()}
+    if not isinstance(result, NkiTensor):
+        return result
+    shape, strides, offset = result.pattern
+    return np.ndarray(shape, result.dtype.dtype, data[result.storage.serial], offset, strides)

@@ -13,9 +13,8 @@ they yield only where they meet.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 
@@ -25,47 +24,23 @@ from trnsim.dtypes import Array
 from trnsim.errors import EmulatorError, UninitializedRead
 from trnsim.isa import Engine, Instruction
 from trnsim.isa.language.machine import BatchPlan, Machine
-from trnsim.memory import ByteMask, Memory, Storage, Tile
+from trnsim.memory import ByteMask, Memory
 from trnsim.program import affine
-from trnsim.program.affine import AffineSteps, Family, touched
+from trnsim.program.affine import AffineSteps, touched
 from trnsim.program.affine import Step as AffineStep
+from trnsim.program.buffers import (
+    FamilyRange,
+    LiveRange,
+    allocate,
+    internal_lives,
+    joined,
+    live_ranges,
+    set_bytes,
+)
 from trnsim.program.capture import Capture, refuse
 from trnsim.program.execution import CoreSteps, Execution, Step, Watcher, guarding
 from trnsim.program.program import Program
 from trnsim.program.written import note_written, partly_written, refuse_unreadable
-
-
-@dataclass
-class _LiveRange:
-    """The live range of a storage on a core: its tiles, and its first and last instruction."""
-
-    storage: Storage
-    first: int
-    last: int = 0
-    tiles: list[Tile] = field(default_factory=list["Tile"])
-    is_written: bool = False
-
-    def joined(self, other: _LiveRange) -> _LiveRange:
-        """The use of a storage by both this core and another."""
-        return _LiveRange(
-            self.storage, 0, 0, self.tiles + other.tiles, self.is_written or other.is_written
-        )
-
-
-@dataclass
-class _FamilyRange(_LiveRange):
-    """The live range of a family: that of all its members."""
-
-    members: Sequence[_LiveRange] = ()
-    distance_bytes: int = 0
-
-    @classmethod
-    def of(cls, family: Family, members: Sequence[_LiveRange]) -> _FamilyRange:
-        """The live range of a family with these live ranges of its members."""
-        first, last = min(life.first for life in members), max(life.last for life in members)
-        return cls(
-            family.storage, first, last, members=members, distance_bytes=family.distance_bytes
-        )
 
 
 @dataclass(frozen=True)
@@ -83,14 +58,15 @@ class Executable:
         watches_races: whether it depends on values which accesses of two cores race.
         writes_inputs: by input, whether instructions write to it.
         together: the number of instructions that are executed with others in one step.
+        is_fixed: whether no values decide what is executed, which elements are written, or races.
     """
 
     def __init__(
         self,
         programs: Sequence[Program],
         captures: Sequence[Capture],
-        input_lives: Sequence[_LiveRange | None],
-        results: Sequence[_LiveRange],
+        input_lives: Sequence[LiveRange | None],
+        results: Sequence[LiveRange],
         affine_steps: Sequence[AffineSteps],
     ) -> None:
         self._core = programs[0].core
@@ -108,6 +84,7 @@ class Executable:
                 ],
                 capture.instructions,
                 range(len(capture.instructions)),
+                any(map(_meets, capture.instructions)),
             )
             for program, capture in zip(programs, captures, strict=True)
         ]
@@ -117,7 +94,11 @@ class Executable:
             for core, steps in zip(self._cores, affine_steps, strict=True)
         ]
         self.together = sum(len(core.instructions) - len(core.steps) for core in self._in_steps)
-        self._storages = list(captures[0].storages.values())
+        self._accumulating = [
+            storage
+            for storage in captures[0].storages.values()
+            if storage.memory is Memory.PSUM or storage.is_placed
+        ]
         self._careful = [s for serial, s in captures[0].storages.items() if serial in careful]
         filled = inputs.union(captures[0].initial_bytes)
         self._starts_full = {s.serial for s in self._careful if s.serial in filled}
@@ -127,6 +108,7 @@ class Executable:
         self.watches_races = len(captures) > 1 and _may_race(captures, careful)
         self.writes_inputs = [life is not None and life.is_written for life in input_lives]
         self.has_guards = any(capture.guards for capture in captures)
+        self.is_fixed = not (self.has_guards or self._careful or self.watches_races)
 
     @classmethod
     def of(
@@ -152,10 +134,10 @@ class Executable:
         initial_bytes, storages = captures[0].initial_bytes, captures[0].storages
         affine_steps = _affine_steps(programs, captures, serials)
         of_cores = [
-            _live_ranges(capture.instructions, steps.positions)
+            live_ranges(capture.instructions, steps.positions)
             for capture, steps in zip(captures, affine_steps, strict=True)
         ]
-        lives = _joined(of_cores)
+        lives = joined(of_cores)
         constants = initial_bytes.keys() - set(serials)
         if any(lives[serial].is_written for serial in constants if serial in lives):
             refuse("it writes to a constant")
@@ -165,14 +147,14 @@ class Executable:
             storages[serial].data = initial_bytes[serial]
         elsewhere = constants.union(serials, results)
         for own, steps in zip(of_cores, affine_steps, strict=True):
-            internal = _internal(own, lives, elsewhere)
+            internal = internal_lives(own, lives, elsewhere)
             for family in steps.make_families(internal.keys()):
                 members = [internal.pop(storage.serial) for storage in family.members]
-                internal[family.storage.serial] = _FamilyRange.of(family, members)
-            _allocate(list(internal.values()), len(steps.positions))
+                internal[family.storage.serial] = FamilyRange.of(family, members)
+            allocate(list(internal.values()), len(steps.positions))
         for serial, life in lives.items():
             if serial not in elsewhere and not any(own.get(serial) is life for own in of_cores):
-                _set_bytes(life, np.empty(life.storage.nbytes, np.uint8))
+                set_bytes(life, np.empty(life.storage.nbytes, np.uint8))
         inputs = [lives.get(serial) for serial in serials]
         return cls(programs, captures, inputs, [lives[serial] for serial in results], affine_steps)
 
@@ -204,7 +186,7 @@ class Executable:
             finally:
                 for life in self._bound:
                     if life is not None:
-                        _set_bytes(life, None)
+                        set_bytes(life, None)
                         life.storage.changed = None
         return [Result(*pair) for pair in zip(results, masks, strict=True)]
 
@@ -227,7 +209,7 @@ class Executable:
         Execution(self._core, self._cores, watcher).run()
 
     def _restart(self) -> None:
-        for storage in self._storages:
+        for storage in self._accumulating:
             storage.restart()
         for storage in self._careful:
             is_full = storage.serial in self._starts_full
@@ -249,22 +231,17 @@ class Executable:
         results = [np.empty(life.storage.nbytes, np.uint8) for life in self._results]
         for life, data in zip(self._bound, (*inputs, *results), strict=True):
             if life is not None:
-                _set_bytes(life, data)
+                set_bytes(life, data)
         for life, mask in zip(self._bound, changed, strict=False):
             if life is not None:
                 life.storage.changed = mask
         return results
 
 
-def _set_bytes(life: _LiveRange, data: Array | None) -> None:
-    """Give the storage of `life` the bytes `data`."""
-    life.storage.data = data
-    for tile in life.tiles:
-        tile.forget_array()
-    if isinstance(life, _FamilyRange) and data is not None:
-        for number, member in enumerate(life.members):
-            start = number * life.distance_bytes
-            _set_bytes(member, data[start : start + member.storage.nbytes])
+def _meets(instruction: Instruction) -> bool:
+    """True if an instruction waits for other cores."""
+    kind = type(instruction)
+    return kind.meeting is not Instruction.meeting or kind.meets_ranks
 
 
 def _step(
@@ -382,7 +359,7 @@ def _affine_steps(
 def _in_steps(
     core: CoreSteps,
     steps: Sequence[AffineStep],
-    lives: Mapping[int, _LiveRange],
+    lives: Mapping[int, LiveRange],
     inputs: Collection[int],
 ) -> CoreSteps:
     """The instructions of a core in affine steps.
@@ -409,7 +386,7 @@ def _many_step(
     step: AffineStep,
     together: Instruction,
     plan: BatchPlan,
-    lives: Mapping[int, _LiveRange],
+    lives: Mapping[int, LiveRange],
     inputs: Collection[int],
 ) -> Step:
     """A function that executes the instructions of an affine step."""
@@ -431,67 +408,3 @@ def _many_step(
             tile.mark_written()
 
     return execute
-
-
-def _live_ranges(
-    instructions: Sequence[Instruction], positions: Sequence[int]
-) -> dict[int, _LiveRange]:
-    """Serial -> live range of each storage, in the `positions` of the instructions."""
-    lives: dict[int, _LiveRange] = {}
-    for place, instruction in zip(positions, instructions, strict=True):
-        for tile, _, is_written in touched(instruction):
-            storage = tile.storage
-            life = lives.setdefault(storage.serial, _LiveRange(storage, place))
-            life.last = place
-            life.tiles.append(tile)
-            life.is_written |= is_written
-    return lives
-
-
-def _joined(of_cores: Sequence[Mapping[int, _LiveRange]]) -> dict[int, _LiveRange]:
-    """Serial -> the use of each storage by all cores."""
-    lives: dict[int, _LiveRange] = {}
-    for own in of_cores:
-        for serial, life in own.items():
-            lives[serial] = lives[serial].joined(life) if serial in lives else life
-    return lives
-
-
-def _internal(
-    own: Mapping[int, _LiveRange], lives: Mapping[int, _LiveRange], elsewhere: Collection[int]
-) -> dict[int, _LiveRange]:
-    """The live ranges of tensors that one core alone uses, and whose bytes nobody else binds."""
-    return {
-        serial: life
-        for serial, life in own.items()
-        if serial not in elsewhere and lives[serial] is life
-    }
-
-
-def _allocate(lives: Sequence[_LiveRange], count: int) -> None:
-    """Allocate buffers for storages; storages with disjoint live ranges share a buffer."""
-    free: defaultdict[int, list[Array]] = defaultdict(list)
-    begins: defaultdict[int, list[_LiveRange]] = defaultdict(list)
-    ends: defaultdict[int, list[_LiveRange]] = defaultdict(list)
-    _attach_memories(life for life in lives if life.storage.is_placed)
-    for life in lives:
-        if not life.storage.is_placed:
-            begins[life.first].append(life)
-            ends[life.last].append(life)
-    for place in range(count):
-        for life in begins[place]:
-            nbytes = life.storage.nbytes
-            _set_bytes(life, free[nbytes].pop() if free[nbytes] else np.empty(nbytes, np.uint8))
-        for life in ends[place]:
-            if life.storage.data is not None:
-                free[life.storage.nbytes].append(life.storage.data)
-
-
-def _attach_memories(lives: Iterable[_LiveRange]) -> None:
-    """Give tensors with an address a buffer of their entire memory."""
-    buffers: dict[Memory, Array] = {}
-    for life in lives:
-        storage = life.storage
-        if storage.memory not in buffers:
-            buffers[storage.memory] = np.empty(storage.nbytes, np.uint8)
-        _set_bytes(life, buffers[storage.memory])

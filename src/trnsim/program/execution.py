@@ -1,8 +1,9 @@
 """Execution of captured instructions: on one core in order, on several in lockstep.
 
 Without a watcher a core yields only where it meets the others: the captured run had no race, so the
-order of other accesses changes no value. A watcher judges races again, and sees the accesses in the
-order of the captured run, in which cores take turns after each instruction.
+order of other accesses changes no value. Cores that never meet run one after the other. A watcher
+judges races again, and sees the accesses in the order of the captured run, in which cores take
+turns after each instruction.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class CoreSteps(NamedTuple):
         steps: the functions that execute them.
         instructions: the instructions.
         numbers: by step, the number of its instruction; of several, of the first.
+        meets: whether an instruction waits for other cores.
     """
 
     program: Program
@@ -56,6 +58,7 @@ class CoreSteps(NamedTuple):
     steps: Sequence[Step]
     instructions: Sequence[Instruction]
     numbers: Sequence[int]
+    meets: bool
 
 
 class Deviation(Exception):
@@ -116,8 +119,10 @@ class Execution:
             Deviation: if a guard reads other integers than in the capture.
             EmulatorError: if values make an instruction undefined or illegal; names the line.
         """
-        if len(self._cores) == 1:
-            self._run_core(0, Machine(self._core))
+        meets = self._watcher is not None or any(core.meets for core in self._cores)
+        if len(self._cores) == 1 or not meets:
+            for number in range(len(self._cores)):
+                self._run_core(number, Machine(self._core))
             return
         lockstep = Lockstep(len(self._cores))
         watcher: Watcher | None = self._watcher

@@ -1,0 +1,126 @@
+"""Buffers: the bytes of tensors while an executable runs.
+
+Tensors without an address share a buffer with tensors of their size whose lives do not overlap, and
+those of a family (`program.affine`) lie in one buffer of their own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trnsim.dtypes import Array
+from trnsim.isa import Instruction
+from trnsim.memory import Memory, Storage, Tile
+from trnsim.program.affine import Family, touched
+
+
+@dataclass
+class LiveRange:
+    """The live range of a storage on a core: its tiles, and its first and last instruction."""
+
+    storage: Storage
+    first: int
+    last: int = 0
+    tiles: list[Tile] = field(default_factory=list["Tile"])
+    is_written: bool = False
+
+    def joined(self, other: LiveRange) -> LiveRange:
+        """The use of a storage by both this core and another."""
+        return LiveRange(
+            self.storage, 0, 0, self.tiles + other.tiles, self.is_written or other.is_written
+        )
+
+
+@dataclass
+class FamilyRange(LiveRange):
+    """The live range of a family: that of all its members."""
+
+    members: Sequence[LiveRange] = ()
+    distance_bytes: int = 0
+
+    @classmethod
+    def of(cls, family: Family, members: Sequence[LiveRange]) -> FamilyRange:
+        """The live range of a family with these live ranges of its members."""
+        first, last = min(life.first for life in members), max(life.last for life in members)
+        return cls(
+            family.storage, first, last, members=members, distance_bytes=family.distance_bytes
+        )
+
+
+def set_bytes(life: LiveRange, data: Array | None) -> None:
+    """Give the storage of `life` the bytes `data`."""
+    life.storage.data = data
+    for tile in life.tiles:
+        tile.forget_array()
+    if isinstance(life, FamilyRange) and data is not None:
+        for number, member in enumerate(life.members):
+            start = number * life.distance_bytes
+            set_bytes(member, data[start : start + member.storage.nbytes])
+
+
+def live_ranges(
+    instructions: Sequence[Instruction], positions: Sequence[int]
+) -> dict[int, LiveRange]:
+    """Serial -> live range of each storage, in the `positions` of the instructions."""
+    lives: dict[int, LiveRange] = {}
+    for place, instruction in zip(positions, instructions, strict=True):
+        for tile, _, is_written in touched(instruction):
+            storage = tile.storage
+            life = lives.setdefault(storage.serial, LiveRange(storage, place))
+            life.last = place
+            life.tiles.append(tile)
+            life.is_written |= is_written
+    return lives
+
+
+def joined(of_cores: Sequence[Mapping[int, LiveRange]]) -> dict[int, LiveRange]:
+    """Serial -> the use of each storage by all cores."""
+    lives: dict[int, LiveRange] = {}
+    for own in of_cores:
+        for serial, life in own.items():
+            lives[serial] = lives[serial].joined(life) if serial in lives else life
+    return lives
+
+
+def internal_lives(
+    own: Mapping[int, LiveRange], lives: Mapping[int, LiveRange], elsewhere: Collection[int]
+) -> dict[int, LiveRange]:
+    """The live ranges of tensors that one core alone uses, and whose bytes nobody else binds."""
+    return {
+        serial: life
+        for serial, life in own.items()
+        if serial not in elsewhere and lives[serial] is life
+    }
+
+
+def allocate(lives: Sequence[LiveRange], count: int) -> None:
+    """Allocate buffers for storages; storages with disjoint live ranges share a buffer."""
+    free: defaultdict[int, list[Array]] = defaultdict(list)
+    begins: defaultdict[int, list[LiveRange]] = defaultdict(list)
+    ends: defaultdict[int, list[LiveRange]] = defaultdict(list)
+    _attach_memories(life for life in lives if life.storage.is_placed)
+    for life in lives:
+        if not life.storage.is_placed:
+            begins[life.first].append(life)
+            ends[life.last].append(life)
+    for place in range(count):
+        for life in begins[place]:
+            nbytes = life.storage.nbytes
+            set_bytes(life, free[nbytes].pop() if free[nbytes] else np.empty(nbytes, np.uint8))
+        for life in ends[place]:
+            if life.storage.data is not None:
+                free[life.storage.nbytes].append(life.storage.data)
+
+
+def _attach_memories(lives: Iterable[LiveRange]) -> None:
+    """Give tensors with an address a buffer of their entire memory."""
+    buffers: dict[Memory, Array] = {}
+    for life in lives:
+        storage = life.storage
+        if storage.memory not in buffers:
+            buffers[storage.memory] = np.empty(storage.nbytes, np.uint8)
+        set_bytes(life, buffers[storage.memory])
