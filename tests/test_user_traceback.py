@@ -6,7 +6,7 @@ import pytest
 
 from trnsim import errors, user_traceback
 from trnsim.errors import BadInput, IllegalInstruction, InternalError, SourceLine
-from trnsim.user_traceback import FULL, show_as_own, show_text_as_own, traceback_lines
+from trnsim.user_traceback import FULL, explain, show_as_own, show_text_as_own, traceback_lines
 
 PROGRAM = """\
 import trnsim
@@ -135,8 +135,9 @@ def test_an_error_of_another_package_may_be_shown_as_own(monkeypatch):
     monkeypatch.delenv(FULL, raising=False)
     error = KeyError("a")
     assert traceback_lines(error) is None
-    error.add_note("a note")
     show_as_own(error)
+    assert traceback_lines(error) == ["KeyError: 'a'"]
+    explain(error, "a note")
     assert traceback_lines(error) == ["KeyError: 'a'", "a note"]
     monkeypatch.setenv(FULL, "1")
     assert traceback_lines(error) is None
@@ -153,3 +154,19 @@ def test_a_framework_that_raises_the_text_of_an_error_shows_nothing_else(monkeyp
     assert len(lines) == 3
     assert traceback_lines(RuntimeError("reason")) is None
     assert traceback_lines(ValueError(str(raised_again))) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_shown"), [(RuntimeError, True), (IndexError, True), (KeyError, False)]
+)
+def test_an_error_of_an_operator_on_the_device_has_the_users_frames(kind, is_shown, monkeypatch):
+    monkeypatch.delenv(FULL, raising=False)
+    kernels = user_traceback._OPERATORS + "kernels.py"
+    names = {"error": kind("shapes")}
+    exec(compile("def kernel():\n    raise error", kernels, "exec"), names)  # noqa: S102
+    with pytest.raises(kind) as caught:
+        names["kernel"]()
+    lines = traceback_lines(caught.value)
+    assert (lines is not None) is is_shown
+    if lines is not None:
+        assert not any("kernels.py" in line for line in lines)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FULL",
+    "explain",
     "install",
     "keeps_all_frames",
     "show_as_own",
@@ -31,6 +32,8 @@ FULL = "TRNSIM_FULL_TRACEBACK"
 _INSTALLED = {"site-packages", "dist-packages"}
 _OWN = "_trnsim_shows_users_frames"
 """The attribute of an error of another package that is shown as one of trnsim."""
+_OPERATORS = os.path.join(os.path.dirname(__file__), "torch", "dispatch", "")  # noqa: PTH118, PTH120
+"""Where the kernels of PyTorch's operators are."""
 _texts: list[str] = []
 """The last error of trnsim that went to a caller in C++, which raises another with its text."""
 
@@ -60,6 +63,12 @@ def keeps_all_frames() -> bool:
 def show_as_own(error: BaseException) -> None:
     """Let an error of the user's program, which frameworks and trnsim called, be shown as own."""
     setattr(error, _OWN, True)
+
+
+def explain(error: BaseException, note: str) -> None:
+    """Add a note to an error of the user's program, or of its data, and show it as own."""
+    error.add_note(note)
+    show_as_own(error)
 
 
 def show_text_as_own(error: BaseException) -> None:
@@ -92,12 +101,26 @@ def _own(error: BaseException) -> TracebackException | None:
     if isinstance(error, EmulatorError):
         is_own = not isinstance(error, InternalError)
         return TracebackException.from_exception(error) if is_own else None
-    if getattr(error, _OWN, False):
+    if getattr(error, _OWN, False) or _is_of_operator(error):
         return TracebackException.from_exception(error)
     if isinstance(error, RuntimeError) and any(text in str(error) for text in _texts):
         bare = RuntimeError(*_texts)
         return TracebackException(type(bare), bare, error.__traceback__)
     return None
+
+
+def _is_of_operator(error: BaseException) -> bool:
+    """True for an error of one of PyTorch's operators on the device, for shapes for example.
+
+    It is raised in C++, within the kernel of the operator here; the types are those that PyTorch
+    gives its errors. Source: c10/util/Exception.h.
+    """
+    if type(error) not in (RuntimeError, IndexError, ValueError, NotImplementedError):
+        return False
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_OPERATORS)
 
 
 def users_text(error: BaseException) -> str:

@@ -187,3 +187,42 @@ def test_a_program_has_its_collectives_as_calls(tmp_path):
         return places == sorted(places), torch_xla._XLAC._get_xla_tensors_text([result])
 
     assert on_ranks(2, body, tmp_path) == [(True, "IR {\n}\n")] * 2
+
+
+def test_a_lone_rank_is_told_of_groups_that_name_others():
+    import torch_xla.core.xla_model as xm
+
+    from trnsim.xla.collectives import CollectiveAlone
+
+    for groups in ([[0, 5]], [[0], [1]]):
+        with pytest.warns(CollectiveAlone, match="nothing is exchanged") as warned:
+            assert xm.all_reduce("sum", row(1.0), groups=groups).tolist() == [1.0]
+        assert warned[0].filename == __file__
+    assert xm.all_reduce("sum", row(1.0), groups=[(0,)]).tolist() == [1.0]
+
+
+def test_values_and_dimensions_and_pairs_that_are_none_are_named():
+    import torch_xla.core.xla_model as xm
+
+    from trnsim.xla.collectives import CollectiveMisused
+
+    x = row(1.0, 2.0)
+    for call, match in (
+        (lambda: xm.all_reduce("sum", None), "all_reduce of a NoneType; legal: a tensor"),
+        (lambda: xm.all_reduce("sum", [x, "x"]), "all_reduce of a str; legal: a tensor"),
+        (lambda: xm.all_gather(x, dim=1), r"dimension 1 of .* \[2\]; legal: -1 to 0"),
+        (lambda: xm.all_gather(x, dim=-2), "along dimension -2"),
+        (lambda: xm.reduce_scatter("sum", x, 1.0, 2, 1), "xm.reduce_scatter along dimension 2"),
+        (lambda: xm.all_gather(x, groups="ab"), "groups 'ab'; legal: None, or a list of lists"),
+        (lambda: xm.all_reduce("sum", x, groups=[0]), r"groups \[0\]; legal"),
+        (lambda: xm.collective_broadcast([x], 1), "from rank 1; legal: 0 to 0"),
+        (lambda: xm.collective_permute(x, [[0, 1]]), r"with \[0, 1\] among .*, from 0 to 0 in"),
+        (lambda: xm.collective_permute(x, [(0,)]), r"with \(0,\) among its pairs"),
+        (lambda: xm.collective_permute(x, 3), "with 3 among its pairs"),
+    ):
+        with pytest.raises(CollectiveMisused, match=match) as refused:
+            call()
+        assert refused.value.line.file == __file__
+    assert xm.all_gather(x, dim=-1).tolist() == [1.0, 2.0]
+    assert xm.all_gather(x.sum()).item() == 3.0
+    assert xm.collective_permute(x, [[0, 0]]).tolist() == [1.0, 2.0]

@@ -32,9 +32,9 @@ def test_each_core_has_its_numbers():
     assert seeds.running(0) == 709230394
 
 
-@pytest.mark.parametrize("seed", [-1, 2**64])
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, "7"])
 def test_a_seed_that_has_no_64_bits_is_refused(seed):
-    with pytest.raises(SeedRefused, match=rf"set_rng_state\({seed}\); legal: 0 to 2\*\*64 - 1"):
+    with pytest.raises(SeedRefused, match=rf"set_rng_state\({seed!r}\); legal: 0 to 2\*\*64 - 1"):
         Seeds().set(seed)
     assert issubclass(SeedRefused, TypeError)
 

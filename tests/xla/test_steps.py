@@ -3,7 +3,7 @@
 import pytest
 
 from trnsim.device.steps import steps
-from trnsim.xla.steps import StepClosures
+from trnsim.xla.steps import ClosureRefused, StepClosures
 
 
 def test_closures_run_once_in_order_at_the_end_of_the_step():
@@ -30,8 +30,10 @@ def test_a_closure_that_fails_ends_the_step_and_the_others_do_not_run_later():
     closures, seen = StepClosures(), []
     closures.add(lambda: 1 / 0, ())
     closures.add(seen.append, (1,))
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError) as raised:
         closures.end_step()
+    (note,) = raised.value.__notes__
+    assert f"added at {__file__}:" in note
     closures.end_step()
     assert seen == []
 
@@ -44,3 +46,9 @@ def test_a_step_is_a_step_of_the_device_where_no_optimizer_counts_them():
     number = steps.number
     StepClosures().end_step()
     assert steps.number == number
+
+
+def test_a_closure_is_a_function():
+    with pytest.raises(ClosureRefused, match="a step closure 'f'; legal: a function") as refused:
+        StepClosures().add("f", ())
+    assert refused.value.line.file == __file__

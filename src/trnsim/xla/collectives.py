@@ -9,7 +9,7 @@ Source: torch_xla 2.9.0, core/xla_model.py.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.torch.device_name import is_neuron
+from trnsim.user_warnings import warn
 from trnsim.xla import ranks
 from trnsim.xla.arenas import on_host
 from trnsim.xla.cuts.cutting import cuts
@@ -40,6 +41,10 @@ class CollectiveMisused(BadInput, ValueError):
     """A collective whose arguments do not fit the ranks or the tensor."""
 
 
+class CollectiveAlone(UserWarning):
+    """Warning of groups in a world of one rank, which has no other."""
+
+
 _made: Final[dict[tuple[tuple[int, ...], ...], list[Any]]] = {}
 
 
@@ -49,10 +54,10 @@ def subgroup(groups: Groups) -> Any:
     Raises:
         CollectiveMisused: for groups that overlap, leave out this rank, or name others.
     """
-    whole = ranks.group()
-    if not groups or [list(group) for group in groups] == [list(range(ranks.world_size()))]:
+    whole, every = ranks.group(), _members(groups)
+    if every in ([], [list(range(ranks.world_size()))]):
         return whole
-    key = tuple(tuple(group) for group in groups)
+    key = tuple(map(tuple, every))
     members = [rank for group in key for rank in group]
     world, own = ranks.world_size(), ranks.ordinal()
     if sorted(members) != list(range(world)):
@@ -68,8 +73,53 @@ def subgroup(groups: Groups) -> Any:
     return made[1]
 
 
-def _is_alone() -> bool:
-    return ranks.world_size() == 1
+def _members(groups: Any) -> list[list[int]]:
+    """The ranks of each group.
+
+    Raises:
+        CollectiveMisused: for what are no groups of ranks.
+    """
+    every = () if groups is None else groups
+    if not isinstance(every, Sequence) or not all(
+        isinstance(group, Sequence) and all(isinstance(rank, int) for rank in group)
+        for group in every
+    ):
+        raise CollectiveMisused(
+            f"groups {groups!r}; legal: None, or a list of lists of ranks",
+            fix="groups=[[0, 1], [2, 3]]",
+            line=program_line(),
+        )
+    return [list(group) for group in every]
+
+
+def _is_alone(groups: Groups = None) -> bool:
+    """True for a world of one rank, where torch_xla ignores the groups; others are warned of."""
+    members = _members(groups)
+    if ranks.world_size() > 1:
+        return False
+    if members not in ([], [[0]]):
+        warn(
+            f"groups {groups!r} of a world of one rank: nothing is exchanged\n  fix: torchrun "
+            "--nproc_per_node, or leave the groups out",
+            CollectiveAlone,
+        )
+    return True
+
+
+def _require_tensor(kind: str, value: Any, dim: int = 0) -> None:
+    if not isinstance(value, Tensor):
+        raise CollectiveMisused(
+            f"xm.{kind} of a {type(value).__name__}; legal: a tensor, or a list of tensors",
+            fix="pass the tensor",
+            line=program_line(),
+        )
+    if not -max(1, value.dim()) <= dim < max(1, value.dim()):
+        raise CollectiveMisused(
+            f"xm.{kind} along dimension {dim} of a tensor of shape {list(value.shape)}; legal: "
+            f"{-value.dim()} to {value.dim() - 1}",
+            fix="name a dimension that the tensor has",
+            line=program_line(),
+        )
 
 
 def _size(groups: Groups) -> int:
@@ -97,10 +147,13 @@ def all_reduce(
     """The reduction over the ranks, times `scale`: a new tensor, or in place for a list."""
     del pin_layout
     operation = _operation(reduce_type)
-    if isinstance(inputs, Tensor):
+    if not isinstance(inputs, Iterable) or isinstance(inputs, Tensor):
+        _require_tensor("all_reduce", inputs)
         result = inputs.detach().clone()
-        return result if _is_alone() else _reduced(result, operation, scale, groups)
-    if not _is_alone():
+        return result if _is_alone(groups) else _reduced(result, operation, scale, groups)
+    for tensor in inputs if isinstance(inputs, Sequence) else ():
+        _require_tensor("all_reduce", tensor)
+    if not _is_alone(groups):
         for tensor in inputs:
             _reduced(tensor.detach(), operation, scale, groups)
     return inputs
@@ -137,7 +190,8 @@ def all_gather(
         pairs = zip(value, outputs, strict=True)
         return [all_gather(part, dim, groups, to, pin_layout) for part, to in pairs]
     del channel_id, use_global_device_ids
-    if _is_alone():
+    _require_tensor("all_gather", value, dim)
+    if _is_alone(groups):
         return _put(output, value.detach().clone())
     dense = value.detach().movedim(dim, 0).contiguous()
     gathered = dense.new_empty((dense.shape[0] * _size(groups), *dense.shape[1:]))
@@ -189,6 +243,7 @@ def reduce_scatter(
 
 
 def _check_shards(kind: str, value: Tensor, dim: int, count: int, groups: Groups) -> None:
+    _require_tensor(kind, value, dim)
     if count != _size(groups) or value.shape[dim] % count:
         raise CollectiveMisused(
             f"xm.{kind} of {list(value.shape)} along dimension {dim} into {count} parts, in "
@@ -226,16 +281,10 @@ def collective_permute(value: Tensor, pairs: Sequence[Sequence[int]]) -> Tensor:
     """The value of the rank that sends to this one; zeros where none does.
 
     Raises:
-        CollectiveMisused: for pairs in which a rank sends or receives twice.
+        CollectiveMisused: for pairs of other ranks, or in which a rank sends or receives twice.
     """
-    senders, receivers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    if len({*senders}) < len(senders) or len({*receivers}) < len(receivers):
-        raise CollectiveMisused(
-            f"xm.collective_permute of pairs {[list(pair) for pair in pairs]}, where a rank sends "
-            "or receives twice",
-            fix="each rank once as a sender and once as a receiver",
-            line=program_line(),
-        )
+    _require_tensor("collective_permute", value)
+    _require_pairs(pairs)
     own, dense = ranks.ordinal(), value.detach().contiguous()
     result = torch.zeros_like(dense)
     waits: list[Any] = []
@@ -254,6 +303,39 @@ def collective_permute(value: Tensor, pairs: Sequence[Sequence[int]]) -> Tensor:
     return result
 
 
+def _require_pairs(pairs: Any) -> None:
+    world = ranks.world_size()
+    every = pairs if isinstance(pairs, list | tuple) else [pairs]
+    others = [pair for pair in every if not _is_pair(pair)]
+    if not others:
+        senders, receivers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        if len({*senders}) < len(senders) or len({*receivers}) < len(receivers):
+            raise CollectiveMisused(
+                f"xm.collective_permute of pairs {[list(pair) for pair in pairs]}, where a rank "
+                "sends or receives twice",
+                fix="each rank once as a sender and once as a receiver",
+                line=program_line(),
+            )
+        others = [pair for pair in every if not {*pair} <= {*range(world)}]
+    if others:
+        raise CollectiveMisused(
+            f"xm.collective_permute with {others[0]!r} among its pairs; legal: a source and a "
+            f"target, from 0 to {world - 1} in this world of {world}",
+            fix="[[0, 1], [1, 0]] exchanges the values of two ranks"
+            if world > 1
+            else "torchrun --nproc_per_node=2 starts two ranks",
+            line=program_line(),
+        )
+
+
+def _is_pair(pair: Any) -> bool:
+    return (
+        isinstance(pair, list | tuple)
+        and len(pair) == len(("source", "target"))
+        and all(isinstance(rank, int) for rank in pair)
+    )
+
+
 def collective_broadcast(
     tensors: Sequence[Tensor],
     root_ordinal: int = 0,
@@ -262,7 +344,14 @@ def collective_broadcast(
 ) -> None:
     """The values of rank `root_ordinal` in the tensors of all ranks of its group."""
     del pin_layout
-    if not _is_alone():
+    world = ranks.world_size()
+    if root_ordinal not in range(world):
+        raise CollectiveMisused(
+            f"xm.collective_broadcast from rank {root_ordinal!r}; legal: 0 to {world - 1}",
+            fix="root_ordinal=0",
+            line=program_line(),
+        )
+    if not _is_alone(groups):
         for tensor in tensors:
             dist.broadcast(tensor.detach(), root_ordinal, subgroup(groups))
 

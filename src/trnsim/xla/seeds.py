@@ -74,9 +74,9 @@ class Seeds:
         Raises:
             SeedRefused: for a number that has no 64 bits without a sign.
         """
-        if not 0 <= seed <= _MASK:
+        if not isinstance(seed, int) or not 0 <= seed <= _MASK:
             raise SeedRefused(
-                f"xm.set_rng_state({seed}); legal: 0 to 2**{_BITS} - 1",
+                f"xm.set_rng_state({seed!r}); legal: 0 to 2**{_BITS} - 1",
                 fix=f"take seed % 2**{_BITS}",
                 line=program_line(),
             )

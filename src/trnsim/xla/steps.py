@@ -10,20 +10,41 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from trnsim.device.program_line import program_line
 from trnsim.device.steps import steps
+from trnsim.errors import BadInput, SourceLine
+from trnsim.user_traceback import explain
 from trnsim.xla.cuts.cutting import SYNC, cuts
 from trnsim.xla.seeds import seeds
+
+_Closure = tuple[Callable[..., Any], tuple[Any, ...], SourceLine | None]
+"""A function, its arguments, and the line that added it."""
+
+
+class ClosureRefused(BadInput, TypeError):
+    """A step closure that cannot be called."""
 
 
 class StepClosures:
     """The closures of this step."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
+        self._waiting: deque[_Closure] = deque()
 
     def add(self, closure: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        """Run `closure(*args)` at the end of this step."""
-        self._waiting.append((closure, args))
+        """Run `closure(*args)` at the end of this step.
+
+        Raises:
+            ClosureRefused: for what is no function.
+        """
+        line = program_line()
+        if not callable(closure):
+            raise ClosureRefused(
+                f"a step closure {closure!r}; legal: a function",
+                fix="xm.add_step_closure(function, args=(loss,))",
+                line=line,
+            )
+        self._waiting.append((closure, args, line))
 
     def end_step(self, kind: str = SYNC) -> None:
         """End the step, and run its closures in order; those that they add wait for the next.
@@ -35,8 +56,12 @@ class StepClosures:
         seeds.end_step()
         waiting, self._waiting = self._waiting, deque()
         while waiting:
-            closure, args = waiting.popleft()
-            closure(*args)
+            closure, args, line = waiting.popleft()
+            try:
+                closure(*args)
+            except Exception as error:
+                explain(error, f"  in a step closure that was added at {line}")
+                raise
 
 
 step_closures: Final = StepClosures()

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from trnsim.device.program_line import program_line
 from trnsim.errors import EmulatorError, SourceLine, is_program_file
-from trnsim.user_traceback import show_as_own
+from trnsim.user_traceback import explain
 
 _PACKAGE: Final = str(Path(__file__).parents[2])
 _log: Final = logging.getLogger("torch._subclasses.fake_tensor")
@@ -35,8 +35,7 @@ def example_run(title: str, example_inputs: Any) -> Generator[None]:
     except Exception as error:
         frames = _frames(error.__traceback__)
         if not frames[-1].file.startswith(_PACKAGE):
-            error.add_note("\n  ".join(_note(title, example_inputs, frames)))
-            show_as_own(error)
+            explain(error, "\n  ".join(_note(title, example_inputs, frames)))
         raise
     finally:
         _log.removeFilter(_is_other_than_a_failed_operator)

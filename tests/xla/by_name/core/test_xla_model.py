@@ -112,6 +112,14 @@ def test_an_optimizer_steps_and_with_a_barrier_ends_the_step():
     assert met.counter_value("MarkStep") == 1
 
 
+def test_what_steps_without_parameters_is_no_optimizer():
+    import torch_xla.core.xla_model as xm
+
+    for other in (None, torch.nn.Linear(1, 1)):
+        with pytest.raises(ValueError, match=f"of a {type(other).__name__}; legal: an optimizer"):
+            xm.optimizer_step(other)
+
+
 def test_a_saved_state_is_on_the_host(tmp_path):
     import torch_xla.core.xla_model as xm
 

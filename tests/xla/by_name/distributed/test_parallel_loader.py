@@ -49,3 +49,20 @@ def test_an_error_of_the_loader_is_the_programs():
 
     with pytest.raises(OSError, match="no disk"):
         list(pl.MpDeviceLoader(Data(), "xla"))
+
+
+def test_a_loader_without_a_length_is_passed_over():
+    import torch_xla.distributed.parallel_loader as pl
+
+    loader = pl.MpDeviceLoader((torch.full((1,), float(number)) for number in range(3)), "xla")
+    assert [batch.item() for batch in loader] == [0, 1, 2]
+    with pytest.raises(TypeError, match="no len"):
+        len(loader)
+
+
+def test_what_has_no_batches_is_refused():
+    import torch_xla.distributed.parallel_loader as pl
+
+    with pytest.raises(pl.LoaderMisused, match="a loader 5; legal: batches") as refused:
+        iter(pl.MpDeviceLoader(5, "xla"))
+    assert refused.value.line.file == __file__

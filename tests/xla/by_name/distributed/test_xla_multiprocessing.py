@@ -25,8 +25,13 @@ def test_one_process_is_this_one():
 def test_other_numbers_of_processes_are_refused(count):
     import torch_xla.distributed.xla_multiprocessing as xmp
 
-    with pytest.raises(ValueError, match=rf"Unsupported nprocs \({count}\); legal: None and 1"):
+    with pytest.raises(
+        ValueError, match=rf"Unsupported nprocs \({count}\); legal: None and 1"
+    ) as refused:
         xmp.spawn(print, nprocs=count)
+    assert refused.value.line.file == __file__
+    with pytest.raises(ValueError, match=r"xmp\.spawn of 'f'; legal: a function"):
+        xmp.spawn("f")
 
 
 def test_three_ranks_of_two_cores_are_refused_before_they_start():

@@ -153,3 +153,10 @@ def test_a_subclass_clips_by_its_own_norm():
     assert weight.tolist() == [-1.5, -1.5]
     assert optimizer.grad_norm == 7.0
     assert optimizer.sharding_groups == optimizer._sharding_groups == [[0]]
+
+
+def test_the_optimizer_is_a_class():
+    from torch_xla.distributed.zero_redundancy_optimizer import ZeroRedundancyOptimizer
+
+    with pytest.raises(ValueError, match="of 'SGD'; legal: a class of optimizers"):
+        ZeroRedundancyOptimizer([torch.nn.Parameter(torch.ones(1))], "SGD", lr=0.1)

@@ -60,3 +60,18 @@ def test_the_places_of_tensors_are_those_that_nxd_writes_to(tmp_path):
     folder = xser._get_tensors_folder(path)
     assert folder == f"{path}.tensors"
     assert torch.load(xser._get_tensor_file(folder, 0)).tolist() == [1.0, 1.0]
+
+
+def test_what_cannot_be_loaded_is_said_with_what_a_save_leaves(tmp_path):
+    import torch_xla.utils.serialization as xser
+
+    path = tmp_path / "state"
+    with pytest.raises(FileNotFoundError) as raised:
+        xser.load(path)
+    assert f"that file, and {path}.tensors" in raised.value.__notes__[0]
+    assert f"at {__file__}:" in raised.value.__notes__[0]
+    xser.save([torch.ones(1, device="xla")], path)
+    (tmp_path / "state.tensors" / "tensor_0.pt").unlink()
+    with pytest.raises(FileNotFoundError, match=r"tensor_0\.pt") as raised:
+        xser.load(path)
+    assert "fix: copy both" in raised.value.__notes__[0]

@@ -17,12 +17,14 @@ from torch import nn
 from torch.optim import Optimizer
 from typing_extensions import deprecated
 
+from trnsim.device.program_line import program_line
 from trnsim.torch.api import device as device_module
 from trnsim.torch.device_name import is_neuron
 from trnsim.xla import ranks
 from trnsim.xla.absent_names import absent
 from trnsim.xla.arenas import ToXlaTensorArena, on_device, on_host
 from trnsim.xla.collectives import (
+    CollectiveMisused,
     Groups,
     all_gather,
     all_reduce,
@@ -229,6 +231,12 @@ def optimizer_step(
     pin_layout: bool = True,
 ) -> Any:
     """The optimizer's step after `reduce_gradients`; with `barrier` the step ends too."""
+    if not hasattr(optimizer, "param_groups"):
+        raise CollectiveMisused(
+            f"xm.optimizer_step of a {type(optimizer).__name__}; legal: an optimizer",
+            fix="xm.optimizer_step(optimizer), and scheduler.step() after it",
+            line=program_line(),
+        )
     reduce_gradients(optimizer, groups, pin_layout)
     loss: Any = optimizer.step(**(optimizer_args or {}))
     if barrier:

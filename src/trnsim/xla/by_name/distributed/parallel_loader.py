@@ -6,17 +6,23 @@ with torch_xla 2.9.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
 import torch
 
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
 from trnsim.xla.absent_names import absent
 from trnsim.xla.arenas import on_device
 from trnsim.xla.steps import step_closures
 
 __path__: Final[list[str]] = []  # as in xla_model
+
+
+class LoaderMisused(BadInput, TypeError):
+    """A loader that has no batches."""
 
 
 class PerDeviceLoader:
@@ -25,21 +31,25 @@ class PerDeviceLoader:
     Args:
         batches: the batches on the host.
         device: where they go.
-        length: their number.
+        count: their number, for loaders that have one.
         batches_per_execution: batches in a step.
     """
 
     def __init__(
-        self, batches: Iterator[Any], device: torch.device, length: int, batches_per_execution: int
+        self,
+        batches: Iterator[Any],
+        device: torch.device,
+        count: Callable[[], int],
+        batches_per_execution: int,
     ) -> None:
         self._batches = batches
         self._device = device
-        self._length = length
+        self._count = count
         self._per_step = batches_per_execution
         self._since_step = 0
 
     def __len__(self) -> int:
-        return self._length
+        return self._count()
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -85,11 +95,21 @@ class ParallelLoader:
         self.batches_per_execution = batches_per_execution
 
     def per_device_loader(self, device: torch.device | str) -> PerDeviceLoader:
-        """One pass over the batches of a device."""
+        """One pass over the batches of a device.
+
+        Raises:
+            LoaderMisused: for a loader that has no batches.
+        """
+        if not isinstance(self._loader, Iterable) and not hasattr(self._loader, "__getitem__"):
+            raise LoaderMisused(
+                f"a loader {self._loader!r}; legal: batches: a DataLoader, a list, a generator",
+                fix="pl.MpDeviceLoader(torch.utils.data.DataLoader(dataset), device)",
+                line=program_line(),
+            )
         place = self._devices.index(torch.device(device))
         batches = islice(iter(self._loader), place, None, len(self._devices))
         return PerDeviceLoader(
-            batches, self._devices[place], self.per_device_samples(), self.batches_per_execution
+            batches, self._devices[place], self.per_device_samples, self.batches_per_execution
         )
 
     def per_device_samples(self) -> int:

@@ -12,11 +12,17 @@ from typing import Any, Final
 from torch import multiprocessing, nn
 
 from trnsim.device import device_core
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
 from trnsim.instance.cores import VISIBLE
 from trnsim.xla import ranks
 from trnsim.xla.absent_names import absent
 
 __path__: Final[list[str]] = []  # as in xla_model
+
+
+class ProcessesRefused(BadInput, ValueError):
+    """Processes that cannot be started."""
 
 
 def spawn(
@@ -30,11 +36,21 @@ def spawn(
     """`fn(index, *args)` in NEURONCORE_NUM_DEVICES processes, or in this one if that is 1.
 
     Raises:
-        ValueError: for `nprocs` but None and 1.
+        ProcessesRefused: for `nprocs` but None and 1, and for what is no function.
         BadInput: for fewer cores than processes, or a number of processes that is none.
     """
     if nprocs not in (None, 1):
-        raise ValueError(f"Unsupported nprocs ({nprocs}); legal: None and 1, by {ranks.PROCESSES}")
+        raise ProcessesRefused(
+            f"Unsupported nprocs ({nprocs}); legal: None and 1, by {ranks.PROCESSES}",
+            fix=f"leave nprocs out; {ranks.PROCESSES} in the environment is their number",
+            line=program_line(),
+        )
+    if not callable(fn):
+        raise ProcessesRefused(
+            f"xmp.spawn of {fn!r}; legal: a function of the process's index",
+            fix="xmp.spawn(main, args=(settings,)), for def main(index, settings)",
+            line=program_line(),
+        )
     count = nprocs or ranks.process_count(os.environ)
     if count == 1:
         return fn(0, *args)

@@ -49,7 +49,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         defaults: arguments of the optimizer.
 
     Raises:
-        CollectiveMisused: for groups without this rank.
+        CollectiveMisused: for groups without this rank, and what is no class of optimizers.
     """
 
     def __init__(
@@ -71,6 +71,12 @@ class ZeroRedundancyOptimizer(Optimizer):
         **defaults: Any,
     ) -> None:
         del pin_layout, bucket_cap_mb_all_gather, bucket_cap_mb_reduce_scatter
+        if not callable(optimizer_class):
+            raise CollectiveMisused(
+                f"ZeroRedundancyOptimizer of {optimizer_class!r}; legal: a class of optimizers",
+                fix="optimizer_class=torch.optim.AdamW",
+                line=program_line(),
+            )
         super().__init__(params, defaults)
         self.optimizer_class = optimizer_class
         self.optimizer_dtype = optimizer_dtype or torch.float32

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, Final
 
 import torch
 
+from trnsim.device.program_line import program_line
 from trnsim.torch.device_name import is_neuron
+from trnsim.user_traceback import explain
 from trnsim.xla import ranks
 from trnsim.xla.arenas import ToXlaTensorArena
 
@@ -79,4 +82,9 @@ def load(path: Any) -> Any:
         lambda references: [torch.load(_file(name, part.tid)) for part in references],
         lambda value: isinstance(value, TensorReference),
     )
-    return arena.transform(torch.load(name, weights_only=False))
+    try:
+        return arena.transform(torch.load(name, weights_only=False))
+    except (OSError, UnpicklingError, RuntimeError, EOFError) as error:
+        note = f"  xser.load({name!r}) reads what xser.save wrote: that file, and {_folder(name)}"
+        explain(error, f"{note}\n  fix: copy both, or save it again\n  at {program_line()}")
+        raise
