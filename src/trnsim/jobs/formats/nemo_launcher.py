@@ -1,0 +1,213 @@
+"""The main configuration of NeMo's launcher: which training, on which cluster, with what variables.
+
+Hydra puts a configuration together from files beside the main one, which its list of defaults
+names: ``training: gpt3/5b`` is ``training/gpt3/5b.yaml``. Such a file is read where it is there,
+from the folder of the main one and from nowhere else; what a file that is not there would state is
+named as filled in later.
+
+Sources: NVIDIA/NeMo-Framework-Launcher, launcher_scripts/conf/config.yaml, conf/cluster/bcm.yaml,
+conf/cluster/k8s.yaml; Hydra 1.3, The Defaults List.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.arch.catalogue import catalogue
+from trnsim.errors import BadInput, SourceLine
+from trnsim.jobs.formats import nemo, sbatch_options
+from trnsim.jobs.formats.format import JobFormat
+from trnsim.jobs.formats.kubernetes_quantity import parse_quantity
+from trnsim.jobs.job import Job, KeptField, Role
+from trnsim.jobs.spec import JobSpec, SpecReader, TemplateValue, is_template
+from trnsim.reader import SourcePlace, load_documents
+
+__all__ = ["FORMAT"]
+
+_GROUPS: Final = ("training", "cluster")
+_TRAINING: Final = "training"
+_CHOICE: Final = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)*", re.ASCII)
+"""A choice is a path below its group; no part of it begins with a dot."""
+
+
+def _choices(value: Any) -> dict[str, tuple[int, Any]]:
+    """Choices of the list of defaults by group, with their places in it."""
+    rows = value.get("defaults") if isinstance(value, dict) else None
+    return {
+        str(name): (index, choice)
+        for index, row in enumerate(rows if isinstance(rows, list) else [])
+        if isinstance(row, dict)
+        for name, choice in row.items()
+    }
+
+
+def _places(root: SourcePlace) -> Iterator[SourcePlace]:
+    value = root.value
+    is_launcher = isinstance(value, dict) and ("stages" in value or "cluster_type" in value)
+    if is_launcher and any(group in _choices(value) for group in _GROUPS):
+        yield root
+
+
+@dataclass
+class _Parts:
+    """What the files of a configuration state.
+
+    Attributes:
+        lines: file and line of fields of the job.
+        templates: fields that are filled in later.
+        kept: fields without a place in the job.
+    """
+
+    lines: dict[str, SourceLine] = field(default_factory=dict)
+    templates: list[TemplateValue] = field(default_factory=list)
+    kept: list[KeptField] = field(default_factory=list)
+
+    def add(self, reader: SpecReader) -> None:
+        """What a reader has read, before what others state."""
+        self.lines = reader.lines | self.lines
+        self.templates += reader.templates
+        self.kept += reader.kept()
+
+
+def _read(place: SourcePlace) -> JobSpec:
+    """The spec of a main configuration with the files that it names.
+
+    Raises:
+        BadInput: a value is not legal.
+    """
+    reader, parts = SpecReader(place), _Parts()
+    job = Job(roles=(Role(),))
+    stages = reader.value("stages")
+    if not isinstance(stages, list) or _TRAINING in stages:
+        job = _training(reader, parts, job)
+    container = reader.text("container", field="roles.0.image")
+    environment = tuple(_variables(reader))
+    own = replace(job.roles[0], image=container, environment=environment)
+    job = _on_cluster(reader, parts, replace(job, roles=(own,)))
+    reader.take("defaults")
+    parts.add(reader)
+    job = replace(job, kept=tuple(parts.kept))
+    return JobSpec(FORMAT.name, job, reader.start, parts.lines, tuple(parts.templates))
+
+
+def _chosen(reader: SpecReader, group: str, parts: _Parts, path: str) -> SourcePlace | None:
+    """The document of a group's choice; None, with a template for `path`, if it is not there.
+
+    Raises:
+        BadInput: the choice is no path below its group, or its file cannot be read.
+    """
+    root = reader.place()
+    if root is None or group not in _choices(root.value):
+        return None
+    index, choice = _choices(root.value)[group]
+    line = root.inner("defaults").inner(index).inner(group).line
+    if choice is None:
+        return None
+    is_left = is_template(str(choice))
+    if not is_left and not _CHOICE.fullmatch(str(choice)):
+        keys = ("defaults", index, group)
+        raise reader.refused(keys, f"legal: a file below {group}/, such as gpt3/5b")
+    file = Path(root.document.file).parent / group / f"{choice}.yaml"
+    if is_left or not file.is_file():
+        parts.lines.setdefault(path, line)
+        parts.templates.append(TemplateValue(path, f"{group}: {choice}", line))
+        return None
+    return load_documents(file, root.document.fix)[0].root
+
+
+def _training(reader: SpecReader, parts: _Parts, job: Job) -> Job:
+    """The job with its training's nodes, layout and model.
+
+    Raises:
+        BadInput: the file of the training is none of NeMo's models.
+    """
+    place = _chosen(reader, _TRAINING, parts, "parallelism")
+    if place is None:
+        return job
+    if not list(nemo.FORMAT.places(place)):
+        raise place.refused("legal: a configuration of a training, with trainer and model")
+    spec = nemo.FORMAT.read(place)
+    parts.lines.update(spec.lines)
+    parts.templates += spec.templates
+    parts.kept += spec.job.kept
+    return replace(spec.job, kept=())
+
+
+def _variables(reader: SpecReader) -> Iterator[tuple[str, str]]:
+    """Variables that have a value; null leaves one out."""
+    for name in reader.names("env_vars"):
+        if reader.value("env_vars", name) is None:
+            reader.take("env_vars", name)
+        else:
+            text = reader.text("env_vars", name, field=f"roles.0.environment.{name}")
+            yield name, text
+
+
+def _on_cluster(reader: SpecReader, parts: _Parts, job: Job) -> Job:
+    """The job with what its cluster states of every job.
+
+    Raises:
+        BadInput: a value is not legal.
+    """
+    place = _chosen(reader, "cluster", parts, "roles.0.instance")
+    if place is None:
+        return job
+    cluster = SpecReader(place)
+    prefix = cluster.text("job_name_prefix", field="name")
+    (own,) = job.roles
+    partition = cluster.value("partition")
+    instance = ""
+    if isinstance(partition, str) and partition in catalogue().instances:
+        instance = cluster.text("partition", field="roles.0.instance")
+    own = replace(
+        own,
+        instance=instance,
+        is_exclusive=bool(cluster.truth("exclusive", field="roles.0.is_exclusive")),
+        gpus=cluster.whole("gpus_per_node", field="roles.0.gpus"),
+        memory_bytes=_memory_bytes(cluster),
+        shm_bytes=_shm_bytes(cluster),
+    )
+    parts.add(cluster)
+    return replace(job, name=f"{prefix}{job.name}", roles=(own,))
+
+
+def _memory_bytes(cluster: SpecReader) -> int | None:
+    """Memory of a node; None for all of it, which 0 is."""
+    if cluster.value("mem") in (0, "0", None):
+        cluster.take("mem")
+        return None
+    text = cluster.text("mem", field="roles.0.memory_bytes")
+    try:
+        return None if is_template(text) else sbatch_options.memory_bytes(text)
+    except ValueError as error:
+        raise cluster.refused(("mem",), "legal: a size as 64G; units K, M, G, T") from error
+
+
+def _shm_bytes(cluster: SpecReader) -> int | None:
+    text = cluster.text("shm_size", field="roles.0.shm_bytes")
+    size = None if not text or is_template(text) else parse_quantity(text)
+    if size is None and text and not is_template(text):
+        raise cluster.refused(("shm_size",), "legal: a quantity as 512Gi")
+    return None if size is None else int(size)
+
+
+def _write(job: Job) -> str:
+    del job
+    raise BadInput(
+        "--as nemo-launcher: the main configuration is read, not written",
+        fix="--as nemo writes the configuration of the training that it names",
+    )
+
+
+FORMAT: Final = JobFormat(
+    name="nemo-launcher",
+    title="main configuration of NeMo's launcher",
+    suffix=".yaml",
+    places=_places,
+    read=_read,
+    write=_write,
+)
