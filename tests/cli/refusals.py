@@ -84,6 +84,15 @@ def copy(a):
     "number.json": "3\n",
     "monitor.json": '{"period": "1 fortnight"}\n',
     "decision.json": "{}\n",
+    "world.json": json.dumps(
+        {
+            "schema": "launch/1",
+            "instance": "trn1.32xlarge",
+            "nodes": 1,
+            "ranks_per_node": 32,
+            "ranks": [{"steps": 1, "device_time_s": 1, "step_s": 1}],
+        }
+    ),
     "plan.json": '{"platforms": []}\n',
     "log.txt": "step 1 loss 3\n",
     "today.csv": "step,loss\n1,2\n",
@@ -157,6 +166,7 @@ BASES = {
     "job price": "stored-plan.json",
     "job write": "stored-plan.json --as plan",
     "job diff": "stored-plan.json stored-plan.json",
+    "job launched": "stored-plan.json world.json",
     "why": "plan.json plan.json",
     "assess": "two-workloads.csv",
     "pilot write": "two-workloads.csv --folder pilot",

@@ -259,3 +259,25 @@ def test_a_request_of_batch_states_the_array(tmp_path):
     (priced,) = json.loads(run("price", definition, "--submit", request, "--json"))
     assert priced["copies"] == 7
     assert "New findings none" in run("diff", definition, definition, "--submit", request)
+
+
+def test_a_launch_stands_beside_its_price(plan, tmp_path):
+    world = tmp_path / "world.json"
+    rank = {"steps": 3, "device_time_s": 0.5, "step_s": 0.75}
+    content = {"schema": "launch/1", "instance": "trn1.32xlarge", "nodes": 1, "ranks_per_node": 32}
+    world.write_text(json.dumps(content | {"ranks": [rank]}))
+    answer = json.loads(run("launched", plan, world, "--json"))
+    assert_both_ways([answer, answer | {"usd": None, "launched_usd": None}], "job-launched/1")
+    assert answer["launched_s"] == 75.0
+    assert answer["launched_steps"] == 3
+    (priced,) = json.loads(run("price", plan, "--json"))
+    assert answer["priced_s"] == pytest.approx(priced["time_s"]["p50"])
+    assert answer["usd"] == pytest.approx(priced["usd"]["p50"])
+    text = run("launched", plan, world)
+    assert "part of the run priced launched difference computing" in text
+    assert "100 steps, of which the launch ran 3: they differ in" in text
+    step_s = priced["time_s"]["p50"] / 100
+    host_s = answer["terms"][2]["priced_s"] / 100
+    equal = rank | {"device_time_s": step_s - host_s, "step_s": step_s}
+    world.write_text(json.dumps(content | {"ranks": [equal]}))
+    assert "the launch ran 3: equal to 1 %" in run("launched", plan, world)

@@ -10,6 +10,7 @@ from trnsim.fabric.floors import Floor
 VARIABLES = (
     *("WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK", "NEURON_RT_VISIBLE_CORES", "TRNSIM_FAULTS"),
     *("TRNSIM_INSTANCE", "NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_NUM_CORES"),
+    *("NEURON_PJRT_PROCESSES_NUM_DEVICES", "NEURON_PJRT_PROCESS_INDEX"),
 )
 
 
@@ -65,6 +66,24 @@ def described(found):
 def test_a_launchers_variables_place_the_world(launched, variables, expected):
     launched(**variables)
     assert described(world_fabric("trn2")) == expected
+
+
+@pytest.mark.parametrize(
+    ("cores", "shares", "place"),
+    [
+        ("20-23", "4,4,4,4", (1, 5, 0)),  # the second rank of two on the instance, from core 16 on
+        ("20-23", "4,4", (1, 5, 0)),  # of other processes than ranks
+        ("20", "1,1,1,1", (1, 5, 0)),
+        ("20-23", "4,4,4,2", (1, 5, 0)),
+    ],
+)
+def test_a_rank_of_several_cores_computes_on_the_first(launched, cores, shares, place):
+    launched(
+        WORLD_SIZE=4, LOCAL_WORLD_SIZE=2, LOCAL_RANK=1, TRNSIM_INSTANCE="trn2.48xlarge",
+        NEURON_RT_VISIBLE_CORES=cores, NEURON_PJRT_PROCESSES_NUM_DEVICES=shares,
+        NEURON_PJRT_PROCESS_INDEX=3,
+    )  # fmt: skip
+    assert world_fabric("trn2").place(3) == place
 
 
 def test_eight_ranks_on_one_chip_one_node_and_two_nodes_take_three_times(launched):

@@ -31,6 +31,7 @@ def test_ranks_fill_chips_in_order():
     assert made.place(7) == (0, 1, 3)
     assert made.place(64) == (1, 0, 0)
     assert fabric("trn1.32xlarge", first=3, ranks_per_node=2).place(1) == (0, 2, 0)
+    assert fabric("trn2.48xlarge", lnc=2, nodes=2, stride=4).place(17) == (1, 1, 0)
 
 
 @pytest.mark.parametrize(

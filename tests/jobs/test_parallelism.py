@@ -1,6 +1,15 @@
 from dataclasses import fields
 
-from trnsim.jobs.parallelism import OPTIONS, Parallelism, options_of, parallelism_in, started_ranks
+import pytest
+
+from trnsim.jobs.parallelism import (
+    OPTIONS,
+    Parallelism,
+    has_launcher,
+    options_of,
+    parallelism_in,
+    started_ranks,
+)
 
 
 def test_options_are_read_in_both_forms_and_the_last_counts():
@@ -58,3 +67,21 @@ def test_zero_and_text_are_no_degree():
 def test_stated_fields_stand_over_others():
     both = Parallelism(tensor=4).over(Parallelism(tensor=2, pipeline=8))
     assert both.stated == {"tensor": 4, "pipeline": 8}
+
+
+@pytest.mark.parametrize(
+    ("words", "tasks", "is_one"),
+    [
+        ("torchrun --nproc-per-node 2 a.py", 8, True),
+        ("trnsim slurm launch -- python a.py", 1, True),
+        ("trnsim slurm launch -- python a.py", 2, False),
+        ("python launch", 1, False),
+        ("python a.py", 1, False),
+    ],
+)
+def test_a_launcher_starts_ranks_by_itself(words, tasks, is_one):
+    assert has_launcher(words.split(), tasks) is is_one
+
+
+def test_no_zero_is_stated_by_its_stage():
+    assert parallelism_in({"zero-stage": "0", "tp": "0"}) == Parallelism(zero=0)

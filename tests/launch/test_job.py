@@ -63,6 +63,17 @@ def test_cores_that_are_visible_place_the_ranks(monkeypatch):
             job(COMMAND, "trn2.48xlarge", FOLDER)
 
 
+def test_ranks_of_several_cores_are_spread_over_the_devices(monkeypatch):
+    monkeypatch.delenv("NEURON_RT_VISIBLE_CORES", raising=False)
+    found = job(COMMAND, "trn2.48xlarge", FOLDER, cores_per_rank=4)
+    assert [found.fabric.place(rank).chip for rank in range(found.fabric.ranks)] == [*range(16)]
+    assert found.launch_variable(1, "t", 0)["rank_cores"] == 4
+    monkeypatch.setenv("NEURON_RT_VISIBLE_CORES", "8-15")
+    assert job(COMMAND, "trn2.48xlarge", FOLDER, cores_per_rank=4).fabric.ranks == 2
+    with pytest.raises(BadInput, match="3 ranks of 4 cores a node, and NEURON_RT_VISIBLE_CORES"):
+        job(COMMAND, "trn2.48xlarge", FOLDER, ranks_per_node=3, cores_per_rank=4)
+
+
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
@@ -83,6 +94,9 @@ def test_python_is_the_one_that_runs_trnsim(command, expected):
         ({"command": ()}, "no program to launch"),
         ({"instance": "trn9.large"}, "trn9.large"),
         ({"instance": "trn2.48xlarge", "ranks_per_node": 65}, "65 ranks on trn2.48xlarge"),
+        ({"cores_per_rank": 0}, "--cores-per-rank 0; legal: 1 or more"),
+        ({"cores_per_rank": 65}, "0 ranks of 65 cores each on trn2.48xlarge"),
+        ({"ranks_per_node": 17, "cores_per_rank": 4}, "17 ranks of 4 cores each on trn2.48xlarge"),
         ({"nodes": 0}, "ranks on trn2.48xlarge"),
         ({"nodes": -1}, "ranks on trn2.48xlarge"),
         ({"ranks_per_node": -2}, "-2 ranks on trn2.48xlarge"),

@@ -8,8 +8,11 @@ AGENTS = {
 
 def test_a_rank_gets_awss_variables_beside_the_agents():
     launch = {
-        "first_core": 8, "coordinator_port": 99, "restored": {"AUTOLOAD": None, "OTHER": "x"},
-    }  # fmt: skip
+        "first_core": 8,
+        "rank_cores": 1,
+        "coordinator_port": 99,
+        "restored": {"AUTOLOAD": None, "OTHER": "x"},
+    }
     found = variables(AGENTS, launch)
     expected = {
         "NEURON_RT_VISIBLE_CORES": "9",
@@ -23,3 +26,11 @@ def test_a_rank_gets_awss_variables_beside_the_agents():
     }
     assert expected.items() <= found.items()
     assert not {"TRNSIM_LAUNCH", "AUTOLOAD"} & found.keys()
+
+
+def test_a_rank_of_several_cores_sees_all_of_them():
+    launch = {"first_core": 8, "rank_cores": 4, "coordinator_port": 99, "restored": {}}
+    found = variables(AGENTS, launch)
+    assert found["NEURON_RT_VISIBLE_CORES"] == "12-15"
+    assert found["NEURON_RT_NUM_CORES"] == "4"
+    assert found["NEURON_PJRT_PROCESSES_NUM_DEVICES"] == "4,4,4,4,4,4,4,4"

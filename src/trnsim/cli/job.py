@@ -10,7 +10,12 @@ from typing import Annotated, Final
 import typer
 
 from trnsim import files
-from trnsim.cli.job_document import check_document, difference_document, price_document
+from trnsim.cli.job_document import (
+    check_document,
+    difference_document,
+    launched_document,
+    price_document,
+)
 from trnsim.cli.options import OwnPrices, command, own_rows, parser, price_option
 from trnsim.cli.quantity_options import number, whole
 from trnsim.cli.report_files import PrintedAnswer, answering
@@ -21,6 +26,7 @@ from trnsim.jobs.assumption import Assumption
 from trnsim.jobs.finding import Finding, Severity
 from trnsim.jobs.formats import FORMATS, read_specs, write_spec
 from trnsim.jobs.formats.batch_request import submitted
+from trnsim.jobs.launched import launched_time
 from trnsim.jobs.price import JobPrice, price_job
 from trnsim.jobs.rules import findings
 from trnsim.jobs.spec import JobSpec
@@ -210,6 +216,31 @@ def diff(options: DiffOptions) -> Document:
         _examined(path, options.submit, known) for path in (options.before, options.after)
     )
     return difference_document(before, after)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchedOptions(Stated):
+    """Options of ``trnsim job launched``."""
+
+    spec: Annotated[Path, typer.Argument(help="A spec of one job.", metavar="FILE")]
+    world: Annotated[
+        Path, typer.Argument(help="The report of its launch, world.json.", metavar="WORLD")
+    ]
+
+
+@app.command()
+@answering
+@command(LaunchedOptions)
+def launched(options: LaunchedOptions) -> Document:
+    """Print the time of a launched job beside the price of its spec, term by term.
+
+    A launch's report has the time of its kernels and exchanges on the chip; the price is the
+    plan's. What differs is named, with its seconds.
+
+    Example: trnsim job launched train.sbatch trnsim-slurm-12.0/world.json --model llama-3.2-1b
+    """
+    spec, _, price = _examined(options.spec, options.submit, options.assumption())
+    return launched_document(spec, launched_time(price, options.world))
 
 
 def _examined(

@@ -15,6 +15,7 @@ from trnsim.jobs.difference import changes, new_findings
 from trnsim.jobs.finding import Finding, Severity
 from trnsim.jobs.formats import FORMATS
 from trnsim.jobs.job import KeptField, Role
+from trnsim.jobs.launched import LaunchedTime, Term
 from trnsim.jobs.plans import parallelism_of
 from trnsim.jobs.price import JobPrice, TimeBasis
 from trnsim.jobs.role_price import RolePrice
@@ -31,6 +32,7 @@ _LIST_INDEX: Final = re.compile(r"(\[\d+\])+$")
 _ROLE_COLUMNS: Final = columns("role | instances | USD/h | price", numbers_from=2, numbers_to=3)
 _CHANGE_COLUMNS: Final = columns("field | before | after", numbers_from=3)
 _TOTAL_COLUMNS: Final = columns(" | before | after | change", numbers_from=1)
+_TERM_COLUMNS: Final = columns("part of the run | priced | launched | difference", numbers_from=1)
 _HOURS_OF_MONTH: Final = 730
 
 
@@ -243,6 +245,52 @@ def _bill_sentences(price: JobPrice) -> list[str]:
         month = amount(hourly * _HOURS_OF_MONTH)
         sentences.append(f"{amount(hourly)} USD an hour, {month} USD in a month of 730 hours")
     return sentences
+
+
+def launched_document(spec: JobSpec, time: LaunchedTime) -> Document:
+    """The time and bill of a launch beside those of its spec's price."""
+    table = Table(
+        _TERM_COLUMNS,
+        [
+            (*(term.name, seconds(term.priced_s), seconds(term.launched_s)), _signed(term))
+            for term in (*time.terms, time.whole)
+        ],
+    )
+    bills = [time.usd(time_s) for time_s in (time.whole.priced_s, time.whole.launched_s)]
+    blocks: list[Block] = [Note(job_title(spec), kind="strong"), table]
+    if None not in bills:
+        blocks.append(Note(f"bill {' and '.join(amount(usd or 0.0) for usd in bills)} USD"))
+    blocks.append(Note(_launched_words(time)))
+    values = {
+        "file": spec.start.file,
+        "line": spec.start.line,
+        "steps": time.steps,
+        "launched_steps": time.launched_steps,
+        "terms": [_term_values(term) for term in time.terms],
+        **_term_values(time.whole),
+        "usd": bills[0],
+        "launched_usd": bills[1],
+        "is_equal": time.is_equal,
+    }
+    sections = [Section("", blocks)]
+    return Document("Launched and priced", values, sections, rows=table, schema="job-launched/1")
+
+
+def _term_values(term: Term) -> dict[str, Any]:
+    return picked(term, "name priced_s launched_s difference_s")
+
+
+def _signed(term: Term) -> str:
+    sign = "-" if term.difference_s < 0 else "+"
+    return f"{sign}{seconds(abs(term.difference_s))}"
+
+
+def _launched_words(time: LaunchedTime) -> str:
+    ran = f"{amount(time.steps)} steps, of which the launch ran {time.launched_steps:,}"
+    if time.is_equal:
+        return f"{ran}: equal to 1 %"
+    names = enumerated([term.name for term in time.differing], "and")
+    return f"{ran}: they differ in {names}"
 
 
 def difference_document(

@@ -44,7 +44,14 @@ Fault = Annotated[
     ),
 ]
 RanksPerNode = Annotated[
-    int, whole("Ranks on each instance; without, one for each of its logical cores.")
+    int, whole("Ranks on each instance; without, as many as its logical cores have room for.")
+]
+CoresPerRank = Annotated[
+    int,
+    whole(
+        "Logical cores of each rank, the first of which is its device 0: 4 puts a rank on each "
+        "device of a trn2 instance."
+    ),
 ]
 
 
@@ -57,6 +64,7 @@ def launch(
     on: Annotated[list[str] | None, on_option("required", "--instance")] = None,
     nodes: Annotated[int, whole("Number of instances.")] = 1,
     ranks_per_node: RanksPerNode = 0,
+    cores_per_rank: CoresPerRank = 1,
     fault: Fault = None,
     max_restarts: Annotated[
         int, whole("Times that all ranks are started again after one was lost.")
@@ -73,7 +81,7 @@ def launch(
     """Run a program as ranks of emulated instances, one process a rank.
 
     Each process has the variables that torchrun sets, AWS's NEURON_RT_VISIBLE_CORES and
-    NEURON_PJRT_*, and one logical core. Output of rank 0 is shown. A rank that is lost is named,
+    NEURON_PJRT_*, and its logical cores. Output of rank 0 is shown. A rank that is lost is named,
     and the others end with it. At the end stand the time of the last step by rank, and the
     collectives with the links that they took.
 
@@ -85,6 +93,7 @@ def launch(
         folder,
         nodes=nodes,
         ranks_per_node=ranks_per_node,
+        cores_per_rank=cores_per_rank,
         fault_texts=tuple(fault or ()),
         max_restarts=max_restarts,
     )

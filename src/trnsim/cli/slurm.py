@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from trnsim.cli.launch import Fault, LaunchCommand, RanksPerNode, run_to_end
+from trnsim.cli.launch import CoresPerRank, Fault, LaunchCommand, RanksPerNode, run_to_end
 from trnsim.cli.on import On, on_option, one_platform, platforms
 from trnsim.cli.options import parser
 from trnsim.cli.report_files import PrintedAnswer, answering
@@ -91,6 +91,7 @@ def launch(
         list[str] | None, on_option("TRNSIM_INSTANCE, else the type that the node names")
     ] = None,
     ranks_per_node: RanksPerNode = 0,
+    cores_per_rank: CoresPerRank = 1,
     fault: Fault = None,
     folder: Annotated[
         Path | None,
@@ -121,6 +122,7 @@ def launch(
             _model(on),
             folder,
             ranks_per_node=ranks_per_node,
+            cores_per_rank=cores_per_rank,
             fault_texts=tuple(fault or ()),
         )
         check_folder(folder)

@@ -13,6 +13,7 @@ from trnsim.device.device_core import device_core, visible_cores
 from trnsim.fabric.collective_time import CollectiveTime, fabric_for, time_on
 from trnsim.fabric.fabric import Fabric
 from trnsim.fabric.floors import Floor
+from trnsim.instance.cores import PROCESS_CORES
 
 _WORLD: Final = "WORLD_SIZE"
 _LOCAL_WORLD: Final = "LOCAL_WORLD_SIZE"
@@ -27,7 +28,8 @@ def world_fabric(target: str, least: int = 1) -> Fabric:
     The instance is TRNSIM_INSTANCE, else the smallest that has the ranks of a node. WORLD_SIZE
     counts the ranks (at least `least`), LOCAL_WORLD_SIZE those of a node: without it they fill one
     instance after the other. A rank has the core that NEURON_RT_VISIBLE_CORES names, else the one
-    of its LOCAL_RANK; the cores of a node's ranks follow each other.
+    of its LOCAL_RANK; the cores of a node's ranks follow each other. Where all ranks have the same
+    number of cores by NEURON_PJRT_PROCESSES_NUM_DEVICES, a rank computes on its first.
 
     Raises:
         BadInput: for an instance of another chip, or one that is too small.
@@ -37,6 +39,7 @@ def world_fabric(target: str, least: int = 1) -> Fabric:
     ranks = max(_count(_WORLD), least)
     local_world = _count(_LOCAL_WORLD)
     is_here = 0 < local_world <= ranks
+    stride = _stride(ranks) if is_here else 1
     per_node = local_world if is_here else 0
     return fabric_for(
         chip,
@@ -44,17 +47,27 @@ def world_fabric(target: str, least: int = 1) -> Fabric:
         lnc,
         named,
         ranks_per_node=per_node,
-        first=_first(per_node) if is_here else 0,
+        first=_first(per_node, stride) if is_here else 0,
+        stride=stride,
         factors=faults.link_factors(faults.requested_faults()),
     )
 
 
-def _first(per_node: int) -> int:
+def _stride(ranks: int) -> int:
+    """Cores of each rank, where the launcher gave all of them as many; else 1."""
+    shares = os.environ.get(PROCESS_CORES, "").split(",")
+    if len(shares) != ranks or len(set(shares)) != 1 or _VISIBLE not in os.environ:
+        return 1
+    count = len(visible_cores())
+    return count if shares[0].strip() == str(count) else 1
+
+
+def _first(per_node: int, stride: int) -> int:
     """The first core of a node's ranks, from the core and the local rank of this process."""
     local = _count(_LOCAL_RANK)
     if _VISIBLE not in os.environ or local >= per_node:
         return 0
-    return max(visible_cores()[0] - local, 0)
+    return max(visible_cores()[0] - local * stride, 0)
 
 
 def _count(variable: str) -> int:

@@ -216,6 +216,7 @@ def fabric_for(
     *,
     ranks_per_node: int = 0,
     first: int = 0,
+    stride: int = 1,
     factors: Mapping[str, float] | None = None,
 ) -> Fabric:
     """The fabric of `ranks`: the instance called `named`, else the smallest that holds them all.
@@ -236,10 +237,11 @@ def fabric_for(
                 fix=f"name an instance with {chip}, or unset {INSTANCE_VARIABLE}",
             )
     else:
-        needed = first + ranks_per_node if ranks_per_node else ranks
+        needed = first + ranks_per_node * stride if ranks_per_node else ranks
         instance = _smallest(chip, needed, per_chip, joins=0 < ranks_per_node < ranks)
     has = ranks_per_node or instance.count * per_chip
-    return Fabric(instance, -(-ranks // has), lnc, ranks_per_node, first, factors or {})
+    nodes = -(-ranks // has)
+    return Fabric(instance, nodes, lnc, ranks_per_node, first, stride, factors or {})
 
 
 def _smallest(chip: str, ranks: int, per_chip: int, *, joins: bool = False) -> Instance:

@@ -58,6 +58,8 @@ class Fabric:
         lnc: NeuronCores of a rank.
         ranks_per_node: ranks on each instance; all its logical cores by default.
         first: the first logical core that ranks use.
+        stride: logical cores from one rank of an instance to the next, of which it computes on the
+            first.
         factors: remaining share of the bandwidth of a link or EFA adapter, by its name; 0 for a
             dead one. A name without its instance stands for every instance, the name of an adapter
             without a direction for both.
@@ -68,15 +70,19 @@ class Fabric:
     lnc: int = 1
     ranks_per_node: int = 0
     first: int = 0
+    stride: int = 1
     factors: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         cores = self.chip.cores // self.lnc * self.instance.count
-        count = self.ranks_per_node or cores - self.first
+        most = (cores - self.first) // max(self.stride, 1)
+        count = self.ranks_per_node or most
         object.__setattr__(self, "ranks_per_node", count)
-        if not 0 < count <= cores - self.first or self.nodes < 1:
+        if not 0 < count <= most or self.nodes < 1 or self.stride < 1:
+            each = "" if self.stride == 1 else f" of {self.stride} cores each"
             raise BadInput(
-                f"{count} ranks on {self.instance.name} from logical core {self.first} on; it has "
+                f"{count} ranks{each} on {self.instance.name} from logical core {self.first} on; "
+                "it has "
                 f"{cores} logical cores with LNC={self.lnc}",
                 fix="ask for fewer ranks, more instances, or a larger one",
             )
@@ -116,7 +122,7 @@ class Fabric:
     def place(self, rank: int) -> RankPlace:
         """The place of a rank."""
         node, local = divmod(rank, self.ranks_per_node)
-        chip, core = divmod(self.first + local, self.cores_per_chip)
+        chip, core = divmod(self.first + local * self.stride, self.cores_per_chip)
         return RankPlace(node, chip, core)
 
     def is_direct(self, source: int, target: int) -> bool:
@@ -196,14 +202,16 @@ class Fabric:
     def _chips_of_ranks(self, ranks: Ranks) -> Ranks:
         """The chip of each rank, counted over all instances."""
         nodes, local = np.divmod(ranks, self.ranks_per_node)
-        chips: Ranks = nodes * self.instance.count + (self.first + local) // self.cores_per_chip
+        cores = self.first + local * self.stride
+        chips: Ranks = nodes * self.instance.count + cores // self.cores_per_chip
         return chips
 
     def engines(self, ranks: Ranks) -> Ranks:
         """The resource that stands for the DMA engines of each rank."""
         nodes, local = np.divmod(ranks, self.ranks_per_node)
         before = len(self.topology.links) + self.instance.count
-        resources: Ranks = nodes * len(self._node_resources) + before + self.first + local
+        cores = self.first + local * self.stride
+        resources: Ranks = nodes * len(self._node_resources) + before + cores
         return resources
 
     def _check_efa(self, phase: TransferPhase) -> None:
@@ -342,11 +350,17 @@ class _Resources(dict[tuple[int, int], tuple[int, ...]]):
 
 
 def fabric(
-    instance: str, *, nodes: int = 1, lnc: int = 1, ranks_per_node: int = 0, first: int = 0
+    instance: str,
+    *,
+    nodes: int = 1,
+    lnc: int = 1,
+    ranks_per_node: int = 0,
+    first: int = 0,
+    stride: int = 1,
 ) -> Fabric:
     """The fabric of instances of the type called `instance`.
 
     Raises:
         BadInput: for a type that is not in the catalogue, or more ranks than logical cores.
     """
-    return Fabric(catalogue().instance(instance), nodes, lnc, ranks_per_node, first)
+    return Fabric(catalogue().instance(instance), nodes, lnc, ranks_per_node, first, stride)

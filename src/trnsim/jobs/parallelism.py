@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-__all__ = ["OPTIONS", "Parallelism", "options_of", "parallelism_in", "started_ranks"]
+__all__ = [
+    "OPTIONS",
+    "Parallelism",
+    "has_launcher",
+    "options_of",
+    "parallelism_in",
+    "rank_count",
+    "started_ranks",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,12 +158,27 @@ def options_of(words: Sequence[str]) -> dict[str, str]:
     return options
 
 
-def started_ranks(words: Sequence[str]) -> int | None:
-    """Ranks that a launcher in a command starts on an instance; None if none is stated.
+def rank_count(words: Sequence[str]) -> str:
+    """What a launcher in a command has as its number of ranks on an instance; "" for none.
 
-    Source: PyTorch, torchrun's `--nproc-per-node`.
+    Sources: PyTorch, torchrun's `--nproc-per-node`; docs/how-to-slurm.md, `--ranks-per-node`.
     """
-    count = options_of(words).get("nproc-per-node", "")
+    options = options_of(words)
+    return options.get("nproc-per-node", options.get("ranks-per-node", ""))
+
+
+def has_launcher(words: Sequence[str], tasks: int) -> bool:
+    """Whether each task of a node starts ranks by itself: torchrun, or `trnsim slurm launch`.
+
+    The latter's tasks are ranks where a node has several. Source: docs/how-to-slurm.md.
+    """
+    is_ours = "launch" in words and any("trnsim" in word for word in words[: words.index("launch")])
+    return (is_ours and tasks == 1) or "nproc-per-node" in options_of(words)
+
+
+def started_ranks(words: Sequence[str]) -> int | None:
+    """Ranks that a launcher in a command starts on an instance; None if none is stated."""
+    count = rank_count(words)
     return int(count) if count.isdecimal() and int(count) > 0 else None
 
 
@@ -166,7 +189,7 @@ def parallelism_in(options: dict[str, str]) -> Parallelism:
         field = OPTIONS.get(name)
         if field in ("recompute", "optimizer"):
             values[field] = value
-        elif field and value.isdecimal() and int(value) > 0:
+        elif field and value.isdecimal() and (int(value) > 0 or field == "zero"):
             values[field] = int(value)
         elif name in _FLAGS and value not in _DENIALS:
             flag, meaning = _FLAGS[name]

@@ -105,6 +105,7 @@ class LaunchJob:
             "logs": str(self.logs.absolute()),
             "shown": self.shown_rank,
             "first_core": self.fabric.first,
+            "rank_cores": self.fabric.stride,
             "coordinator_port": free_port(),
             "restored": {_AUTOLOAD_VARIABLE: os.environ.get(_AUTOLOAD_VARIABLE)}
             if self.through_torch
@@ -142,6 +143,7 @@ def job(
     *,
     nodes: int = 1,
     ranks_per_node: int = 0,
+    cores_per_rank: int = 1,
     fault_texts: tuple[str, ...] = (),
     max_restarts: int = 0,
     cores: range = range(0),
@@ -153,7 +155,8 @@ def job(
         instance: the instance type.
         folder: folder of the report.
         nodes: number of instances.
-        ranks_per_node: ranks of each; 0 for one on each core.
+        ranks_per_node: ranks of each; 0 for as many as there is room for.
+        cores_per_rank: logical cores of each rank, which its device 0 is the first of.
         fault_texts: faults, as written on the command line.
         max_restarts: limit on restarts of all ranks after one was lost.
         cores: logical cores of each instance that ranks take, where NEURON_RT_VISIBLE_CORES is not
@@ -175,11 +178,17 @@ def job(
         )
     lnc = logical_config(target.chip)
     first, number = (cores.start, len(cores)) if cores else _visible()
-    fabric = Fabric(row, nodes, lnc, ranks_per_node or number, first, faults.link_factors(failures))
-    if number and fabric.ranks_per_node > number:
+    if cores_per_rank < 1:
+        raise BadInput(f"--cores-per-rank {cores_per_rank}; legal: 1 or more")
+    per_node = ranks_per_node or number // cores_per_rank
+    factors = faults.link_factors(failures)
+    fabric = Fabric(row, nodes, lnc, per_node, first, cores_per_rank, factors)
+    if number and fabric.ranks_per_node * cores_per_rank > number:
+        each = "" if cores_per_rank == 1 else f" of {cores_per_rank} cores"
         raise BadInput(
-            f"{fabric.ranks_per_node} ranks a node, and {_VISIBLE_CORES} names {number} cores",
-            fix=f"unset {_VISIBLE_CORES}, or name as many cores as ranks",
+            f"{fabric.ranks_per_node} ranks{each} a node, and {_VISIBLE_CORES} names {number} "
+            "cores",
+            fix=f"unset {_VISIBLE_CORES}, or name as many cores as ranks take",
         )
     _check_ranks(failures, fabric)
     if fabric.factors:

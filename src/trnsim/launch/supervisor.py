@@ -42,14 +42,15 @@ _STEP_FILE = struct.Struct("<qqq")
 def variables(environment: dict[str, str], launch: dict[str, Any]) -> dict[str, str]:
     """Environment of the rank whose number an agent set: AWS's variables beside its own."""
     rank, world = environment["RANK"], int(environment["WORLD_SIZE"])
-    core = launch["first_core"] + int(environment["LOCAL_RANK"])
+    count = launch["rank_cores"]
+    core = launch["first_core"] + int(environment["LOCAL_RANK"]) * count
     address = f"{environment['MASTER_ADDR']}:{launch['coordinator_port']}"
     rank_environment = environment | {
-        "NEURON_RT_VISIBLE_CORES": str(core),
-        "NEURON_RT_NUM_CORES": "1",
+        "NEURON_RT_VISIBLE_CORES": str(core) if count == 1 else f"{core}-{core + count - 1}",
+        "NEURON_RT_NUM_CORES": str(count),
         "NEURON_RT_ROOT_COMM_ID": address,
         "NEURON_PJRT_PROCESS_INDEX": rank,
-        "NEURON_PJRT_PROCESSES_NUM_DEVICES": ",".join(["1"] * world),
+        "NEURON_PJRT_PROCESSES_NUM_DEVICES": ",".join([str(count)] * world),
         "JAX_COORDINATOR_ADDRESS": address,
         "PYTHONUNBUFFERED": "1",
     }

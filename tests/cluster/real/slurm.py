@@ -1,7 +1,8 @@
 """Jobs of a real Slurm on emulated nodes: values, devices, a lost node, time and bill.
 
 `make cluster` runs it; it also runs alone, as root: python tests/cluster/real/slurm.py [RANKS]
-(ranks on each of the two nodes; 4 without). With --rewrite the page gets what its job prints.
+(ranks on each of the two nodes, spread over their 16 devices; 16 without). With --rewrite the page
+gets what its job prints.
 """
 
 import json
@@ -16,11 +17,11 @@ from datetime import datetime
 import namespaces
 from daemons import ROOT, Daemons, Failed, missing, wait_until
 from showing import Report, kept_logs
-from slurm_cluster import INSTANCE, NODES, PYTHON, SlurmCluster
+from slurm_cluster import NODES, PYTHON, SlurmCluster
 from written import written
 
 NEEDED = ("slurmctld", "slurmd", "munged", "ip", "unshare", "nsenter")
-RANKS, MODEL, STEPS = 4, "llama-3.2-1b", 4
+RANKS, STEPS = 16, 3
 PAGE = ROOT / "docs" / "how-to-slurm.md"
 REWRITES = "--rewrite" in sys.argv
 LAUNCH = f"srun {' '.join(PYTHON)} slurm launch"
@@ -38,22 +39,16 @@ while len(sys.argv) > 1 and time.time() < float(sys.argv[1]):
     dist.all_reduce(values.zero_())
     time.sleep(0.2)
 """
-PACED = """
-import sys, time
-import torch, torch.distributed as dist
-dist.init_process_group("neuron")
-gradients = torch.ones(1000, device="neuron")
-dist.barrier()
-began_s = time.monotonic()
-for step in range(int(sys.argv[2])):
-    dist.all_reduce(gradients)
-    time.sleep(max(began_s + (step + 1) * float(sys.argv[1]) - time.monotonic(), 0))
-if dist.get_rank() == 0:
-    print(f"trained {time.monotonic() - began_s:.3f} s", flush=True)
-"""
+SMALL, LENGTH = "trn2.3xlarge", 256
+TRAINING = ROOT / "tests" / "cluster" / "real" / "train_layer.py"
+SIZES = {
+    "model_type": "llama", "hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 1,
+    "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 1024,
+    "max_position_embeddings": 1024, "tie_word_embeddings": False,
+}  # fmt: skip
 HOLDS = "import os, time; print('cores', os.environ['NEURON_RT_VISIBLE_CORES']); time.sleep({})"
-DEVICE_CORES = 4
-"""Logical cores of a Trainium2 device at LNC=2."""
+DEVICES, DEVICE_CORES = 16, 4
+"""Devices of a node, and logical cores of each at LNC=2."""
 
 
 def main():
@@ -122,22 +117,34 @@ def lists(cluster, report):
 
 def values(cluster, report, ranks):
     """A job of all devices of two nodes: each rank has the right sums."""
-    script = f"{LAUNCH} --ranks-per-node {ranks} -- python program.py\n"
+    cores = DEVICE_CORES * DEVICES // ranks
+    script = f"{LAUNCH} --ranks-per-node {ranks} --cores-per-rank {cores} -- python program.py\n"
     job = cluster.submit("values", script, "-N2", "--ntasks-per-node=1", "--gres=neuron:16")
     (record,), took_s = cluster.wait(job, within_s=60 + 30 * ranks)
     check(record["JobState"] == "COMPLETED", cluster.output("values"))
     logs = [log.read_text() for log in cluster.shared.glob("trnsim-slurm-*/logs/rank-*.log")]
-    found = sorted(re.search(r"right (\d+) (\d+) (\d+) (\w+)", log).groups() for log in logs)
+    found = sorted(re.search(r"right (\d+) (\d+) ([\d-]+) (\w+)", log).groups() for log in logs)
     expected = [
-        (str(rank), str(2 * ranks), str(rank % ranks), NODES[rank // ranks])
+        (str(rank), str(2 * ranks), visible(rank % ranks, cores), NODES[rank // ranks])
         for rank in range(2 * ranks)
     ]
     check(found == sorted(expected), f"{found}, not {expected}")
-    check("instance 1, EFA 0, in" in cluster.output("values"), cluster.output("values"))
+    (world,) = cluster.shared.glob("trnsim-slurm-*/world.json")
+    world = json.loads(world.read_text())
+    devices = {tuple(rank["place"][:2]) for rank in world["ranks"]}
+    check(len(devices) == min(2 * ranks, 2 * DEVICES), f"devices that compute: {sorted(devices)}")
+    passed = [link["name"] for link in world["links"]]
+    check("instance 1, EFA 0, in" in passed, passed)
     report.show(
         f"{2 * ranks} ranks of torch.distributed on 2 nodes with 16 devices each: all sums are "
-        f"right, on cores 0-{ranks - 1} of each; {took_s:.0f} s"
+        f"right, on {len(devices)} devices, each rank with {cores} cores; {took_s:.0f} s"
     )
+
+
+def visible(rank, cores):
+    """The cores of a rank of a node, as NEURON_RT_VISIBLE_CORES names them."""
+    first = rank * cores
+    return str(first) if cores == 1 else f"{first}-{first + cores - 1}"
 
 
 def tasks(cluster, report):
@@ -250,38 +257,52 @@ def page(cluster, report):
 
 
 def priced(cluster, report):
-    """Slurm's time and bill of a job beside those of `trnsim job price`, term by term.
+    """The time and bill of a job by its ranks' report beside those of `job price`, by term.
 
-    The job holds its nodes for as long as its training is priced: an emulated step takes another
-    time on this machine than on a device. What Slurm bills beside it is the start and end of tasks.
+    The node is a trn2.3xlarge, so that a rank for each of its cores computes here: a plan is of
+    whole instances, and the smallest two with EFA have 64 ranks. What Slurm bills beside the
+    emulated time is this machine's computing and the start of tasks.
     """
-    script = f"#SBATCH -N2 --ntasks-per-node=1 --gres=neuron:16\n{LAUNCH} --ranks-per-node 1 -- "
-    spec = cluster.shared / "priced.sbatch"
-    spec.write_text(f"#!/bin/bash\n{script}python train.py\n")
-    words = ("--on", INSTANCE, "--model", MODEL, "--run-steps", str(STEPS), "--json")
-    (price,) = json.loads(cluster.ask(*PYTHON, "job", "price", str(spec), *words))
-    priced_s, usd = price["time_s"]["p50"], price["usd"]["p50"]
-    step_s = priced_s / STEPS
-    (cluster.shared / "paced.py").write_text(PACED)
-    program = f"{script.splitlines()[1]}python paced.py {step_s} {STEPS}\n"
-    job = cluster.submit("priced", program, "-N2", "--ntasks-per-node=1", "--gres=neuron:16")
-    (record,), _ = cluster.wait(job, within_s=priced_s + 120)
+    (cluster.shared / "config.json").write_text(json.dumps(SIZES))
+    (cluster.shared / "train.py").write_text(TRAINING.read_text())
+    options = (
+        f"--tp 1 --zero-stage 0 --micro-batch-size 1 --global-batch-size 4 --seq-length {LENGTH}"
+    )
+    launch = f"{LAUNCH} --on {SMALL} --report priced -- python train.py"
+    script = (
+        f"#SBATCH -N1 --ntasks-per-node=1 --gres=neuron:1\n{launch} {options} --max-steps {STEPS}"
+    )
+    job = cluster.submit("priced", f"{script}\n", "-N1", "--ntasks-per-node=1", "--gres=neuron:1")
+    (record,), _ = cluster.wait(job, within_s=600)
     check(record["JobState"] == "COMPLETED", cluster.output("priced"))
+    words = ("--on", SMALL, "--model", "config.json", "--json")
+    (price,) = json.loads(cluster.ask(*PYTHON, "job", "price", "priced.sh", *words))
+    launched = ("job", "launched", "priced.sh", "priced/world.json")
+    time = json.loads(cluster.ask(*PYTHON, *launched, *words))
     nodes = int(record["NumNodes"].partition("-")[0])
     check(nodes == price["roles"][0]["instances"], record["NumNodes"])
+    check(time["launched_steps"] == price["steps"] == STEPS, time)
+    close(time["priced_s"], price["time_s"]["p50"])
+    close(time["usd"], price["usd"]["p50"])
+    close(time["launched_usd"], time["launched_s"] * price["usd_per_hour"] / 3600)
+    close(sum(term["difference_s"] for term in time["terms"]), time["difference_s"])
     ends = [datetime.fromisoformat(record[name]) for name in ("StartTime", "EndTime")]
     slurm_s = (ends[1] - ends[0]).total_seconds()
-    trained_s = float(re.search(r"trained ([\d.]+) s", cluster.output("priced"))[1])
-    rate = price["usd_per_hour"] / 3600
-    check(abs(trained_s - priced_s) <= 0.01 * priced_s, f"{trained_s} s and {priced_s} s")
-    check(abs(trained_s * rate - usd) <= 0.01 * usd, f"{trained_s * rate} USD and {usd} USD")
-    check(slurm_s >= trained_s - 1, f"Slurm has {slurm_s} s of {trained_s} s")  # whole seconds
-    report.show(
-        f"{STEPS} steps of {MODEL}: job price {priced_s:.1f} s, {usd:.3f} USD; in the job "
-        f"{trained_s:.1f} s, {trained_s * rate:.3f} USD; scontrol {slurm_s:.0f} s on {nodes} "
-        f"nodes, {slurm_s * rate:.3f} USD: the difference, {slurm_s - trained_s:.0f} s, is the "
-        "start and end of tasks, which job price does not have"
+    terms = ", ".join(
+        f"{term['name']} {1e3 * term['priced_s']:.2f} and {1e3 * term['launched_s']:.2f}"
+        for term in time["terms"]
     )
+    report.show(
+        f"{STEPS} steps on a {SMALL}: job price {1e3 * time['priced_s']:.2f} ms, "
+        f"{time['usd']:.3g} USD; the ranks' report {1e3 * time['launched_s']:.2f} ms, "
+        f"{time['launched_usd']:.3g} USD. In ms: {terms}. scontrol has {slurm_s:.0f} s: this "
+        "machine's computing, and the start and end of tasks"
+    )
+
+
+def close(first, second):
+    """Refuse numbers that differ by more than a hundredth."""
+    check(abs(first - second) <= 0.01 * abs(second), f"{first} and {second}")
 
 
 def lost(cluster, report):

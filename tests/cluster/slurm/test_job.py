@@ -106,6 +106,13 @@ def test_ranks_of_a_node_by_its_tasks():
     assert rank_counts(EACH_A_RANK, 0) == rank_counts(EACH_A_RANK, 2) == 2
 
 
+def test_ranks_of_several_cores_have_room_for_them(tmp_path, monkeypatch):
+    job = made(STEP, tmp_path, monkeypatch, ranks_per_node=4, cores_per_rank=4)
+    assert [job.fabric.place(rank) for rank in (4, 7)] == [(1, 4, 0), (1, 7, 0)]
+    with pytest.raises(BadInput, match=r"5 ranks of 4 cores on n2, and step 7\.0 has 16 logical"):
+        made(STEP, tmp_path, monkeypatch, ranks_per_node=5, cores_per_rank=4)
+
+
 def test_more_ranks_than_cores_are_refused(tmp_path, monkeypatch):
     with pytest.raises(BadInput) as raised:
         made(STEP, tmp_path, monkeypatch, ranks_per_node=17)

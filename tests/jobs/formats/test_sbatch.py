@@ -320,3 +320,21 @@ def test_a_command_within_a_block_is_written_back_into_it(tmp_path, lines):
     assert again.branches.keys() == spec.branches.keys()
     if BASH is not None:
         subprocess.run([BASH, "-n"], input=text, text=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "launch", "ranks"),
+    [
+        (1, "trnsim slurm launch -- python a.py", None),
+        (1, "trnsim slurm launch --ranks-per-node 16 -- python a.py", 16),
+        (1, "python -m trnsim slurm launch -- a.py", None),
+        (4, "trnsim slurm launch -- python a.py", 4),
+        (2, "torchrun --nproc-per-node $N a.py", None),
+        (1, "python launch.py", 1),
+    ],
+)
+def test_a_launcher_starts_the_ranks_of_its_task(tmp_path, tasks, launch, ranks):
+    spec = spec_of(tmp_path, script(f"#SBATCH --ntasks-per-node={tasks}", f"srun {launch}"))
+    assert spec.job.roles[0].processes == ranks
+    again = spec_of(tmp_path, write_spec(spec.job, "sbatch"))
+    assert again.job == spec.job

@@ -108,6 +108,7 @@ def slurm_job(
     folder: Path,
     *,
     ranks_per_node: int = 0,
+    cores_per_rank: int = 1,
     fault_texts: tuple[str, ...] = (),
 ) -> SlurmJob:
     """The job of a step.
@@ -117,7 +118,9 @@ def slurm_job(
         step: the step, and a task of it.
         model: the instance that each node is.
         folder: folder of the report.
-        ranks_per_node: ranks of each node; 0 for one on each core, or one for each task.
+        ranks_per_node: ranks of each node; 0 for as many as its cores have room for, or one for
+            each task.
+        cores_per_rank: logical cores of each rank.
         fault_texts: faults, as written on the command line.
 
     Raises:
@@ -125,10 +128,11 @@ def slurm_job(
     """
     per_node = rank_counts(step, ranks_per_node)
     cores = node_cores(step, model, os.environ)
-    if per_node > len(cores):
+    if per_node * cores_per_rank > len(cores):
+        each = "" if cores_per_rank == 1 else f" of {cores_per_rank} cores"
         raise BadInput(
-            f"{per_node} ranks on {step.host}, and step {step.name} has {len(cores)} logical cores "
-            f"there, {cores.start} to {cores.stop - 1}",
+            f"{per_node} ranks{each} on {step.host}, and step {step.name} has {len(cores)} logical "
+            f"cores there, {cores.start} to {cores.stop - 1}",
             fix="request more devices, --gres=neuron:N, or start fewer ranks",
         )
     base = job(
@@ -137,6 +141,7 @@ def slurm_job(
         folder,
         nodes=len(step.hosts),
         ranks_per_node=per_node,
+        cores_per_rank=cores_per_rank,
         fault_texts=fault_texts,
         cores=cores,
     )

@@ -19,7 +19,7 @@ from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.sbatch_script import HEADER, ScriptContent, component_key, script_content
 from trnsim.jobs.formats.sbatch_writing import write
 from trnsim.jobs.job import Job, Role
-from trnsim.jobs.parallelism import options_of
+from trnsim.jobs.parallelism import has_launcher
 from trnsim.jobs.spec import JobSpec, SpecReader, TemplateValue, is_template
 from trnsim.reader import FileContent, SourcePlace
 from trnsim.reader.parsed import Malformed, Parsed
@@ -145,7 +145,6 @@ def _processes(
     A node has one task unless an option says more. Source: sbatch(1), --ntasks.
     """
     ranks = sbatch_options.tasks_of(command)
-    has_own_launcher = "nproc-per-node" in options_of(command)
     if reader.value(key, "ntasks-per-node") is None:
         is_single = reader.value(key, "ntasks") is None
         if ranks is not None:
@@ -154,7 +153,7 @@ def _processes(
     tasks = reader.whole(key, "ntasks-per-node", field=f"{path}.processes", least=1)
     if tasks is None:
         return None, None
-    if has_own_launcher and ranks is None:
+    if has_launcher(command, tasks) and ranks is None:
         reader.give_back(key, "ntasks-per-node")
         return None, tasks
     return tasks * (ranks or 1), tasks
