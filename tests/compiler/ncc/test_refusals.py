@@ -5,6 +5,7 @@ from trnsim.compiler.ncc.calls import CallTensor, FrameworkCall
 from trnsim.compiler.ncc.refusals import CompilerRefusal, Refusal, refusals
 from trnsim.errors import OutOfMemory, SourceLine
 from trnsim.graph import Graph
+from trnsim.graph.ops.reductions import TopK
 from trnsim.lower import memory_plan
 
 LINE = SourceLine("model.py", 7)
@@ -48,6 +49,18 @@ def test_without_an_origin_a_refusal_has_no_line():
     assert found.line is None
     assert found.what.startswith("gather of ")
     assert "(at " not in str(found)
+
+
+def test_nodes_of_a_framework_without_calls_are_checked_themselves():
+    graph = Graph()
+    graph.outputs = list(graph.apply_to_all(TopK(2), [graph.input((4,), "int32")]))
+    number = graph.nodes[-1].result.number
+    named = FrameworkCall("jax::top_k", "top_k", {}, (), LINE)
+    (found,) = refusals(graph, origins={number: named})
+    assert (found.code, found.line) == ("NCC_EVRF013", LINE)
+    assert found.what.startswith("jax::top_k, top_k of ")
+    call = FrameworkCall("aten::topk", "topk", {"self": CallTensor((4,), "int32")}, (), LINE)
+    assert len(refusals(graph, calls=[call], origins={number: call})) == 1
 
 
 def test_what_is_refused_twice_is_said_once():

@@ -2,13 +2,16 @@ import json
 
 import pytest
 
+from trnsim import arch
+from trnsim.compiler import Flags
 from trnsim.compiler.compile_cache import CacheEntry
-from trnsim.compiler.ncc.calls import CallTensor, FrameworkCall
+from trnsim.compiler.ncc.calls import CallTensor, CompileTarget, FrameworkCall
 from trnsim.device.graph_file import GraphFile, graph_bytes
 from trnsim.device.model_report import Subject
 from trnsim.errors import SourceLine
 from trnsim.graph import Graph
-from trnsim.tools.neuron_parallel_compile.analysis import analysis_of, instruction_text
+from trnsim.graph.ops.reductions import TopK
+from trnsim.tools.neuron_parallel_compile.analysis import Analysis, analysis_of, instruction_text
 
 F32 = CallTensor((4,), "float32")
 C64 = CallTensor((4,), "complex64")
@@ -90,3 +93,13 @@ def test_a_call_of_a_refused_type_fails_in_the_compiler_even_without_a_lowering(
     entry.store_graph(graph_bytes(Subject("m", model)), ["--target=trn2"])
     refused = analysis_of([entry]).as_dict(2)["unsupported_operators"]["aten"]
     assert refused == [{"kind": "aten::mul", "failureAt": "neuronx-cc", "call": ""}]
+
+
+def test_a_graph_whose_origins_are_no_calls_is_checked_by_its_nodes(tmp_path):
+    graph = Graph()
+    graph.outputs = list(graph.apply_to_all(TopK(2), [graph.input((4,), "int32")]))
+    named = FrameworkCall("jax::top_k", "top_k", {}, ())
+    model = GraphFile(graph, names={0: "x"}, origins={graph.nodes[-1].result.number: named})
+    found = Analysis()
+    found.add(Subject("m", model), CompileTarget(arch.target("trn2"), Flags()))
+    assert [row["kind"] for row in found.refused] == ["jax::top_k"]

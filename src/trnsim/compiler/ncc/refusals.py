@@ -24,7 +24,13 @@ from trnsim.lower import MemoryPlan
 
 
 class CompilerRefusal(IllegalInstruction, RuntimeError):
-    """neuronx-cc refuses the graph."""
+    """neuronx-cc refuses the graph.
+
+    Attributes:
+        is_final: False if it is an error under the policy `chip` alone.
+    """
+
+    is_final: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,9 @@ def refusals(
         refused += [
             Refusal(code, what, call.line) for code, what in call_refused(call, target_chip)
         ]
-    for code, node_text, number in nodes_refused(graph, target_chip, frozenset(calls_by_value)):
+    # Without the calls themselves, as of JAX's programs, a node's origin only names it.
+    called = frozenset(calls_by_value) if calls else frozenset[int]()
+    for code, node_text, number in nodes_refused(graph, target_chip, called):
         origin = calls_by_value.get(number)
         named = f"{origin.operator}, {node_text}" if origin else node_text
         refused.append(Refusal(code, named, origin.line if origin else None))
@@ -115,7 +123,10 @@ def require_accepted(refused: Sequence[Refusal], *, is_strict: bool) -> None:
     """
     for refusal in refused:
         if refusal.documented.is_final or is_strict:
-            raise refusal.error()
+            error = refusal.error()
+            if isinstance(error, CompilerRefusal):
+                error.is_final = refusal.documented.is_final
+            raise error
 
 
 def _of_flags(target: CompileTarget) -> list[Refusal]:

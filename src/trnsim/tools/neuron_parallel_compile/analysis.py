@@ -62,9 +62,9 @@ class Analysis:
     def add(self, subject: Subject, target: CompileTarget) -> None:
         """Add the operators of a graph."""
         model = subject.model_graph
+        called = frozenset(model.origins) if model.calls else frozenset[int]()
         refused_numbers = {
-            number: code
-            for code, _, number in nodes_refused(model.graph, target, frozenset(model.origins))
+            number: code for code, _, number in nodes_refused(model.graph, target, called)
         }
         refused_by_node = {id(model.origins[n]) for n in refused_numbers if n in model.origins}
         calls = {id(call): call for call in (*model.calls, *model.origins.values())}
