@@ -18,11 +18,14 @@ from trnsim.compiler.compile_cache import (
     extract_graph,
 )
 from trnsim.compiler.compile_cache.through import CachedFailure, log_line
+from trnsim.compiler.ncc.errors import NCC_ERRORS
+from trnsim.compiler.ncc.refusals import CompilerRefusal, Refusal, require_accepted
 from trnsim.compiler.stand_in import StoredProgram
-from trnsim.errors import BadInput, NotModelled
+from trnsim.errors import BadInput, EmulatorError, NotModelled
 
 PROGRAM = StoredProgram("trn2", 2, (), "v", "hlo", b"graph", {"time": 1}).serialized()
 FLAGS = ["--target=trn2", "-O1"]
+FINAL_CODE = next(code for code, row in NCC_ERRORS.items() if row.is_final and "EOOM" not in code)
 
 
 class Log(list):
@@ -81,6 +84,17 @@ def test_a_failure_is_remembered_until_it_is_to_be_tried_again(settings):
     again = CacheSettings(settings.folder, retries_failed=True)
     assert compile_cached(b"graph", FLAGS, Maker(), again, tell=log).content == PROGRAM
     assert compile_cached(b"graph", FLAGS, make, settings, tell=log).is_hit
+
+
+def test_a_refusal_of_the_strict_policy_is_not_remembered(settings):
+    for code, is_remembered in (("NCC_EVRF035", False), (FINAL_CODE, True)):
+        with pytest.raises(CompilerRefusal) as caught:
+            require_accepted([Refusal(code, "an operator")], is_strict=True)
+        graph, make = code.encode(), Maker(caught.value)
+        for _ in range(2):
+            with pytest.raises(EmulatorError):
+                compile_cached(graph, FLAGS, make, settings, tell=Log())
+        assert make.calls == (1 if is_remembered else 2)
 
 
 def test_an_interrupted_compilation_is_a_failed_one(settings):

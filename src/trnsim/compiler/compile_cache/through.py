@@ -17,6 +17,7 @@ from pathlib import Path
 from trnsim.compiler.compile_cache.entry import CacheEntry, CacheKey, EntryState
 from trnsim.compiler.compile_cache.lock import held_lock
 from trnsim.compiler.compile_cache.settings import CacheSettings
+from trnsim.compiler.ncc.refusals import CompilerRefusal
 from trnsim.compiler.stand_in import parse_program
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.foreign_text import terminal_text
@@ -149,7 +150,9 @@ def compile_entry(
         _remember(entry, INTERRUPTED, tell)
         raise
     except EmulatorError as error:
-        _remember(entry, failure_text(error), tell)
+        # Under the other policy the same graph compiles.
+        if not isinstance(error, CompilerRefusal) or error.is_final:
+            _remember(entry, failure_text(error), tell)
         raise
     try:
         path = entry.store_program(content)

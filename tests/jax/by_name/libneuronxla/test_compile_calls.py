@@ -2,7 +2,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from trnsim.compiler.ncc.refusals import CompilerRefusal
 from trnsim.compiler.stand_in import parse_program
+from trnsim.device.fallback_policy import state
 from trnsim.errors import BadInput, NotModelled
 from trnsim.jax.by_name.libneuronxla.compile_calls import (
     neuron_xla_compile,
@@ -68,6 +70,21 @@ def test_extraction_stores_the_graph_alone(module, cache, monkeypatch):
     assert neuron_xla_compile(module, FLAGS, platform_target="trn1") == b""
     assert programs(cache) == []
     assert [path.read_bytes() for path in cache.rglob("model.hlo_module.pb")] == [module]
+
+
+@pytest.mark.parametrize("first", ["chip", "host"])
+def test_a_graph_that_one_policy_refuses_is_another_under_the_other(monkeypatch, first):
+    def summed(a):
+        return jax.lax.reduce_window(a, 0.0, jax.lax.add, (2,), (1,), "VALID", None, (3,))
+
+    graph = jax.jit(summed).lower(jnp.ones(16)).as_text().encode()
+    for policy in (first, "host", "chip", "host"):
+        monkeypatch.setattr(state, "policy", policy)
+        if policy == "host":
+            assert neuron_xla_compile(graph, FLAGS, platform_target="trn2")
+            continue
+        with pytest.raises(CompilerRefusal, match="NCC_EVRF018"):
+            neuron_xla_compile(graph, FLAGS, platform_target="trn2")
 
 
 def test_a_failure_is_tried_again_where_that_is_asked_for():

@@ -22,6 +22,8 @@ from trnsim.compiler.compile_cache import (
 )
 from trnsim.compiler.flags import flag_settings, program_flags
 from trnsim.device.device_core import compiled_cores, target
+from trnsim.device.fallback_policy import VARIABLE as POLICY_VARIABLE
+from trnsim.device.fallback_policy import state
 from trnsim.errors import BadInput, NotModelled
 from trnsim.files import write
 from trnsim.jax.programs import chip_of, compile_program
@@ -69,7 +71,7 @@ def neuron_xla_compile(
     chip, words = _chip(compiler_flags, platform_target), _words(compiler_flags)
     cores = compiled_cores(chip_named(chip), Flags.parse(words, _WHERE))
     flags = program_flags(words, chip, cores, _WHERE)
-    key = _key(module_bytes, cache_key, flags)
+    key = _key(module_bytes, cache_key, [*flags, *_policy_words()])
     settings = cache_settings(cache_dir)
     if is_extracting() and use_cache:
         extract_graph(module_bytes, flags, settings, key=key)
@@ -112,6 +114,11 @@ def _key(graph: bytes, cache_key: str | None, flags: Sequence[str]) -> CacheKey:
     if cache_key is None:
         return CacheKey.of(graph, flags)
     return CacheKey.named(cache_key, flags)
+
+
+def _policy_words() -> list[str]:
+    """The policy, under which graphs compile that fail under the other; nothing for the default."""
+    return [] if state.policy == "host" else [f"{POLICY_VARIABLE}={state.policy}"]
 
 
 def _write_work(folder: Path, graph: bytes, program: bytes, reports: Sequence[str]) -> None:
