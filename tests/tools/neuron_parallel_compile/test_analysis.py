@@ -95,7 +95,7 @@ def test_a_call_of_a_refused_type_fails_in_the_compiler_even_without_a_lowering(
     assert refused == [{"kind": "aten::mul", "failureAt": "neuronx-cc", "call": ""}]
 
 
-def test_a_graph_whose_origins_are_no_calls_is_checked_by_its_nodes(tmp_path):
+def test_a_graph_whose_origins_are_no_calls_is_checked_by_its_nodes():
     graph = Graph()
     graph.outputs = list(graph.apply_to_all(TopK(2), [graph.input((4,), "int32")]))
     named = FrameworkCall("jax::top_k", "top_k", {}, ())
