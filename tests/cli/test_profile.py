@@ -105,6 +105,42 @@ def test_a_missing_and_a_foreign_file_are_named_with_the_fix(command, stored):
     assert "is not a report that trnsim stored" in message
 
 
+@pytest.fixture
+def plans(tmp_path):
+    """Plans of two batches, and of a collective."""
+    model = ROOT / "examples" / "bert-large.json"
+    for batch in ("1", "8"):
+        done = trnsim("plan", "infer", model, "--on", "trn2", "--batch", batch, "--report",
+                      f"b{batch}", cwd=tmp_path)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    done = trnsim("plan", "collective", "all_reduce", "--bytes", "1MiB", "--on", "trn2",
+                  "--output", "c.json", cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_plans_are_viewed_summed_up_and_compared_as_kernels_are(plans):
+    text = printed("summary", "b1", cwd=plans)
+    assert re.search(r"^time +\S+ ms \(P10 to P90: ", text, re.MULTILINE)
+    assert "advice, by what it saves at most:" in text
+    assert printed("view", "b1", cwd=plans) == "b1/page.html\n"
+    assert printed("view", "c.json", cwd=plans) == "c.html\n"
+    assert "Where the time goes" in (plans / "c.html").read_text()
+    (told,) = json.loads(printed("diff", "b1", "b8/figures.json", "--json", cwd=plans))
+    stored = json.loads((plans / "b8" / "figures.json").read_text())
+    assert told["after"]["time_s"] == stored["latency_p50_s"]["p50"]
+    assert told["after"]["parts_s"] == stored["estimate"]["parts_s"]
+    message = failure("diff", "b1", "c.json", cwd=plans)
+    assert "is an answer of plan-infer, c.json of plan-collective" in message
+
+
+@pytest.mark.slow
+def test_a_plan_is_not_compared_with_a_kernel(plans, stored):
+    message = failure("diff", plans / "c.json", "v1", cwd=stored)
+    assert "is of a kernel, the other is not" in message
+
+
 NET = """import torch
 class Net(torch.nn.Module):
     def __init__(self):

@@ -13,10 +13,14 @@ from trnsim.cli.options import parser
 from trnsim.cli.report_files import answering
 from trnsim.cli.terminal import echo
 from trnsim.document.answer import Document
+from trnsim.document.html import html
 from trnsim.errors import BadInput
+from trnsim.files import write
 from trnsim.profile import compare, load, write_page
 from trnsim.profile.analysis.data import Data
 from trnsim.profile.document import diff_document, profile_document
+from trnsim.profile.formats.stored_answer import StoredAnswer, answer_file, load_answer
+from trnsim.profile.overview_document import overview_diff, overview_document, paired
 
 app = parser(
     help="Open, print and compare stored reports.",
@@ -24,7 +28,11 @@ app = parser(
 )
 
 _Report = Annotated[
-    Path, typer.Argument(help="A stored report: NAME.json, or its folder.", metavar="REPORT")
+    Path,
+    typer.Argument(
+        help="A stored report: NAME.json, step.json, figures.json or --json's; or its folder.",
+        metavar="REPORT",
+    ),
 ]
 
 
@@ -38,10 +46,11 @@ def view(
 ) -> None:
     """Write the page of a stored report, and print where it lies.
 
+    A step, ranks or a plan keep the page that their command wrote; --output writes an overview.
+
     Example: trnsim profile view trnsim-report/attention.json --open
     """
-    stored = load(report)
-    page = write_page(stored, output or _beside(report))
+    page = _page(report, output)
     echo(str(page))
     if open_it:
         webbrowser.open(page.resolve().as_uri())
@@ -57,9 +66,18 @@ def summary(
 ) -> Document:
     """Print what a stored report says: time, bottleneck, lines, what to try.
 
-    Example: trnsim profile summary trnsim-report/attention.json
+    Of a step, ranks, a launch, a compiled graph or a plan: its time with P10 and P90, what bounds
+    it, its parts, and advice by what it saves.
+
+    Examples: trnsim profile summary trnsim-report/attention.json
+
+    trnsim profile summary trnsim-report/step.json
     """
-    return profile_document(load(stored)["profiles"], has_figures=all_figures)
+    file = answer_file(stored)
+    if file is None:
+        return profile_document(load(stored)["profiles"], has_figures=all_figures)
+    answer = load_answer(file)
+    return overview_document(answer.overviews, answer.title)
 
 
 @app.command()
@@ -73,9 +91,39 @@ def diff(before: _Report, after: _Report) -> Document:
 
     trnsim profile diff plain.json cast.json --json
     """
+    files = answer_file(before), answer_file(after)
+    if files[0] is not None and files[1] is not None:
+        answers = load_answer(files[0]), load_answer(files[1])
+        return _answer_diff(*answers)
+    if files != (None, None):
+        raise BadInput(
+            f"one of {before} and {after} is of a kernel, the other is not",
+            fix="compare two reports of the same command",
+        )
     old, new = load(before)["profiles"], load(after)["profiles"]
     diffs = [compare(first, second) for first, second in _pairs(old, new)]
     return diff_document(diffs)
+
+
+def _answer_diff(before: StoredAnswer, after: StoredAnswer) -> Document:
+    if before.title != after.title:
+        raise BadInput(
+            f"{before.path} is an answer of {before.title}, {after.path} of {after.title}",
+            fix="compare two reports of the same command; trnsim why compares plans of two kinds",
+        )
+    return overview_diff(paired(before.overviews, after.overviews, (before.path, after.path)))
+
+
+def _page(report: Path, output: Path | None) -> Path:
+    """The page of a report: written anew, or for an answer the one that its command wrote."""
+    file = answer_file(report)
+    if file is None:
+        return write_page(load(report), output or _beside(report))
+    answer = load_answer(file)
+    if output is None and answer.page is not None:
+        return answer.page
+    page = output or file.with_suffix(".html")
+    return write(page, html(overview_document(answer.overviews, answer.title)), parents=True)
 
 
 def _pairs(old: Sequence[Data], new: Sequence[Data]) -> list[tuple[Data, Data]]:

@@ -13,10 +13,21 @@ from typing import Any, Final
 from trnsim import arch
 from trnsim.device.device_core import device_core
 from trnsim.device.step_time import ROWS, StepTime
-from trnsim.document.answer import Block, Column, Document, Drawing, Note, Section, Table
+from trnsim.document.answer import (
+    Block,
+    Column,
+    Document,
+    Drawing,
+    Items,
+    Note,
+    Section,
+    Table,
+)
 from trnsim.document.drawing import legend
 from trnsim.document.lanes import CurveLane, Lane, LaneSpan, lanes
 from trnsim.document.values import picked
+from trnsim.profile.analysis.overview import step_actions
+from trnsim.profile.overview_document import advice_text
 from trnsim.profile.units import bytes_text, percent_text, time_text
 
 _MS_PER_S: Final = 1e3
@@ -53,6 +64,7 @@ def step_document(
     ]
     head = [Note(note) for note in notes if note]
     chips = [_chip(step) for step in steps]
+    values = [{**_values(step), "step": which} for step in steps]
     sections = [
         Section(
             "The step on each chip", [*head, Table(_CHIP_COLUMNS, chips)], heading_place="page"
@@ -66,10 +78,10 @@ def step_document(
             Section(f"By {key}", [_time_table(first, key)], heading_place="page", is_column=True)
             for key in first.keys
         ),
+        *_advice(values[0]),
         *_missing(first),
         *([Section("Collectives", exchanged, heading_place="page")] if exchanged else []),
     ]
-    values = [{**_values(step), "step": which} for step in steps]
     return Document(f"Training step on {first.target}", values, sections, schema="run-step/1")
 
 
@@ -140,6 +152,20 @@ def _time_table(step: StepTime, key: str) -> Table:
     return Table((Column(f"by {key} on {step.target}"), *numbers), rows)
 
 
+def _advice(values: dict[str, Any]) -> list[Section]:
+    actions = sorted(step_actions(values), key=lambda action: -action.gain_s)
+    if not actions:
+        return []
+    head = Note("advice, by what it saves at most:", place="text")
+    return [
+        Section(
+            "Advice, by what it saves at most",
+            [head, Items([advice_text(action) for action in actions], indent=2)],
+            heading_place="page",
+        )
+    ]
+
+
 def _missing(step: StepTime) -> list[Section]:
     if not step.missing:
         return []
@@ -169,7 +195,7 @@ def _drawing(step: StepTime) -> str:
         curve.append((now_s, event.live_bytes))
     peak_bytes = max((live for _, live in curve), default=0)
     capacity = bytes_text(device_core(arch.target(step.target)).hbm_bytes)
-    rows = [
+    rows: list[Lane | CurveLane] = [
         Lane("kernels", kernels, time_text(step.device_time_s)),
         Lane("launches", launches, time_text(step.launch_s)),
         CurveLane("HBM in use", curve, f"{bytes_text(peak_bytes)} at most of {capacity}"),

@@ -92,7 +92,7 @@ def load(path: Path | str) -> Data:
 def _file(path: Path) -> Path:
     if not path.is_dir():
         return path
-    reports = sorted(child for child in path.glob("*.json") if _is_report(child))
+    reports = sorted(child for child in path.glob("*.json") if is_kernel_report(child))
     if len(reports) == 1:
         return reports[0]
     names = ", ".join(child.name for child in reports) or "none"
@@ -102,7 +102,8 @@ def _file(path: Path) -> Path:
     )
 
 
-def _is_report(file: Path) -> bool:
+def is_kernel_report(file: Path) -> bool:
+    """Whether a file begins as a stored report of a kernel does."""
     with suppress(OSError), file.open("rb") as stream:
         return stream.read(len(_FIRST_BYTES)) == _FIRST_BYTES
     return False

@@ -1,0 +1,248 @@
+"""Answers of commands on one scale: total with its interval, bound, parts, advice by its gain.
+
+The source is an answer's JSON, whose schema says how it is read: of a training step, ranks, a
+launch, a compiled graph and plans. A kernel's own report has more, and its own format
+(`profile.formats.stored`).
+
+| answer | total | parts |
+|---|---|---|
+| run-step | device time of the step | phases |
+| run-ranks, launch | the slowest rank | work, hidden and exposed exchanges |
+| compile | the pass | as estimated |
+| plan-train, plan-infer, plan-collective | step, latency, collective | as estimated |
+| plan-serve | an output token, at the median; else the first | as estimated |
+
+A gain is an upper bound: the whole of a part that a change removes or hides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from trnsim.profile.units import time_text
+
+__all__ = ["Action", "Overview", "is_readable", "overviews"]
+
+Values = Mapping[str, Any]
+_LEAST_SHARE: Final = 0.01
+"""Share of the total below which a part is no advice."""
+_CHANGES: Final = {
+    "bubble": "more micro batches in a step, or interleaved stages (--vp)",
+    "tensor": "fewer tensor ranks (--tp), or exchanges beside products",
+    "context": "fewer ranks that share a sequence (--cp)",
+    "expert": "fewer ranks that share experts (--ep)",
+    "data": "a larger global batch, or a lower stage of ZeRO",
+    "optimizer": "an optimizer with less state (--optimizer adamw-bf16)",
+    "host": "a larger batch, which the host starts as seldom",
+    "fixed": "a larger batch (--batch), which pays fixed times once",
+    "launch": "one program for more layers, which is started once",
+    "exchanges": "fewer ranks, or exchanges beside independent work",
+    "exposed exchanges": "exchanges that start earlier, beside work of the rank",
+    "host start": "the collective within a program, which the host does not start",
+}
+"""By a part of a time, the change that shortens or hides it."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """A change, and the seconds that it saves at most."""
+
+    text: str
+    gain_s: float
+
+
+@dataclass(frozen=True)
+class Overview:
+    """An answer's time.
+
+    Attributes:
+        subject: the subject of the time, in words.
+        machine: the chip or platform, by which two answers are compared.
+        time_s: the total; `interval_s` has its P10 and P90, where they are known.
+        bound: the largest part, or the physical bound, in words.
+        parts_s: its parts, the longest first.
+        actions: advice, by gain.
+        groups_s: further sums of the same time, by heading.
+    """
+
+    subject: str
+    machine: str
+    time_s: float
+    interval_s: tuple[float, float] | None
+    bound: str
+    parts_s: Mapping[str, float]
+    actions: Sequence[Action]
+    groups_s: Mapping[str, Mapping[str, float]]
+
+
+def is_readable(schema: str) -> bool:
+    """Whether answers of a schema, as plan-train/1, have an overview."""
+    return schema in _READERS
+
+
+def overviews(answers: Sequence[Values]) -> list[Overview]:
+    """The overview of each answer.
+
+    Raises:
+        KeyError: an answer lacks a field of its schema.
+    """
+    return [_READERS[answer["schema"]](answer) for answer in answers]
+
+
+def _sorted(parts_s: Mapping[str, float]) -> dict[str, float]:
+    return dict(sorted(parts_s.items(), key=lambda part: -part[1]))
+
+
+def _overview(
+    subject: str,
+    machine: str,
+    p50_s: float,
+    interval_s: tuple[float, float] | None,
+    parts_s: Mapping[str, float],
+    *,
+    bound: str = "",
+    actions: Sequence[Action] | None = None,
+    groups_s: Mapping[str, Mapping[str, float]] | None = None,
+) -> Overview:
+    """An overview; without `actions` it has the advice that its parts give."""
+    ordered = _sorted(parts_s)
+    first = next(iter(ordered), "")
+    advice = [
+        Action(f"{time_text(time_s)} of {name} of {time_text(p50_s)}: {_CHANGES[name]}", time_s)
+        for name, time_s in ordered.items()
+        if name in _CHANGES and time_s >= _LEAST_SHARE * p50_s
+    ]
+    every = sorted(advice if actions is None else actions, key=lambda action: -action.gain_s)
+    return Overview(
+        subject, machine, p50_s, interval_s, bound or first, ordered, every, groups_s or {}
+    )
+
+
+def _ends(quantiles: Values, suffix: str = "") -> tuple[float, float]:
+    return quantiles[f"p10{suffix}"], quantiles[f"p90{suffix}"]
+
+
+def step_actions(answer: Values) -> list[Action]:
+    """Advice on a step of eager calls: the host is behind where launches outlast the work."""
+    launch_s, device_s = answer["launch_s"], answer["device_time_s"]
+    calls = sum(row["calls"] for row in answer["by_phase"])
+    actions = []
+    gain_s = launch_s - device_s - launch_s / max(calls, 1)
+    if gain_s > 0:
+        text = f"{time_text(launch_s)} of launches beside {time_text(device_s)} of work: compile"
+        actions.append(Action(f"{text} the step (torch.compile, jax.jit, torch_xla)", gain_s))
+    for row in answer["by_operation"][:1]:
+        taken_s = row["device_time_s"]
+        text = f"{row['name']} takes {time_text(taken_s)} in {row['calls']} calls"
+        actions.append(Action(f"{text}: an NKI kernel in their place", taken_s))
+    return actions
+
+
+def _step(answer: Values) -> Overview:
+    launch_s, device_s = answer["launch_s"], answer["device_time_s"]
+    groups = {
+        key.removeprefix("by_"): {row["name"]: row["device_time_s"] for row in rows}
+        for key, rows in answer.items()
+        if key.startswith("by_")
+    }
+    bound = "launches of the host" if launch_s > device_s else ""
+    return _overview(
+        "training step",
+        answer["target"],
+        device_s,
+        _ends(answer["estimate"], "_s"),
+        answer["estimate"]["parts_s"],
+        bound=bound,
+        actions=step_actions(answer),
+        groups_s={**groups, "launches": {"launches, hidden if ahead": launch_s}},
+    )
+
+
+def _ranks(answer: Values) -> Overview:
+    slowest = max(answer["ranks"], key=lambda rank: rank["total_s"])
+    total_s = slowest["total_s"]
+    parts = {
+        "work": total_s - slowest["exposed_s"],
+        "exposed exchanges": slowest["exposed_s"],
+    }
+    ranks = {f"rank {at}": rank["total_s"] for at, rank in enumerate(answer["ranks"])}
+    return _overview(answer["title"], "", total_s, None, parts, groups_s={"rank": ranks})
+
+
+def _launch(answer: Values) -> Overview:
+    ranks = answer["ranks"]
+    subject = f"step of {len(ranks)} ranks"
+    if not ranks:
+        return _overview(subject, answer["instance"], 0.0, None, {})
+    slowest = max(ranks, key=lambda rank: rank["step_s"])
+    parts = {
+        "work": slowest["step_s"] - slowest["exposed_s"],
+        "exposed exchanges": slowest["exposed_s"],
+    }
+    by_rank = {f"rank {rank['rank']}": rank["step_s"] for rank in ranks}
+    return _overview(
+        subject, answer["instance"], slowest["step_s"], None, parts, groups_s={"rank": by_rank}
+    )
+
+
+def _compile(answer: Values) -> Overview:
+    estimate, bound_s = answer["estimate"], answer["bound_s"]
+    bound = f"{answer['bound']}, {time_text(bound_s)} at least"
+    return _overview(
+        answer["subject"],
+        answer["target"],
+        estimate["p50_s"],
+        _ends(estimate, "_s"),
+        estimate["parts_s"],
+        bound=bound,
+    )
+
+
+def _train(answer: Values) -> Overview:
+    step = answer["step_s"]
+    return _overview(
+        f"step of {answer['model']}",
+        answer["platform"],
+        step["p50"],
+        _ends(step),
+        answer["parts_s"],
+    )
+
+
+def _infer(answer: Values) -> Overview:
+    latency = answer["latency_p50_s"]
+    subject = f"latency of {answer['batch']} {answer['item']}"
+    parts = answer["estimate"]["parts_s"]
+    return _overview(subject, answer["platform"], latency["p50"], _ends(latency), parts)
+
+
+def _serve(answer: Values) -> Overview:
+    token = answer["tpot_p50_s"] or answer["ttft_p50_s"]
+    subject = "time of an output token" if answer["tpot_p50_s"] else "time to the first token"
+    parts = answer["token_parts_s"] if answer["tpot_p50_s"] else {}
+    return _overview(subject, answer["platform"], token["p50"], _ends(token), parts or {})
+
+
+def _collective(answer: Values) -> Overview:
+    time_s = answer["time_s"]
+    parts = {
+        "host start": max(answer["time_s"]["p50"] - answer["inside_s"]["p50"], 0.0),
+        "latency": answer["latency_s"],
+        "bytes": answer["bytes_s"],
+    }
+    subject = f"collective of {answer['ranks']} ranks"
+    return _overview(subject, answer["platform"], time_s["p50"], _ends(time_s), parts)
+
+
+_READERS: Final[dict[str, Callable[[Values], Overview]]] = {
+    "run-step/1": _step,
+    "run-ranks/1": _ranks,
+    "launch/1": _launch,
+    "compile/1": _compile,
+    "plan-train/1": _train,
+    "plan-infer/1": _infer,
+    "plan-serve/1": _serve,
+    "plan-collective/1": _collective,
+}

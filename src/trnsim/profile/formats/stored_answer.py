@@ -1,0 +1,93 @@
+"""Answers of commands on disk: JSON that names its schema, as --json, --output and --report write.
+
+Of a step, ranks, a launch, a compiled graph and plans, `profile` reads the same file that other
+programs read, so there is one stored format for everything but a kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim import reader
+from trnsim.errors import BadInput
+from trnsim.profile.analysis.overview import Overview, is_readable, overviews
+from trnsim.profile.formats.stored import is_kernel_report
+
+FIX: Final = "write one with --report DIR of trnsim run, launch or plan, or trnsim run SCRIPT"
+_HEAD_BYTES: Final = 256
+_SCHEMA: Final = re.compile(rb'\A\s*(?:\[\s*)?\{\s*"schema":\s*"([\w-]+/\d+)"')
+_PAGES: Final = ("page.html", "step.html", "world.html")
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """An answer that was read.
+
+    Attributes:
+        path: its file.
+        title: its schema, in words.
+        overviews: one for each of its answers.
+    """
+
+    path: Path
+    title: str
+    overviews: tuple[Overview, ...]
+
+    @property
+    def page(self) -> Path | None:
+        """The page that the command wrote beside it."""
+        own = self.path.with_suffix("").with_suffix(".html")
+        beside = [own, *(self.path.parent / name for name in _PAGES)]
+        return next((page for page in beside if page.is_file()), None)
+
+
+def answer_file(path: Path) -> Path | None:
+    """The file of an answer at `path` or in that folder; None where a kernel's report is meant.
+
+    In a folder reports of kernels come first; an answer beside them is named by its file.
+
+    Raises:
+        BadInput: the folder has several reports.
+    """
+    if not path.is_dir():
+        return path if _schema(path) else None
+    children = sorted(path.glob("*.json"))
+    answers = [child for child in children if _schema(child)]
+    kernels = [child for child in children if is_kernel_report(child)]
+    if kernels or not answers:
+        return None
+    if len(answers) == 1:
+        return answers[0]
+    names = ", ".join(child.name for child in answers)
+    raise BadInput(
+        f"{path} is a folder with these reports: {names}",
+        fix=f"name one of them, for example {answers[0]}",
+    )
+
+
+def load_answer(path: Path) -> StoredAnswer:
+    """The answer in a file.
+
+    Raises:
+        BadInput: it lacks fields of its schema.
+    """
+    content: Any = reader.load(path, FIX).parsed.content
+    answers = content if isinstance(content, list) else [content]
+    name = _schema(path)
+    try:
+        return StoredAnswer(path, name.partition("/")[0], tuple(overviews(answers)))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise BadInput(f"{path}: it is no whole answer of {name}: {error}", fix=FIX) from None
+
+
+def _schema(path: Path) -> str:
+    """The schema that a file names in front, if answers of it can be read; else ""."""
+    with suppress(OSError), path.open("rb") as stream:
+        match = _SCHEMA.match(stream.read(_HEAD_BYTES))
+        if match and is_readable(match[1].decode()):
+            return match[1].decode()
+    return ""

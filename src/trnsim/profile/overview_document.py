@@ -1,0 +1,219 @@
+"""Overviews of stored answers for people and programs, and two of them compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from trnsim.document.answer import (
+    Block,
+    Document,
+    Drawing,
+    Items,
+    Note,
+    Section,
+    Table,
+    columns,
+    labelled,
+    records,
+)
+from trnsim.document.drawing import Bar, BarPart, bars, chart, colour, legend
+from trnsim.document.figure import pointer
+from trnsim.errors import BadInput
+from trnsim.profile.analysis.overview import Action, Overview
+from trnsim.profile.units import percent_text, time_text
+
+__all__ = ["advice_text", "overview_diff", "overview_document", "paired"]
+
+_SUMMARY_SCHEMA: Final = "profile-overview/1"
+_DIFF_SCHEMA: Final = "profile-overview-diff/1"
+_MOST_ROWS: Final = 12
+_EQUAL_CHANGE: Final = 0.001
+
+
+def advice_text(action: Action) -> str:
+    """A change with its gain: "...: -13.7 ms at most"."""
+    return f"{action.text}: -{time_text(action.gain_s)} at most"
+
+
+def overview_document(overviews: Sequence[Overview], title: str) -> Document:
+    """Overviews of an answer, such as a step on each chip, or a plan on each platform."""
+    sections = [
+        Section(_heading(overview), _blocks(overview, place), heading_place="everywhere")
+        for place, overview in enumerate(overviews)
+    ]
+    values = [_values(overview) for overview in overviews]
+    return Document(title, values, sections, schema=_SUMMARY_SCHEMA)
+
+
+def _heading(overview: Overview) -> str:
+    on = f" on {overview.machine}" if overview.machine else ""
+    return f"{overview.subject}{on}"
+
+
+def _time(overview: Overview) -> str:
+    if overview.interval_s is None:
+        return time_text(overview.time_s)
+    low, high = map(time_text, overview.interval_s)
+    return f"{time_text(overview.time_s)} (P10 to P90: {low} to {high})"
+
+
+def _blocks(overview: Overview, place: int) -> list[Block]:
+    head = labelled([("time", _time(overview)), ("bound by", overview.bound or "-")])
+    blocks: list[Block] = [head]
+    if overview.parts_s:
+        blocks.append(Drawing(_parts_chart(overview, place)))
+        blocks.append(_table("part", overview.parts_s, overview.time_s))
+    if overview.actions:
+        blocks.append(Note("advice, by what it saves at most:"))
+        blocks.append(Items([advice_text(action) for action in overview.actions], indent=2))
+    blocks += [
+        _table(name, group, overview.time_s) for name, group in overview.groups_s.items() if group
+    ]
+    return blocks
+
+
+def _parts_chart(overview: Overview, place: int) -> str:
+    parts = tuple(
+        BarPart(name, time_s, colour(at), pointer(place, "parts_s", name))
+        for at, (name, time_s) in enumerate(overview.parts_s.items())
+    )
+    below = legend([(part.colour, part.name) for part in parts])
+    return chart("Where the time goes", bars([Bar("", parts, time_text(overview.time_s))]), below)
+
+
+def _table(name: str, times_s: Mapping[str, float], total_s: float) -> Table:
+    ordered = sorted(times_s.items(), key=lambda row: -row[1])
+    rows = [(each, time_text(time_s), _share(time_s, total_s)) for each, time_s in ordered]
+    return Table(columns(f"{name} | time | share"), rows, most=_MOST_ROWS)
+
+
+def _share(time_s: float, total_s: float) -> str:
+    return percent_text(time_s / total_s) if total_s else "-"
+
+
+def _values(overview: Overview) -> dict[str, Any]:
+    low_s, high_s = overview.interval_s or (None, None)
+    return {
+        "subject": overview.subject,
+        "machine": overview.machine,
+        "time_s": overview.time_s,
+        "p10_s": low_s,
+        "p90_s": high_s,
+        "bound": overview.bound,
+        "parts_s": overview.parts_s,
+        "advice": [{"text": each.text, "gain_s": each.gain_s} for each in overview.actions],
+        "groups_s": overview.groups_s,
+    }
+
+
+def paired(
+    before: Sequence[Overview], after: Sequence[Overview], paths: tuple[Path, Path]
+) -> list[tuple[Overview, Overview]]:
+    """Overviews of the same machine; where each side has one, these two.
+
+    Raises:
+        BadInput: no machine is in both.
+    """
+    if len(before) == len(after) == 1:
+        return [(before[0], after[0])]
+    by_machine = {overview.machine: overview for overview in after}
+    pairs = [(each, by_machine[each.machine]) for each in before if each.machine in by_machine]
+    if pairs:
+        return pairs
+    names = [", ".join(each.machine for each in side) for side in (before, after)]
+    raise BadInput(
+        f"{paths[0]} and {paths[1]} have no machine in common: {names[0]} and {names[1]}",
+        fix="write both for the same machines, with --on",
+    )
+
+
+def overview_diff(pairs: Sequence[tuple[Overview, Overview]]) -> Document:
+    """Two answers compared, part by part and group by group, the largest change first."""
+    sections, values, rows = [], list[Any](), list[dict[str, Any]]()
+    for before, after in pairs:
+        tables = _changes(before, after)
+        sections.append(Section(_heading(after), _diff_blocks(before, after, tables)))
+        values.append(
+            {
+                "machine": after.machine,
+                "before": _values(before),
+                "after": _values(after),
+                "difference_s": after.time_s - before.time_s,
+                "changes": tables,
+            }
+        )
+        rows += [row for table in tables.values() for row in table]
+    names = ["name", "before_s", "after_s"]
+    return Document(
+        "What changed", values, sections, rows=records(rows, names), schema=_DIFF_SCHEMA
+    )
+
+
+def _changes(before: Overview, after: Overview) -> dict[str, list[dict[str, Any]]]:
+    """Seconds before and after, by table; None for what a side does not have."""
+    tables = {"part": (before.parts_s, after.parts_s)}
+    for name in dict.fromkeys([*before.groups_s, *after.groups_s]):
+        tables[name] = before.groups_s.get(name, {}), after.groups_s.get(name, {})
+    return {
+        name: sorted(
+            (
+                {"name": each, "before_s": old.get(each), "after_s": new.get(each)}
+                for each in dict.fromkeys([*old, *new])
+            ),
+            key=lambda row: -abs((row["after_s"] or 0.0) - (row["before_s"] or 0.0)),
+        )
+        for name, (old, new) in tables.items()
+        if old or new
+    }
+
+
+def _diff_blocks(
+    before: Overview, after: Overview, tables: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> list[Block]:
+    rows = [
+        ("before", _time(before)),
+        ("after", _time(after)),
+        ("verdict", _verdict(before, after)),
+    ]
+    if before.bound != after.bound:
+        rows.append(("bound by", f"{before.bound or '-'}, now {after.bound or '-'}"))
+    blocks: list[Block] = [labelled(rows)]
+    for name, changes in tables.items():
+        cells = [
+            (row["name"], _words(row["before_s"]), _words(row["after_s"]), _change(row))
+            for row in changes
+        ]
+        blocks.append(Table(columns(f"{name} | before | after | change"), cells, most=_MOST_ROWS))
+    return blocks
+
+
+def _words(time_s: float | None) -> str:
+    return "-" if time_s is None else time_text(time_s)
+
+
+def _change(row: Mapping[str, Any]) -> str:
+    before_s, after_s = row["before_s"], row["after_s"]
+    if before_s is None or after_s is None:
+        return "new" if before_s is None else "gone"
+    change_s = after_s - before_s
+    if abs(change_s) <= _EQUAL_CHANGE * abs(before_s):
+        return "="
+    return f"{'-' if change_s < 0 else '+'}{time_text(abs(change_s))}"
+
+
+def _verdict(before: Overview, after: Overview) -> str:
+    """How many times as fast, and whether the intervals overlap."""
+    if not before.time_s or not after.time_s:
+        return "one side has no time"
+    ratio = before.time_s / after.time_s
+    if abs(ratio - 1) <= _EQUAL_CHANGE:
+        return "as fast"
+    words = f"{ratio:.3g} times as fast"
+    if before.interval_s is None or after.interval_s is None:
+        return words
+    overlap = before.interval_s[0] <= after.interval_s[1] and (
+        after.interval_s[0] <= before.interval_s[1]
+    )
+    return f"{words}; {'the intervals overlap' if overlap else 'the intervals are apart'}"

@@ -1,0 +1,87 @@
+"""Overviews of answers: total, parts and advice are those of the JSON."""
+
+import pytest
+
+from trnsim.profile.analysis.overview import is_readable, overviews
+
+
+def step(**changes):
+    rows = [{"name": "mm", "calls": 3, "device_time_s": 4e-3},
+            {"name": "add", "calls": 7, "device_time_s": 1.4e-3}]  # fmt: skip
+    values = {
+        "schema": "run-step/1", "target": "trn2", "device_time_s": 5.4e-3, "launch_s": 19.1e-3,
+        "estimate": {"p10_s": 4e-3, "p50_s": 5.4e-3, "p90_s": 7e-3, "parts_s": {"forward": 5.4e-3}},
+        "by_phase": [{"name": "forward", "calls": 10, "device_time_s": 5.4e-3}],
+        "by_operation": rows,
+    }  # fmt: skip
+    return values | changes
+
+
+def test_a_step_whose_launches_outlast_its_work_is_to_be_compiled():
+    (seen,) = overviews([step()])
+    assert (seen.time_s, seen.interval_s, seen.machine) == (5.4e-3, (4e-3, 7e-3), "trn2")
+    assert seen.bound == "launches of the host"
+    first, second = seen.actions
+    assert first.text.startswith("19.1 ms of launches beside 5.4 ms of work: compile")
+    # All launches become one, and the work remains.
+    assert first.gain_s == pytest.approx(19.1e-3 - 19.1e-3 / 10 - 5.4e-3)
+    assert second.text.startswith("mm takes 4 ms in 3 calls")
+    assert second.gain_s == 4e-3
+
+
+@pytest.mark.parametrize("launch_s", [0.0, 5.4e-3, 5.9e-3])
+def test_launches_that_are_hidden_are_no_advice(launch_s):
+    (seen,) = overviews([step(launch_s=launch_s)])
+    assert [action.text[:2] for action in seen.actions] == ["mm"]
+
+
+def test_a_step_without_calls_has_no_advice():
+    empty = step(by_phase=[], by_operation=[], device_time_s=0.0, launch_s=0.0)
+    assert overviews([empty])[0].actions == []
+
+
+def test_parts_of_a_plan_are_advice_by_their_gain_from_a_hundredth_on():
+    plan = {
+        "schema": "plan-train/1", "model": "m", "platform": "trn2",
+        "step_s": {"p10": 0.9, "p50": 1.0, "p90": 1.2},
+        "parts_s": {"compute": 0.7, "bubble": 0.1, "data": 0.01, "host": 0.0099, "tensor": 0.18},
+    }  # fmt: skip
+    (seen,) = overviews([plan])
+    assert list(seen.parts_s) == ["compute", "tensor", "bubble", "data", "host"]
+    assert seen.bound == "compute"
+    assert [action.gain_s for action in seen.actions] == [0.18, 0.1, 0.01]
+    assert "(--vp)" in seen.actions[1].text
+
+
+def test_ranks_are_as_long_as_the_slowest():
+    ranks = [{"total_s": 1.0, "exposed_s": 0.1}, {"total_s": 2.0, "exposed_s": 0.5}]
+    (seen,) = overviews([{"schema": "run-ranks/1", "title": "t", "ranks": ranks}])
+    assert seen.time_s == 2.0
+    assert seen.parts_s == {"work": 1.5, "exposed exchanges": 0.5}
+    assert seen.groups_s["rank"] == {"rank 0": 1.0, "rank 1": 2.0}
+    assert [action.gain_s for action in seen.actions] == [0.5]
+
+
+def test_a_launch_without_ranks_has_no_time():
+    (seen,) = overviews([{"schema": "launch/1", "instance": "trn2.48xlarge", "ranks": []}])
+    assert (seen.time_s, seen.parts_s, seen.actions) == (0.0, {}, [])
+
+
+def test_a_plan_to_serve_without_output_tokens_has_the_time_to_the_first():
+    ends = {"p10": 0.1, "p50": 0.2, "p90": 0.3}
+    plan = {"schema": "plan-serve/1", "platform": "trn3", "tpot_p50_s": None, "ttft_p50_s": ends}
+    (seen,) = overviews([plan])
+    assert (seen.subject, seen.time_s, seen.parts_s) == ("time to the first token", 0.2, {})
+
+
+def test_a_compiled_graph_says_its_bound():
+    estimate = {"p10_s": 1e-3, "p50_s": 2e-3, "p90_s": 3e-3, "parts_s": {"launch": 1e-3}}
+    values = {"schema": "compile/1", "subject": "bert", "target": "trn1", "estimate": estimate,
+              "bound": "HBM", "bound_s": 5e-4}  # fmt: skip
+    assert overviews([values])[0].bound == "HBM, 500 us at least"
+
+
+def test_only_answers_with_a_time_are_readable():
+    assert is_readable("run-step/1")
+    assert not is_readable("run-step/2")
+    assert not is_readable("claims/1")

@@ -1,0 +1,92 @@
+"""Overviews in words and as values; two of them compared."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent / "report_page"))  # for modules beside these tests
+
+from schema_checks import assert_both_ways
+from shown_pages import Shown, at
+
+from trnsim.document.html import html
+from trnsim.document.text import text
+from trnsim.document.values import document_json
+from trnsim.errors import BadInput
+from trnsim.profile.analysis.overview import Action, Overview
+from trnsim.profile.overview_document import overview_diff, overview_document, paired
+
+STEP = Overview(
+    "training step", "trn2", 2e-3, (1e-3, 3e-3), "launches", {"forward": 1.5e-3, "a/b": 5e-4},
+    (Action("compile", 1e-3),), {"module": {"net": 2e-3}},
+)  # fmt: skip
+RANKS = Overview("ranks", "", 1e-3, None, "", {}, (), {})
+FILES = Path("before.json"), Path("after.json")
+
+
+def values_of(document):
+    return json.loads(document_json(document))
+
+
+def test_the_text_has_total_interval_bound_parts_and_advice():
+    shown = text(overview_document([STEP, RANKS], "run-step"))
+    assert "time      2 ms (P10 to P90: 1 ms to 3 ms)" in shown
+    assert "bound by  launches" in shown
+    assert "compile: -1 ms at most" in shown
+    assert "forward  1.5 ms  75 %" in shown
+
+
+def test_the_page_draws_the_values_of_the_json():
+    document = overview_document([STEP, RANKS], "run-step")
+    shown = Shown(html(document))
+    assert len(shown.drawn) == 2
+    for place, value in shown.drawn:
+        assert at(document.values, place) == value
+
+
+def test_values_are_those_of_the_schema():
+    documents = overview_document([STEP], ""), overview_document([RANKS], "")
+    found = [one for document in documents for one in values_of(document)]
+    assert_both_ways(found, "profile-overview/1")
+
+
+def test_a_comparison_names_what_changed_most_first():
+    faster = replace(STEP, time_s=1e-3, interval_s=(5e-4, 9e-4), bound="forward",
+                     parts_s={"forward": 5e-4, "new": 5e-4})  # fmt: skip
+    document = overview_diff([(STEP, faster)])
+    shown = text(document)
+    assert "2 times as fast; the intervals are apart" in shown
+    assert "launches, now forward" in shown
+    (values,) = values_of(document)
+    assert [row["name"] for row in values["changes"]["part"]] == ["forward", "a/b", "new"]
+    assert [line.split()[-1] for line in shown.splitlines() if line.startswith(("a/b", "new"))] == [
+        "gone", "new",
+    ]  # fmt: skip
+    assert_both_ways(
+        [values, *values_of(overview_diff([(RANKS, RANKS)]))], "profile-overview-diff/1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("time_s", "interval_s", "words"),
+    [
+        (2e-3, (1e-3, 3e-3), "as fast"),
+        (1e-3, (5e-4, 1e-3), "2 times as fast; the intervals overlap"),
+        (1e-3, None, "2 times as fast"),
+        (0.0, None, "one side has no time"),
+    ],
+)
+def test_a_verdict_says_whether_intervals_overlap(time_s, interval_s, words):
+    other = replace(STEP, time_s=time_s, interval_s=interval_s)
+    assert f"verdict  {words}\n" in text(overview_diff([(STEP, other)]))
+
+
+def test_machines_are_paired_by_name_and_single_ones_by_place():
+    trn1, trn3 = replace(STEP, machine="trn1"), replace(STEP, machine="trn3")
+    assert paired([trn1], [trn3], FILES) == [(trn1, trn3)]
+    assert paired([trn1, STEP], [trn3, trn1], FILES) == [(trn1, trn1)]
+    with pytest.raises(BadInput, match="no machine in common: trn1, trn2 and trn3"):
+        paired([trn1, STEP], [trn3], FILES)
