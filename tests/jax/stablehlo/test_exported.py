@@ -101,7 +101,9 @@ def test_weights_of_another_name_are_refused(files):
         (".mlirbc", lambda whole: whole[: len(whole) // 2], "failed to deserialize module"),
         (".mlirbc", lambda whole: whole[:300] + b"\1\2\3" * 40 + whole[420:], "failed to deseria"),
         (".mlir", lambda whole: whole[: len(whole) // 2], "Unable to parse module assembly:"),
-        (".mlir", lambda _: b"", "without a function main"),
+        (".mlir", lambda _: b"", "broken.mlir is empty: a module without a function main"),
+        (".mlir", lambda _: b" \n" + b"\0" * 9, "broken.mlir is empty"),
+        (".mlir", lambda _: b"module { }", "broken.mlir holds a module without a function main"),
         (".mlir", lambda _: b"\xff\xfe", "'utf-8' codec can't decode"),
     ],
 )
@@ -132,3 +134,15 @@ def test_what_a_graph_has_not_is_refused_with_its_line(tmp_path):
     with pytest.raises(NotModelled, match="a tensor of complex<f32>"):
         of_export(path)
     assert run(path).exit_code == 1
+
+
+def test_hlo_that_is_no_program_says_why_and_prints_nothing_else(capfd):
+    text = (
+        b"HloModule m\nENTRY e {\n  a = f32[4]{0} parameter(0)\n  ROOT b = f32[5]{0} add(a, a)\n}\n"
+    )
+    with pytest.raises(
+        BadInput, match=r"^m is no program of HLO: .* same shape .*; failed"
+    ) as refused:
+        of_bytes(text, "m", "m")
+    assert "as_hlo_text" in refused.value.fix
+    assert capfd.readouterr() == ("", "")

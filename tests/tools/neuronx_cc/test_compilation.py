@@ -85,3 +85,17 @@ def test_nothing_is_written_where_the_graph_is_damaged(folder):
     with pytest.raises(EmulatorError, match="the graph was cut off or changed"):
         compile_file(arguments())
     assert [each.name for each in folder.iterdir()] == ["m.pb"]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--output=./m.pb"], "--output=m.pb is the file of the graph"),
+        (["--output=a", "--logfile=a"], "--logfile=a is the file of --output"),
+        (["--logfile=m.pb"], "--logfile=m.pb is the file of the graph"),
+    ],
+)
+def test_no_file_is_written_over_another(words, message):
+    with pytest.raises(BadInput, match=f"{message}, which would be lost"):
+        check_files(arguments("--target=trn1", *words))

@@ -17,7 +17,8 @@ from trnsim.device.model_report import Subject
 from trnsim.errors import BadInput
 from trnsim.files import read_bytes
 from trnsim.graph import Graph
-from trnsim.jax.stablehlo.hlo import kind_of_hlo, stablehlo_of_hlo
+from trnsim.jax.stablehlo import mlir
+from trnsim.jax.stablehlo.hlo import HLO_FIX, kind_of_hlo, stablehlo_of_hlo
 from trnsim.jax.stablehlo.importing import Imported, graph_of
 
 _MAGIC: Final = b"ML\xefR"
@@ -118,17 +119,33 @@ def module_in(content: bytes, path: str) -> Any:
         BadInput: they hold none.
     """
     refuse_neff(content, path)
+    if not content.strip(b"\0 \t\r\n"):
+        raise BadInput(f"{path} is empty: a module without a function main", fix=_EXPORT)
+    kind, fix = "StableHLO", _EXPORT
     if kind_of_hlo(content):
-        content = stablehlo_of_hlo(content, path)
-    context = _context()
+        content, kind, fix = stablehlo_of_hlo(content, path), "HLO", HLO_FIX
+    context, told = _context(), list[str]()
+
+    def hear(diagnostic: Any) -> bool:
+        told.append(str(diagnostic))
+        return True
+
+    # Without a handler MLIR prints what it has to say, and the error does not name it.
+    handler = context.attach_diagnostic_handler(hear)
     try:
         if _MAGIC in content:
             with context:
-                return dialect.deserialize_portable_artifact(context, bytecode_in(content))
-        return ir.Module.parse(content.decode(), context)
+                module = dialect.deserialize_portable_artifact(context, bytecode_in(content))
+        else:
+            module = ir.Module.parse(content.decode(), context)
     except (ir.MLIRError, ValueError) as error:
-        reason = " ".join(str(error).split("\n")[:2]).strip()
-        raise BadInput(f"{path} is no program of StableHLO: {reason}", fix=_EXPORT) from error
+        reason = "; ".join([*told[:1], " ".join(str(error).split("\n")[:2]).strip()])
+        raise BadInput(f"{path} is no program of {kind}: {reason}", fix=fix) from error
+    finally:
+        handler.detach()
+    if "main" not in mlir.functions(module.operation):
+        raise BadInput(f"{path} holds a module without a function main", fix=fix)
+    return module
 
 
 def bytecode_in(content: bytes) -> bytes:

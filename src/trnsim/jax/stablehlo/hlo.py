@@ -30,7 +30,7 @@ _MOST_WRAPS: Final = 2
 """A HloSnapshot holds a HloProto, which holds a module."""
 _TIMEOUT_S: Final = 600
 _NAME_MOST: Final = 10_000
-_FIX: Final = (
+HLO_FIX: Final = (
     "save jax.jit(f).lower(*args).compiler_ir('hlo').as_serialized_hlo_module_proto(), "
     "or its as_hlo_text()"
 )
@@ -61,16 +61,16 @@ def stablehlo_of_hlo(content: bytes, path: str) -> bytes:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise BadInput(f"{path}: XLA read this HLO for {_TIMEOUT_S} s", fix=_FIX) from error
+        raise BadInput(f"{path}: XLA read this HLO for {_TIMEOUT_S} s", fix=HLO_FIX) from error
     if done.returncode == 0:
         return done.stdout
     told = done.stderr.decode(errors="replace").strip().splitlines()
     if done.returncode == 1 and told:
-        raise BadInput(f"{path} is no program of HLO: {_shown(told)}", fix=_FIX)
+        raise BadInput(f"{path} is no program of HLO: {_shown(told)}", fix=HLO_FIX)
     raise BadInput(
         f"{path}: XLA's reader ended on it ({_ending(done.returncode)}); the file is damaged, or "
         "names tensors that no memory holds",
-        fix=_FIX,
+        fix=HLO_FIX,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from trnsim.device.model_report import ModelReport
 from trnsim.document.answer import Document
 from trnsim.document.values import document_json
+from trnsim.errors import BadInput
 from trnsim.files import check_folder, check_readable, check_writable, read_bytes, write
 from trnsim.foreign_text import file_name
 from trnsim.jax.programs import compile_program
@@ -44,8 +45,16 @@ def check_files(arguments: CompileArguments) -> None:
         BadInput: there is such a file.
     """
     check_readable(arguments.model, fix=_FIX)
-    for path in (arguments.output, arguments.logfile):
+    kept = {"the graph": arguments.model}
+    for name, path in (("output", arguments.output), ("logfile", arguments.logfile)):
         check_writable(path)
+        for what, other in kept.items():
+            if path.resolve() == other.resolve():
+                raise BadInput(
+                    f"{PROGRAM}: --{name}={path} is the file of {what}, which would be lost",
+                    fix=f"--{name} with another file",
+                )
+        kept[f"--{name}"] = path
     if arguments.workdir is not None:
         check_folder(arguments.workdir)
 
