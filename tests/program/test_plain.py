@@ -12,6 +12,7 @@ from trnsim.isa import (
     CoreBarrier,
     DmaCopy,
     Iota,
+    NcMatmul,
     OobMode,
     TensorCopyPredicated,
     TensorScalar,
@@ -73,6 +74,18 @@ def test_another_value_or_type_is_not_alike(doubled, changes):
     plain = plain_of(on, instruction)
     fields = {"dst": instruction.dst, "data": instruction.data, "op0": "multiply", "operand0": 2.0}
     assert not alike(plain, TensorScalar(**{**fields, **changes}))
+
+
+def test_an_empty_tuple_is_compared_and_a_full_one_is_not(bench, random):
+    on = bench()
+    operands = (on.tile(random((4, 8))), on.tile(random((4, 6))))
+    dst = on.empty((8, 6), memory=Memory.PSUM)
+    plain = plain_of(on, NcMatmul(dst, *operands))
+    assert alike(plain, NcMatmul(dst, *operands))
+    for changes in ({"accumulate": False}, {"tile_position": (0, 0), "tile_size": (32, 32)},
+                    {"tile_size": []}, {"is_moving_onezero": True}):  # fmt: skip
+        assert not alike(plain, NcMatmul(dst, *operands, **changes))
+    assert plain_of(on, NcMatmul(dst, *operands, tile_position=(0, 0), tile_size=(32, 32))) is None
 
 
 def test_another_layout_or_kind_is_not_alike(doubled):

@@ -219,7 +219,9 @@ class NkiTensor(TensorViews):
             self._guard_rows(0, "ap")
             index = self.index
         counts, (first, *rest) = _counts_and_strides(pattern)
-        (start,) = integers("ap", 0 if offset is None else offset, source=f"{SOURCE}.ap")
+        start = 0
+        if offset is not None:
+            (start,) = integers("ap", offset, source=f"{SOURCE}.ap")
         storage, first_bytes = self.storage, first * new.itemsize
         if self._on_chip:
             first_bytes = self._partition_step(first_bytes, new.itemsize, counts)
@@ -293,6 +295,10 @@ def _counts_and_strides(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]
     Raises:
         IllegalInstruction: for values other than pairs of integers, each count at least 1.
     """
+    if (
+        pattern.__class__ is list and pattern and all(map(_is_plain_pair, pattern))
+    ):  # the usual case
+        return tuple(pair[1] for pair in pattern), tuple(pair[0] for pair in pattern)
     source = f"{SOURCE}.ap"
     pairs = [lengths("ap", pair, source) for pair in pattern] if _is_sequence(pattern) else []
     if not pairs or any(len(pair) != _PAIR or pair[1] < 1 for pair in pairs):
@@ -303,6 +309,17 @@ def _counts_and_strides(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]
         )
     strides, counts = zip(*pairs, strict=True)
     return counts, strides
+
+
+def _is_plain_pair(pair: Any) -> bool:
+    """True for a list of an integer and a positive one."""
+    return (
+        pair.__class__ is list
+        and len(pair) == _PAIR
+        and pair[0].__class__ is int
+        and pair[1].__class__ is int
+        and pair[1] > 0
+    )
 
 
 def _is_sequence(value: object) -> bool:

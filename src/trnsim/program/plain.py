@@ -7,9 +7,10 @@ storages: then its signature does too, which need not be computed, and what was 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import eq, is_, itemgetter
 from types import CodeType, FrameType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from trnsim.errors import SourceLine, is_of_user, user_line
 from trnsim.isa import DgeMode, Engine, Instruction, MatmulPerfMode, OobMode, ReduceCmd
@@ -79,8 +80,11 @@ class PlainStep(NamedTuple):
         info: the properties of its signature.
         origin: the place that issued it.
         kind: its class.
-        constants: (field, value) of each field that is no tile.
+        constants: the values of the fields that are no tiles.
+        kinds: their types.
+        pick: a function from the fields of an instruction to these values.
         tiles: its tiles, in the order of a step's `touches`.
+        direct: field, number and layout of each tile, if no vector of indices addresses any.
         reads: the fields that it reads.
         writes: the fields that it writes.
         by_matmul: true if the Tensor Engine writes them.
@@ -89,8 +93,11 @@ class PlainStep(NamedTuple):
     info: SignatureInfo
     origin: Origin
     kind: type[Instruction]
-    constants: tuple[tuple[str, object], ...]
+    constants: tuple[object, ...]
+    kinds: tuple[type, ...]
+    pick: Callable[[dict[str, Any]], Sequence[object]]
     tiles: tuple[PlainTile, ...]
+    direct: tuple[tuple[str, int, TileLayout], ...]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     by_matmul: bool
@@ -104,14 +111,10 @@ class PlainStep(NamedTuple):
         """True if an instruction has this class, and the same values in fields without tiles."""
         if instruction.__class__ is not self.kind:
             return False
-        operands = instruction.__dict__
-        for name, constant in self.constants:
-            value = operands[name]
-            if value is not constant and (
-                value.__class__ is not constant.__class__ or value != constant
-            ):
-                return False
-        return True
+        values, constants = self.pick(instruction.__dict__), self.constants
+        if all(map(is_, values, constants)):  # nearly always the same objects
+            return True
+        return all(map(is_, map(type, values), self.kinds)) and all(map(eq, values, constants))
 
     def storages_of(self, instruction: Instruction) -> list[Storage] | None:
         """The storages of its tiles, if they have these layouts; else None."""
@@ -166,7 +169,7 @@ def plain_step(
         or not (info.writes_all or indexed)
         or kind.named
         or kind.meeting is not Instruction.meeting
-        or any(type(value) not in _CONSTANTS or value != value for value in others.values())  # noqa: PLR0124  NaN
+        or not all(map(_is_constant, others.values()))
     ):
         return None
     fields = [(name, False) for name in reads] + [(name, True) for name in indexed]
@@ -184,5 +187,24 @@ def plain_step(
         for (name, is_source), (number, layout) in zip(fields, touches, strict=True)
     )
     by_matmul = info.checked.engine is Engine.tensor
-    constants = tuple(others.items())
-    return PlainStep(info, Origin(line), kind, constants, tiles, reads, info.written, by_matmul)
+    direct = () if indexed else tuple((tile.field, tile.number, tile.layout) for tile in tiles)
+    constants = tuple(others.values())
+    kinds, pick = tuple(map(type, constants)), _picker(tuple(others))
+    return PlainStep(
+        info, Origin(line), kind, constants, kinds, pick, tiles, direct, reads, info.written,
+        by_matmul,
+    )  # fmt: skip
+
+
+def _is_constant(value: object) -> bool:
+    """True for a value that is compared by type and value: no NaN, and of tuples the empty one."""
+    if value.__class__ is tuple:
+        return not value
+    return type(value) in _CONSTANTS and value == value  # noqa: PLR0124  NaN
+
+
+def _picker(names: tuple[str, ...]) -> Callable[[dict[str, Any]], Sequence[object]]:
+    """A function from a dictionary to the values of `names`."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda fields: [fields[name] for name in names]

@@ -255,18 +255,39 @@ class Follower:
             or not plain.has_fields_of(instruction)
         ):
             return None
+        is_alike = self._has_direct if plain.direct else self._has_tiles
+        return plain if is_alike(plain, instruction) else None
+
+    def _has_direct(self, plain: PlainStep, instruction: Instruction) -> bool:
+        """True if an instruction has the tiles of a step without vectors of indices."""
+        operands, known_number = instruction.__dict__, self._numbers.get
+        for name, number, layout in plain.direct:
+            tile = operands[name]
+            if not isinstance(tile, Tile) or tile.index is not None:
+                return False
+            if tile.layout is not layout and tile.layout != layout:
+                return False
+            recorded_number = known_number(tile.storage.serial)
+            if recorded_number != number and (
+                recorded_number is not None or not self._may_stand_in(tile.storage, number)
+            ):
+                return False
+        return True
+
+    def _has_tiles(self, plain: PlainStep, instruction: Instruction) -> bool:
+        """True if an instruction has the tiles of a step."""
         storages, known_number = plain.storages_of(instruction), self._numbers.get
         if storages is None:
-            return None
+            return False
         for storage, tile in zip(storages, plain.tiles, strict=True):
             number, recorded_number = tile.number, known_number(storage.serial)
             if not storage.written.is_full and (tile.is_source or tile.shape is not None):
-                return None  # an operand by indices that is not written has more to be checked
+                return False  # an operand by indices that is not written has more to be checked
             if recorded_number != number and (
                 recorded_number is not None or not self._may_stand_in(storage, number)
             ):
-                return None
-        return plain
+                return False
+        return True
 
     def would_agree(
         self,

@@ -227,16 +227,13 @@ def _conversion(instruction: type[Instruction]) -> Callable[[dict[str, Any]], No
         """Convert the operands; most need no conversion."""
         for key, value in operands.items():
             kind = value.__class__
-            if kind is NkiTensor:
+            if kind is NkiTensor or (kind in _AS_GIVEN and key not in enumerations):
+                continue
+            if kind is Operator and key not in enumerations:
+                operands[key] = value.name
                 continue
             enumeration = enumerations.get(key)
-            if enumeration is None:
-                if kind in _AS_GIVEN:
-                    continue
-                if isinstance(value, Operator):
-                    operands[key] = value.name
-                    continue
-            elif kind is enumeration:
+            if kind is enumeration:
                 continue
             operands[key] = _operand(instruction, enumeration, key, value)
 
