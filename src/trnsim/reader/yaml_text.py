@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from typing import Any, Final
 
 import yaml
 
 from trnsim.reader.parsed import Keys, Malformed, Parsed
+from trnsim.reader.yaml_nodes import composed
 
 __all__ = ["parse_yaml", "parse_yaml_documents"]
 
@@ -34,10 +34,10 @@ def parse_yaml(text: str) -> Parsed:
     Raises:
         Malformed: it is no YAML, holds several documents or too many values, or names a key twice.
     """
-    node = _composed(text, lambda: yaml.compose(text, Loader=yaml.BaseLoader))
-    if node is None:
+    nodes = _composed(text, is_single=True)
+    if not nodes:
         raise Malformed(1, "the file is empty")
-    return _parsed(node, _Nodes())
+    return _parsed(nodes[0], _Nodes())
 
 
 def parse_yaml_documents(text: str) -> list[Parsed]:
@@ -50,18 +50,17 @@ def parse_yaml_documents(text: str) -> list[Parsed]:
     Raises:
         Malformed: it is no YAML, holds too many values, or names a key twice.
     """
-    nodes = _composed(text, lambda: list(yaml.compose_all(text, Loader=yaml.BaseLoader)))
-    return [_parsed(node, _TypedNodes()) for node in nodes if not _is_blank(node)]
+    return [_parsed(node, _TypedNodes()) for node in _composed(text) if not _is_blank(node)]
 
 
-def _composed(text: str, compose: Callable[[], Any]) -> Any:
-    """The nodes that PyYAML composes.
+def _composed(text: str, *, is_single: bool = False) -> list[yaml.Node]:
+    """The documents of a text, or its only one.
 
     Raises:
         Malformed: the text is no YAML.
     """
     try:
-        return compose()
+        return composed(text, is_single=is_single)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = re.sub("'<([a-z ]+)>'", r"the \1", str(error.problem))  # '<stream end>' is no text

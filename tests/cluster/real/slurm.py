@@ -237,7 +237,8 @@ def refused(cluster, report):
 def page(cluster, report):
     """The job of docs/how-to-slurm.md prints what the page shows."""
     text = PAGE.read_text(encoding="utf-8")
-    blocks = dict(re.findall(r"```(python|bash|text)\n(.*?)```", text, re.DOTALL))
+    found = re.findall(r"```(python|bash|text)\n(.*?)```", text, re.DOTALL)
+    blocks = dict(reversed(found))  # the first of each kind
     (cluster.shared / "sums.py").write_text(blocks["python"])
     (cluster.shared / "bin").mkdir()
     command = cluster.shared / "bin" / "trnsim"

@@ -1,0 +1,114 @@
+"""The nodes of a YAML text, with their lines: from libyaml's events, or PyYAML's own composer.
+
+PyYAML's wheels hold libyaml, which reads several times as fast. Its composer calls itself for each
+level, in C, and a text of ten thousand brackets ends the process. So its events are put together
+here, without recursion. Where anything is wrong, PyYAML composes the text in Python, and its error
+is the answer; so it does where a tab stands, which libyaml takes for a space and PyYAML refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import yaml
+
+__all__ = ["composed"]
+
+_TAGS: Final[dict[type[yaml.Node], str]] = {
+    kind: f"tag:yaml.org,2002:{name}"
+    for kind, name in (
+        (yaml.ScalarNode, "str"),
+        (yaml.SequenceNode, "seq"),
+        (yaml.MappingNode, "map"),
+    )
+}
+"""The tags that PyYAML's BaseLoader gives to nodes without one."""
+
+
+def composed(text: str, *, is_single: bool = False) -> list[yaml.Node]:
+    """The documents of a text as nodes.
+
+    Args:
+        text: the text.
+        is_single: whether it may hold one document alone.
+
+    Raises:
+        yaml.YAMLError: the text is no YAML, or holds several documents where one is legal.
+        RecursionError: it is nested too deeply.
+    """
+    loader = getattr(yaml, "CBaseLoader", None)
+    if loader is not None and "\t" not in text:
+        try:
+            nodes = list(_documents(yaml.parse(text, Loader=loader)))
+        except (yaml.YAMLError, ValueError):
+            nodes = []  # PyYAML says why, in the same words on every machine
+        if nodes and not (is_single and len(nodes) > 1):
+            return nodes
+    if is_single:
+        node = yaml.compose(text, Loader=yaml.BaseLoader)
+        return [] if node is None else [node]
+    return list(yaml.compose_all(text, Loader=yaml.BaseLoader))
+
+
+def _documents(events: Iterable[yaml.Event]) -> Iterator[yaml.Node]:
+    """The root of each document.
+
+    Raises:
+        yaml.YAMLError: the text is no YAML.
+        ValueError: an anchor is named twice, or an alias names none.
+    """
+    anchors: dict[str, yaml.Node] = {}
+    open_nodes: list[yaml.Node] = []
+    for event in events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            anchors = {}
+        elif isinstance(event, yaml.CollectionEndEvent):
+            node = open_nodes.pop()
+            node.end_mark = event.end_mark
+            if not open_nodes:
+                yield node
+        elif isinstance(event, yaml.NodeEvent):
+            node = _node(event, anchors)
+            if open_nodes:
+                _add(open_nodes[-1], node)
+            if isinstance(event, yaml.CollectionStartEvent):
+                open_nodes.append(node)
+            elif not open_nodes:
+                yield node
+
+
+def _node(event: Any, anchors: dict[str, yaml.Node]) -> yaml.Node:
+    """The node that an event begins, or the one that an alias names."""
+    if isinstance(event, yaml.AliasEvent):
+        if event.anchor not in anchors:
+            raise ValueError(event.anchor)
+        return anchors[event.anchor]
+    place = (event.start_mark, event.end_mark)
+    node: yaml.Node
+    if isinstance(event, yaml.ScalarEvent):
+        tag = _tag(event, yaml.ScalarNode)
+        node = yaml.ScalarNode(tag, event.value, *place, style=event.style or None)
+    else:
+        is_list = isinstance(event, yaml.SequenceStartEvent)
+        kind = yaml.SequenceNode if is_list else yaml.MappingNode
+        node = kind(_tag(event, kind), [], *place, flow_style=event.flow_style)
+    if event.anchor is not None:
+        if event.anchor in anchors:
+            raise ValueError(event.anchor)
+        anchors[event.anchor] = node
+    return node
+
+
+def _tag(event: Any, kind: type[yaml.Node]) -> str:
+    return _TAGS[kind] if event.tag in (None, "!") else str(event.tag)
+
+
+def _add(around: yaml.Node, node: yaml.Node) -> None:
+    """Put a node into the list or mapping around it, whose last pair may lack its value."""
+    if isinstance(around, yaml.SequenceNode):
+        around.value.append(node)
+    elif around.value and len(around.value[-1]) == 1:
+        around.value[-1] = (*around.value[-1], node)
+    else:
+        around.value.append((node,))
