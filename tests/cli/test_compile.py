@@ -51,7 +51,10 @@ def test_flags_reach_the_compiler_after_those_of_the_environment(program, monkey
     assert "convert" not in plain
     assert "convert" in cast
     for output in (plain, cast):
-        assert "neuronx-cc\n  --no-cache has no effect: no binaries are kept" in output
+        assert (
+            "neuronx-cc\n  --no-cache has no effect on a program: it is of the persistent cache"
+            in output
+        )
 
 
 def test_a_flag_that_does_not_exist_is_refused_by_name(program, monkeypatch):
