@@ -26,7 +26,7 @@ from trnsim.jobs.formats.batch_definition import (
 )
 from trnsim.jobs.formats.cloudformation import resources
 from trnsim.jobs.formats.format import JobFormat
-from trnsim.jobs.formats.kubernetes import KeptFields, Keys, check_mapping
+from trnsim.jobs.formats.kubernetes import KeptFields, Keys
 from trnsim.jobs.formats.pod_head import has_head
 from trnsim.jobs.formats.pod_template import role
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
@@ -87,8 +87,6 @@ def _role(reader: SpecReader, pod: Keys, index: int, **stated: Any) -> Role:
     Raises:
         BadInput: a value is not legal.
     """
-    for end in (1, 2):
-        check_mapping(reader, *pod[: len(pod) - len(_POD)], *_POD[:end])
     path = f"roles.{index}"
     types = (*pod[: -len(_POD)], _TYPES)
     own = role(reader, pod, path, name="", **stated)

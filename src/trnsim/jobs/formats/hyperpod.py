@@ -89,8 +89,6 @@ def _read(place: SourcePlace) -> JobSpec:
 def _role(reader: SpecReader, at: int) -> Role:
     """The role of a replica spec; one that states no replicas has none."""
     keys = (*_ROLES, at)
-    for inner in (("template",), _POD):
-        check_mapping(reader, *keys, *inner)
     path = f"roles.{at}"
     name = reader.text(*keys, "name", field=f"{path}.name")
     replicas = count(reader, *keys, "replicas", field=f"{path}.replicas")

@@ -65,8 +65,6 @@ def _read(place: SourcePlace) -> JobSpec:
     roles: list[Role] = []
     for at in range(reader.length(*_ROLES)):
         keys = (*_ROLES, at)
-        for inner in (("template",), _JOB, (*_JOB, "template"), _POD):
-            check_mapping(reader, *keys, *inner)
         name = reader.text(*keys, "name", field=f"roles.{at}.name")
         replicas = _replicas(reader, keys, f"roles.{at}.replicas")
         roles.append(role(reader, (*keys, *_POD), f"roles.{at}", name=name, replicas=replicas))

@@ -117,8 +117,6 @@ def _read(kind: KubeflowKind, place: SourcePlace) -> JobSpec:
     roles: list[Role] = []
     for at, name in enumerate(names):
         keys = kind.roles(name)
-        for inner in ((), ("template",), _POD):
-            check_mapping(reader, *keys, *inner)
         path = f"roles.{at}"
         replicas = count(reader, *keys, "replicas", field=f"{path}.replicas")
         if reader.value(*keys, "replicas") is None:

@@ -52,8 +52,8 @@ def _places(document: SourcePlace) -> Iterator[SourcePlace]:
 
 def _read(place: SourcePlace) -> JobSpec:
     reader = SpecReader(place)
-    for keys in (("metadata",), ("spec",), ("spec", "template"), _POD):
-        check_mapping(reader, *keys)
+    for name in ("metadata", "spec"):
+        check_mapping(reader, name)
     name = reader.text("metadata", "name", field="name")
     copies, replicas = _pods(reader)
     job = Job(

@@ -71,9 +71,6 @@ def _read(place: SourcePlace) -> JobSpec:
     names = [_LEADER, _WORKER] if has_leader else [_WORKER]
     for keys in (("metadata",), ("spec",), _GROUP):
         check_mapping(reader, *keys)
-    for name in names:
-        check_mapping(reader, *_template(name))
-        check_mapping(reader, *_pod(name))
     size = _size(reader, f"roles.{len(names) - 1}.replicas")
     workers = size if size is None or not has_leader else size - 1
     replicas = [1, workers] if has_leader else [workers]

@@ -73,8 +73,7 @@ def _read(place: SourcePlace) -> JobSpec:
     reader = SpecReader(place)
     is_pod = reader.value("kind") == _POD
     pod = ("spec",) if is_pod else ("spec", "template", "spec")
-    for keys in (("metadata",), ("spec",), ("spec", "template"), pod):
-        check_mapping(reader, *keys)
+    check_mapping(reader, "metadata")
     replicas = None
     if not is_pod:
         replicas = count(reader, "spec", "replicas", field="roles.0.replicas")

@@ -128,7 +128,7 @@ def role(
     is_program: bool = True,
     **stated: Any,
 ) -> Role:
-    """The role of a pod's spec.
+    """The role of a pod's spec; what leads to it must be mappings.
 
     Args:
         reader: the document.
@@ -141,6 +141,9 @@ def role(
     Raises:
         BadInput: a value is not legal.
     """
+    for end, key in enumerate((*pod, "containers")):
+        if end and isinstance(key, str):
+            check_mapping(reader, *pod[:end])
     at = (*pod, "containers", container_index(reader, pod))
     for keys in (
         (*pod, "nodeSelector"),

@@ -72,7 +72,7 @@ def _read(place: SourcePlace) -> JobSpec:
     kind = str(reader.value("kind"))
     spec = _SPECS[kind]
     head = (*spec, "headGroupSpec")
-    for keys in (("metadata",), ("spec",), spec, head, (*head, "template"), (*head, *_POD)):
+    for keys in (("metadata",), ("spec",), spec):
         check_mapping(reader, *keys)
     roles: list[Role] = []
     groups = check_list(reader, *spec, "workerGroupSpecs")
@@ -96,8 +96,6 @@ def _read(place: SourcePlace) -> JobSpec:
 
 def _group(reader: SpecReader, keys: Keys, path: str) -> Role:
     """The role of a group of workers; the most and the fewest are kept where it does not grow."""
-    for inner in (("template",), _POD):
-        check_mapping(reader, *keys, *inner)
     name = reader.text(*keys, "groupName", field=f"{path}.name")
     replicas = count(reader, *keys, "replicas", field=f"{path}.replicas")
     if reader.value(*keys, "replicas") is None:
