@@ -6,6 +6,8 @@ Times are nanoseconds from the first instruction on.
 
 from __future__ import annotations
 
+import linecache
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -17,6 +19,7 @@ from trnsim.memory import Memory, capacity_bytes
 from trnsim.profile.analysis.advice import Advice, advise
 from trnsim.profile.analysis.edges import EdgeEffect, edge_effects
 from trnsim.profile.analysis.gains import gains
+from trnsim.profile.analysis.placement import placement
 from trnsim.profile.analysis.roofline import roofline
 from trnsim.profile.analysis.summary import Summary
 from trnsim.profile.measures.core import Core
@@ -28,6 +31,8 @@ _NS_PER_S: Final = 1e9
 _DECIMALS: Final = 2
 _MAX_STEPS: Final = 4096
 """Most steps of a quantity over time; with more, each stretch is replaced by its maximum."""
+_MOST_SOURCES: Final = 16
+_MOST_SOURCE_LETTERS: Final = 400_000
 _MAX_PAIRS: Final = 1024
 """Most edges of a statement that are drawn."""
 
@@ -94,9 +99,11 @@ def profile_data(run: Profiled) -> Data:
             for checked in program.checked
         ],
         "lines": [_line(line) for line in lines],
+        "sources": _sources(lines),
         "spans": _spans(timeline),
         "critical": critical_steps(timeline).index.tolist(),
         "memories": _memories(timeline),
+        "placements": [placement(timeline, memory) for memory in (Memory.SBUF, Memory.PSUM)],
         "hbm": _hbm(timeline),
         "roofline": roofline(timeline, run.summary),
         "opcodes": _opcodes(timeline),
@@ -158,6 +165,16 @@ def _operands(instruction: Instruction) -> list[str]:
 
 def _line(line: SourceLine) -> Data:
     return {"file": line.file, "line": line.line, "text": line_text(line)}
+
+
+def _sources(lines: Sequence[SourceLine]) -> list[Data]:
+    """The whole files of the lines, where they can be read and are of a size that people read."""
+    rows: list[Data] = []
+    for file in dict.fromkeys(line.file for line in lines):
+        text = "".join(linecache.getlines(file))
+        if text and len(text) <= _MOST_SOURCE_LETTERS:
+            rows.append({"file": file, "text": text})
+    return rows[:_MOST_SOURCES]
 
 
 def _number(line: SourceLine | None, numbers: dict[SourceLine, int]) -> int:

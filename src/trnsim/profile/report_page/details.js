@@ -91,14 +91,18 @@ function select(i, reveal) {
     if (!isVisible) show(spans.start[i] - width / 2, spans.start[i] + width / 2);
   }
   showDetails(i);
+  revealLine(i < 0 ? -1 : spans.line[i]);
   writeFragment();
   draw();
 }
 
-/** @param {number} i a source line, or -1 */
-function chooseLine(i) {
-  state.line = state.line === i ? -1 : i;
-  byId("lines").querySelectorAll("tr").forEach((/** @type {HTMLElement} */ tr) => {
+/** @param {number} i a source line, or -1 @param {boolean} [isKept] whether a second call keeps it chosen */
+function chooseLine(i, isKept) {
+  state.line = state.line === i && !isKept ? -1 : i;
+  showInstructions(state.line);
+  if (!isKept) revealLine(state.line);
+  document.querySelectorAll("#lines tr, #source-lines tr").forEach((one) => {
+    const tr = /** @type {HTMLElement} */ (one);
     tr.classList.toggle("chosen", state.line >= 0 && Number(tr.dataset.line) === state.line);
   });
   draw();

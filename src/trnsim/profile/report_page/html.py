@@ -14,7 +14,10 @@ from trnsim.document.builder import as_json, filled, page, resource
 from trnsim.profile.analysis.data import Data
 
 _PACKAGE: Final = "trnsim.profile.report_page"
-_SCRIPTS: Final = ("page.js", "details.js", "charts.js", "model.js", "timeline.js", "start.js")
+_SCRIPTS: Final = (
+    *("page.js", "details.js", "source.js", "map.js", "charts.js", "model.js", "timeline.js"),
+    "start.js",
+)
 
 
 def html(report: Data) -> str:

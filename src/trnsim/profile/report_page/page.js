@@ -11,12 +11,13 @@ const report = JSON.parse(byId("data").textContent);
 const canvas = byId("timeline");
 const ENGINES = ["Tensor", "Vector", "Scalar", "GpSimd", "Sync", "DMA", "CC-Core"];
 const GUTTER = 112, AXIS = 22, TRACK = 56, GAP = 8, EDGE = 8;
-const state = { profile: 0, from: 0, to: 1, selected: -1, line: -1, hover: -1 };
+const state = { profile: 0, from: 0, to: 1, selected: -1, line: -1, hover: -1, isLoading: false };
 /** @type {Profile} */ let data;
 /** @type {Spans} */ let spans;
 /** @type {number} */ let count;
 /** @type {Uint8Array} */ let isCritical;
 /** @type {Lane[]} */ let lanes;
+/** @type {number[]} */ let laneOfDistinct;
 /** @type {number} */ let LANE;
 /** @type {Level[]} */ let levels;
 
@@ -26,7 +27,7 @@ function use(profile) {
   spans = data.spans;
   count = spans.start.length;
   isCritical = new Uint8Array(count);
-  data.critical.forEach((i) => { isCritical[i] = 1; });
+  for (const i of data.critical) isCritical[i] = 1;
   lanes = makeLanes();
   LANE = lanes.length ? lanes[0].height : 0;
   levels = makeLevels();

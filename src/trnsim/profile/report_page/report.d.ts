@@ -7,6 +7,9 @@ interface Profile {
   semaphore_ns: number; device_ns: number;
   distinct: { opcode: string; engine: string; operands: string[] }[];
   lines: { file: string; line: number; text: string }[];
+  /** Whole files of the lines; reports of an earlier trnsim have none, nor placements. */
+  sources?: { file: string; text: string }[];
+  placements?: Placement[];
   spans: Spans;
   critical: number[];
   memories: { name: string; capacity_bytes: number; time: number[]; bytes: number[] }[];
@@ -39,6 +42,13 @@ interface KernelEdge {
   form: string; kind: "runtime" | "schedule"; text: string; line: number; pairs: number[][]; edges: number;
   with_ns?: number; without_ns?: number; gain_ns?: number;
 }
+/** Tensors of a memory, a list a property: bytes and addresses within a partition, times in ns. */
+interface Placement {
+  name: string; tensors: number; label: string[]; begin: number[]; end: number[]; address: number[];
+  bytes: number[]; partitions: number[]; first: number[];
+}
+/** What a line of the source waited for: nanoseconds by cause in words. */
+interface Stall { words: string; ns: number }
 interface Gain { line: number; gain_ns: number }
 interface Advice extends Gain { rule: string; text: string; source: string }
 /** A list a property; the predecessors of i are waits[waits_from[i]] to waits[waits_from[i + 1] - 1]. */

@@ -14,8 +14,10 @@ function readFragment() {
   const profile = Number(wanted.get("profile") ?? 0);
   /** @type {[number, number] | null} */
   const shown = wanted.has("from") && wanted.has("to") ? [Number(wanted.get("from")), Number(wanted.get("to"))] : null;
+  state.isLoading = true; // one drawing is enough
   openProfile(Number.isInteger(profile) && report.profiles[profile] ? profile : 0);
   if (shown) show(...shown);
+  state.isLoading = false;
   const i = Number(wanted.get("select") ?? -1);
   select(Number.isInteger(i) && i >= 0 && i < count ? i : -1, true);
 }
@@ -30,6 +32,8 @@ function openProfile(profile) {
   showEdges();
   showTargets();
   showLines();
+  showSources();
+  showMaps();
   showRoofline();
   showFacts();
   showFigures();

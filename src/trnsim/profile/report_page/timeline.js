@@ -4,26 +4,37 @@
 
 /** @returns {Lane[]} */
 function makeLanes() {
-  /** @type {Map<string, number[]>} */
-  const found = new Map(ENGINES.map((name) => [name, []]));
-  for (let i = 0; i < count; i++) {
-    const name = distinct(i).engine.split(" ")[0];
-    const indices = found.get(name) || [];
-    indices.push(i);
-    found.set(name, indices);
-  }
-  const used = [...found.values()].filter((indices) => indices.length);
-  // A DMA takes the first gap that is long enough, so it may start before what was issued before it.
-  used.forEach((indices) => indices.sort((i, j) => spans.start[i] - spans.start[j] || i - j));
+  const order = [...new Set([...ENGINES, ...data.distinct.map((one) => one.engine.split(" ")[0])])];
+  const which = data.distinct.map((one) => order.indexOf(one.engine.split(" ")[0]));
+  /** @type {number[][]} */
+  const found = order.map(() => []);
+  for (let i = 0; i < count; i++) found[which[spans.which[i]]].push(i);
+  const used = found.filter((indices) => indices.length);
+  laneOfDistinct = which.map((at) => used.indexOf(found[at]));
+  used.forEach(sortByStart);
   const height = Math.round(Math.min(Math.max(240 / Math.max(used.length, 1), 40), 62));
-  return used.map((indices, at) => ({
-    label: distinct(indices[0]).engine, indices, height, top: AXIS + at * height,
-    longest: indices.reduce((most, i) => Math.max(most, spans.busy[i] + spans.latency[i]), 0),
-  }));
+  return used.map((indices, at) => {
+    let longest = 0;
+    for (const i of indices) longest = Math.max(longest, spans.busy[i] + spans.latency[i]);
+    return { label: distinct(indices[0]).engine, indices, height, top: AXIS + at * height, longest };
+  });
+}
+
+/**
+ * A DMA takes the first gap that is long enough, so it may start before what was issued before it.
+ * @param {number[]} indices
+ */
+function sortByStart(indices) {
+  for (let k = 1; k < indices.length; k++) {
+    if (spans.start[indices[k]] < spans.start[indices[k - 1]]) {
+      indices.sort((i, j) => spans.start[i] - spans.start[j] || i - j);
+      return;
+    }
+  }
 }
 
 /** @param {number} i an instruction */
-const laneOf = (i) => /** @type {Lane} */ (lanes.find((lane) => lane.label === distinct(i).engine));
+const laneOf = (i) => lanes[laneOfDistinct[spans.which[i]]];
 
 /** What is drawn under the lanes: quantities in steps. @returns {Level[]} */
 function makeLevels() {
@@ -37,7 +48,9 @@ function makeLevels() {
   return found;
 }
 
-const plotWidth = () => canvas.clientWidth - GUTTER - EDGE;
+/** Width of the timeline's plot; `draw` measures it once, as each measure may lay the page out again. */
+let measured = 1;
+const plotWidth = () => measured;
 /** @param {number} ns */
 const toX = (ns) => GUTTER + (ns - state.from) / (state.to - state.from) * plotWidth();
 /** @param {number} x */
@@ -78,6 +91,8 @@ function firstVisible(lane, from) {
 // Drawing
 
 function draw() {
+  if (state.isLoading) return;
+  measured = Math.max(canvas.clientWidth - GUTTER - EDGE, 1);
   const height = AXIS + lanes.length * LANE + levels.length * (TRACK + GAP) + GAP;
   const scale = window.devicePixelRatio || 1;
   canvas.style.height = `${height}px`;
@@ -99,6 +114,7 @@ function draw() {
   levels.forEach((level, at) => drawLevel(pen, level, levelTop(at)));
   pen.restore();
   drawLabels(pen);
+  drawMaps();
   byId("range").textContent = markTexts([Math.max(state.from, 0), state.to], (state.to - state.from) / 100).join(" to ");
   Object.assign(canvas.dataset, { drawnSpans: drawn.rectangles, visibleInstructions: drawn.instructions,
     fromNs: state.from, toNs: state.to });
@@ -160,15 +176,15 @@ function drawLabels(pen) {
 const BIN = 3;
 /** @param {Lane} lane @param {Drawn} drawn @returns {Box[]} */
 function rectangles(lane, drawn) {
-  const found = [], perNs = plotWidth() / (state.to - state.from);
+  const found = [], perNs = plotWidth() / (state.to - state.from), { from, to } = state, { start, busy, latency } = spans;
   /** @type {Box | null} */
   let last = null;
-  for (let at = firstVisible(lane, state.from - lane.longest); at < lane.indices.length; at++) {
-    const i = lane.indices[at];
-    if (spans.start[i] > state.to) break;
-    if (readable(i) < state.from) continue;
+  for (let at = firstVisible(lane, from - lane.longest); at < lane.indices.length; at++) {
+    const i = lane.indices[at], begin = start[i];
+    if (begin > to) break;
+    if (begin + busy[i] + latency[i] < from) continue;
     drawn.instructions++;
-    const left = toX(spans.start[i]), width = spans.busy[i] * perNs;
+    const left = GUTTER + (begin - from) * perNs, width = busy[i] * perNs;
     const chosen = spans.line[i] === state.line, bin = width < 1 ? Math.floor(left / BIN) : null;
     if (bin !== null && last && last.bin === bin) {
       last.covered += width;
@@ -382,14 +398,32 @@ function listenToPointer() {
   }, { passive: false });
 }
 
+/** The next or previous instruction of the chosen one's engine. @param {number} step */
+function stepInstruction(step) {
+  const lane = state.selected < 0 ? lanes[0] : laneOf(state.selected);
+  if (!lane) return;
+  const at = state.selected < 0 ? firstVisible(lane, state.from) : lane.indices.indexOf(state.selected) + step;
+  select(lane.indices[Math.min(Math.max(at, 0), lane.indices.length - 1)], true);
+}
+
+/** The instruction of the engine below or above that starts next. @param {number} step */
+function stepLane(step) {
+  if (state.selected < 0) { stepInstruction(1); return; }
+  const lane = lanes[lanes.indexOf(laneOf(state.selected)) + step];
+  if (lane) select(lane.indices[Math.min(firstVisible(lane, spans.start[state.selected]), lane.indices.length - 1)], true);
+}
+
 function listenToKeys() {
   /** @type {Record<string, () => void>} */
   const keys = { a: () => pan(-0.2), d: () => pan(0.2), arrowleft: () => pan(-0.2), arrowright: () => pan(0.2),
     w: () => zoom(0.7), s: () => zoom(1 / 0.7), "+": () => zoom(0.7), "-": () => zoom(1 / 0.7), f: fit,
+    n: () => stepInstruction(1), p: () => stepInstruction(-1), j: () => stepLane(1), k: () => stepLane(-1),
     escape: () => { state.line = -1; chooseLine(-1); select(-1); } };
   document.addEventListener("keydown", (event) => {
     const action = keys[event.key.toLowerCase()];
-    if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = /** @type {Element} */ (event.target);
+    const isTheirs = target.matches?.("select, input, .scroll") && event.key.length > 1 && event.key !== "Escape";
+    if (!action || isTheirs || target.matches?.("select") || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     action();
   });

@@ -1,0 +1,71 @@
+"""Tensors of an on-chip memory over addresses and time, for the map of a kernel's page.
+
+The address of a tensor is left to the compiler, so the map shows one that a compiler might choose:
+first fit, in order of first access. Tensors at addresses that the kernel fixed are not shown, as
+`timing.occupancy` does not count them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from trnsim.memory import Memory
+from trnsim.timing import Timeline
+from trnsim.timing.occupancy import Integers, Seconds, lives
+
+__all__ = ["MOST_TENSORS", "first_fit", "placement"]
+
+MOST_TENSORS: Final = 8192
+"""Tensors of a map; of more, those with most bytes times time are shown."""
+_NS_PER_S: Final = 1e9
+_DECIMALS: Final = 2
+
+
+def placement(timeline: Timeline, memory: Memory) -> dict[str, Any]:
+    """Columns of the tensors of a memory, a list a property, in order of first access.
+
+    Bytes and addresses are those within a partition; `first` is the instruction that writes it
+    first.
+    """
+    tensor_lives = lives(timeline, memory)
+    uses = tensor_lives.uses
+    row_bytes = np.array([use.row_bytes for use in uses], np.int64)
+    order = np.lexsort((-row_bytes, tensor_lives.begin_s))
+    begin_s, end_s = tensor_lives.begin_s[order], tensor_lives.end_s[order]
+    address = first_fit(begin_s, end_s, row_bytes[order])
+    shown = np.arange(len(order))
+    if len(order) > MOST_TENSORS:
+        weight = row_bytes[order] * (end_s - begin_s)
+        shown = np.sort(np.argsort(-weight, kind="stable")[:MOST_TENSORS])
+    tensors = [uses[at] for at in order[shown].tolist()]
+    return {
+        "name": memory.value,
+        "tensors": len(uses),
+        "label": [use.name or "" for use in tensors],
+        "begin": np.round(begin_s[shown] * _NS_PER_S, _DECIMALS).tolist(),
+        "end": np.round(end_s[shown] * _NS_PER_S, _DECIMALS).tolist(),
+        "address": address[shown].tolist(),
+        "bytes": [int(use.row_bytes) for use in tensors],
+        "partitions": [int(use.nbytes // use.row_bytes) for use in tensors],
+        "first": [max(int(use.first_write), 0) for use in tensors],
+    }
+
+
+def first_fit(begin_s: Seconds, end_s: Seconds, row_bytes: Integers) -> Integers:
+    """The lowest address that is free for the whole life of each tensor, in order of begin."""
+    address = np.zeros(len(begin_s), np.int64)
+    live: list[tuple[int, int, float]] = []
+    for place, (start_s, stop_s, nbytes) in enumerate(
+        zip(begin_s.tolist(), end_s.tolist(), row_bytes.tolist(), strict=True)
+    ):
+        live = [tensor for tensor in live if tensor[2] > start_s]
+        at = 0
+        for low, high, _ in sorted(live):
+            if low - at >= nbytes:
+                break
+            at = max(at, high)
+        address[place] = at
+        live.append((at, at + nbytes, stop_s))
+    return address
