@@ -25,6 +25,9 @@ from trnsim.document.text import section_text
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 TUTORIAL = ROOT / "docs" / "tutorial-profile.md"
+JAX = ROOT / "docs" / "tutorial-jax.md"
+PLANNER = ROOT / "docs" / "tutorial-plan.md"
+PLATFORM = ROOT / "docs" / "tutorial-platform.md"
 MODEL = ROOT / "docs" / "tutorial-model.md"
 RANKS = ROOT / "docs" / "ranks.md"
 GRIDS = ROOT / "docs" / "grids.md"
@@ -136,8 +139,24 @@ def is_assignment(word):
     return re.match(r"[A-Z_]+=", word)
 
 
+APART = {f"examples/{name}.py" for name in ("kernel_jax", "train_jax", "train_loop")}
+
+
+def printed_apart(words):
+    """What a command prints in a process of its own, whatever its findings."""
+    environment = os.environ | {"COLUMNS": "100", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "trnsim", *words]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment
+    ).stdout
+
+
 def outputs(text, folder):
-    """What each command of the tutorial prints, run in order in `folder`."""
+    """What each command of the tutorial prints, run in order in `folder`.
+
+    A shell takes the place of its process, JAX starts threads, and a step is timed once a process:
+    they are run apart.
+    """
     shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
     (folder / "bench").mkdir(exist_ok=True)
     for program in ("schedules.py", "tuning.py"):
@@ -154,6 +173,9 @@ def outputs(text, folder):
             variables = dict(word.split("=", 1) for word in takewhile(is_assignment, words))
             name, *arguments = words[len(variables) :]
             assert name in ("trnsim", "python")
+            if arguments[0] == "shell" or APART.intersection(arguments):
+                found.append(printed_apart(arguments))
+                continue
             with patch.dict(os.environ, variables), redirect_stdout(io.StringIO()) as printed:
                 if name == "trnsim":
                     with suppress(SystemExit):  # a finding is an answer with a status of its own
@@ -170,7 +192,7 @@ def outputs(text, folder):
     [
         *[
             (TUTORIAL, 10),
-            (MODEL, 4),
+            (MODEL, 5),
             (RANKS, 4),
             (GRIDS, 1),
             (SCALARS, 1),
@@ -181,13 +203,15 @@ def outputs(text, folder):
         ],
         *[(MIGRATE, 3), (COMMANDS, 2), (FLEET, 2), (PLAN, 11), (DECIDE, 6), (PILOT, 3)],
         *[(CALIBRATE, 4), (NCCOM, 7), (SLURM_JOBS, 8), (SLURM, 1), (POD_JOBS, 5)],
-        *[(GATE, 4), (TUNE, 3)],
+        *[(GATE, 4), (TUNE, 3), (JAX, 3), (PLANNER, 3), (PLATFORM, 4)],
     ],
 )
 @pytest.mark.filterwarnings("ignore:nl.dynamic_range")  # an example of NKI 0.6 has one
 def test_a_tutorial_shows_what_its_commands_print(page, number, tmp_path):
     for needed in ("highspy",) if page == FLEET else ("pyarrow", "torch"):
         pytest.importorskip(needed)
+    if page == JAX:
+        pytest.importorskip("jax")
     text = page.read_text(encoding="utf-8")
     shown = commands(text)
     assert len(shown) == number
@@ -272,6 +296,9 @@ if __name__ == "__main__":
     NOTEBOOKS.write_text(text)
     rewrite_tutorial(TUTORIAL)
     rewrite_tutorial(MODEL)
+    rewrite_tutorial(JAX)
+    rewrite_tutorial(PLANNER)
+    rewrite_tutorial(PLATFORM)
     rewrite_tutorial(RANKS)
     rewrite_tutorial(GRIDS)
     rewrite_tutorial(VERSIONS)
