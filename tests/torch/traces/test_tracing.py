@@ -78,6 +78,7 @@ def test_results_keep_their_nesting():
         (lambda x: x, (ONE, ONE), "2 example inputs for <lambda>"),
         (lambda x: x, {"y": ONE}, "example inputs y for <lambda>.*: missing a required argument"),
         (lambda: ONE, (), "without a tensor"),
+        (lambda x: x * 2, torch.eye(2).to_sparse(), "a tensor of .* torch.sparse_coo; legal"),
         (lambda _: "text", ONE, '<lambda> returns "text", without a tensor; legal'),
         (lambda _: {"a": None, "b": [3]}, ONE, "without a tensor; legal"),
         (lambda x, n: x + n, (ONE, 2), "the example input n has 2"),
@@ -127,3 +128,10 @@ def test_a_weight_in_memory_of_other_processes_keeps_its_strides(weight):
     (copy,) = trace_function(lambda x: x.sum() + kept, ONE).weights.values()
     assert torch.equal(copy, weight)
     assert copy.stride() == weight.stride()
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_what_torchscript_compiled_is_refused():
+    for function in (torch.jit.script(nn.Linear(2, 2)), torch.jit.trace(lambda x: x + 1, ONE)):
+        with pytest.raises(BadInput, match=r"trace of a \w+, which TorchScript compiled already"):
+            trace_function(function, ONE)

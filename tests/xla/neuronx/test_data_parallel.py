@@ -41,7 +41,7 @@ def test_cores_are_named_by_index_or_text_and_the_module_stays_where_it_is(trace
     assert instance.placement.cores == before
 
 
-@pytest.mark.parametrize("device_ids", [[], ["core 1"], [1.5]])
+@pytest.mark.parametrize("device_ids", [[], ["core 1"], [1.5], 2, "nc:0"])
 def test_cores_that_are_none_are_refused(traced, device_ids):
     with pytest.raises(ValueError, match="device_ids"):
         DataParallel(traced, device_ids=device_ids)
@@ -106,3 +106,10 @@ def test_an_error_in_a_thread_has_the_program_s_line(traced):
         parallel(torch.randn(4, 5))
     assert f"at {__file__}:" in str(refused.value)
     assert "thread.py:" not in str(refused.value).partition("\nAt:")[0]
+
+
+def test_what_is_no_batch_is_refused(traced):
+    with pytest.raises(ValueError, match="an input with 'text'; legal: tensors"):
+        DataParallel(traced)("text")
+    with pytest.raises(ValueError, match="dim='x'; legal: the number"):
+        DataParallel(traced, dim="x")

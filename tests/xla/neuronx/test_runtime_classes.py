@@ -20,6 +20,8 @@ def test_the_runtime_counts_and_chooses_cores():
     finally:
         runtime.unsafe_close()
     assert turns.asked is None
+    with pytest.raises(ValueError, match="start_nc='a'; legal: a number"):
+        runtime.set_default_neuron_cores("a", 1)
     with pytest.raises(ValueError, match="nc_count=99"):
         runtime.set_default_neuron_cores(0, 99)
 

@@ -52,7 +52,7 @@ def _for_torchscript() -> Generator[None]:
     """Context of an operator: TorchScript makes of its error another, of which this is the text."""
     try:
         yield
-    except EmulatorError as error:
+    except (EmulatorError, RuntimeError, IndexError, ValueError) as error:  # PyTorch's are such
         show_text_as_own(error)
         raise
 

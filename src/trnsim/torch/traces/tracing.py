@@ -24,6 +24,7 @@ from trnsim.torch.dispatch.launches import host_traces
 from trnsim.torch.models.attending import FusedAttention
 from trnsim.torch.models.traced import TracedModule, trace_module
 from trnsim.torch.traces.branches import FrozenBranches, names_data_dependence, reads_values
+from trnsim.torch.traces.encoding import Malformed
 from trnsim.torch.traces.example_runs import example_run
 from trnsim.torch.traces.stored import StoredTensor
 from trnsim.torch.traces.structure import Nesting, nesting_of, parameter_names
@@ -131,8 +132,25 @@ def trace_function(func: Any, example_inputs: Any) -> TracedFunction:
         recorder.nesting,
         traced,
         list(kept.values()),
-        [StoredTensor.of(node.meta["val"]) for node in returned],
+        [_form(node.meta["val"], title) for node in returned],
     )
+
+
+def _form(tensor: Tensor, title: str) -> StoredTensor:
+    """The form of a result.
+
+    Raises:
+        BadInput: for one that programs do not have: sparse, for example.
+    """
+    try:
+        return StoredTensor.of(tensor)
+    except Malformed as error:
+        raise BadInput(
+            f"{title} takes or returns {error}; legal: dense tensors of PyTorch's numbers",
+            fix="x.to_dense()",
+            source=_SOURCE,
+            line=program_line(),
+        ) from error
 
 
 def _require_tensors(arguments: Sequence[Nesting], names: Sequence[str]) -> None:
@@ -218,6 +236,14 @@ def example_arguments(func: Any, example_inputs: Any) -> tuple[tuple[Any, ...], 
             f"torch_neuronx.trace of a {type(func).__name__}; legal: a torch.nn.Module or a "
             "function",
             fix="pass the model itself",
+            source=_SOURCE,
+            line=program_line(),
+        )
+    if isinstance(func, torch.jit.ScriptModule | torch.jit.ScriptFunction):
+        raise BadInput(
+            f"torch_neuronx.trace of a {type(func).__name__}, which TorchScript compiled already; "
+            "legal: a torch.nn.Module or a function",
+            fix="pass the module from before torch.jit.script, torch.jit.trace or trace",
             source=_SOURCE,
             line=program_line(),
         )

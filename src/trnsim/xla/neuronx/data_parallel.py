@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -54,6 +54,13 @@ class DataParallel(nn.Module):
         """
         super().__init__()
         loaded_parts(model, "DataParallel")
+        if not isinstance(dim, int):
+            raise BatchRefused(
+                f"dim={dim!r}; legal: the number of a dimension",
+                fix="dim=0",
+                source=_SOURCE,
+                line=program_line(),
+            )
         self.device_ids = _cores(device_ids)
         self.dim = dim
         self.num_workers = 2 * len(self.device_ids)
@@ -102,6 +109,15 @@ class DataParallel(nn.Module):
     def _split(self, inputs: tuple[Any, ...]) -> list[Any]:
         """The inputs of each part."""
         leaves, form = pytree.tree_flatten(inputs)
+        other = next((leaf for leaf in leaves if not isinstance(leaf, Tensor)), None)
+        if other is not None:
+            raise BatchRefused(
+                f"an input with {other!r}; legal: tensors, and lists, tuples and dictionaries of "
+                "tensors",
+                fix="pass what the traced module takes, with a larger batch",
+                source=_SOURCE,
+                line=program_line(),
+            )
         sizes = {tensor.shape[self.dim] for tensor in leaves if tensor.dim() > self.dim}
         if len(sizes) != 1 or any(tensor.dim() <= self.dim for tensor in leaves) or 0 in sizes:
             raise BatchRefused(
@@ -119,10 +135,11 @@ class DataParallel(nn.Module):
 def _cores(device_ids: Sequence[int | str] | None) -> list[int]:
     if device_ids is None:
         return list(range(len(visible_cores())))
-    cores = [_core(device) for device in device_ids]
+    is_several = isinstance(device_ids, Iterable) and not isinstance(device_ids, str)
+    cores = [_core(device) for device in device_ids] if is_several else []
     if not cores:
         raise CoresRefused(
-            "device_ids without a core; legal: indices, or 'nc:0'",
+            f"device_ids={device_ids!r}, without a core; legal: a list of indices, or of 'nc:0'",
             fix="device_ids=[0, 1], or leave it out for all",
             source=_SOURCE,
             line=program_line(),

@@ -16,7 +16,7 @@ from trnsim.device.device_core import visible_cores
 from trnsim.device.program_line import program_line
 from trnsim.errors import NotModelled
 from trnsim.torch.traces.instances import Instance
-from trnsim.torch.traces.placement import ONE, placement_of, turns
+from trnsim.torch.traces.placement import ONE, placement_of, require_numbers, turns
 from trnsim.torch.traces.stored import StoredProgram
 
 _SOURCE: Final = "neuronx-distributed trace/nxd_model/nxd_model.py"
@@ -36,6 +36,7 @@ class Runtime:
 
     def set_default_neuron_cores(self, start_nc: int = ONE, nc_count: int = ONE) -> None:
         """Load modules to `nc_count` cores from `start_nc` on from now on."""
+        require_numbers(start_nc=start_nc, nc_count=nc_count)
         placement_of(max(start_nc, 0), nc_count)  # refuses cores that are not there
         turns.asked = (start_nc, nc_count)
 
