@@ -103,3 +103,10 @@ def test_code_without_a_file_has_no_line():
 
 def _source(line):
     return linecache.getline(line.file, line.line)
+
+
+def test_the_line_of_a_deprecated_functions_call_is_the_users():
+    names = {"user_line": user_line}
+    backport = os.path.join(os.sep, "site-packages", "typing_extensions.py")  # noqa: PTH118
+    exec(compile("def wrapper():\n    return user_line()", backport, "exec"), names)  # noqa: S102
+    assert names["wrapper"]().file == __file__

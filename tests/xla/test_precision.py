@@ -59,3 +59,11 @@ def test_bytes_and_times_are_those_of_the_narrower_dtype():
     narrow = calls.events[0].call
     assert {spec.dtype for spec in (*narrow.args, *narrow.results)} == {BF16}
     assert narrow.time("trn2").device_time_s < wide.time("trn2").device_time_s
+
+
+@pytest.mark.parametrize("value", ["maybe", "yes", "1.0"])
+def test_a_value_that_torch_xla_reads_as_off_is_said(value):
+    with pytest.warns(precision.VariableIgnored, match=f"XLA_USE_BF16='{value}' is off") as warned:
+        precision.serve({"XLA_USE_BF16": value})
+    assert warned[0].filename == __file__
+    assert narrowed_dtypes == {}

@@ -11,11 +11,19 @@ from typing import Final
 import torch
 
 from trnsim.torch.narrowing import narrowed_dtypes
+from trnsim.user_warnings import warn
 
-__all__ = ["DOWNCAST", "USE", "serve"]
+__all__ = ["DOWNCAST", "USE", "VariableIgnored", "serve"]
 
 USE: Final = "XLA_USE_BF16"
 DOWNCAST: Final = "XLA_DOWNCAST_BF16"
+
+
+_WORDS: Final = ("", "true", "false", "no", "off")
+
+
+class VariableIgnored(UserWarning):
+    """Warning of a variable whose value has no effect."""
 
 
 def serve(environment: Mapping[str, str]) -> None:
@@ -29,4 +37,10 @@ def serve(environment: Mapping[str, str]) -> None:
 def _is_on(environment: Mapping[str, str], name: str) -> bool:
     """True for "true" and for a number but 0, as torch_xla reads a variable."""
     value = environment.get(name, "").strip().lower()
+    if value not in _WORDS and not value.lstrip("+-").isdecimal():
+        warn(
+            f"{name}={environment[name]!r} is off, as torch_xla reads it; legal: true, false, or "
+            f"a number\n  fix: {name}=1, or leave it out",
+            VariableIgnored,
+        )
     return value == "true" or (value.lstrip("+-").isdecimal() and int(value) != 0)

@@ -46,3 +46,10 @@ def test_only_neurons_kind_of_device_is_accepted():
     assert os.environ["PJRT_DEVICE"] == "NEURON"
     with pytest.raises(ValueError, match="NEURON here, not 'TPU'"):
         xr.set_device_type("TPU")
+
+
+def test_another_device_in_the_environment_is_said_to_have_no_effect():
+    os.environ["PJRT_DEVICE"] = "CPU"
+    with pytest.warns(UserWarning, match="PJRT_DEVICE='CPU' has no effect.*NeuronCore"):
+        import torch_xla
+    assert torch_xla.device().type == "xla"

@@ -15,14 +15,22 @@ from typing import Any, Final
 import torch
 
 from trnsim.torch.api import device as device_module
+from trnsim.user_warnings import warn
 from trnsim.xla import ranks
 from trnsim.xla.absent_names import absent
 from trnsim.xla.cuts.cutting import cuts
 from trnsim.xla.cuts.ir_text import ir_text
 from trnsim.xla.device_spelling import SPELLING, spell
+from trnsim.xla.precision import VariableIgnored
 from trnsim.xla.steps import step_closures
 
 os.environ.setdefault("PJRT_DEVICE", "NEURON")  # NxD asks for it
+if not os.environ["PJRT_DEVICE"].startswith("NEURON"):
+    warn(
+        f"PJRT_DEVICE={os.environ['PJRT_DEVICE']!r} has no effect: the device is a NeuronCore here"
+        "\n  fix: PJRT_DEVICE=NEURON, or leave it out",
+        VariableIgnored,
+    )
 ranks.map_launcher(os.environ)
 spell()
 cuts.begin()
