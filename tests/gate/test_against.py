@@ -52,6 +52,15 @@ def test_the_times_of_a_revision_are_those_of_its_files(repository):
     assert time.inputs == "float32[128,2048]"
 
 
+@pytest.mark.slow
+def test_of_several_kernels_the_named_one_alone_has_a_time(repository):
+    (repository / "two.py").write_text(f"{KERNEL}\nother, other_inputs = kernel, kernel_inputs\n")
+    git("add", ".", folder=repository)
+    git("commit", "-qm", "two", folder=repository)
+    baselines = earlier_baselines("HEAD", [Path("two.py")], ["trn2"], "other")
+    assert set(baselines.times) == {Key("two.py", "other", "trn2")}
+
+
 def test_a_revision_that_is_not_there_is_refused(repository):
     with pytest.raises(BadInput, match="--against: no revision mainn") as refused:
         earlier_baselines("mainn", [repository / "kernel.py"], ["trn2"])

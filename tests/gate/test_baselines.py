@@ -67,6 +67,7 @@ def test_other_chips_of_a_kernel(file):
     assert baselines.other_chips(KEY._replace(chip="trn3")) == ["trn2"]
     assert baselines.other_chips(KEY) == []
     assert baselines.other_chips(KEY._replace(owner="x", chip="trn3")) == []
+    assert baselines.other_chips(KEY._replace(kernel="x", chip="trn3")) == []
 
 
 @pytest.mark.parametrize("mark", ["<<<<<<< HEAD", "=======", ">>>>>>> main", "||||||| 1234"])

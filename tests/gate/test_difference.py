@@ -77,6 +77,14 @@ def test_an_equal_version_with_other_constants_is_another_model(times):
     (row,) = shift.constants
     assert (row.name, row.before) == ("launch_s", 1e-6)
     assert row.after == time.constants["launch_s"].value
+    draws = tuple(draw - 1 for draw in time.draws_us)
+    shift = difference(
+        replace(time, constants=constants, time_us=time.time_us - 1, draws_us=draws),
+        time,
+        run.timeline,
+    )
+    assert shift.upgrade.is_slower
+    assert not shift.kernel.counts
 
 
 def test_constants_that_come_and_go_are_named(times):

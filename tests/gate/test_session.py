@@ -45,6 +45,15 @@ def accepted(path):
     return path
 
 
+def test_of_a_test_that_runs_again_the_last_time_is_accepted(path):
+    session = Session(path, is_updating=True)
+    for inputs in (X, X[:, :8]):
+        session.fixture(node())(scaled, inputs)
+    session.finished(TEST)
+    session.conclude({TEST}, set())
+    assert read_baselines(path).times[KEY].inputs.endswith(",8]")
+
+
 def failure(session, test, *args, **kwargs):
     with pytest.raises(pytest.fail.Exception) as failed:
         session.fixture(test)(*args, **kwargs)

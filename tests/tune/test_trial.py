@@ -1,5 +1,8 @@
 from types import FunctionType
 
+import nki
+import nki.isa as nisa
+import nki.language as nl
 import pytest
 from tuned_kernels import X, parted, parted_case
 
@@ -52,6 +55,28 @@ def test_a_trial_ends_where_its_bound_exceeds_the_limit():
     assert 200 < ended["beyond_us"] <= whole
     assert "time_us" not in ended
     assert tried(space, (1,), TRN2, limit_us=whole)["time_us"] == whole
+
+
+@nki.jit
+def paired(x, times=1):
+    """Two engines that work at once, each on a tile of its own."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tiles = [nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf) for _ in range(2)]
+    for tile in tiles:
+        nisa.dma_copy(dst=tile, src=x)
+    for _ in range(times):
+        for tile, engine in zip(tiles, (nisa.engine.vector, nisa.engine.scalar), strict=True):
+            nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0, engine=engine)
+    for tile in tiles:
+        nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+def test_a_bound_is_no_sum_of_engines_that_work_at_once():
+    space = space_of(parted_case({"times": (1, 600)}, kernel=paired))
+    whole = tried(space, (1,), TRN2)["time_us"]
+    assert tried(space, (1,), TRN2, limit_us=whole)["time_us"] == whole
+    assert tried(space, (1,), TRN2, limit_us=0.75 * whole)["beyond_us"] <= whole
 
 
 def test_a_trial_by_names_is_that_of_the_file(tmp_path):

@@ -112,6 +112,12 @@ def test_what_is_larger_than_one_that_exceeded_a_memory_is_not_tried(monkeypatch
 
         tuning, _ = searched(monkeypatch, exceeding, runs=80)
         assert tuning.timed[0].time_us == 23
+        legal = [
+            1
+            for parts, extra in product(SIZES["parts"], SIZES["extra"])
+            if parts * (extra + 1) <= 8
+        ]
+        assert len(tuning.timed) == len(SIZES["works_on"]) * len(legal)
         return sum(bool(row.error) for row in tuning.trials.values())
 
     assert refusals("OutOfMemory") < refusals("BadInput") / 2
@@ -149,13 +155,14 @@ def test_ctrl_c_keeps_what_is_there(monkeypatch):
 def test_settings_whose_difference_holds_zero_are_ties():
     tuning = Tuning(SPACE, TRN2)
     draws = tuple(float(n) for n in range(10, 20))
-    first, same, apart = (
+    first, same, apart, turned = (
         Trial((0, 0, 0), 15.0, draws),
         Trial((0, 0, 1), 15.0, tuple(d + (-1) ** n for n, d in enumerate(draws))),
         Trial((0, 1, 0), 16.0, tuple(d + 1 for d in draws)),
+        Trial((0, 2, 0), 15.5, tuple(d + 0.5 for d in reversed(draws))),
     )
-    tuning.trials = {row.setting: row for row in (first, same, apart)}
-    assert tuning.ties(first) == [same]
+    tuning.trials = {row.setting: row for row in (first, same, apart, turned)}
+    assert tuning.ties(first) == [same, turned]
     assert tuning.shift(apart, first).is_slower
 
 
