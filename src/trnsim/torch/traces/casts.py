@@ -16,7 +16,19 @@ from trnsim.compiler import Flags
 _aten: Final[Any] = torch.ops.aten
 _PRODUCTS: Final = frozenset(
     {
-        *("mm", "bmm", "addmm", "baddbmm", "addbmm", "matmul", "linear", "mv", "addmv", "dot"),
+        *(
+            "mm",
+            "bmm",
+            "addmm",
+            "baddbmm",
+            "addbmm",
+            "matmul",
+            "linear",
+            "mv",
+            "addmv",
+            "dot",
+            "vdot",
+        ),
         *("convolution", "_scaled_dot_product_fused_attention_overrideable", "einsum"),
     }
 )
