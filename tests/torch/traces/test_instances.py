@@ -83,6 +83,8 @@ def test_a_program_of_another_chip_is_refused_when_it_is_loaded(scaled):
         load(content(other))
     with pytest.raises(BadInput, match="compiled for trn1"):
         Instance(other).run(W, [X])
+    with pytest.raises(BadInput, match="compiled for trn2 with 1 NeuronCores a device"):
+        Instance(replace(scaled, cores=1)).run(W, [X])
 
 
 def test_a_state_stays_on_the_core_and_is_not_returned(stored):
@@ -100,9 +102,10 @@ def test_a_state_stays_on_the_core_and_is_not_returned(stored):
         (result,) = instance.run(weights, [X[0]])
     assert result.tolist() == [2, 2]
     assert instance.states()[0].tolist() == [3, 3]
-    instance.forget_weights()
-    instance.run(weights, [X[0]])
-    assert instance.states()[0].tolist() == [1, 1]
+    for begin_anew in (instance.forget_weights, lambda: instance.place(instance.placement)):
+        begin_anew()
+        instance.run(weights, [X[0]])
+        assert instance.states()[0].tolist() == [1, 1]
 
 
 def test_an_instance_is_found_by_its_number_or_made_under_it(scaled):
