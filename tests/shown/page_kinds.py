@@ -67,6 +67,15 @@ COMMANDS = {
     "tune": ["tune", SOFTMAX, "--on", "trn2", "--runs", "2"],
     "why": ["why", f"plan layer {LLAMA} --on trn1", f"plan layer {LLAMA} --on trn2"],
 }  # fmt: skip
+PREPARED = {
+    "profile-summary": ["plan", "train", LLAMA, "--on", "trn2", "--budget", "2"],
+    "profile-diff": ["plan", "infer", BERT, "--on", "trn2"],
+}
+"""What is stored as stored.json before the command of a kind is called."""
+COMMANDS |= {
+    "profile-summary": ["profile", "summary", "stored.json"],
+    "profile-diff": ["profile", "diff", "stored.json", "stored.json"],
+}
 PROGRAMS = {
     "launch": ["launch", "--on", "trn2.48xlarge", "--ranks-per-node", "2", "--report", "report",
                "--", sys.executable, str(EXAMPLES / "train_ranks.py"), "whole.pt"],
@@ -86,6 +95,8 @@ def written_by(kind, folder):
     Path(SMALL).write_text(json.dumps(values))
     Path("xla.py").write_text(XLA)
     Path(MEASURED).write_text(f"question,seconds\nplan layer {LLAMA} --on trn1,0.002\n")
+    if kind in PREPARED:
+        CliRunner().invoke(app, [*PREPARED[kind], "--output", "stored.json"])
     if kind in COMMANDS:
         done = CliRunner().invoke(app, [*COMMANDS[kind], "--report", "report"])
         assert done.exit_code in {0, 1}, done.output
