@@ -105,8 +105,9 @@ def _source(line):
     return linecache.getline(line.file, line.line)
 
 
-def test_the_line_of_a_deprecated_functions_call_is_the_users():
+@pytest.mark.parametrize("file", ["typing_extensions.py", "_trnsim_finder.py"])
+def test_the_line_of_a_call_through_another_file_is_the_users(file):
     names = {"user_line": user_line}
-    backport = os.path.join(os.sep, "site-packages", "typing_extensions.py")  # noqa: PTH118
+    backport = os.path.join(os.sep, "site-packages", file)  # noqa: PTH118
     exec(compile("def wrapper():\n    return user_line()", backport, "exec"), names)  # noqa: S102
     assert names["wrapper"]().file == __file__

@@ -31,8 +31,8 @@ _PACKAGE = str(Path(__file__).parent) + os.sep
 _EXAMPLES = _PACKAGE + "examples" + os.sep
 """Where a wheel has the examples, which are read, copied and corrected as programs of the user."""
 _STANDARD = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120  as frames spell it
-_BACKPORT = f"{os.sep}typing_extensions.py"
-"""Python's typing and warnings for older releases; calls of deprecated functions go through it."""
+_BETWEEN = (f"{os.sep}typing_extensions.py", f"{os.sep}_trnsim_finder.py")
+"""Files between a call and what is called: a deprecated function, a module that trnsim finds."""
 _INSTALLED = ("site-packages", "dist-packages")
 """Folders of installed packages, which may lie inside that of the standard library."""
 
@@ -118,7 +118,7 @@ def is_program_file(file: str) -> bool:
 
 def is_users_file(file: str) -> bool:
     """True if code of a file is part of neither trnsim nor Python's own library."""
-    if file.endswith(_BACKPORT) or file.startswith(_PACKAGE):
+    if file.endswith(_BETWEEN) or file.startswith(_PACKAGE):
         return file.startswith(_EXAMPLES)
     if file.startswith(_STANDARD):
         return file.removeprefix(_STANDARD).startswith(_INSTALLED)

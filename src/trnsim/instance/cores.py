@@ -76,7 +76,11 @@ def _visible(chip: Target, lnc: int, uncounted: str) -> tuple[int, ...]:
         return tuple(range(first, first + shares[index]))
     counted = os.environ.get(COUNT, uncounted)
     if not _is_number(counted):
-        raise BadInput(f"{COUNT}={counted!r} is not a number of cores", source=SOURCE)
+        raise BadInput(
+            f"{COUNT}={counted!r} is not a number of cores; legal: 0 for all, or from 1 on",
+            fix=f"{COUNT}=1, or leave it out",
+            source=SOURCE,
+        )
     number = int(counted) or process_instance(chip, lnc).cores
     _check(f"{COUNT}={counted}", number, chip, lnc)
     return tuple(range(number))
