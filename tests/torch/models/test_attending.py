@@ -82,3 +82,10 @@ def test_a_head_that_all_queries_share_is_broadcast_as_pytorch_does():
     (node,) = attentions(graph)
     assert [value.shape for value in node.values] == [(2, 4, 3, 8)] * 3
     torch.testing.assert_close(found, F.scaled_dot_product_attention(query, key, key))
+
+
+@pytest.mark.parametrize(("key_heads", "expands"), [(4, 0), (1, 2)])
+def test_only_what_is_broadcast_is_expanded(key_heads, expands):
+    query, key = torch.randn(2, 4, 3, 8), torch.randn(2, key_heads, 3, 8)
+    made = module_graph(Function(F.scaled_dot_product_attention), (query, key, key))
+    assert made.operators.count("aten::expand") == expands

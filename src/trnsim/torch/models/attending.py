@@ -100,7 +100,10 @@ def _pytorch_attention(
         key, value = (tensor.repeat_interleave(groups, -3) for tensor in (key, value))
     shapes = [tensor.shape[:-2] for tensor in (query, key, value)]
     batch: tuple[int, ...] = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
-    query, key, value = (t.expand(*batch, *t.shape[-2:]) for t in (query, key, value))
+    query, key, value = (
+        tensor if tensor.shape[:-2] == batch else tensor.expand(*batch, *tensor.shape[-2:])
+        for tensor in (query, key, value)
+    )
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         least = torch.finfo(query.dtype).min
         attn_mask = torch.where(attn_mask, 0.0, least).to(query.dtype)
