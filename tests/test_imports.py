@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,29 @@ def test_names_that_are_asked_of_modules_loaded_later_exist_there():
             names += [target.id for target in targets if isinstance(target, ast.Name)]
             defined |= {*names, getattr(node, "name", "")}
         assert {name, "__getattr__"} & defined, f"{module} has no {name}"
+
+
+DEVICE_LATER = {
+    *("compiler", "estimate", "graph", "isa", "lower", "nki", "program", "runs", "timing"),
+}
+"""Rooms that instructions and times need, and that PyTorch's device loads when it is asked."""
+NEEDS_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="needs trnsim[torch]")
+
+
+@pytest.mark.slow
+@NEEDS_TORCH
+@pytest.mark.parametrize("use", ["", "; (torch.ones(4, device='neuron') + 1).cpu()"])
+def test_pytorch_and_tensors_on_the_device_load_no_room_of_instructions_or_times(use):
+    modules = loaded(f"import torch{use}")
+    rooms = {name.split(".")[1] for name in of_ours(modules) if "." in name}
+    assert "torch" in rooms
+    assert not rooms & DEVICE_LATER
+
+
+@pytest.mark.slow
+@NEEDS_TORCH
+@pytest.mark.parametrize("first", ["nki", "torch", "torch, trnsim.compiler"])
+def test_kernels_are_launched_on_tensors_whatever_is_imported_first(first):
+    program = f"import {first}\nimport nki, torch, trnsim.torch.dispatch.launches"
+    program += "\nfrom trnsim.nki.kernel import launchers\nassert len(launchers) == 1, launchers"
+    assert "trnsim.torch.dispatch.kernel_launcher" in loaded(program)

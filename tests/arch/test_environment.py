@@ -2,8 +2,8 @@
 
 import pytest
 
+from trnsim.arch import environment
 from trnsim.errors import BadInput
-from trnsim.nki import environment
 
 
 @pytest.fixture(autouse=True)

@@ -1,10 +1,10 @@
 import pytest
 
 from trnsim import arch
+from trnsim.arch.peaks import peak_flop_per_s
 from trnsim.compiler import Flags
 from trnsim.device import device_core as module
 from trnsim.errors import BadInput
-from trnsim.profile.measures.metrics import peak_flop_per_s
 
 
 @pytest.fixture(autouse=True)

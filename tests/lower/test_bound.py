@@ -1,11 +1,11 @@
 import pytest
 
 from trnsim import arch
+from trnsim.arch.peaks import hbm_stack_bytes_per_s
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention, Convolution
 from trnsim.lower import bound
 from trnsim.lower.bound import hbm_rate
-from trnsim.profile.measures.metrics import hbm_stack_bytes_per_s
 
 SIZES = (256, 512, 384)
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 
-from trnsim.arch import INSTANCE_VARIABLE, TARGETS, configured_cores, target
+from trnsim.arch.availability import INSTANCE_VARIABLE, configured_cores
 from trnsim.arch.catalogue import catalogue
+from trnsim.arch.targets import TARGETS, target
 from trnsim.errors import BadInput
 
 TARGET_VARIABLE = "NEURON_PLATFORM_TARGET_OVERRIDE"

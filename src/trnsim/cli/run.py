@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from trnsim import arch, files
+from trnsim.arch.environment import chosen_target
 from trnsim.behaviours.chosen import pinned
 from trnsim.cli import report_files, script
 from trnsim.cli.error_text import message, show
@@ -27,7 +28,6 @@ from trnsim.cli.script import Ending, Program
 from trnsim.cli.terminal import complain
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.foreign_text import terminal_text
-from trnsim.nki.environment import chosen_target
 from trnsim.nki.mixing import one_program
 from trnsim.runner import collecting_worlds, on_ranks
 from trnsim.runs import ordered, watching

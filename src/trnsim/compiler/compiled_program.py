@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from trnsim import arch
+from trnsim.arch.peaks import peak_flop_per_s
 from trnsim.compiler.flags import Flags
 from trnsim.isa import Engine
 from trnsim.lower import Bound, Cost, GraphExchange
 from trnsim.lower.bound import hbm_rate
 from trnsim.profile.analysis.whole import Share, Whole
-from trnsim.profile.measures.metrics import peak_flop_per_s
 from trnsim.profile.measures.parts import PartCost
 
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 from trnsim.arch import CORES_VARIABLE, Target, configured_cores, makes_pairs
 from trnsim.arch import target as target_named
 from trnsim.arch.catalogue import catalogue
+from trnsim.arch.environment import chosen_target
+from trnsim.arch.peaks import peak_flop_per_s
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.instance import cores as settings
 from trnsim.instance import model
-from trnsim.nki.environment import chosen_target
-from trnsim.profile.measures.metrics import peak_flop_per_s
 from trnsim.profile.units import bytes_text
 
 if TYPE_CHECKING:  # a kernel alone needs no compiler

@@ -20,14 +20,16 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import count as count_from
 from threading import get_ident
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from trnsim.arch import makes_pairs
 from trnsim.device import hbm
 from trnsim.device.device_core import target
 from trnsim.facts import count
 from trnsim.instance.state.record import MEMORY, LoadedModel
-from trnsim.program import Team
+
+if TYPE_CHECKING:
+    from trnsim.program import Team
 
 
 @dataclass(frozen=True, slots=True)

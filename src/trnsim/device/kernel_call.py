@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from trnsim.arch.environment import transposes_on_tensor_engine
 from trnsim.behaviours.chosen import Choice
 from trnsim.device.call_time import CallTime, TensorSpec
 from trnsim.device.program_line import program_line
@@ -20,7 +21,6 @@ from trnsim.errors import BadInput
 from trnsim.lower import Cost
 from trnsim.memory import HbmBytes
 from trnsim.nki.boundary import Boundary, like
-from trnsim.nki.environment import transposes_on_tensor_engine
 from trnsim.nki.kernel import Kernel, emulate
 from trnsim.nki.tensor import NkiTensor
 from trnsim.profile.measures.busy import busy_s

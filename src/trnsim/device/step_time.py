@@ -6,13 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trnsim import arch
 from trnsim.device.call_log import CallEvent, Recording
 from trnsim.device.call_time import CallTime, DeviceCall, time_of
-from trnsim.estimate.estimate import Estimate
-from trnsim.estimate.program import of_program
+
+if TYPE_CHECKING:
+    from trnsim.estimate.estimate import Estimate
 
 _NO_MODULE: Final = "(no module)"
 _NO_LINE: Final = "(no line)"
@@ -44,6 +45,8 @@ class StepTime:
     @property
     def estimate(self) -> Estimate:
         """The device time with P10 and P90, by phase."""
+        from trnsim.estimate.program import of_program  # noqa: PLC0415  for who asks
+
         parts = {name: time_s for name, _, time_s in self.by("phase")}
         return of_program(arch.target(self.target), parts)
 

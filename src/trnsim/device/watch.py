@@ -18,8 +18,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Final
+from threading import Lock
+from typing import TYPE_CHECKING, Final
 
+from trnsim.arch.environment import instance_target
 from trnsim.device import call_log, faults, hbm_use
 from trnsim.device.call_log import FindScope, Recording
 from trnsim.device.call_time import CallTime, DeviceCall
@@ -35,9 +37,10 @@ from trnsim.instance.state.free_cores import choosing, free_cores
 from trnsim.instance.state.reader import read_all
 from trnsim.instance.state.record import ProcessRecord, percentiles
 from trnsim.instance.state.writer import Writer, say_not_kept
-from trnsim.nki.environment import instance_target
-from trnsim.program import Team
-from trnsim.runs import Run, RunObserver
+
+if TYPE_CHECKING:  # a tensor on the device needs no kernel
+    from trnsim.program import Team
+    from trnsim.runs import Run, RunObserver
 
 _NAMES: Final = {"tensor": "pe"}
 """Names of engines in the state where they differ; aws-neuron-sdk's tools say PE."""
@@ -72,6 +75,7 @@ class WorkRecording(Recording):
         self._exchanges: Counter[CollectiveCall] = Counter()
         self.is_reported = False
         self._times: dict[DeviceCall, CallTime] = {}
+        self._settling = Lock()
 
     def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
         """Count a call."""
@@ -96,7 +100,11 @@ class WorkRecording(Recording):
         self._add(core, 1, timeline.device_time_s, timeline.launch_s, busy_s(timeline))
 
     def settle(self) -> None:
-        """Turn counted calls into times."""
+        """Turn counted calls into times, once a thread that does so is done."""
+        with self._settling:
+            self._settle()
+
+    def _settle(self) -> None:
         new, self._new = self._new, Counter()
         exchanges, self._exchanges = self._exchanges, Counter()
         if not (new or exchanges):

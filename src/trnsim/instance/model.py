@@ -151,7 +151,7 @@ def instance_model(
         row = named(instance_name)
         return _model(row.name, logical_config(row.accelerator, lnc))
     # Only now: a tool with a named instance starts in half the time without NKI.
-    from trnsim.nki.environment import chosen_target  # noqa: PLC0415
+    from trnsim.arch.environment import chosen_target  # noqa: PLC0415
 
     key = (chip or target(chosen_target()[0])).chip
     degree = logical_config(key, lnc)

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from trnsim.arch import CORES_VARIABLE, INSTANCE_VARIABLE, TARGETS
 from trnsim.arch.catalogue import catalogue
+from trnsim.arch.environment import TARGET_VARIABLE
 from trnsim.device import faults
 from trnsim.device.faults import LaunchFault
 from trnsim.device.rank_figures import RANK_FIGURES_VARIABLE
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import Fabric
 from trnsim.instance.model import logical_config
-from trnsim.nki.environment import TARGET_VARIABLE
 
 LOOPBACK: Final = "127.0.0.1"
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")

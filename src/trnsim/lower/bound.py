@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from trnsim import arch
+from trnsim.arch.peaks import hbm_stack_bytes_per_s, peak_flop_per_s
 from trnsim.graph import Graph, Node, Value
 from trnsim.lower.demand import Box, demands, share
 from trnsim.lower.needed_flop import needed_flop
-from trnsim.profile.measures.metrics import hbm_stack_bytes_per_s, peak_flop_per_s
 
 
 @dataclass(frozen=True, slots=True)

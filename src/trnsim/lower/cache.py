@@ -45,6 +45,9 @@ _HASHED_ROOMS: Final = (
         "graph",
         "lower",
         "compiler",
+        "profile",
+        "place",
+        "behaviours",
     ),
     *("runs.py", "facts.py"),
 )

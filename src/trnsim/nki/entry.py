@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trnsim.nki.environment import GENERATION_VARIABLE, simulated_target
+from trnsim.arch.environment import GENERATION_VARIABLE, simulated_target
 from trnsim.nki.kernel import Kernel, emulate, jit
 
 

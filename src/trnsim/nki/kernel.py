@@ -18,6 +18,13 @@ from typing import Any, ClassVar, Final, TypeAlias
 from weakref import WeakValueDictionary
 
 from trnsim.arch import configured_cores
+from trnsim.arch.environment import (
+    TARGET_VARIABLE,
+    asks_for_simulator,
+    check_logical_cores,
+    default_target,
+    is_precise,
+)
 from trnsim.behaviours.chosen import Choice, choice_of
 from trnsim.behaviours.compiler import DEGREE_OF_VARIABLE
 from trnsim.behaviours.language import PLATFORM_TARGET
@@ -34,13 +41,6 @@ from trnsim.nki.configs import (
     launched,
 )
 from trnsim.nki.dialect import found_version, marked_version, require
-from trnsim.nki.environment import (
-    TARGET_VARIABLE,
-    asks_for_simulator,
-    check_logical_cores,
-    default_target,
-    is_precise,
-)
 from trnsim.nki.mixing import note_kernel, refuse_nested
 from trnsim.nki.notices import as_simulator, warn_of_races
 from trnsim.nki.notices import is_simulator as runs_on_simulator

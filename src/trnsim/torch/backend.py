@@ -16,7 +16,7 @@ from trnsim.torch.dispatch import (
     attention,
     flash,
     host_kernels,
-    launches,
+    kernel_launcher,
     recurrent,
     special_kernels,
 )
@@ -66,7 +66,7 @@ def register() -> None:
     pytorch.print_from_host()
     rng.register()
     accelerator.register()
-    launches.register()
+    kernel_launcher.register()
     processes.register()
     default_compiler.register()
     registry.register()

@@ -27,10 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from trnsim.arch import Target, configured_cores
+from trnsim.arch.environment import transposes_on_tensor_engine
 from trnsim.errors import BadInput
 from trnsim.gate.difference import TimeShift, shift_between
 from trnsim.gate.kernel_time import model
-from trnsim.nki.environment import transposes_on_tensor_engine
 from trnsim.runs import Launchable
 from trnsim.system import search
 from trnsim.tune.space import Setting, SettingSpace

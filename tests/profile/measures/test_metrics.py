@@ -1,9 +1,10 @@
 import pytest
 
 from trnsim.arch import NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V4
+from trnsim.arch.peaks import hbm_stack_bytes_per_s, peak_flop_per_s
 from trnsim.isa import Activation, DgeMode, DmaCopy, Engine
 from trnsim.memory import Memory
-from trnsim.profile.measures.metrics import hbm_stack_bytes_per_s, measure, peak_flop_per_s
+from trnsim.profile.measures.metrics import measure
 from trnsim.profile.measures.schema import summary_names
 
 
@@ -43,15 +44,6 @@ def test_the_roofline_is_flops_a_byte_against_the_machines(timeline):
     best = values["mm_arithmetic_intensity"] / ridge
     assert values["mfu_max_achievable_estimated_percent"] == pytest.approx(100 * best)
     assert ridge == peak_flop_per_s(NEURONCORE_V3) / hbm_stack_bytes_per_s(NEURONCORE_V3)
-
-
-@pytest.mark.parametrize(
-    ("core", "bytes_per_s"),
-    # 820 GiB/s, 2.9 TB/s and 4.9 TB/s a chip, in 2, 4 and 4 stacks.
-    [(NEURONCORE_V2, 440.2e9), (NEURONCORE_V3, 725e9), (NEURONCORE_V4, 1225e9)],
-)
-def test_a_stack_has_its_part_of_the_chips_bandwidth(core, bytes_per_s):
-    assert hbm_stack_bytes_per_s(core) == pytest.approx(bytes_per_s, rel=1e-3)
 
 
 def test_engine_times_agree_with_the_timeline(timeline):

@@ -10,6 +10,7 @@ from math import ceil, prod
 from typing import Any, Final
 
 from trnsim.arch import NeuronCore
+from trnsim.arch.peaks import peak_flop_per_s
 from trnsim.compiler.sharding.rules import SplitRule
 from trnsim.compiler.sharding.splits import CORES, SUM, WHOLE, Split, local
 from trnsim.graph import Graph, Kind, Node
@@ -17,7 +18,6 @@ from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.ops.layout import Transpose
 from trnsim.graph.ops.lookup import Gather
 from trnsim.graph.types import TensorType
-from trnsim.profile.measures.metrics import peak_flop_per_s
 
 _MOVING_LEAST: Final = 64
 """Fewest moving columns that a product is priced with (trainium_inferentia2_arch.rst: MM)."""

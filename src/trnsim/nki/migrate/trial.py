@@ -12,12 +12,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from trnsim.arch.environment import chosen_target
 from trnsim.behaviours import Behaviour, Version
 from trnsim.behaviours.chosen import pinned
 from trnsim.dtypes import Array
 from trnsim.errors import EmulatorError
 from trnsim.nki.across import equal_outputs, rows_apart, watched
-from trnsim.nki.environment import chosen_target
 from trnsim.nki.kernel import jit
 from trnsim.nki.migrate.file import Function
 from trnsim.nki.migrate.inputs import Shape, inputs_of

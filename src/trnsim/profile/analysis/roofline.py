@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from trnsim.arch.peaks import hbm_stack_bytes_per_s, peak_flop_per_s
 from trnsim.profile.analysis.summary import Summary
-from trnsim.profile.measures.metrics import hbm_stack_bytes_per_s, peak_flop_per_s
 from trnsim.profile.measures.traffic import Totals
 from trnsim.timing import Timeline
 from trnsim.timing.occupancy import columns

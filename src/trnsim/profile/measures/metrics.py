@@ -17,8 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from trnsim.arch import TARGETS, NeuronCore
-from trnsim.arch.catalogue import catalogue
+from trnsim.arch.peaks import hbm_stack_bytes_per_s, peak_flop_per_s
 from trnsim.isa import Engine
 from trnsim.memory import Memory
 from trnsim.profile.measures.intervals import union
@@ -80,18 +79,6 @@ def measure(timeline: Timeline) -> Metrics:
         missing |= reasons
     values = {name: figures.get(name) for name in summary_names()}
     return Metrics(values, {name: missing[name] for name, value in values.items() if value is None})
-
-
-def peak_flop_per_s(core: NeuronCore) -> float:
-    """``2 * rows * columns * clock``: a multiplication and an addition per PE and cycle, BF16."""
-    return 2 * core.pe_rows * core.pe_columns * core.tensor_clock_hz
-
-
-def hbm_stack_bytes_per_s(core: NeuronCore) -> float:
-    """Bandwidth of one HBM stack: the chip's, by the stack's part of the chip's capacity."""
-    name = next(t.chip for t in TARGETS.values() if t.core.name == core.name)
-    chip = catalogue().chips[name]
-    return chip.memory_bytes_per_s * core.hbm_bytes / chip.memory_bytes
 
 
 _Section = tuple[Values, dict[str, str]]

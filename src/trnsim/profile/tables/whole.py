@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from trnsim.arch.peaks import hbm_stack_bytes_per_s
 from trnsim.profile.analysis.summary import Summary
-from trnsim.profile.measures.metrics import hbm_stack_bytes_per_s
 from trnsim.profile.measures.schema import VERSION, Column, Table
 from trnsim.timing import Timeline
 

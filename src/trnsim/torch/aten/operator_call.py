@@ -6,23 +6,23 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
 
 from trnsim import arch
-from trnsim.compiler.operators import operator_costs
 from trnsim.device.call_time import CallTime
 from trnsim.device.device_core import device_core
-from trnsim.graph import Graph, Value
-from trnsim.graph.building.build import Build
 from trnsim.torch import pytorch
 from trnsim.torch.aten.decomposition import Unlowered
-from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 from trnsim.torch.aten.spec import Spec, spec_of
 from trnsim.torch.dispatch.contracts import read_contract
 from trnsim.torch.narrowing import dtype_on_device
+
+if TYPE_CHECKING:  # what times and graphs need, a program that asks for none does not load
+    from trnsim.graph import Graph, Value
+    from trnsim.graph.building.build import Build
 
 _REMEMBERED = 1 << 14
 NO_LOWERING: Final = "{} has no lowering to the chip's instructions yet"
@@ -56,6 +56,8 @@ class OperatorCall:
         Raises:
             NotModelled: where it has no graph, or its graph has an operation without a kernel.
         """
+        from trnsim.compiler.operators import operator_costs  # noqa: PLC0415  see above
+
         cores = device_core(arch.target(target)).physical_cores
         return CallTime(operator_costs(graph_of(self), target, cores))
 
@@ -123,6 +125,9 @@ def build(call: OperatorCall) -> Build:
     Raises:
         Unlowered: for an operator, or a form of it, that has no decomposition.
     """
+    from trnsim.graph.building.build import Build  # noqa: PLC0415  see above
+    from trnsim.torch.aten.decompositions import DECOMPOSITIONS  # noqa: PLC0415  likewise
+
     decompose = DECOMPOSITIONS.get(call.operation)
     if decompose is None:
         raise Unlowered(NO_LOWERING.format(call.name))
@@ -164,8 +169,8 @@ def _as_inputs(b: Build, value: Any) -> Any:
 
 def values_in(results: Any) -> list[Value]:
     """The values in nested lists, in order."""
-    if isinstance(results, Value):
-        return [results]
     if isinstance(results, list | tuple):
         return [value for part in results for value in values_in(part)]
-    return []
+    from trnsim.graph import Value  # noqa: PLC0415  see above
+
+    return [results] if isinstance(results, Value) else []

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 from torch import Tensor
 
 from trnsim.device.call_time import TensorSpec
-from trnsim.graph import TensorType, Value
-from trnsim.graph.building.build import Build
 from trnsim.torch.aten.decomposition import Unlowered
 from trnsim.torch.narrowing import dtype_on_device
+
+if TYPE_CHECKING:
+    from trnsim.graph import TensorType, Value
+    from trnsim.graph.building.build import Build
 
 STORED: Final = {
     torch.float32: "float32",
@@ -53,6 +55,8 @@ class Spec(TensorSpec):
         Raises:
             Unlowered: for a dtype that the chip does not have.
         """
+        from trnsim.graph import TensorType  # noqa: PLC0415  a tensor alone needs no graph
+
         if self.dtype not in STORED:
             raise Unlowered(f"{self.dtype}, which a NeuronCore does not have")
         return TensorType(self.shape, STORED[self.dtype])

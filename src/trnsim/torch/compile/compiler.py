@@ -44,7 +44,7 @@ _ADVICE: Final = (
 
 
 _ROOM: Final = Path(__file__).parents[1]
-_TRACED: Final = ("custom_ops.py", "launches.py", "scope_tracker.py")
+_TRACED: Final = ("custom_ops.py", "kernel_launcher.py", "launches.py", "scope_tracker.py")
 """Files that PyTorch's compiler has to trace: calls and modules of the program pass there."""
 _ROOMS: Final = ("compiler", "device", "dtypes", "graph", "isa", "lower", "memory", "timing")
 _NOT_TRACED: Final = (

@@ -16,9 +16,7 @@ from torch import Tensor
 
 from trnsim.device.device_core import target
 from trnsim.device.numerics import mode
-from trnsim.lower import evaluate
 from trnsim.torch.aten.decomposition import Unlowered
-from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 from trnsim.torch.aten.operator_call import (
     NO_LOWERING,
     build,
@@ -43,6 +41,8 @@ def call_exactly(name: str, host_kernel: Kernel, args: Any, kwargs: Any) -> Any:
     Raises:
         OperatorNotModelled: for an operator without a kernel, under the policy `chip`.
     """
+    from trnsim.torch.aten.decompositions import DECOMPOSITIONS  # noqa: PLC0415  this mode alone
+
     inputs = _graph_inputs(name, args, kwargs)
     if plain_name(name) not in DECOMPOSITIONS and any(tensor.numel() for tensor in inputs):
         _leave_to_host(name, inputs, NO_LOWERING.format(name))
@@ -65,6 +65,8 @@ def _overwrite(name: str, args: Any, kwargs: Any, result: Any, input_arrays: lis
     Raises:
         Unlowered: if it has no kernel.
     """
+    from trnsim.lower import evaluate  # noqa: PLC0415  likewise
+
     is_list_in_place = result is None and name.startswith("aten::_foreach_")
     if result is None and not is_list_in_place:
         raise Unlowered(f"{name} returns nothing of what it writes")
@@ -85,6 +87,8 @@ def _leave_to_host(name: str, inputs: list[Tensor], reason: str) -> None:
     Raises:
         OperatorNotModelled: under the policy `chip`.
     """
+    from trnsim.torch.aten.decompositions import DECOMPOSITIONS  # noqa: PLC0415  likewise
+
     mode.on_host[reason] += 1
     tensors = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in inputs)
     similar_names = (

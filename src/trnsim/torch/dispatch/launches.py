@@ -26,7 +26,7 @@ from trnsim.device.kernel_degree import check_degree
 from trnsim.device.numerics import mode
 from trnsim.device.program_line import is_program, program_line
 from trnsim.errors import NotModelled
-from trnsim.nki.kernel import Kernel, launchers
+from trnsim.nki.kernel import Kernel
 from trnsim.torch import pytorch
 from trnsim.torch.api.memory import place, require
 from trnsim.torch.device_errors import MixedDevices
@@ -65,11 +65,6 @@ host_traces: Final = _HostTraces()
 
 class NoGradient(NotModelled, RuntimeError):
     """Error of a backward pass through a kernel without a gradient."""
-
-
-def register() -> None:
-    """Make this module the launcher of kernels on neuron tensors."""
-    launchers.append(launch)
 
 
 def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:

@@ -1,0 +1,35 @@
+"""The launcher of `@nki.jit` kernels on neuron tensors, which NKI receives when it is imported.
+
+`trnsim.torch.dispatch.launches` is loaded with the first call: it needs NKI, and more rooms that
+may be half loaded when they import NKI.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trnsim.torch.clients.imports import when_imported
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from trnsim.nki.kernel import Kernel
+
+
+def register() -> None:
+    """Launch kernels on neuron tensors, as soon as there are kernels."""
+    when_imported("trnsim.nki.kernel", _add_launcher)
+
+
+def _add_launcher(module: ModuleType) -> None:
+    module.launchers.append(launch)
+
+
+def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
+    """`kernel(*args, **kwargs)`; NotImplemented if no argument is a neuron tensor.
+
+    PyTorch's compiler traces this function.
+    """
+    from trnsim.torch.dispatch import launches  # noqa: PLC0415  see above
+
+    return launches.launch(kernel, args, kwargs)
