@@ -144,7 +144,11 @@ APART = {f"examples/{name}.py" for name in ("kernel_jax", "train_jax", "train_lo
 
 def printed_apart(words):
     """What a command prints in a process of its own, whatever its findings."""
-    environment = os.environ | {"COLUMNS": "100", "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = os.environ | {
+        "COLUMNS": "100",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "TRNSIM_STATE": str(Path.cwd() / "state"),  # tests have none
+    }
     command = [sys.executable, "-m", "trnsim", *words]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, env=environment

@@ -3,6 +3,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from html import escape
 
 import pytest
 
@@ -138,3 +139,24 @@ def test_commands_are_ended_by_their_bounds_or_all_at_once(bounds):
     assert all(states)
     assert not module._running
     end()
+
+
+@pytest.mark.slow
+def test_a_plan_is_shown_by_its_title_and_its_page(bounds):
+    found = answer(["plan", "collective", "all_reduce", "--bytes=1MiB", "--on=trn2", "--ranks=16",
+                    "--json"], bounds, has_page=True)  # fmt: skip
+    assert found.command.startswith("plan collective all_reduce --bytes=1MiB")
+    assert found.page.startswith("<!doctype html>")
+    assert f"<h1>{escape(str(found))}</h1>" in found.page
+    assert "all_reduce" in str(found)
+    shown = found._repr_html_()
+    assert shown.startswith(f"<p>{escape(str(found))}</p><iframe srcdoc=")
+    assert found.page not in repr(found)
+    assert list(bounds.folder.glob("*.html")) == []
+
+
+def test_another_answer_is_shown_by_its_command_and_has_no_page(bounds):
+    found = answer(["explain", "trn2", "--json"], bounds)
+    assert str(found) == "trnsim explain trn2 --json, status 0"
+    assert found.page == ""
+    assert found._repr_html_() is None

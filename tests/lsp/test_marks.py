@@ -1,6 +1,14 @@
 import pytest
 
-from trnsim.lsp.marks import Mark, hints, imports_nki, marks, refusal_mark, syntax_mark
+from trnsim.lsp.marks import (
+    Mark,
+    hints,
+    imports_nki,
+    marks,
+    refusal_mark,
+    refusal_marks,
+    syntax_mark,
+)
 
 STORED = b"import nki\n\n@nki.jit\ndef scaled(x):\n    return x\n"
 
@@ -84,6 +92,21 @@ def test_a_refused_file_has_the_commands_words():
     told = "k.py:2: Warning: x\ntrnsim: error: k.py launches no kernel\n  fix: define"
     mark = refusal_mark(told.replace("k.py:2", "other.py:2"), "", "k.py")
     assert mark == Mark(1, "k.py launches no kernel\n  fix: define", "warning", "refused")
+
+
+def test_a_library_of_kernels_has_a_notice_at_each_of_them_and_no_warning():
+    told = "k.py launches no kernel, and says for none on what it runs\n  fix: define"
+    plain = b"import nki\n\ndef plain(x): ...\n\n"
+    stored = plain + b"@jit(grid=1)\ndef b(x): ...\n\n@nki.jit\ndef a(x): ...\n"
+    text = "not checked: define {}_inputs(), which returns a tuple of its arguments"
+    assert refusal_marks(told, "", "k.py", stored) == [
+        Mark(6, text.format("b"), "information", "unchecked"),
+        Mark(9, text.format("a"), "information", "unchecked"),
+    ]
+    assert refusal_marks(told, "", "k.py", b"import nki\n") == []
+    assert refusal_marks("took too long", "", "k.py", stored) == [
+        refusal_mark("took too long", "", "k.py")
+    ]
 
 
 def test_an_error_of_the_program_stands_at_its_innermost_line():

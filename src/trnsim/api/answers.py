@@ -283,7 +283,8 @@ def plan_collective(
         BadInput: as `run`.
     """
     options = _options(on=on, bytes=size_bytes, ranks=ranks, instances=instances)
-    return answer(["plan", "collective", "--json", *options, *_name(kind)], bounds or Bounds())
+    words = ["plan", "collective", "--json", *options, *_name(kind)]
+    return answer(words, bounds or Bounds(), has_page=True)
 
 
 def _plan(
@@ -298,7 +299,7 @@ def _plan(
     options = _options(on=on, price=price, **stated)
     is_there = bool(model) and os.path.lexists(bounds.folder / model)
     words = [bounds.path(model)] if is_there or _is_file(model) else _name(model)
-    return answer(["plan", kind, "--json", *options, *words], bounds)
+    return answer(["plan", kind, "--json", *options, *words], bounds, has_page=True)
 
 
 def _is_file(model: str) -> bool:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from html import unescape
 from pathlib import Path
 from typing import IO, Any, Final
 
+from trnsim.document.html import inline
 from trnsim.errors import BadInput
 
 __all__ = ["Answer", "Bounds", "answer", "end"]
@@ -21,6 +25,7 @@ __all__ = ["Answer", "Bounds", "answer", "end"]
 _MIB: Final = 2**20
 _SHOWN_CHARS: Final = 8_000
 """The last characters of what a command tells that an answer has."""
+_TITLE: Final = re.compile(r"<h1>(.*?)</h1>")
 _running: Final[dict[subprocess.Popen[bytes], Bounds]] = {}
 
 
@@ -78,18 +83,43 @@ class Answer:
         values: its JSON, as `--json` prints it.
         status: its exit status: 0, or 1 where a check fails or the user's program ended so.
         messages: what the command and the user's program told on stderr, the end of it.
+        command: the command, without trnsim.
+        page: its answer as a page, of a plan; "" for others.
     """
 
     values: Any
     status: int
     messages: str
+    command: str = ""
+    page: str = field(default="", repr=False)
+
+    def __str__(self) -> str:
+        title = _TITLE.search(self.page)
+        return unescape(title[1]) if title else f"trnsim {self.command}, status {self.status}"
+
+    def _repr_html_(self) -> str | None:
+        """The page inside a page of others, as notebooks show it; None without one."""
+        return inline(str(self), self.page) if self.page else None
 
 
-def answer(words: Sequence[str], bounds: Bounds) -> Answer:
-    """The answer of `trnsim WORDS --json`.
+def answer(words: Sequence[str], bounds: Bounds, *, has_page: bool = False) -> Answer:
+    """The answer of `trnsim WORDS --json`, with its page where that is asked for.
 
     Raises:
         BadInput: the command refuses its words, gives no answer, or leaves its bounds.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "answer.html"
+        answered = _answered([*words, *(["--output", str(page)] if has_page else [])], bounds)
+        content = page.read_text(encoding="utf-8") if page.exists() else ""
+    return replace(answered, command=shlex.join(words), page=content)
+
+
+def _answered(words: Sequence[str], bounds: Bounds) -> Answer:
+    """The values of a command's answer.
+
+    Raises:
+        BadInput: as `answer`.
     """
     command = [sys.executable, "-m", "trnsim.api.child", str(bounds.memory_bytes), *words]
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as told:

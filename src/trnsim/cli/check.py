@@ -29,7 +29,7 @@ from trnsim.gate.checking import (
     judge,
     refusal,
 )
-from trnsim.gate.kernel_file import cases, kernels_of, module_of
+from trnsim.gate.kernel_file import NOTHING_TO_CHECK, cases, kernels_of, module_of
 from trnsim.gate.kernel_time import kernel_time
 from trnsim.gate.source import files_digest
 
@@ -204,7 +204,7 @@ def _checked_program(
         checks.append(failed)
     if not checks:
         raise BadInput(
-            f"{path} launches no kernel, and says for none on what it runs",
+            f"{path} {NOTHING_TO_CHECK}",
             fix="define NAME_inputs() for a kernel NAME, which returns a tuple of its arguments",
         )
     return checks

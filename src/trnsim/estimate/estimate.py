@@ -45,6 +45,12 @@ class Estimate:
     def __str__(self) -> str:
         return durations(self.interval)
 
+    def _repr_html_(self) -> str:
+        """The parts, errors and evidence inside a page of others, as notebooks show it."""
+        from trnsim.estimate.estimate_page import estimate_page  # noqa: PLC0415  in notebooks alone
+
+        return estimate_page(self)
+
     @property
     def time_s(self) -> float:
         """Median seconds."""

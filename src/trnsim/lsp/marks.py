@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from itertools import dropwhile
 from typing import Any, Final, Literal
 
+from trnsim.gate.kernel_file import INPUTS, NOTHING_TO_CHECK
 from trnsim.profile.units import count_text, time_text
 
-__all__ = ["LineHint", "Mark", "hints", "imports_nki", "marks", "refusal_mark", "syntax_mark"]
+__all__ = ["LineHint", "Mark", "hints", "imports_nki", "marks", "refusal_marks", "syntax_mark"]
 
 Severity = Literal["error", "warning", "information"]
 _WARNED: Final = ("race", "memory")
@@ -100,9 +101,40 @@ def marks(values: Mapping[str, Any], file: str, stored: bytes) -> list[Mark]:
             rows.append(_finding_mark(finding, text, file, at_kernel))
     for entry in values["unchecked"]:
         name = entry.rpartition(": ")[2]
-        text = f"not checked: define {name}_inputs(), which returns a tuple of its arguments"
-        rows.append(Mark(definitions.get(name, 1), text, "information", "unchecked"))
+        rows.append(_unchecked_mark(name, definitions.get(name, 1)))
     return list(dict.fromkeys(rows))
+
+
+def _unchecked_mark(name: str, line: int) -> Mark:
+    text = f"not checked: define {name}{INPUTS}(), which returns a tuple of its arguments"
+    return Mark(line, text, "information", "unchecked")
+
+
+def refusal_marks(reason: str, fix: str, file: str, stored: bytes) -> list[Mark]:
+    """The marks of a file that cannot be checked: of a library of kernels a notice at each of them.
+
+    Args:
+        reason: what the command told, with the frames of an error of the program.
+        fix: what to do; "" for nothing more.
+        file: the file.
+        stored: its content, which parses.
+    """
+    if NOTHING_TO_CHECK not in reason:
+        return [refusal_mark(reason, fix, file)]
+    return [_unchecked_mark(node.name, node.lineno) for node in _kernels(stored)]
+
+
+def _kernels(stored: bytes) -> list[ast.FunctionDef]:
+    """The functions that a decorator called `jit` makes kernels, in the order of the text."""
+    found: list[ast.FunctionDef] = []
+    for node in ast.walk(_parsed(stored)):
+        if isinstance(node, ast.FunctionDef):
+            made = [
+                each.func if isinstance(each, ast.Call) else each for each in node.decorator_list
+            ]
+            if any(getattr(each, "attr", getattr(each, "id", "")) == "jit" for each in made):
+                found.append(node)
+    return sorted(found, key=lambda node: node.lineno)
 
 
 def refusal_mark(reason: str, fix: str, file: str) -> Mark:

@@ -31,7 +31,7 @@ from trnsim.lsp.marks import (
     hints,
     imports_nki,
     marks,
-    refusal_mark,
+    refusal_marks,
     syntax_mark,
 )
 from trnsim.version import VERSION
@@ -208,7 +208,7 @@ class KernelServer(LanguageServer):
                 name = Path(bounds.path(path)).as_posix()
                 answer = await asyncio.to_thread(api.check, name, on=self.chips, bounds=bounds)
             except EmulatorError as error:
-                return FileCheck([refusal_mark(error.reason, error.fix, path.name)])
+                return FileCheck(refusal_marks(error.reason, error.fix, path.name, stored))
             except asyncio.CancelledError:  # the server ends, and with it what it started
                 end(bounds)
                 raise

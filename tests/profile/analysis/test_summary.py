@@ -172,3 +172,11 @@ def test_where_the_issue_of_transfers_matters_most_it_is_the_bottleneck():
     dma = next(use for use in run.summary.engines if use.engine == "DMA")
     assert dma.active_s < run.timeline.issuing_s() < run.summary.engines[0].active_s
     assert run.summary.bound_by == "DMA issue"
+
+
+def test_a_notebook_shows_the_summary_as_a_line_and_its_table(kernel):
+    summary = summary_of(one_tile(kernel))
+    shown = summary._repr_html_()
+    assert shown.startswith(f"<p>{summary}</p><iframe srcdoc=")
+    assert "critical path waits" in shown
+    assert "to expect" in shown

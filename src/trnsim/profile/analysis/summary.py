@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-from trnsim.document.answer import Table, labelled
+from trnsim.document.answer import Document, Section, Table, labelled
 from trnsim.document.text import section_text
 from trnsim.errors import BadInput
 from trnsim.facts import Evidence
@@ -122,6 +122,13 @@ class Summary:
             fix="use a name of Neuron Explorer's Summary table; summary.metrics has all",
             source="neuron-explorer profile-schema-reference.rst, Summary",
         )
+
+    def _repr_html_(self) -> str:
+        """The summary's table inside a page of others, as notebooks show it."""
+        from trnsim.document.html import html, inline  # noqa: PLC0415  a kernel alone needs none
+
+        page = Document(f"Summary on {self.target}", None, [Section("", [self.table()])])
+        return inline(str(self), html(page))
 
     def as_dict(self) -> dict[str, Any]:
         """The summary as JSON: plain dictionaries, lists and numbers."""
