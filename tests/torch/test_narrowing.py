@@ -44,6 +44,8 @@ def test_numbers_are_rounded_as_the_tensors_beside_them():
     assert (three * (1 / 3)).item() == 256  # 768 * 0.333984375 = 256.5, and even
     double = torch.full((1,), 768.0, dtype=torch.float64, device="neuron")
     assert (double * (1 / 3)).item() == 768 * (1 / 3)
+    whole = torch.full((1,), 400, device="neuron")
+    assert (whole * (1 / 3)).item() == 134  # 400 * 0.333984375 = 133.59; 400 / 3 = 133.33
 
 
 def test_a_zero_keeps_its_sign_whichever_came_first():

@@ -19,6 +19,7 @@ F32, F64, BF16 = torch.float32, torch.float64, torch.bfloat16
         ({"XLA_USE_BF16": ""}, {}),
         ({"XLA_USE_BF16": "no"}, {}),
         ({"XLA_USE_BF16": "1"}, {F32: BF16, F64: BF16}),
+        ({"XLA_USE_BF16": "-1"}, {F32: BF16, F64: BF16}),
         ({"XLA_USE_BF16": "true"}, {F32: BF16, F64: BF16}),
         ({"XLA_DOWNCAST_BF16": "1"}, {F32: BF16, F64: F32}),
         ({"XLA_DOWNCAST_BF16": "1", "XLA_USE_BF16": "1"}, {F32: BF16, F64: BF16}),

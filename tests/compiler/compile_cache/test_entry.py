@@ -61,3 +61,9 @@ def test_flags_that_are_no_list_of_texts_are_refused(tmp_path, stored):
     (tmp_path / "compile_flags.json").write_text(stored)
     with pytest.raises(BadInput, match=r"compile_flags.json(: no list of flags| is no JSON)"):
         CacheEntry(tmp_path).flags()
+
+
+def test_flags_in_another_order_are_others():
+    flags = ["--auto-cast=all", "--auto-cast=none"]
+    assert CacheKey.of(b"graph", flags) != CacheKey.of(b"graph", flags[::-1])
+    assert CacheKey.of(b"graph", flags) == CacheKey.of(b"graph", tuple(flags))
