@@ -203,7 +203,7 @@ def outputs(text, folder):
             (VERSIONS, 2),
             (ORDER, 1),
             (PRICES, 5),
-            (ECS, 6),
+            (ECS, 7),
         ],
         *[(MIGRATE, 3), (COMMANDS, 2), (FLEET, 2), (PLAN, 11), (DECIDE, 6), (PILOT, 3)],
         *[(CALIBRATE, 4), (NCCOM, 7), (SLURM_JOBS, 8), (SLURM, 1), (POD_JOBS, 5)],

@@ -1,5 +1,6 @@
 """Manifests that are written, by the schemas of the operators' own CustomResourceDefinitions."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from trnsim.jobs.formats import write_spec
 
@@ -106,3 +107,51 @@ def checked(schemas, documents):
         capture_output=True,
         check=False,
     )
+
+
+HYPERPOD = (
+    "sagemaker-hyperpod-cli 011ca927123e02b35a399935bbb3ab1905fe33c7 "
+    "src/sagemaker/hyperpod/training/config/hyperpod_pytorch_job_unified_config.py"
+)
+"""Clone, commit and file of HyperPod's own classes: no definition of the resource is published."""
+CLASSES = {
+    (): "_HyperPodPytorchJob",
+    ("replicaSpecs",): "ReplicaSpec",
+    ("runPolicy",): "RunPolicy",
+    ("elasticPolicy",): "ElasticPolicy",
+}
+
+
+def test_a_hyperpod_job_has_the_fields_of_its_classes(upstream):
+    """Their names, and that they are neither text nor a list where a number stands."""
+    from kubernetes_jobs import JOBS  # noqa: PLC0415  its folder is added above
+
+    clone, commit, file = HYPERPOD.split()
+    if not (upstream / clone).exists():
+        pytest.skip(f"no clone of {clone} beside the others")
+    command = ["git", "-C", str(upstream / clone), "show", f"{commit}:{file}"]
+    source = ast.parse(subprocess.run(command, check=True, capture_output=True).stdout)
+    types = {
+        node.name: {
+            field.target.id: ast.unparse(field.annotation)
+            for field in node.body
+            if isinstance(field, ast.AnnAssign)
+        }
+        for node in source.body
+        if isinstance(node, ast.ClassDef)
+    }
+
+    @settings(max_examples=200, suppress_health_check=list(HealthCheck))
+    @given(JOBS["hyperpod"])
+    def check(job):
+        spec = yaml.safe_load(write_spec(job, "hyperpod"))["spec"]
+        for keys, name in CLASSES.items():
+            part = spec.get(keys[0]) if keys else spec
+            for mapping in part if isinstance(part, list) else [part or {}]:
+                assert mapping.keys() <= types[name].keys(), name
+                for key, value in mapping.items():
+                    is_number = types[name][key] in ("int", "Optional[int]")
+                    assert isinstance(value, int) is is_number, (name, key, value)
+
+    check()
+    assert {"nprocPerNode", "replicaSpecs", "runPolicy"} <= types["_HyperPodPytorchJob"].keys()

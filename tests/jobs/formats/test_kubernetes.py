@@ -8,6 +8,7 @@ from functools import reduce
 from pathlib import Path
 
 import pytest
+import test_batch_eks
 import test_hyperpod
 import test_jobset
 import test_kubernetes_job
@@ -47,16 +48,18 @@ def test_a_random_job_is_read_as_it_was_written(tmp_path, name, count):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not CHECKER.exists(), reason="no .venv-specs: make .venv-specs/.made")
-@pytest.mark.parametrize("name", ["pod", "job"])
+@pytest.mark.parametrize("name", ["pod", "job", "hyperpod", "leaderworkerset", "batch-eks"])
 def test_kubernetes_accepts_what_is_written(name):
     documents = []
 
     @settings(max_examples=100)
-    @given(JOBS[name])
+    @given(test_batch_eks.JOBS if name == "batch-eks" else JOBS[name])
     def collect(job):
-        documents.append(yaml.safe_load(write_spec(job, name)))
+        document = yaml.safe_load(write_spec(job, name))
+        documents.extend([document] if name in ("pod", "job") else pods_within(document))
 
     collect()
+    assert len(documents) >= 100
     answer = subprocess.run(
         [CHECKER, "-c", CHECK],
         input=json.dumps(documents),
@@ -65,6 +68,16 @@ def test_kubernetes_accepts_what_is_written(name):
         check=False,
     )
     assert answer.returncode == 0, answer.stderr
+
+
+def pods_within(value):
+    """The pods whose specs a document holds, alone."""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, dict) and "containers" in value:
+        yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": value}
+        return
+    for item in items:
+        yield from pods_within(item)
 
 
 VALUES = [None, 5, -1, True, 1.5, "x", "", "$X", [], {}, [5], ["a"], {"a": 1}, [{"a": 1}], "8Gi"]
