@@ -48,6 +48,15 @@ def test_kernels_and_launches_lie_one_after_the_other_within_the_drawing(steps):
     assert all(x + width <= 1202 for x, width in spans)
 
 
+def test_kernels_with_a_page_lead_to_it(steps):
+    (event,) = steps[0].events[:1]
+    name = steps[0].times[event.call].kernels[0].name
+    page = html(step_document(steps, pages={name: "a <kernel>.html"}))
+    assert '<a href="a%20%3Ckernel%3E.html" aria-label=' in page
+    assert "<h2>Tile kernels of the program</h2>" in page
+    assert "Tile kernels" not in html(step_document(steps))
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
 def test_a_browser_draws_it(steps, tmp_path):

@@ -157,3 +157,16 @@ def test_an_earlier_report_has_neither_source_nor_map(report, tab, tmp_path):
     kept = {key: value for key, value in profile.items() if key not in {"sources", "placements"}}
     tab.open(write_page(report | {"profiles": [kept]}, tmp_path))
     assert tab.value("[byId('source').hidden, byId('maps').hidden]") == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("step", "href"),
+    [("step.html", "step.html"), ("javascript:alert(1)//.html", None), ("../step.html", None)],
+)
+def test_a_kernel_of_a_step_leads_back_to_it(step, href, report, tab, tmp_path):
+    from trnsim.profile import write_page  # noqa: PLC0415
+
+    tab.open(write_page(report | {"step": step}, tmp_path))
+    assert tab.value("byId('step').getAttribute('href')") == href
+    tab.open(tab.page)
+    assert tab.value("byId('step').hidden") is True

@@ -269,7 +269,7 @@ def _report(
         reports.attempt(lambda: reports.save(output, first.runs))
     recording = _recording()
     if recording is not None:
-        reports.add_step(recording, chip.name)
+        reports.add_step(recording, chip.name, [ending.runs for ending in endings])
     reports.add_kernels([ending.runs for ending in endings])
     reports.add_worlds(worlds)
 

@@ -29,7 +29,8 @@ from trnsim.worlds import World
 
 FOLDER: Final = Path("trnsim-report")
 """The folder of reports without --report."""
-_ANSWER_FILES: Final = (report_files.PAGE, report_files.FIGURES, report_files.TABLE, "step.html")
+_STEP_PAGE: Final = "step.html"
+_ANSWER_FILES: Final = (report_files.PAGE, report_files.FIGURES, report_files.TABLE, _STEP_PAGE)
 _TAKEN_NAMES: Final = frozenset(Path(name).stem for name in _ANSWER_FILES)
 """Names of files in a report's folder that are of no kernel: the answer's, and a step's."""
 
@@ -46,6 +47,7 @@ class Reports:
         parts: the parts of the answer.
         errors: those of files that could not be written.
         note: what is not written for want of a library; "" for nothing.
+        step_page: the page of the step of which the kernels are a part; "" for none.
     """
 
     folder: Path | None
@@ -55,6 +57,7 @@ class Reports:
     parts: list[RunPart] = field(default_factory=list)
     errors: list[BadInput] = field(default_factory=list)
     note: str = ""
+    step_page: str = ""
 
     def attempt(self, write: Callable[[], object]) -> None:
         """Call a writer, and keep its error."""
@@ -73,12 +76,17 @@ class Reports:
             raise BadInput(f"--output {path}: no kernel ran, so there is nothing to save")
         array_files.save(path, runs[-1].outputs)
 
-    def add_step(self, recording: Any, target: str) -> None:
-        """Add the training step of a program on a framework's device."""
+    def add_step(self, recording: Any, target: str, runs: Sequence[Sequence[Run]] = ()) -> None:
+        """Add the training step of a program on a framework's device, with links to its `runs`."""
+        self.step_page = _STEP_PAGE
+        kernels = _by_kernel(runs)
+        pages: dict[str, str] = {}
+        for group, name in zip(kernels, _names(kernels), strict=True):
+            pages.setdefault(group[0].title, f"{name}.html")
         self.tell("step: device time")
         from trnsim.device.step_report import step_report  # noqa: PLC0415  of a framework's program
 
-        report, paths = step_report(recording, target, self.reason), Files()
+        report, paths = step_report(recording, target, self.reason, pages), Files()
         self.attempt(lambda: paths.update(report=report.write(self.folder or FOLDER)))
         self.parts.append(step_part(report, paths, is_verbose=self.is_verbose))
 
@@ -87,15 +95,15 @@ class Reports:
 
         Files of several kernels have a number behind the name, and so has one whose name is taken.
         """
-        kernels = [[run for run in group if run is not None] for group in zip_longest(*runs)]
-        for number, group in enumerate(kernels):
-            name = file_name(group[0].title)
-            is_alone = len(kernels) == 1 and name.casefold() not in _TAKEN_NAMES
-            self._add_kernel(group, name if is_alone else f"{name}-{number}")
+        kernels = _by_kernel(runs)
+        for group, name in zip(kernels, _names(kernels), strict=True):
+            self._add_kernel(group, name)
 
     def _add_kernel(self, runs: list[Run], name: str) -> None:
         self.tell(f"{name}: report")
         report, paths = report_of(runs), Files()
+        if self.step_page:
+            report["step"] = self.step_page
         folder = self.folder or FOLDER
 
         def write() -> None:
@@ -140,3 +148,16 @@ class Reports:
         if self.folder is not None and self.parts:
             folder = self.folder
             self.attempt(lambda: report_files.write(folder, document))
+
+
+def _by_kernel(runs: Sequence[Sequence[Run]]) -> list[list[Run]]:
+    """The runs of each kernel, of runs by chip."""
+    return [[run for run in group if run is not None] for group in zip_longest(*runs)]
+
+
+def _names(kernels: Sequence[Sequence[Run]]) -> list[str]:
+    """The files' names of kernels: with a number if there are several, or a name is taken."""
+    names = [file_name(group[0].title) for group in kernels]
+    if len(names) == 1 and names[0].casefold() not in _TAKEN_NAMES:
+        return names
+    return [f"{name}-{number}" for number, name in enumerate(names)]

@@ -7,7 +7,8 @@ merged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from trnsim import arch
@@ -20,6 +21,7 @@ from trnsim.document.answer import (
     Drawing,
     Items,
     Note,
+    PageLink,
     Section,
     Table,
 )
@@ -47,6 +49,7 @@ def step_document(
     which: str = "",
     exchanged: Sequence[Block] = (),
     chosen: str = "",
+    pages: Mapping[str, str] = MappingProxyType({}),
 ) -> Document:
     """A document of a step on several chips, with details of the first chip.
 
@@ -55,6 +58,7 @@ def step_document(
         which: the step among the program's calls, in words.
         exchanged: a table of the program's collectives.
         chosen: the reason for the first chip.
+        pages: the file of each tile kernel's page beside this one, by the kernel's name.
     """
     first = steps[0]
     notes = [
@@ -71,7 +75,7 @@ def step_document(
         ),
         Section(
             "Kernels, launches, HBM in use",
-            [Drawing(_legend(), is_wide=True), Drawing(_drawing(first), is_wide=True)],
+            [Drawing(_legend(), is_wide=True), Drawing(_drawing(first, pages), is_wide=True)],
             place="page",
         ),
         *(
@@ -79,6 +83,7 @@ def step_document(
             for key in first.keys
         ),
         *_advice(values[0]),
+        *_tile_kernels(pages),
         *_missing(first),
         *([Section("Collectives", exchanged, heading_place="page")] if exchanged else []),
     ]
@@ -175,7 +180,14 @@ def _missing(step: StepTime) -> list[Section]:
     return [Section("Without a time", [head, Table(heads, rows, indent=2)], heading_place="page")]
 
 
-def _drawing(step: StepTime) -> str:
+def _tile_kernels(pages: Mapping[str, str]) -> list[Section]:
+    if not pages:
+        return []
+    links = Items([PageLink(name, page) for name, page in pages.items()])
+    return [Section("Tile kernels of the program", [links], place="page")]
+
+
+def _drawing(step: StepTime, pages: Mapping[str, str]) -> str:
     """A lane of kernels, a lane of launches and the curve of HBM over one time axis."""
     total_s = step.device_time_s + step.launch_s
     kernels: list[LaneSpan] = []
@@ -190,7 +202,8 @@ def _drawing(step: StepTime) -> str:
             now_s += launch_s
             length_s = kernel.device_time_s
             words = f"{kernel.name}, {event.module}: {time_text(length_s)}"
-            kernels.append(LaneSpan(now_s, length_s, event.phase.value, words))
+            page = pages.get(kernel.name, "")
+            kernels.append(LaneSpan(now_s, length_s, event.phase.value, words, page))
             now_s += length_s
         curve.append((now_s, event.live_bytes))
     peak_bytes = max((live for _, live in curve), default=0)

@@ -6,10 +6,11 @@ listed separately: they are hidden while the host is ahead of the device.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from trnsim import arch
@@ -39,12 +40,14 @@ class StepReport:
         name: the step among the program's calls, in words; "" for all of them.
         exchanged: a table of the program's collectives, and what a framework adds.
         reason: the reason for the first chip.
+        pages: the file of each tile kernel's page beside the step's, by the kernel's name.
     """
 
     steps: tuple[StepTime, ...]
     name: str
     exchanged: tuple[Block, ...]
     reason: str
+    pages: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def target(self) -> str:
@@ -55,7 +58,7 @@ class StepReport:
     def document(self) -> Document:
         """The document of the step."""
         reason = f"chip: {self.target} ({self.reason})"
-        return step_document(self.steps, self.name, self.exchanged, reason)
+        return step_document(self.steps, self.name, self.exchanged, reason, self.pages)
 
     def brief(self) -> list[tuple[str, str]]:
         """Rows of a label and text on the time of the step and its parts."""
@@ -79,14 +82,19 @@ class StepReport:
         return write_together(folder, contents)[-1]
 
 
-def step_report(recording: Recording, target: str, reason: str = "as asked") -> StepReport:
+def step_report(
+    recording: Recording,
+    target: str,
+    reason: str = "as asked",
+    pages: Mapping[str, str] = MappingProxyType({}),
+) -> StepReport:
     """The report of the last step of a program, with `target` as the first chip."""
     step = last_step(recording, target)
     names = [target, *(name for name in arch.TARGETS if name != target)]
     steps = tuple(step_time(step.events, name) for name in names)
     exchanged = list(collectives_blocks(recording.collectives, target))
     exchanged += [block for part in report_parts for block in part().blocks(target)]
-    return StepReport(steps, step.text, tuple(exchanged), reason)
+    return StepReport(steps, step.text, tuple(exchanged), reason, pages)
 
 
 def _trace(step: StepTime) -> Iterator[trace_events.TraceEvent]:

@@ -125,6 +125,8 @@ function showCards() {
   const busy = busiest ? `busiest: ${busiest.engine} ${percent(busiest.active_share)}` : "nothing ran";
   byId("target").textContent = `${s.target} · ${count.toLocaleString("en")} instructions · estimated, not measured`;
   byId("title").textContent = data.title;
+  byId("step").hidden = !report.step;
+  if (report.step && /^[\w.-]+\.html$/.test(report.step)) byId("step").href = report.step;
   byId("cards").replaceChildren(
     card("Estimated time", short(s.total_time_s * 1e9),
       `P10–P90 ${range(s.total_time_p10_s * 1e9, s.total_time_p90_s * 1e9)}; ${s.unseen_error}`),

@@ -1,7 +1,8 @@
 // What a report holds (trnsim.profile.analysis.data) and what the page makes of it, for the type
 // checker alone: `make check` reads the JSDoc of the scripts against it. No page contains it.
 
-interface Report { title: string; profiles: Profile[] }
+/** `step` is the page of the step that the kernel is a part of. */
+interface Report { title: string; profiles: Profile[]; step?: string }
 interface Profile {
   title: string; kernel: string; target: string; summary: Summary; warnings: string[];
   semaphore_ns: number; device_ns: number;
