@@ -4,6 +4,11 @@ Operators and steps run alternately on both, on one thread; the figure is the ra
 times, with the median of the pairwise ratios beside it. The models of the last table compute no
 values: each is timed in a process of its own, first with an empty cache, then with a full one.
 `bench/torch_steps.py MODEL` times one of them.
+
+A lazy step is that of a program that imports `torch_xla`, whose calls are recorded and cut. It runs
+in a process of its own, as the import renames the device, in turn with the eager one's, and is
+compared by CPU time. PyTorch has no fused optimizer for the device "xla", so the same step of the
+device "neuron" without one is beside it. `bench/torch_steps.py lazy` shows these rows alone.
 """
 
 from __future__ import annotations
@@ -27,7 +32,8 @@ from trnsim.lower import cache
 from trnsim.torch.call_recording import recording
 
 CALLS, REPEATS, ROUNDS = 200, 9, 30
-TARGETS = {"eager": 2.5, "compiled": 1.3}
+LAZY_SEQUENCES, LAZY_FIRST, LAZY_ROUNDS = 8, 5, 60
+TARGETS = {"eager": 2.5, "compiled": 1.3, "lazy": 1.3}
 OPERATORS = {
     "add": lambda x: x + x,
     "add_": lambda x: x.add_(1),
@@ -99,6 +105,55 @@ def steps(sequences):
         print(f"{name:<12} {min(times) * 1e3:>8.2f} {ratio:>7.2f} {median:>7.2f} {limit:>8}")
 
 
+def time_steps(kind):
+    """Make a step for each line of the standard input, and print its CPU time."""
+    is_lazy = kind == "xla"
+    if is_lazy:
+        import torch_xla  # noqa: PLC0415  it renames the device of this process
+    if kind == "neuron, unfused":
+        whole = torch.optim.AdamW
+        torch.optim.AdamW = lambda parameters: whole(parameters, foreach=False)
+    step = training_step("xla" if is_lazy else "neuron", LAZY_SEQUENCES, is_compiled=False)
+    for _ in sys.stdin:
+        start = time.process_time()
+        step()
+        if is_lazy:
+            torch_xla.sync()
+        print(time.process_time() - start, flush=True)
+
+
+def lazy():
+    """A training step that is recorded and cut, as ratios to the eager device's."""
+    kinds = ("neuron", "neuron, unfused", "xla")
+    processes = {
+        kind: subprocess.Popen(  # noqa: S603  this file
+            [sys.executable, __file__, kind],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for kind in kinds
+    }
+    taken = {kind: [] for kind in kinds}
+    for number in range(LAZY_ROUNDS + LAZY_FIRST):
+        for kind, process in processes.items():
+            process.stdin.write("\n")
+            process.stdin.flush()
+            spent = float(process.stdout.readline())
+            if number >= LAZY_FIRST:
+                taken[kind].append(spent)
+    for process in processes.values():
+        process.stdin.close()
+        process.wait()
+    title = f"{32 * LAZY_SEQUENCES} tokens, lazy"
+    print(f"\n{title:<18} {'best CPU ms':>12} {'ratio':>7} {'median':>7} {'at most':>8}")
+    for kind, times in taken.items():
+        ratio = min(times) / min(taken["neuron"])
+        median = statistics.median(a / b for a, b in zip(times, taken["neuron"], strict=True))
+        limit = TARGETS["lazy"] if kind == "xla" else ""
+        print(f"{kind:<18} {min(times) * 1e3:>12.2f} {ratio:>7.2f} {median:>7.2f} {limit:>8}")
+
+
 def time_model(name):
     """Time one training step of a large model, without values; printed as a row."""
     begun, begun_cpu = time.perf_counter(), time.process_time()
@@ -127,10 +182,15 @@ def large():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if sys.argv[1:] == ["lazy"]:
+        lazy()
+    elif sys.argv[1:2] and sys.argv[1] not in large_models.MODELS:
+        time_steps(sys.argv[1])
+    elif len(sys.argv) > 1:
         time_model(sys.argv[1])
     else:
         operators()
         for sequences in (4, 16):
             steps(sequences)
+        lazy()
         large()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Final
 
 from trnsim.errors import SourceLine, exclude_folder, is_program_file, user_line
@@ -46,4 +46,19 @@ def program_place() -> tuple[str, int] | None:
         if is_the_programs:
             return file, frame.f_lineno
         frame = frame.f_back
+    return None
+
+
+def program_frame(skipped: int) -> tuple[int, CodeType, int] | None:
+    """The frame of `program_place`: its depth below the caller, its code and the instruction in it.
+
+    `skipped` is the number of frames to leave out of the depth, the caller's first. None in a
+    thread that runs only framework code.
+    """
+    frame: FrameType | None = sys._getframe(skipped)  # noqa: SLF001  as above
+    depth = 0
+    while frame is not None:
+        if is_program(frame.f_code.co_filename):
+            return depth, frame.f_code, frame.f_lasti
+        frame, depth = frame.f_back, depth + 1
     return None

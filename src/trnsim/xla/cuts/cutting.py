@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from torch import Tensor
 
@@ -25,7 +25,7 @@ from trnsim.xla.cuts.ledger import (
     Ledger,
     ProgramRecord,
 )
-from trnsim.xla.cuts.programs import CutProgram, program_of
+from trnsim.xla.cuts.programs import CutProgram, places_of, program_of
 from trnsim.xla.cuts.recorder import COPIED, Recorder
 from trnsim.xla.cuts.values import Value
 
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from trnsim.xla.cuts.compiling import Compiled
 
 SYNC: Final = "sync"
+_MOST_REPEATED: Final = 64
+"""Programs that are found by their calls; those of other calls are found by their digest."""
+_Results: TypeAlias = tuple[bool, tuple[tuple[object, int], ...]]
+"""Whether results stay lazy, and the calls that they are results of."""
 
 
 class Cuts:
@@ -47,6 +51,7 @@ class Cuts:
         self.ledger = Ledger()
         self.recorder = Recorder(self._read, self._transfer)
         self._is_fetching = False
+        self._repeats: dict[_Results, tuple[ProgramRecord, CutProgram]] = {}
 
     def begin(self) -> None:
         """Record the device's calls from now on; a second call does nothing."""
@@ -118,15 +123,29 @@ class Cuts:
         lazy = [value for value in values if value.node is not None]
         if not lazy:
             return
-        program = program_of(lazy, is_read=is_read, overwritten=overwritten)
-        record, is_new = self.ledger.record_of(program, cut)
-        if is_new:
-            self._compile(record, program)
-            self.ledger.add(record, program, cut)
+        key = (is_read, tuple([(value.node, value.index) for value in lazy]))
+        record = self._repeated(key, overwritten)
+        is_new = False
+        if record is None:
+            program = program_of(lazy, is_read=is_read, overwritten=overwritten)
+            record, is_new = self.ledger.record_of(program, cut)
+            if is_new:
+                self._compile(record, program)
+                self.ledger.add(record, program, cut)
+            self._repeats[key] = (record, program)
+            while len(self._repeats) > _MOST_REPEATED:
+                del self._repeats[next(iter(self._repeats))]
         self.ledger.execute(record, cut, is_new=is_new)
         if record.compiled is not None and call_log.listening():
             for call in record.compiled.calls:
                 call_log.note(call, 0, scope_tracker.scope)
+
+    def _repeated(self, key: _Results, overwritten: Sequence[Value]) -> ProgramRecord | None:
+        """The record of a program of the same calls; None where there is none."""
+        record, program = self._repeats.get(key, (None, None))
+        if record is None or program is None or self.ledger.programs.get(record.digest) != record:
+            return None
+        return record if places_of(program.data, overwritten) == program.donated else None
 
     def _compile(self, record: ProgramRecord, program: CutProgram) -> None:
         """Compile a new program; its error, or an interruption, says which one it was."""

@@ -41,6 +41,7 @@ class CutProgram:
         is_read: True if the results go to the host alone, and stay lazy: torch_xla compiles such
             a program apart from one whose results are kept.
         donated: inputs whose memory results overwrite.
+        data: the place of each input that is data, by its identity.
         digest: the same for equal programs.
     """
 
@@ -50,6 +51,7 @@ class CutProgram:
     outputs: list[Reference]
     is_read: bool = False
     donated: tuple[int, ...] = ()
+    data: dict[object, int] = field(default_factory=dict[object, int], repr=False)
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,9 +77,16 @@ def program_of(
     """
     program = _Builder()
     outputs = list(dict.fromkeys(program.reference(value) for value in values))
-    places = [program.place_of(value) for value in overwritten]
-    donated = tuple(sorted(place for place in places if place is not None))
-    return CutProgram(program.nodes, program.operands, program.inputs, outputs, is_read, donated)
+    data = program.data
+    donated = places_of(data, overwritten)
+    return CutProgram(
+        program.nodes, program.operands, program.inputs, outputs, is_read, donated, data
+    )
+
+
+def places_of(data: dict[object, int], values: Sequence[Value]) -> tuple[int, ...]:
+    """The numbers of the inputs that values are; none for those that the program does not read."""
+    return tuple(sorted([data[id(value)] for value in values if id(value) in data]))
 
 
 class _Builder:
@@ -88,7 +97,7 @@ class _Builder:
         self.operands: list[tuple[Reference, ...]] = []
         self.inputs: list[Geometry | Number] = []
         self._calls: dict[int, int] = {}
-        self._inputs: dict[object, int] = {}
+        self.data: dict[object, int] = {}
 
     def reference(self, value: Value | Number) -> Reference:
         """The reference of a value, after the calls that it needs."""
@@ -97,15 +106,11 @@ class _Builder:
         self._visit(value.node)
         return Reference(self._calls[id(value.node)], value.index)
 
-    def place_of(self, value: Value) -> int | None:
-        """The number of an input; None where the program does not read it."""
-        return self._inputs.get(id(value))
-
     def _input(self, value: Value | Number) -> Reference:
         key: object = value if isinstance(value, Number) else id(value.source or value)
-        place = self._inputs.get(key)
+        place = self.data.get(key)
         if place is None:
-            place = self._inputs[key] = len(self.inputs)
+            place = self.data[key] = len(self.inputs)
             self.inputs.append(value if isinstance(value, Number) else value.geometry)
         return Reference(-1, place)
 

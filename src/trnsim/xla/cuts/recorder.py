@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Final
@@ -20,8 +19,6 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from trnsim.device.program_line import program_place
-from trnsim.torch import pytorch
 from trnsim.torch.aten.operator_call import tensors_in
 from trnsim.xla.cuts.call_parts import (
     has_generator,
@@ -34,6 +31,9 @@ from trnsim.xla.cuts.call_parts import (
     spanned_bytes,
     written_tensors,
 )
+from trnsim.xla.cuts.lines import Lines
+from trnsim.xla.cuts.patterns import pattern_of
+from trnsim.xla.cuts.repeats import Call, Repeats
 from trnsim.xla.cuts.rules import MASK_COUNTER, Rule, is_special, rule_of
 from trnsim.xla.cuts.values import (
     COPY,
@@ -42,14 +42,13 @@ from trnsim.xla.cuts.values import (
     SEED,
     VIEW,
     Geometry,
-    Node,
     Number,
     Operand,
-    Place,
     Signature,
     Storage,
     Value,
     as_data,
+    data_at,
 )
 
 COPIED: Final = "copy to the host"
@@ -95,11 +94,11 @@ class Recorder:
         self.seed = Value(_SEED_GEOMETRY)
         self.on_read = on_read
         self.on_transfer = on_transfer
+        self.repeats = Repeats(self._move)
         self._signatures: dict[Any, Signature] = {}
         self._numbers = count()
         self._since = 0
-        self._starts: list[int] = []
-        self._lines: list[Place] = []
+        self._lines = Lines()
         self._special: dict[str, Callable[..., None]] = {
             **dict.fromkeys(_VIEWS, self._view),
             **dict.fromkeys(("aten::empty.memory_format", "aten::empty_strided"), self._empty),
@@ -117,7 +116,7 @@ class Recorder:
         address = storage.data_ptr()
         if not address:
             return
-        made = Storage(Value((host.shape, host.stride(), 0, host.dtype)))
+        made = Storage(data_at((host.shape, host.stride(), 0, host.dtype), address))
         self.pending.pop(address, None)
         self.storages[address] = made
 
@@ -131,11 +130,39 @@ class Recorder:
 
     def called(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Record a call of an operator, which has run."""
+        before = self.repeats.latest
+        for call in before.following:
+            pattern = call.pattern
+            if (
+                pattern is not None
+                and pattern.name == name
+                and pattern.fits(self, args, kwargs, result)
+            ):
+                self._repeat(call)
+                return
+        self.repeats.event += 1
+        made = self.repeats.made
         special = self._special.get(name)
         if special is not None:
             special(name, args, kwargs, result)
-            return
-        rule = rule_of(name)
+        else:
+            self._called(rule_of(name), args, kwargs, result)
+        call = self.repeats.latest
+        is_repeated = made == self.repeats.made and call in before.following
+        if is_repeated and call.pattern is None and (special is None or name in _VIEWS):
+            parts = (args, kwargs, result)
+            call.pattern = pattern_of(call, name, parts, self, is_view=special is not None)
+
+    def _repeat(self, call: Call) -> None:
+        """Note the repetition of a call by its pattern."""
+        self.repeats.latest = call
+        self._since += 1
+        place = None if call.node is None else call.node.place
+        if place is not None and call.pattern is not None and call.pattern.line.depth:
+            self._lines.begin(place)
+
+    def _called(self, rule: Rule, args: Any, kwargs: Any, result: Any) -> None:
+        """Record a call of an operator for which there is a rule."""
         if (
             rule.host_name
             or has_generator(rule, args, kwargs)
@@ -180,12 +207,13 @@ class Recorder:
 
     def settle(self) -> None:
         """Take all values for computed, and begin a new seed."""
-        for storage in self.pending.values():
-            storage.settle()
+        for address, storage in self.pending.items():
+            storage.settle(address)
         self.pending.clear()
         self.reseed()
+        self.repeats.begin_step()
         self._since = 0
-        del self._starts[:-1], self._lines[:-1]
+        self._lines.settle()
 
     def keep(self, tensor: Tensor) -> None:
         """Take the value of one tensor for computed; calls that read it before still compute it."""
@@ -194,26 +222,31 @@ class Recorder:
         if storage is None:
             return
         if storage.value.geometry == geometry:
-            storage.value = as_data(storage.value)
+            storage.value = as_data(storage.value, address)
         elif geometry in storage.views:
-            storage.views[geometry] = as_data(storage.views[geometry])
+            storage.views[geometry] = as_data(storage.views[geometry], address)
         if not storage.has_work:
             self.pending.pop(address, None)
 
     def value_of(self, tensor: Tensor) -> Value:
         """The value of a tensor of the device."""
+        value = self._held_value(tensor)
+        value.event = self.repeats.event
+        return value
+
+    def _held_value(self, tensor: Tensor) -> Value:
         address, geometry = place_of(tensor)
         if not address:
             return Value(geometry)
         storage = self.storages.get(address)
         if storage is None:
-            storage = self.storages[address] = Storage(Value(geometry))
+            storage = self.storages[address] = Storage(data_at(geometry, address))
         if storage.value.geometry == geometry:
             return storage.value
         view = storage.views.get(geometry)
         if view is None or (view.node is None and not storage.is_held(geometry)):
             signature = self._signature(VIEW, VIEW, (storage.value.geometry, geometry), (geometry,))
-            view = Value(geometry, self._node(signature, (storage.value,)))
+            (view,) = self._results(signature, (storage.value,))
             storage.views[geometry] = view
             self.pending.setdefault(address, storage)
         return view
@@ -226,9 +259,8 @@ class Recorder:
         places = tuple(Operand(number) for number in range(len(operands)))
         geometries = tuple(place_of(tensor)[1] for tensor in results)
         signature = self._signature(name, name, (*places, constants), geometries)
-        node = self._node(signature, operands)
-        for index, tensor in enumerate(results):
-            self._write(tensor, Value(geometries[index], node, index))
+        for tensor, value in zip(results, self._results(signature, operands), strict=True):
+            self._write(tensor, value)
 
     def _record(self, rule: Rule, args: Any, kwargs: Any, result: Any) -> None:
         """Record an operator that is part of a program."""
@@ -250,14 +282,14 @@ class Recorder:
         geometries = tuple([place_of(tensor)[1] for tensor in tensors])
         if rule.is_random:
             arguments = (*arguments, Operand(len(operands)))
+            self.seed.event = self.repeats.event
             operands.append(self.seed)
         positions = result_positions(rule, result) if len(rule.returned) > 1 else ()
         signature = self._signature(
             rule.name, rule.plain, arguments, geometries, keywords, positions
         )
-        node = self._node(signature, tuple(operands))
-        for index, tensor in enumerate(tensors):
-            self._write(tensor, Value(geometries[index], node, index))
+        for tensor, value in zip(tensors, self._results(signature, tuple(operands)), strict=True):
+            self._write(tensor, value)
         if rule.is_random:
             self._advance_seed()
 
@@ -278,7 +310,7 @@ class Recorder:
         elif dtype is not None and isinstance(value, int | float | complex):
             if is_special(value):
                 return value
-            operand = Number(value, dtype)
+            operand = self.repeats.number(value, dtype)
         else:
             return value
         operands.append(operand)
@@ -292,9 +324,14 @@ class Recorder:
             self.on_transfer("to", tensor.nbytes)
             return Value(place_of(tensor)[1])
         number = tensor.item()
-        return number if is_special(number) else Number(number, dtype or tensor.dtype)
+        if is_special(number):
+            return number
+        return self.repeats.number(number, dtype or tensor.dtype)
 
-    def _node(self, signature: Signature, operands: tuple[Value | Number, ...]) -> Node:
+    def _results(
+        self, signature: Signature, operands: tuple[Value | Number, ...]
+    ) -> tuple[Value, ...]:
+        """The results of a call that is recorded now."""
         self._since += 1
         if self._since > MOST_CALLS:
             warnings.warn(
@@ -304,21 +341,8 @@ class Recorder:
                 stacklevel=2,
             )
             self.settle()
-        return Node(signature, operands, self._place(), next(self._numbers))
-
-    def _place(self) -> Place | None:
-        """The line of the program that makes this call; in a backward pass the forward call's."""
-        place = program_place()
-        if place is not None:
-            if not self._lines or self._lines[-1] != place:
-                self._starts.append(pytorch.next_sequence_number() - 1)
-                self._lines.append(place)
-            return place
-        sequence = pytorch.backward_sequence_number()
-        if sequence is None:
-            return None
-        at = bisect_right(self._starts, sequence) - 1
-        return self._lines[at] if at >= 0 else None
+        call = self.repeats.call(signature, operands, self._lines.place(), next(self._numbers))
+        return call.values
 
     def _signature(
         self,
@@ -338,6 +362,21 @@ class Recorder:
             self._signatures[key] = signature
         return signature
 
+    def _move(self, old: Value, new: Value) -> None:
+        """Put data where other data is held."""
+        new.home = old.home
+        if self.seed is old:
+            self.seed = new
+        storage = self.storages.get(old.home)
+        if storage is None:
+            return
+        if storage.value is old:
+            storage.value = new
+        elif storage.views.get(old.geometry) is old:
+            storage.views[old.geometry] = new
+        if storage.origin is old:
+            storage.origin = new
+
     def _write(self, tensor: Tensor, value: Value) -> None:
         """Note a new value of a tensor: of the whole memory, or of a part of it."""
         address, geometry = place_of(tensor)
@@ -345,7 +384,9 @@ class Recorder:
             return
         storage = self.storages.get(address)
         if storage is None:
-            storage = self.storages[address] = Storage(Value(geometry))
+            storage = self.storages[address] = Storage(data_at(geometry, address))
+        if value.node is None:
+            value.home = address
         whole = storage.value.geometry
         if storage.origin is None and storage.value.node is None:
             storage.origin = storage.value
@@ -355,15 +396,15 @@ class Recorder:
                 storage.origin = None
         else:
             signature = self._signature(SCATTER, SCATTER, (whole, geometry), (whole,))
-            node = self._node(signature, (storage.value, value))
-            storage.value, storage.views = Value(whole, node), {geometry: value}
+            (scattered,) = self._results(signature, (storage.value, value))
+            storage.value, storage.views = scattered, {geometry: value.heir or value}
         self.pending.pop(address, None)
         if value.node is not None or storage.has_work:
             self.pending[address] = storage
 
     def _advance_seed(self) -> None:
         signature = self._signature(SEED, SEED, (), (_SEED_GEOMETRY,))
-        self.seed = Value(_SEED_GEOMETRY, self._node(signature, (self.seed,)))
+        (self.seed,) = self._results(signature, (self.seed,))
 
     def _view(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Note a tensor that is a view; it is a result of its own while it lives."""
@@ -388,7 +429,7 @@ class Recorder:
         address, geometry = place_of(result)
         storage = self.storages.get(address)
         if storage is not None and storage.value.geometry != geometry:
-            storage.views[geometry] = Value(geometry)
+            storage.views[geometry] = data_at(geometry, address)
             storage.hold(geometry, result)
 
     def _clone(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
@@ -416,7 +457,7 @@ class Recorder:
         constant = self._argument(number, geometry[3], operands)
         arguments = (tuple(geometry[0]), constant)
         signature = self._signature("aten::full", FILLED, arguments, (geometry,))
-        self._write(tensor, Value(geometry, self._node(signature, tuple(operands))))
+        self._write(tensor, self._results(signature, tuple(operands))[0])
 
     def _copy(self, name: str, args: Any, kwargs: Any, result: Tensor) -> None:
         """A copy within the device is a call, one from the host data, one to it a cut."""
@@ -435,8 +476,7 @@ class Recorder:
         else:
             geometry = place_of(destination)[1]
             signature = self._signature("aten::_copy_from", COPY, (Operand(0),), (geometry,))
-            node = self._node(signature, (self.value_of(source),))
-            self._write(destination, Value(geometry, node))
+            self._write(destination, self._results(signature, (self.value_of(source),))[0])
 
     def _scalar(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """A number that the host reads: its tensor stays lazy, as in torch_xla."""

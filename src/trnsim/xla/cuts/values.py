@@ -74,17 +74,19 @@ class Operand:
         return f"%{self.number}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Number:
     """A number of the host that is an input of the program; equal ones share an input.
 
     Attributes:
-        value: the number.
+        value: the number; a call that is repeated has that of its latest repetition.
         dtype: the dtype in which its operator reads it.
+        step: the last step that read it.
     """
 
     value: complex
     dtype: Any
+    step: int = field(default=0, compare=False, repr=False)
 
 
 class Value:
@@ -95,9 +97,17 @@ class Value:
         index: which of its results.
         geometry: shape, strides and dtype.
         source: the value itself, or the one that it is in another layout.
+        home: of data the address of the storage that holds it; 0 for none.
+        step: of data the last step that read it.
+        heir: of data that takes the place of an earlier step's, that.
+        has_layouts: True for data that another value is in another layout.
+        event: of data the last recorded call whose operands were looked up with it.
     """
 
-    __slots__ = ("geometry", "index", "node", "source")
+    __slots__ = (
+        *("geometry", "home", "index", "node", "source"),
+        *("event", "has_layouts", "heir", "step"),
+    )
 
     def __init__(
         self,
@@ -110,6 +120,13 @@ class Value:
         self.node = node
         self.index = index
         self.source: Value | None = source
+        self.home = 0
+        self.step = 0
+        self.event = 0
+        self.heir: Value | None = None
+        self.has_layouts = False
+        if source is not None and node is None:
+            source.has_layouts = True
 
 
 class Node:
@@ -173,14 +190,30 @@ class Storage:
         alive = [holder for holder in self.holders.get(geometry, ()) if holder() is not None]
         self.holders[geometry] = [*alive, weakref.ref(tensor)]
 
-    def settle(self) -> None:
-        """Take its values for computed."""
-        self.holders = {at: held for at, held in self.holders.items() if self.is_held(at)}
-        self.views = {at: as_data(view) for at, view in self.views.items() if at in self.holders}
-        self.value = as_data(self.value)
-        self.origin = None
+    def settle(self, address: int = 0) -> None:
+        """Take its values for computed; data that was written over is what the next step reads."""
+        if self.holders:
+            self.holders = {at: held for at, held in self.holders.items() if self.is_held(at)}
+        if self.views:
+            self.views = {
+                at: as_data(view, address) for at, view in self.views.items() if at in self.holders
+            }
+        origin, self.origin = self.origin, None
+        if origin is not None and origin.geometry == self.value.geometry:
+            self.value = origin
+        else:
+            self.value = as_data(self.value, address)
 
 
-def as_data(value: Value) -> Value:
-    """A value as data."""
-    return value if value.node is None else Value(value.geometry)
+def as_data(value: Value, home: int = 0) -> Value:
+    """A value as data in the storage at an address."""
+    if value.node is None:
+        return value
+    return data_at(value.geometry, home)
+
+
+def data_at(geometry: Geometry, home: int) -> Value:
+    """Data in the storage at an address."""
+    data = Value(geometry)
+    data.home = home
+    return data

@@ -1,0 +1,181 @@
+"""Repeated calls: a step that calls what an earlier step called has that step's calls.
+
+The calls of each step are a path of a tree, which steps share as far as they are equal. A call is
+the next one of an earlier step if its operator, constants, shapes and line are equal, and it reads
+the same results, the same numbers and the same data. Data and numbers of two steps are the same if
+one takes the other's place in all calls of a step: a batch that of the step before, a learning
+rate another one. So a step that repeats another makes no call anew, and its programs are known by
+their calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from trnsim.xla.cuts.values import Node, Number, Place, Signature, Value
+
+if TYPE_CHECKING:
+    from trnsim.xla.cuts.patterns import Pattern
+
+Operand: TypeAlias = Value | Number
+
+MOST_KEPT: Final = 50_000
+"""Calls of the tree; a program that exceeds it begins a new one."""
+_MOST_BRANCHES: Final = 4
+"""Calls that are kept as the next one of another; the oldest is dropped first."""
+
+
+class Call:
+    """A call in the tree.
+
+    Attributes:
+        node: the call.
+        values: its results.
+        following: the calls that followed it, the latest one last.
+        pattern: by which its repetition is told from the tensors of a call; None before it was
+            repeated, or for a call without one.
+    """
+
+    __slots__ = ("following", "node", "pattern", "values")
+
+    def __init__(self, node: Node | None) -> None:
+        self.node = node
+        results = () if node is None else enumerate(node.signature.results)
+        self.values = tuple([Value(geometry, node, index) for index, geometry in results])
+        self.following: list[Call] = []
+        self.pattern: Pattern | None = None
+
+
+class Repeats:
+    """The tree of calls, and where this step is in it.
+
+    Attributes:
+        step: the number of this step.
+        latest: the latest call.
+        event: the number of the recorded call whose operands are looked up.
+        made: calls that were made anew, in all steps.
+        numbers: the inputs of this step that are numbers, by value and dtype.
+    """
+
+    def __init__(self, move: Callable[[Value, Value], None]) -> None:
+        """`move` puts a value where another one is held."""
+        self._move = move
+        self._root = Call(None)
+        self._size = 0
+        self.latest = self._root
+        self.step = 1
+        self.event = 1
+        self.made = 0
+        self.numbers: dict[tuple[complex, Any], Number] = {}
+
+    def begin_step(self) -> None:
+        """Begin a step: all values are data."""
+        if self._size >= MOST_KEPT:
+            self.forget()
+        self.latest = self._root
+        self.step += 1
+        self.numbers.clear()
+
+    def forget(self) -> None:
+        """Forget all calls."""
+        self._root, self._size = Call(None), 0
+
+    def number(self, value: complex, dtype: Any) -> Number:
+        """A number that a call reads."""
+        number = self.numbers.get((value, dtype))
+        return Number(value, dtype) if number is None else number
+
+    def call(
+        self, signature: Signature, operands: tuple[Operand, ...], place: Place | None, number: int
+    ) -> Call:
+        """The next call of this step: one of the tree if it is equal, else a new one."""
+        before = self.latest
+        for call in reversed(before.following):
+            node = call.node
+            if (
+                node is not None
+                and node.signature is signature
+                and node.place == place
+                and self._are_same(operands, node.operands)
+            ):
+                self.latest = call
+                return call
+        operands = tuple([self._read(each) for each in operands])
+        call = Call(Node(signature, operands, place, number))
+        self.made += 1
+        if self._size < MOST_KEPT:
+            self._size += 1
+            before.following.append(call)
+            del before.following[:-_MOST_BRANCHES]
+        self.latest = call
+        return call
+
+    def _read(self, operand: Operand) -> Operand:
+        """An operand of a new call; an equal number is the step's."""
+        if isinstance(operand, Number):
+            operand = self.numbers.setdefault((operand.value, operand.dtype), operand)
+            operand.step = self.step
+        elif operand.node is None:
+            operand = operand.heir or operand
+            operand.step = self.step
+            if operand.source is not None:
+                operand.source.step = self.step
+        return operand
+
+    def _are_same(self, operands: tuple[Operand, ...], earlier: tuple[Operand, ...]) -> bool:
+        if len(operands) != len(earlier):
+            return False
+        for each, known in zip(operands, earlier, strict=True):
+            if each is not known and isinstance(known, Value) and known.node is not None:
+                if not isinstance(each, Value) or each.node is not known.node:
+                    return False
+                if each.index != known.index:
+                    return False
+        return all(map(self.is_same, operands, earlier))
+
+    def is_same(self, operand: Operand, known: Operand) -> bool:
+        """True if an operand is that of an earlier step, or takes its place from now on."""
+        if isinstance(known, Number):
+            return isinstance(operand, Number) and self.is_number(
+                known, operand.value, operand.dtype
+            )
+        if isinstance(operand, Number):
+            return False
+        if known.node is not None:
+            return operand.node is known.node and operand.index == known.index
+        operand = operand.heir or operand
+        if operand is not known:
+            return operand.node is None and self._takes_place(operand, known)
+        known.step = self.step
+        if known.source is not None:
+            known.source.step = self.step
+        return True
+
+    def is_number(self, known: Number, value: complex, dtype: Any) -> bool:
+        """True if a number takes the place of an earlier step's."""
+        if known.step == self.step:
+            return known is self.numbers.get((value, dtype))
+        if known.dtype is not dtype or (value, dtype) in self.numbers:
+            return False
+        known.value, known.step = value, self.step
+        self.numbers[value, dtype] = known
+        return True
+
+    def _takes_place(self, data: Value, known: Value) -> bool:
+        """True if data takes the place of an earlier step's; what else holds that gets its own."""
+        if (
+            self.step in (data.step, known.step)
+            or known.event == self.event  # an operand that stands for its own data
+            or data.has_layouts
+            or known.has_layouts
+            or data.source is not known.source
+            or data.geometry != known.geometry
+        ):
+            return False
+        if known.source is not None:
+            known.source.step = self.step
+        self._move(known, Value(known.geometry, source=known.source))
+        self._move(data, known)
+        known.step, known.heir, data.heir = self.step, None, known
+        return True

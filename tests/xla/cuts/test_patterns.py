@@ -1,0 +1,68 @@
+"""Patterns: which calls are told to be repetitions by their tensors."""
+
+
+def recorded(operation):
+    """How many calls of a step are recorded anew or compared by their signature, step by step."""
+    import torch_xla
+
+    from trnsim.xla.cuts.cutting import cuts
+
+    repeats, counts = cuts.recorder.repeats, []
+    call = repeats.call
+    for number in range(6):
+        compared = []
+
+        def counted(signature, *rest, compared=compared):
+            compared.append(signature.name)
+            return call(signature, *rest)
+
+        repeats.call = counted
+        operation(number)
+        torch_xla.sync()
+        del repeats.call
+        counts.append(len(compared))
+    return counts
+
+
+def test_a_call_is_compared_by_its_tensors_once_it_was_repeated():
+    import torch
+    import torch_xla
+
+    device = torch_xla.device()
+    x, y = torch.ones(4, 4).to(device), torch.ones(4, 4).to(device)
+    torch_xla.sync()
+
+    def step(number):
+        x.mul_(0.5 + number).addcdiv_(y, y, value=0.25 + number)
+        torch.nn.functional.layer_norm(x.t(), (4,)).add_(1)
+
+    counts = recorded(step)
+    assert counts[0] == counts[1] > counts[2] == 0
+    assert counts[2:] == [0] * 4
+
+
+def test_another_shape_number_constant_or_line_is_no_repetition():
+    import torch
+    import torch_xla
+
+    from trnsim.xla.cuts.cutting import cuts
+
+    device = torch_xla.device()
+    tensors = [torch.ones(size, 4).to(device) for size in (4, 5)]
+    torch_xla.sync()
+    negations = (
+        lambda tensor: tensor.neg(),
+        lambda tensor: tensor.neg(),  # the same call at another line
+    )
+    repeats, made = cuts.recorder.repeats, []
+    for number, dim, wide, line in (
+        *[(0.5, 0, 0, 0)] * 3,
+        *((0.25, 0, 0, 0), (1.0, 0, 0, 0), (0.5, 1, 0, 0), (0.5, 0, 1, 0), (0.5, 0, 0, 1)),
+    ):
+        before = repeats.made
+        scaled = tensors[wide] * number
+        total = scaled.sum(dim)
+        total = negations[line](total)
+        torch_xla.sync()
+        made.append(repeats.made - before)
+    assert made == [3, 0, 0, 0, 3, 2, 3, 1]
