@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trnsim.device.places import placed_time
-from trnsim.document.answer import Block, Items, Note, Table, columns
 from trnsim.fabric.choice import KINDS
 from trnsim.fabric.floors import Floor
 from trnsim.profile.units import bytes_text
 
+if TYPE_CHECKING:
+    from trnsim.document.answer import Block
+
 _MS_PER_S: Final = 1e3
-_TABLE_COLUMNS: Final = columns("collective | calls | bytes each | ranks | group | algorithm | ms")
+_TABLE_COLUMNS: Final = "collective | calls | bytes each | ranks | group | algorithm | ms"
 _BY_NAME: Final = {
     **dict.fromkeys(("allreduce", "allreduce_coalesced"), "all_reduce"),
     **dict.fromkeys(
@@ -60,6 +62,8 @@ class CollectiveCall:
 
 def collectives_blocks(log: Sequence[CollectiveCall], target: str) -> tuple[Block, ...]:
     """A table of the program's collectives: count, bytes, group, algorithm, time; () for none."""
+    from trnsim.document.answer import Items, Note, Table, columns  # noqa: PLC0415  for a report
+
     alike = Counter(log)
     if not alike:
         return ()
@@ -77,7 +81,7 @@ def collectives_blocks(log: Sequence[CollectiveCall], target: str) -> tuple[Bloc
     unique = [f"from {origin}" for origin in dict.fromkeys(origins)]
     floors = " or ".join(dict.fromkeys(call.floor.value for call in alike))
     head = Note(f"collectives of the whole program on {target}, {floors}")
-    return head, Table(_TABLE_COLUMNS, rows), Items(unique, indent=2)
+    return head, Table(columns(_TABLE_COLUMNS), rows), Items(unique, indent=2)
 
 
 def _members(ranks: Sequence[int]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -43,6 +44,7 @@ class Contract:
     is_view: bool
 
 
+@cache
 def read_contract(operator: OpOverload[..., Any]) -> Contract:
     """The contract of an operator, from its schema."""
     schema = operator._schema  # noqa: SLF001  PyTorch's way to ask

@@ -17,8 +17,6 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from trnsim.dtypes import as_dtype
-from trnsim.dtypes.stochastic import round_stochastically
 from trnsim.torch import pytorch
 from trnsim.torch.api.rng import rounding_generator
 from trnsim.torch.aten.operator_call import tensors_in
@@ -36,6 +34,9 @@ ROUNDED: Final = frozenset({torch.bfloat16, torch.float16, torch.float8_e4m3fn, 
 
 def round_values(values: Tensor, dtype: torch.dtype, core: int) -> Tensor:
     """Host values in float32, rounded stochastically to `dtype` with a core's random numbers."""
+    from trnsim.dtypes import as_dtype  # noqa: PLC0415  this mode alone
+    from trnsim.dtypes.stochastic import round_stochastically  # noqa: PLC0415  likewise
+
     name = str(dtype).removeprefix("torch.")
     array = round_stochastically(values.numpy(), as_dtype(name), rounding_generator(core))
     return tensor_of(array).reshape(values.shape)
