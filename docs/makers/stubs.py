@@ -72,7 +72,11 @@ def _declaration(name: str, value: Any, target: str, imports: set[str]) -> Itera
     elif isinstance(value, type):
         is_choice = value.__module__.startswith("trnsim.isa") and name.islower()
         if (_is_own(value) or is_choice) and value.__name__ == value.__qualname__:
-            imports.add(f"from {value.__module__} import {value.__name__} as {name}")
+            # A stub exports an import under the name that it has there, and an assignment.
+            shown = name if name == value.__name__ else f"_{value.__name__}"
+            imports.add(f"from {value.__module__} import {value.__name__} as {shown}")
+            if shown != name:
+                yield f"{name} = {shown}"
     elif isinstance(value, Enum):
         kind = type(value)
         imports.add(f"from {kind.__module__} import {kind.__name__} as _{kind.__name__}")

@@ -1,12 +1,11 @@
 # Made by docs/makers/stubs.py from trnsim's own modules.
-from trnsim.isa.control.cores import DmaEngine as dma_engine
-from trnsim.isa.language.modes import DgeMode as dge_mode
+from trnsim.isa.control.cores import DmaEngine as _DmaEngine
+from trnsim.isa.language.modes import DgeMode as _DgeMode
 from trnsim.isa.language.modes import Engine as _Engine
-from trnsim.isa.language.modes import Engine as engine
-from trnsim.isa.language.modes import MatmulPerfMode as matmul_perf_mode
-from trnsim.isa.language.modes import NcVersion as nc_version
-from trnsim.isa.language.modes import OobMode as oob_mode
-from trnsim.isa.language.modes import ReduceCmd as reduce_cmd
+from trnsim.isa.language.modes import MatmulPerfMode as _MatmulPerfMode
+from trnsim.isa.language.modes import NcVersion as _NcVersion
+from trnsim.isa.language.modes import OobMode as _OobMode
+from trnsim.isa.language.modes import ReduceCmd as _ReduceCmd
 from trnsim.nki.indexing import MemoryRegion as MemoryRegion
 from trnsim.nki.instruction import NkiInstruction as NkiInstruction
 from trnsim.nki.instruction import dependency as dependency
@@ -83,6 +82,7 @@ def core_barrier(data: Any, cores: Any, engine: Any = ..., name: Any = None) -> 
         AWS publishes no cost; it is assumed.
     """
     ...
+dge_mode = _DgeMode
 def dma_compute(dst: Any, srcs: Any, reduce_op: Any, scales: Any = None, unique_indices: Any = True, oob_mode: Any = ..., name: Any = None) -> Any:
     """``dst = srcs[0] + srcs[1] + ...``, up to 16 sources, in float32 and rounded once.
 
@@ -97,6 +97,7 @@ def dma_copy(dst: Any, src: Any, priority: Any = None, oob_mode: Any = ..., dge_
     whose index is out of bounds as they are.
     """
     ...
+dma_engine = _DmaEngine
 def dma_transpose(dst: Any, src: Any, axes: Any = None, priority: Any = None, dge_mode: Any = ..., oob_mode: Any = ..., name: Any = None) -> Any:
     """``dst = src.transpose(axes)``: (1, 0), (2, 1, 0) or (3, 1, 2, 0), by the rank of src.
 
@@ -117,6 +118,7 @@ def dropout(dst: Any, data: Any, prob: Any, name: Any = None) -> Any:
         AWS leaves open.
     """
     ...
+engine = _Engine
 def exponential(dst: Any, src: Any, max_value: Any = 0.0, reduce_res: Any = None, reduce_cmd: Any = ..., reduce_init: Any = 0.0, name: Any = None) -> Any:
     """``dst = exp(src - max_value)``; ``reduce_res = sum(dst)`` along the free axes.
 
@@ -159,6 +161,7 @@ def local_gather(dst: Any, src_buffer: Any, index: Any, num_elem_per_idx: Any = 
     partitions of `index`, column by column. An index counts elements, not groups of e elements.
     """
     ...
+matmul_perf_mode = _MatmulPerfMode
 def max8(dst: Any, src: Any, name: Any = None) -> Any:
     """``dst = the 8 largest values of src, descending``, duplicates kept: [P, 8].
 
@@ -239,6 +242,7 @@ def nc_transpose(dst: Any, data: Any, engine: Any = ..., name: Any = None) -> An
     elements of dst that lie two bytes apart get a zero upper byte.
     """
     ...
+nc_version = _NcVersion
 def nonzero_with_count(dst: Any, src: Any, index_offset: Any = 0, padding_val: Any = -1, name: Any = None) -> Any:
     """``dst = indices of the nonzero elements of src + index_offset, padding, and their number``.
 
@@ -246,6 +250,7 @@ def nonzero_with_count(dst: Any, src: Any, index_offset: Any = 0, padding_val: A
     core works on the first of its 16.
     """
     ...
+oob_mode = _OobMode
 def quantize_mx(dst: Any, src: Any, dst_scale: Any, name: Any = None) -> Any:
     """``dst, dst_scale = MXFP8(src)``, one scale per 8 partitions x 4 elements of src [P, F].
 
@@ -291,6 +296,7 @@ def range_select(dst: Any, on_true_tile: Any, comp_op0: Any, comp_op1: Any, boun
 def reciprocal(dst: Any, data: Any, name: Any = None) -> Any:
     """``dst = 1 / data``, in float32."""
     ...
+reduce_cmd = _ReduceCmd
 def refuse_or_warn(reason: Any, fix: Any, source: Any, line: Any = None) -> Any:
     """Raise `IllegalInstruction`; on AWS's simulator warn instead.
 

@@ -1,7 +1,6 @@
 # Made by docs/makers/stubs.py from trnsim's own modules.
-from trnsim.dtypes.formats import Dtype as DType
 from trnsim.dtypes.formats import Dtype as _Dtype
-from trnsim.nki.indexing import DynamicSlice as ds
+from trnsim.nki.indexing import DynamicSlice as _DynamicSlice
 from trnsim.nki.indexing import MemoryRegion as MemoryRegion
 from trnsim.nki.indexing import MemoryRegion as _MemoryRegion
 from trnsim.nki.language.dtypes import FloatLimits as _FloatLimits
@@ -15,6 +14,7 @@ from trnsim.nki.language.tile_size import TileSize as _TileSize
 from trnsim.nki.tensor import NkiTensor as NkiTensor
 from typing import Any
 
+DType = _Dtype
 def abs(x: Any, dtype: Any = None) -> Any:
     """A function of a tile."""
     ...
@@ -136,6 +136,7 @@ def divide(x: Any, y: Any, dtype: Any = None) -> Any:
 def dropout(x: Any, rate: Any, dtype: Any = None) -> Any:
     """Each element of x, or zero with probability `rate`, a number or a [P, 1] tile."""
     ...
+ds = _DynamicSlice
 def dynamic_range(start: Any, stop: Any = None, step: Any = 1) -> Any:
     """A loop on the device: a register for each of range(start, stop, step).
 

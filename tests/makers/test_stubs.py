@@ -78,3 +78,32 @@ def test_a_program_of_a_user_has_no_unresolved_import_and_a_mistake_is_found(tmp
     assert 'Missing positional argument "dst"' in wrong.stdout
     assert '"flaot32"' in wrong.stdout
     assert '"trnsim.dtypes.formats.Dtype"' in wrong.stdout
+
+
+def diagnostics(folder, **settings):
+    """What pyright's fork says of k.py by pyright's own standard: rule and severity, and texts."""
+    lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+    head = ["[tool.basedpyright]", 'typeCheckingMode = "standard"', 'pythonVersion = "3.11"']
+    source = f"extraPaths = {json.dumps([str(stubs.SOURCE)])}"
+    (folder / "pyproject.toml").write_text("\n".join([*head, source, *lines]) + "\n")
+    command = [sys.executable, "-m", "basedpyright", "--outputjson", "k.py"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    found = json.loads(run.stdout)["generalDiagnostics"]
+    return [(one.get("rule"), one["severity"], one["message"]) for one in found]
+
+
+@pytest.mark.slow
+def test_pyright_knows_the_signatures_and_warns_that_there_is_no_source(tmp_path):
+    pytest.importorskip("basedpyright")
+    path = tmp_path / "k.py"
+    path.write_text(PROGRAM)
+    rules = {(rule, severity) for rule, severity, _ in diagnostics(tmp_path)}
+    assert rules == {("reportMissingModuleSource", "warning")}
+    path.write_text(PROGRAM + WRONG)
+    texts = [
+        text
+        for _, severity, text in diagnostics(tmp_path, reportMissingModuleSource=False)
+        if severity == "error"
+    ]
+    for mistake in ('"dma_copi" is not a known attribute', '"dst"', '"flaot32"'):
+        assert [text for text in texts if mistake in text], texts
