@@ -5,7 +5,7 @@ UPSTREAM ?= ../upstream
 # Tests start hundreds of interpreters; each would compile the source anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test check nightly bench docs site release lock fuzz upstream accuracy agree clients cluster clean always
+.PHONY: help run test check nightly bench docs release fuzz upstream accuracy agree clients cluster clean always
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -57,14 +57,8 @@ cluster: .venv/.test ## run Kubernetes' and Slurm's own daemons on emulated node
 	$(BIN)/python tests/cluster/real/build_kubernetes.py
 	$(BIN)/python tests/cluster/real/clusters.py $(PARTS)
 
-site: .venv-site/.made ## the documentation as a site of pages: build/site
-	.venv-site/bin/python docs/makers/site_pages.py
-
 release: .venv-release/.made ## the wheel, the source, a bill of materials and hashes: dist; nothing is uploaded
 	.venv-release/bin/python tests/suite/release.py
-
-lock: .venv-release/.made ## locks/test.txt: the tests' environment with hashes; make lock UPGRADE=--upgrade
-	.venv-release/bin/python tests/suite/locking.py $(UPGRADE)
 
 clean: ## remove what was made
 	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache

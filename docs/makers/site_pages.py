@@ -1,4 +1,4 @@
-"""The site of the documentation: a hook of MkDocs, and the program of `make site`.
+"""The site of the documentation: a hook of MkDocs, and the program that builds it.
 
 Pages of docs are written for a repository: they link to files beside docs, nest lists by two
 columns, and have no front page. Here README is the front page, lists are indented as Python's

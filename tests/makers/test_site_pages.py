@@ -103,7 +103,7 @@ class Links(HTMLParser):
 def python():
     made = ROOT / ".venv-site" / "bin" / "python"
     if not made.exists():
-        pytest.skip("make site makes .venv-site, which has mkdocs-material")
+        pytest.skip("make .venv-site/.made makes it, with mkdocs-material")
     return made
 
 

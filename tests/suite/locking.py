@@ -1,8 +1,8 @@
-"""`make lock`: locks/test.txt, every distribution of the tests' environment with its hashes.
+"""locks/test.txt: every distribution of the tests' environment with its hashes.
 
 uv resolves pyproject's extras for every system and every Python that the package runs on, under
 constraints.txt. It keeps what the file has, unless a constraint or a requirement says otherwise;
-`make lock UPGRADE=--upgrade` takes the newest of what no constraint pins.
+`locking.py --upgrade` takes the newest of what no constraint pins.
 """
 
 import re
@@ -18,7 +18,7 @@ EXTRAS = ("torch", "jax", "test", "check")
 OF_CLIENTS = {"triton"}
 """Pins for the environment of clients alone: the lock's PyTorch names a version of its own."""
 HEAD = """\
-# The tests' environment with hashes, for every system: make lock writes it.
+# The tests' environment with hashes, for every system: tests/suite/locking.py writes it.
 #   pip install --require-hashes --no-deps -r locks/test.txt
 #   pip install --no-deps --no-build-isolation --editable .
 # PyTorch's build for Linux is the one with CUDA; another index has one without, of another hash.
