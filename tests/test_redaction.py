@@ -2,6 +2,7 @@
 
 import traceback
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +21,8 @@ from trnsim.redaction import KINDS, redacted, redacted_error, vocabulary
         "trnsim.errors.BadInput: nc_matmul",
         "--on=trn2,trn3 plan train llama-3.1-8b --tokens 10B",
         "kind is 'on_demand'",
-        "999999 1,024",
+        "999999 1,024 0-127",
+        "FileNotFoundError: [Errno 2] No such file or directory",
         "",
     ],
 )
@@ -46,6 +48,9 @@ def test_words_of_trnsims_own_source_stay(text):
         ('of "geheimnis"', "of '...'", {"quotations": 1}),
         ("1000000", "<number>", {"numbers": 1}),
         ("0.5 1e6 -3.25", "<number> <number> -<number>", {"numbers": 3}),
+        ("4111-1111-1111-1111 078-05-1120", "<number> <number>", {"numbers": 2}),
+        ("123-4567", "<number>", {"numbers": 1}),
+        ("12-34-v7", "12-34-<name>", {"names": 1}),
         ("max@kunde.example", "<address>", {"addresses": 1}),
         ("[1, 2, 3, 4, 5, 6, 7, 8]", "[<number>]", {"numbers": 1}),
         ("[0.5 0.25 3 4 5 6 7 8 9]", "[<number>]", {"numbers": 1}),
@@ -103,11 +108,35 @@ def test_a_frame_of_trnsim_of_a_library_and_of_python_keeps_its_source():
     assert redacted_error(frozen).text == frozen.rstrip()
 
 
-def test_a_package_of_the_user_is_no_public_one():
-    file = "/usr/lib/python3.11/site-packages/kundenpaket/teil.py"
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/usr/lib/python3.11/site-packages/kundenpaket/teil.py",
+        "/home/maxm/kunden-packages/torch/teil.py",
+        f"{Path(redaction.__file__).parent}/../kunde/teil.py",
+        f"{Path(traceback.__file__).parent}/../../kunde/teil.py",
+        "<frozen kunde.teil>",
+    ],
+)
+def test_a_package_of_the_user_is_no_public_one(file):
     answer = redacted_error(f'  File "{file}", line 3, in kern\n    x = kunde(1)\n    ^^^^\n')
     assert answer.text == '  File "<path>", line 3, in <name>'
     assert answer.left_out == {"paths": 1, "source_lines": 1}
+
+
+def test_frames_of_an_exception_group_lose_their_lines_too():
+    def broken():
+        try:
+            geheimfunktion(1)
+        except IllegalInstruction as error:
+            raise ExceptionGroup("geheim", [error, ValueError("geheim")]) from None
+
+    answer = redacted_error(told(broken))
+    for secret in ("geheim", "raise", "except", "test_redaction"):
+        assert secret not in answer.text
+    line = geheimfunktion.__code__.co_firstlineno + 1
+    assert f'    |   File "<path>", line {line}, in <name>\n' in answer.text
+    assert "    | trnsim.errors.IllegalInstruction: kernel <name> has 1" in answer.text
 
 
 def test_a_file_that_does_not_parse_has_a_frame_without_a_function():

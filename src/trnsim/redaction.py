@@ -10,7 +10,11 @@ Whole numbers of at most six digits stay, since shapes and limits are what an er
 
 from __future__ import annotations
 
+import builtins
+import errno
+import os
 import re
+import sys
 import sysconfig
 from collections import Counter
 from dataclasses import dataclass, field
@@ -26,10 +30,13 @@ _ROOT: Final = Path(__file__).parent
 _VOCABULARY_FILES: Final = (".py", ".json", ".yaml")
 _LIBRARIES: Final = ("numpy", "ml_dtypes", "greenlet", "yaml", "typer", "torch", "jax", "jaxlib")
 """Packages whose frames are public: those that trnsim requires or extends."""
+_SITES: Final = ("site-packages", "dist-packages")
 _PACKAGES: Final = ("trnsim", "nki", *_LIBRARIES)
 _DIGITS_MAX: Final = 6
 _SERIES: Final = r"(?:[-+]?\d[\w.+-]*[,;\s]+){7,}[-+]?\d[\w.+-]*"
 """Eight numbers and more: an array that was printed."""
+_NUMBER: Final = r"\d[\d,_]*(?:\.\d+)?(?:[eE][+-]?\d+)?(?:-\d+)*(?![\w.]|-\d)"
+"""A number, with those that dashes join to it: the groups of a card's number are one."""
 _ADDRESS: Final = r"[\w.+-]+@[\w.-]+"
 _SUFFIXES: Final = (
     r"py|pyi|ipynb|json|jsonl|ya?ml|toml|csv|tsv|txt|log|md|html|np[yz]|pt2?|pth|bin|safetensors|"
@@ -43,7 +50,7 @@ _NAME: Final = re.compile(r"[^\W\d]\w*")
 _QUOTED: Final = r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`"
 _TOKEN: Final = re.compile(
     rf"(?P<quotations>{_QUOTED})|(?P<addresses>{_ADDRESS})|(?P<paths>{_PATH})"
-    rf"|(?P<series>{_SERIES})|(?P<numbers>\d[\d,_]*(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]))|(?P<names>{_WORD})"
+    rf"|(?P<series>{_SERIES})|(?P<numbers>{_NUMBER})|(?P<names>{_WORD})"
 )
 _MARKS: Final = {
     "paths": "<path>",
@@ -53,7 +60,8 @@ _MARKS: Final = {
     "quotations": "'...'",
 }
 _REPEATED: Final = re.compile(r"(<name>)(?:[ _.-]*<name>)+")
-_FRAME: Final = re.compile(r'^(\s*)File "([^"\n]*)", line (\d+)(?:, in (.*))?$')
+_FRAME: Final = re.compile(r'^((?: *\|)?\s*)File "([^"\n]*)", line (\d+)(?:, in (.*))?$')
+"""A frame of a traceback; in a group of exceptions it is indented by a bar."""
 
 
 @dataclass
@@ -71,8 +79,13 @@ class Redaction:
 
 @cache
 def vocabulary() -> frozenset[str]:
-    """Words, names with dots or dashes, and paths, as the installed source of trnsim has them."""
-    pieces: set[str] = set()
+    """Words, names with dots or dashes, and paths, as the installed source of trnsim has them.
+
+    Names of Python's own errors and the system's texts of them are words too.
+    """
+    pieces = {"Errno", *dir(builtins)}
+    for number in errno.errorcode:
+        pieces.update(os.strerror(number).split())
     for file in sorted(_ROOT.rglob("*")):
         if file.suffix in _VOCABULARY_FILES:
             pieces.update(_DIVIDERS.split(file.read_text(encoding="utf-8")))
@@ -97,7 +110,7 @@ def redacted(text: str) -> Redaction:
             if token[1:-1] in vocabulary():
                 return token
         elif kind == "numbers":
-            if re.fullmatch(rf"\d{{1,{_DIGITS_MAX}}}", token.replace(",", "")):
+            if re.fullmatch(rf"\d{{1,{_DIGITS_MAX}}}", re.sub("[,-]", "", token)):
                 return token
         elif kind != "addresses" and _is_public(token):
             return token
@@ -131,7 +144,7 @@ def redacted_error(text: str) -> Redaction:
             lines.append(part.text)
             words.clear()
 
-    is_public, is_below_frame = False, False
+    is_public, source_indent = False, None
     for line in text.splitlines():
         frame = _FRAME.match(line)
         if frame:
@@ -139,14 +152,14 @@ def redacted_error(text: str) -> Redaction:
             shown, is_public = _shown_frame(frame)
             answer.left_out["paths"] += not is_public
             lines.append(shown)
-            is_below_frame = True
-        elif is_below_frame and line.startswith("    "):
+            source_indent = frame[1] + "  "
+        elif source_indent is not None and line.startswith(source_indent):
             if is_public:
                 lines.append(line)
             else:
-                answer.left_out["source_lines"] += bool(line.strip(" ^~"))
+                answer.left_out["source_lines"] += bool(line.strip(" |^~"))
         else:
-            is_below_frame = False
+            source_indent = None
             words.append(line)
     end_words()
     answer.text = "\n".join(lines)
@@ -165,14 +178,13 @@ def _shown_frame(frame: re.Match[str]) -> tuple[str, bool]:
 
 def _public_file(file: str) -> str | None:
     """A file of trnsim, of a library of its or of Python, below its package; None for others."""
-    path = Path(file)
+    path = Path(os.path.normpath(file))
     if path.is_relative_to(_ROOT):
         return path.relative_to(_ROOT.parent).as_posix()
-    for parts in (
-        path.parts[at + 1 :] for at, each in enumerate(path.parts) if "-packages" in each
-    ):
+    for parts in (path.parts[at + 1 :] for at, each in enumerate(path.parts) if each in _SITES):
         return "/".join(parts) if parts and parts[0] in _LIBRARIES else None
     standard = sysconfig.get_path("stdlib")
     if path.is_relative_to(standard):
         return f"python/{path.relative_to(standard).as_posix()}"
-    return file if re.fullmatch(r"<frozen [\w.]+>", file) else None
+    frozen = re.fullmatch(r"<frozen (\w+)[\w.]*>", file)
+    return file if frozen and frozen[1] in sys.stdlib_module_names else None

@@ -51,7 +51,10 @@ def test_without_a_command_it_has_the_versions(monkeypatch):
     assert {each["name"]: each["version"] for each in found["packages"]}["numpy"]
     assert "TRNSIM_POLICY" in found["variables"]
     assert found["command"] is found["error"] is found["status"] is None
-    assert "geheim" not in run()
+    monkeypatch.setenv("NEURON_GEHEIM_KUNDE", "1")
+    found = values()
+    assert found["variables"].count("<name>") == found["left_out"]["names"] == 1
+    assert "geheim" not in (run() + run("--json")).lower()
     assert str(Path.cwd()) not in run()
 
 

@@ -201,7 +201,9 @@ def _values(words: list[str], status: int | None, told: str) -> dict[str, Any]:
     shown = [redacted(word) for word in words]
     lines = "\n".join(told.strip().splitlines()[-_TAIL_LINES:])
     error = redacted_error(lines)
-    left_out = sum((part.left_out for part in shown), Counter(error.left_out))
+    names = sorted(name for name in os.environ if name.startswith(("TRNSIM_", "NEURON_")))
+    variables = [redacted(name) for name in names]
+    left_out = sum((part.left_out for part in (*shown, *variables)), Counter(error.left_out))
     release = re.match(r"\d+(\.\d+)*", platform.release())
     return {
         "trnsim": VERSION,
@@ -212,7 +214,7 @@ def _values(words: list[str], status: int | None, told: str) -> dict[str, Any]:
         "release": release[0] if release else "",
         "machine": platform.machine(),
         "packages": [{"name": name, "version": _version(name)} for name in _PACKAGES],
-        "variables": sorted(name for name in os.environ if name.startswith(("TRNSIM_", "NEURON_"))),
+        "variables": [part.text for part in variables],
         "command": [part.text for part in shown] if words else None,
         "status": status,
         "is_stopped": bool(words) and status is None,
@@ -225,7 +227,7 @@ def _values(words: list[str], status: int | None, told: str) -> dict[str, Any]:
 def report_document(values: dict[str, Any]) -> Document:
     """The report, arranged."""
     packages = [f"{each['name']} {each['version'] or '-'}" for each in values["packages"]]
-    variables = ", ".join(redacted(name).text for name in values["variables"])
+    variables = ", ".join(values["variables"])
     rows = [
         ("trnsim", f"{values['trnsim']}, source {values['source_digest']}"),
         ("python", f"{values['python']} ({values['implementation']})"),
