@@ -53,6 +53,7 @@ def test_nodes_are_those_of_pyyaml(path):
         *("a: |\n  b\n", "--- a\n--- b\n", "...\n", "? a\n: b\n", "? [a]\n: b\n", "! a"),
         *("a: &x 1\nb: *x\n", "a: *x\n", "&x [*x]", "&x a: &x b\n", "a:\n\t- b\n", "a\tb: c"),
         *("[", "{a", "'", "a: b: c", "\x07", "%YAML 1.1\n--- a\n", "\ufeffa: b", ANCHORS),
+        *("a: 1\n\ufeff", "a: 1\n\ufeffb: 2\n", "- a\n- |\n b\n\ufeff", "# a\n\ufeff'b'"),
     ],
 )
 def test_texts_are_taken_and_refused_as_pyyaml_does(text):
@@ -66,6 +67,19 @@ def test_a_text_of_brackets_is_an_error_and_not_the_end_of_the_process(text):
             composed(text)
     else:
         assert len(composed(text)) == 1
+
+
+def test_libyaml_reads_no_more_brackets_than_pyyaml_may(monkeypatch):
+    """Of a hundred thousand its scanner would take a minute."""
+    events = []
+    parse = yaml.parse
+    monkeypatch.setattr(
+        yaml, "parse", lambda *a, **k: (events.append(each) or each for each in parse(*a, **k))
+    )
+    monkeypatch.setattr(yaml, "compose_all", lambda *_, **__: ["PyYAML's"])
+    assert composed("[" * 2_000) == ["PyYAML's"]
+    assert len(events) < 600
+    assert composed("[" * 300 + "]" * 300) != ["PyYAML's"]
 
 
 @pytest.mark.parametrize("text", ["a: 1\n---\nb: 2\n", "a\n--- b\n"])

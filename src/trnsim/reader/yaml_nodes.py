@@ -3,7 +3,9 @@
 PyYAML's wheels hold libyaml, which reads several times as fast. Its composer calls itself for each
 level, in C, and a text of ten thousand brackets ends the process. So its events are put together
 here, without recursion. Where anything is wrong, PyYAML composes the text in Python, and its error
-is the answer; so it does where a tab stands, which libyaml takes for a space and PyYAML refuses.
+is the answer. So it does where a tab stands, which libyaml takes for a space and PyYAML refuses,
+where a byte order mark begins a later line, which libyaml leaves out and PyYAML takes for text, and
+where brackets are nested deeply, as libyaml's time grows with the square of their depth.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ _TAGS: Final[dict[type[yaml.Node], str]] = {
     )
 }
 """The tags that PyYAML's BaseLoader gives to nodes without one."""
+_DEEPEST: Final = 500
+"""Levels of a list in brackets; PyYAML refuses more, by Python's default limit of recursion."""
 
 
 def composed(text: str, *, is_single: bool = False) -> list[yaml.Node]:
@@ -38,7 +42,7 @@ def composed(text: str, *, is_single: bool = False) -> list[yaml.Node]:
         RecursionError: it is nested too deeply.
     """
     loader = getattr(yaml, "CBaseLoader", None)
-    if loader is not None and "\t" not in text:
+    if loader is not None and "\t" not in text and "\ufeff" not in text[1:]:
         try:
             nodes = list(_documents(yaml.parse(text, Loader=loader)))
         except (yaml.YAMLError, ValueError):
@@ -56,7 +60,7 @@ def _documents(events: Iterable[yaml.Event]) -> Iterator[yaml.Node]:
 
     Raises:
         yaml.YAMLError: the text is no YAML.
-        ValueError: an anchor is named twice, or an alias names none.
+        ValueError: an anchor is named twice, an alias names none, or nodes are nested too deeply.
     """
     anchors: dict[str, yaml.Node] = {}
     open_nodes: list[yaml.Node] = []
@@ -74,6 +78,8 @@ def _documents(events: Iterable[yaml.Event]) -> Iterator[yaml.Node]:
                 _add(open_nodes[-1], node)
             if isinstance(event, yaml.CollectionStartEvent):
                 open_nodes.append(node)
+                if event.flow_style and len(open_nodes) > _DEEPEST:
+                    raise ValueError(_DEEPEST)
             elif not open_nodes:
                 yield node
 
