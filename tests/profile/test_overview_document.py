@@ -88,5 +88,13 @@ def test_machines_are_paired_by_name_and_single_ones_by_place():
     trn1, trn3 = replace(STEP, machine="trn1"), replace(STEP, machine="trn3")
     assert paired([trn1], [trn3], FILES) == [(trn1, trn3)]
     assert paired([trn1, STEP], [trn3, trn1], FILES) == [(trn1, trn1)]
+    twice = [replace(trn1, subject="a"), replace(trn1, subject="b")]
+    assert paired(twice, twice, FILES) == [(each, each) for each in twice]
     with pytest.raises(BadInput, match="no machine in common: trn1, trn2 and trn3"):
         paired([trn1, STEP], [trn3], FILES)
+
+
+def test_a_comparison_of_two_machines_names_both():
+    shown = text(overview_diff([(STEP, replace(STEP, machine="trn3"))]))
+    assert shown.startswith("training step on trn2, now training step on trn3\n")
+    assert text(overview_diff([(STEP, STEP)])).startswith("training step on trn2\n")

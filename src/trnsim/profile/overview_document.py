@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -111,15 +112,19 @@ def _values(overview: Overview) -> dict[str, Any]:
 def paired(
     before: Sequence[Overview], after: Sequence[Overview], paths: tuple[Path, Path]
 ) -> list[tuple[Overview, Overview]]:
-    """Overviews of the same machine; where each side has one, these two.
+    """Overviews of the same machine, in their order; where each side has one, these two.
 
     Raises:
         BadInput: no machine is in both.
     """
     if len(before) == len(after) == 1:
         return [(before[0], after[0])]
-    by_machine = {overview.machine: overview for overview in after}
-    pairs = [(each, by_machine[each.machine]) for each in before if each.machine in by_machine]
+    by_place = dict(zip(_places(after), after, strict=True))
+    pairs = [
+        (each, by_place[place])
+        for place, each in zip(_places(before), before, strict=True)
+        if place in by_place
+    ]
     if pairs:
         return pairs
     names = [", ".join(each.machine for each in side) for side in (before, after)]
@@ -129,12 +134,23 @@ def paired(
     )
 
 
+def _places(overviews: Sequence[Overview]) -> list[tuple[str, int]]:
+    """Each overview's machine, and how many of it come before."""
+    counts = Counter[str]()
+    places: list[tuple[str, int]] = []
+    for overview in overviews:
+        places.append((overview.machine, counts[overview.machine]))
+        counts[overview.machine] += 1
+    return places
+
+
 def overview_diff(pairs: Sequence[tuple[Overview, Overview]]) -> Document:
     """Two answers compared, part by part and group by group, the largest change first."""
     sections, values, rows = [], list[Any](), list[dict[str, Any]]()
     for before, after in pairs:
         tables = _changes(before, after)
-        sections.append(Section(_heading(after), _diff_blocks(before, after, tables)))
+        headings = dict.fromkeys([_heading(before), _heading(after)])
+        sections.append(Section(", now ".join(headings), _diff_blocks(before, after, tables)))
         values.append(
             {
                 "machine": after.machine,

@@ -1,8 +1,10 @@
 """Overviews of answers: total, parts and advice are those of the JSON."""
 
+import re
+
 import pytest
 
-from trnsim.profile.analysis.overview import is_readable, overviews
+from trnsim.profile.analysis.overview import is_readable, overviews, readable_schemas
 
 
 def step(**changes):
@@ -85,3 +87,31 @@ def test_only_answers_with_a_time_are_readable():
     assert is_readable("run-step/1")
     assert not is_readable("run-step/2")
     assert not is_readable("claims/1")
+    assert all(map(is_readable, readable_schemas()))
+
+
+ENDS = {"p10_s": 4e-3, "p50_s": 5e-3, "p90_s": 7e-3, "parts_s": {}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"estimate": ENDS | {"p10_s": None}}, "P10 is None; legal: seconds, 0 or more"),
+        ({"estimate": ENDS | {"p90_s": "x"}}, "P90 is 'x'"),
+        ({"estimate": ENDS | {"p90_s": True}}, "P90 is True"),
+        ({"estimate": ENDS | {"parts_s": {"forward": -1e-9}}}, "forward of parts_s is -1e-09"),
+        ({"device_time_s": -1}, "time is -1"),
+        ({"device_time_s": 1.1e12}, "time is 1100000000000.0;"),
+        ({"by_phase": [{"name": 5, "calls": 1, "device_time_s": 1}]}, "a name of phase is 5"),
+        ({"by_phase": [{"name": "f", "calls": 1, "device_time_s": "y"}]}, "f of phase is 'y'"),
+        ({"target": None}, "the subject or the machine is None; legal: text"),
+    ],
+)
+def test_values_that_no_page_can_show_are_named(changes, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        overviews([step(**changes)])
+
+
+def test_the_shortest_and_the_longest_time_are_read():
+    for time_s in (0, 0.0, 1e12):
+        assert overviews([step(device_time_s=time_s, launch_s=0.0)])[0].time_s == time_s

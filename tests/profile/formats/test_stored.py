@@ -47,6 +47,26 @@ def test_a_foreign_file_is_refused(content, reason, tmp_path):
     assert "trnsim run SCRIPT --report DIR" in caught.value.fix
 
 
+@pytest.mark.parametrize(
+    ("content", "reason", "fix"),
+    [
+        ('{"schema": "run/1"}', "is an answer of run/1, which has no single time", "beside it"),
+        (
+            '[{"schema": "plan-train/9"}]',
+            r"of plan-train/9, of another trnsim; .*plan-train/1",
+            "again",
+        ),
+        ('{"a": 1, "schema": "plan-train/1"}', "'schema' is not its first field", "in front"),
+        ('{"schema": 5}', r"legal: NAME\.json of a kernel, and answers of run-step/1, ", "run SCR"),
+        ("[]", "legal: NAME", "run SCRIPT"),
+    ],
+)
+def test_an_answer_of_another_kind_is_named_with_the_legal_ones(content, reason, fix, tmp_path):
+    with pytest.raises(BadInput, match=reason) as caught:
+        load(write(tmp_path / "figures.json", content))
+    assert fix in caught.value.fix
+
+
 def test_bytes_that_are_no_text_are_refused(tmp_path):
     with pytest.raises(BadInput, match=r"foreign\.json:1: the file is UTF-16"):
         load(write(tmp_path / "foreign.json", b"\xff\xfe"))

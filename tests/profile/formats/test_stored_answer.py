@@ -70,3 +70,24 @@ def test_a_file_that_is_cut_is_named(tmp_path):
     path.write_text(path.read_text()[:-5])
     with pytest.raises(BadInput, match="JSON"):
         load_answer(path)
+
+
+def test_a_mark_of_byte_order_in_front_is_no_other_file(tmp_path):
+    path = stored(tmp_path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert load_answer(answer_file(path)).overviews[0].time_s == 1.0
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"schema": "run-ranks/1", "ranks": RANKS["ranks"]}, "no 'title'"),
+        (RANKS | {"ranks": [{"total_s": 10**400, "exposed_s": 0.5}]}, "too large"),
+        (RANKS | {"ranks": 3}, r"a field has another type \("),
+        (RANKS | {"ranks": [{"total_s": 1.0, "exposed_s": None}]}, "another type"),
+        (RANKS | {"ranks": [{"total_s": 1.0, "exposed_s": 2.0}]}, "work of parts_s is -1.0"),
+    ],
+)
+def test_the_field_that_is_wrong_is_named(values, words, tmp_path):
+    with pytest.raises(BadInput, match=f"no whole answer of run-ranks/1: .*{words}"):
+        load_answer(stored(tmp_path, values=values))

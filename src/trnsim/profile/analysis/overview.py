@@ -23,11 +23,13 @@ from typing import Any, Final
 
 from trnsim.profile.units import time_text
 
-__all__ = ["Action", "Overview", "is_readable", "overviews"]
+__all__ = ["Action", "Overview", "is_readable", "overviews", "readable_schemas"]
 
 Values = Mapping[str, Any]
 _LEAST_SHARE: Final = 0.01
 """Share of the total below which a part is no advice."""
+_LONGEST_S: Final = 1e12
+"""The longest time that is read, 30,000 years: a longer one is no answer of trnsim."""
 _CHANGES: Final = {
     "bubble": "more micro batches in a step, or interleaved stages (--vp)",
     "tensor": "fewer tensor ranks (--tp), or exchanges beside products",
@@ -82,13 +84,44 @@ def is_readable(schema: str) -> bool:
     return schema in _READERS
 
 
+def readable_schemas() -> list[str]:
+    """The schemas of answers that have an overview."""
+    return list(_READERS)
+
+
 def overviews(answers: Sequence[Values]) -> list[Overview]:
     """The overview of each answer.
 
     Raises:
         KeyError: an answer lacks a field of its schema.
+        ValueError: a time is no number of seconds, or a name no text.
     """
-    return [_READERS[answer["schema"]](answer) for answer in answers]
+    read = [_READERS[answer["schema"]](answer) for answer in answers]
+    for overview in read:
+        _check(overview)
+    return read
+
+
+def _check(overview: Overview) -> None:
+    """Refuse names that are no text and times that are no seconds, which no page can show."""
+    low_s, high_s = overview.interval_s or (overview.time_s, overview.time_s)
+    tables = {"parts_s": overview.parts_s, **overview.groups_s}
+    times_s = {"time": overview.time_s, "P10": low_s, "P90": high_s}
+    for table, rows in {"": times_s, **tables}.items():
+        for name, time_s in rows.items():
+            if not isinstance(name, str):
+                raise ValueError(  # noqa: TRY004  a value of the file
+                    f"a name of {table} is {name!r}; legal: text"
+                )
+            is_number = isinstance(time_s, int | float) and not isinstance(time_s, bool)
+            if not is_number or not 0 <= time_s <= _LONGEST_S:
+                where = f"{name} of {table}" if table else name
+                raise ValueError(f"{where} is {time_s!r}; legal: seconds, 0 or more")
+    for name in (overview.subject, overview.machine):
+        if not isinstance(name, str):
+            raise ValueError(  # noqa: TRY004  a value of the file
+                f"the subject or the machine is {name!r}; legal: text"
+            )
 
 
 def _sorted(parts_s: Mapping[str, float]) -> dict[str, float]:

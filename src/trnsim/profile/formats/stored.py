@@ -15,7 +15,9 @@ from typing import Any, Final, cast
 from trnsim import reader
 from trnsim.document.values import compact_json
 from trnsim.errors import BadInput
+from trnsim.formatting import enumerated
 from trnsim.profile.analysis.data import Data, Profiled, profile_data
+from trnsim.profile.analysis.overview import readable_schemas
 from trnsim.profile.analysis.summary import EngineUse, Summary
 from trnsim.profile.analysis.whole import Whole
 from trnsim.timing.conditions import Conditions
@@ -73,7 +75,8 @@ def load(path: Path | str) -> Data:
     profiles = report.get("profiles")
     is_list = isinstance(profiles, list) and all(isinstance(profile, dict) for profile in profiles)
     if report.get("format") != FORMAT or not profiles or not is_list:
-        raise BadInput(f"{path} is not a report that trnsim stored", fix=_FIX)
+        message, fix = _other_kind(path, content)
+        raise BadInput(message, fix=fix)
     if report.get("version") != VERSION:
         raise BadInput(
             f"{path} is a report of version {report.get('version')}, by trnsim "
@@ -87,6 +90,25 @@ def load(path: Path | str) -> Data:
         if wrong:
             raise BadInput(f"{path}: a profile has no {', '.join(wrong)}", fix=_FIX)
     return report
+
+
+def _other_kind(path: Path, content: Any) -> tuple[str, str]:
+    """The message and the fix for a file of JSON that is no report of a kernel."""
+    first = content[0] if isinstance(content, list) and content else content
+    schema = first.get("schema") if isinstance(first, dict) else None
+    legal = "legal: NAME.json of a kernel, and answers of " + enumerated(readable_schemas(), "and")
+    if not isinstance(schema, str):
+        return f"{path} is not a report that trnsim stored; {legal}", _FIX
+    if schema in readable_schemas():
+        return (
+            f"{path}: 'schema' is not its first field, by which an answer is known",
+            "name the file as trnsim wrote it, or put 'schema' in front",
+        )
+    kinds = {each.partition("/")[0] for each in readable_schemas()}
+    if schema.partition("/")[0] in kinds:
+        return f"{path} is an answer of {schema}, of another trnsim; {legal}", "run it again"
+    message = f"{path} is an answer of {schema}, which has no single time to show; {legal}"
+    return message, "name the .json of a kernel, step or ranks beside it; or " + _FIX
 
 
 def _file(path: Path) -> Path:

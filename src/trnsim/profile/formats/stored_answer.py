@@ -19,7 +19,7 @@ from trnsim.profile.formats.stored import is_kernel_report
 
 FIX: Final = "write one with --report DIR of trnsim run, launch or plan, or trnsim run SCRIPT"
 _HEAD_BYTES: Final = 256
-_SCHEMA: Final = re.compile(rb'\A\s*(?:\[\s*)?\{\s*"schema":\s*"([\w-]+/\d+)"')
+_SCHEMA: Final = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{\s*"schema":\s*"([\w-]+/\d+)"')
 _PAGES: Final = ("page.html", "step.html", "world.html")
 
 
@@ -80,8 +80,14 @@ def load_answer(path: Path) -> StoredAnswer:
     name = _schema(path)
     try:
         return StoredAnswer(path, name.partition("/")[0], tuple(overviews(answers)))
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except KeyError as error:
+        raise BadInput(f"{path}: it is no whole answer of {name}: no {error}", fix=FIX) from None
+    except (ValueError, OverflowError) as error:
         raise BadInput(f"{path}: it is no whole answer of {name}: {error}", fix=FIX) from None
+    except (TypeError, AttributeError) as error:
+        raise BadInput(
+            f"{path}: it is no whole answer of {name}: a field has another type ({error})", fix=FIX
+        ) from None
 
 
 def _schema(path: Path) -> str:
