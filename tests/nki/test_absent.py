@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import sys
 from importlib.util import find_spec
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 import trnsim
 from trnsim.behaviours.chosen import pinned
 from trnsim.errors import NotModelled
-from trnsim.nki import absent
 from trnsim.nki.language import legacy
 from trnsim.nki.language_operators import Composed
 
@@ -124,11 +122,6 @@ def test_looking_for_a_submodule_is_left_to_python():
         importlib.import_module("nki.benchmark")
     assert from_import("nki", "typing") is nki.typing
     assert from_import("neuronxcc.nki", "typing").tensor is nki.typing.tensor
-
-
-def test_one_finder_stands_last():
-    assert [type(finder) for finder in sys.meta_path].count(absent._Finder) == 1
-    assert sys.meta_path.index(absent._finder) > 0
 
 
 def test_a_misspelt_name_is_told_the_near_one_in_both_ways():

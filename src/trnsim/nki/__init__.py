@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from trnsim.absence import Absence, AbsentNames
 from trnsim.nki import compiler, isa, language
-from trnsim.nki.absent import Absence, AbsentNames
 from trnsim.nki.dialect import running_version
 from trnsim.nki.entry import cpu_simulate, simulate
 from trnsim.nki.kernel import Kernel, jit

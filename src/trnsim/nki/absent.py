@@ -1,54 +1,26 @@
-"""Names that AWS's modules have, or had, and the modules here lack.
+"""Names of NKI that only some of its versions have.
 
-`hasattr` is False for them, and `from module import name` raises ImportError, so a program that
-tests for a name, or catches the error, takes its fallback. Both errors explain the name and its
-replacement.
-
-So it is for names of other versions of NKI, where the user has chosen one (`behaviours.chosen`).
-Without a choice they are served, and refused where they are called.
-
-An AttributeError alone would not suffice: Python drops its text in a from-import. Before that it
-searches for a submodule of the name, through `sys.meta_path`, where the finder here refuses these
-names. Other submodules that do not exist are left to Python.
+Where the user has chosen a version (`behaviours.chosen`), a name that it lacks is absent, as
+`trnsim.absence` says. Without a choice such names are served, and refused where they are called.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable
 from functools import wraps
-from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from types import FunctionType
+from typing import Any
 
+from trnsim.absence import Absence, AbsentNames
 from trnsim.behaviours.chosen import asked_version
 from trnsim.behaviours.names import BY_FORM
-from trnsim.errors import NotModelled
 from trnsim.nki.dialect import require
 
 
-class AbsentAttribute(NotModelled, AttributeError):
-    """Error of an attribute that AWS's module has; `hasattr` and `getattr` handle it."""
-
-
-class AbsentImport(NotModelled, ImportError):
-    """Error of such a name in a from-import."""
-
-
-class Absence(NamedTuple):
-    """The meaning of an absent name, its replacement, and the source of both."""
-
-    reason: str
-    fix: str
-    source: str
-
-
-class AbsentNames:
-    """The absent names of a module.
+class VersionedNames(AbsentNames):
+    """The absent names of a module of NKI, and those that only some versions have.
 
     Attributes:
-        module: the module's name here.
-        public: its name in programs.
         short: the usual name of the module in programs, "nl", as the table of behaviours has it.
     """
 
@@ -57,15 +29,12 @@ class AbsentNames:
         module: str,
         public: str,
         explain: Callable[[str], Absence | None],
-        short: str = "",
+        short: str,
     ) -> None:
-        """Absent names; `explain` gives the absence of a name, None for one that never was."""
-        self.module = module
-        self.public = public
+        """Absent names; `explain` gives the absence of a name that no version has."""
+        super().__init__(module, public, explain)
         self.short = short
-        self._explain = explain
         self._versioned: dict[str, object] = {}
-        _finder.of_modules[module] = self
 
     def withdraw(self, namespace: dict[str, Any]) -> None:
         """Take the names that only some versions have out of a module's namespace."""
@@ -80,17 +49,12 @@ class AbsentNames:
     def explain(self, name: str) -> Absence | None:
         """The absence of a name; None for one that exists, or that AWS's module never had."""
         if name not in self._versioned:
-            return self._explain(name)
+            return super().explain(name)
         choice, row = asked_version(), BY_FORM[f"{self.short}.{name}"]
         if choice is None or choice.version.follows(row):
             return None
         reason = f"{row.form} exists {row.span}, and {choice.reason} asks for {choice.version}"
         return Absence(reason, fix=row.instead, source=row.source)
-
-    def near(self, name: str) -> str:
-        """The name of the module that is most like a misspelt one; "" if there is none."""
-        legal = [] if name.startswith("_") else dir(sys.modules[self.module])
-        return next(iter(get_close_matches(name, legal, 1, 0.75)), "")
 
     def serve(self, name: str) -> Any:
         """The module's `__getattr__`: a name of the chosen version.
@@ -99,14 +63,9 @@ class AbsentNames:
             AttributeError: for all others; an AbsentAttribute for a name that AWS's module has, or
                 that another version has.
         """
-        absence = self.explain(name)
-        if absence is None and name in self._versioned:
+        if name in self._versioned and self.explain(name) is None:
             return self._versioned[name]
-        if absence is None:
-            near = self.near(name)
-            perhaps = f"; did you mean {near!r}?" if near else ""
-            raise AttributeError(f"module {self.public!r} has no attribute {name!r}{perhaps}")
-        raise AbsentAttribute(absence.reason, fix=absence.fix, source=absence.source)
+        return super().serve(name)
 
 
 def _versioned(form: str, value: Any) -> Any:
@@ -121,40 +80,3 @@ def _versioned(form: str, value: Any) -> Any:
         return value(*args, **kwargs)
 
     return call
-
-
-class _Finder:
-    """An import finder without modules, which refuses absent names in from-imports.
-
-    It is last, so existing submodules are imported by earlier finders.
-    """
-
-    def __init__(self) -> None:
-        self.of_modules: dict[str, AbsentNames] = {}
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> None:
-        """None for all other names.
-
-        Raises:
-            AbsentImport: for an absent name of a module that has some.
-        """
-        del path, target
-        module, _, name = fullname.rpartition(".")
-        names = self.of_modules.get(module)
-        absence = names.explain(name) if names is not None else None
-        if names is not None and absence is not None:
-            error = AbsentImport(absence.reason, fix=absence.fix, source=absence.source)
-            error.name = names.public
-            raise error
-        near = names.near(name) if names is not None and fullname not in sys.modules else ""
-        if names is not None and near and near != name:
-            raise ImportError(
-                f"cannot import name {name!r} from {names.public!r}; did you mean {near!r}?",
-                name=names.public,
-            )
-
-
-_finder = _Finder()
-sys.meta_path.append(_finder)

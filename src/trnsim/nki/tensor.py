@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Self
 
+from trnsim.absence import AbsentAttribute
 from trnsim.behaviours.grids import TENSOR_DATA
 from trnsim.behaviours.instructions import COMPUTE_INDIRECTION
 from trnsim.behaviours.tensors import AP_OFFSET_ADDS
@@ -23,7 +24,6 @@ from trnsim.memory import (
     ScalarIndex,
     Tile,
 )
-from trnsim.nki.absent import AbsentAttribute
 from trnsim.nki.arguments import SOURCE, integers, lengths
 from trnsim.nki.dialect import follows, require, running_version
 from trnsim.nki.indexing import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trnsim.nki.absent import Absence, AbsentAttribute, AbsentImport, AbsentNames
+from trnsim.absence import Absence, AbsentAttribute, AbsentImport, AbsentNames
 
 __all__ = ["AbsentAttribute", "AbsentImport", "absent"]
 

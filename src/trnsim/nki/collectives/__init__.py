@@ -8,7 +8,7 @@ Source: nki.collectives.
 
 from typing import Any
 
-from trnsim.nki.absent import AbsentNames
+from trnsim.nki.absent import VersionedNames
 from trnsim.nki.collectives.permutes import (
     collective_permute,
     collective_permute_implicit,
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-_ABSENT = AbsentNames(__name__, "nki.collectives", lambda _: None, "ncc")
+_ABSENT = VersionedNames(__name__, "nki.collectives", lambda _: None, "ncc")
 _ABSENT.withdraw(globals())
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trnsim.nki.absent import Absence, AbsentNames
+from trnsim.absence import Absence
+from trnsim.nki.absent import VersionedNames
 from trnsim.nki.compiler import frontend
 from trnsim.nki.configs import AddressRotation, CompileConfig, SpecializationConfig
 
@@ -24,7 +25,7 @@ def _explain(name: str) -> Absence | None:
     )
 
 
-_ABSENT = AbsentNames(__name__, "nki.compiler", _explain, "nki.compiler")
+_ABSENT = VersionedNames(__name__, "nki.compiler", _explain, "nki.compiler")
 _ABSENT.withdraw(globals())
 
 

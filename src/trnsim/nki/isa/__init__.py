@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trnsim.absence import Absence
 from trnsim.behaviours.chosen import asked_version
 from trnsim.behaviours.instructions import INTEGER_ENUMS
 from trnsim.behaviours.names import BY_FORM
@@ -33,7 +34,7 @@ from trnsim.isa import (
     ReduceCmd,
 )
 from trnsim.isa.tensor.tensor_engine import mark_started
-from trnsim.nki.absent import Absence, AbsentNames
+from trnsim.nki.absent import VersionedNames
 from trnsim.nki.dialect import follows, require
 from trnsim.nki.instruction import NkiInstruction as NkiInstruction
 from trnsim.nki.instruction import dependency as dependency
@@ -433,7 +434,7 @@ def _explain(name: str) -> Absence | None:
     )
 
 
-_ABSENT = AbsentNames(__name__, "nki.isa", _explain, "nisa")
+_ABSENT = VersionedNames(__name__, "nki.isa", _explain, "nisa")
 _ABSENT.withdraw(globals())
 
 

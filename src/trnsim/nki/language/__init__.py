@@ -5,7 +5,7 @@ Source: nki.language.
 
 from typing import Any
 
-from trnsim.nki.absent import AbsentNames
+from trnsim.nki.absent import VersionedNames
 from trnsim.nki.language import dtypes as dtypes
 from trnsim.nki.language import legacy, math, reductions
 from trnsim.nki.language.creation import (
@@ -131,7 +131,7 @@ globals().update(reductions.FUNCTIONS)
 globals()["range"] = range  # public kernels write nl.range
 
 
-_ABSENT = AbsentNames(__name__, "nki.language", legacy.explain, "nl")
+_ABSENT = VersionedNames(__name__, "nki.language", legacy.explain, "nl")
 _ABSENT.withdraw(globals())
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from trnsim.absence import Absence
 from trnsim.errors import NotModelled
-from trnsim.nki.absent import Absence
 from trnsim.nki.arguments import documented, integers, lengths
 
 _NDARRAY = "nki.language.ndarray"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trnsim.absence import AbsentAttribute
 from trnsim.arch import NeuronCore, target
 from trnsim.arch.environment import default_target, transposes_on_tensor_engine
 from trnsim.behaviours.tensors import LIMITS
 from trnsim.dtypes import FLOAT32
-from trnsim.nki.absent import AbsentAttribute
 from trnsim.nki.dialect import is_refused, running_version
 from trnsim.program import current_core, has_current_core
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from trnsim.nki.absent import Absence, AbsentNames
+from trnsim.absence import Absence, AbsentNames
 
 _SOURCE = "aws-neuron-sdk frameworks/torch/torch-neuronx"
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import sys
 from typing import Any, Final
 
+from trnsim.absence import Absence, AbsentNames
 from trnsim.jax import initialize
 from trnsim.jax.by_name.libneuronxla.compile_calls import neuron_xla_compile, neuron_xla_wlo_compile
 from trnsim.jax.snapshots import register_hlo_snapshot_callback
-from trnsim.nki.absent import Absence, AbsentNames
 from trnsim.version import VERSION
 
 __version__ = VERSION

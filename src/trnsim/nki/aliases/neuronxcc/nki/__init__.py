@@ -14,10 +14,10 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from trnsim.absence import Absence, AbsentImport, AbsentNames
 from trnsim.behaviours.chosen import asked_version
 from trnsim.behaviours.language import OLD_NAMESPACE
 from trnsim.nki import typing
-from trnsim.nki.absent import Absence, AbsentImport, AbsentNames
 from trnsim.nki.aliases.neuronxcc import closed_names
 
 __all__ = ["typing"]

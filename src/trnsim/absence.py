@@ -1,0 +1,113 @@
+"""Names that AWS's or PyTorch's modules have, or had, and the modules here lack.
+
+`hasattr` is False for them, and `from module import name` raises ImportError, so a program that
+tests for a name, or catches the error, takes its fallback. Both errors explain the name and its
+replacement.
+
+An AttributeError alone would not suffice: Python drops its text in a from-import. Before that it
+searches for a submodule of the name, through `sys.meta_path`, where the finder here refuses these
+names. Other submodules that do not exist are left to Python.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from trnsim.errors import NotModelled
+
+__all__ = ["Absence", "AbsentAttribute", "AbsentImport", "AbsentNames"]
+
+
+class AbsentAttribute(NotModelled, AttributeError):
+    """Error of an attribute that AWS's module has; `hasattr` and `getattr` handle it."""
+
+
+class AbsentImport(NotModelled, ImportError):
+    """Error of such a name in a from-import."""
+
+
+class Absence(NamedTuple):
+    """The meaning of an absent name, its replacement, and the source of both."""
+
+    reason: str
+    fix: str
+    source: str
+
+
+class AbsentNames:
+    """The absent names of a module.
+
+    Attributes:
+        module: the module's name here.
+        public: its name in programs.
+    """
+
+    def __init__(self, module: str, public: str, explain: Callable[[str], Absence | None]) -> None:
+        """Absent names; `explain` gives the absence of a name, None for one that never was."""
+        self.module = module
+        self.public = public
+        self._explain = explain
+        _finder.of_modules[module] = self
+
+    def explain(self, name: str) -> Absence | None:
+        """The absence of a name; None for one that exists, or that AWS's module never had."""
+        return self._explain(name)
+
+    def near(self, name: str) -> str:
+        """The name of the module that is most like a misspelt one; "" if there is none."""
+        legal = [] if name.startswith("_") else dir(sys.modules[self.module])
+        return next(iter(get_close_matches(name, legal, 1, 0.75)), "")
+
+    def serve(self, name: str) -> Any:
+        """The module's `__getattr__`.
+
+        Raises:
+            AttributeError: for every name; an AbsentAttribute for one that AWS's module has.
+        """
+        absence = self.explain(name)
+        if absence is None:
+            near = self.near(name)
+            perhaps = f"; did you mean {near!r}?" if near else ""
+            raise AttributeError(f"module {self.public!r} has no attribute {name!r}{perhaps}")
+        raise AbsentAttribute(absence.reason, fix=absence.fix, source=absence.source)
+
+
+class _Finder:
+    """An import finder without modules, which refuses absent names in from-imports.
+
+    It is last, so existing submodules are imported by earlier finders.
+    """
+
+    def __init__(self) -> None:
+        self.of_modules: dict[str, AbsentNames] = {}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> None:
+        """None for all other names.
+
+        Raises:
+            AbsentImport: for an absent name of a module that has some.
+        """
+        del path, target
+        module, _, name = fullname.rpartition(".")
+        names = self.of_modules.get(module)
+        absence = names.explain(name) if names is not None else None
+        if names is not None and absence is not None:
+            error = AbsentImport(absence.reason, fix=absence.fix, source=absence.source)
+            error.name = names.public
+            raise error
+        near = names.near(name) if names is not None and fullname not in sys.modules else ""
+        if names is not None and near and near != name:
+            raise ImportError(
+                f"cannot import name {name!r} from {names.public!r}; did you mean {near!r}?",
+                name=names.public,
+            )
+
+
+_finder = _Finder()
+sys.meta_path.append(_finder)

@@ -1,0 +1,64 @@
+"""Absent names of a module: two errors with the same words, and a near name for a misspelt one."""
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from trnsim import absence
+from trnsim.absence import Absence, AbsentAttribute, AbsentImport, AbsentNames
+from trnsim.errors import NotModelled
+
+GONE = Absence("gone.old went", "gone.new", "a page")
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """A module `gone` with a name `newest`, which had `old`."""
+    made = ModuleType("gone")
+    made.newest = 1
+    made.__path__ = []
+    monkeypatch.setitem(sys.modules, "gone", made)
+    monkeypatch.setattr(absence._finder, "of_modules", dict(absence._finder.of_modules))
+    made.__getattr__ = AbsentNames("gone", "public", {"old": GONE}.get).serve
+    return made
+
+
+def test_an_absent_name_is_no_attribute_and_says_why(module):
+    assert not hasattr(module, "old")
+    with pytest.raises(AbsentAttribute) as raised:
+        module.old  # noqa: B018  reading it is the test
+    assert isinstance(raised.value, NotModelled)
+    assert all(words in str(raised.value) for words in GONE)
+
+
+def test_a_from_import_of_an_absent_name_says_the_same(module):
+    del module
+    with pytest.raises(AbsentImport) as raised:
+        from gone import old  # noqa: F401, PLC0415
+    assert raised.value.name == "public"
+    assert all(words in str(raised.value) for words in GONE)
+
+
+def test_a_misspelt_name_is_told_the_near_one(module):
+    with pytest.raises(
+        AttributeError, match=r"'public' has no attribute 'newst'; did you mean 'newest'"
+    ):
+        module.newst  # noqa: B018  likewise
+    with pytest.raises(
+        ImportError, match=r"cannot import name 'newst' from 'public'; did you mean"
+    ):
+        from gone import newst  # noqa: F401, PLC0415
+
+
+def test_any_other_name_is_pythons_matter(module):
+    with pytest.raises(AttributeError, match=r"^module 'public' has no attribute 'far'$"):
+        module.far  # noqa: B018  likewise
+    with pytest.raises(ImportError, match="cannot import name 'far'") as raised:
+        from gone import far  # noqa: F401, PLC0415
+    assert not isinstance(raised.value, NotModelled)
+
+
+def test_one_finder_stands_last():
+    assert [type(finder) for finder in sys.meta_path].count(absence._Finder) == 1
+    assert sys.meta_path.index(absence._finder) > 0
