@@ -9,6 +9,7 @@ from trnsim.device.step_document import step_document
 from trnsim.device.step_time import step_time
 from trnsim.document.answer import Note
 from trnsim.document.html import html
+from trnsim.document.text import text
 
 CHROMIUM = shutil.which("chromium")
 
@@ -46,6 +47,21 @@ def test_kernels_and_launches_lie_one_after_the_other_within_the_drawing(steps):
     # Five kernels and four launches, a compiled graph being one.
     assert len(spans) == 9
     assert all(x + width <= 1202 for x, width in spans)
+
+
+def test_advice_stands_before_the_drawing_of_the_page_and_behind_the_tables_of_the_text(steps):
+    document = step_document(steps)
+    page, lines = html(document), text(document)
+    assert page.index("<h2>Advice") < page.index("<h2>Kernels, launches")
+    assert page.count("<h2>Advice") == 1
+    assert lines.index("by operation") < lines.index("advice, by what")
+
+
+def test_phases_that_do_not_occur_have_no_colour_in_the_legend(made_up, at):
+    with recording() as found:
+        note(made_up("x::dot", (2e-5,)), 0, at("up"))
+    page = html(step_document([step_time(found, "trn2")]))
+    assert re.findall(r'<i class="(\w+)"', page) == ["forward", "launch"]
 
 
 def test_kernels_with_a_page_lead_to_it(steps):

@@ -12,7 +12,9 @@ __all__ = ["ReportPart", "report_parts"]
 
 
 class ReportPart(Protocol):
-    """A part of a step's report."""
+    """A part of a step's report, with the heading of its blocks."""
+
+    heading: str
 
     def rows(self) -> list[tuple[str, str]]:
         """Rows of a label and text for the summary."""

@@ -22,6 +22,7 @@ from trnsim.document.answer import (
     Items,
     Note,
     PageLink,
+    Place,
     Section,
     Table,
 )
@@ -50,6 +51,7 @@ def step_document(
     exchanged: Sequence[Block] = (),
     chosen: str = "",
     pages: Mapping[str, str] = MappingProxyType({}),
+    added: Sequence[Section] = (),
 ) -> Document:
     """A document of a step on several chips, with details of the first chip.
 
@@ -59,6 +61,7 @@ def step_document(
         exchanged: a table of the program's collectives.
         chosen: the reason for the first chip.
         pages: the file of each tile kernel's page beside this one, by the kernel's name.
+        added: sections of a framework.
     """
     first = steps[0]
     notes = [
@@ -73,19 +76,21 @@ def step_document(
         Section(
             "The step on each chip", [*head, Table(_CHIP_COLUMNS, chips)], heading_place="page"
         ),
+        *_advice(values[0], "page"),
         Section(
             "Kernels, launches, HBM in use",
-            [Drawing(_legend(), is_wide=True), Drawing(_drawing(first, pages), is_wide=True)],
+            [Drawing(_legend(first), is_wide=True), Drawing(_drawing(first, pages), is_wide=True)],
             place="page",
         ),
         *(
             Section(f"By {key}", [_time_table(first, key)], heading_place="page", is_column=True)
             for key in first.keys
         ),
-        *_advice(values[0]),
+        *_advice(values[0], "text"),
         *_tile_kernels(pages),
         *_missing(first),
         *([Section("Collectives", exchanged, heading_place="page")] if exchanged else []),
+        *added,
     ]
     return Document(f"Training step on {first.target}", values, sections, schema="run-step/1")
 
@@ -157,7 +162,8 @@ def _time_table(step: StepTime, key: str) -> Table:
     return Table((Column(f"by {key} on {step.target}"), *numbers), rows)
 
 
-def _advice(values: dict[str, Any]) -> list[Section]:
+def _advice(values: dict[str, Any], place: Place) -> list[Section]:
+    """What to change: near the top of the page, and at the end of the text, where people look."""
     actions = sorted(step_actions(values), key=lambda action: -action.gain_s)
     if not actions:
         return []
@@ -166,6 +172,7 @@ def _advice(values: dict[str, Any]) -> list[Section]:
         Section(
             "Advice, by what it saves at most",
             [head, Items([advice_text(action) for action in actions], indent=2)],
+            place=place,
             heading_place="page",
         )
     ]
@@ -216,5 +223,8 @@ def _drawing(step: StepTime, pages: Mapping[str, str]) -> str:
     return lanes("Kernels, launches and HBM in use over time", rows, total_s)
 
 
-def _legend() -> str:
-    return legend([(kind, kind) for kind in ("forward", "backward", "optimizer", "launch")])
+def _legend(step: StepTime) -> str:
+    """The colours of the phases that occur, and of launches."""
+    phases = {event.phase.value for event in step.events}
+    kinds = [kind for kind in ("forward", "backward", "optimizer") if kind in phases]
+    return legend([(kind, kind) for kind in (*kinds, "launch")])

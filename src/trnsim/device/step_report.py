@@ -20,7 +20,7 @@ from trnsim.device.last_step import last_step
 from trnsim.device.report_parts import report_parts
 from trnsim.device.step_document import brief_rows, step_document
 from trnsim.device.step_time import StepTime, step_time
-from trnsim.document.answer import Block, Document
+from trnsim.document.answer import Block, Document, Section
 from trnsim.document.html import html
 from trnsim.document.text import text
 from trnsim.document.values import document_json
@@ -38,9 +38,10 @@ class StepReport:
     Attributes:
         steps: the step on each chip, the requested one first.
         name: the step among the program's calls, in words; "" for all of them.
-        exchanged: a table of the program's collectives, and what a framework adds.
+        exchanged: a table of the program's collectives.
         reason: the reason for the first chip.
         pages: the file of each tile kernel's page beside the step's, by the kernel's name.
+        added: sections of a framework.
     """
 
     steps: tuple[StepTime, ...]
@@ -48,6 +49,7 @@ class StepReport:
     exchanged: tuple[Block, ...]
     reason: str
     pages: Mapping[str, str] = field(default_factory=dict[str, str])
+    added: tuple[Section, ...] = ()
 
     @property
     def target(self) -> str:
@@ -58,7 +60,7 @@ class StepReport:
     def document(self) -> Document:
         """The document of the step."""
         reason = f"chip: {self.target} ({self.reason})"
-        return step_document(self.steps, self.name, self.exchanged, reason, self.pages)
+        return step_document(self.steps, self.name, self.exchanged, reason, self.pages, self.added)
 
     def brief(self) -> list[tuple[str, str]]:
         """Rows of a label and text on the time of the step and its parts."""
@@ -92,9 +94,11 @@ def step_report(
     step = last_step(recording, target)
     names = [target, *(name for name in arch.TARGETS if name != target)]
     steps = tuple(step_time(step.events, name) for name in names)
-    exchanged = list(collectives_blocks(recording.collectives, target))
-    exchanged += [block for part in report_parts for block in part().blocks(target)]
-    return StepReport(steps, step.text, tuple(exchanged), reason, pages)
+    exchanged = collectives_blocks(recording.collectives, target)
+    parts = [part() for part in report_parts]
+    blocks = [(part.heading, part.blocks(target)) for part in parts]
+    added = tuple(Section(head, each, heading_place="page") for head, each in blocks if each)
+    return StepReport(steps, step.text, exchanged, reason, pages, added)
 
 
 def _trace(step: StepTime) -> Iterator[trace_events.TraceEvent]:

@@ -4,7 +4,12 @@ import re
 
 import pytest
 
-from trnsim.profile.analysis.overview import is_readable, overviews, readable_schemas
+from trnsim.profile.analysis.overview import (
+    is_readable,
+    overviews,
+    readable_schemas,
+    step_actions,
+)
 
 
 def step(**changes):
@@ -35,6 +40,13 @@ def test_a_step_whose_launches_outlast_its_work_is_to_be_compiled():
 def test_launches_that_are_hidden_are_no_advice(launch_s):
     (seen,) = overviews([step(launch_s=launch_s)])
     assert [action.text[:2] for action in seen.actions] == ["mm"]
+
+
+def test_one_call_is_one():
+    answer = {"launch_s": 0.0, "device_time_s": 4e-3, "by_phase": [],
+              "by_operation": [{"name": "step", "calls": 1, "device_time_s": 4e-3}]}  # fmt: skip
+    (action,) = step_actions(answer)
+    assert action.text == "step takes 4 ms in 1 call: an NKI kernel in its place"
 
 
 def test_a_step_without_calls_has_no_advice():

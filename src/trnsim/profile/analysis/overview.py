@@ -160,16 +160,18 @@ def _ends(quantiles: Values, suffix: str = "") -> tuple[float, float]:
 def step_actions(answer: Values) -> list[Action]:
     """Advice on a step of eager calls: the host is behind where launches outlast the work."""
     launch_s, device_s = answer["launch_s"], answer["device_time_s"]
-    calls = sum(row["calls"] for row in answer["by_phase"])
+    all_calls = sum(row["calls"] for row in answer["by_phase"])
     actions = []
-    gain_s = launch_s - device_s - launch_s / max(calls, 1)
+    gain_s = launch_s - device_s - launch_s / max(all_calls, 1)
     if gain_s > 0:
         text = f"{time_text(launch_s)} of launches beside {time_text(device_s)} of work: compile"
         actions.append(Action(f"{text} the step (torch.compile, jax.jit, torch_xla)", gain_s))
     for row in answer["by_operation"][:1]:
         taken_s = row["device_time_s"]
-        text = f"{row['name']} takes {time_text(taken_s)} in {row['calls']} calls"
-        actions.append(Action(f"{text}: an NKI kernel in their place", taken_s))
+        calls = "1 call" if row["calls"] == 1 else f"{row['calls']} calls"
+        place = "its" if row["calls"] == 1 else "their"
+        text = f"{row['name']} takes {time_text(taken_s)} in {calls}"
+        actions.append(Action(f"{text}: an NKI kernel in {place} place", taken_s))
     return actions
 
 

@@ -27,6 +27,8 @@ _CAUSE_COLUMNS: Final = (Column("recompiled at"), Column("for"), Column("at"))
 class CutReport:
     """The part of a step's report on the cuts of a ledger."""
 
+    heading = "Cuts and compilations"
+
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
