@@ -22,7 +22,11 @@ _ESCAPES: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 def page(title: str, body: str, style: str = "") -> str:
     """A whole page: `title` is text, `body` is markup, `style` adds to the style of all pages."""
-    parts = {"title": escape(title), "style": resource("page.css") + rules() + style, "body": body}
+    parts = {
+        "title": escape(title),
+        "style": resource("page.css") + rules(body) + style,
+        "body": body,
+    }
     return filled(resource("shell.html"), parts)
 
 

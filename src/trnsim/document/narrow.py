@@ -1,7 +1,8 @@
 """Tables on narrow pages: one that is too wide becomes a list for each row, as in a text.
 
 No script measures a table, so its least width is estimated from its cells. It gets the class of the
-first width in `WIDTHS_PX` that holds it, and each class has a rule that applies below that width.
+first width in `WIDTHS_PX` that holds it, and each class of a page has a rule that applies below that
+width.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from html import unescape
 from typing import Final
 
-WIDTHS_PX: Final = (340, 440, 560, 700, 860, 1040, 1240, 1500)
+WIDTHS_PX: Final = (340, *range(360, 880, 20), 940, 1040, 1140, 1240, 1500)
 _LETTER_PX: Final = 7.4
 """Width of a letter or digit at the size of tables, in the widest of the fonts of pages."""
 _HEAD_PX: Final = 7.2
@@ -20,6 +21,7 @@ _ROOM_PX: Final = 18
 _LEAST_PX: Final = 92
 """Least width of a column of words, with its room."""
 _TAG: Final = re.compile(r"<[^>]*>")
+_CLASS: Final = re.compile(r'<table\b[^>]*\bclass="(?:[^">]* )?w(\d+)"')
 _RULE: Final = """@container (max-width: {px}px) {{
 .w{px}, .w{px} tbody, .w{px} tr, .w{px} td {{ display: block; width: auto; min-width: 0 }}
 .w{px} thead {{ display: none }}
@@ -34,9 +36,10 @@ _RULE: Final = """@container (max-width: {px}px) {{
 """
 
 
-def rules() -> str:
-    """The rules of all classes."""
-    return "".join(_RULE.format(px=px) for px in WIDTHS_PX)
+def rules(body: str) -> str:
+    """The rules of the classes of a page's tables."""
+    used = {int(px) for px in _CLASS.findall(body)}
+    return "".join(_RULE.format(px=px) for px in sorted(used))
 
 
 def width_class(
