@@ -96,6 +96,15 @@ def test_no_point_is_better_in_both_than_one_of_the_front(pairs):
     assert all(0 <= at <= 250 for at in numbers(made, "circle", "cy"))
 
 
+def test_a_mark_of_an_axis_stays_within_the_drawing():
+    made = dots([dot("a", 400_000, 650), dot("b", 472_000, 420)], "USD", "h", "{:,.0f}".format)
+    marks = re.findall(r'data-axis="x" x="([\d.]+)" y="[\d.]+" text-anchor="(\w+)">([^<]*)<', made)
+    assert [words for _, _, words in marks][-1] == "480,000"
+    for at, anchor, words in marks:
+        right = float(at) + {"end": 0, "middle": 3.5, "start": 7}[anchor] * len(words)
+        assert right <= WIDTH
+
+
 def test_names_of_near_points_do_not_overlap():
     found = [Dot(f"n{at}", 1.0, 5.0, "ours", "/", is_named=True) for at in range(4)]
     tops = [

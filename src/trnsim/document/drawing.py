@@ -28,6 +28,8 @@ _LEFT: Final = 52
 _BOTTOM: Final = 36
 _GAP: Final = 13
 _EDGE: Final = 20
+_LETTER: Final = 7.0
+"""Width of a digit of a mark, in the widest of the fonts of pages."""
 
 
 @dataclass(frozen=True)
@@ -336,7 +338,7 @@ def _axes(
     for value in x.marks():
         shapes.append(_line("grid", x(value), 12, x(value), bottom))
         words = (x_form or form)(value)
-        shapes.append(_text(x(value), bottom + 14, words, "middle", "x"))
+        shapes.append(_mark_below(x(value), bottom, words))
     shapes.append(_text((_LEFT + WIDTH) / 2, _HEIGHT - 5, x_words, "middle"))
     return shapes
 
@@ -355,9 +357,15 @@ def _axis_below(scale: Scale, bottom: int, form: Form) -> list[str]:
     for value in scale.marks():
         at = scale(value)
         shapes.append(_line("zero" if value == 0 else "grid", at, 0, at, bottom))
-        anchor = "start" if at < _EDGE else "end" if at > WIDTH - _EDGE else "middle"
-        shapes.append(_text(at, bottom + 14, form(value), anchor, "x"))
+        shapes.append(_mark_below(at, bottom, form(value)))
     return shapes
+
+
+def _mark_below(at: float, bottom: float, words: str) -> str:
+    """A mark of the axis of x: within the drawing, so not centred near its edges."""
+    edge = max(_EDGE, _LETTER * len(words) / 2)
+    anchor = "start" if at < edge else "end" if at > WIDTH - edge else "middle"
+    return _text(at, bottom + 14, words, anchor, "x")
 
 
 def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
