@@ -1,8 +1,8 @@
 """Tables on narrow pages: one that is too wide becomes a list for each row, as in a text.
 
 No script measures a table, so its least width is estimated from its cells. It gets the class of the
-first width in `WIDTHS_PX` that holds it, and each class of a page has a rule that applies below that
-width.
+first width in `WIDTHS_PX` that holds it, and each class of a page has a rule that applies below
+that width.
 """
 
 from __future__ import annotations
