@@ -14,6 +14,7 @@ from trnsim.document.drawing import (
     ColumnBar,
     CurveLine,
     Dot,
+    Parts,
     RangeBar,
     bars,
     chart,
@@ -24,6 +25,7 @@ from trnsim.document.drawing import (
     dots,
     front,
     legend,
+    parts_chart,
     spans,
 )
 
@@ -159,3 +161,16 @@ def test_a_curve_has_its_points_its_limit_and_its_marks():
     heights = numbers(drawn, "circle", "cy")
     assert heights == sorted(heights, reverse=True)
     assert ">10</text>" in drawn
+
+
+def test_equal_parts_have_equal_colours_and_parts_of_nothing_have_none():
+    rows = [
+        Parts("x <", {"a": 3.0, "none": 0.0, "b": 1.0}, "4 s", "/0/parts"),
+        Parts("y", {"b": 2.0, "none": 0.0}, "2 s", "/1/parts"),
+    ]
+    made = parts_chart("where", rows)
+    bar = re.findall(r'class="bar (c\d)".*? width="([\d.]+)".*? data-of="([^"]*)"', made)
+    assert bar == [("c0", "300.00", "/0/parts/a"), ("c1", "100.00", "/0/parts/b"),
+                   ("c1", "200.00", "/1/parts/b")]  # fmt: skip
+    assert re.findall(r'<i class="(c\d)"></i>(\w+)', made) == [("c0", "a"), ("c1", "b")]
+    assert "x &lt;" in made

@@ -7,11 +7,12 @@ pages put views side by side where there is room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from trnsim.document.figure import pointer
 from trnsim.document.scale import Scale, spanning
 from trnsim.formatting import amount, clipped
 
@@ -121,6 +122,39 @@ def bars(rows: Sequence[Bar]) -> str:
                 f"<title>{escape(f'{row.name}, {part.name}: {amount(part.value)}')}</title></rect>"
             )
     return _view(shapes, len(rows) * _ROW)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A sum of parts: its name, their values, the sum in words, and their place in the JSON file.
+
+    Attributes:
+        of: the JSON pointer of the object that has the values by name.
+    """
+
+    name: str
+    values: Mapping[str, float]
+    words: str
+    of: str
+
+
+def parts_chart(title: str, rows: Sequence[Parts]) -> str:
+    """A bar of each row's parts; equal names have equal colours, and parts of 0 have none."""
+    names = dict.fromkeys(name for row in rows for name, value in row.values.items() if value)
+    colours = {name: colour(at) for at, name in enumerate(names)}
+    stacked = [
+        Bar(
+            row.name,
+            tuple(
+                BarPart(name, row.values[name], shown, f"{row.of}{pointer(name)}")
+                for name, shown in colours.items()
+                if row.values.get(name)
+            ),
+            row.words,
+        )
+        for row in rows
+    ]
+    return chart(title, bars(stacked), legend([(shown, name) for name, shown in colours.items()]))
 
 
 def spans(

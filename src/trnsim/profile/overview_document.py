@@ -19,7 +19,7 @@ from trnsim.document.answer import (
     labelled,
     records,
 )
-from trnsim.document.drawing import Bar, BarPart, bars, chart, colour, legend
+from trnsim.document.drawing import Parts, parts_chart
 from trnsim.document.figure import pointer
 from trnsim.errors import BadInput
 from trnsim.profile.analysis.overview import Action, Overview
@@ -76,12 +76,9 @@ def _blocks(overview: Overview, place: int) -> list[Block]:
 
 
 def _parts_chart(overview: Overview, place: int) -> str:
-    parts = tuple(
-        BarPart(name, time_s, colour(at), pointer(place, "parts_s", name))
-        for at, (name, time_s) in enumerate(overview.parts_s.items())
-    )
-    below = legend([(part.colour, part.name) for part in parts])
-    return chart("Where the time goes", bars([Bar("", parts, time_text(overview.time_s))]), below)
+    of = pointer(place, "parts_s")
+    row = Parts("", overview.parts_s, time_text(overview.time_s), of)
+    return parts_chart("Where the time goes", [row])
 
 
 def _table(name: str, times_s: Mapping[str, float], total_s: float) -> Table:

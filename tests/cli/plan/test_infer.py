@@ -1,11 +1,13 @@
 """`trnsim plan infer`."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
 
 from trnsim.cli import app
+from trnsim.document.figure import value_at
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.system.infer.estimate import estimate
 from trnsim.system.infer.parts import InputSizes
@@ -118,3 +120,13 @@ def test_own_prices_win_and_two_kinds_are_marked(bert, tmp_path):
     printed = run(*two, "--mixed-prices")
     assert printed.count("(mixed prices)") == 2
     assert "prices: mixed prices: on_demand, spot" in printed
+
+
+def test_the_page_has_a_bar_of_the_parts_of_each_platform(bert, tmp_path):
+    run(bert, "--on", "inf2.xlarge,trn1.2xlarge", "--report", tmp_path)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    values = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
+    drawn = re.findall(r'data-of="([^"]*)" data-value="([^"]*)"', page)
+    assert {place.split("/")[1] for place, _ in drawn} == {"0", "1"}
+    for place, value in drawn:
+        assert value_at(values, place) == float(value)

@@ -1,4 +1,6 @@
 import json
+import math
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -43,7 +45,27 @@ def test_more_tokens_take_longer():
 def test_a_measured_table_answers_first(tmp_path):
     file = tmp_path / "mine.csv"
     file.write_text("phase,batch,tokens,past,time_us\ndecode,1,1,2048,42\n")
-    assert said("--measured", str(file)).startswith(f"42 us (measured 42 us): measured: {file}")
+    lines = said("--measured", str(file)).splitlines()
+    assert [
+        line.split(maxsplit=1)[1] for line in lines if line.startswith(("parts", "source"))
+    ] == [
+        "measured 42 us",
+        f"measured: {file}",
+    ]
+
+
+def test_a_time_has_its_interval_and_the_page_a_bar_of_its_parts(tmp_path):
+    asked = (*ASKED, "--json")
+    answer = json.loads(CliRunner().invoke(app, asked).output)["answer"]
+    half = 1.2815515655446004 * answer["spread"]
+    low, high = (1e6 * answer["time_s"] * math.exp(sign * half) for sign in (-1, 1))
+    line = next(line for line in said().splitlines() if line.startswith("time"))
+    assert line.endswith(f"(P10 to P90: {low:.3g} us to {high:.3g} us)")
+    page = tmp_path / "page"
+    said("--report", str(page))
+    shown = re.findall(r'data-of="/answer/parts_s/(\w+)"', (page / "page.html").read_text())
+    assert shown == sorted(shown, key=answer["parts_s"].get, reverse=True)
+    assert set(shown) == {name for name, time_s in answer["parts_s"].items() if time_s}
 
 
 @pytest.mark.parametrize(

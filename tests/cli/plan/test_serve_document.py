@@ -1,10 +1,12 @@
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from trnsim.cli import app
+from trnsim.cli.plan import serve_document
 
 CONFIG = str(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 FIXED = ("--tensor-parallel-size", "8", "--max-num-seqs", "4", "--input-len", "128")
@@ -79,3 +81,9 @@ def test_a_promise_that_cannot_be_kept_is_said():
         "no layout keeps the SLO at any load; in the nearest, TTFT of a request alone is" in output
     )
     assert "  the SLO is missed under this load\n" in output
+
+
+def test_a_part_that_is_the_rounding_of_a_sum_is_not_shown():
+    served = SimpleNamespace(parts_s={"weights": 7.5e-4, "prompts of others": 4.4e-16, "KV": 1e-9})
+    parts = serve_document._token_parts_s(SimpleNamespace(served=served))
+    assert parts == {"weights": 7.5e-4, "KV": 1e-9}

@@ -4,8 +4,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from trnsim.arch.catalogue import catalogue
 from trnsim.cli import app
-from trnsim.cli.plan.shared import floor_notes
+from trnsim.cli.plan.shared import beside, compared_document, floor_notes, place_of
+from trnsim.document.figure import value_at
 from trnsim.errors import BadInput
 
 CONFIG = str(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
@@ -170,3 +172,12 @@ def test_two_requests_that_follow_each_other_have_a_throughput():
     found = json.loads(run("serve", CONFIG, *asked, "--json").output)
     assert found["output_tokens_per_s"]["p50"] > 0
     assert found["usd_per_million_tokens"]["p50"] > 0
+
+
+def test_a_place_is_that_in_the_document_of_one_answer_or_of_several():
+    said = beside([], catalogue())
+    for count in (1, 2, 11):
+        answers = [{"parts_s": {"a/b": at}} for at in range(count)]
+        values = compared_document("t", answers, [], said, "plan-train/1").values
+        for at in range(count):
+            assert value_at(values, place_of(at, count, "parts_s", "a/b")) == at

@@ -19,11 +19,22 @@ from trnsim.cli.plan.shared import (
     compared_document,
     floor_notes,
     measured_table,
+    place_of,
     purchased,
 )
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answering
-from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns
+from trnsim.document.answer import (
+    Block,
+    Document,
+    Drawing,
+    Items,
+    Note,
+    Section,
+    Table,
+    columns,
+)
+from trnsim.document.drawing import Parts, parts_chart
 from trnsim.document.values import picked
 from trnsim.formatting import amounts, durations, seconds
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
@@ -96,7 +107,7 @@ def infer(options: InferOptions) -> Document:
     title = f"{displayed(options.config)}: batch {options.batch} a copy, {estimates[0].item}s"
     sections = [
         Section("", [Note(title, place="text")]),
-        Section("", [_table(estimates, said.mark)]),
+        Section("", [_table(estimates, said.mark), Drawing(_parts(estimates))]),
         *(Section("", _details(estimated)) for estimated in estimates),
     ]
     return compared_document(
@@ -149,6 +160,16 @@ def _table(estimates: Sequence[InferenceEstimate], mark: str) -> Table:
         for e in estimates
     ]
     return Table(_COLUMNS, rows)
+
+
+def _parts(estimates: Sequence[InferenceEstimate]) -> str:
+    """The chart of the parts of each latency."""
+    rows = []
+    for at, e in enumerate(estimates):
+        causes = sorted(e.estimate.parts_s.items(), key=lambda cause: -cause[1])
+        of = place_of(at, len(estimates), "estimate", "parts_s")
+        rows.append(Parts(e.platform, dict(causes), seconds(e.latency_s.p50), of))
+    return parts_chart("Where the time goes", rows)
 
 
 def _details(e: InferenceEstimate) -> list[Block]:

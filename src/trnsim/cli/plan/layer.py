@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import typer
@@ -10,11 +11,13 @@ from trnsim.cli.on import RequiredOn, one_platform
 from trnsim.cli.plan.shared import Config, MeasuredFile
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answering
-from trnsim.document.answer import Document, Note, Section
+from trnsim.document.answer import Block, Document, Drawing, Section, labelled
+from trnsim.document.drawing import Parts, parts_chart
 from trnsim.document.values import picked
 from trnsim.errors import BadInput
 from trnsim.estimate.choice import layer_times
 from trnsim.estimate.curve import signature
+from trnsim.estimate.estimate import QUANTILES
 from trnsim.estimate.measured import read as read_measured
 from trnsim.estimate.times import LayerTime
 from trnsim.formatting import enumerated
@@ -56,7 +59,7 @@ def layer(
         "layer": signature(block, work),
         "answer": answer,
     }
-    sections = [Section("", [Note(_words(answer))])]
+    sections = [Section("", _blocks(answer))]
     return Document(f"A layer on {rank.name}", values, sections, schema="plan-layer/1")
 
 
@@ -71,8 +74,20 @@ def _pass(phase: str, batch: int, sequence: int) -> Pass:
     return Pass(Phase(phase), batch, sequence)
 
 
-def _words(answer: LayerTime) -> str:
-    parts = ", ".join(
-        f"{name} {time_text(time_s)}" for name, time_s in answer.parts_s.items() if time_s
+def _blocks(answer: LayerTime) -> list[Block]:
+    """The time with P10 and P90, its parts from the largest, and its source."""
+    low, high = (
+        time_text(answer.time_s * math.exp(QUANTILES[name] * answer.spread))
+        for name in ("p10", "p90")
     )
-    return f"{time_text(answer.time_s)} ({parts}): {answer.source}"
+    causes = sorted(answer.parts_s.items(), key=lambda cause: -cause[1])
+    parts_s = {name: time_s for name, time_s in causes if time_s}
+    told = ", ".join(f"{name} {time_text(time_s)}" for name, time_s in parts_s.items())
+    rows = [
+        ("time", f"{time_text(answer.time_s)} (P10 to P90: {low} to {high})"),
+        ("bound by", next(iter(parts_s), "-")),
+        ("parts", told or "-"),
+        ("source", answer.source),
+    ]
+    bar = Parts("", parts_s, time_text(answer.time_s), "/answer/parts_s")
+    return [labelled(rows), Drawing(parts_chart("Where the time goes", [bar]))]

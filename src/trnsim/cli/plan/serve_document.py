@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -12,14 +13,32 @@ from trnsim.cli.plan.serve_capacity import (
     curve_blocks,
     curve_rows,
 )
-from trnsim.cli.plan.shared import Beside, by_phase, compared_document, floor_notes, size_of
-from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns
+from trnsim.cli.plan.shared import (
+    Beside,
+    by_phase,
+    compared_document,
+    floor_notes,
+    place_of,
+    size_of,
+)
+from trnsim.document.answer import (
+    Block,
+    Document,
+    Drawing,
+    Items,
+    Note,
+    Section,
+    Table,
+    columns,
+)
+from trnsim.document.drawing import Parts, parts_chart
 from trnsim.formatting import amount, amounts, durations, seconds
 from trnsim.system.serve import report
 from trnsim.system.serve.demand import Demand
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.workload.architecture import Architecture
 
+_LEAST_PART: Final = 1e-9
 _LAYOUT_COLUMNS: Final = columns(
     "platform | instances | replicas x ranks | sequences | tokens/s P50 (P10 to P90) | "
     "USD per 1M tokens"
@@ -42,16 +61,16 @@ def serve_document(
 ) -> Document:
     """All tables, then what each platform's figures rest on."""
     title = f"{model.name}: {size_of(model)}; {_load(demand)}"
-    tables: tuple[tuple[str, Table], ...] = (
-        ("Layouts", _layouts(plans, said.mark)),
-        ("Latencies", _latencies(plans)),
-        ("First tokens: the prompt alone, and the wait for others", _first_tokens(plans)),
-        ("Use", _uses(plans)),
-        ("Where each token's time goes", _parts(plans)),
+    tables: tuple[tuple[str, list[Block]], ...] = (
+        ("Layouts", [_layouts(plans, said.mark)]),
+        ("Latencies", [_latencies(plans)]),
+        ("First tokens: the prompt alone, and the wait for others", [_first_tokens(plans)]),
+        ("Use", [_uses(plans)]),
+        ("Where each token's time goes", [_parts(plans), Drawing(_parts_bars(plans))]),
     )
     sections = [
         Section("", [Note(title, place="text")]),
-        *(Section(name, [table], heading_place="page") for name, table in tables),
+        *(Section(name, blocks, heading_place="page") for name, blocks in tables),
         Section("What it rests on", _basis(plans), heading_place="page"),
     ]
     curves = curve_blocks(plans)
@@ -173,8 +192,7 @@ def _uses(plans: Sequence[ServingPlan]) -> Table:
 
 def _parts(plans: Sequence[ServingPlan]) -> Table:
     """Milliseconds between two tokens of a sequence, by cause."""
-    names = list(dict.fromkeys(name for e in plans for name in e.served.parts_s))
-    shown = [name for name in names if any(e.served.parts_s.get(name) for e in plans)]
+    shown = list(dict.fromkeys(name for e in plans for name in _token_parts_s(e)))
     rows = [
         (
             e.deployment.machine.name,
@@ -183,6 +201,24 @@ def _parts(plans: Sequence[ServingPlan]) -> Table:
         for e in plans
     ]
     return Table(columns(" | ".join(("ms of a token", *shown))), rows)
+
+
+def _token_parts_s(e: ServingPlan) -> dict[str, float]:
+    """The parts of the time of a token that are more than the rounding of their sum."""
+    least_s = _LEAST_PART * math.fsum(e.served.parts_s.values())
+    return {name: time_s for name, time_s in e.served.parts_s.items() if time_s > least_s}
+
+
+def _parts_bars(plans: Sequence[ServingPlan]) -> str:
+    """The chart of the time between two tokens."""
+    rows = []
+    for at, e in enumerate(plans):
+        parts_s = _token_parts_s(e)
+        of = place_of(at, len(plans), "token_parts_s")
+        rows.append(
+            Parts(e.deployment.machine.name, parts_s, seconds(math.fsum(parts_s.values())), of)
+        )
+    return parts_chart("A token by its parts", rows)
 
 
 def _basis(plans: Sequence[ServingPlan]) -> list[Block]:

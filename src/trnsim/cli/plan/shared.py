@@ -13,6 +13,7 @@ from trnsim.arch.catalogue import Catalogue
 from trnsim.cli.on import listed, on_option
 from trnsim.cli.price_blocks import credits_told
 from trnsim.document.answer import Document, Note, Section
+from trnsim.document.figure import pointer
 from trnsim.errors import BadInput
 from trnsim.estimate.measured import Measured, read
 from trnsim.fabric.floors import Floor
@@ -126,6 +127,11 @@ def compared_document(
     return Document(
         title, answers[0] if len(answers) == 1 else answers, [*sections, *ends], schema=schema
     )
+
+
+def place_of(at: int, count: int, *steps: str) -> str:
+    """The JSON pointer of a field of the answer number `at` of `count`, as `compared_document`."""
+    return pointer(*steps) if count == 1 else pointer(at, *steps)
 
 
 def measured_table(file: Path | None, names: Sequence[str]) -> Measured | None:

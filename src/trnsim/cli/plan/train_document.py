@@ -5,10 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from trnsim.cli.plan.shared import Beside, by_phase, compared_document, floor_notes, size_of
-from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns
+from trnsim.cli.plan.shared import (
+    Beside,
+    by_phase,
+    compared_document,
+    floor_notes,
+    place_of,
+    size_of,
+)
+from trnsim.document.answer import (
+    Block,
+    Document,
+    Drawing,
+    Items,
+    Note,
+    Section,
+    Table,
+    columns,
+)
+from trnsim.document.drawing import Parts, parts_chart
 from trnsim.document.values import picked
-from trnsim.formatting import amount, amounts, durations
+from trnsim.formatting import amount, amounts, durations, seconds
 from trnsim.system.train.estimate import Size, TrainingEstimate
 from trnsim.workload.architecture import Architecture
 
@@ -35,7 +52,7 @@ def train_document(model: Architecture, runs: Sequence[TrainingEstimate], said: 
         ("Prices", [_prices(runs, said.mark)]),
         ("Steps", [_steps(runs)]),
         ("Layouts", [_layouts(runs)]),
-        ("Where a step goes", [_where(runs)]),
+        ("Where a step goes", [_where(runs), Drawing(_parts(runs))]),
         ("What else is as good", _fronts(runs, said.mark)),
         ("What it rests on", _basis(runs)),
     )
@@ -113,6 +130,15 @@ def _where(runs: Sequence[TrainingEstimate]) -> Table:
         for label, e in zip(_labels(runs), runs, strict=True)
     ]
     return Table(columns(" | ".join(("share of the step", *names, "data, hidden"))), rows)
+
+
+def _parts(runs: Sequence[TrainingEstimate]) -> str:
+    """The chart of the parts of each step."""
+    rows = [
+        Parts(label, e.step.parts_s, seconds(e.step.step_s.p50), place_of(at, len(runs), "parts_s"))
+        for at, (label, e) in enumerate(zip(_labels(runs), runs, strict=True))
+    ]
+    return parts_chart("A step by its parts", rows)
 
 
 def _fronts(runs: Sequence[TrainingEstimate], mark: str) -> list[Block]:
