@@ -98,12 +98,39 @@ def test_parameters_stand_for_references(tmp_path, parameters, rate):
             {"nodeOverrides": {"nodePropertyOverrides": [{"targetNodes": "7:"}]}},
             "8: .*targetNodes is '7:'; legal: 0:2, 3:3",
         ),
+        (
+            {"nodeOverrides": {"nodePropertyOverrides": [{"targetNodes": "main"}]}},
+            "8: .*targetNodes is 'main'; legal: 0:2, 3:3",
+        ),
+        ({"arrayProperties": 5}, "5: arrayProperties is 5; legal: a mapping"),
+        ({"nodeOverrides": []}, "5: nodeOverrides is .*; legal: a mapping"),
+        ({"parameters": "rate=1"}, "5: parameters is 'rate=1'; legal: a mapping"),
+        ({"timeout": 60}, "5: timeout is 60; legal: a mapping"),
         ({"containerOverrides": 1}, "5: containerOverrides is 1; legal: a mapping"),
     ],
 )
 def test_a_malformed_request_is_refused_at_its_line(tmp_path, fields, why):
     with pytest.raises(BadInput, match=rf"submit\.json:{why}"):
         submit(tmp_path, **fields)
+
+
+@pytest.mark.parametrize(("target", "is_legal"), [
+    ("0:", True), (":", True), (":3", True), ("3:", True),
+    ("4:", False), ("", False), ("0", False), ("x:", False), ("0:3:4", False),
+])  # fmt: skip
+def test_a_range_within_the_only_one_is_its_role(tmp_path, target, is_legal):
+    values = json.loads((SPECS / "batch_nodes.json").read_text())
+    values["nodeProperties"]["nodeRangeProperties"][1:] = []
+    values["nodeProperties"]["nodeRangeProperties"][0]["targetNodes"] = "0:"
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps(values))
+    override = {"targetNodes": target, "containerOverrides": {"command": ["a"]}}
+    fields = {"nodeOverrides": {"nodePropertyOverrides": [override]}}
+    if is_legal:
+        assert submit(tmp_path, path, **fields).job.roles[0].command == ("a",)
+        return
+    with pytest.raises(BadInput, match=r"targetNodes is '.*'; legal: 0:3"):
+        submit(tmp_path, path, **fields)
 
 
 def test_a_single_container_has_no_nodes(tmp_path):

@@ -81,6 +81,12 @@ def test_a_launch_without_ranks_has_no_time():
     assert (seen.time_s, seen.parts_s, seen.actions) == (0.0, {}, [])
 
 
+def test_ranks_that_took_no_step_have_no_bound_and_no_advice():
+    ranks = [{"rank": at, "step_s": 0.0, "exposed_s": 0.0} for at in range(2)]
+    (seen,) = overviews([{"schema": "launch/1", "instance": "trn2.48xlarge", "ranks": ranks}])
+    assert (seen.time_s, seen.bound, seen.actions) == (0.0, "", [])
+
+
 def test_a_plan_to_serve_without_output_tokens_has_the_time_to_the_first():
     ends = {"p10": 0.1, "p50": 0.2, "p90": 0.3}
     plan = {"schema": "plan-serve/1", "platform": "trn3", "tpot_p50_s": None, "ttft_p50_s": ends}

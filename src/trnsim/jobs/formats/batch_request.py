@@ -42,6 +42,9 @@ _OF_PODS: Final = (
     *("devices", "cores", "gpus", "efa", "vcpus", "memory_bytes", "hugepages_bytes", "image"),
 )
 """Fields of a role that a request may change in a pod."""
+_MAPPINGS: Final = ("arrayProperties", "nodeOverrides", "parameters", "timeout")
+_TARGET: Final = re.compile(r"(\d*):(\d*)")
+"""A range of nodes; without its start it begins at 0, without its end it has the rest."""
 _POD: Final[Keys] = ("eksPropertiesOverride", "podProperties")
 
 
@@ -94,6 +97,8 @@ class _Request:
             BadInput: a value is not legal.
         """
         reader, job = self._reader, self._spec.job
+        for name in _MAPPINGS:
+            check_mapping(reader, name)
         size = reader.whole("arrayProperties", "size", field="copies")
         if size is not None and not LEAST_ARRAY <= size <= MOST_ARRAY:
             legal = f"legal: {LEAST_ARRAY} to {MOST_ARRAY:,}"
@@ -160,11 +165,14 @@ class _Request:
             BadInput: no role has the range.
         """
         keys = (*_NODES, at, "targetNodes")
-        first, _, last = self._reader.text(*keys, field="target").partition(":")
+        target = _TARGET.fullmatch(self._reader.text(*keys, field="target"))
         ranges = target_ranges(job)
-        for index, nodes in enumerate(ranges):
-            start, _, end = nodes.partition(":")
-            if len(ranges) == 1 or ((first or "0") == start and last in ("", end)):
+        nodes = job.roles[0].replicas
+        if target and len(ranges) == 1 and (nodes is None or int(target[1] or 0) < nodes):
+            return 0
+        for index, each in enumerate(ranges):
+            start, _, end = each.partition(":")
+            if target and (target[1] or "0") == start and target[2] in ("", end):
                 return index
         raise self._reader.refused(keys, f"legal: {', '.join(ranges)}")
 

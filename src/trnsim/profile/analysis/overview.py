@@ -141,11 +141,11 @@ def _overview(
 ) -> Overview:
     """An overview; without `actions` it has the advice that its parts give."""
     ordered = _sorted(parts_s)
-    first = next(iter(ordered), "")
+    first = next((name for name, time_s in ordered.items() if time_s), "")
     advice = [
         Action(f"{time_text(time_s)} of {name} of {time_text(p50_s)}: {_CHANGES[name]}", time_s)
         for name, time_s in ordered.items()
-        if name in _CHANGES and time_s >= _LEAST_SHARE * p50_s
+        if name in _CHANGES and 0 < time_s >= _LEAST_SHARE * p50_s
     ]
     every = sorted(advice if actions is None else actions, key=lambda action: -action.gain_s)
     return Overview(
