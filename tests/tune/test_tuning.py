@@ -226,9 +226,7 @@ def test_a_trial_under_another_version_or_compiler_is_another(
 
 @pytest.mark.slow
 def test_processes_find_what_one_finds(of_file, monkeypatch):
-    monkeypatch.setenv(
-        "PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ["PYTHONPATH"]])
-    )
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     monkeypatch.setenv("TRNSIM_CACHE", "off")
     alone = tune(of_file, TRN2, Effort(processes=1))
     monkeypatch.setattr(tuning_module, "_SHORT_S", -1.0)
