@@ -49,16 +49,17 @@ def program_place() -> tuple[str, int] | None:
     return None
 
 
-def program_frame(skipped: int) -> tuple[int, CodeType, int] | None:
-    """The frame of `program_place`: its depth below the caller, its code and the instruction in it.
+def program_frame(skipped: int) -> tuple[list[CodeType], int | None]:
+    """The code of each frame down to that of `program_place`, and the instruction in this one.
 
-    `skipped` is the number of frames to leave out of the depth, the caller's first. None in a
-    thread that runs only framework code.
+    `skipped` is the number of frames to leave out, the caller's first. In a thread that runs only
+    framework code, the code of all frames and None.
     """
     frame: FrameType | None = sys._getframe(skipped)  # noqa: SLF001  as above
-    depth = 0
+    codes: list[CodeType] = []
     while frame is not None:
+        codes.append(frame.f_code)
         if is_program(frame.f_code.co_filename):
-            return depth, frame.f_code, frame.f_lasti
-        frame, depth = frame.f_back, depth + 1
-    return None
+            return codes, frame.f_lasti
+        frame = frame.f_back
+    return codes, None

@@ -66,3 +66,25 @@ def test_another_shape_number_constant_or_line_is_no_repetition():
         torch_xla.sync()
         made.append(repeats.made - before)
     assert made == [3, 0, 0, 0, 3, 2, 3, 1]
+
+
+def test_the_line_of_a_call_is_that_of_the_users_function_around_it():
+    """A function of the user's may stand where one of PyTorch's did, at the same depth."""
+    import torch
+    import torch_xla
+
+    from trnsim.xla.cuts.cutting import cuts
+
+    x = torch.ones(4, 4).to(torch_xla.device())
+    torch_xla.sync()
+
+    def relu(tensor):
+        return torch.relu(tensor)
+
+    lines = []
+    for function in (*[torch.nn.functional.relu] * 3, relu, torch.nn.functional.relu):
+        y = function(x)
+        _, line = cuts.recorder.value_of(y).node.place
+        lines.append(line - relu.__code__.co_firstlineno)
+        torch_xla.sync()
+    assert lines == [5, 5, 5, 1, 5]

@@ -10,8 +10,11 @@ Lists of tensors, random numbers, tensors of the host and results in a part of a
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from os import sep
+from pathlib import Path
 from threading import get_ident
-from types import CodeType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch
@@ -29,6 +32,8 @@ _base: Final[Any] = torch._C.TensorBase  # noqa: SLF001  its methods, which prog
 _address: Final = _base.data_ptr
 _NUMBERS: Final = frozenset({int, float, complex})
 _frame_at: Final = sys._getframe  # noqa: SLF001  the documented way to a stack
+
+_OWN_FILES: Final = str(Path(__file__).parents[2]) + sep
 
 
 class Memory(Protocol):
@@ -56,30 +61,37 @@ def _number(value: Any) -> Any:
 
 
 class Line:
-    """A line of the program, as an instruction of a frame at a depth of the stack.
+    """A line of the program, as an instruction of a frame that is reached through certain code.
 
     Attributes:
-        depth: the distance of the frame from `Recorder.called`; 0 for a call in a backward pass.
-        code: the frame's code.
-        instruction: the instruction in it.
+        depth: the distance from `Recorder.called` to the last of the frames of trnsim above it.
+        codes: the code of each frame from there to the line's, or to the first one of the thread.
+        instruction: the instruction in that frame; None for a call in a backward pass.
         thread: the thread.
     """
 
-    __slots__ = ("code", "depth", "instruction", "thread")
+    __slots__ = ("codes", "depth", "instruction", "thread")
 
-    def __init__(self, depth: int, code: CodeType | None, instruction: int) -> None:
-        self.depth, self.code, self.instruction = depth, code, instruction
+    def __init__(self, codes: Sequence[CodeType], instruction: int | None) -> None:
+        own = [code.co_filename.startswith(_OWN_FILES) for code in codes]
+        self.depth = [*own, False].index(False) - 1
+        self.codes, self.instruction = codes[self.depth :], instruction
         self.thread = get_ident()
 
     def is_here(self) -> bool:
         """True if the call of `Recorder.called`, two frames above, comes from this line."""
-        if not self.depth:
-            return get_ident() == self.thread
         try:
-            frame = _frame_at(self.depth + 2)
+            frame: FrameType | None = _frame_at(self.depth + 2)
         except ValueError:
             return False
-        return frame.f_lasti == self.instruction and frame.f_code is self.code
+        last = frame
+        for code in self.codes:
+            if frame is None or frame.f_code is not code:
+                return False
+            frame, last = frame.f_back, frame
+        if self.instruction is None:
+            return frame is None and get_ident() == self.thread
+        return last is not None and last.f_lasti == self.instruction
 
 
 class Source:
@@ -266,8 +278,7 @@ def pattern_of(
     `parts` are its arguments by position and by name, and its result.
     """
     args, kwargs, result = parts
-    frame = program_frame(2)
-    line = Line(0, None, 0) if frame is None else Line(*frame)
+    line = Line(*program_frame(2))
     if is_view:
         is_call = call.node is not None and call.node.signature.name == VIEW
         return ViewPattern(name, line, call, result) if is_call else None

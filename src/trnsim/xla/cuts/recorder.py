@@ -158,7 +158,8 @@ class Recorder:
         self.repeats.latest = call
         self._since += 1
         place = None if call.node is None else call.node.place
-        if place is not None and call.pattern is not None and call.pattern.line.depth:
+        pattern = call.pattern
+        if place is not None and pattern is not None and pattern.line.instruction is not None:
             self._lines.begin(place)
 
     def _called(self, rule: Rule, args: Any, kwargs: Any, result: Any) -> None:
