@@ -103,6 +103,25 @@ def test_a_priced_job_has_time_and_bill(plan):
     assert "bill " in text
 
 
+LOOP = """#!/bin/bash
+#SBATCH --nodes=1 --exclusive --constraint=trn1.32xlarge --time=1:00:00
+for rate in 0.1 0.2; do
+  srun torchrun --nproc-per-node 32 train.py
+done
+"""
+
+
+def test_a_price_says_that_a_loop_counts_once(tmp_path):
+    spec = tmp_path / "loop.sbatch"
+    spec.write_text(LOOP)
+    caveat = "the command of line 4 stands in the loop `for` of line 3; it counts once"
+    assert caveat in run("price", spec)
+    (answer,) = json.loads(run("price", spec, "--json"))
+    assert answer["caveats"] == [caveat]
+    spec.write_text(LOOP.replace("for rate in 0.1 0.2; do\n", "").replace("done\n", ""))
+    assert "counts once" not in run("price", spec)
+
+
 def test_options_state_what_a_spec_does_not(plan):
     plan.write_text(json.dumps(PLAN | {"model": "", "steps": 0}))
     assert "no option names a model; --model NAME states it" in run("price", plan)

@@ -182,8 +182,16 @@ def _price_values(spec: JobSpec, price: JobPrice) -> dict[str, Any]:
         "requests_per_s": None if serving is None else serving.most_per_s,
         "usd_per_million_tokens": plain(million),
         "reasons": list(price.reasons),
-        "caveats": list(price.caveats),
+        "caveats": [*price.caveats, *_branch_caveats(spec)],
     }
+
+
+def _branch_caveats(spec: JobSpec) -> list[str]:
+    """Blocks of a script whose commands are read, and so priced, as if the blocks ran once."""
+    return [
+        f"the command of line {spec.line_of(name).line} stands in {words}; it counts once"
+        for name, words in spec.branches.items()
+    ]
 
 
 def _role_price_values(role: RolePrice) -> dict[str, Any]:
@@ -205,7 +213,8 @@ def _price_blocks(spec: JobSpec, price: JobPrice) -> list[Block]:
         blocks.append(Note(f"plan: {_training_words(price.training)}"))
     if price.serving is not None:
         blocks.append(Note(f"plan: {_serving_words(price.serving)}"))
-    blocks += [Note(reason) for reason in (*price.reasons, *price.caveats)]
+    caveats = (*price.reasons, *price.caveats, *_branch_caveats(spec))
+    blocks += [Note(reason) for reason in caveats]
     return blocks
 
 
@@ -261,6 +270,7 @@ def launched_document(spec: JobSpec, time: LaunchedTime) -> Document:
     if None not in bills:
         blocks.append(Note(f"bill {' and '.join(amount(usd or 0.0) for usd in bills)} USD"))
     blocks.append(Note(_launched_words(time)))
+    blocks += [Note(caveat) for caveat in _branch_caveats(spec)]
     values = {
         "file": spec.start.file,
         "line": spec.start.line,
