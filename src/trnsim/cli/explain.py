@@ -17,6 +17,7 @@ from trnsim.cli.options import parser
 from trnsim.cli.price_blocks import in_words, quotes_of, story_sections
 from trnsim.cli.report_files import answering
 from trnsim.document.answer import Document, Note, Preformatted, Section, Table, columns
+from trnsim.document.from_markdown import sections
 from trnsim.errors import BadInput
 from trnsim.isa import Instruction
 from trnsim.isa.reference.page import call, page, summary
@@ -91,8 +92,9 @@ def _instruction_document(instruction: type[Instruction]) -> Document:
         "source": instruction.source,
         "page": lines,
     }
-    section = Section("", [Preformatted(lines.rstrip())])
-    return Document(instruction.opcode, values, [section], schema="explain-instruction/1")
+    text = Section("", [Preformatted(lines.rstrip())], place="text")
+    shown = [text, *sections(lines)]
+    return Document(instruction.opcode, values, shown, schema="explain-instruction/1")
 
 
 def _instruction(name: str) -> type[Instruction] | None:

@@ -1,0 +1,110 @@
+"""The reader of the Markdown that instructions are documented in: blocks, for their page.
+
+It reads what `isa.reference.page` writes: headings, fenced code, tables, lists and paragraphs, with
+code between backquotes and links, of which a page keeps the words.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from typing import Final
+
+from trnsim.document.answer import (
+    Block,
+    Column,
+    Items,
+    Mark,
+    Note,
+    Preformatted,
+    Section,
+    Table,
+    Words,
+)
+
+__all__ = ["sections"]
+
+_HEADING: Final = re.compile(r"^##? ")
+_FENCE: Final = "```"
+_ITEM: Final = re.compile(r"^(?:- |(\d+)\. )")
+_INLINE: Final = re.compile(r"`([^`]+)`|\[([^\]]+)\]\([^)\s]+\)")
+
+
+def sections(markdown: str) -> list[Section]:
+    r"""A section for each heading of the first two levels, for the page alone.
+
+    >>> [(section.heading, len(section.blocks)) for section in sections("a\n\n## c\n\n- d")]
+    [('', 1), ('c', 1)]
+    """
+    titled: list[tuple[str, list[Block]]] = []
+    for part in _parts(markdown):
+        if _HEADING.match(part):
+            level, _, title = part.partition(" ")
+            titled.append(("" if level == "#" else title, []))
+        else:
+            if not titled:
+                titled.append(("", []))
+            titled[-1][1].extend(_blocks(part))
+    return [Section(title, blocks, place="page") for title, blocks in titled]
+
+
+def _parts(markdown: str) -> list[str]:
+    """Text between blank lines; a fence holds its blank lines."""
+    parts: list[str] = []
+    for at, text in enumerate(re.split(rf"^{_FENCE}.*$", markdown, flags=re.MULTILINE)):
+        if at % 2:
+            parts.append(f"{_FENCE}{text.strip()}")
+        else:
+            parts += [part for part in re.split(r"\n\s*\n", text.strip("\n")) if part.strip()]
+    return parts
+
+
+def _blocks(part: str) -> list[Block]:
+    if part.startswith(_FENCE):
+        return [Preformatted(part.removeprefix(_FENCE))]
+    lines = part.splitlines()
+    if part.startswith("|"):
+        return [_table(lines)]
+    blocks: list[Block] = []
+    for kind, group in groupby(_joined(lines), _kind):
+        texts = [_words(_ITEM.sub("", line)) for line in group]
+        if kind:
+            blocks.append(Items(texts, is_numbered=kind == "number"))
+        else:
+            blocks += [Note(text) for text in texts]
+    return blocks
+
+
+def _kind(line: str) -> str:
+    match = _ITEM.match(line)
+    return "" if match is None else "number" if match[1] else "item"
+
+
+def _joined(lines: list[str]) -> list[str]:
+    """Lines with those that go on with them: an item each, or a paragraph."""
+    joined: list[str] = []
+    for line in lines:
+        if joined and not _ITEM.match(line):
+            joined[-1] += f" {line.strip()}"
+        else:
+            joined.append(line.strip())
+    return joined
+
+
+def _table(lines: list[str]) -> Table:
+    header, _, *rows = (
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines
+    )
+    cells = [[_words(cell.replace("\\|", "|")) for cell in row] for row in rows]
+    return Table([Column(name) for name in header], cells)
+
+
+def _words(text: str) -> Words:
+    """Words with code set apart, and links as their words."""
+    parts: list[Words] = []
+    last = 0
+    for match in _INLINE.finditer(text):
+        parts.append(text[last : match.start()])
+        parts.append(Mark(match[1], "mono") if match[1] else match[2])
+        last = match.end()
+    return [part for part in (*parts, text[last:]) if part]
