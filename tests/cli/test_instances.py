@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -131,3 +132,15 @@ def test_sequences_that_cannot_be_held_are_refused(model, arguments, message):
     with pytest.raises(BadInput) as refused:
         run("--for", model, *arguments)
     assert refused.value.reason == message
+
+
+def test_names_are_whole_and_numbers_stand_on_the_right_of_the_page(tmp_path):
+    run(*DAY, "--report", str(tmp_path))
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert ">Trn2 UltraServer (u-trn2x64)</td>" in page
+    rows = (tmp_path / "table.csv").read_text(encoding="utf-8").splitlines()
+    assert rows[0] == "instance,chips,GiB,TB/s,PF/s,USD/h,kind,remark"
+    assert any(row.startswith("Trn2 UltraServer (u-trn2x64),64 trainium2,") for row in rows)
+    heads = re.findall(r'<th class="(\w+)"[^>]*>([^<]*)<', page)
+    numbers = [name for kind, name in heads if kind == "number"]
+    assert numbers == ["GiB", "TB/s", "PF/s", "USD/h"]

@@ -1,7 +1,17 @@
 import csv
 import io
 
-from trnsim.document.answer import Document, Figure, Folded, Mark, Note, Section, Table, columns
+from trnsim.document.answer import (
+    Column,
+    Document,
+    Figure,
+    Folded,
+    Mark,
+    Note,
+    Section,
+    Table,
+    columns,
+)
 from trnsim.document.spreadsheet import spreadsheet
 
 ROWS = Table(
@@ -35,3 +45,9 @@ def test_without_rows_the_first_table_is_written():
 def test_a_document_without_a_table_is_empty_and_an_empty_table_a_line():
     assert spreadsheet(Document("t", None, ())) == ""
     assert spreadsheet(Document("t", None, (), rows=Table(columns("a | b"), []))) == "a,b\n"
+
+
+def test_columns_of_the_text_alone_are_left_out():
+    columns = [Column("short", place="text"), Column("name", place="page"), Column("n")]
+    table = Table(columns, [("a...", "a name", "1")])
+    assert spreadsheet(Document("t", None, [Section("", [table])])) == "name,n\na name,1\n"

@@ -15,7 +15,7 @@ from trnsim.cli.options import AsOf, OwnPrices, day_of, own_rows, parser, price_
 from trnsim.cli.price_blocks import remark
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answering
-from trnsim.document.answer import Block, Document, Note, Section, Table, columns
+from trnsim.document.answer import Block, Column, Document, Note, Section, Table, columns
 from trnsim.document.values import picked
 from trnsim.errors import BadInput
 from trnsim.formatting import clipped
@@ -31,15 +31,18 @@ app = parser()
 
 _KIND_ORDER: Final = ("private", "on_demand", "capacity_block", "spot")
 """Kinds in the order in which the first with a price is shown, where none is asked for."""
-_NAME_WIDTH: Final = 26  # characters
-_INSTANCE_COLUMNS: Final = columns(
-    "instance | chips | GiB | TB/s | PF/s | USD/h | kind | remark", numbers_from=8
+_NAME_WIDTH: Final = 26  # characters of the text
+_NAMES: Final = (Column("instance", place="text"), Column("instance", place="page"))
+_INSTANCE_COLUMNS: Final = (
+    *_NAMES,
+    *columns("chips | GiB | TB/s | PF/s | USD/h | kind | remark", numbers_to=5),
 )
-_FIT_COLUMNS: Final = columns(
-    "instance | chips | needed | GiB a rank | USD/h | kind | remark", numbers_from=7
+_FIT_COLUMNS: Final = (
+    *_NAMES,
+    *columns("chips | needed | GiB a rank | USD/h | kind | remark", numbers_to=4),
 )
 _KINDS_NOTE: Final = (
-    "bf16: published dense TFLOP/s of all chips. Kinds of purchase differ from line to line: "
+    "PF/s: published dense BF16 PFLOP/s of all chips. Kinds of purchase differ from line to line: "
     "trnsim prices compare sets one kind side by side."
 )
 _FITS_NOTE: Final = (
@@ -151,6 +154,7 @@ def _instance_blocks(
     lines = [
         (
             clipped(instance.name, _NAME_WIDTH),
+            instance.name,
             f"{instance.count} {instance.accelerator}",
             f"{instance.memory_bytes / GIB:,.0f}",
             f"{bandwidths[instance.name] / TERA:.3g}",
@@ -244,6 +248,7 @@ def _fit_blocks(fits: list[dict[str, Any]], quotes: dict[str, Quote]) -> list[Bl
     lines = [
         (
             clipped(row["name"], _NAME_WIDTH),
+            row["name"],
             f"{row['chips']} {row['chip']}",
             "none fits" if row["instances"] is None else f"{row['instances']:,}",
             "-"

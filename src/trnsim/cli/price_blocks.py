@@ -12,9 +12,11 @@ from trnsim.document.values import picked
 from trnsim.price import Quote, history, purchase, quote, why_not
 
 _OVERVIEW_COLUMNS: Final = columns(
-    "instance | kind | USD/h | region | as of | remark", numbers_from=6
+    "instance | kind | USD/h | region | as of | remark", numbers_from=2, numbers_to=3
 )
-_STORY_COLUMNS: Final = columns("kind | USD/h | a chip | region | days | source", numbers_from=6)
+_STORY_COLUMNS: Final = columns(
+    "kind | USD/h | a chip | region | days | source", numbers_from=1, numbers_to=3
+)
 
 
 def overview(quotes: Sequence[Quote]) -> Table:

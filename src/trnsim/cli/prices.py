@@ -35,7 +35,9 @@ app = parser(
 )
 
 _COMPARISON_COLUMNS: Final = columns(
-    "instance | kind | USD/h | a chip | a PFLOP/s | vs first | as of | remark", numbers_from=8
+    "instance | kind | USD/h | a chip | a PFLOP/s | vs first | as of | remark",
+    numbers_from=2,
+    numbers_to=6,
 )
 
 Region = Annotated[

@@ -16,14 +16,16 @@ __all__ = ["spreadsheet"]
 def spreadsheet(document: Document) -> str:
     """The document's rows, else those of its first table, below a line of column names.
 
-    A figure is its value; what is not known is an empty cell. No cell is a formula.
+    A figure is its value; what is not known is an empty cell. No cell is a formula. Columns of the
+    text alone are left out.
     """
     table = document.rows or _first(document)
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     if table is not None:
-        writer.writerow(table_row([column.name for column in table.columns]))
-        writer.writerows(table_row([cell_value(cell) for cell in row]) for row in table.rows)
+        kept = [at for at, column in enumerate(table.columns) if column.place != "text"]
+        writer.writerow(table_row([table.columns[at].name for at in kept]))
+        writer.writerows(table_row([cell_value(row[at]) for at in kept]) for row in table.rows)
     return lines.getvalue()
 
 
