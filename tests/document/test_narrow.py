@@ -51,3 +51,9 @@ def test_each_class_of_a_page_has_its_rule_and_others_have_none():
     body = '<table id="a" class="w440"></table><table class="w440"></table> w560 <b class="w700">'
     assert re.findall(r"max-width: (\d+)px", rules(body)) == ["440"]
     assert rules("") == ""
+
+
+def test_a_panel_beside_others_is_wide_enough_for_its_table():
+    assert ".columns section:has(.w440) { min-width: min(100%, 471px) }" in rules(
+        '<table class="w440">'
+    )

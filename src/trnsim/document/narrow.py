@@ -22,6 +22,8 @@ _LEAST_PX: Final = 92
 """Least width of a column of words, with its room."""
 _TAG: Final = re.compile(r"<[^>]*>")
 _CLASS: Final = re.compile(r'<table\b[^>]*\bclass="(?:[^">]* )?w(\d+)"')
+_PANEL_PX: Final = 31
+"""Padding and borders of a panel, and one pixel more than the width at which a table is a list."""
 _RULE: Final = """@container (max-width: {px}px) {{
 .w{px}, .w{px} tbody, .w{px} tr, .w{px} td {{ display: block; width: auto; min-width: 0 }}
 .w{px} thead {{ display: none }}
@@ -33,13 +35,14 @@ _RULE: Final = """@container (max-width: {px}px) {{
   color: var(--soft); font-size: 12px; overflow-wrap: anywhere }}
 .w{px} td:empty {{ display: none }}
 }}
+.columns section:has(.w{px}) {{ min-width: min(100%, {panel_px}px) }}
 """
 
 
 def rules(body: str) -> str:
     """The rules of the classes of a page's tables."""
     used = {int(px) for px in _CLASS.findall(body)}
-    return "".join(_RULE.format(px=px) for px in sorted(used))
+    return "".join(_RULE.format(px=px, panel_px=px + _PANEL_PX) for px in sorted(used))
 
 
 def width_class(
