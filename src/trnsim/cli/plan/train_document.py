@@ -47,7 +47,7 @@ def train_document(model: Architecture, runs: Sequence[TrainingEstimate], said: 
         f"{model.name}: {size_of(model)}; "
         f"{amount(runs[0].tokens)} tokens in sequences of {runs[0].step.layout.sequence}"
     )
-    tables = (
+    tables: tuple[tuple[str, Sequence[Block]], ...] = (
         ("Runs", [_runs(runs)]),
         ("Prices", [_prices(runs, said.mark)]),
         ("Steps", [_steps(runs)]),
