@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from schema_checks import assert_both_ways
@@ -78,6 +79,22 @@ def test_the_trace_has_kernels_under_their_operator_module_and_phase(training, t
     assert {tuple(event["args"]) for event in counted} == {("bytes",)}
 
 
-def test_the_figures_are_those_of_the_schema(training, tmp_path):
-    step_report(training, "trn2").write(tmp_path)
-    assert_both_ways([json.loads((tmp_path / "step.json").read_text())], "run-step/1")
+CUTS = {
+    "cuts": [
+        {"line": "a.py:3", "kind": "sync", "cuts": 2, "executions": 2, "compilations": 1,
+         "device_time_s": 2e-6},
+    ],
+    "recompilations": [{"line": "a.py:3", "change": "a shape", "change_line": "a.py:2"}],
+}  # fmt: skip
+
+
+def test_the_figures_are_those_of_the_schema_with_and_without_cuts(training, tmp_path):
+    report = step_report(training, "trn2")
+    report.write(tmp_path / "without")
+    replace(report, added_values=CUTS).write(tmp_path / "with")
+    written = [
+        json.loads((tmp_path / name / "step.json").read_text()) for name in ("without", "with")
+    ]
+    assert not {*CUTS} & {*written[0][0]}
+    assert {name: written[1][0][name] for name in CUTS} == CUTS
+    assert_both_ways(written, "run-step/1")

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 from trnsim.device import alive
+from trnsim.device.program_sequence import sequence_failure
 from trnsim.device.steps import tell_of_waiting
 from trnsim.device.store import Store
 
@@ -49,6 +50,7 @@ class CallArguments:
         receive_counts: number of elements from each rank of the group.
         line: line of the program.
         elements: number of elements of a message; -1 for a collective.
+        programs: the programs that the rank has cut (`program_sequence`), as text.
     """
 
     name: str
@@ -58,6 +60,7 @@ class CallArguments:
     receive_counts: tuple[int, ...] = ()
     line: str = ""
     elements: int = -1
+    programs: str = ""
 
     def __str__(self) -> str:
         parts = [self.name, self.tensors]
@@ -381,9 +384,7 @@ def _arguments_of(fields: Sequence[Any]) -> CallArguments:
 
 def _arguments_at(texts: Mapping[int, str], number: int) -> dict[int, CallArguments]:
     calls = {rank: _decoded(text) for rank, text in texts.items()}
-    return {
-        rank: arguments for rank, (its_number, arguments) in calls.items() if its_number == number
-    }
+    return {rank: passed for rank, (its_number, passed) in calls.items() if its_number == number}
 
 
 # In words
@@ -403,7 +404,9 @@ def disagreement(by_rank: Mapping[int, CallArguments]) -> CallFailure | None:
             f"{problem}: ranks {sorted(by_rank)} meet, and passed\n{_table(by_rank)}",
             _COLLECTIVE_FIX,
         )
-    return _count_mismatch(by_rank)
+    programs = {rank: arguments.programs for rank, arguments in by_rank.items()}
+    failure = sequence_failure(programs, next(iter(by_rank.values())).name)
+    return _count_mismatch(by_rank) if failure is None else CallFailure(*failure)
 
 
 _COLLECTIVE_FIX: Final = (
@@ -456,17 +459,15 @@ def _last_call(text: str | None, call_kind: str) -> str:
 
 
 def _deadlock_failure(stuck: Mapping[int, PendingCall]) -> CallFailure:
-    lines = [
-        f"  rank {rank}: {call.arguments}, {_position(call)}"
-        for rank, call in sorted(stuck.items())
-    ]
+    calls = sorted(stuck.items())
+    lines = [f"  rank {rank}: {call.arguments}, {_position(call)}" for rank, call in calls]
     is_of_pairs = any(call.arguments.is_point_to_point for call in stuck.values())
-    calls = "calls" if is_of_pairs else "collectives"
+    what = "calls" if is_of_pairs else "collectives"
     fix = "let all ranks go through their groups in one order"
     if is_of_pairs:
         fix += ", and have a receive for each send: where both send first, one may use isend"
     return CallFailure(
-        f"ranks {sorted(stuck)} wait for each other in different {calls}\n" + "\n".join(lines), fix
+        f"ranks {sorted(stuck)} wait for each other in different {what}\n" + "\n".join(lines), fix
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from trnsim.document.answer import Block
@@ -22,6 +22,10 @@ class ReportPart(Protocol):
 
     def blocks(self, target: str) -> Sequence[Block]:
         """Blocks of the document."""
+        ...
+
+    def values(self, target: str) -> dict[str, Any]:
+        """The same as values of the document, by the names of their fields in its schema."""
         ...
 
 

@@ -7,11 +7,11 @@ listed separately: they are hidden while the host is ahead of the device.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from trnsim import arch
 from trnsim.device.call_log import Recording
@@ -42,6 +42,7 @@ class StepReport:
         reason: the reason for the first chip.
         pages: the file of each tile kernel's page beside the step's, by the kernel's name.
         added: sections of a framework.
+        added_values: the same as values of the first chip.
     """
 
     steps: tuple[StepTime, ...]
@@ -50,6 +51,7 @@ class StepReport:
     reason: str
     pages: Mapping[str, str] = field(default_factory=dict[str, str])
     added: tuple[Section, ...] = ()
+    added_values: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def target(self) -> str:
@@ -60,7 +62,10 @@ class StepReport:
     def document(self) -> Document:
         """The document of the step."""
         reason = f"chip: {self.target} ({self.reason})"
-        return step_document(self.steps, self.name, self.exchanged, reason, self.pages, self.added)
+        parts = (self.exchanged, reason, self.pages, self.added)
+        document = step_document(self.steps, self.name, *parts)
+        first, *others = document.values
+        return replace(document, values=[{**first, **self.added_values}, *others])
 
     def brief(self) -> list[tuple[str, str]]:
         """Rows of a label and text on the time of the step and its parts."""
@@ -98,7 +103,8 @@ def step_report(
     parts = [part() for part in report_parts]
     blocks = [(part.heading, part.blocks(target)) for part in parts]
     added = tuple(Section(head, each, heading_place="page") for head, each in blocks if each)
-    return StepReport(steps, step.text, exchanged, reason, pages, added)
+    values = {name: value for part in parts for name, value in part.values(target).items()}
+    return StepReport(steps, step.text, exchanged, reason, pages, added, values)
 
 
 def _trace(step: StepTime) -> Iterator[trace_events.TraceEvent]:

@@ -12,6 +12,7 @@ def test_a_report_has_cuts_by_line_and_the_cause_of_each_recompilation():
 
     assert CutReport(Ledger()).rows() == []
     assert CutReport(Ledger()).blocks("trn2") == ()
+    assert CutReport(Ledger()).values("trn2") == {}
     table = torch.ones(3, 4).to(torch_xla.device())
     torch_xla.sync()
     cuts.ledger.forget()
@@ -34,5 +35,14 @@ def test_a_report_has_cuts_by_line_and_the_cause_of_each_recompilation():
     assert (cut_at, text) == (place, cause.partition(" (")[0])
     assert at == cause.partition(" (")[2][:-1]
     assert int(cut_at.rpartition(":")[2]) - int(at.rpartition(":")[2]) == 1
+    values = report.values("trn2")
+    (value,) = values["cuts"]
+    assert value == {
+        "line": place, "kind": "sync", "cuts": 3, "executions": 3, "compilations": 2,
+        "device_time_s": value["device_time_s"],
+    }  # fmt: skip
+    assert f"{1e6 * value['device_time_s']:.2f} us" == time
+    assert values["recompilations"] == [{"line": place, "change": text, "change_line": at}]
     module._MOST_ROWS = 0
+    assert report.values("trn2") == values
     assert report.blocks("trn2")[-1].words == "1 more are not shown"

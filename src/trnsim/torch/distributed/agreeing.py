@@ -6,6 +6,7 @@ must match pairwise. The reduction is not compared, as it is invisible to Python
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import torch.distributed as dist
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from trnsim.device.agreement import Agreement, CallArguments, CallFailure
 from trnsim.device.program_line import program_line
+from trnsim.device.program_sequence import program_sequence
 from trnsim.device.steps import tell_that_a_peer_is_lost
 from trnsim.torch import pytorch
 from trnsim.torch.aten.operator_call import tensors_in
@@ -65,7 +67,8 @@ def agree(kind: str, arguments: dict[str, Any], group: Any) -> None:
     ranks = dist.get_process_group_ranks(unboxed)
     if len(ranks) == 1 or not dist.is_initialized():
         return
-    failure = agreement().meet(str(unboxed.group_name), ranks, passed_arguments(kind, arguments))
+    own = replace(passed_arguments(kind, arguments), programs=program_sequence.published(ranks))
+    failure = agreement().meet(str(unboxed.group_name), ranks, own)
     if failure is not None:
         raise error_of(failure)
 

@@ -15,6 +15,7 @@ from trnsim.device.report_parts import ReportPart, report_parts
 from trnsim.torch import call_recording
 from trnsim.torch.api import memory
 from trnsim.torch.scope_tracker import scope_tracker
+from trnsim.xla.cuts import exchanges
 from trnsim.xla.cuts.ledger import (
     COMPILE_TIME,
     FROM_DEVICE,
@@ -136,6 +137,7 @@ class Cuts:
             while len(self._repeats) > _MOST_REPEATED:
                 del self._repeats[next(iter(self._repeats))]
         self.ledger.execute(record, cut, is_new=is_new)
+        exchanges.note(self._repeats[key][1], record, cut)
         if record.compiled is not None and call_log.listening():
             for call in record.compiled.calls:
                 call_log.note(call, 0, scope_tracker.scope)

@@ -16,6 +16,7 @@ from trnsim.xla.cuts.programs import CutProgram
 from trnsim.xla.cuts.values import Place
 
 if TYPE_CHECKING:
+    from trnsim.device.program_sequence import CutOfProgram
     from trnsim.xla.cuts.causes import Cause
     from trnsim.xla.cuts.compiling import Compiled
 
@@ -49,6 +50,7 @@ class ProgramRecord:
         cause: what changed against the nearest earlier program; None for the first.
         compiled: its calls on the device.
         executions: number of its executions.
+        exchanges: the program as the ranks of its collectives have it; None before it was asked.
     """
 
     number: int
@@ -59,6 +61,7 @@ class ProgramRecord:
     cause: Cause | None
     compiled: Compiled | None = None
     executions: int = 0
+    exchanges: dict[tuple[int, ...], CutOfProgram] | None = None
 
     def time(self, target: str) -> tuple[float, tuple[str, ...]]:
         """Seconds of an execution on a chip, with the reasons why some calls have none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from trnsim.document.answer import Block, Column, Note, Table
 from trnsim.profile.units import time_text
@@ -25,7 +25,12 @@ _CAUSE_COLUMNS: Final = (Column("recompiled at"), Column("for"), Column("at"))
 
 
 class CutReport:
-    """The part of a step's report on the cuts of a ledger."""
+    """The part of a step's report on the cuts of a ledger.
+
+    Attributes:
+        heading: the heading of its blocks.
+        ledger: the ledger.
+    """
 
     heading = "Cuts and compilations"
 
@@ -51,7 +56,7 @@ class CutReport:
         if not programs:
             return ()
         times_s = {record.number: record.time(target)[0] for record in programs}
-        cuts = [cut for cut in self.ledger.cuts.values() if cut.executions]
+        cuts = self._executed()
         rows = [_cut_row(cut, times_s) for cut in cuts]
         blocks: list[Block] = [Table(_CUT_COLUMNS, rows[:_MOST_ROWS])]
         causes = [record for record in programs if record.cause is not None]
@@ -69,16 +74,48 @@ class CutReport:
         ]
         return blocks
 
+    def values(self, target: str) -> dict[str, Any]:
+        """All cuts and recompilations; {} without a cut."""
+        programs = [*self.ledger.programs.values()]
+        if not programs:
+            return {}
+        times_s = {record.number: record.time(target)[0] for record in programs}
+        return {
+            "cuts": [
+                {
+                    "line": _line_text(cut.place),
+                    "kind": cut.kind,
+                    "cuts": cut.cuts,
+                    "executions": cut.executions.total(),
+                    "compilations": cut.compilations,
+                    "device_time_s": _total_s(cut, times_s),
+                }
+                for cut in self._executed()
+            ],
+            "recompilations": [
+                dict(zip(("line", "change", "change_line"), _cause_row(record), strict=True))
+                for record in programs
+                if record.cause is not None
+            ],
+        }
+
+    def _executed(self) -> list[CutRecord]:
+        return [cut for cut in self.ledger.cuts.values() if cut.executions]
+
+
+def _total_s(cut: CutRecord, times_s: dict[int, float]) -> float:
+    """Seconds of all executions of a line's cuts."""
+    return sum(count * times_s[number] for number, count in cut.executions.items())
+
 
 def _cut_row(cut: CutRecord, times_s: dict[int, float]) -> tuple[str, ...]:
-    total_s = sum(count * times_s[number] for number, count in cut.executions.items())
     return (
         _line_text(cut.place),
         cut.kind,
         str(cut.cuts),
         str(cut.executions.total()),
         str(cut.compilations),
-        time_text(total_s),
+        time_text(_total_s(cut, times_s)),
     )
 
 

@@ -1,0 +1,199 @@
+"""The sequence of programs with collectives that a rank has cut, which its peers must share.
+
+A collective within a compiled program begins when all its ranks execute that program. A rank that
+executes one more, or one whose collectives differ, is waited for in vain: an error. Programs that
+differ elsewhere and have equal collectives meet, but each rank compiles its own while the others
+wait: a warning.
+
+The sequence since the last collective of the same ranks is part of what they agree on at the next
+one (`trnsim.device.agreement`). Programs without collectives are no part of it.
+
+Source: training-troubleshooting.rst, "NCCL warning": all workers load a graph with a collective;
+ranks that compile different ones are waited for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from trnsim.errors import SourceLine
+from trnsim.user_warnings import warn
+
+_MOST_PROGRAMS: Final = 8
+"""Programs between two collectives that are named; of further ones a digest is compared."""
+_DIGEST_BYTES: Final = 8
+_FIX: Final = (
+    "let every rank cut the same programs: what collectives give is read, printed and branched on "
+    "by all ranks or in xm.add_step_closure, and a step ends at one line"
+)
+_WARNING_FIX: Final = (
+    "let every rank make the same calls with the same shapes (drop_last=True), and print in "
+    "xm.add_step_closure"
+)
+
+
+class ProgramsDiffer(UserWarning):
+    """Ranks compile different programs with the same collectives, and wait for each other."""
+
+
+class CutOfProgram(NamedTuple):
+    """A program with collectives among some ranks, as a rank cut it.
+
+    Attributes:
+        number: its number among the programs of this process.
+        kind: the kind of the cut.
+        line: the line of the cut.
+        collectives: the collectives among those ranks, each with its line, in order.
+        exchanges: a digest of these collectives without their lines.
+        digest: the digest of the whole program.
+        calls: a digest of the calls of each line, in the order of the lines' first calls.
+    """
+
+    number: int
+    kind: str
+    line: str
+    collectives: str
+    exchanges: str
+    digest: str
+    calls: dict[str, str]
+
+
+class ProgramSequence:
+    """The programs that this rank has cut since the last collective, by the ranks of that."""
+
+    def __init__(self) -> None:
+        self._cuts: dict[tuple[int, ...], list[CutOfProgram]] = {}
+
+    def add(self, ranks: Sequence[int], cut: CutOfProgram) -> None:
+        """Add a program that has collectives among `ranks`."""
+        self._cuts.setdefault(tuple(sorted(ranks)), []).append(cut)
+
+    def published(self, ranks: Sequence[int]) -> str:
+        """The programs since the last collective of `ranks`, as text; "" for none."""
+        cuts = self._cuts.pop(tuple(sorted(ranks)), [])
+        if not cuts:
+            return ""
+        rest = repr([cut.exchanges for cut in cuts[_MOST_PROGRAMS:]]).encode()
+        digest = blake2b(rest, digest_size=_DIGEST_BYTES).hexdigest()
+        return json.dumps([len(cuts), digest, cuts[:_MOST_PROGRAMS]], separators=(",", ":"))
+
+
+program_sequence: Final = ProgramSequence()
+"""The sequence of this process."""
+
+
+class _Published(NamedTuple):
+    """What a rank published: the number of its programs, a digest of the last, and the first."""
+
+    number: int
+    rest: str
+    cuts: list[CutOfProgram]
+
+
+def sequence_failure(
+    by_rank: Mapping[int, str], name: str = "a collective"
+) -> tuple[str, str] | None:
+    """The reason why ranks with these sequences do not meet on the chip, and its fix.
+
+    None where they do; programs that differ beside equal collectives are warned of. `name` is the
+    collective before which they were compared.
+    """
+    if len(set(by_rank.values())) == 1:
+        return None
+    ranks = sorted(by_rank)
+    sequences = {rank: _read(by_rank[rank]) for rank in ranks}
+    first = sequences[ranks[0]]
+    for rank in ranks[1:]:
+        other = sequences[rank]
+        at = _first_difference([c.exchanges for c in first.cuts], [c.exchanges for c in other.cuts])
+        if at is not None or (first.number, first.rest) != (other.number, other.rest):
+            pair = {ranks[0]: _cut_at(first, at), rank: _cut_at(other, at)}
+            return "\n".join([_problem(pair, name), *_table(pair)]), _FIX
+    for rank in ranks[1:]:
+        other = sequences[rank]
+        at = _first_difference([c.digest for c in first.cuts], [c.digest for c in other.cuts])
+        if at is not None:
+            _warn({ranks[0]: first.cuts[at], rank: other.cuts[at]})
+            break
+    return None
+
+
+def _read(text: str) -> _Published:
+    if not text:
+        return _Published(0, "", [])
+    count, rest, cuts = json.loads(text)
+    return _Published(count, rest, [CutOfProgram(*cut) for cut in cuts])
+
+
+def _first_difference(own: Sequence[str], others: Sequence[str]) -> int | None:
+    for at in range(max(len(own), len(others))):
+        if own[at : at + 1] != others[at : at + 1]:
+            return at
+    return None
+
+
+def _cut_at(sequence: _Published, at: int | None) -> CutOfProgram | None:
+    return sequence.cuts[at] if at is not None and at < len(sequence.cuts) else None
+
+
+def _problem(pair: Mapping[int, CutOfProgram | None], name: str) -> str:
+    (one, own), (peer, other) = pair.items()
+    if own is None and other is None:
+        return (
+            f"ranks {one} and {peer} cut other programs with collectives before {name}, from the "
+            f"{_MOST_PROGRAMS + 1}th on: on the chip they wait for each other"
+        )
+    if own is None or other is None:
+        more, fewer = (peer, one) if own is None else (one, peer)
+        return (
+            f"rank {more} cuts a program with a collective that rank {fewer} does not cut before "
+            f"{name}: on the chip it waits in it for rank {fewer}"
+        )
+    return (
+        f"ranks {one} and {peer} cut programs with other collectives before {name}: on the chip "
+        "they wait for each other"
+    )
+
+
+def _table(pair: Mapping[int, CutOfProgram | None]) -> list[str]:
+    """A line for each rank; nothing where none of their programs is known."""
+    lines: list[str] = []
+    if not any(pair.values()):
+        return lines
+    for rank, cut in pair.items():
+        if cut is None:
+            lines.append(f"  rank {rank}: no program")
+        else:
+            lines.append(
+                f"  rank {rank}: program {cut.number}, cut by {cut.kind} at {cut.line}, with "
+                f"{cut.collectives}"
+            )
+    (one, own), (peer, other) = pair.items()
+    if own is not None and other is not None:
+        lines += _first_calls(one, peer, own, other)
+    return lines
+
+
+def _first_calls(one: int, peer: int, own: CutOfProgram, other: CutOfProgram) -> list[str]:
+    """The first line of each rank whose calls the other rank does not make alike."""
+    lines = {
+        rank: next((line for line, calls in cut.calls.items() if beside.get(line) != calls), "")
+        for rank, cut, beside in ((one, own, other.calls), (peer, other, own.calls))
+    }
+    words = [f"rank {rank} at {line}" for rank, line in lines.items() if line]
+    return [f"  the first calls that differ: {', '.join(words)}"] if words else []
+
+
+def _warn(pair: Mapping[int, CutOfProgram]) -> None:
+    one, peer = pair
+    table = "\n".join(_table(pair))
+    file, _, number = next(iter(pair.values())).line.rpartition(":")
+    warn(
+        f"ranks {one} and {peer} cut different programs with the same collectives: each compiles "
+        f"its own, for which the others wait\n{table}\n  fix: {_WARNING_FIX}",
+        ProgramsDiffer,
+        SourceLine(file, int(number)) if number.isdigit() else None,
+    )
