@@ -127,9 +127,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     uri = page.file.src_uri
     source = next((name for name, own in PAGES.items() if own == uri), f"docs/{uri}")
     repository, version = setting()
-    return outside_code(
-        markdown, lambda part: indented(relinked(part, source, repository, version))
-    )
+
+    def adapted(part: str) -> str:
+        return indented(relinked(part, source, repository, version))
+
+    return outside_code(markdown, adapted)
 
 
 def main() -> int:

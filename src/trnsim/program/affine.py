@@ -167,7 +167,8 @@ class AffineSteps:
                     if together is None:
                         result += [Step((member,)) for member in members]
                     else:
-                        result.append(Step(members, together, self._plans[members[0]]))
+                        plan = self._plans[min(members)]  # of one class, numbers and shapes
+                        result.append(Step(members, together, plan))
             number = window.end
             window = next(windows)
         return result

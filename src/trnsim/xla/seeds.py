@@ -74,7 +74,8 @@ class Seeds:
         Raises:
             SeedRefused: for a number that has no 64 bits without a sign.
         """
-        if not isinstance(seed, int) or not 0 <= seed <= _MASK:
+        is_whole = isinstance(seed, int)  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+        if not is_whole or not 0 <= seed <= _MASK:
             raise SeedRefused(
                 f"xm.set_rng_state({seed!r}); legal: 0 to 2**{_BITS} - 1",
                 fix=f"take seed % 2**{_BITS}",

@@ -109,16 +109,16 @@ def _check(overview: Overview) -> None:
     times_s = {"time": overview.time_s, "P10": low_s, "P90": high_s}
     for table, rows in {"": times_s, **tables}.items():
         for name, time_s in rows.items():
-            if not isinstance(name, str):
+            if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  of a file
                 raise ValueError(  # noqa: TRY004  a value of the file
                     f"a name of {table} is {name!r}; legal: text"
                 )
-            is_number = isinstance(time_s, int | float) and not isinstance(time_s, bool)
-            if not is_number or not 0 <= time_s <= _LONGEST_S:
+            is_number = isinstance(time_s, int | float)  # pyright: ignore[reportUnnecessaryIsInstance]  of a file
+            if not is_number or isinstance(time_s, bool) or not 0 <= time_s <= _LONGEST_S:
                 where = f"{name} of {table}" if table else name
                 raise ValueError(f"{where} is {time_s!r}; legal: seconds, 0 or more")
     for name in (overview.subject, overview.machine):
-        if not isinstance(name, str):
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  of a file
             raise ValueError(  # noqa: TRY004  a value of the file
                 f"the subject or the machine is {name!r}; legal: text"
             )

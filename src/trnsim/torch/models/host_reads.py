@@ -43,4 +43,4 @@ class RefusedHostReads(_Mode):  # type: ignore[misc]
 
 
 def _is_traced(tensor: Tensor) -> bool:
-    return isinstance(tensor, FakeTensor) or torch._is_functional_tensor(tensor)  # noqa: SLF001  PyTorch's name
+    return isinstance(tensor, FakeTensor) or torch._is_functional_tensor(tensor)  # noqa: SLF001  # pyright: ignore[reportPrivateImportUsage]

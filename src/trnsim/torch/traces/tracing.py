@@ -306,17 +306,19 @@ def _named_inputs(
 
 def _traced(module: nn.Module, args: tuple[Any, ...], title: str) -> TracedModule:
     """The graph of a module; where it branches on values, those of the example are taken."""
+    traced: TracedModule | None
     try:
         with FusedAttention(), host_traces.on():
             traced = trace_module(module, args)
-        are_values_read = reads_values(traced.module)
+        if reads_values(traced.module):
+            traced = None
     except EmulatorError:
         raise
     except Exception as error:
         if not names_data_dependence(error):
             raise
-        are_values_read = True
-    if are_values_read:
+        traced = None
+    if traced is None:
         branches = FrozenBranches(title)
         with FusedAttention(), host_traces.on():
             traced = trace_module(module, args, values_read=branches)

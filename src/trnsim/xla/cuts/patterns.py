@@ -46,7 +46,8 @@ class Memory(Protocol):
 
 def geometry_guard(tensors: list[Tensor]) -> Any:
     """PyTorch's comparison of tensors' types, dtypes, shapes and strides with those of these."""
-    guards: Any = torch._C._dynamo.guards  # noqa: SLF001  PyTorch has no other for all at once
+    # PyTorch has no other for all at once.
+    guards: Any = torch._C._dynamo.guards  # noqa: SLF001  # pyright: ignore[reportAttributeAccessIssue]
     return guards.TensorGuards(
         *tensors,
         dynamic_dims_sizes=[list(each.shape) for each in tensors],
@@ -81,17 +82,18 @@ class Line:
     def is_here(self) -> bool:
         """True if the call of `Recorder.called`, two frames above, comes from this line."""
         try:
-            frame: FrameType | None = _frame_at(self.depth + 2)
+            last = _frame_at(self.depth + 2)
         except ValueError:
             return False
-        last = frame
+        frame: FrameType | None = last
         for code in self.codes:
             if frame is None or frame.f_code is not code:
                 return False
-            frame, last = frame.f_back, frame
+            last = frame
+            frame = frame.f_back
         if self.instruction is None:
             return frame is None and get_ident() == self.thread
-        return last is not None and last.f_lasti == self.instruction
+        return last.f_lasti == self.instruction
 
 
 class Source:

@@ -54,7 +54,7 @@ class DataParallel(nn.Module):
         """
         super().__init__()
         loaded_parts(model, "DataParallel")
-        if not isinstance(dim, int):
+        if not isinstance(dim, int):  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
             raise BatchRefused(
                 f"dim={dim!r}; legal: the number of a dimension",
                 fix="dim=0",
@@ -135,7 +135,8 @@ class DataParallel(nn.Module):
 def _cores(device_ids: Sequence[int | str] | None) -> list[int]:
     if device_ids is None:
         return list(range(len(visible_cores())))
-    is_several = isinstance(device_ids, Iterable) and not isinstance(device_ids, str)
+    is_several = isinstance(device_ids, Iterable)  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+    is_several = is_several and not isinstance(device_ids, str)
     cores = [_core(device) for device in device_ids] if is_several else []
     if not cores:
         raise CoresRefused(

@@ -96,7 +96,7 @@ def partitioned_trace(
     Raises:
         PartitionRefused: where `config` does not permit the partition.
     """
-    if not isinstance(config, PartitionerConfig):
+    if not isinstance(config, PartitionerConfig):  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
         raise PartitionRefused(
             f"partitioner_config is a {type(config).__name__}; legal: a PartitionerConfig",
             fix="partitioner_config=torch_neuronx.PartitionerConfig()",
