@@ -150,8 +150,8 @@ def test_a_framework_that_raises_the_text_of_an_error_shows_nothing_else(monkeyp
     assert traceback_lines(raised_again) is None
     show_text_as_own(error)
     lines = traceback_lines(raised_again)
-    assert lines[:2] == ["RuntimeError: BadInput: reason", "  fix: advice"]
-    assert len(lines) == 3
+    assert lines == f"RuntimeError: BadInput: {error}".splitlines()
+    assert lines[1] == "  fix: advice"
     assert traceback_lines(RuntimeError("reason")) is None
     assert traceback_lines(ValueError(str(raised_again))) is None
 

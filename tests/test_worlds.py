@@ -173,8 +173,8 @@ def test_a_report_has_a_track_a_rank_the_links_and_who_waited(tmp_path):
     path = world.report(tmp_path / "new" / "report.html")
     text = path.read_text()
     assert "reduced: 16 ranks of LNC=1 on trn2.48xlarge" in text
-    assert text.count('class="exchange" x=') == 16
-    assert "rank 15</text>" in text
+    assert text.count('class="exposed" x=') == 16
+    assert 'aria-label="rank 15"' in text
     assert "chip 0 to chip 1" in text
     assert "waited for others" in text
 

@@ -32,7 +32,13 @@ BY_NAME: Final = {
 }
 """Packages whose modules are re-exported, with all that a checker does not see as Any."""
 _HEAD: Final = "# Made by docs/makers/stubs.py from trnsim's own modules.\n"
-_NOT_OF_PROGRAMS: Final = ("Absence", "AbsentNames", "OlderFormWarning", "running_version", "UINT8")
+_NOT_OF_PROGRAMS: Final = (
+    "Absence",
+    "OlderFormWarning",
+    "UINT8",
+    "VersionedNames",
+    "running_version",
+)
 """Names that the modules use themselves."""
 _PLAIN: Final = (bool, int, float, str, type(None))
 _DEFAULTS: Final = ("None", "True", "False", "()", "{}", "[]")

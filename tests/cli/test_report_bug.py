@@ -1,6 +1,7 @@
 """`trnsim report-bug`: what a report has, what it leaves out, and which words it refuses."""
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -31,6 +32,14 @@ def run(*arguments):
 
 def values(*arguments):
     return json.loads(run("--json", *arguments))
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch):
+    """No variable of the run of the tests is in a report."""
+    for name in os.environ:
+        if name.startswith(("TRNSIM_", "NEURON_")):
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -119,7 +119,7 @@ def test_a_page_has_charts_whose_points_are_in_the_figures(tmp_path):
     run("--request-rate", "20", "--slo-ttft", "0.5", "--report", str(tmp_path), *PRICED)
     page = (tmp_path / "page.html").read_text()
     figures = json.loads((tmp_path / "figures.json").read_text())
-    assert page.count("trn1: load against ") == 3
+    assert page.count("<figcaption>trn1: load against ") == 3
     points = re.findall(r'data-of="/curve/(\d+)/(\w+)" data-value="([^"]*)"', page)
     assert len(points) == 3 * len(figures["curve"])
     for place, name, value in points:
