@@ -70,6 +70,7 @@ def cell(text, name):
 
 def test_an_error_without_frames_of_a_user_has_all(monkeypatch):
     monkeypatch.setattr(errors, "is_users_file", lambda _: False)
+    monkeypatch.setattr(errors, "_is_user_file", {})  # answers of this test are no other's
     lines = traceback_lines(raised(cell("raise BadInput('a')", "<string>")))
     assert any('"<string>"' in line for line in lines)
     assert "left out" not in lines[-1]
@@ -150,8 +151,8 @@ def test_a_framework_that_raises_the_text_of_an_error_shows_nothing_else(monkeyp
     assert traceback_lines(raised_again) is None
     show_text_as_own(error)
     lines = traceback_lines(raised_again)
-    assert lines == f"RuntimeError: BadInput: {error}".splitlines()
-    assert lines[1] == "  fix: advice"
+    assert lines[:2] == ["RuntimeError: BadInput: reason", "  fix: advice"]
+    assert len(lines) == 3
     assert traceback_lines(RuntimeError("reason")) is None
     assert traceback_lines(ValueError(str(raised_again))) is None
 

@@ -25,7 +25,7 @@ from typing import Final
 __all__ = ["KINDS", "Redaction", "redacted", "redacted_error", "vocabulary"]
 
 KINDS: Final = ("paths", "names", "quotations", "numbers", "addresses", "source_lines")
-"""What is left out, as it is counted."""
+"""Kinds of text that a report leaves out and counts."""
 _ROOT: Final = Path(__file__).parent
 _VOCABULARY_FILES: Final = (".py", ".json", ".yaml")
 _LIBRARIES: Final = ("numpy", "ml_dtypes", "greenlet", "yaml", "typer", "torch", "jax", "jaxlib")

@@ -108,6 +108,22 @@ def test_another_question_is_another_entry(compiles, name):
 
 
 @pytest.mark.usefixtures("folder")
+def test_other_operations_of_a_line_are_another_entry(compiles, monkeypatch):
+    graph, weights = layered(2, width=256)
+    nodes = [
+        replace(node, origin=replace(node.origin, line=SourceLine("model.py", 3)))
+        for node in graph.nodes
+    ]
+    of_one_line = Graph(graph.inputs, nodes, graph.outputs)
+    compile_graph(with_lines(graph), weights=weights)
+    second = compile_graph(of_one_line, weights=weights)
+    assert len(compiles) == 2
+    monkeypatch.setenv(cache.VARIABLE, "off")
+    assert second == compile_graph(of_one_line, weights=weights)
+    assert {share.line for share in second.shares if share.line} == {SourceLine("model.py", 3)}
+
+
+@pytest.mark.usefixtures("folder")
 def test_other_modules_and_omitted_patterns_are_other_entries(compiles):
     graph, weights = layered(2, width=128)
     compile_graph(graph, weights=weights)

@@ -228,6 +228,37 @@ def test_another_argument_is_refused(args, kwargs, path, given):
 
 
 @pytest.mark.parametrize(
+    "dtype", [np.dtype(np.int32), np.dtype(np.uint32), np.dtype(np.float32).newbyteorder()]
+)
+def test_another_dtype_of_the_same_size_is_no_plain_argument(dtype):
+    replay = trnsim.record(scaled, X)
+    with pytest.raises(BadInput, match="argument `x` is a numpy array"):
+        replay(np.ones(X.shape, dtype))
+
+
+def test_an_input_that_is_written_must_be_writeable():
+    @jit
+    def negated(x):
+        tile = nl.load(x)
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=-1.0)
+        nisa.dma_copy(dst=x, src=tile)
+        return x
+
+    def outcome(call):
+        given = _read_only(X.copy())
+        try:
+            returned = call(given).outputs
+        except (EmulatorError, ValueError) as error:
+            returned = type(error)
+        np.testing.assert_array_equal(given, X)
+        return returned
+
+    ran = outcome(lambda given: trnsim.run(negated, given))
+    replayed = outcome(trnsim.record(negated, X.copy()))
+    np.testing.assert_array_equal(replayed, ran)
+
+
+@pytest.mark.parametrize(
     ("settings", "pair", "table", "path"),
     [
         (Settings(weights=X, factor=3.0), (X, 2.0), {"by": 1.0}, "settings.factor"),

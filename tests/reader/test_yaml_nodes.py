@@ -50,7 +50,16 @@ def test_nodes_are_those_of_pyyaml(path):
     "text",
     [
         *("", "# a\n", "a", "- a\n- \n", "a:\n", "{a: , b}", "!x {a: !y 1}", "'a'", '"a\\n"'),
-        *("a: |\n  b\n", "--- a\n--- b\n", "...\n", "? a\n: b\n", "? [a]\n: b\n", "! a"),
+        *(
+            "a: |\n  b\n",
+            "--- a\n--- b\n",
+            "a: &x 1\n---\nb: *x\n",
+            "a: &x 1\n---\nb: &x 2\n",
+            "...\n",
+            "? a\n: b\n",
+            "? [a]\n: b\n",
+            "! a",
+        ),
         *("a: &x 1\nb: *x\n", "a: *x\n", "&x [*x]", "&x a: &x b\n", "a:\n\t- b\n", "a\tb: c"),
         *("[", "{a", "'", "a: b: c", "\x07", "%YAML 1.1\n--- a\n", "\ufeffa: b", ANCHORS),
         *("a: 1\n\ufeff", "a: 1\n\ufeffb: 2\n", "- a\n- |\n b\n\ufeff", "# a\n\ufeff'b'"),

@@ -43,6 +43,7 @@ def tests(name, *arguments, **environment):
 
 FOLDERS = {
     "commands": ("cli", "instance", "launch", "tools"),
+    "xla": ("xla",),
     "torch": ("torch", "graph"),
     "lower": ("lower", "isa", "nki"),
     "planning": ("system", "place", "workload", "estimate", "decide", "profile", "price"),

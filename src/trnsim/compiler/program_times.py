@@ -256,7 +256,7 @@ def _time_by_layers(whole: TimedGraph, options: CompileOptions) -> TimedGraph | 
 
 
 def _places(graph: Graph, shorter: Graph) -> list[int]:
-    """The place in a graph of each operation of the same graph with fewer layers."""
+    """For each operation of `shorter`, which has fewer layers, its index in `graph`."""
     makers = {v.number: at for at, node in enumerate(graph.nodes) for v in node.results}
     return [makers[node.result.number] for node in shorter.nodes]
 

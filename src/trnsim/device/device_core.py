@@ -152,7 +152,7 @@ def local_processes() -> int:
 
 
 def core_of(index: int) -> int:
-    """The core that a device's index stands for.
+    """The visible core of a device with an index.
 
     Launchers give each process its rank on the machine (LOCAL_RANK), and programs use it as the
     index of their device. So where a process has one core, its rank stands for this core too.

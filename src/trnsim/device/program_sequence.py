@@ -86,7 +86,7 @@ program_sequence: Final = ProgramSequence()
 
 
 class _Published(NamedTuple):
-    """What a rank published: the number of its programs, a digest of the last, and the first."""
+    """Programs of a rank, as published: their number, a digest of the last, and the first."""
 
     number: int
     rest: str

@@ -163,7 +163,7 @@ def _time_table(step: StepTime, key: str) -> Table:
 
 
 def _advice(values: dict[str, Any], place: Place) -> list[Section]:
-    """What to change: near the top of the page, and at the end of the text, where people look."""
+    """Advice, the largest gain first: near the top of a page, and at the end of a text."""
     actions = sorted(step_actions(values), key=lambda action: -action.gain_s)
     if not actions:
         return []

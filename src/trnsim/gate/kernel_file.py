@@ -27,7 +27,7 @@ from trnsim.user_traceback import users_text
 
 INPUTS: Final = "_inputs"
 NOTHING_TO_CHECK: Final = "launches no kernel, and says for none on what it runs"
-"""What is told of a library of kernels, such as one that other files import."""
+"""Finding of a library of kernels, such as one that other files import."""
 REFERENCE: Final = "_reference"
 TOLERANCE: Final = "_tolerance"
 PARAMETERS: Final = "_parameters"

@@ -29,7 +29,7 @@ _DIGITS: Final = 16
 """Hexadecimal digits of a digest."""
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
 _ADDRESS: Final = " at 0x"
-"""What the text of an object without one of its own has."""
+"""Mark of Python's own text of an object, which has an address in place of values."""
 _MOST_DEPTH: Final = 6
 """Levels of values within values."""
 _PACKAGE: Final = Path(trnsim.__file__).parent

@@ -159,7 +159,7 @@ def options_of(words: Sequence[str]) -> dict[str, str]:
 
 
 def rank_count(words: Sequence[str]) -> str:
-    """What a launcher in a command has as its number of ranks on an instance; "" for none.
+    """The number of ranks on an instance that a launcher in a command states; "" for none.
 
     Sources: PyTorch, torchrun's `--nproc-per-node`; docs/how-to-slurm.md, `--ranks-per-node`.
     """

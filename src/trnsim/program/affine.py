@@ -245,7 +245,7 @@ class AffineSteps:
             start = end
 
     def _together(self, members: Sequence[int]) -> Instruction | None:
-        """The instruction on the tiles of all members; None if there is none."""
+        """One instruction on the tiles of all members; None if an operand is no progression."""
         instructions = [self._instructions[member] for member in members]
         together = copy(instructions[0])
         for name in together.operands:

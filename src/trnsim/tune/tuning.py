@@ -355,7 +355,7 @@ class _Search:
 
 
 def _conditions(kernel: Launchable) -> tuple[object, ...]:
-    """What else than its source decides what a kernel may do, and how long it takes."""
+    """Settings beside its source that decide what a kernel may do and how long it takes."""
     choice = kernel.version()
     return (
         choice.version.name,

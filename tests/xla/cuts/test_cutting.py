@@ -96,6 +96,19 @@ def check_training(torch, sync, a):
     assert train(torch.optim.Adam) == {"MarkStep": 4, "Uncached": 2, "Cached": 2}
 
 
+def check_memory(torch, sync, a):
+    """A program whose result takes the memory of an input is another one than that without."""
+
+    def program():
+        x = torch.ones(4, 4).to(a.device)
+        for is_in_place in (False, False, False, True, True, True, False, False):
+            result = (x.add_ if is_in_place else x.add)(a)
+            sync()
+            del result
+
+    assert counts(program) == {"MarkStep": 8, "Uncached": 2, "Cached": 6}
+
+
 def test_cuts_count_as_torch_xla_counts_them(monkeypatch):
     import torch
     import torch_xla
@@ -105,7 +118,7 @@ def test_cuts_count_as_torch_xla_counts_them(monkeypatch):
     monkeypatch.setattr(cutting, "compile_program", lambda *_: None)
     a = torch.ones(4, 4).to(torch_xla.device())
     torch_xla.sync()
-    for check in (check_reads, check_numbers, check_training):
+    for check in (check_reads, check_numbers, check_training, check_memory):
         check(torch, torch_xla.sync, a)
 
 

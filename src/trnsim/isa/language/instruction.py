@@ -286,7 +286,7 @@ class Instruction:
         return results if any(written_flags.any() for _, written_flags in results) else None
 
     def private_state(self) -> tuple[State, ...]:
-        """The state private to its engine that it uses, which orders it on that engine."""
+        """State of its engine that the instruction uses; users of it keep their order there."""
         is_idle = getattr(self, "reduce_cmd", None) is ReduceCmd.idle
         return tuple(
             use.state

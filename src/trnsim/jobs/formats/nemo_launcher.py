@@ -54,7 +54,7 @@ def _places(root: SourcePlace) -> Iterator[SourcePlace]:
 
 @dataclass
 class _Parts:
-    """What the files of a configuration state.
+    """Lines, templates and fields without a place, of all files of a configuration.
 
     Attributes:
         lines: file and line of fields of the job.
@@ -67,7 +67,7 @@ class _Parts:
     kept: list[KeptField] = field(default_factory=list)
 
     def add(self, reader: SpecReader) -> None:
-        """What a reader has read, before what others state."""
+        """Add the fields of one more file; the line of an earlier file wins."""
         self.lines = reader.lines | self.lines
         self.templates += reader.templates
         self.kept += reader.kept()

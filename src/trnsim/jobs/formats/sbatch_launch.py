@@ -57,7 +57,7 @@ class Launch:
 
     @property
     def preference(self) -> tuple[int, bool]:
-        """What makes one command the job's rather than another."""
+        """Key of the order of commands: the greatest is the job's."""
         return self.rank, not self.branch
 
 
@@ -108,7 +108,7 @@ def _launch_of(
 
 
 def _tail(text: str) -> str:
-    """What follows a command, behind a newline where it begins on a further line."""
+    """The text after a command, behind a newline where it begins on a further line."""
     rest = re.sub(r"^(\s|\\\n)+", "", text)
     gap = text[: len(text) - len(rest)].replace("\\\n", "")
     return f"\n{rest}" if rest and "\n" in gap else rest

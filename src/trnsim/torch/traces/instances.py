@@ -225,7 +225,7 @@ class Instance:
 
 
 def _fix(name: str, form: StoredTensor, tensor: Tensor) -> str:
-    """What to do with an input of another form."""
+    """The fix for an input of another form."""
     if list(tensor.shape) == form.shape:
         return f"{name}.to(torch.{form.dtype}), or trace it with this dtype"
     if list(tensor.shape)[1:] == form.shape[1:] and form.shape:

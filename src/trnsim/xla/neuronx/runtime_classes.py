@@ -35,13 +35,13 @@ class Runtime:
     get_nc_count = get_visible_nc_count
 
     def set_default_neuron_cores(self, start_nc: int = ONE, nc_count: int = ONE) -> None:
-        """Load modules to `nc_count` cores from `start_nc` on from now on."""
+        """Load later modules to the `nc_count` cores that begin with core `start_nc`."""
         require_numbers(start_nc=start_nc, nc_count=nc_count)
         placement_of(max(start_nc, 0), nc_count)  # refuses cores that are not there
         turns.asked = (start_nc, nc_count)
 
     def unsafe_close(self) -> None:
-        """Load modules to the cores in turn again."""
+        """Load later modules to all cores in turn."""
         turns.asked = None
 
 
