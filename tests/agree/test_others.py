@@ -104,6 +104,7 @@ def test_a_replica_of_a_fleet_has_the_requests_of_a_serving_plan(tmp_path, reque
     assert fleet["services"][0]["requests_per_s"] == pytest.approx(most)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shortest_runs")
 def test_a_decision_about_a_promise_is_the_answer_of_a_serving_plan(config, tmp_path):
     """Of today's and of the best place; a decision has no spare on either side."""

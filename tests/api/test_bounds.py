@@ -78,6 +78,7 @@ def test_an_answer_is_the_json_of_the_command(bounds):
     assert found.values["schema"] == "chips/1"
 
 
+@pytest.mark.slow
 def test_a_refusal_has_the_words_of_the_command(bounds):
     with pytest.raises(BadInput, match="nonsense is no instruction") as refused:
         answer(["explain", "nonsense", "--json"], bounds)
@@ -155,6 +156,7 @@ def test_a_plan_is_shown_by_its_title_and_its_page(bounds):
     assert list(bounds.folder.glob("*.html")) == []
 
 
+@pytest.mark.slow
 def test_another_answer_is_shown_by_its_command_and_has_no_page(bounds):
     found = answer(["explain", "trn2", "--json"], bounds)
     assert str(found) == "trnsim explain trn2 --json, status 0"

@@ -50,6 +50,7 @@ def test_a_site_is_written_used_told_and_undone(tmp_path, monkeypatch):
     assert json.loads(printed(*LAYER.split(), "--json"))["answer"] == before
 
 
+@pytest.mark.slow
 def test_the_json_is_the_file_and_the_csv_has_a_row_a_group(tmp_path):
     told = json.loads(printed("calibrate", str(MEASURED), "--json"))
     printed("calibrate", str(MEASURED), "--output", str(tmp_path / "site.json"))

@@ -107,6 +107,7 @@ model, args = Attention(), tuple(torch.zeros(2, 200, 16) for _ in "qkv")
 """
 
 
+@pytest.mark.slow
 def test_patterns_are_explained_beside_the_program_without_each(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     path = tmp_path / "net.py"

@@ -21,6 +21,7 @@ def test_the_page_has_the_variables_that_programs_set_most():
     assert {"NEURON_CC_FLAGS", "NEURON_FUSE_SOFTMAX", "NEURON_COMPILE_CACHE_URL"} <= named
 
 
+@pytest.mark.slow_but_every(4)
 @pytest.mark.parametrize(("cell", "use"), ROWS)
 def test_a_variable_is_read_where_the_page_says_so(cell, use):
     for name in re.findall(r"`([A-Z_]+)`", cell):

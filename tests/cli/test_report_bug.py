@@ -135,6 +135,7 @@ def test_a_report_is_written_as_a_comment(ended, tmp_path):
     assert "```\nIndexError: <name>\n```" in text
 
 
+@pytest.mark.slow
 def test_its_answers_are_of_the_schema(ended, monkeypatch):
     monkeypatch.setattr(report_bug, "_PACKAGES", ("numpy", "no-such-package"))
     ended(None, "geheim")

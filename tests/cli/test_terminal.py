@@ -107,6 +107,7 @@ def test_a_reader_that_leaves_ends_the_printing_and_not_the_command(monkeypatch)
         echo("another")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shortest_runs")
 def test_a_report_is_written_where_its_reader_left(tmp_path, monkeypatch):
     inventory = str(Path(__file__).parents[2] / "examples" / "two-workloads.csv")

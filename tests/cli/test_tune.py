@@ -68,6 +68,7 @@ def test_the_best_setting_has_right_values_and_a_gain_with_its_interval():
     assert len(kernel["trials"]) == kernel["settings"] == 3
 
 
+@pytest.mark.slow
 def test_a_faster_setting_with_wrong_values_is_named_and_not_the_best():
     write(SOURCE + PARAMETERS.replace("4]", "4], 'factor': [2.0, 3.0]") + REFERENCE)
     kernel = answer("scaled.py")

@@ -87,6 +87,7 @@ def test_halves_without_a_kernel_are_one_cores(monkeypatch, error):
     assert device_s(operator_costs(graph, "trn2", 2)) == device_s(costs(graph, "trn2"))
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.randoms(use_true_random=False), st.integers(1, 4))
 def test_two_cores_are_never_slower(random, operations):

@@ -156,6 +156,7 @@ def test_a_deadline_is_kept_by_more_instances(predictor):
     assert rule.evidence == "an instance with AWS's chips keeps what is promised"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shortest_runs")
 def test_places_that_miss_their_promise_come_after_those_that_keep_it():
     found = decided("travel", Predictor(), slo=WorkloadSlo(tpot_s=0.001))

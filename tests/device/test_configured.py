@@ -26,6 +26,7 @@ def written(folder, **given):
     return path
 
 
+@pytest.mark.slow
 def test_a_configuration_is_compiled_as_it_is_planned(tmp_path):
     shape = ModelShape("decode", batch=3, past=63, ranks=2)
     subject = configured.model_of_config(written(tmp_path), shape)

@@ -69,6 +69,7 @@ def test_ranks_of_other_machines_that_do_not_start_are_named_by_their_node(tmp_p
         launch(OfFirstNode(**values), print, print)
 
 
+@pytest.mark.slow
 def test_ranks_of_several_machines_are_named_with_their_host(tmp_path):
     said = launched(tmp_path, "sys.exit(3 if rank == '2' else 0)", hosts=("here", "there"))[1]
     assert said.startswith("rank 2 (node 1, there, local rank 0) ended with status 3\n")

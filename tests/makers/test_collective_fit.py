@@ -76,6 +76,7 @@ def test_the_line_has_the_least_error_among_its_neighbours():
             assert error(base_s * base_factor, step_s * step_factor) > least
 
 
+@pytest.mark.slow
 def test_intervals_hold_what_a_table_left_out_shows():
     """75 to 90 % of all rows, each table judged by the others; and in sample."""
     assert 0.75 <= share_inside(left_out()) <= 0.90

@@ -30,6 +30,7 @@ def test_an_image_is_small_and_shown_with_words_for_those_who_cannot_see_it(file
     assert len(shown[0]) > 20
 
 
+@pytest.mark.slow
 def test_a_command_that_writes_no_page_is_named(tmp_path):
     shot = screenshots.Screenshot("plan train no-such", "page.html")
     with pytest.raises(RuntimeError, match=r"^trnsim plan train no-such: no page.html\n.*error:"):

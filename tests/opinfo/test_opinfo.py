@@ -1,5 +1,6 @@
 """A sample of `tests/opinfo/conform.py` in seconds; the whole is docs/generated/torch-ops.md."""
 
+import functools
 import re
 import sys
 from pathlib import Path
@@ -13,10 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from checks import Outcome, applies, check
 from core import DIRECT, core_operators, direct_times, how
 from remains import REMAINS, surprises
-from torch.testing._internal.common_methods_invocations import op_db
 
 PAGE = Path(__file__).parents[2] / "docs" / "generated" / "torch-ops.md"
-ENTRIES = {entry.full_name: entry for entry in op_db}
 SAMPLE = [
     "add", "mul", "matmul", "sum", "cat", "where", "sort", "topk", "gather", "index_put", "to",
     "nn.functional.conv2d", "nn.functional.avg_pool2d", "nn.functional.layer_norm", "cumsum",
@@ -24,13 +23,21 @@ SAMPLE = [
 ]  # fmt: skip
 
 
+@functools.cache
+def entry(name):
+    """PyTorch's entry of an operator; the import of all of them takes five seconds."""
+    from torch.testing._internal.common_methods_invocations import op_db  # noqa: PLC0415
+
+    return next(entry for entry in op_db if entry.full_name == name)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLE)
 @pytest.mark.parametrize("kind", ["forward", "gradient", "chip"])
 def test_an_entry_is_as_the_page_says(kind, name):
-    if not applies(kind, ENTRIES[name]):
+    if not applies(kind, entry(name)):
         return
-    outcome = check(kind, ENTRIES[name])
+    outcome = check(kind, entry(name))
     assert bool(outcome.failure) == (name in REMAINS[kind]), outcome.failure
 
 
@@ -38,18 +45,18 @@ def test_an_entry_is_as_the_page_says(kind, name):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", ["add", "sgn", "index_put", "nn.functional.layer_norm", "cumsum"])
 def test_an_entry_is_the_same_compiled(name):
-    outcome = check("compiled", ENTRIES[name])
+    outcome = check("compiled", entry(name))
     assert not outcome.failure
     assert outcome.compared
 
 
-@pytest.mark.slow_but_every(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["exact", "exact_gradient"])
 @pytest.mark.parametrize("name", ["add", "matmul", "sort", "gather", "nn.functional.conv2d"])
 def test_an_entry_runs_instruction_by_instruction(kind, name):
-    if not applies(kind, ENTRIES[name]):
+    if not applies(kind, entry(name)):
         return
-    outcome = check(kind, ENTRIES[name])
+    outcome = check(kind, entry(name))
     assert not outcome.failure
     assert outcome.compared
 

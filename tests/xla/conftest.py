@@ -14,7 +14,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "torch"))  # groups.py is a module by its name
 
-PRELOADED = ["torch", "torch._dynamo", "torch.distributed", "pytest"]  # optimizers load the second
+PRELOADED = [
+    *("torch", "torch._dynamo", "torch.distributed", "pytest"),  # optimizers load the second
+    *("trnsim.torch", "trnsim.torch.aten.decompositions", "trnsim.torch.compile.fx_import"),
+    *("trnsim.device.compiled_graph", "trnsim.device.watch", "trnsim.instance.state.writer"),
+    *("trnsim.compiler.explained", "trnsim.compiler.compile_cache.through"),
+    *("trnsim.xla.cuts.compiling", "trnsim.xla.cuts.recorder"),
+]
+"""What is imported before the fork: all that renames nothing and that most tests need."""
 _METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 
 

@@ -53,6 +53,7 @@ def test_a_rate_has_instances_a_spare_and_a_headroom():
     assert float(alone["USD/h"]) < float(row["USD/h"])
 
 
+@pytest.mark.slow
 def test_without_a_rate_figures_stand_below_the_knee():
     output = run()
     assert "128 tokens in, 8 out; the most load that is kept" in output
@@ -95,6 +96,7 @@ def test_what_is_feasible_is_kept():
     assert again["capacity"]["nearest"] is None
 
 
+@pytest.mark.slow
 def test_a_spreadsheet_has_a_row_for_each_point(tmp_path):
     run("--slo-ttft", "0.5", "--output", str(tmp_path / "curve.csv"), *PRICED)
     with (tmp_path / "curve.csv").open() as file:

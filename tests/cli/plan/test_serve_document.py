@@ -75,6 +75,7 @@ def test_replicas_for_prompts_and_stages_are_said():
     assert "4 x TP8 PP2" in output
 
 
+@pytest.mark.slow
 def test_a_promise_that_cannot_be_kept_is_said():
     output = run("--on", "trn1", "--output-len", "8", "--slo-ttft", "0.0001")
     assert (

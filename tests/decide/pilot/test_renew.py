@@ -233,6 +233,7 @@ def loaded(serving, today, there, **settings):
     return result(made, folder, read_logs(made, paths), predictor=predictor)
 
 
+@pytest.mark.slow
 def test_load_tests_give_factors_and_promises(serving):
     found = loaded(serving, 0.8, 1.3)
     assert found.today.factor == pytest.approx(0.8)
@@ -243,6 +244,7 @@ def test_load_tests_give_factors_and_promises(serving):
     assert found.renewed.candidates[1].slo == "met"
 
 
+@pytest.mark.slow
 def test_a_promise_that_a_load_test_breaks_forbids_the_move(serving):
     found = loaded(serving, 1.0, 1.0, tpot_ms=90.0, failed=100)
     failed = {one.name for one in found.failed}

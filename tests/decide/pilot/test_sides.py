@@ -53,6 +53,7 @@ def test_a_side_is_as_fast_as_the_decision_takes_it_to_be(kind):
         assert side.usd == pytest.approx(40 * hours * side.instances)
 
 
+@pytest.mark.slow
 def test_a_training_run_has_the_same_batch_seed_and_steps_on_both_sides():
     found, _ = runs("train")
     for side in ("today", "there"):

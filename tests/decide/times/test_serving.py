@@ -44,6 +44,7 @@ def test_a_promise_that_nothing_keeps_is_missed(slo):
     assert speed(small(**slo), "inf2.xlarge").is_met is False
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_runs")
 def test_a_looser_percentile_serves_at_least_as_much():
     tight, loose = (
@@ -60,6 +61,7 @@ def test_milliseconds_of_a_token_are_told_by_cause():
     assert sum(found.ms.values()) > found.ms["prompts of others"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_runs")
 def test_a_port_that_is_not_tuned_is_slower_where_it_is_one():
     lengths = Shape(**LENGTHS)

@@ -23,6 +23,7 @@ def test_the_layout_and_the_speed_are_those_of_a_plan(name):
     assert decided.group == planned.machine.count == 1
 
 
+@pytest.mark.slow
 def test_more_instances_are_faster_and_no_faster_each(one):
     four = speed(workload(), "trn1.32xlarge", 4)
     assert four.group == 4
@@ -51,6 +52,7 @@ def test_a_model_without_room_is_refused():
         speed(workload(), "g5.xlarge", 1)
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_given_is_kept():
     found = speed(shaped("train", sequence=2048, batch=64), "trn1.32xlarge", 1)
     assert found.ms["compute"] > 0

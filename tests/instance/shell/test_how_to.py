@@ -12,6 +12,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "how-to-shell.md"
 BLOCKS = re.findall(r"```console\n\$ (.*)\n((?:.*\n)*?)```", PAGE.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow_but_every(3)
 @needs_namespace
 @pytest.mark.parametrize(("command", "output"), BLOCKS)
 def test_a_block_prints_what_the_page_shows(command, output, tmp_path, monkeypatch):

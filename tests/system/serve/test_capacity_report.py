@@ -37,6 +37,7 @@ def test_the_knee_is_no_slo():
     assert values["capacity"]["instances_for_rate"] is None
 
 
+@pytest.mark.slow
 def test_an_infeasible_slo_has_what_comes_nearest():
     found = plan(LLAMA, machine("trn1"), OPTIONS, free_demand(256, 32), slo=Slo(tpot_s=1e-4))
     near = capacity_values(found)["capacity"]["nearest"]

@@ -35,6 +35,7 @@ def figures(found):
     return {name: one.p50 for name, one in found.served.figures.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_runs")
 def test_a_layout_that_is_set_is_taken():
     found = plan(
@@ -137,6 +138,7 @@ def test_more_instances_serve_a_load_no_slower():
     assert e2e == sorted(e2e, reverse=True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_runs")
 def test_a_trace_is_its_own_load():
     requests = tuple(Request(0.1 * n, 100, 20) for n in range(30))
