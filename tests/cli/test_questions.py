@@ -1,3 +1,6 @@
+import shlex
+from pathlib import Path
+
 import pytest
 
 from trnsim.calibrate.answers import figures_of
@@ -5,6 +8,7 @@ from trnsim.cli.questions import ask
 from trnsim.cli.report_files import collected
 from trnsim.errors import BadInput
 
+ATTENTION = Path(__file__).parents[2] / "examples" / "attention.py"
 LAYER = "plan layer examples/llama-3.1-8b.json --on trn1"
 
 
@@ -29,8 +33,9 @@ def test_collections_lie_within_each_other():
         assert outer == []
 
 
-def test_a_kernel_runs_in_a_process_of_its_own(capfd):
-    schema, values = ask("run examples/attention.py --on trn1")
+def test_a_kernel_runs_in_a_process_of_its_own(capfd, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # the program makes its inputs where it runs
+    schema, values = ask(f"run {shlex.quote(str(ATTENTION))} --on trn1")
     assert schema == "run/1"
     figure = figures_of(schema, values)["time"]
     assert (figure.chip, figure.family) == ("trainium1", "kernels")

@@ -9,6 +9,8 @@ Seconds of parts stand in build/test-costs, beside those of their tests: see cos
 
 import json
 import os
+import shutil
+import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -131,14 +133,27 @@ def said(row):
     return f"{row['part']}: {outcome}, {row['wall_s']:.0f} s, {row['cpu_s']:.0f} s of CPU"
 
 
+def untracked():
+    """Files of the checkout that git neither tracks nor ignores; none where git has no checkout."""
+    command = (shutil.which("git") or "git", "ls-files", "--others", "--exclude-standard")
+    try:
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return set()
+    return set(listed.stdout.splitlines())
+
+
 def main():
-    """Run every part and say what each took."""
-    began_s = time.monotonic()
+    """Run every part and say what each took; a file that tests leave in the checkout fails."""
+    began_s, before = time.monotonic(), untracked()
     mine = getattr(os, "sched_getaffinity", None)  # not every system has it
     cores = len(mine(0)) if mine else os.cpu_count() or 1
     rows = run(PARTS, cores + 1, COSTS)
     print("---", *map(said, rows), f"all: {time.monotonic() - began_s:.0f} s", sep="\n")
-    return any(row["status"] for row in rows)
+    left = sorted(untracked() - before)
+    if left:
+        print("tests left files in the checkout:", *left, sep="\n")
+    return bool(left) or any(row["status"] for row in rows)
 
 
 if __name__ == "__main__":

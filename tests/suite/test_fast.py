@@ -1,6 +1,8 @@
 """Parts of `make test`: what one prints and takes, what failures do, and that none is left out."""
 
 import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -52,6 +54,30 @@ def test_what_runs_ends_with_who_started_it(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         fast.run([part("long", "import time; time.sleep(60)")], 2, tmp_path)
     assert begun[0].process.returncode < 0
+
+
+def test_a_file_that_a_test_leaves_in_the_checkout_is_a_failure(tmp_path, monkeypatch, capsys):
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("git is what knows the files of a checkout")
+    subprocess.run([git, "init", "--quiet", tmp_path], check=True)
+    (tmp_path / ".gitignore").write_text("build\n")
+    (tmp_path / "mine.txt").touch()
+    (tmp_path / "build").mkdir()
+    monkeypatch.setattr(fast, "ROOT", tmp_path)
+    monkeypatch.setattr(fast, "COSTS", tmp_path / "build" / "costs")
+    monkeypatch.setattr(fast, "PARTS", (part("clean", "open('build/ignored', 'w')"),))
+    assert not fast.main()
+    monkeypatch.setattr(fast, "PARTS", (part("leaving", "open('q.npy', 'w')"),))
+    assert fast.main()
+    assert capsys.readouterr().out.endswith("tests left files in the checkout:\nq.npy\n")
+
+
+def test_without_a_checkout_of_git_no_file_is_untracked(tmp_path, monkeypatch):
+    monkeypatch.setattr(fast, "ROOT", tmp_path)
+    monkeypatch.setattr(fast.shutil, "which", lambda _: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert fast.untracked() == set()
 
 
 def test_every_folder_of_tests_is_of_one_part():
