@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trnsim.place.machine import machine
-from trnsim.system.serve.capacity import LONGEST_RUN, LoadTest, Pattern
+from trnsim.system.serve.capacity import LONGEST_RUN, LoadTest, RequestPattern
 from trnsim.system.serve.demand import Demand, Slo
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.load import Lengths, Synthetic
@@ -90,7 +90,7 @@ class Case:
         longest = demand.longest
         options = replace(PLACES[self.on], max_model_len=longest)
         looking = Search(MODEL, machine(self.on), options, demand, None, self.slo, None)
-        pattern = Pattern(replace(demand.drawn, seed=seed), None, longest)
+        pattern = RequestPattern(replace(demand.drawn, seed=seed), None, longest)
         units = [unit_of(deployment) for deployment in looking.deployments()]
         return [LoadTest(unit, pattern, Router.ROUND_ROBIN) for unit in units]
 
@@ -118,7 +118,7 @@ def kept(case: Case, found: ServingPlan, seeds: int) -> list[tuple[float, bool, 
     outcomes = []
     for seed in range(1, seeds + 1):
         drawn = replace(case.demand.drawn, seed=seed)
-        pattern = Pattern(drawn, None, answer.test.pattern.longest)
+        pattern = RequestPattern(drawn, None, answer.test.pattern.longest)
         test = LoadTest(answer.test.deployment, pattern, Router.ROUND_ROBIN)
         for part, should in PARTS:
             rate = part * answer.capacity.per_s

@@ -16,7 +16,7 @@ from trnsim.gate.checking import signed_us
 from trnsim.gate.kernel_file import cases, module_of
 from trnsim.tune.space import space_of
 from trnsim.tune.trial import tried
-from trnsim.tune.tuning import Effort, tune
+from trnsim.tune.tuning import TuningEffort, tune
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "tune"
 CHIP = arch.target("trn2")
@@ -43,7 +43,7 @@ def best_of_all_us(settings):
 def row(name):
     """What the search finds for a kernel, and the best of all."""
     settings = space(name)
-    tuning = tune(settings, CHIP, Effort())
+    tuning = tune(settings, CHIP, TuningEffort())
     best = tuning.timed[0]
     shift = tuning.shift(best, tuning.own)
     longer = best.time_us / best_of_all_us(settings) - 1

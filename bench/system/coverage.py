@@ -25,7 +25,7 @@ import serving_rows
 from intervals import LEVEL, P90, SHARED, is_fitted, scales
 
 from trnsim.estimate import certainty
-from trnsim.estimate.cells import CELLS, Cell, Family, Kind
+from trnsim.estimate.cells import CELLS, Cell, Family, ModelKind
 from trnsim.workload.operators import Phase
 
 FILE = Path(__file__).parent / "coverage.json"
@@ -160,7 +160,7 @@ def cells(residuals):
             found.setdefault((row.kind, row.phase, row.chip), []).append(one)
     return tuple(
         Cell(
-            *(Kind(kind), Phase(phase), CHIPS[chip], len(own)),
+            *(ModelKind(kind), Phase(phase), CHIPS[chip], len(own)),
             *(round(float(one), 3) for one in np.quantile(_sizes(own), (0.5, 0.9))),
             *(_range(own, name) for name in ("batch", "length", "ranks")),
         )

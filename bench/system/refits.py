@@ -21,7 +21,7 @@ from folds import PEAK, SIZES, SQUARES, Constants, Rows, fit
 from training import trainings
 from training_fit import seconds as training_seconds
 
-from trnsim.estimate.cells import Kind, kind_of
+from trnsim.estimate.cells import ModelKind, kind_of
 from trnsim.workload.operators import Phase
 from trnsim.workload.resident import parameters
 
@@ -101,7 +101,7 @@ def _inference(case):
     batch = given.batch if given else int(shapes["Batch Size"])
     length = given.tokens + given.past if given else 0
     size = parameters(case.model) if case.model is not None else 0
-    kind = Kind.DIFFUSION if case.family == published.DIFFUSION else Kind.NETWORK
+    kind = ModelKind.DIFFUSION if case.family == published.DIFFUSION else ModelKind.NETWORK
     kind = kind if case.family in published.IMAGES else kind_of(case.model)
     phase = Phase.ENCODE if given is None else given.phase
     page = case.row["source"].replace("aws-neuron-sdk/about-neuron/benchmarks/", "")

@@ -43,7 +43,7 @@ _FILES: Final[tuple[tuple[str, str, tuple[type[Any], ...]], ...]] = (
         (StepRow, RequestRow),
     ),
     ("Measured answers", "`trnsim calibrate FILE`.", (QuestionRow,)),
-    ("Measured times of layers", "`--measured FILE`.", (measured.Row,)),
+    ("Measured times of layers", "`--measured FILE`.", (measured.MeasuredRow,)),
     ("Traces of requests", "`trnsim plan serve --trace FILE`.", (trace.TraceRow,)),
     (
         "Scenarios of a fleet",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from trnsim import arch, observers
-from trnsim.behaviours.chosen import NOT_CHOSEN, Choice
+from trnsim.behaviours.chosen import NOT_CHOSEN, VersionChoice
 from trnsim.errors import BadInput, InternalError
 from trnsim.fabric.fabric import Fabric
 from trnsim.hazards import LoopWatcher, RaceDetector
@@ -44,7 +44,7 @@ class Launchable(Protocol):
         """False if the kernel itself asks for an error where tensors exceed SBUF or PSUM."""
         ...
 
-    def version(self) -> Choice:
+    def version(self) -> VersionChoice:
         """The version of NKI whose rules it follows, and the reason."""
         ...
 
@@ -83,7 +83,7 @@ class Run:
     overfull: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()
     doubtful: tuple[str, ...] = ()
-    version: Choice = NOT_CHOSEN
+    version: VersionChoice = NOT_CHOSEN
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -6,15 +6,15 @@ from trnsim.behaviours import LATEST, VERSIONS
 from trnsim.behaviours.chosen import (
     FRONTEND_VARIABLE,
     VERSION_VARIABLE,
-    Choice,
+    VersionChoice,
     asked_version,
     choice_of,
     pinned,
 )
 from trnsim.errors import BadInput
 
-FOUND = Choice(VERSIONS["0.6"], "nl.dynamic_range at k.py:3", is_chosen=False)
-MARKED = Choice(VERSIONS["0.3"], "`# nki: 0.3` in k.py", is_chosen=True)
+FOUND = VersionChoice(VERSIONS["0.6"], "nl.dynamic_range at k.py:3", is_chosen=False)
+MARKED = VersionChoice(VERSIONS["0.3"], "`# nki: 0.3` in k.py", is_chosen=True)
 
 
 def chosen(marked=None):
@@ -54,8 +54,8 @@ def test_a_variable_that_names_no_version_is_named(monkeypatch):
 
 
 def test_a_note_is_empty_for_the_latest_that_nobody_chose():
-    assert Choice(LATEST, "the latest", is_chosen=False).note == ""
-    assert Choice(LATEST, "--nki", is_chosen=True).note == "NKI 0.7: --nki"
+    assert VersionChoice(LATEST, "the latest", is_chosen=False).note == ""
+    assert VersionChoice(LATEST, "--nki", is_chosen=True).note == "NKI 0.7: --nki"
     assert FOUND.note == "NKI 0.6: nl.dynamic_range at k.py:3"
 
 

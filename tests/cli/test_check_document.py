@@ -7,7 +7,7 @@ from trnsim.document.spreadsheet import spreadsheet
 from trnsim.document.text import text
 from trnsim.errors import SourceLine
 from trnsim.gate.baselines import Key
-from trnsim.gate.checking import CheckLimits, Finding, KernelCheck
+from trnsim.gate.checking import CheckLimits, GateFinding, KernelCheck
 
 CHIPS = [arch.target("trn2")]
 
@@ -21,7 +21,7 @@ def document(*checks, unchecked=(), gone=()):
 def refused():
     check = KernelCheck(Key("k.py", "softmax", "trn2"))
     line = SourceLine("k.py", 7)
-    check.findings.append(Finding("illegal", True, "too wide", "tile it", line, "a.rst"))
+    check.findings.append(GateFinding("illegal", True, "too wide", "tile it", line, "a.rst"))
     return check
 
 

@@ -13,13 +13,13 @@ from trnsim.decide.why.explain import (
     AnswerChange,
     AnswerComparison,
     AnswerDifference,
-    Term,
     TimeDifference,
+    TimeTerm,
 )
 from trnsim.decide.why.times import Time
 from trnsim.document.values import document_json
 from trnsim.gate.baselines import Baselines, Key
-from trnsim.gate.kernel_time import DrawnConstant, KernelTime, LineTime
+from trnsim.gate.kernel_time import DrawnConstant, KernelLineTime, KernelTime
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -229,7 +229,7 @@ def write_baselines():
         inputs="",
         time_us=3.0,
         draws_us=(3.0, 3.1),
-        lines=(LineTime(CHECKED, 9, "nisa.dma_copy(tile, y)", 1.0, 1.0),),
+        lines=(KernelLineTime(CHECKED, 9, "nisa.dma_copy(tile, y)", 1.0, 1.0),),
     )
     keys = Key(CHECKED, "small", "trn2"), Key(CHECKED, "earlier", "trn2")
     Baselines(Path(BASELINES), dict.fromkeys(keys, time)).write()
@@ -239,7 +239,7 @@ def unlike_answers():
     """Two answers that have nothing in common, and no intervals."""
     sizes = dict.fromkeys(("batch", "tokens", "past"))
     old, new = (Time("step", "train", p50_s, sizes=sizes) for p50_s in (0.0, 1.0))
-    terms = Term("host", None, 1.0, 1.0), Term("device", 0.0, None, 0.0)
+    terms = TimeTerm("host", None, 1.0, 1.0), TimeTerm("device", 0.0, None, 0.0)
     sources = AnswerChange("train", None, "few"), AnswerChange("serve", "few", None)
     times = TimeDifference(old, new, terms, sources, ((), ()))
     figures = (AnswerChange("name", "a", "b"),)

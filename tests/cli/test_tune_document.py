@@ -6,7 +6,7 @@ from trnsim.document.spreadsheet import spreadsheet
 from trnsim.document.text import text
 from trnsim.gate.kernel_file import Arguments, KernelCase
 from trnsim.tune.space import Parameter, SettingSpace
-from trnsim.tune.tuning import Trial, Tuning
+from trnsim.tune.tuning import Tuning, TuningTrial
 
 DRAWS = tuple(float(n) for n in range(50, 70))
 
@@ -21,7 +21,9 @@ def tuned(*trials, **settings):
 
 
 def trial(index, shift=0.0, **settings):
-    return Trial((index,), 60 + shift, tuple(d + shift for d in DRAWS), "DMA", 0.9, **settings)
+    return TuningTrial(
+        (index,), 60 + shift, tuple(d + shift for d in DRAWS), "DMA", 0.9, **settings
+    )
 
 
 def test_a_faster_setting_is_told_with_its_interval():
@@ -38,12 +40,14 @@ def test_settings_that_cannot_be_told_apart_are_counted():
 
 
 def test_refused_and_pruned_settings_are_counted():
-    refused = Trial((1,), error="129 partitions", kind="IllegalInstruction")
-    shown = text(tune_document([tuned(trial(0), refused, Trial((2,), beyond_us=80.0))]))
+    refused = TuningTrial((1,), error="129 partitions", kind="IllegalInstruction")
+    shown = text(tune_document([tuned(trial(0), refused, TuningTrial((2,), beyond_us=80.0))]))
     assert "3 of 4 settings, 1 not legal, 1 left early as their bound exceeds the best" in shown
 
 
 def test_a_spreadsheet_has_all_trials():
-    lines = spreadsheet(tune_document([tuned(trial(0), trial(1, -1), Trial((2,), error="no"))]))
+    lines = spreadsheet(
+        tune_document([tuned(trial(0), trial(1, -1), TuningTrial((2,), error="no"))])
+    )
     assert len(lines.splitlines()) == 4
     assert "softmax,trn2" in lines

@@ -2,7 +2,7 @@ import pytest
 
 from trnsim.cli.why_document import why_document
 from trnsim.decide.difference import AnswerChange
-from trnsim.decide.why.explain import AnswerComparison, AnswerDifference, Term, TimeDifference
+from trnsim.decide.why.explain import AnswerComparison, AnswerDifference, TimeDifference, TimeTerm
 from trnsim.decide.why.times import Time
 from trnsim.document.text import text as text_of
 from trnsim.document.values import plain as plain_of
@@ -30,12 +30,12 @@ def of(*times, kinds=("plan train", "plan train"), **given):
     return AnswerComparison(kinds, (AnswerDifference("trn2", times, **found),), (), ("trn1",))
 
 
-GROWN = Term("compute", 1e-3, 2e-3, 1e-3)
+GROWN = TimeTerm("compute", 1e-3, 2e-3, 1e-3)
 
 
 def test_a_table_has_terms_their_sum_and_both_intervals():
     new = time(2e-3, interval_s=(1e-3, 4e-3))
-    found = text(of(explained(GROWN, Term("host", None, 5e-6, 5e-6), new=new)), ("a", "b"))
+    found = text(of(explained(GROWN, TimeTerm("host", None, 5e-6, 5e-6), new=new)), ("a", "b"))
     assert found.startswith(
         "A  a\nB  b\n\n"
         "trn2: step\n"
@@ -55,14 +55,14 @@ def test_a_table_has_terms_their_sum_and_both_intervals():
 
 
 def test_the_largest_time_sets_the_digits_and_the_smaller_keeps_three():
-    terms = Term("a", 1.5e-4, 2.5, 2.5 - 1.5e-4)
+    terms = TimeTerm("a", 1.5e-4, 2.5, 2.5 - 1.5e-4)
     found = text(of(explained(terms, old=time(1.5e-4), new=time(2.5))), ("a", "b"))
     assert "\na     0.150  2,500.000  +2,499.850\n" in found
 
 
 def test_a_log_has_no_parts():
     new = time(3e-3, is_measured=True)
-    terms = Term("unexplained", None, 2e-3, 2e-3), Term("compute", 1e-3, None, 0.0)
+    terms = TimeTerm("unexplained", None, 2e-3, 2e-3), TimeTerm("compute", 1e-3, None, 0.0)
     found = text(of(explained(*terms, new=new), kinds=("plan train", "log (csv)")), ("a", "b"))
     assert "\nunexplained      -  2.000  +2.000\ncompute      1.000      -       -\n" in found
     assert "B 3 ms measured" in found
@@ -79,7 +79,7 @@ def test_a_time_with_the_terms_of_another_has_a_line():
 
 
 def test_equal_answers_are_said_to_be():
-    same = TimeDifference(time(), time(), (Term("compute", 1e-3, 1e-3, 0.0),), (), ((), ()))
+    same = TimeDifference(time(), time(), (TimeTerm("compute", 1e-3, 1e-3, 0.0),), (), ((), ()))
     assert "\n\ntrn2: nothing changed\n" in text(of(same), ("a", "b"))
     other = of(same, kinds=("compile", "plan train"))
     assert "\n\ntrn2: equal in both: step 1 ms\n" in text(other, ("a", "b"))

@@ -4,10 +4,10 @@ import struct
 
 import pytest
 
-from trnsim.compiler.stand_in import StoredProgram, is_neff, is_program, parse_program
+from trnsim.compiler.stand_in import StandIn, is_neff, is_program, parse_program
 from trnsim.errors import BadInput
 
-STORED = StoredProgram("trn2", 2, ("--target=trn2",), "2.27", "hlo", b"a\nb\0c", {"time_s": 1.5})
+STORED = StandIn("trn2", 2, ("--target=trn2",), "2.27", "hlo", b"a\nb\0c", {"time_s": 1.5})
 FILE = STORED.serialized()
 
 

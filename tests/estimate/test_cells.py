@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from layer_sizes import LLAMA
 
-from trnsim.estimate.cells import CELLS, Family, Kind, counted, family_of, kind_of
+from trnsim.estimate.cells import CELLS, Family, ModelKind, counted, family_of, kind_of
 from trnsim.workload.captured import CapturedModel
 from trnsim.workload.config import from_config, read
 from trnsim.workload.operators import Phase
@@ -18,11 +18,11 @@ T5 = {
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("bert-large-uncased", Kind.ENCODER),
-        ("google--vit-base-patch16-224", Kind.VISION),
-        ("openai--clip-vit-base-patch32", Kind.PAIR),
-        ("Mixtral-8x7B", Kind.EXPERTS),
-        ("GPT-22B", Kind.DENSE),
+        ("bert-large-uncased", ModelKind.ENCODER),
+        ("google--vit-base-patch16-224", ModelKind.VISION),
+        ("openai--clip-vit-base-patch32", ModelKind.PAIR),
+        ("Mixtral-8x7B", ModelKind.EXPERTS),
+        ("GPT-22B", ModelKind.DENSE),
     ],
 )
 def test_a_model_has_the_kind_of_its_layers(name, kind):
@@ -30,8 +30,8 @@ def test_a_model_has_the_kind_of_its_layers(name, kind):
 
 
 def test_a_decoder_is_dense_and_two_towers_are_an_encoder_decoder():
-    assert kind_of(LLAMA) is Kind.DENSE
-    assert kind_of(from_config(T5, "t5.json")) is Kind.ENCODER_DECODER
+    assert kind_of(LLAMA) is ModelKind.DENSE
+    assert kind_of(from_config(T5, "t5.json")) is ModelKind.ENCODER_DECODER
 
 
 def test_latent_attention_comes_before_experts():
@@ -43,13 +43,13 @@ def test_latent_attention_comes_before_experts():
         "q_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64,
         "vocab_size": 1000, "n_group": 1, "topk_group": 1, "max_position_embeddings": 4096,
     }  # fmt: skip
-    assert kind_of(from_config(deepseek, "deepseek.json")) is Kind.LATENT
+    assert kind_of(from_config(deepseek, "deepseek.json")) is ModelKind.LATENT
 
 
 def test_a_graph_is_a_network_or_a_denoiser():
     denoiser = CapturedModel("UNet", "UNet2DConditionModel", '{"_class_name": "UNet"}', "unet.json")
-    assert kind_of(CapturedModel("resnet", "resnet", "{}", "resnet.json")) is Kind.NETWORK
-    assert kind_of(denoiser) is Kind.DIFFUSION
+    assert kind_of(CapturedModel("resnet", "resnet", "{}", "resnet.json")) is ModelKind.NETWORK
+    assert kind_of(denoiser) is ModelKind.DIFFUSION
 
 
 def test_no_cell_is_told_twice_and_each_has_rows():
@@ -59,17 +59,17 @@ def test_no_cell_is_told_twice_and_each_has_rows():
 
 
 def test_a_phase_has_its_family_and_a_gpu_its_own():
-    assert family_of(Kind.EXPERTS, Phase.DECODE, is_gpu=False) is Family.DECODE
-    assert family_of(Kind.PAIR, Phase.ENCODE, is_gpu=False) is Family.PAIRS
-    assert family_of(Kind.VISION, Phase.ENCODE, is_gpu=False) is Family.ENCODERS
-    assert family_of(Kind.DENSE, Phase.TRAIN, is_gpu=True) is Family.GPU_TRAINING
-    ported = family_of(Kind.EXPERTS, Phase.DECODE, is_gpu=False, is_ported=True)
+    assert family_of(ModelKind.EXPERTS, Phase.DECODE, is_gpu=False) is Family.DECODE
+    assert family_of(ModelKind.PAIR, Phase.ENCODE, is_gpu=False) is Family.PAIRS
+    assert family_of(ModelKind.VISION, Phase.ENCODE, is_gpu=False) is Family.ENCODERS
+    assert family_of(ModelKind.DENSE, Phase.TRAIN, is_gpu=True) is Family.GPU_TRAINING
+    ported = family_of(ModelKind.EXPERTS, Phase.DECODE, is_gpu=False, is_ported=True)
     assert ported is Family.PORTS
-    assert family_of(Kind.DENSE, Phase.DECODE, is_gpu=True) is Family.GPU_DECODE
+    assert family_of(ModelKind.DENSE, Phase.DECODE, is_gpu=True) is Family.GPU_DECODE
 
 
 def test_a_cell_is_told_with_its_rows_and_errors():
-    cell = next(cell for cell in CELLS if cell.kind is Kind.VISION)
+    cell = next(cell for cell in CELLS if cell.kind is ModelKind.VISION)
     assert str(cell) == (
         "1 published row of vision encode on inferentia2 (errors 18.1% in the median, 18.1% at P90)"
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from layer_sizes import LLAMA
 
 from trnsim.estimate import certainty
-from trnsim.estimate.cells import CELLS, Family, Kind, kind_of
+from trnsim.estimate.cells import CELLS, Family, ModelKind, kind_of
 from trnsim.estimate.certainty import SCALES, Subject, sigma_of, subject, support, with_errors
 from trnsim.estimate.estimate import Estimate
 from trnsim.estimate.question import Question, answer
@@ -23,7 +23,7 @@ BENCH = Path(__file__).resolve().parents[2] / "bench" / "system"
 KEPT = json.loads((BENCH / "coverage.json").read_text(encoding="utf-8"))
 ENOUGH = 8
 """Rows from which on a coverage is held to its bounds."""
-DECODE = Subject(Kind.DENSE, Phase.DECODE, "trainium1", Family.DECODE, 4, 4096, 32)
+DECODE = Subject(ModelKind.DENSE, Phase.DECODE, "trainium1", Family.DECODE, 4, 4096, 32)
 MASKED = from_config(
     {
         "model_type": "xlm-roberta", "architectures": ["XLMRobertaForMaskedLM"],
@@ -114,7 +114,7 @@ def test_an_interval_covers_its_own_estimate(model, chip, phase, batch):
         {"length": 65536},
         {"ranks": 2},
         {"chip": "trainium2"},
-        {"kind": Kind.EXPERTS},
+        {"kind": ModelKind.EXPERTS},
     ],
 )
 def test_what_lies_farther_from_the_rows_is_less_sure(farther):
@@ -125,7 +125,7 @@ def test_what_lies_farther_from_the_rows_is_less_sure(farther):
 def test_scores_of_a_prompt_are_unsure_and_reads_of_memory_carry_over():
     prompt = replace(DECODE, phase=Phase.PREFILL, family=Family.PREFILL)
     assert sigma_of(prompt, scores=0.5) > sigma_of(prompt, scores=0.1)
-    encoder = Subject(Kind.VISION, Phase.TRAIN, "inferentia2", Family.TRAINING, 56, 197, 1)
+    encoder = Subject(ModelKind.VISION, Phase.TRAIN, "inferentia2", Family.TRAINING, 56, 197, 1)
     assert sigma_of(encoder, read=0.9) < sigma_of(encoder, read=0.1)
 
 
@@ -138,7 +138,7 @@ def test_a_pass_among_rows_is_validated_with_their_number_and_error():
     )
 
 
-@pytest.mark.parametrize("kind", [Kind.EXPERTS, Kind.LATENT, Kind.ENCODER_DECODER])
+@pytest.mark.parametrize("kind", [ModelKind.EXPERTS, ModelKind.LATENT, ModelKind.ENCODER_DECODER])
 def test_a_kind_without_rows_is_validated_nowhere(kind):
     for cell in CELLS:
         if not cell.is_ported and cell.chip in ("trainium1", "inferentia2", "a100-80"):
@@ -152,20 +152,20 @@ def test_a_doubling_beyond_the_rows_is_still_among_them():
 
 
 def test_elsewhere_it_is_carried_over_and_says_why():
-    found = support(replace(DECODE, kind=Kind.EXPERTS, chip="trainium2", batch=32))
+    found = support(replace(DECODE, kind=ModelKind.EXPERTS, chip="trainium2", batch=32))
     assert str(found) == (
         "carried over from 57 published rows, interval widened by distance: "
         "no row on trainium2, no row of mixture of experts, batch 32 where rows have 1 to 8"
     )
-    vision = Subject(Kind.VISION, Phase.ENCODE, "trainium1", Family.ENCODERS, 1, 197, 1)
+    vision = Subject(ModelKind.VISION, Phase.ENCODE, "trainium1", Family.ENCODERS, 1, 197, 1)
     assert "no row of vision on trainium1" in str(support(vision))
-    gpu = Subject(Kind.ENCODER, Phase.ENCODE, "h100", Family.GPU_ENCODE, 1, 512, 1)
+    gpu = Subject(ModelKind.ENCODER, Phase.ENCODE, "h100", Family.GPU_ENCODE, 1, 512, 1)
     assert str(support(gpu)) == "no published rows"
 
 
 def test_a_port_has_rows_of_its_own_kind():
     deepseek = replace(
-        DECODE, kind=Kind.LATENT, chip="trainium2", length=512, ranks=64, family=Family.PORTS
+        DECODE, kind=ModelKind.LATENT, chip="trainium2", length=512, ranks=64, family=Family.PORTS
     )
     port = replace(deepseek, is_ported=True)
     assert "as ported" in str(support(port))

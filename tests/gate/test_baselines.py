@@ -7,7 +7,7 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.gate.baselines import Baselines, Key, read_baselines
-from trnsim.gate.kernel_time import DrawnConstant, KernelTime, LineTime
+from trnsim.gate.kernel_time import DrawnConstant, KernelLineTime, KernelTime
 
 KEY = Key("tests/test_k.py::test_a[x on y]", "softmax", "trn2")
 TIME = KernelTime(
@@ -19,8 +19,8 @@ TIME = KernelTime(
     time_us=59.9,
     draws_us=tuple(50 + n / 7 for n in range(25)),
     lines=(
-        LineTime("k.py", 9, 'copy("\\t", "ä\x7f")  # "', 30.5, 31.5),
-        LineTime("k.py", 3, "load()", 1.5, 2.5),
+        KernelLineTime("k.py", 9, 'copy("\\t", "ä\x7f")  # "', 30.5, 31.5),
+        KernelLineTime("k.py", 3, "load()", 1.5, 2.5),
     ),
 )
 

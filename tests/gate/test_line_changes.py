@@ -3,12 +3,12 @@ from dataclasses import astuple
 import pytest
 from gate_samples import scaled, scaled_twice, timed
 
-from trnsim.gate.kernel_time import LineTime
+from trnsim.gate.kernel_time import KernelLineTime
 from trnsim.gate.line_changes import costly_lines, line_changes
 
 
 def line(number, text, critical_us=1.0, busy_us=1.0, file="k.py"):
-    return LineTime(file, number, text, critical_us, busy_us)
+    return KernelLineTime(file, number, text, critical_us, busy_us)
 
 
 def test_equal_texts_are_matched_in_order_wherever_they_moved():
@@ -63,7 +63,7 @@ def test_without_further_work_the_critical_path_says_where():
 def test_of_a_split_difference_edited_lines_alone_are_tried():
     _, before = timed(scaled)
     run, after = timed(scaled_twice)
-    grown = [LineTime(*row[:4], row[4] / 2) for row in map(astuple, before.lines)]
+    grown = [KernelLineTime(*row[:4], row[4] / 2) for row in map(astuple, before.lines)]
     changes = costly_lines(run.timeline, line_changes(grown, after.lines), 0.01, is_split=True)
     assert [c.line.text.partition("(")[0] for c in changes if c.cost_us] == ["nisa.reciprocal"]
     changes = costly_lines(run.timeline, line_changes(grown, after.lines), 0.01)

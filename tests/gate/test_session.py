@@ -10,7 +10,7 @@ from gate_samples import X, scaled, scaled_twice
 
 from trnsim.errors import BadInput
 from trnsim.gate.baselines import Baselines, Key, read_baselines
-from trnsim.gate.session import Mark, Session
+from trnsim.gate.session import GateSession, TrnMark
 
 TEST = "tests/test_k.py::test_scaled"
 KEY = Key(TEST, "scaled", "trn2")
@@ -36,7 +36,7 @@ def path(tmp_path):
 @pytest.fixture
 def accepted(path):
     """A file with the baseline of `scaled`."""
-    session = Session(path, is_updating=True)
+    session = GateSession(path, is_updating=True)
     run = session.fixture(node())(scaled, X)
     np.testing.assert_array_equal(run.outputs, 2 * X)
     session.finished(TEST)
@@ -46,7 +46,7 @@ def accepted(path):
 
 
 def test_of_a_test_that_runs_again_the_last_time_is_accepted(path):
-    session = Session(path, is_updating=True)
+    session = GateSession(path, is_updating=True)
     for inputs in (X, X[:, :8]):
         session.fixture(node())(scaled, inputs)
     session.finished(TEST)
@@ -66,7 +66,7 @@ def concluded(session, collected=(TEST,), narrowed=()):
 
 
 def test_a_new_kernel_asks_for_a_baseline(path):
-    message = failure(Session(path, is_updating=False), node(), scaled, X)
+    message = failure(GateSession(path, is_updating=False), node(), scaled, X)
     assert message.splitlines() == [
         f"scaled on trn2: baseline: trn-baselines.toml has no baseline of {KEY}",
         "  fix: accept its time: pytest --trn-update",
@@ -74,14 +74,14 @@ def test_a_new_kernel_asks_for_a_baseline(path):
 
 
 def test_an_equal_kernel_passes_and_says_nothing(accepted):
-    session = Session(accepted, is_updating=False)
+    session = GateSession(accepted, is_updating=False)
     session.fixture(node())(scaled, X)
     assert concluded(session) == []
 
 
 def test_a_slower_kernel_fails_with_its_line(accepted):
     baselines = read_baselines(accepted)
-    session = Session(accepted, is_updating=False)
+    session = GateSession(accepted, is_updating=False)
     session._baselines = Baselines(
         accepted, {KEY._replace(kernel="scaled_twice"): baselines.times[KEY]}
     )
@@ -95,8 +95,8 @@ def test_a_slower_kernel_fails_with_its_line(accepted):
 
 
 def test_a_faster_kernel_passes_and_is_told(accepted):
-    session = Session(accepted, is_updating=False)
-    slower = Session(accepted, is_updating=True)
+    session = GateSession(accepted, is_updating=False)
+    slower = GateSession(accepted, is_updating=True)
     slower.fixture(node())(scaled_twice, X)
     session._baselines = Baselines(accepted, {KEY: next(iter(slower._new.times.values()))})
     session.fixture(node())(scaled, X)
@@ -105,7 +105,7 @@ def test_a_faster_kernel_passes_and_is_told(accepted):
 
 
 def test_another_trnsim_passes_and_is_told_once(accepted):
-    session = Session(accepted, is_updating=False)
+    session = GateSession(accepted, is_updating=False)
     time = read_baselines(accepted).times[KEY]
     older = replace(
         time,
@@ -123,31 +123,31 @@ def test_another_trnsim_passes_and_is_told_once(accepted):
 
 
 def test_a_time_beyond_the_limit_of_the_mark_fails(accepted):
-    message = failure(Session(accepted, is_updating=False), node(TEST, max_us=5), scaled, X)
+    message = failure(GateSession(accepted, is_updating=False), node(TEST, max_us=5), scaled, X)
     assert "scaled on trn2: time: " in message
     assert "legal: up to 5 us; longest at gate_samples.py:" in message
 
 
 def test_a_limit_within_the_interval_is_said_so(accepted):
-    message = failure(Session(accepted, is_updating=False), node(TEST, max_us=18), scaled, X)
+    message = failure(GateSession(accepted, is_updating=False), node(TEST, max_us=18), scaled, X)
     assert "legal: up to 18 us, which lies within P10 to P90" in message
 
 
 def test_an_update_does_not_lift_the_limit_nor_store_a_failure(path):
-    session = Session(path, is_updating=True)
+    session = GateSession(path, is_updating=True)
     failure(session, node(TEST, max_us=5), scaled, X)
     assert session._new.times == {}
 
 
 def test_a_baseline_of_another_chip_is_named(accepted):
-    message = failure(Session(accepted, is_updating=False), node(TEST, on="trn3"), scaled, X)
+    message = failure(GateSession(accepted, is_updating=False), node(TEST, on="trn3"), scaled, X)
     assert f"has no baseline of {KEY._replace(chip='trn3')}; it has that of another chip: trn2" in (
         message
     )
 
 
 def test_several_chips_and_calls_have_baselines_of_their_own(path):
-    session = Session(path, is_updating=True)
+    session = GateSession(path, is_updating=True)
     trn = session.fixture(node(TEST, on="trn2, trn1"))
     assert trn(scaled, X).target.name == "trn2"
     trn(scaled, X[:128])
@@ -157,12 +157,12 @@ def test_several_chips_and_calls_have_baselines_of_their_own(path):
 
 
 def test_without_a_baseline_only_the_rest_is_checked(path):
-    Session(path, is_updating=False).fixture(node(TEST, baseline=False))(scaled, X)
+    GateSession(path, is_updating=False).fixture(node(TEST, baseline=False))(scaled, X)
     assert not path.exists()
 
 
 def test_results_are_compared_with_a_reference(accepted):
-    session = Session(accepted, is_updating=False)
+    session = GateSession(accepted, is_updating=False)
     session.fixture(node())(scaled, X, reference=lambda x: 2 * x)
     message = failure(session, node(), scaled, X, reference=lambda x: 2.1 * x)
     assert "scaled on trn2: values: off by 0.048 of the largest value" in message
@@ -170,18 +170,18 @@ def test_results_are_compared_with_a_reference(accepted):
 
 
 def test_a_kernel_that_is_refused_fails_with_its_line(path):
-    message = failure(Session(path, is_updating=False), node(), illegal, X)
+    message = failure(GateSession(path, is_updating=False), node(), illegal, X)
     assert message.startswith("illegal on trn2: illegal: IllegalInstruction: ")
     assert f"at {__file__}:" in message
 
 
 def test_what_is_no_kernel_is_refused(path):
     with pytest.raises(BadInput, match="legal: a kernel"):
-        Session(path, is_updating=False).fixture(node())(len, X)
+        GateSession(path, is_updating=False).fixture(node())(len, X)
 
 
 def test_a_baseline_of_a_test_that_is_gone_is_named_and_dropped(accepted):
-    session = Session(accepted, is_updating=False)
+    session = GateSession(accepted, is_updating=False)
     session.fixture(node("tests/test_k.py::test_other", baseline=False))(scaled, X)
     other = ("tests/test_k.py::test_other",)
     assert concluded(session, other, ("test_k.py",)) == []
@@ -191,13 +191,13 @@ def test_a_baseline_of_a_test_that_is_gone_is_named_and_dropped(accepted):
     assert concluded(session, other) == [
         f"baselines of no kernel that ran (pytest --trn-update drops them): {KEY}"
     ]
-    updating = Session(accepted, is_updating=True)
+    updating = GateSession(accepted, is_updating=True)
     assert concluded(updating, other)[0] == f"baselines of no kernel that ran (dropped): {KEY}"
     assert read_baselines(accepted).times == {}
 
 
 def test_a_baseline_that_a_passed_test_no_longer_uses_is_gone(accepted):
-    session = Session(accepted, is_updating=False)
+    session = GateSession(accepted, is_updating=False)
     assert concluded(session) == []  # the test did not run, or failed
     session.finished(TEST)
     assert concluded(session)[0].endswith(str(KEY))
@@ -207,12 +207,12 @@ def test_baselines_of_files_are_left_alone(accepted):
     baselines = read_baselines(accepted)
     baselines.times = {KEY._replace(owner="kernels.py"): baselines.times[KEY]}
     baselines.write()
-    assert concluded(Session(accepted, is_updating=False)) == []
+    assert concluded(GateSession(accepted, is_updating=False)) == []
 
 
 def test_what_workers_send_is_taken(accepted, path):
     accepted.unlink()
-    worker, main = Session(path, is_updating=True), Session(path, is_updating=True)
+    worker, main = GateSession(path, is_updating=True), GateSession(path, is_updating=True)
     worker.fixture(node())(scaled, X)
     worker.finished(TEST)
     main.take(worker.sent())
@@ -232,11 +232,11 @@ def test_what_workers_send_is_taken(accepted, path):
 )
 def test_an_illegal_mark_is_refused(arguments, message):
     with pytest.raises(BadInput, match=message):
-        Mark(**arguments)
+        TrnMark(**arguments)
 
 
 def test_unknown_arguments_of_a_mark_are_refused(path):
-    session = Session(path, is_updating=False)
+    session = GateSession(path, is_updating=False)
     with pytest.raises(BadInput, match=r"has \[60\]; legal: max_us, on and baseline by keyword"):
         session.fixture(node(TEST, 60))
     with pytest.raises(BadInput, match=r"has \['max_ms'\]; legal"):
@@ -244,4 +244,4 @@ def test_unknown_arguments_of_a_mark_are_refused(path):
 
 
 def test_chips_may_be_a_list():
-    assert [chip.name for chip in Mark(on=["trn2", "trn1", "trn2"]).chips] == ["trn2", "trn1"]
+    assert [chip.name for chip in TrnMark(on=["trn2", "trn1", "trn2"]).chips] == ["trn2", "trn1"]

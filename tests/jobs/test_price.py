@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.jobs.assumption import Assumption
+from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.parallelism import Parallelism
 from trnsim.jobs.plans import architecture_of, model_of, parallelism_of
@@ -26,7 +26,7 @@ JOB = Job(
 
 
 def test_time_and_bill_are_the_plans():
-    price = price_job(JOB, Assumption(steps=100))
+    price = price_job(JOB, SpecAssumption(steps=100))
     model = read(config_file(MODEL))
     where = machine("trn1.32xlarge")
     fields = {"tensor": 8, "pipeline": 1, "micro_batch": 1}
@@ -41,9 +41,9 @@ def test_time_and_bill_are_the_plans():
     assert price.training.steps == 100
     assert price.step_s == trained.step.step_s
     assert price.reasons == ()
-    by_tokens = price_job(JOB, Assumption(tokens=tokens))
+    by_tokens = price_job(JOB, SpecAssumption(tokens=tokens))
     assert by_tokens.time_s == price.time_s
-    copies = price_job(replace(JOB, copies=3), Assumption(steps=100))
+    copies = price_job(replace(JOB, copies=3), SpecAssumption(steps=100))
     assert copies.time_s == price.time_s
     assert copies.usd.p50 == pytest.approx(3 * price.usd.p50)
 
@@ -88,7 +88,7 @@ def test_time_and_bill_are_the_plans():
     ],
 )
 def test_a_job_without_a_plan_says_why(job, why):
-    known = Assumption(steps=10) if "length" not in why else Assumption()
+    known = SpecAssumption(steps=10) if "length" not in why else SpecAssumption()
     price = price_job(job, known)
     assert price.training is None
     assert price.basis is TimeBasis.NONE
@@ -128,19 +128,21 @@ def test_a_role_that_grows_has_its_fewest_instances():
 
 def test_an_instance_is_assumed_where_none_is_stated():
     job = Job(roles=(replace(FULL, instance=""), replace(FULL, name="other")))
-    price = price_job(job, Assumption(instance="trn2"))
+    price = price_job(job, SpecAssumption(instance="trn2"))
     assert [role.instance.name for role in price.roles] == ["trn2.48xlarge", "trn1.32xlarge"]
 
 
 def test_an_unknown_name_of_the_user_is_refused():
     with pytest.raises(BadInput, match="nobody"):
-        price_job(JOB, Assumption(model="nobody", steps=1))
+        price_job(JOB, SpecAssumption(model="nobody", steps=1))
     with pytest.raises(BadInput, match="trn9"):
-        price_job(replace(JOB, roles=(replace(FULL, instance=""),)), Assumption(instance="trn9"))
+        price_job(
+            replace(JOB, roles=(replace(FULL, instance=""),)), SpecAssumption(instance="trn9")
+        )
 
 
 def test_a_kind_of_purchase_without_a_price_has_no_bill():
-    price = price_job(replace(JOB, purchase="private"), Assumption(steps=10))
+    price = price_job(replace(JOB, purchase="private"), SpecAssumption(steps=10))
     assert price.usd_per_hour is None
     assert price.usd is None
     assert price.time_s is not None
@@ -175,7 +177,7 @@ def test_models_and_layouts_are_read_from_commands():
 
 def test_a_batch_is_counted_from_its_parts():
     parts = Parallelism(tensor=8, micro_batch=2, accumulation=4, sequence=2048)
-    price = price_job(replace(JOB, parallelism=parts), Assumption(steps=10))
+    price = price_job(replace(JOB, parallelism=parts), SpecAssumption(steps=10))
     assert price.training.step.layout.global_batch == 2 * 4 * 4
 
 
@@ -195,9 +197,9 @@ def test_sizes_that_a_spec_states_are_its_model():
 
 def test_a_price_of_ec2_for_sagemaker_says_so():
     role = replace(FULL, instance="ml.trn1.32xlarge")
-    (caveat,) = price_job(replace(JOB, roles=(role,)), Assumption(steps=10)).caveats
+    (caveat,) = price_job(replace(JOB, roles=(role,)), SpecAssumption(steps=10)).caveats
     assert caveat.startswith("the price is EC2's; SageMaker bills its own")
-    assert price_job(JOB, Assumption(steps=10)).caveats == ()
+    assert price_job(JOB, SpecAssumption(steps=10)).caveats == ()
     server = Job(kind=JobKind.SERVING, roles=(replace(role, instance="ml.inf2.xlarge"),))
     price = price_job(server)
     assert bool(price.caveats) == (price.roles[0].quote.kind != "sagemaker_hosting")

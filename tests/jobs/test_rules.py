@@ -1,5 +1,5 @@
 from trnsim.errors import SourceLine
-from trnsim.jobs.finding import Rule, Severity, Violation
+from trnsim.jobs.finding import JobRule, Severity, Violation
 from trnsim.jobs.job import Job, Role
 from trnsim.jobs.rules import RULES, findings
 from trnsim.jobs.spec import JobSpec, TemplateValue
@@ -17,7 +17,7 @@ def of_two_fields(spec):
 
 
 def test_findings_have_lines_and_their_order_and_templates_have_none():
-    rule = Rule("a", "help.", "source", of_two_fields, Severity.WARNING)
+    rule = JobRule("a", "help.", "source", of_two_fields, Severity.WARNING)
     lines = {"roles.0.efa": SourceLine("f", 9), "name": SourceLine("f", 2)}
     spec = JobSpec("pod", Job(roles=(Role(),)), SourceLine("f", 1), lines)
     assert findings(spec, [rule]) == [

@@ -1,7 +1,7 @@
 import pytest
 
 from trnsim.lsp.marks import (
-    Mark,
+    LineMark,
     hints,
     imports_nki,
     marks,
@@ -38,7 +38,7 @@ def only(*findings, **settings):
 
 def test_a_refusal_stands_at_its_line_with_fix_and_source():
     mark = only(finding(fix="tile it", source="a.rst", file="sub/k.py", line=5))
-    assert mark == Mark(5, "too wide\nfix: tile it\nsource: a.rst", "error", "illegal")
+    assert mark == LineMark(5, "too wide\nfix: tile it\nsource: a.rst", "error", "illegal")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_kernel_without_inputs_is_told_at_its_definition():
 def test_a_refused_file_has_the_commands_words():
     told = "k.py:2: Warning: x\ntrnsim: error: k.py launches no kernel\n  fix: define"
     mark = refusal_mark(told.replace("k.py:2", "other.py:2"), "", "k.py")
-    assert mark == Mark(1, "k.py launches no kernel\n  fix: define", "warning", "refused")
+    assert mark == LineMark(1, "k.py launches no kernel\n  fix: define", "warning", "refused")
 
 
 def test_a_library_of_kernels_has_a_notice_at_each_of_them_and_no_warning():
@@ -100,8 +100,8 @@ def test_a_library_of_kernels_has_a_notice_at_each_of_them_and_no_warning():
     stored = plain + b"@jit(grid=1)\ndef b(x): ...\n\n@nki.jit\ndef a(x): ...\n"
     text = "not checked: define {}_inputs(), which returns a tuple of its arguments"
     assert refusal_marks(told, "", "k.py", stored) == [
-        Mark(6, text.format("b"), "information", "unchecked"),
-        Mark(9, text.format("a"), "information", "unchecked"),
+        LineMark(6, text.format("b"), "information", "unchecked"),
+        LineMark(9, text.format("a"), "information", "unchecked"),
     ]
     assert refusal_marks(told, "", "k.py", b"import nki\n") == []
     assert refusal_marks("took too long", "", "k.py", stored) == [
@@ -112,7 +112,7 @@ def test_a_library_of_kernels_has_a_notice_at_each_of_them_and_no_warning():
 def test_an_error_of_the_program_stands_at_its_innermost_line():
     frames = 'Traceback (most recent call last):\n  File "/a/k.py", line 9, in <module>\n'
     told = f'{frames}  File "/a/k.py", line 3, in f\nNameError: x'
-    assert refusal_mark(told, "", "a/k.py") == Mark(3, "NameError: x", "error", "refused")
+    assert refusal_mark(told, "", "a/k.py") == LineMark(3, "NameError: x", "error", "refused")
     command = f"trnsim: error: k.py does not run:\n{told}\n  fix: run it"
     mark = refusal_mark(command, "", "a/k.py")
     assert (mark.line, mark.text) == (3, "NameError: x\n  fix: run it")
@@ -120,7 +120,7 @@ def test_an_error_of_the_program_stands_at_its_innermost_line():
 
 def test_a_time_out_is_a_warning_at_line_1_with_its_fix():
     mark = refusal_mark("trnsim check took longer than 1 s", "make it smaller", "k.py")
-    assert mark == Mark(
+    assert mark == LineMark(
         1, "trnsim check took longer than 1 s\nfix: make it smaller", "warning", "refused"
     )
 

@@ -5,7 +5,7 @@ import pytest
 
 from trnsim.isa import TensorScalar
 from trnsim.memory import Memory, Storage
-from trnsim.program.affine import Family
+from trnsim.program.affine import TensorFamily
 from trnsim.program.buffers import (
     FamilyRange,
     LiveRange,
@@ -48,7 +48,7 @@ def test_tensors_of_another_size_have_another_buffer():
 
 def test_members_of_a_family_lie_at_equal_distances():
     members = [life(2, 3, 40), life(0, 1, 40), life(1, 5, 40)]
-    whole = FamilyRange.of(Family(storage(3 * 64), [m.storage for m in members], 64), members)
+    whole = FamilyRange.of(TensorFamily(storage(3 * 64), [m.storage for m in members], 64), members)
     assert (whole.first, whole.last) == (0, 5)
     set_bytes(whole, np.arange(192, dtype=np.uint8))
     assert [m.storage.data[0] for m in members] == [0, 64, 128]

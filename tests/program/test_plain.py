@@ -20,7 +20,7 @@ from trnsim.isa import (
     VirtualRegister,
 )
 from trnsim.memory import AccessPattern, Memory, ScalarIndex, Tile, VectorIndex
-from trnsim.program.plain import Origin, plain_step
+from trnsim.program.plain import StepOrigin, plain_step
 
 
 def plain_of(on, instruction):
@@ -161,7 +161,7 @@ def frame_at(code, place, caller=None):
 
 def test_a_place_in_the_bytecode_is_known_only_once_its_line_was_compared():
     code, wrapper = plain_of.__code__, frame_at.__code__
-    origin = Origin(None)
+    origin = StepOrigin(None)
     assert not origin.is_same(frame_at(code, 8))
     origin._place = code, None, 8
     assert origin.is_same(frame_at(code, 8))
@@ -185,5 +185,5 @@ def test_a_line_is_that_of_the_innermost_frame_of_the_user():
         return issue_next(origin)  # the line of the call
 
     line = called.__code__.co_firstlineno + 1
-    assert called(Origin(SourceLine(__file__, line)))
-    assert not called(Origin(SourceLine(__file__, line + 1)))
+    assert called(StepOrigin(SourceLine(__file__, line)))
+    assert not called(StepOrigin(SourceLine(__file__, line + 1)))

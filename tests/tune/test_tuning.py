@@ -15,7 +15,7 @@ from trnsim.system import search
 from trnsim.tune import tuning as tuning_module
 from trnsim.tune.space import space_of
 from trnsim.tune.trial import tried
-from trnsim.tune.tuning import LEAST, Effort, Trial, Tuning, tune
+from trnsim.tune.tuning import LEAST, Tuning, TuningEffort, TuningTrial, tune
 
 TRN2 = arch.target("trn2")
 SIZES = {"parts": (1, 2, 4, 8, 16), "works_on": (1, 2, 3, 4), "extra": (0, 1, 2, 3)}
@@ -44,7 +44,7 @@ def searched(monkeypatch, time_us, space=SPACE, **effort):
         return results
 
     monkeypatch.setattr(search, "map", map_)
-    return tune(space, TRN2, Effort(**effort)), asked
+    return tune(space, TRN2, TuningEffort(**effort)), asked
 
 
 def separable(parts, works_on, extra):
@@ -156,10 +156,10 @@ def test_settings_whose_difference_holds_zero_are_ties():
     tuning = Tuning(SPACE, TRN2)
     draws = tuple(float(n) for n in range(10, 20))
     first, same, apart, turned = (
-        Trial((0, 0, 0), 15.0, draws),
-        Trial((0, 0, 1), 15.0, tuple(d + (-1) ** n for n, d in enumerate(draws))),
-        Trial((0, 1, 0), 16.0, tuple(d + 1 for d in draws)),
-        Trial((0, 2, 0), 15.5, tuple(d + 0.5 for d in reversed(draws))),
+        TuningTrial((0, 0, 0), 15.0, draws),
+        TuningTrial((0, 0, 1), 15.0, tuple(d + (-1) ** n for n, d in enumerate(draws))),
+        TuningTrial((0, 1, 0), 16.0, tuple(d + 1 for d in draws)),
+        TuningTrial((0, 2, 0), 15.5, tuple(d + 0.5 for d in reversed(draws))),
     )
     tuning.trials = {row.setting: row for row in (first, same, apart, turned)}
     assert tuning.ties(first) == [same, turned]
@@ -168,7 +168,7 @@ def test_settings_whose_difference_holds_zero_are_ties():
 
 def test_of_equal_times_the_own_setting_is_the_best():
     tuning = Tuning(SPACE, TRN2)
-    rows = [Trial((0, 0, 0), 15.0), Trial(SPACE.default, 15.0)]
+    rows = [TuningTrial((0, 0, 0), 15.0), TuningTrial(SPACE.default, 15.0)]
     tuning.trials = {row.setting: row for row in rows}
     assert tuning.timed[0].setting == SPACE.default
 
@@ -190,10 +190,10 @@ def of_file(tmp_path, monkeypatch):
 
 
 def test_a_search_of_a_file_is_resumed_from_its_trials(of_file, monkeypatch):
-    first = tune(of_file, TRN2, Effort())
+    first = tune(of_file, TRN2, TuningEffort())
     timed = []
     monkeypatch.setattr("trnsim.tune.trial.tried", lambda *_: timed.append(1))
-    again = tune(of_file, TRN2, Effort())
+    again = tune(of_file, TRN2, TuningEffort())
     assert again.trials == first.trials
     assert timed == []
     assert first.timed[0].time_us <= first.own.time_us
@@ -211,7 +211,7 @@ def test_a_search_of_a_file_is_resumed_from_its_trials(of_file, monkeypatch):
 def test_a_trial_under_another_version_or_compiler_is_another(
     of_file, monkeypatch, variable, value
 ):
-    tune(of_file, TRN2, Effort(1))
+    tune(of_file, TRN2, TuningEffort(1))
     timed = []
 
     def time_one(*_):
@@ -220,7 +220,7 @@ def test_a_trial_under_another_version_or_compiler_is_another(
 
     monkeypatch.setattr("trnsim.tune.trial.tried", time_one)
     monkeypatch.setenv(variable, value)
-    tune(of_file, TRN2, Effort(1))
+    tune(of_file, TRN2, TuningEffort(1))
     assert timed == [1]
 
 
@@ -228,9 +228,9 @@ def test_a_trial_under_another_version_or_compiler_is_another(
 def test_processes_find_what_one_finds(of_file, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     monkeypatch.setenv("TRNSIM_CACHE", "off")
-    alone = tune(of_file, TRN2, Effort(processes=1))
+    alone = tune(of_file, TRN2, TuningEffort(processes=1))
     monkeypatch.setattr(tuning_module, "_SHORT_S", -1.0)
-    assert tune(of_file, TRN2, Effort(processes=2)).trials == alone.trials
+    assert tune(of_file, TRN2, TuningEffort(processes=2)).trials == alone.trials
 
 
 def test_engines_are_values_too():
@@ -249,7 +249,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "tune"
 def test_of_each_example_a_fifth_of_the_trials_finds_the_best_of_all(file):
     (case,) = cases(file, module_of(file))
     space = space_of(case)
-    tuning = tune(space, TRN2, Effort())
+    tuning = tune(space, TRN2, TuningEffort())
     assert len(tuning.trials) <= max(LEAST, len(space) / 5)
     results = [tried(space, setting, TRN2) for setting in space.settings()]
     best_us = min(result["time_us"] for result in results if "time_us" in result)

@@ -23,7 +23,7 @@ from pathlib import Path
 from suites_page import table
 
 from trnsim.errors import EmulatorError
-from trnsim.jobs.assumption import Assumption
+from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.formats import read_specs
 from trnsim.jobs.price import TimeBasis, price_job
 from trnsim.jobs.rules import findings
@@ -105,7 +105,7 @@ def outcome(folder, row):
         if value != expected:
             result.faults.append(f"{name}: {value}, not {expected}")
     stated = {name: row[name] for name in ("model", "steps") if name in row}
-    assumed = Assumption(instance=row.get("on", ""), **stated)
+    assumed = SpecAssumption(instance=row.get("on", ""), **stated)
     result.prices = [price_words(price_job(spec.job, assumed)) for spec in specs]
     return result
 

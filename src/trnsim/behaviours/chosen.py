@@ -22,7 +22,7 @@ FRONTEND_VARIABLE: Final = "NKI_COMPILER_FRONTEND"
 _FRONTENDS: Final = {"custom": "0.6", "parser": "0.6", "tracer": None}
 
 
-class Choice(NamedTuple):
+class VersionChoice(NamedTuple):
     """A version and the reason for it.
 
     Attributes:
@@ -45,10 +45,10 @@ class Choice(NamedTuple):
         return f"{self.version}: {self.reason}"
 
 
-NOT_CHOSEN: Final = Choice(LATEST, "the latest", is_chosen=False)
+NOT_CHOSEN: Final = VersionChoice(LATEST, "the latest", is_chosen=False)
 """The latest, by default."""
 
-_pinned: ContextVar[Choice | None] = ContextVar("trnsim_nki_version", default=None)
+_pinned: ContextVar[VersionChoice | None] = ContextVar("trnsim_nki_version", default=None)
 
 
 @contextmanager
@@ -67,14 +67,14 @@ def pinned(version: str | Version | None, asked_by: str) -> Generator[None]:
         return
     if not isinstance(version, Version):
         version = version_named(version, asked_by)
-    token = _pinned.set(Choice(version, asked_by, is_chosen=True))
+    token = _pinned.set(VersionChoice(version, asked_by, is_chosen=True))
     try:
         yield
     finally:
         _pinned.reset(token)
 
 
-def asked_version() -> Choice | None:
+def asked_version() -> VersionChoice | None:
     """The version of a surrounding `pinned` block or of TRNSIM_NKI; None if there is neither.
 
     Raises:
@@ -83,7 +83,9 @@ def asked_version() -> Choice | None:
     return _pinned.get() or _of_variable()
 
 
-def choice_of(marked: Callable[[], Choice | None], found: Callable[[], Choice]) -> Choice:
+def choice_of(
+    marked: Callable[[], VersionChoice | None], found: Callable[[], VersionChoice]
+) -> VersionChoice:
     """The version that a kernel follows now.
 
     Args:
@@ -96,11 +98,11 @@ def choice_of(marked: Callable[[], Choice | None], found: Callable[[], Choice]) 
     return _pinned.get() or marked() or _of_variable() or found()
 
 
-def _of_variable() -> Choice | None:
+def _of_variable() -> VersionChoice | None:
     name = os.environ.get(VERSION_VARIABLE)
     if name:
         asked_by = f"${VERSION_VARIABLE}"
-        return Choice(version_named(name, asked_by), asked_by, is_chosen=True)
+        return VersionChoice(version_named(name, asked_by), asked_by, is_chosen=True)
     frontend = os.environ.get(FRONTEND_VARIABLE)
     if not frontend:
         return None
@@ -113,4 +115,4 @@ def _of_variable() -> Choice | None:
     version = _FRONTENDS[frontend]
     if version is None:
         return None
-    return Choice(VERSIONS[version], f"${FRONTEND_VARIABLE}={frontend}", is_chosen=True)
+    return VersionChoice(VERSIONS[version], f"${FRONTEND_VARIABLE}={frontend}", is_chosen=True)

@@ -23,7 +23,7 @@ from trnsim.gate.against import earlier_baselines
 from trnsim.gate.baselines import FILE, Baselines, Key, read_baselines
 from trnsim.gate.checking import (
     CheckLimits,
-    Finding,
+    GateFinding,
     KernelCheck,
     checked_case,
     judge,
@@ -210,7 +210,7 @@ def _checked_program(
     return checks
 
 
-def _program_finding(error: BaseException, path: Path) -> Finding:
+def _program_finding(error: BaseException, path: Path) -> GateFinding:
     """The error that ended a program, as a finding.
 
     Raises:
@@ -220,7 +220,7 @@ def _program_finding(error: BaseException, path: Path) -> Finding:
         return refusal(error)
     if isinstance(error, KeyboardInterrupt):
         raise error
-    return Finding("values", True, users_traceback(error, path).strip())
+    return GateFinding("values", True, users_traceback(error, path).strip())
 
 
 def _gone(

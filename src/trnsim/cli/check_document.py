@@ -13,13 +13,13 @@ from trnsim.errors import SourceLine
 from trnsim.gate.baselines import Key
 from trnsim.gate.checking import (
     CheckLimits,
-    Finding,
+    GateFinding,
     KernelCheck,
     increase_us,
     line_words,
     signed_us,
 )
-from trnsim.gate.difference import Difference, TimeShift
+from trnsim.gate.difference import KernelTimeDifference, TimeShift
 from trnsim.gate.line_changes import LineChange
 from trnsim.gate.values import ResultError
 from trnsim.profile.measures.lines import time_by_line
@@ -111,7 +111,7 @@ def _blocks(check: KernelCheck) -> list[Block]:
     return [head, Items([_words(finding) for finding in check.findings], indent=2)]
 
 
-def _words(finding: Finding) -> str:
+def _words(finding: GateFinding) -> str:
     """A finding in a line, or a few."""
     mark = "FAIL " if finding.is_failure else ""
     parts = [f"{mark}{finding.kind}: {finding.text}"]
@@ -191,7 +191,7 @@ def _error_values(error: ResultError) -> dict[str, Any]:
     }
 
 
-def _finding_values(finding: Finding) -> dict[str, Any]:
+def _finding_values(finding: GateFinding) -> dict[str, Any]:
     return {
         "kind": finding.kind,
         "failure": finding.is_failure,
@@ -203,7 +203,7 @@ def _finding_values(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _difference_values(shift: Difference) -> dict[str, Any]:
+def _difference_values(shift: KernelTimeDifference) -> dict[str, Any]:
     return {
         "before_s": shift.before.time_us * _US,
         "after_s": shift.after.time_us * _US,

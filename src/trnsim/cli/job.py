@@ -22,7 +22,7 @@ from trnsim.cli.report_files import PrintedAnswer, answering
 from trnsim.cli.terminal import echo
 from trnsim.document.answer import Document
 from trnsim.errors import BadInput
-from trnsim.jobs.assumption import Assumption
+from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.finding import Finding, Severity
 from trnsim.jobs.formats import FORMATS, read_specs, write_spec
 from trnsim.jobs.formats.batch_request import submitted
@@ -93,7 +93,7 @@ class Stated:
     ] = None
     prices: OwnPrices = None
 
-    def assumption(self) -> Assumption:
+    def assumption(self) -> SpecAssumption:
         """The options as answers for what a spec does not state.
 
         Raises:
@@ -104,7 +104,7 @@ class Stated:
         for option, value in (("--run-tokens", self.run_tokens), ("--run-steps", self.run_steps)):
             if value is not None and not value > 0:
                 raise BadInput(f"{option} {value:g}; legal: above 0")
-        return Assumption(
+        return SpecAssumption(
             instance=self.on,
             model=self.model,
             tokens=self.run_tokens,
@@ -138,7 +138,7 @@ def check(specs: _Files, on: _On = "", model: _Model = "", submit: _Submit = Non
 
     Example: trnsim job check train.sbatch --on trn2.48xlarge
     """
-    known = Assumption(instance=on, model=model)
+    known = SpecAssumption(instance=on, model=model)
     read = [known.completed(spec) for spec in _read(specs, submit)]
     checked = [(spec, findings(spec)) for spec in read]
     errors = [finding for _, found in checked for finding in found if finding.severity == _ERROR]
@@ -244,7 +244,7 @@ def launched(options: LaunchedOptions) -> Document:
 
 
 def _examined(
-    path: Path, submit: Path | None, known: Assumption
+    path: Path, submit: Path | None, known: SpecAssumption
 ) -> tuple[JobSpec, list[Finding], JobPrice]:
     """The only job of a file, with its findings and its price.
 

@@ -24,10 +24,10 @@ from trnsim.cluster.kubernetes.node_devices import (
     DEFAULT,
     NEURON,
     RESOURCES,
-    Holding,
+    ContainerHolding,
     NodeDevices,
 )
-from trnsim.cluster.kubernetes.node_problems import Node, NodeProblems
+from trnsim.cluster.kubernetes.node_problems import NodeProblems, ReportedNode
 from trnsim.cluster.kubernetes.pod_resources import SOCKET, holdings
 from trnsim.cluster.kubernetes.reservations import Reservation, reservations
 from trnsim.errors import BadInput
@@ -82,7 +82,7 @@ def device_plugin(
     names = _resources(resource)
     model = instance_model(one_platform(on).instance if on else None, lnc)
     state = state_folder()
-    held: Callable[[], Sequence[Holding]] = partial(holdings, pod_resources)
+    held: Callable[[], Sequence[ContainerHolding]] = partial(holdings, pod_resources)
     api = _api(server, token_file, ca_file)
     running = plugin.DevicePlugin(
         plugin.Settings(
@@ -133,7 +133,7 @@ def node_problems(
         access(server, token_file, ca_file)  # refused: there is nowhere to report to
     model = instance_model(one_platform(on).instance if on else None, lnc)
     held = partial(holdings, pod_resources)
-    place = Node(_node_name(node), NodeDevices(model), state_folder(), held)
+    place = ReportedNode(_node_name(node), NodeDevices(model), state_folder(), held)
     running = NodeProblems(place, api, _say, kmsg)
     with ended_by_signals(running.stop):
         running.run()
@@ -153,11 +153,11 @@ def _node_name(option: str | None) -> str:
 
 def _reserved(
     api: KubernetesApi | None, node: str
-) -> Callable[[Sequence[Holding]], Sequence[Reservation]]:
+) -> Callable[[Sequence[ContainerHolding]], Sequence[Reservation]]:
     return _none_reserved if api is None else partial(reservations, api, node)
 
 
-def _none_reserved(_: Sequence[Holding]) -> Sequence[Reservation]:
+def _none_reserved(_: Sequence[ContainerHolding]) -> Sequence[Reservation]:
     """The sets of a cluster without a scheduler extension."""
     return ()
 

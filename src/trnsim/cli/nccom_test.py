@@ -237,9 +237,9 @@ class NccomOptions:
         values["hosts"] = tuple(self.hosts or ())
         return NodeOptions(**values)
 
-    def columns(self) -> report.Columns:
+    def columns(self) -> report.ReportColumns:
         """Those of the table."""
-        return report.Columns(
+        return report.ReportColumns(
             report.statistics(self.stats or ()),
             self.show_algorithm,
             self.show_input_output_size,

@@ -16,7 +16,7 @@ from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import AsJson, PrintedAnswer, answer, answering
 from trnsim.decide.pilot import document
 from trnsim.decide.pilot import files as folders
-from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
+from trnsim.decide.pilot.checks import Check, PilotResult, RateMeasurement
 from trnsim.decide.pilot.choose import PilotRequest
 from trnsim.decide.pilot.choose import pilot as chosen
 from trnsim.decide.pilot.measure import read_logs
@@ -155,7 +155,7 @@ def _document(pilot: Pilot, pilot_result: PilotResult) -> Document:
     )
 
 
-def _side(measurement: Measurement) -> tuple[str, ...]:
+def _side(measurement: RateMeasurement) -> tuple[str, ...]:
     rates = (amount(measurement.predicted_per_s), amount(measurement.measured_per_s))
     errors = (f"{measurement.old_error:.1%}", f"{measurement.new_error:.1%}")
     return (measurement.side, measurement.instance, *rates, f"{measurement.factor:.3f}", *errors)

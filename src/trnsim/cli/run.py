@@ -24,7 +24,7 @@ from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import ENDINGS, AsJson
 from trnsim.cli.run_reports import FOLDER, Reports
 from trnsim.cli.run_versions import ALL, versions_document
-from trnsim.cli.script import Ending, Program
+from trnsim.cli.script import Ending, ScriptProgram
 from trnsim.cli.terminal import complain
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.foreign_text import terminal_text
@@ -152,7 +152,7 @@ def run_script(
     """
     chosen, why = chosen_target()
     chips = chips_of(on) if on else [arch.target(chosen)]
-    program = Program(path, tuple(arguments or ()), tuple(inputs or ()), kernel)
+    program = ScriptProgram(path, tuple(arguments or ()), tuple(inputs or ()), kernel)
     program.check()
     instance = instance or _instance_of(on, ranks)
     _check_has_ranks(instance, ranks)
@@ -193,7 +193,7 @@ def _answer_file(output: Path | None) -> Path | None:
 
 
 def _compare_versions(
-    program: Program,
+    program: ScriptProgram,
     chips: Sequence[arch.Target],
     output: Path | None,
     report: Path | None,
@@ -280,7 +280,7 @@ def _instance_of(on: list[str] | None, ranks: int | None) -> str | None:
     return types.pop() if ranks is not None and len(types) == 1 else None
 
 
-def _endings(program: Program, chips: list[arch.Target]) -> list[Ending]:
+def _endings(program: ScriptProgram, chips: list[arch.Target]) -> list[Ending]:
     """How the program ended on each chip; an error on one chip does not stop the others."""
     endings: list[Ending] = []
     for chip in chips:

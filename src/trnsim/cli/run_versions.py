@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from trnsim.behaviours import Behaviour
-from trnsim.behaviours.chosen import Choice
+from trnsim.behaviours.chosen import VersionChoice
 from trnsim.cli.script import Ending
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns, records
 from trnsim.errors import BadInput, EmulatorError
@@ -59,7 +59,7 @@ def _whole(ending: Ending) -> Ending:
     return ending
 
 
-def _document(script: str, chip: str, own: Choice, ends: Sequence[VersionEnd]) -> Document:
+def _document(script: str, chip: str, own: VersionChoice, ends: Sequence[VersionEnd]) -> Document:
     rows = [(end.version.name, end.version.sdk, end.end.value, _words(end, own)) for end in ends]
     values = {
         "script": script,
@@ -91,7 +91,7 @@ def _document(script: str, chip: str, own: Choice, ends: Sequence[VersionEnd]) -
     )
 
 
-def _words(end: VersionEnd, own: Choice) -> str:
+def _words(end: VersionEnd, own: VersionChoice) -> str:
     """The reason of an end in words."""
     if end.version is own.version:
         return "the program's own version"

@@ -62,7 +62,7 @@ class Ending:
 
 
 @dataclass(frozen=True)
-class Program:
+class ScriptProgram:
     """A script and how it runs: whole, with its arguments, or one of its kernels on arrays.
 
     Attributes:

@@ -23,7 +23,7 @@ from trnsim.errors import BadInput
 from trnsim.gate.checking import CheckLimits, KernelCheck, checked_case
 from trnsim.gate.kernel_file import KernelCase, cases, module_of
 from trnsim.tune.space import SettingSpace, space_of
-from trnsim.tune.tuning import Effort, Trial, Tuning, tune
+from trnsim.tune.tuning import Tuning, TuningEffort, TuningTrial, tune
 
 app = parser()
 
@@ -71,7 +71,7 @@ def tune_kernel(options: TuneOptions) -> PrintedAnswer:
     with script.program_output(is_apart=True), progress() as tell:
         module = module_of(options.kernel_file)
         spaces = [space_of(case) for case in _tunable(options, module)]
-        effort = Effort(options.runs, options.ray, tell=tell)
+        effort = TuningEffort(options.runs, options.ray, tell=tell)
         tuned = [_tuned(space, chip, effort) for space in spaces for chip in chips_of(options.on)]
     is_interrupted = any(each.tuning.is_interrupted for each in tuned)
     return PrintedAnswer(tune_document(tuned), status=INTERRUPTED if is_interrupted else 0)
@@ -97,10 +97,10 @@ def _tunable(options: TuneOptions, module: ModuleType) -> list[KernelCase]:
     return tunable
 
 
-def _tuned(space: SettingSpace, chip: Target, effort: Effort) -> TunedKernel:
+def _tuned(space: SettingSpace, chip: Target, effort: TuningEffort) -> TunedKernel:
     """A kernel tuned on a chip, with the first of its best settings whose values are right."""
     tuning = tune(space, chip, effort)
-    wrong: list[tuple[Trial, str]] = []
+    wrong: list[tuple[TuningTrial, str]] = []
     for best in tuning.timed:
         check = None if tuning.is_interrupted else _checked(tuning, best)
         failure = "" if check is None else _failure(check)
@@ -114,7 +114,7 @@ def _tuned(space: SettingSpace, chip: Target, effort: Effort) -> TunedKernel:
     )
 
 
-def _checked(tuning: Tuning, best: Trial) -> KernelCheck | None:
+def _checked(tuning: Tuning, best: TuningTrial) -> KernelCheck | None:
     """The best setting checked with values; None without a reference."""
     case = tuning.space.case
     if case.reference is None:

@@ -10,7 +10,7 @@ from trnsim.document.answer import Block, Document, Note, Section, Table, column
 from trnsim.gate.checking import KernelCheck, signed_us
 from trnsim.gate.difference import TimeShift
 from trnsim.profile.units import percent_text, time_text
-from trnsim.tune.tuning import Trial, Tuning
+from trnsim.tune.tuning import Tuning, TuningTrial
 
 _US: Final = 1e-6
 _SHOWN: Final = 5
@@ -31,9 +31,9 @@ class TunedKernel:
     """
 
     tuning: Tuning
-    best: Trial
+    best: TuningTrial
     check: KernelCheck | None
-    wrong: Sequence[tuple[Trial, str]] = ()
+    wrong: Sequence[tuple[TuningTrial, str]] = ()
 
 
 def tune_document(tuned: Sequence[TunedKernel]) -> Document:
@@ -166,7 +166,7 @@ def _values(tuned: TunedKernel) -> dict[str, Any]:
     }
 
 
-def _trial_values(tuning: Tuning, row: Trial) -> dict[str, Any]:
+def _trial_values(tuning: Tuning, row: TuningTrial) -> dict[str, Any]:
     values = tuning.space.parameters
     return {
         "setting": {

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from trnsim.decide.difference import AnswerChange
 from trnsim.decide.why import AnswerComparison, AnswerDifference, TimeDifference
-from trnsim.decide.why.explain import Term
+from trnsim.decide.why.explain import TimeTerm
 from trnsim.decide.why.times import Time
 from trnsim.document.answer import Block, Column, Document, Items, Note, Section, Table, columns
 from trnsim.document.values import json_line, picked
@@ -116,7 +116,7 @@ def _time_blocks(answer: AnswerDifference) -> list[list[Block]]:
     """A table for each time; a line where an earlier one has the same terms, one for all equal."""
     blocks: list[list[Block]] = []
     equal: list[str] = []
-    seen: dict[tuple[Term, ...], str] = {}
+    seen: dict[tuple[TimeTerm, ...], str] = {}
     for difference in answer.times:
         what = difference.old.name
         if difference.new.name != what:

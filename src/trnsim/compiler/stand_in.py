@@ -41,7 +41,7 @@ _FIX: Final = "give the file that neuronx-cc or torch_neuronx of trnsim wrote"
 
 
 @dataclass(frozen=True)
-class StoredProgram:
+class StandIn:
     """The content of a file in place of a NEFF.
 
     Attributes:
@@ -110,7 +110,7 @@ def is_program(content: bytes) -> bool:
     return content.startswith(MAGIC)
 
 
-def parse_program(content: bytes, path: str) -> StoredProgram:
+def parse_program(content: bytes, path: str) -> StandIn:
     """The program in a file in place of a NEFF; every part is checked.
 
     Raises:
@@ -136,7 +136,7 @@ def parse_program(content: bytes, path: str) -> StoredProgram:
     return _checked(header, graph, path)
 
 
-def _checked(header: bytes, graph: bytes, path: str) -> StoredProgram:
+def _checked(header: bytes, graph: bytes, path: str) -> StandIn:
     """The program of a header and a graph.
 
     Raises:
@@ -157,7 +157,7 @@ def _checked(header: bytes, graph: bytes, path: str) -> StoredProgram:
     if not is_legal:
         raise BadInput(f"{path}: the header of the program contradicts its content", fix=_FIX)
     texts: dict[str, str] = {name: values[name] for name in _TEXTS}
-    return StoredProgram(lnc=values["lnc"], flags=tuple(flags), graph=graph, report=report, **texts)
+    return StandIn(lnc=values["lnc"], flags=tuple(flags), graph=graph, report=report, **texts)
 
 
 _TEXTS: Final[Sequence[str]] = ("target", "compiler", "graph_format")

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from trnsim.arch.environment import transposes_on_tensor_engine
-from trnsim.behaviours.chosen import Choice
+from trnsim.behaviours.chosen import VersionChoice
 from trnsim.device.call_time import CallTime, TensorSpec
 from trnsim.device.program_line import program_line
 from trnsim.dtypes import as_dtype
@@ -214,7 +214,7 @@ class _ObservedKernel:
         self.returned: Any = None
         self.hbm = HbmBytes()
 
-    def version(self) -> Choice:
+    def version(self) -> VersionChoice:
         """The version of NKI whose rules it follows."""
         return self.kernel.version()
 

@@ -23,7 +23,7 @@ from trnsim.compiler.compile_cache import (
 from trnsim.compiler.compile_cache.settings import compiler_version, is_cache_named
 from trnsim.compiler.compile_cache.through import Tell, tell_on_stderr
 from trnsim.compiler.flags import VARIABLE, program_flags
-from trnsim.compiler.stand_in import StoredProgram
+from trnsim.compiler.stand_in import StandIn
 from trnsim.device import graph_file
 from trnsim.device.device_core import compiled_cores, target
 from trnsim.device.model_report import ModelReport, Subject, report_model
@@ -89,10 +89,10 @@ def leave_program(title: str, reason: str, tell: Tell = tell_on_stderr) -> None:
 
 def stored_program(
     report: ModelReport, flags: Sequence[str], graph_format: str, graph: bytes
-) -> StoredProgram:
+) -> StandIn:
     """The file in place of a NEFF, of a report on a graph."""
     program = report.program
-    return StoredProgram(
+    return StandIn(
         program.target,
         program.lnc,
         tuple(flags),

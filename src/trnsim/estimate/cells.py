@@ -17,7 +17,7 @@ from trnsim.workload.captured import CapturedModel, Workload
 from trnsim.workload.operators import Phase
 
 
-class Kind(StrEnum):
+class ModelKind(StrEnum):
     """A kind of model."""
 
     DENSE = "dense"
@@ -66,7 +66,7 @@ class Cell:
         is_ported: True for a port whose authors call it not tuned.
     """
 
-    kind: Kind
+    kind: ModelKind
     phase: Phase
     chip: str
     rows: int
@@ -97,29 +97,71 @@ def counted(rows: int) -> str:
 
 
 CELLS: Final = (
-    Cell(Kind.ENCODER, Phase.ENCODE, "trainium1", 11, 0.017, 0.094, (1, 16), (128, 128), (1, 1)),
-    Cell(Kind.DIFFUSION, Phase.ENCODE, "inferentia2", 8, 0.228, 0.423, (1, 1), (0, 0), (1, 1)),
-    Cell(Kind.ENCODER, Phase.ENCODE, "inferentia2", 13, 0.066, 0.091, (1, 16), (128, 128), (1, 1)),
-    Cell(Kind.NETWORK, Phase.ENCODE, "inferentia2", 12, 0.156, 0.241, (1, 64), (0, 0), (1, 1)),
-    Cell(Kind.PAIR, Phase.ENCODE, "inferentia2", 4, 0.181, 0.306, (1, 64), (9, 9), (1, 1)),
-    Cell(Kind.VISION, Phase.ENCODE, "inferentia2", 1, 0.181, 0.181, (1, 1), (197, 197), (1, 1)),
-    Cell(Kind.DENSE, Phase.DECODE, "trainium1", 24, 0.059, 0.139, (1, 8), (256, 16384), (32, 32)),
-    Cell(Kind.DENSE, Phase.DECODE, "inferentia2", 33, 0.02, 0.086, (1, 8), (256, 16384), (24, 24)),
-    Cell(Kind.DENSE, Phase.DECODE, "h100", 4, 0.094, 0.144, (1, 100), (1152, 5500), (2, 2)),
-    Cell(Kind.EXPERTS, Phase.DECODE, "h100", 1, 0.036, 0.036, (32, 32), (1152, 1152), (4, 4)),
-    Cell(Kind.LATENT, Phase.DECODE, "h200", 1, 0.132, 0.132, (16, 16), (2048, 2048), (8, 8)),
-    Cell(Kind.LATENT, Phase.DECODE, "b200", 1, 0.414, 0.414, (32, 32), (9216, 9216), (8, 8)),
-    Cell(Kind.DENSE, Phase.PREFILL, "trainium1", 24, 0.25, 0.437, (1, 8), (128, 8192), (32, 32)),
-    Cell(Kind.DENSE, Phase.PREFILL, "inferentia2", 33, 0.134, 0.549, (1, 8), (128, 8192), (24, 24)),
-    Cell(Kind.DENSE, Phase.PREFILL, "h100", 1, 0.021, 0.021, (1, 1), (5000, 5000), (2, 2)),
-    Cell(Kind.DENSE, Phase.TRAIN, "trainium1", 11, 0.053, 0.104, (1, 1), (2048, 8192), (8, 32)),
-    Cell(Kind.ENCODER, Phase.TRAIN, "trainium1", 13, 0.067, 0.192, (2, 16), (128, 512), (1, 1)),
-    Cell(Kind.PAIR, Phase.TRAIN, "trainium1", 1, 0.627, 0.627, (80, 80), (77, 77), (1, 1)),
-    Cell(Kind.VISION, Phase.TRAIN, "trainium1", 3, 0.074, 0.22, (56, 64), (197, 197), (1, 1)),
-    Cell(Kind.DENSE, Phase.TRAIN, "a100-80", 8, 0.059, 0.085, (1, 4), (2048, 2048), (8, 8)),
-    Cell(Kind.DENSE, Phase.TRAIN, "b200", 12, 0.025, 0.105, (1, 1), (4096, 4096), (1, 8)),
     Cell(
-        Kind.EXPERTS,
+        ModelKind.ENCODER, Phase.ENCODE, "trainium1", 11, 0.017, 0.094, (1, 16), (128, 128), (1, 1)
+    ),
+    Cell(ModelKind.DIFFUSION, Phase.ENCODE, "inferentia2", 8, 0.228, 0.423, (1, 1), (0, 0), (1, 1)),
+    Cell(
+        ModelKind.ENCODER,
+        Phase.ENCODE,
+        "inferentia2",
+        13,
+        0.066,
+        0.091,
+        (1, 16),
+        (128, 128),
+        (1, 1),
+    ),
+    Cell(ModelKind.NETWORK, Phase.ENCODE, "inferentia2", 12, 0.156, 0.241, (1, 64), (0, 0), (1, 1)),
+    Cell(ModelKind.PAIR, Phase.ENCODE, "inferentia2", 4, 0.181, 0.306, (1, 64), (9, 9), (1, 1)),
+    Cell(
+        ModelKind.VISION, Phase.ENCODE, "inferentia2", 1, 0.181, 0.181, (1, 1), (197, 197), (1, 1)
+    ),
+    Cell(
+        ModelKind.DENSE, Phase.DECODE, "trainium1", 24, 0.059, 0.139, (1, 8), (256, 16384), (32, 32)
+    ),
+    Cell(
+        ModelKind.DENSE,
+        Phase.DECODE,
+        "inferentia2",
+        33,
+        0.02,
+        0.086,
+        (1, 8),
+        (256, 16384),
+        (24, 24),
+    ),
+    Cell(ModelKind.DENSE, Phase.DECODE, "h100", 4, 0.094, 0.144, (1, 100), (1152, 5500), (2, 2)),
+    Cell(ModelKind.EXPERTS, Phase.DECODE, "h100", 1, 0.036, 0.036, (32, 32), (1152, 1152), (4, 4)),
+    Cell(ModelKind.LATENT, Phase.DECODE, "h200", 1, 0.132, 0.132, (16, 16), (2048, 2048), (8, 8)),
+    Cell(ModelKind.LATENT, Phase.DECODE, "b200", 1, 0.414, 0.414, (32, 32), (9216, 9216), (8, 8)),
+    Cell(
+        ModelKind.DENSE, Phase.PREFILL, "trainium1", 24, 0.25, 0.437, (1, 8), (128, 8192), (32, 32)
+    ),
+    Cell(
+        ModelKind.DENSE,
+        Phase.PREFILL,
+        "inferentia2",
+        33,
+        0.134,
+        0.549,
+        (1, 8),
+        (128, 8192),
+        (24, 24),
+    ),
+    Cell(ModelKind.DENSE, Phase.PREFILL, "h100", 1, 0.021, 0.021, (1, 1), (5000, 5000), (2, 2)),
+    Cell(
+        ModelKind.DENSE, Phase.TRAIN, "trainium1", 11, 0.053, 0.104, (1, 1), (2048, 8192), (8, 32)
+    ),
+    Cell(
+        ModelKind.ENCODER, Phase.TRAIN, "trainium1", 13, 0.067, 0.192, (2, 16), (128, 512), (1, 1)
+    ),
+    Cell(ModelKind.PAIR, Phase.TRAIN, "trainium1", 1, 0.627, 0.627, (80, 80), (77, 77), (1, 1)),
+    Cell(ModelKind.VISION, Phase.TRAIN, "trainium1", 3, 0.074, 0.22, (56, 64), (197, 197), (1, 1)),
+    Cell(ModelKind.DENSE, Phase.TRAIN, "a100-80", 8, 0.059, 0.085, (1, 4), (2048, 2048), (8, 8)),
+    Cell(ModelKind.DENSE, Phase.TRAIN, "b200", 12, 0.025, 0.105, (1, 1), (4096, 4096), (1, 8)),
+    Cell(
+        ModelKind.EXPERTS,
         Phase.DECODE,
         "trainium2",
         4,
@@ -131,7 +173,7 @@ CELLS: Final = (
         is_ported=True,
     ),
     Cell(
-        Kind.LATENT,
+        ModelKind.LATENT,
         Phase.DECODE,
         "trainium2",
         5,
@@ -143,7 +185,7 @@ CELLS: Final = (
         is_ported=True,
     ),
     Cell(
-        Kind.EXPERTS,
+        ModelKind.EXPERTS,
         Phase.PREFILL,
         "trainium2",
         2,
@@ -158,19 +200,19 @@ CELLS: Final = (
 """All cells with rows."""
 
 
-def kind_of(model: Workload) -> Kind:
+def kind_of(model: Workload) -> ModelKind:
     """The kind of a model; MLA comes before experts, of which its models have some too."""
     if isinstance(model, CapturedModel):
-        return Kind.DIFFUSION if model.is_of_diffusers else Kind.NETWORK
+        return ModelKind.DIFFUSION if model.is_of_diffusers else ModelKind.NETWORK
     holds = {
-        Kind.PAIR: model.is_pair,
-        Kind.VISION: model.is_of_images,
-        Kind.LATENT: _has_latents(model),
-        Kind.EXPERTS: model.has_experts,
-        Kind.ENCODER_DECODER: len(model.towers) > 1,
-        Kind.DENSE: model.is_generating,
+        ModelKind.PAIR: model.is_pair,
+        ModelKind.VISION: model.is_of_images,
+        ModelKind.LATENT: _has_latents(model),
+        ModelKind.EXPERTS: model.has_experts,
+        ModelKind.ENCODER_DECODER: len(model.towers) > 1,
+        ModelKind.DENSE: model.is_generating,
     }
-    return next((kind for kind, is_held in holds.items() if is_held), Kind.ENCODER)
+    return next((kind for kind, is_held in holds.items() if is_held), ModelKind.ENCODER)
 
 
 def _has_latents(model: Architecture) -> bool:
@@ -195,13 +237,13 @@ _OF_GPUS: Final = {
     Phase.TRAIN: Family.GPU_TRAINING,
 }
 _OF_KINDS: Final = {
-    Kind.PAIR: Family.PAIRS,
-    Kind.NETWORK: Family.NETWORKS,
-    Kind.DIFFUSION: Family.DIFFUSION,
+    ModelKind.PAIR: Family.PAIRS,
+    ModelKind.NETWORK: Family.NETWORKS,
+    ModelKind.DIFFUSION: Family.DIFFUSION,
 }
 
 
-def family_of(kind: Kind, phase: Phase, *, is_gpu: bool, is_ported: bool = False) -> Family:
+def family_of(kind: ModelKind, phase: Phase, *, is_gpu: bool, is_ported: bool = False) -> Family:
     """The rows whose constants a pass is estimated by."""
     if is_gpu:
         return _OF_GPUS[phase]

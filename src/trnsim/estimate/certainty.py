@@ -18,7 +18,7 @@ from typing import Final
 
 from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Accelerator
-from trnsim.estimate.cells import CELLS, Cell, Family, Kind, counted, family_of, kind_of
+from trnsim.estimate.cells import CELLS, Cell, Family, ModelKind, counted, family_of, kind_of
 from trnsim.estimate.choice import DENOISER, NETWORK, Hardware
 from trnsim.estimate.estimate import Estimate
 from trnsim.estimate.reach import list_extrapolations
@@ -40,7 +40,7 @@ _FIT: Final = "fitted to errors of rows left out in seven ways (bench/system/int
 
 
 @dataclass(frozen=True)
-class Scale:
+class FamilyScale:
     """The errors of a family without any distance.
 
     Attributes:
@@ -54,8 +54,8 @@ class Scale:
     scores: Rate = _NO_SCORES
 
 
-def _scale(own: float, factor: float, scores: float = 0.0) -> Scale:
-    return Scale(derived(own, _FIT), derived(factor, _FIT), derived(scores, _FIT))
+def _scale(own: float, factor: float, scores: float = 0.0) -> FamilyScale:
+    return FamilyScale(derived(own, _FIT), derived(factor, _FIT), derived(scores, _FIT))
 
 
 _NO_FACTOR: Final = assumed(1.0, "too few rows for a quantile of their own")
@@ -75,11 +75,11 @@ SCALES: Final = {
     Family.DIFFUSION: _scale(0.254, 1.141),
     Family.TRAINING: _scale(0.113, 1.013),
     Family.GPU_TRAINING: _scale(0.017, 1.011),
-    Family.PORTS: Scale(_PORT_ERRORS, _NO_FACTOR),
-    Family.PORT_PROMPTS: Scale(_SERVED, _NO_FACTOR),
-    Family.GPU_DECODE: Scale(_GPU_STEPS, _NO_FACTOR),
-    Family.GPU_PREFILL: Scale(_SERVED, _NO_FACTOR),
-    Family.GPU_ENCODE: Scale(_SERVED, _NO_FACTOR),
+    Family.PORTS: FamilyScale(_PORT_ERRORS, _NO_FACTOR),
+    Family.PORT_PROMPTS: FamilyScale(_SERVED, _NO_FACTOR),
+    Family.GPU_DECODE: FamilyScale(_GPU_STEPS, _NO_FACTOR),
+    Family.GPU_PREFILL: FamilyScale(_SERVED, _NO_FACTOR),
+    Family.GPU_ENCODE: FamilyScale(_SERVED, _NO_FACTOR),
 }
 """Scales by family."""
 RELEASES: Final = measured(
@@ -123,7 +123,7 @@ class Subject:
         is_ported: True for a port that is not tuned.
     """
 
-    kind: Kind
+    kind: ModelKind
     phase: Phase
     chip: str
     family: Family

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from trnsim.arch.catalogue import Accelerator
 from trnsim.errors import BadInput
 from trnsim.estimate.curve import signature
-from trnsim.estimate.measured import Measured, Row
+from trnsim.estimate.measured import Measured, MeasuredRow
 from trnsim.formatting import amount, enumerated
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Pass, Phase, Split
@@ -97,7 +97,7 @@ def check_used(table: Measured, sources: Mapping[str, str], asked: str) -> None:
 
 
 def _by_size(
-    row: Row, models: Sequence[tuple[Architecture, Split]]
+    row: MeasuredRow, models: Sequence[tuple[Architecture, Split]]
 ) -> dict[tuple[str, str], PartSummary]:
     """The parts of the models that have the name of the row's part, by model and sizes."""
     model_pass = Pass(row.phase, row.batch, row.tokens, row.past)
@@ -110,7 +110,10 @@ def _by_size(
 
 
 def _check_row(
-    row: Row, machine: MachineProperties, parts: Mapping[tuple[str, str], PartSummary], names: str
+    row: MeasuredRow,
+    machine: MachineProperties,
+    parts: Mapping[tuple[str, str], PartSummary],
+    names: str,
 ) -> None:
     fits = {key: part for key, part in parts.items() if row.layer in ("", key[1])}
     sizes = list(dict.fromkeys(size for _, size in parts))
@@ -137,7 +140,7 @@ def _check_row(
 
 
 def _check_time(
-    row: Row, column: str, time_s: float, least_s: float, machine: MachineProperties
+    row: MeasuredRow, column: str, time_s: float, least_s: float, machine: MachineProperties
 ) -> None:
     given, least = time_s * _US_PER_S, least_s * _US_PER_S
     if given < least:

@@ -1,6 +1,6 @@
 """A user's measured times of layers, from a CSV file, which override every estimate.
 
-The columns are the fields of `Row`, in any order.
+The columns are the fields of `MeasuredRow`, in any order.
 
 Times between rows are interpolated (`trnsim.estimate.curve`); beyond them the file has none.
 `trnsim.estimate.matching` checks a file against a plan's model and units.
@@ -25,7 +25,7 @@ _S_PER_US: Final = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row(FileRecord):
+class MeasuredRow(FileRecord):
     """A line of the file: the time of one part of a model."""
 
     phase: Phase = declared(help="what the pass is for")
@@ -69,7 +69,7 @@ class Measured:
     """
 
     file: str
-    rows: tuple[Row, ...]
+    rows: tuple[MeasuredRow, ...]
     curves: Mapping[tuple[str, str, str, str], TimeCurve] = field(hash=False, repr=False)
 
     def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime | None:
@@ -98,7 +98,7 @@ def read(path: str | Path) -> Measured:
     Raises:
         BadInput: the file cannot be read, or has an illegal value, with its line.
     """
-    rows = tuple(read_rows(Row, path, _COLUMNS_REMEDY))
+    rows = tuple(read_rows(MeasuredRow, path, _COLUMNS_REMEDY))
     if not rows:
         raise fault(path, "no rows of times", _COLUMNS_REMEDY)
     _check_once(rows)
@@ -112,7 +112,7 @@ def read(path: str | Path) -> Measured:
     return Measured(str(path), rows, curves)
 
 
-def _check_once(rows: Iterable[Row]) -> None:
+def _check_once(rows: Iterable[MeasuredRow]) -> None:
     """Refuse a row of the same pass and part as another."""
     lines: dict[tuple[object, ...], int] = {}
     for row in rows:

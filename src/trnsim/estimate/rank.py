@@ -12,7 +12,7 @@ from typing import Final
 
 from trnsim.estimate.estimate import EXCHANGES, Estimate
 from trnsim.estimate.site import exchange_factor
-from trnsim.estimate.times import Errors, LayerTime, LayerTimes, Sources
+from trnsim.estimate.times import LayerTime, LayerTimes, Sources, SumErrors
 from trnsim.estimate.training import AGAIN, layer_passes
 from trnsim.place.links import Spread, exchange
 from trnsim.place.machine import Machine
@@ -101,7 +101,7 @@ class Sum:
         self.rank = rank
         self.model_pass = model_pass
         self._parts: dict[str, float] = {}
-        self._errors = Errors()
+        self._errors = SumErrors()
         self._sources = Sources()
 
     def add(

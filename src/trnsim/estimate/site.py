@@ -19,7 +19,7 @@ from trnsim.estimate.estimate import QUANTILES, Estimate
 from trnsim.estimate.times import LayerTime, LayerTimes
 from trnsim.fabric.floors import Floor
 from trnsim.facts import Interval
-from trnsim.site import Correction, Site, current, note_asked, note_used
+from trnsim.site import Correction, SiteCorrections, current, note_asked, note_used
 from trnsim.workload.operators import Pass
 from trnsim.workload.summary import PartSummary
 
@@ -49,7 +49,7 @@ class SiteTimes:
     modelled: LayerTimes
     chip: Accelerator
     kind: str = ""
-    site: Site | None = None
+    site: SiteCorrections | None = None
 
     def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary."""
@@ -136,7 +136,7 @@ def _spread(correction: Correction, own: float) -> float:
     return correction.sigma if correction.rows else max(correction.sigma, own)
 
 
-def _words(site: Site, correction: Correction) -> str:
+def _words(site: SiteCorrections, correction: Correction) -> str:
     words = site.words(correction)
     note_used(words)
     return words

@@ -48,7 +48,7 @@ class LayerTimes(Protocol):
         ...
 
 
-class Errors:
+class SumErrors:
     """One sigma in seconds of a sum of times of layers and exchanges, by source."""
 
     def __init__(self) -> None:

@@ -16,8 +16,8 @@ from trnsim import files, reader
 from trnsim.gate.kernel_time import (
     Constants,
     DrawnConstant,
+    KernelLineTime,
     KernelTime,
-    LineTime,
     constants_id,
     in_order,
 )
@@ -201,7 +201,7 @@ def _time_of(key: Key, row: _KernelRow, file: _BaselineFile) -> KernelTime:
     if constants_id(constants) != row.constants:
         raise row.refused("constants", "not the digest of the constants under that name")
     lines = [
-        LineTime(line.file, line.number, line.text, line.critical_us, line.busy_us)
+        KernelLineTime(line.file, line.number, line.text, line.critical_us, line.busy_us)
         for line in row.lines
     ]
     return KernelTime(

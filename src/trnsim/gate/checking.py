@@ -17,7 +17,7 @@ import trnsim
 from trnsim.arch import Target
 from trnsim.errors import BadInput, EmulatorError, SourceLine, is_users_file
 from trnsim.gate.baselines import Baselines, Key
-from trnsim.gate.difference import Difference, difference
+from trnsim.gate.difference import KernelTimeDifference, difference
 from trnsim.gate.kernel_file import Arguments, KernelCase
 from trnsim.gate.kernel_time import KernelTime, kernel_time
 from trnsim.gate.line_changes import LineChange
@@ -37,7 +37,7 @@ _MAIN_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True)
-class Finding:
+class GateFinding:
     """A failure or a notice.
 
     Attributes:
@@ -92,10 +92,10 @@ class KernelCheck:
 
     key: Key
     run: Run | None = None
-    findings: list[Finding] = field(default_factory=list[Finding])
+    findings: list[GateFinding] = field(default_factory=list[GateFinding])
     values: Sequence[ResultError] = ()
     time: KernelTime | None = None
-    difference: Difference | None = None
+    difference: KernelTimeDifference | None = None
 
     @property
     def is_passed(self) -> bool:
@@ -122,7 +122,7 @@ def checked_case(case: KernelCase, owner: str, chip: Target, limits: CheckLimits
         _compare_with_reference(check, run, case)
     else:
         text = f"no reference: define {case.name}_reference(...) to compare values"
-        check.findings.append(Finding("values", False, text))
+        check.findings.append(GateFinding("values", False, text))
     source, inputs = source_digest(case.kernel, arguments), inputs_text(arguments)
     judge(check, run, kernel_time(run, source, inputs), limits)
     return check
@@ -162,24 +162,24 @@ def warned_run(kernel: Launchable, arguments: Arguments, chip: Target) -> Run:
 def judge(check: KernelCheck, run: Run, time: KernelTime, limits: CheckLimits) -> None:
     """Add a run, its time and the findings about them to a check."""
     check.run, check.time = run, time
-    check.findings += [Finding("race", True, text) for text in run.races]
-    check.findings += [Finding("race", False, text) for text in run.doubtful]
-    check.findings += [Finding("memory", False, text) for text in run.overfull]
-    check.findings += [Finding("race", False, text) for text in run.carried]
+    check.findings += [GateFinding("race", True, text) for text in run.races]
+    check.findings += [GateFinding("race", False, text) for text in run.doubtful]
+    check.findings += [GateFinding("memory", False, text) for text in run.overfull]
+    check.findings += [GateFinding("race", False, text) for text in run.carried]
     if limits.baselines is not None:
         _compare(check, time, limits)
     if limits.max_s is not None and run.summary.total_time_p50_s > limits.max_s:
         check.findings.append(_too_long(check, run, limits.max_s))
 
 
-def refusal(error: EmulatorError) -> Finding:
+def refusal(error: EmulatorError) -> GateFinding:
     """The finding that a kernel, or what it was given, is not legal."""
     kind = "inputs" if isinstance(error, BadInput) else "illegal"
     name = type(error).__name__
-    return Finding(kind, True, f"{name}: {error.reason}", error.fix, error.line, error.source)
+    return GateFinding(kind, True, f"{name}: {error.reason}", error.fix, error.line, error.source)
 
 
-def _assertion(error: AssertionError) -> Finding:
+def _assertion(error: AssertionError) -> GateFinding:
     """A failed assertion of the kernel: it refuses its inputs.
 
     Raises:
@@ -189,12 +189,12 @@ def _assertion(error: AssertionError) -> Finding:
     if Path(frame.filename).is_relative_to(_PACKAGE):
         raise error
     line = SourceLine(frame.filename, frame.lineno or 0)
-    return Finding(
+    return GateFinding(
         "inputs", True, f"the kernel refused its inputs: {str(error) or frame.line}", line=line
     )
 
 
-def _own_error(error: BaseException, kind: str, function: str) -> Finding:
+def _own_error(error: BaseException, kind: str, function: str) -> GateFinding:
     """The finding that a function of the user's file ends by an error of its own.
 
     Raises:
@@ -204,7 +204,7 @@ def _own_error(error: BaseException, kind: str, function: str) -> Finding:
         raise error
     frame = users_stack(traceback.extract_tb(error.__traceback__))[-1]
     line = SourceLine(frame.filename, frame.lineno or 0)
-    return Finding(
+    return GateFinding(
         kind,
         True,
         f"{function} does not run to its end: {type(error).__name__}: {error}",
@@ -213,11 +213,11 @@ def _own_error(error: BaseException, kind: str, function: str) -> Finding:
     )
 
 
-def _value_finding(error: ResultError) -> Finding:
+def _value_finding(error: ResultError) -> GateFinding:
     name = f"result {error.result}: " if error.result else ""
     if error.why:
-        return Finding("values", True, f"{name}{error.why}")
-    return Finding(
+        return GateFinding("values", True, f"{name}{error.why}")
+    return GateFinding(
         "values",
         True,
         f"{name}off by {error.error:.2g} of the largest value of the reference, at "
@@ -225,7 +225,7 @@ def _value_finding(error: ResultError) -> Finding:
     )
 
 
-def _too_long(check: KernelCheck, run: Run, max_s: float) -> Finding:
+def _too_long(check: KernelCheck, run: Run, max_s: float) -> GateFinding:
     summary = run.summary
     text = f"{time_text(summary.total_time_p50_s)} ({summary.interval_text()}); legal: up to "
     text += time_text(max_s)
@@ -237,7 +237,7 @@ def _too_long(check: KernelCheck, run: Run, max_s: float) -> Finding:
     lines = check.time.lines[:1] if check.time else ()
     for line in lines:
         text += f"; longest at {line.place}: {_us(line.critical_us)}  {line.text}"
-    return Finding("time", True, text, line=_line_of(run, lines[0].line if lines else 0))
+    return GateFinding("time", True, text, line=_line_of(run, lines[0].line if lines else 0))
 
 
 def _line_of(run: Run, number: int, file: str = "") -> SourceLine | None:
@@ -262,23 +262,25 @@ def _compare(check: KernelCheck, time: KernelTime, limits: CheckLimits) -> None:
     check.findings += _shift_findings(shift, check.run, limits)
 
 
-def _absent(key: Key, baselines: Baselines, limits: CheckLimits) -> Finding:
+def _absent(key: Key, baselines: Baselines, limits: CheckLimits) -> GateFinding:
     others = baselines.other_chips(key)
     if limits.accepts_new:
-        return Finding("baseline", False, f"{baselines.path} has no time of this kernel")
+        return GateFinding("baseline", False, f"{baselines.path} has no time of this kernel")
     text = f"{baselines.path.name} has no baseline of {key}"
     if others:
         text += f"; it has that of another chip: {', '.join(others)}"
-    return Finding("baseline", True, text, f"accept its time: {limits.update_words}")
+    return GateFinding("baseline", True, text, f"accept its time: {limits.update_words}")
 
 
-def _shift_findings(shift: Difference, run: Run, limits: CheckLimits) -> list[Finding]:
-    findings: list[Finding] = []
+def _shift_findings(
+    shift: KernelTimeDifference, run: Run, limits: CheckLimits
+) -> list[GateFinding]:
+    findings: list[GateFinding] = []
     if shift.kernel.is_slower:
         line = shift.lines[0] if shift.lines and increase_us(shift.lines[0]) > 0 else None
         text = f"{difference_words(shift)}{''.join(_line_words(shift))}"
         findings.append(
-            Finding(
+            GateFinding(
                 "slower",
                 not limits.is_updating,
                 text,
@@ -288,10 +290,10 @@ def _shift_findings(shift: Difference, run: Run, limits: CheckLimits) -> list[Fi
         )
     elif shift.kernel.is_faster:
         text = difference_words(shift)
-        findings.append(Finding("faster", False, text, f"keep it: {limits.update_words}"))
+        findings.append(GateFinding("faster", False, text, f"keep it: {limits.update_words}"))
     if shift.upgrade.counts:
         findings.append(
-            Finding(
+            GateFinding(
                 "upgrade",
                 False,
                 f"another trnsim, not the kernel: {upgrade_words(shift)}",
@@ -301,7 +303,7 @@ def _shift_findings(shift: Difference, run: Run, limits: CheckLimits) -> list[Fi
     return findings
 
 
-def difference_words(shift: Difference) -> str:
+def difference_words(shift: KernelTimeDifference) -> str:
     """The kernel's part of a difference in words."""
     part = shift.kernel
     way = "slower" if part.is_slower else "faster" if part.is_faster else "different"
@@ -318,7 +320,7 @@ def difference_words(shift: Difference) -> str:
     return text
 
 
-def upgrade_words(shift: Difference) -> str:
+def upgrade_words(shift: KernelTimeDifference) -> str:
     """The part of another version of trnsim in words, with the constants that changed."""
     part = shift.upgrade
     low, high = part.interval_us.p10, part.interval_us.p90
@@ -339,7 +341,7 @@ def upgrade_words(shift: Difference) -> str:
     return text
 
 
-def _line_words(shift: Difference) -> list[str]:
+def _line_words(shift: KernelTimeDifference) -> list[str]:
     """The lines that cost most, each as a clause: by their work, and by waiting for the rest."""
     least_us, slower_us = shift.kernel.least_us, shift.kernel.change_us
     working = [line for line in shift.lines if line.cost_us > least_us]

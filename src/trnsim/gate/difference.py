@@ -74,7 +74,7 @@ class ConstantChange:
 
 
 @dataclass(frozen=True)
-class Difference:
+class KernelTimeDifference:
     """A kernel's time beside its earlier one.
 
     Attributes:
@@ -108,7 +108,9 @@ class Difference:
         return self.is_upgrade and not self.is_same_source
 
 
-def difference(before: KernelTime, after: KernelTime, timeline: Timeline | None) -> Difference:
+def difference(
+    before: KernelTime, after: KernelTime, timeline: Timeline | None
+) -> KernelTimeDifference:
     """The difference from `before` to `after`, the time of `timeline`.
 
     Without a timeline a difference is split nowhere: both times are of this trnsim.
@@ -130,7 +132,7 @@ def difference(before: KernelTime, after: KernelTime, timeline: Timeline | None)
     lines = line_changes(before.lines, after.lines)
     if timeline is not None and kernel.is_slower:
         lines = costly_lines(timeline, lines, total.least_us, is_split=not is_same_model)
-    return Difference(
+    return KernelTimeDifference(
         before,
         after,
         total,

@@ -37,7 +37,7 @@ _MOST_CHARS: Final = 120
 
 
 @dataclass(frozen=True)
-class LineTime:
+class KernelLineTime:
     """A line's part of a kernel's time.
 
     Attributes:
@@ -93,7 +93,7 @@ class KernelTime:
     inputs: str
     time_us: float
     draws_us: tuple[float, ...]
-    lines: tuple[LineTime, ...]
+    lines: tuple[KernelLineTime, ...]
 
 
 def kernel_time(run: Run, source: str = "", inputs: str = "") -> KernelTime:
@@ -161,7 +161,7 @@ def _rounded(time_s: float) -> float:
     return round(time_s * _US_PER_S, _DECIMALS)
 
 
-def _lines(timeline: Timeline) -> tuple[LineTime, ...]:
+def _lines(timeline: Timeline) -> tuple[KernelLineTime, ...]:
     least_s = _LEAST_SHARE * timeline.total_time_s
     rows = (
         row
@@ -169,7 +169,7 @@ def _lines(timeline: Timeline) -> tuple[LineTime, ...]:
         if row.line and max(row.critical_s, row.busy_s) >= least_s
     )
     return tuple(
-        LineTime(
+        KernelLineTime(
             PurePath(row.line.file).name,
             row.line.line,
             row.text[:_MOST_CHARS],
@@ -181,6 +181,6 @@ def _lines(timeline: Timeline) -> tuple[LineTime, ...]:
     )
 
 
-def in_order(lines: Sequence[LineTime]) -> list[LineTime]:
+def in_order(lines: Sequence[KernelLineTime]) -> list[KernelLineTime]:
     """Lines in the order of their files."""
     return sorted(lines, key=lambda line: (line.file, line.line))

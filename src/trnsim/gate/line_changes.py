@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from pathlib import PurePath
 from typing import Final
 
-from trnsim.gate.kernel_time import LineTime, in_order
+from trnsim.gate.kernel_time import KernelLineTime, in_order
 from trnsim.timing import EnginePlacement, Timeline, recorded
 
 _MOST_TRIED_LINES: Final = 8
@@ -37,7 +37,7 @@ class LineChange:
         is_gone: whether the line is gone.
     """
 
-    line: LineTime
+    line: KernelLineTime
     change_us: float
     busy_change_us: float
     cost_us: float = 0.0
@@ -46,7 +46,9 @@ class LineChange:
     is_gone: bool = False
 
 
-def line_changes(before: Sequence[LineTime], after: Sequence[LineTime]) -> tuple[LineChange, ...]:
+def line_changes(
+    before: Sequence[KernelLineTime], after: Sequence[KernelLineTime]
+) -> tuple[LineChange, ...]:
     """The lines of both sides, largest increase on the critical path first.
 
     Lines are matched by file and text in order; one that was edited is the one at its place.
@@ -59,7 +61,7 @@ def line_changes(before: Sequence[LineTime], after: Sequence[LineTime]) -> tuple
     return tuple(sorted(changes, key=lambda change: -change.change_us))
 
 
-def _matched(old: Sequence[LineTime], new: Sequence[LineTime]) -> list[LineChange]:
+def _matched(old: Sequence[KernelLineTime], new: Sequence[KernelLineTime]) -> list[LineChange]:
     """The changes of the lines of a file."""
     old_texts, new_texts = ([line.text for line in side] for side in (old, new))
     changes: list[LineChange] = []

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from trnsim.gate.session import Session
+    from trnsim.gate.session import GateSession
     from trnsim.runs import Run
 
 _MARK: Final = "trn"
@@ -67,19 +67,19 @@ class _Plugin:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._session: Session | None = None
+        self._session: GateSession | None = None
         self._collected: set[str] = set()
         self._uses: set[str] = set()
 
     @property
-    def session(self) -> Session:
+    def session(self) -> GateSession:
         """The state of kernels' checks; made at first use."""
         if self._session is None:
-            from trnsim.gate.session import Session  # noqa: PLC0415  the module says why
+            from trnsim.gate.session import GateSession  # noqa: PLC0415  the module says why
 
             config = self._config
             is_updating = bool(config.getoption(_OPTION))
-            self._session = Session(self._path, is_updating=is_updating)
+            self._session = GateSession(self._path, is_updating=is_updating)
         return self._session
 
     @property

@@ -14,7 +14,7 @@ from trnsim.errors import BadInput, EmulatorError
 from trnsim.gate.baselines import Baselines, Key, baselines_of, read_baselines
 from trnsim.gate.checking import (
     CheckLimits,
-    Finding,
+    GateFinding,
     KernelCheck,
     compare_values,
     judge,
@@ -22,7 +22,7 @@ from trnsim.gate.checking import (
     upgrade_words,
     warned_run,
 )
-from trnsim.gate.difference import Difference
+from trnsim.gate.difference import KernelTimeDifference
 from trnsim.gate.kernel_file import Arguments
 from trnsim.gate.kernel_time import kernel_time
 from trnsim.gate.source import inputs_text, source_digest
@@ -36,7 +36,7 @@ _US: Final = 1e-6
 _TESTS: Final = "::"
 
 
-class Session:
+class GateSession:
     """The checks of a session.
 
     Attributes:
@@ -113,7 +113,12 @@ class Session:
         return trn
 
     def _check(
-        self, check: KernelCheck, kernel: Launchable, arguments: Arguments, chip: Target, mark: Mark
+        self,
+        check: KernelCheck,
+        kernel: Launchable,
+        arguments: Arguments,
+        chip: Target,
+        mark: TrnMark,
     ) -> None:
         self._used.add(check.key)
         limits = CheckLimits(
@@ -216,7 +221,7 @@ class Session:
         return lines
 
 
-class Mark:
+class TrnMark:
     """The mark `trn` of a test.
 
     Attributes:
@@ -245,7 +250,7 @@ class Mark:
         self.has_baseline = bool(baseline)
 
 
-def _marked(node: Any) -> Mark:
+def _marked(node: Any) -> TrnMark:
     """The mark of a test; one without arguments, if it has none.
 
     Raises:
@@ -253,14 +258,14 @@ def _marked(node: Any) -> Mark:
     """
     mark = node.get_closest_marker(_MARK)
     if mark is None:
-        return Mark()
+        return TrnMark()
     if mark.args or mark.kwargs.keys() - {"max_us", "on", "baseline"}:
         raise BadInput(
             f"pytest.mark.trn of {node.nodeid} has {[*mark.args, *mark.kwargs]}; legal: max_us, "
             "on and baseline by keyword",
             fix='@pytest.mark.trn(max_us=60, on="trn2")',
         )
-    return Mark(**mark.kwargs)
+    return TrnMark(**mark.kwargs)
 
 
 def _failure_text(check: KernelCheck) -> str:
@@ -269,7 +274,7 @@ def _failure_text(check: KernelCheck) -> str:
     return "\n".join(f"{title}: {_finding_text(finding)}" for finding in failures)
 
 
-def _finding_text(finding: Finding) -> str:
+def _finding_text(finding: GateFinding) -> str:
     parts = [f"{finding.kind}: {finding.text}"]
     parts += [f"  fix: {finding.fix}"] if finding.fix else []
     parts += [f"  source: {finding.source}"] if finding.source else []
@@ -277,7 +282,7 @@ def _finding_text(finding: Finding) -> str:
     return "\n".join(parts)
 
 
-def _upgrade_row(key: Key, shift: Difference) -> tuple[str, float, str]:
+def _upgrade_row(key: Key, shift: KernelTimeDifference) -> tuple[str, float, str]:
     """The models of an upgrade, its share of the time, and its words."""
     models = f"{shift.before.model} to {shift.after.model}"
     return models, shift.upgrade.change_us / shift.before.time_us, f"{key}: {upgrade_words(shift)}"

@@ -27,7 +27,7 @@ from trnsim.instance.model import named
 
 __all__ = [
     "DeviceSet",
-    "Refusal",
+    "SetRefusal",
     "SetRule",
     "choose",
     "choose_cores",
@@ -81,7 +81,7 @@ class SetRule:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class SetRefusal:
     """A number of devices or cores that no set has.
 
     Attributes:
@@ -165,7 +165,7 @@ def is_legal(instance: str, devices: Iterable[int]) -> bool:
     return ordered in legal_sets(instance, len(ordered))
 
 
-def refusal(instance: str, count: int) -> Refusal | None:
+def refusal(instance: str, count: int) -> SetRefusal | None:
     """The refusal of `count` devices; None for a legal number.
 
     Source of its words: aws-neuron-sdk@81ce03ae deploy/infrastructure/scheduler.rst,
@@ -178,7 +178,7 @@ def refusal(instance: str, count: int) -> Refusal | None:
         f"Instance type {own.instance} does not support requests for device: {count}. "
         "Please request a different number of devices."
     )
-    return Refusal(reason, own.counts, own.provenance.source)
+    return SetRefusal(reason, own.counts, own.provenance.source)
 
 
 def choose(instance: str, count: int, free: Iterable[int]) -> DeviceSet | None:
@@ -259,7 +259,7 @@ def legal_core_sets(instance: str, count: int, cores_per_device: int) -> tuple[D
     )
 
 
-def core_refusal(instance: str, count: int, cores_per_device: int) -> Refusal | None:
+def core_refusal(instance: str, count: int, cores_per_device: int) -> SetRefusal | None:
     """The refusal of `count` cores; None for a legal number.
 
     AWS documents the words for devices alone; the same are used with "neuroncore" and "cores".
@@ -271,7 +271,7 @@ def core_refusal(instance: str, count: int, cores_per_device: int) -> Refusal | 
         f"Instance type {instance} does not support requests for neuroncore: {count}. "
         "Please request a different number of cores."
     )
-    return Refusal(reason, legal, rule(instance).provenance.source)
+    return SetRefusal(reason, legal, rule(instance).provenance.source)
 
 
 def choose_cores(

@@ -12,7 +12,7 @@ from typing import Any, Final
 from trnsim.compiler import Flags
 from trnsim.compiler.flags import program_flags
 from trnsim.compiler.stand_in import (
-    StoredProgram,
+    StandIn,
     is_neff,
     is_program,
     parse_program,
@@ -100,7 +100,7 @@ def compile_program(
     where: str,
     title: str,
     tell: Callable[[str], None] = lambda _: None,
-) -> tuple[ModelReport, StoredProgram]:
+) -> tuple[ModelReport, StandIn]:
     """The report on the graph in a file for a chip, and the file in place of a NEFF.
 
     Args:

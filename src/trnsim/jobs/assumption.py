@@ -9,11 +9,11 @@ from trnsim.jobs.spec import JobSpec
 from trnsim.place.machine import machine
 from trnsim.workload.model_names import config_file
 
-__all__ = ["Assumption"]
+__all__ = ["SpecAssumption"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Assumption:
+class SpecAssumption:
     """Answers for what a spec does not state.
 
     Attributes:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from trnsim.errors import SourceLine
 from trnsim.jobs.spec import JobSpec
 
-__all__ = ["Finding", "Rule", "Severity", "Violation"]
+__all__ = ["Finding", "JobRule", "Severity", "Violation"]
 
 
 class Severity(Enum):
@@ -39,7 +39,7 @@ class Violation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rule:
+class JobRule:
     """A condition that a job must meet.
 
     Attributes:

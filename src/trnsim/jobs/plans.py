@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trnsim.errors import EmulatorError
-from trnsim.jobs.assumption import Assumption
+from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.job import Job
 from trnsim.jobs.parallelism import MODEL_OPTIONS, Parallelism, options_of, parallelism_in
 from trnsim.jobs.role_price import RolePrice, replica_part
@@ -74,7 +74,7 @@ def architecture_of(job: Job) -> Architecture:
     return read(config_file(name)) if name else from_config(dict(job.config), "the spec's model")
 
 
-def training_plan(job: Job, roles: Sequence[RolePrice], known: Assumption) -> TrainingEstimate:
+def training_plan(job: Job, roles: Sequence[RolePrice], known: SpecAssumption) -> TrainingEstimate:
     """The plan of a training job, of its own steps or those that the user states.
 
     Raises:
@@ -104,7 +104,7 @@ def training_plan(job: Job, roles: Sequence[RolePrice], known: Assumption) -> Tr
         raise Unplanned(f"no plan: {error.reason}") from error
 
 
-def serving_plan(job: Job, roles: Sequence[RolePrice], known: Assumption) -> ServingPlan:
+def serving_plan(job: Job, roles: Sequence[RolePrice], known: SpecAssumption) -> ServingPlan:
     """The plan of a server without a rate: the most load that it keeps.
 
     Raises:
@@ -155,7 +155,7 @@ def _check_ranks(roles: Sequence[RolePrice], where: Machine) -> None:
             )
 
 
-def _tokens(request: LayoutRequest, stated: Parallelism, known: Assumption) -> float:
+def _tokens(request: LayoutRequest, stated: Parallelism, known: SpecAssumption) -> float:
     """Tokens of the run: the user's, or those of its steps.
 
     Raises:
@@ -195,7 +195,7 @@ def _platform(roles: Sequence[RolePrice]) -> tuple[int, str]:
     return sum(role.instances or 0 for role in training), names.pop()
 
 
-def _model(job: Job, known: Assumption) -> Architecture:
+def _model(job: Job, known: SpecAssumption) -> Architecture:
     """The model of a job.
 
     Raises:

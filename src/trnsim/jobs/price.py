@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final
 
 from trnsim.facts import Interval
-from trnsim.jobs.assumption import Assumption
+from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.job import Job, JobKind
 from trnsim.jobs.plans import Unplanned, serving_plan, training_plan
 from trnsim.jobs.role_price import HOSTING, RolePrice, role_prices
@@ -84,13 +84,13 @@ class JobPrice:
         return self.time_s.scaled(self.usd_per_hour / _HOUR_S)
 
 
-def price_job(job: Job, assumption: Assumption | None = None) -> JobPrice:
+def price_job(job: Job, assumption: SpecAssumption | None = None) -> JobPrice:
     """The time and the bill of a job.
 
     Raises:
         BadInput: an instance type, a kind of purchase or a model of `assumption` is not known.
     """
-    known = assumption or Assumption()
+    known = assumption or SpecAssumption()
     roles, reasons = role_prices(job, known)
     training, serving = None, None
     if len(roles) == len(job.roles):

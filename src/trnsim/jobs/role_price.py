@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trnsim.arch.catalogue import Catalogue, Instance, catalogue
-from trnsim.jobs.assumption import Assumption
+from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.price import Quote, quote
 
@@ -50,7 +50,7 @@ class RolePrice:
         return None if usd is None or self.instances is None else float(usd) * self.instances
 
 
-def role_prices(job: Job, known: Assumption) -> tuple[list[RolePrice], list[str]]:
+def role_prices(job: Job, known: SpecAssumption) -> tuple[list[RolePrice], list[str]]:
     """The instances of the roles, without those of no known type, and the reasons.
 
     Raises:
@@ -74,7 +74,7 @@ def replica_part(role: Role, instance: Instance) -> float | None:
 
 
 def _role_price(
-    role: Role, job: Job, known: Assumption, rows: Catalogue, reasons: list[str]
+    role: Role, job: Job, known: SpecAssumption, rows: Catalogue, reasons: list[str]
 ) -> RolePrice | None:
     """The instances of a role; None, and a reason, without an instance type that is known."""
     name = (role.instance or known.instance_name).removeprefix(_SAGEMAKER)
@@ -105,7 +105,7 @@ def _instances(role: Role, instance: Instance, replicas: int | None) -> int | No
     return -(-replicas // at_once)
 
 
-def _quote(name: str, job: Job, known: Assumption, rows: Catalogue) -> Quote:
+def _quote(name: str, job: Job, known: SpecAssumption, rows: Catalogue) -> Quote:
     """The price of an instance, of the first kind that has one."""
     stated = known.purchase or job.purchase
     kinds = (stated,) if stated else _KINDS

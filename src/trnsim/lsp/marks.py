@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from trnsim.gate.kernel_file import INPUTS, NOTHING_TO_CHECK
 from trnsim.profile.units import count_text, time_text
 
-__all__ = ["LineHint", "Mark", "hints", "imports_nki", "marks", "refusal_marks", "syntax_mark"]
+__all__ = ["LineHint", "LineMark", "hints", "imports_nki", "marks", "refusal_marks", "syntax_mark"]
 
 Severity = Literal["error", "warning", "information"]
 _WARNED: Final = ("race", "memory")
@@ -25,7 +25,7 @@ _NKI: Final = ("nki", "neuronxcc")
 
 
 @dataclass(frozen=True)
-class Mark:
+class LineMark:
     """A fault or a notice at a line of a file.
 
     Attributes:
@@ -56,14 +56,14 @@ class LineHint:
     details: str
 
 
-def syntax_mark(stored: bytes) -> Mark | None:
+def syntax_mark(stored: bytes) -> LineMark | None:
     """The mark of a file that does not parse; None for one that does."""
     try:
         _parsed(stored)
     except SyntaxError as error:
-        return Mark(error.lineno or 1, f"not valid Python: {error.msg}", "error", "syntax")
+        return LineMark(error.lineno or 1, f"not valid Python: {error.msg}", "error", "syntax")
     except (ValueError, RecursionError, MemoryError) as error:
-        return Mark(1, f"not valid Python: {error}", "error", "syntax")
+        return LineMark(1, f"not valid Python: {error}", "error", "syntax")
     return None
 
 
@@ -81,7 +81,7 @@ def imports_nki(stored: bytes) -> bool:
     return False
 
 
-def marks(values: Mapping[str, Any], file: str, stored: bytes) -> list[Mark]:
+def marks(values: Mapping[str, Any], file: str, stored: bytes) -> list[LineMark]:
     """The marks of an answer at the lines of one of its files, each once.
 
     A finding without a line, or at a line of another file, stands at the kernel's definition.
@@ -105,12 +105,12 @@ def marks(values: Mapping[str, Any], file: str, stored: bytes) -> list[Mark]:
     return list(dict.fromkeys(rows))
 
 
-def _unchecked_mark(name: str, line: int) -> Mark:
+def _unchecked_mark(name: str, line: int) -> LineMark:
     text = f"not checked: define {name}{INPUTS}(), which returns a tuple of its arguments"
-    return Mark(line, text, "information", "unchecked")
+    return LineMark(line, text, "information", "unchecked")
 
 
-def refusal_marks(reason: str, fix: str, file: str, stored: bytes) -> list[Mark]:
+def refusal_marks(reason: str, fix: str, file: str, stored: bytes) -> list[LineMark]:
     """The marks of a file that cannot be checked: of a library of kernels a notice at each of them.
 
     Args:
@@ -137,7 +137,7 @@ def _kernels(stored: bytes) -> list[ast.FunctionDef]:
     return sorted(found, key=lambda node: node.lineno)
 
 
-def refusal_mark(reason: str, fix: str, file: str) -> Mark:
+def refusal_mark(reason: str, fix: str, file: str) -> LineMark:
     """The mark of a file that cannot be checked: an error at its line, else a warning at line 1.
 
     Args:
@@ -151,7 +151,7 @@ def refusal_mark(reason: str, fix: str, file: str) -> Mark:
         told = reason.rpartition(_TRACEBACK)[2].strip("\n").splitlines()
         reason = "\n".join(dropwhile(lambda row: row.startswith(" "), told))  # frames are indented
     text = reason.strip()[-_SHOWN_CHARS:] + (f"\nfix: {fix}" if fix else "")
-    return Mark(line or 1, text, "error" if line else "warning", "refused")
+    return LineMark(line or 1, text, "error" if line else "warning", "refused")
 
 
 def hints(values: Mapping[str, Any], file: str) -> list[LineHint]:
@@ -181,7 +181,7 @@ def _times(row: Mapping[str, Any]) -> str:
     return f"{text}, {time_text(waiting_s)} of it waiting" if waiting_s else text
 
 
-def _finding_mark(finding: Mapping[str, Any], text: str, file: str, at_kernel: int) -> Mark:
+def _finding_mark(finding: Mapping[str, Any], text: str, file: str, at_kernel: int) -> LineMark:
     parts = [text]
     if finding["fix"]:
         parts.append(f"fix: {finding['fix']}")
@@ -194,7 +194,7 @@ def _finding_mark(finding: Mapping[str, Any], text: str, file: str, at_kernel: i
         line = _line_in(text, file)
     kind, is_failure = finding["kind"], finding["failure"]
     severity: Severity = "error" if is_failure else "warning" if kind in _WARNED else "information"
-    return Mark(line or at_kernel, "\n".join(parts), severity, kind)
+    return LineMark(line or at_kernel, "\n".join(parts), severity, kind)
 
 
 def _line_in(text: str, file: str) -> int | None:

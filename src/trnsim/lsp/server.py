@@ -27,7 +27,7 @@ from trnsim.errors import EmulatorError
 from trnsim.lsp.hover import hover_text, instruction_at
 from trnsim.lsp.marks import (
     LineHint,
-    Mark,
+    LineMark,
     hints,
     imports_nki,
     marks,
@@ -57,7 +57,7 @@ class FileCheck:
         lines: the lines that were checked.
     """
 
-    marks: Sequence[Mark] = ()
+    marks: Sequence[LineMark] = ()
     hints: Sequence[LineHint] = ()
     lines: Sequence[str] = ()
 

@@ -18,7 +18,7 @@ from types import CodeType, ModuleType
 from typing import Any, Final
 
 from trnsim.behaviours import LATEST, VERSIONS, Behaviour, Version, version_named
-from trnsim.behaviours.chosen import Choice, asked_version
+from trnsim.behaviours.chosen import VersionChoice, asked_version
 from trnsim.behaviours.table import TABLE
 from trnsim.errors import BadInput
 from trnsim.nki.forms import Use, uses_of
@@ -38,7 +38,7 @@ _MOST_FILES: Final = 400
 """Files that a kernel's file imports, directly or not, of which forms are looked for."""
 
 
-def marked_version(function: Callable[..., Any]) -> Choice | None:
+def marked_version(function: Callable[..., Any]) -> VersionChoice | None:
     """The version of the line ``# nki: 0.4`` of a kernel's file; None without such a line.
 
     Raises:
@@ -56,10 +56,10 @@ def marked_version(function: Callable[..., Any]) -> Choice | None:
         )
     (name,) = names
     reason = f"`# nki: {name}` in {file}"
-    return Choice(version_named(name, reason), reason, True)
+    return VersionChoice(version_named(name, reason), reason, True)
 
 
-def found_version(function: Callable[..., Any]) -> Choice:
+def found_version(function: Callable[..., Any]) -> VersionChoice:
     """The newest version in which every form exists that a kernel uses.
 
     They are those of its function, and of the functions and classes of its file that it names.
@@ -84,16 +84,16 @@ def found_version(function: Callable[..., Any]) -> Choice:
         fewer, reason = narrowed(candidates, imported, versioned_uses(imported))
         if fewer and fewer[-1] is not candidates[-1]:
             candidates, because = fewer, reason
-    return Choice(candidates[-1], because, False)
+    return VersionChoice(candidates[-1], because, False)
 
 
-def found_in_file(file: str) -> Choice | None:
+def found_in_file(file: str) -> VersionChoice | None:
     """The newest version in which every form of a whole file exists; None if none has all.
 
     A file that uses none of the forms that versions differ in is of the latest.
     """
     candidates, because = narrowed(list(VERSIONS.values()), file, versioned_uses(file))
-    return Choice(candidates[-1], because, False) if candidates else None
+    return VersionChoice(candidates[-1], because, False) if candidates else None
 
 
 def follows(behaviour: Behaviour) -> bool:

@@ -25,7 +25,7 @@ from trnsim.arch.environment import (
     default_target,
     is_precise,
 )
-from trnsim.behaviours.chosen import Choice, choice_of
+from trnsim.behaviours.chosen import VersionChoice, choice_of
 from trnsim.behaviours.compiler import DEGREE_OF_VARIABLE
 from trnsim.behaviours.language import PLATFORM_TARGET
 from trnsim.behaviours.simulator import CASTS_SATURATE, PRECISE
@@ -121,7 +121,7 @@ class Kernel:
         """False if an exceeded SBUF or PSUM is an error: `CompileConfig(nki_alloc_fallback)`."""
         return self._configs.may_spill
 
-    def version(self) -> Choice:
+    def version(self) -> VersionChoice:
         """The version of NKI whose rules it follows, and the reason.
 
         Raises:
@@ -137,11 +137,11 @@ class Kernel:
         return self._function
 
     @functools.cached_property
-    def _marked_version(self) -> Choice | None:
+    def _marked_version(self) -> VersionChoice | None:
         return marked_version(self._function)
 
     @functools.cached_property
-    def _found_version(self) -> Choice:
+    def _found_version(self) -> VersionChoice:
         return found_version(self._function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

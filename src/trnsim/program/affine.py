@@ -66,7 +66,7 @@ def touched(instruction: Instruction) -> Iterator[Touch]:
             yield source, True, False
 
 
-class Window(NamedTuple):
+class AffineWindow(NamedTuple):
     """A run of instructions that may be executed level by level.
 
     Attributes:
@@ -81,7 +81,7 @@ class Window(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Family:
+class TensorFamily:
     """Tensors of equal size that lie in one buffer, at equal distances.
 
     Attributes:
@@ -95,7 +95,7 @@ class Family:
     distance_bytes: int
 
 
-class Step(NamedTuple):
+class AffineStep(NamedTuple):
     """Instructions of a core that are executed together.
 
     Attributes:
@@ -135,12 +135,12 @@ class AffineSteps:
         self._plans = [instruction.batch_plan(core) for instruction in instructions]
         may_move = self._may_move(fixed, careful, is_total=is_total)
         self._windows = windows(instructions, may_move, [p is not None for p in self._plans])
-        self.families: dict[int, tuple[Family, int]] = {}
+        self.families: dict[int, tuple[TensorFamily, int]] = {}
         self.positions = self._positions()
 
-    def make_families(self, internal: Collection[int]) -> list[Family]:
+    def make_families(self, internal: Collection[int]) -> list[TensorFamily]:
         """The families among the storages `internal` to the core."""
-        made: list[Family] = []
+        made: list[TensorFamily] = []
         for window in self._windows:
             for members in window.steps:
                 if len(members) == 1:
@@ -151,24 +151,24 @@ class AffineSteps:
                         made.append(self._family(storages))
         return made
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[AffineStep]:
         """The steps in the order of execution."""
-        result: list[Step] = []
+        result: list[AffineStep] = []
         windows = iter([*self._windows, None])
         window, number = next(windows), 0
         while number < len(self._instructions):
             if window is None or number < window.first:
-                result.append(Step((number,)))
+                result.append(AffineStep((number,)))
                 number += 1
                 continue
             for group in window.steps:
                 for members in self._progressions(group):
                     together = self._together(members) if len(members) > 1 else None
                     if together is None:
-                        result += [Step((member,)) for member in members]
+                        result += [AffineStep((member,)) for member in members]
                     else:
                         plan = self._plans[min(members)]  # of one class, numbers and shapes
-                        result.append(Step(members, together, plan))
+                        result.append(AffineStep(members, together, plan))
             number = window.end
             window = next(windows)
         return result
@@ -221,11 +221,11 @@ class AffineSteps:
             and serials.isdisjoint(self.families)
         )
 
-    def _family(self, storages: Sequence[Storage]) -> Family:
+    def _family(self, storages: Sequence[Storage]) -> TensorFamily:
         first = storages[0]
         distance = -(-first.nbytes // _ALIGNED_BYTES) * _ALIGNED_BYTES
         whole = Storage(first.memory, distance * len(storages), distance * len(storages))
-        family = Family(whole, storages, distance)
+        family = TensorFamily(whole, storages, distance)
         for number, storage in enumerate(storages):
             self.families[storage.serial] = family, number * distance
         return family
@@ -305,7 +305,7 @@ def _steps_between(
 
 def windows(
     instructions: Sequence[Instruction], may_move: Sequence[bool], has_plan: Sequence[bool]
-) -> list[Window]:
+) -> list[AffineWindow]:
     """The windows of a program that have a step of several instructions.
 
     Args:
@@ -313,11 +313,11 @@ def windows(
         may_move: by instruction, whether it may be part of a window.
         has_plan: by instruction, whether it can be executed with others.
     """
-    result: list[Window] = []
+    result: list[AffineWindow] = []
     for first, end, turn in _repetitions(instructions, may_move):
         steps = _leveled(instructions[first:end], turn, first, has_plan)
         if any(len(members) > 1 for members in steps):
-            result.append(Window(first, end, steps))
+            result.append(AffineWindow(first, end, steps))
     return result
 
 

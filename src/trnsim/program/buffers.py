@@ -15,7 +15,7 @@ import numpy as np
 from trnsim.dtypes import Array
 from trnsim.isa import Instruction
 from trnsim.memory import Memory, Storage, Tile
-from trnsim.program.affine import Family, touched
+from trnsim.program.affine import TensorFamily, touched
 
 
 @dataclass
@@ -43,7 +43,7 @@ class FamilyRange(LiveRange):
     distance_bytes: int = 0
 
     @classmethod
-    def of(cls, family: Family, members: Sequence[LiveRange]) -> FamilyRange:
+    def of(cls, family: TensorFamily, members: Sequence[LiveRange]) -> FamilyRange:
         """The live range of a family with these live ranges of its members."""
         first, last = min(life.first for life in members), max(life.last for life in members)
         return cls(

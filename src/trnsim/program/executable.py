@@ -26,8 +26,7 @@ from trnsim.isa import Engine, Instruction
 from trnsim.isa.language.machine import BatchPlan, Machine
 from trnsim.memory import ByteMask, Memory
 from trnsim.program import affine
-from trnsim.program.affine import AffineSteps, touched
-from trnsim.program.affine import Step as AffineStep
+from trnsim.program.affine import AffineStep, AffineSteps, touched
 from trnsim.program.buffers import (
     FamilyRange,
     LiveRange,

@@ -18,7 +18,7 @@ from trnsim.memory import Storage, Tile, TileLayout, VectorIndex
 from trnsim.program.signatures import SignatureInfo
 
 
-class Origin:
+class StepOrigin:
     """The place in the user's program that issued a step: a line, and the bytecode that was there.
 
     A line number is decoded from a table; the place in the bytecode is at hand.
@@ -91,7 +91,7 @@ class PlainStep(NamedTuple):
     """
 
     info: SignatureInfo
-    origin: Origin
+    origin: StepOrigin
     kind: type[Instruction]
     constants: tuple[object, ...]
     kinds: tuple[type, ...]
@@ -191,7 +191,7 @@ def plain_step(
     constants = tuple(others.values())
     kinds, pick = tuple(map(type, constants)), _picker(tuple(others))
     return PlainStep(
-        info, Origin(line), kind, constants, kinds, pick, tiles, direct, reads, info.written,
+        info, StepOrigin(line), kind, constants, kinds, pick, tiles, direct, reads, info.written,
         by_matmul,
     )  # fmt: skip
 

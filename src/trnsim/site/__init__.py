@@ -10,7 +10,7 @@ from trnsim.site.current import (
     take_used,
     without,
 )
-from trnsim.site.site_file import KERNELS_FAMILY, OTHER, Correction, Site, sealed
+from trnsim.site.site_file import KERNELS_FAMILY, OTHER, Correction, SiteCorrections, sealed
 
 __all__ = [
     "ENVIRONMENT",
@@ -18,7 +18,7 @@ __all__ = [
     "NAME",
     "OTHER",
     "Correction",
-    "Site",
+    "SiteCorrections",
     "current",
     "note_asked",
     "note_used",

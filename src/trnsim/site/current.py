@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from trnsim.errors import BadInput
-from trnsim.site.site_file import Site, read
+from trnsim.site.site_file import SiteCorrections, read
 
 NAME: Final = "site.json"
 ENVIRONMENT: Final = "TRNSIM_SITE"
@@ -26,7 +26,7 @@ _used: set[str] = set()
 _recorded: list[set[tuple[str, str]]] = []
 
 
-def current() -> Site | None:
+def current() -> SiteCorrections | None:
     """The site of estimates in this process, or None.
 
     Raises:
@@ -55,7 +55,7 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def _read_once(path: Path) -> Site:
+def _read_once(path: Path) -> SiteCorrections:
     try:
         state = path.stat()
     except OSError as error:
@@ -67,7 +67,7 @@ def _read_once(path: Path) -> Site:
 
 
 @lru_cache(maxsize=8)
-def _read(path: Path, _absolute: str, _changed_ns: int, _bytes: int) -> Site:
+def _read(path: Path, _absolute: str, _changed_ns: int, _bytes: int) -> SiteCorrections:
     """The site at a path, whose state is part of the key."""
     return read(path)
 

@@ -66,7 +66,7 @@ class _SiteFields(Foreign):
 
 
 @dataclass(frozen=True)
-class Site:
+class SiteCorrections:
     """The corrections of a site.
 
     Attributes:
@@ -107,7 +107,7 @@ def digest(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(compact_json(stated).encode()).hexdigest()[:_DIGITS]
 
 
-def read(path: Path) -> Site:
+def read(path: Path) -> SiteCorrections:
     """The site in the file at `path`.
 
     Raises:
@@ -130,7 +130,7 @@ def read(path: Path) -> Site:
     corrections = {(each.chip, each.family): each for each in fields.corrections}
     if (OTHER, OTHER) not in corrections:
         raise root.inner(_CORRECTIONS).told(f": none of {OTHER} chips and families")
-    return Site(str(path), fields.written, fields.rows, corrections)
+    return SiteCorrections(str(path), fields.written, fields.rows, corrections)
 
 
 def _check_digest(place: SourcePlace) -> None:

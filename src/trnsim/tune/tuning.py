@@ -52,7 +52,7 @@ _LEAST_GAIN: Final = 0.005
 
 
 @dataclass(frozen=True)
-class Trial:
+class TuningTrial:
     """A setting that was tried.
 
     Attributes:
@@ -82,7 +82,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Effort:
+class TuningEffort:
     """The effort of a search.
 
     Attributes:
@@ -117,32 +117,32 @@ class Tuning:
 
     space: SettingSpace
     chip: Target
-    trials: dict[Setting, Trial] = field(default_factory=dict[Setting, Trial])
+    trials: dict[Setting, TuningTrial] = field(default_factory=dict[Setting, TuningTrial])
     is_interrupted: bool = False
 
     @property
-    def timed(self) -> list[Trial]:
+    def timed(self) -> list[TuningTrial]:
         """The trials with a time, fastest first; of equal ones the kernel's own setting first."""
         own = self.space.default
         rows = [row for row in self.trials.values() if row.is_timed]
         return sorted(rows, key=lambda row: (row.time_us, row.setting != own, row.setting))
 
     @property
-    def own(self) -> Trial:
+    def own(self) -> TuningTrial:
         """The trial of the kernel's own setting."""
         return self.trials[self.space.default]
 
-    def shift(self, trial_: Trial, since: Trial) -> TimeShift:
+    def shift(self, trial_: TuningTrial, since: TuningTrial) -> TimeShift:
         """The difference of a trial's time to that of another, under the same draws."""
         return shift_between(since.time_us, since.draws_us, trial_.time_us, trial_.draws_us)
 
-    def ties(self, best: Trial) -> list[Trial]:
+    def ties(self, best: TuningTrial) -> list[TuningTrial]:
         """Trials that cannot be told apart from the best."""
         others = [row for row in self.timed if row is not best]
         return [row for row in others if not self.shift(row, best).counts]
 
 
-def tune(space: SettingSpace, chip: Target, effort: Effort) -> Tuning:
+def tune(space: SettingSpace, chip: Target, effort: TuningEffort) -> Tuning:
     """The search of the fastest setting of a kernel on a chip.
 
     Raises:
@@ -178,7 +178,7 @@ def _illegal_throughout(tuning: Tuning) -> BadInput:
 class _Search:
     """The state of a search."""
 
-    def __init__(self, tuning: Tuning, effort: Effort) -> None:
+    def __init__(self, tuning: Tuning, effort: TuningEffort) -> None:
         self._tuning = tuning
         self._space = tuning.space
         self._effort = effort
@@ -207,7 +207,7 @@ class _Search:
         return self._most - len(self._tuning.trials)
 
     @property
-    def _best(self) -> Trial | None:
+    def _best(self) -> TuningTrial | None:
         return next(iter(self._tuning.timed), None)
 
     def _try(self, settings: Sequence[Setting]) -> None:
@@ -248,7 +248,7 @@ class _Search:
                 if unchanged >= len(self._space.parameters):
                     break
 
-    def _is_as_fast(self, before: Trial | None) -> bool:
+    def _is_as_fast(self, before: TuningTrial | None) -> bool:
         """True if the best is no more than a few thousandths faster than `before`."""
         best = self._best
         if best is None or before is None:
@@ -370,15 +370,15 @@ def _is_equal_but(at: int, setting: Setting, other: Setting) -> bool:
     return setting != other and setting[:at] == other[:at] and setting[at + 1 :] == other[at + 1 :]
 
 
-def _trial_of(setting: Setting, result: dict[str, Any]) -> Trial:
+def _trial_of(setting: Setting, result: dict[str, Any]) -> TuningTrial:
     if "time_us" not in result:
-        return Trial(
+        return TuningTrial(
             setting,
             error=result.get("error", ""),
             kind=result.get("kind", ""),
             beyond_us=result.get("beyond_us", 0.0),
         )
-    return Trial(
+    return TuningTrial(
         setting,
         result["time_us"],
         tuple(result["draws_us"]),

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from trnsim.xla.collectives import Groups, all_gather, reduce_scatter
 
-__all__ = ["Member", "Sharding", "SharedUnit"]
+__all__ = ["Sharding", "SharedParameter", "SharedUnit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Sharding:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SharedParameter:
     """A parameter of a unit: every module and name that has it.
 
     Attributes:
@@ -69,7 +69,7 @@ class SharedUnit:
         on_reduced: called after gradients were reduced.
     """
 
-    members: tuple[Member, ...]
+    members: tuple[SharedParameter, ...]
     shard: nn.Parameter
     sharding: Sharding
     by_rows: bool

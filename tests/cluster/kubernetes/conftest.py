@@ -3,7 +3,7 @@
 import fake_api
 import pytest
 
-from trnsim.cluster.kubernetes.api import Access, KubernetesApi
+from trnsim.cluster.kubernetes.api import ApiAccess, KubernetesApi
 
 
 @pytest.fixture
@@ -12,6 +12,6 @@ def cluster(tmp_path):
     token = tmp_path / "token"
     token.write_text(f"{fake_api.TOKEN}\n", encoding="utf-8")
     with fake_api.served() as (objects, url):
-        client = KubernetesApi(Access(url, token), timeout_s=2.0)
+        client = KubernetesApi(ApiAccess(url, token), timeout_s=2.0)
         yield objects, client
         client.close()

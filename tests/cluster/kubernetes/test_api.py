@@ -3,7 +3,7 @@ import pytest
 from trnsim.cluster.kubernetes import api
 from trnsim.cluster.kubernetes.api import (
     PODS,
-    Access,
+    ApiAccess,
     ApiDown,
     ApiRefused,
     KubernetesApi,
@@ -80,11 +80,11 @@ def test_an_api_that_is_down_is_named(cluster):
         ApiDown, match=r"the Kubernetes API at http://127.0.0.1:\d+ does not answer"
     ):
         client.get(node_path("n"))
-    refused = KubernetesApi(Access("http://127.0.0.1:1"))
+    refused = KubernetesApi(ApiAccess("http://127.0.0.1:1"))
     with pytest.raises(ApiDown, match=r"does not answer: .*refused") as caught:
         refused.list(PODS)
     assert "--server" in caught.value.fix
-    encrypted = KubernetesApi(Access(client.server.replace("http:", "https:")))
+    encrypted = KubernetesApi(ApiAccess(client.server.replace("http:", "https:")))
     with pytest.raises(ApiDown, match=r"does not answer: .*SSL"):
         encrypted.get(PODS)
 
@@ -146,15 +146,15 @@ def test_the_skew_of_clocks_is_known(cluster, skew_s):
 )
 def test_an_address_that_is_none_is_refused(server):
     with pytest.raises(BadInput, match="is no address of an API; legal: https://HOST:PORT"):
-        Access(server)
+        ApiAccess(server)
 
 
 def test_a_token_is_not_sent_unencrypted_to_another_machine(tmp_path):
     for host in ("127.0.0.1", "[::1]", "localhost"):
-        Access(f"http://{host}:8080", tmp_path / "token")
-    Access("http://10.0.0.1:8080")
+        ApiAccess(f"http://{host}:8080", tmp_path / "token")
+    ApiAccess("http://10.0.0.1:8080")
     with pytest.raises(BadInput, match="would carry the token unencrypted to another machine"):
-        Access("http://10.0.0.1:8080", tmp_path / "token")
+        ApiAccess("http://10.0.0.1:8080", tmp_path / "token")
 
 
 def test_a_file_of_authorities_is_checked(tmp_path):
@@ -162,9 +162,9 @@ def test_a_file_of_authorities_is_checked(tmp_path):
     for text in ("", "no certificate"):
         file.write_text(text, encoding="utf-8")
         with pytest.raises(BadInput, match=r"--ca-file .* has no certificate"):
-            KubernetesApi(Access("https://h", None, file))
+            KubernetesApi(ApiAccess("https://h", None, file))
     with pytest.raises(BadInput, match="cannot read"):
-        KubernetesApi(Access("https://h", None, tmp_path / "absent"))
+        KubernetesApi(ApiAccess("https://h", None, tmp_path / "absent"))
 
 
 def test_a_pod_knows_its_own_api(monkeypatch, tmp_path):
@@ -172,8 +172,8 @@ def test_a_pod_knows_its_own_api(monkeypatch, tmp_path):
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     monkeypatch.setattr(api, "_ACCOUNT", tmp_path)
     own = access(None, None, None)
-    assert own == Access("https://[fd00::1]:443", tmp_path / "token", tmp_path / "ca.crt")
-    assert access("https://h", None, None) == Access("https://h")
+    assert own == ApiAccess("https://[fd00::1]:443", tmp_path / "token", tmp_path / "ca.crt")
+    assert access("https://h", None, None) == ApiAccess("https://h")
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
     with pytest.raises(BadInput, match="no API of Kubernetes is named"):
         access(None, None, None)

@@ -8,7 +8,7 @@ from trnsim.cluster.kubernetes.node_devices import (
     NEURON,
     NEURONCORE,
     NEURONDEVICE,
-    Holding,
+    ContainerHolding,
     NodeDevices,
 )
 from trnsim.errors import BadInput
@@ -86,18 +86,20 @@ def test_without_a_legal_set_the_lowest_numbers_are_preferred():
 
 
 def test_hardware_that_is_held_as_another_resource_is_not_preferred():
-    held = [Holding("n", "p", "c", NEURONCORE, ("0",))]
+    held = [ContainerHolding("n", "p", "c", NEURONCORE, ("0",))]
     assert INF2.preferred(NEURON, INF2.ids(NEURON), [], 2, held)[0] != "0"
     assert INF2.preferred(NEURONCORE, ["0", "1"], [], 1, held) == ["0"]  # kubelet counts its own
 
 
 def test_hardware_that_is_held_as_another_resource_is_a_conflict():
-    held = Holding("n", "p", "c", NEURONCORE, ("6", "7"))
+    held = ContainerHolding("n", "p", "c", NEURONCORE, ("6", "7"))
     assert TRN1.conflict(NEURON, ["3"], [held]) is held
     assert TRN1.conflict(NEURON, ["2", "4"], [held]) is None
     assert TRN1.conflict(NEURONCORE, ["6"], [held]) is None
     assert (
-        TRN1.conflict(NEURON, ["3"], [Holding("n", "p", "c", "vpc.amazonaws.com/efa", ("3",))])
+        TRN1.conflict(
+            NEURON, ["3"], [ContainerHolding("n", "p", "c", "vpc.amazonaws.com/efa", ("3",))]
+        )
         is None
     )
 

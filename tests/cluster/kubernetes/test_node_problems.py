@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from trnsim.cluster.kubernetes.api import ApiDown
-from trnsim.cluster.kubernetes.node_devices import Holding, NodeDevices
+from trnsim.cluster.kubernetes.node_devices import ContainerHolding, NodeDevices
 from trnsim.cluster.kubernetes.node_problems import (
-    Node,
     NodeProblems,
+    ReportedNode,
     matched,
     write_kernel_line,
 )
@@ -19,9 +19,9 @@ from trnsim.instance.model import instance_model
 from trnsim.instance.state import hardware
 
 HELD = [
-    Holding("default", "train", "main", "aws.amazon.com/neuron", ("3", "2")),
-    Holding("default", "serve", "main", "aws.amazon.com/neuroncore", ("8",)),
-    Holding("default", "gone", "main", "aws.amazon.com/neuroncore", ("6",)),
+    ContainerHolding("default", "train", "main", "aws.amazon.com/neuron", ("3", "2")),
+    ContainerHolding("default", "serve", "main", "aws.amazon.com/neuroncore", ("8",)),
+    ContainerHolding("default", "gone", "main", "aws.amazon.com/neuroncore", ("6",)),
 ]
 
 
@@ -34,7 +34,7 @@ def node(cluster, tmp_path):
     for name in ("train", "serve"):
         objects.pod(name, (1,))
     devices = NodeDevices(instance_model("trn1.32xlarge"))
-    return objects, api, Node("node-a", devices, tmp_path, lambda: HELD)
+    return objects, api, ReportedNode("node-a", devices, tmp_path, lambda: HELD)
 
 
 def inject(node, kind, device, core=None):

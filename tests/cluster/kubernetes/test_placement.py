@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from trnsim.cluster.kubernetes.nodes import NeuronNode
 from trnsim.cluster.kubernetes.placement import place, refused
-from trnsim.cluster.kubernetes.pods import Demand
+from trnsim.cluster.kubernetes.pods import ContainerDemand
 
 RING = NeuronNode("ring", "inf2.24xlarge", 6, 2)
 TORUS = NeuronNode("torus", "trn1.32xlarge", 16, 2)
@@ -17,11 +17,11 @@ RUNS = [set(range(at, at + size)) for size in range(1, 7) for at in range(7 - si
 
 
 def devices(count, name="a", **fields):
-    return Demand(name, count, is_of_cores=False, **fields)
+    return ContainerDemand(name, count, is_of_cores=False, **fields)
 
 
 def cores(count, name="a", **fields):
-    return Demand(name, count, is_of_cores=True, **fields)
+    return ContainerDemand(name, count, is_of_cores=True, **fields)
 
 
 def of_devices(*numbers, per_device=2):

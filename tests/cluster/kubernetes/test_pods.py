@@ -2,7 +2,7 @@ import pytest
 from fake_api import container
 
 from trnsim.cluster.kubernetes.pods import (
-    Demand,
+    ContainerDemand,
     demands,
     has_ended,
     held_cores,
@@ -38,11 +38,11 @@ def test_each_container_has_a_demand_of_its_own():
         initial=[container("warm", 8), proxy],
     )
     assert demands(both) == [
-        Demand("warm", 8, is_of_cores=False, is_initial=True),
-        Demand("proxy", 1, is_of_cores=True),  # it runs beside the others
-        Demand("a", 4, is_of_cores=False),
-        Demand("b", 2, is_of_cores=True),
-        Demand("c", 1, is_of_cores=False),
+        ContainerDemand("warm", 8, is_of_cores=False, is_initial=True),
+        ContainerDemand("proxy", 1, is_of_cores=True),  # it runs beside the others
+        ContainerDemand("a", 4, is_of_cores=False),
+        ContainerDemand("b", 2, is_of_cores=True),
+        ContainerDemand("c", 1, is_of_cores=False),
     ]
     assert demands({}) == []
     assert demands({"spec": {"containers": [{"name": "x", "resources": None}]}}) == []
@@ -76,7 +76,7 @@ def test_a_container_requests_one_resource():
 
 
 def test_annotations_name_devices_or_cores():
-    four = [Demand("a", 2, is_of_cores=False)]
+    four = [ContainerDemand("a", 2, is_of_cores=False)]
     assert placement_annotations(four, {"a": (8, 9, 10, 11)}, 2, 5) == {
         "NEURON_CORES": "8,9,10,11",
         "AWS_NEURON_IDS": "4,5",
@@ -85,7 +85,7 @@ def test_annotations_name_devices_or_cores():
         "NEURON_ALLOC_TIME": "5",
         "trnsim/neuron-sets": "a=8,9,10,11",
     }
-    mixed = [Demand("a", 1, is_of_cores=False), Demand("b", 1, is_of_cores=True)]
+    mixed = [ContainerDemand("a", 1, is_of_cores=False), ContainerDemand("b", 1, is_of_cores=True)]
     written = placement_annotations(mixed, {"a": (2, 3), "b": (0,)}, 2, 5)
     assert written["AWS_NEURON_IDS"] == written["NEURON_CORES"] == "0,2,3"
     assert written["NEURON_RESOURCE_TYPE"] == "aws.amazon.com/neuroncore"

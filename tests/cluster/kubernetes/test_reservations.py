@@ -1,6 +1,11 @@
 """Sets that a scheduler extension wrote on pods, for a plugin that is told no pod."""
 
-from trnsim.cluster.kubernetes.node_devices import NEURON, NEURONCORE, NEURONDEVICE, Holding
+from trnsim.cluster.kubernetes.node_devices import (
+    NEURON,
+    NEURONCORE,
+    NEURONDEVICE,
+    ContainerHolding,
+)
 from trnsim.cluster.kubernetes.reservations import first_reserved, reservations
 
 HERE = {"nodeName": "node-a"}
@@ -25,7 +30,7 @@ def test_the_pod_that_was_scheduled_first_has_its_set(cluster):
     pod(objects, "late", (2,), "2026-01-01T00:00:02Z", **{"trnsim/neuron-sets": "c0=8,9,10,11"})
     pod(objects, "early", (2,), "2026-01-01T00:00:01Z", **{"trnsim/neuron-sets": "c0=4,5,6,7"})
     assert ids(api, NEURON, 2) == ids(api, NEURONDEVICE, 2) == ["2", "3"]
-    held = [Holding("default", "early", "c0", NEURON, ("2", "3"))]
+    held = [ContainerHolding("default", "early", "c0", NEURON, ("2", "3"))]
     assert ids(api, NEURON, 2, held) == ["4", "5"]
 
 

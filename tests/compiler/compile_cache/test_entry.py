@@ -3,10 +3,10 @@ import json
 import pytest
 
 from trnsim.compiler.compile_cache.entry import CacheEntry, CacheKey, EntryState
-from trnsim.compiler.stand_in import StoredProgram
+from trnsim.compiler.stand_in import StandIn
 from trnsim.errors import BadInput
 
-PROGRAM = StoredProgram("trn2", 2, ("-O1",), "v", "hlo", b"graph", {}).serialized()
+PROGRAM = StandIn("trn2", 2, ("-O1",), "v", "hlo", b"graph", {}).serialized()
 
 
 def test_a_key_is_digits_of_the_graph_and_of_the_flags():

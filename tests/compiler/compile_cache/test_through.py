@@ -20,10 +20,10 @@ from trnsim.compiler.compile_cache import (
 from trnsim.compiler.compile_cache.through import CachedFailure, log_line
 from trnsim.compiler.ncc.errors import NCC_ERRORS
 from trnsim.compiler.ncc.refusals import CompilerRefusal, Refusal, require_accepted
-from trnsim.compiler.stand_in import StoredProgram
+from trnsim.compiler.stand_in import StandIn
 from trnsim.errors import BadInput, EmulatorError, NotModelled
 
-PROGRAM = StoredProgram("trn2", 2, (), "v", "hlo", b"graph", {"time": 1}).serialized()
+PROGRAM = StandIn("trn2", 2, (), "v", "hlo", b"graph", {"time": 1}).serialized()
 FLAGS = ["--target=trn2", "-O1"]
 FINAL_CODE = next(code for code, row in NCC_ERRORS.items() if row.is_final and "EOOM" not in code)
 

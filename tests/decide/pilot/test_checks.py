@@ -2,9 +2,9 @@
 
 from decision_cases import decision
 
-from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
+from trnsim.decide.pilot.checks import Check, PilotResult, RateMeasurement
 
-SIDE = Measurement("today", "p5.48xlarge", 1e5, 1e5, 1.0, 0.01, 0.3, 0.02)
+SIDE = RateMeasurement("today", "p5.48xlarge", 1e5, 1e5, 1.0, 0.01, 0.3, 0.02)
 
 
 def check(name, is_met):

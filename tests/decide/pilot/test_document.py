@@ -10,7 +10,7 @@ from pilot_cases import pilot_of
 
 from trnsim.decide import decision as decisions
 from trnsim.decide.decision import Verdict
-from trnsim.decide.pilot.checks import Check, Log, Measurement, PilotResult
+from trnsim.decide.pilot.checks import Check, Log, PilotResult, RateMeasurement
 from trnsim.decide.pilot.document import document, renewed_decision, write
 from trnsim.decide.pilot.plan import read
 from trnsim.formatting import amount
@@ -27,7 +27,7 @@ def ran(**changes):
     )
     after = replace(before, verdict=Verdict.GO, reason="it pays back", candidates=places)
     sides = [
-        Measurement(side, name, 1e5, 9e4, 1.111, 0.01, 0.3, 0.02)
+        RateMeasurement(side, name, 1e5, 9e4, 1.111, 0.01, 0.3, 0.02)
         for side, name in (("today", "p5.48xlarge"), ("there", "trn1.32xlarge"))
     ]
     checks = (

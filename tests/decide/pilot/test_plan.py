@@ -8,7 +8,7 @@ import pytest
 from pilot_cases import pilot_of
 from workload_cases import LLAMA, workload
 
-from trnsim.decide.pilot.checks import Check, Log, Measurement, PilotResult
+from trnsim.decide.pilot.checks import Check, Log, PilotResult, RateMeasurement
 from trnsim.decide.pilot.plan import (
     Pilot,
     check_unchanged,
@@ -23,7 +23,7 @@ from trnsim.errors import BadInput
 def full():
     """A pilot with every field filled."""
     made = pilot_of("train")
-    side = Measurement("today", "p5.48xlarge", 1e5, 9e4, 1.11, 0.01, 0.3, 0.02)
+    side = RateMeasurement("today", "p5.48xlarge", 1e5, 9e4, 1.11, 0.01, 0.3, 0.02)
     log = Log("today.csv", "today", "csv", 100, 9e4, 2.0)
     check = Check("loss", "relative", 0.02, is_least=False, figure=0.01, is_met=True)
     return replace(

@@ -1,6 +1,6 @@
 import pytest
 
-from trnsim.system.claims.amounts import Absent, Amount, Citation, Grade, Word
+from trnsim.system.claims.amounts import Absent, Amount, Citation, Grade, WordAmount
 from trnsim.system.claims.verdict import (
     Claim,
     ClaimBasis,
@@ -112,7 +112,7 @@ def test_an_input_that_is_not_known_is_named():
 
 
 def test_a_word_is_a_figure():
-    found = figure("a", lambda: Word("yes", (ROW, ROW)))
+    found = figure("a", lambda: WordAmount("yes", (ROW, ROW)))
     assert (found.value, found.origins) == ("yes", (ROW,))
 
 

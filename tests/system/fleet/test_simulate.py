@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trnsim.system.fleet.conditions import Conditions, drawn_conditions, forecast_conditions
+from trnsim.system.fleet.conditions import FleetConditions, drawn_conditions, forecast_conditions
 from trnsim.system.fleet.plan import FleetPlan
 from trnsim.system.fleet.simulate import simulate
 
@@ -77,7 +77,7 @@ def test_failures_without_spares_take_idle_blocks_then_jobs_then_services(scenar
     found = scenario_of(CONSTANT)
     demand = forecast_conditions(found).demand
     for short, missed, trained in ((1, 0, 1), (2, 0, 0.9), (11, 0, 0), (12, 1 / 9, 0)):
-        given = Conditions(demand, np.full((1, 288), short), None)
+        given = FleetConditions(demand, np.full((1, 288), short), None)
         outcome = simulate(found, plan_of(9, 10), given)
         assert outcome.missed_part == pytest.approx([missed], abs=1e-9)
         most = simulate(found, plan_of(9, 10), forecast_conditions(found)).tokens.sum()

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trnsim.place.machine import machine
-from trnsim.system.serve.capacity import LoadTest, Pattern
+from trnsim.system.serve.capacity import LoadTest, RequestPattern
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.load import Lengths, Synthetic
 from trnsim.system.serve.options import ServerOptions
@@ -13,7 +13,7 @@ from trnsim.workload.config import read
 
 LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 DRAWN = Synthetic(Lengths("fixed", 256), Lengths("fixed", 32), 100, rate_per_s=1.0)
-PATTERN = Pattern(DRAWN, None, 288)
+PATTERN = RequestPattern(DRAWN, None, 288)
 
 
 def deployed(on="trn1", **more):
@@ -24,5 +24,5 @@ def deployed(on="trn1", **more):
 
 def load_test(deployment=None, *, seed=0, router=Router.ROUND_ROBIN):
     """A load test of a deployment."""
-    pattern = Pattern(replace(DRAWN, seed=seed), None, 288)
+    pattern = RequestPattern(replace(DRAWN, seed=seed), None, 288)
     return LoadTest(deployment or deployed(), pattern, router)

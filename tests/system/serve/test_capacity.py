@@ -5,7 +5,7 @@ import pytest
 from serve_cases import DRAWN, PATTERN, deployed, load_test
 
 from trnsim.system.serve import capacity
-from trnsim.system.serve.capacity import KNEE_RATIO, Pattern, saturated_per_s
+from trnsim.system.serve.capacity import KNEE_RATIO, RequestPattern, saturated_per_s
 from trnsim.system.serve.demand import Slo
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.load import Request, is_closed
@@ -32,12 +32,12 @@ def test_every_nth_request_of_a_poisson_process_comes_more_evenly():
 
 def test_a_trace_keeps_its_order_and_has_a_rate_of_its_own():
     trace = tuple(Request(0.5 * place, 100 + place, 10) for place in range(9))
-    pattern = Pattern(DRAWN, trace, 288)
+    pattern = RequestPattern(DRAWN, trace, 288)
     assert pattern.rate_per_s == pytest.approx(2.0)
     assert [one.input_tokens for one in pattern.load(1.0, 9)] == list(range(100, 109))
     assert pattern.mean_tokens == (104, 10)
     at_once = tuple(replace(one, arrival_s=0.0) for one in trace)
-    assert Pattern(DRAWN, at_once, 288).rate_per_s is None
+    assert RequestPattern(DRAWN, at_once, 288).rate_per_s is None
 
 
 def test_requests_one_by_one_never_meet():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trnsim.system.serve.engine import Engine, Role, powers_of_two
+from trnsim.system.serve.engine import Engine, ReplicaRole, powers_of_two
 from trnsim.system.serve.events import Router, run
 from trnsim.system.serve.load import Lengths, Request, Synthetic, lengths
 from trnsim.system.serve.replicas import replica_of
@@ -194,7 +194,7 @@ def test_a_prompt_waits_for_a_place_and_takes_the_one_that_is_free_first():
 
 def test_keys_that_go_over_a_link_delay_the_first_token_alone():
     load = drawn(20, rate_per_s=5.0)
-    roles = (engine(role=Role.PREFILL), engine(role=Role.DECODE))
+    roles = (engine(role=ReplicaRole.PREFILL), engine(role=ReplicaRole.DECODE))
     here = served(load, *roles, transfer=lambda _: 0.0)
     there = served(load, *roles, transfer=lambda _: 0.25)
     check_outcome(load, there)

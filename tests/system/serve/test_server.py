@@ -6,7 +6,7 @@ import pytest
 
 from trnsim.errors import BadInput, NotModelled, OutOfMemory
 from trnsim.place.machine import machine
-from trnsim.system.serve.engine import Role
+from trnsim.system.serve.engine import ReplicaRole
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.server import (
     candidates,
@@ -110,7 +110,7 @@ def test_replicas_fill_instances(more, replicas, instances):
 def test_replicas_of_prefill_and_decode_have_their_roles():
     found = deploy(LLAMA, machine("trn2"), options(prefill_replicas=3))
     roles = [one.role for one in found.engines()]
-    assert roles == [Role.PREFILL] * 3 + [Role.DECODE] * 5
+    assert roles == [ReplicaRole.PREFILL] * 3 + [ReplicaRole.DECODE] * 5
     assert list(found.decoding) == [3, 4, 5, 6, 7]
 
 

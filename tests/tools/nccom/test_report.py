@@ -7,7 +7,7 @@ from trnsim.errors import BadInput
 from trnsim.fabric.fabric import fabric
 from trnsim.tools.nccom import report
 from trnsim.tools.nccom.options import OperationOptions
-from trnsim.tools.nccom.report import Columns, statistics, table
+from trnsim.tools.nccom.report import ReportColumns, statistics, table
 from trnsim.tools.nccom.streams import blocks
 from trnsim.tools.nccom.times import fabric_of, planned
 
@@ -35,7 +35,7 @@ def test_the_table_is_in_the_form_of_awss_page():
 
 
 def test_columns_stand_where_the_page_has_them():
-    columns = Columns(("avg", "p50"), has_algorithm=True, has_buffers=True, has_interval=True)
+    columns = ReportColumns(("avg", "p50"), has_algorithm=True, has_buffers=True, has_interval=True)
     head, first, *_ = table(rows_of("allg", fabric("trn1.32xlarge"), **RANGE), columns).splitlines()
     assert head.split() == [
         "size(B)", "count(elems)", "total_input_size(B)", "total_output_size(B)", "type",
@@ -56,7 +56,7 @@ def test_the_mean_is_of_the_bus_bandwidths():
 
 def test_results_have_the_keys_of_awss_example():
     rows = rows_of(datatype="fp32", **RANGE)
-    answer = report.answer([rows], Columns(), {"nworkers": 2})
+    answer = report.answer([rows], ReportColumns(), {"nworkers": 2})
     assert list(answer["results"][0]) == [
         "size(B)", "count(elems)", "type", "algbw(GB/s)", "busbw(GB/s)", "time:avg(us)",
     ]  # fmt: skip
@@ -77,13 +77,13 @@ def test_results_have_the_keys_of_awss_example():
 
 
 def test_results_have_a_key_for_each_column():
-    columns = Columns(("p99",), has_algorithm=True, has_buffers=True, has_interval=True)
+    columns = ReportColumns(("p99",), has_algorithm=True, has_buffers=True, has_interval=True)
     (result,) = report.results([rows_of()], columns)
     assert set(result) == {
         "size(B)", "count(elems)", "type", "algbw(GB/s)", "busbw(GB/s)", "time:p99(us)",
         "algorithm", "total_input_size(B)", "total_output_size(B)",
     }  # fmt: skip
-    two = report.results([rows_of(), rows_of()], Columns())
+    two = report.results([rows_of(), rows_of()], ReportColumns())
     assert [row["stream"] for row in two] == [0, 1]
 
 
@@ -127,7 +127,9 @@ def test_an_interval_stands_beside_each_size():
     )
 
 
-@pytest.mark.parametrize("columns", [Columns(), Columns(("p50", "avg"), True, True, True)])
+@pytest.mark.parametrize(
+    "columns", [ReportColumns(), ReportColumns(("p50", "avg"), True, True, True)]
+)
 def test_calibrate_reads_the_table(columns):
     rows = rows_of("allg", fabric("trn1.32xlarge"), datatype="fp32", **RANGE)
     read = nccom("log.txt", table(rows, columns)).values

@@ -4,7 +4,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from trnsim.device.numerics import numerics
 from trnsim.errors import BadInput
-from trnsim.torch.dispatch.packed import Piece, Window, pieces, uniform_lengths
+from trnsim.torch.dispatch.packed import PackedPiece, Window, pieces, uniform_lengths
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def starts(*places):
 
 def test_sequences_lie_between_the_places_where_they_begin():
     found = pieces(starts(0, 2, 5), starts(0, 4, 4), (5, 4), None)
-    assert found == [Piece(slice(0, 2), slice(0, 4)), Piece(slice(2, 5), slice(4, 4))]
+    assert found == [PackedPiece(slice(0, 2), slice(0, 4)), PackedPiece(slice(2, 5), slice(4, 4))]
     found = pieces(starts(0, 1, 2), starts(0, 4, 8), (2, 8), starts(3, 1))
     assert [one.keys for one in found] == [slice(0, 3), slice(4, 5)]
 

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.traces.encoding import INT_MAX, Malformed, decoded, encoded, index_of
+from trnsim.torch.traces.encoding import INT_MAX, MalformedProgram, decoded, encoded, index_of
 
 CORE = torch.device("neuron:0")
 
@@ -47,7 +47,7 @@ def test_nan_stays_nan_a_tuple_becomes_a_list_and_a_device_the_core():
 def test_a_reference_is_to_an_earlier_value():
     assert decoded({"%": 1}, ["a", "b"], CORE) == "b"
     for number in (2, -1, 1.0, True, "0", None):
-        with pytest.raises(Malformed, match="a value"):
+        with pytest.raises(MalformedProgram, match="a value"):
             decoded({"%": number}, ["a", "b"], CORE)
 
 
@@ -66,16 +66,16 @@ def test_a_reference_is_to_an_earlier_value():
     ],
 )
 def test_nothing_else_is_read(value):
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedProgram):
         decoded(value, [], CORE)
 
 
 def test_an_object_of_python_is_not_written():
-    with pytest.raises(Malformed, match="type object"):
+    with pytest.raises(MalformedProgram, match="type object"):
         encoded([object()], dict)
 
 
 def test_an_index_is_below_the_count():
     assert index_of(0, 1, "it") == 0
-    with pytest.raises(Malformed, match="it 1, of 1"):
+    with pytest.raises(MalformedProgram, match="it 1, of 1"):
         index_of(1, 1, "it")

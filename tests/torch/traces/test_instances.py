@@ -8,7 +8,7 @@ from trnsim.device.call_log import recording
 from trnsim.device.hbm import device_memory
 from trnsim.device.numerics import numerics
 from trnsim.errors import BadInput
-from trnsim.torch.traces.instances import Instance, instance_of, load, loading
+from trnsim.torch.traces.instances import LoadedProgram, instance_of, load, loading
 from trnsim.torch.traces.placement import Placement, placement_of
 
 W = [torch.tensor([2.0, -3.0])]
@@ -20,7 +20,7 @@ def content(program):
 
 
 def test_a_call_is_one_of_a_compiled_graph_on_the_instances_core(scaled):
-    instance = Instance(scaled)
+    instance = LoadedProgram(scaled)
     instance.place(placement_of(2))
     with recording() as log:
         (result,) = instance.run(W, [X])
@@ -31,7 +31,7 @@ def test_a_call_is_one_of_a_compiled_graph_on_the_instances_core(scaled):
 
 
 def test_cores_are_used_in_turn_and_each_holds_the_weights(scaled):
-    instance = Instance(scaled)
+    instance = LoadedProgram(scaled)
     instance.place(Placement((0, 3)))
     before = device_memory(3).live_bytes
     weights = [torch.tensor([2.0, -3.0])]
@@ -43,7 +43,7 @@ def test_cores_are_used_in_turn_and_each_holds_the_weights(scaled):
 
 def test_exact_numerics_run_the_program_that_is_timed(scaled):
     with numerics("exact"):
-        (result,) = Instance(scaled).run(W, [X * 0.1])
+        (result,) = LoadedProgram(scaled).run(W, [X * 0.1])
     torch.testing.assert_close(result, X * 0.1 * W[0])
 
 
@@ -62,7 +62,7 @@ def test_exact_numerics_run_the_program_that_is_timed(scaled):
 )
 def test_other_inputs_than_were_traced_are_refused(scaled, inputs, match):
     with pytest.raises(BadInput, match=f"(?s){match}") as error:
-        Instance(scaled).run(W, inputs)
+        LoadedProgram(scaled).run(W, inputs)
     assert "Scaled, traced at model.py:3" in str(error.value)
     assert error.value.line.file == __file__
 
@@ -72,7 +72,7 @@ def test_other_inputs_than_were_traced_are_refused(scaled, inputs, match):
 )
 def test_weights_of_another_form_are_refused(scaled, weights):
     with pytest.raises(BadInput, match="weight"):
-        Instance(scaled).run(weights, [X])
+        LoadedProgram(scaled).run(weights, [X])
 
 
 def test_a_program_of_another_chip_is_refused_when_it_is_loaded(scaled):
@@ -82,9 +82,9 @@ def test_a_program_of_another_chip_is_refused_when_it_is_loaded(scaled):
     ):
         load(content(other))
     with pytest.raises(BadInput, match="compiled for trn1"):
-        Instance(other).run(W, [X])
+        LoadedProgram(other).run(W, [X])
     with pytest.raises(BadInput, match="compiled for trn2 with 1 NeuronCores a device"):
-        Instance(replace(scaled, cores=1)).run(W, [X])
+        LoadedProgram(replace(scaled, cores=1)).run(W, [X])
 
 
 def test_a_state_stays_on_the_core_and_is_not_returned(stored):
@@ -97,7 +97,7 @@ def test_a_state_stays_on_the_core_and_is_not_returned(stored):
             return x * 2, self.total + x
 
     traced, program = stored(Total(), X[0], aliases=[[0, 1]])
-    instance, weights = Instance(program), list(traced.weights.values())
+    instance, weights = LoadedProgram(program), list(traced.weights.values())
     for _ in range(3):
         (result,) = instance.run(weights, [X[0]])
     assert result.tolist() == [2, 2]
@@ -142,12 +142,12 @@ def test_a_program_loaded_in_the_background_runs(scaled):
 
 
 def test_batches_need_one_traced_size(scaled, stored):
-    assert Instance(scaled).traced_batch() == 2
-    (result,) = Instance(scaled).run(W, [torch.ones(5, 2)], is_batched=True)
+    assert LoadedProgram(scaled).traced_batch() == 2
+    (result,) = LoadedProgram(scaled).run(W, [torch.ones(5, 2)], is_batched=True)
     assert result.shape == (5, 2)
     _, program = stored(lambda x, y: (x, y), (torch.ones(1, 2), torch.ones(3, 2)))
     with pytest.raises(BadInput, match="begin with dimensions 1, 3"):
-        Instance(program).traced_batch()
+        LoadedProgram(program).traced_batch()
 
 
 @pytest.mark.parametrize(

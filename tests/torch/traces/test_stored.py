@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.errors import BadInput
-from trnsim.torch.traces.encoding import Malformed
+from trnsim.torch.traces.encoding import MalformedProgram
 from trnsim.torch.traces.stored import StoredProgram, StoredTensor
 
 HEAD = b"trnsim traced program\nversion 1, by trnsim 0.1.0\n"
@@ -99,7 +99,7 @@ def test_a_tensor_has_shape_strides_and_dtype():
     assert not form.matches(torch.ones(3, 2, dtype=torch.float64))
     assert not form.matches(torch.ones(3, 1))
     assert StoredTensor.of(torch.ones(())).shape == []
-    with pytest.raises(Malformed, match="sparse"):
+    with pytest.raises(MalformedProgram, match="sparse"):
         StoredTensor.of(torch.ones(2).to_sparse())
 
 

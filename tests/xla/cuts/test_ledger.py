@@ -6,14 +6,16 @@ def test_programs_are_compiled_once_and_few_calls_are_kept(monkeypatch):
 
     from trnsim.xla.cuts import ledger as module
     from trnsim.xla.cuts.programs import program_of
-    from trnsim.xla.cuts.values import Node, Signature, Value
+    from trnsim.xla.cuts.values import RecordedCall, RecordedValue, Signature
 
     ledger = module.Ledger()
     geometry = ((), (), 0, torch.float32)
 
     def run(name, line):
         signature = Signature("aten::exp", name, (), (), (geometry,))
-        program = program_of([Value(geometry, Node(signature, (), ("a.py", line), line))])
+        program = program_of(
+            [RecordedValue(geometry, RecordedCall(signature, (), ("a.py", line), line))]
+        )
         cut = ledger.cut("sync", ("a.py", 9))
         record, is_new = ledger.record_of(program, cut)
         if is_new:

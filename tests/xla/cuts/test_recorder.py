@@ -11,7 +11,7 @@ def test_a_recording_keeps_no_tensor_and_is_bounded(monkeypatch):
 
     from trnsim.xla.cuts import recorder as module
     from trnsim.xla.cuts.cutting import cuts
-    from trnsim.xla.cuts.values import Node
+    from trnsim.xla.cuts.values import RecordedCall
 
     device = torch_xla.device()
     before = torch.neuron.memory_allocated()
@@ -22,7 +22,7 @@ def test_a_recording_keeps_no_tensor_and_is_bounded(monkeypatch):
     assert len(cuts.recorder.live_values()) == 1
     torch_xla.sync()
     gc.collect()
-    kept = sum(isinstance(each, Node) for each in gc.get_objects())
+    kept = sum(isinstance(each, RecordedCall) for each in gc.get_objects())
     assert kept <= 10_002  # the calls of the step, to compare later ones with
     del tensor
     assert cuts.recorder.live_values() == []

@@ -99,7 +99,7 @@ class ApiRefused(BadInput):
 
 
 @dataclass(frozen=True)
-class Access:
+class ApiAccess:
     """The address of an API, and the files that open it.
 
     Attributes:
@@ -148,14 +148,14 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def access(server: str | None, token_file: Path | None, ca_file: Path | None) -> Access:
+def access(server: str | None, token_file: Path | None, ca_file: Path | None) -> ApiAccess:
     """The API at `server`, else that of the pod in which this process runs.
 
     Raises:
         BadInput: no server is named, and this is no pod.
     """
     if server is not None:
-        return Access(server, token_file, ca_file)
+        return ApiAccess(server, token_file, ca_file)
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise BadInput(
@@ -163,7 +163,7 @@ def access(server: str | None, token_file: Path | None, ca_file: Path | None) ->
             fix="--server https://HOST:PORT --token-file FILE --ca-file FILE",
         )
     name = f"[{host}]" if ":" in host else host
-    return Access(
+    return ApiAccess(
         f"https://{name}:{port}", token_file or _ACCOUNT / "token", ca_file or _ACCOUNT / "ca.crt"
     )
 
@@ -178,7 +178,7 @@ class KubernetesApi:
         skew_s: seconds by which this machine's clock is behind the API's, by its last answer.
     """
 
-    def __init__(self, opened: Access, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, opened: ApiAccess, timeout_s: float = TIMEOUT_S) -> None:
         self.skew_s = 0.0
         self._access = opened
         self._url: SplitResult = urlsplit(opened.server)
@@ -343,7 +343,7 @@ class _TooLong(ApiDown):
     """A body of more than 4 MiB."""
 
 
-def _tls(opened: Access) -> ssl.SSLContext:
+def _tls(opened: ApiAccess) -> ssl.SSLContext:
     """Settings that check the server's certificate.
 
     Raises:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trnsim.cluster.kubernetes.messages import DEVICE_PLUGIN, grpc, message, serialized
-from trnsim.cluster.kubernetes.node_devices import Holding, NodeDevices
+from trnsim.cluster.kubernetes.node_devices import ContainerHolding, NodeDevices
 from trnsim.cluster.kubernetes.pod_resources import local_channel
 from trnsim.cluster.kubernetes.reservations import Reservation, first_reserved
 from trnsim.errors import BadInput
@@ -66,8 +66,8 @@ class Settings:
     folder: Path
     state: Path
     files: bool
-    holdings: Callable[[], Sequence[Holding]]
-    reserved: Callable[[Sequence[Holding]], Sequence[Reservation]]
+    holdings: Callable[[], Sequence[ContainerHolding]]
+    reserved: Callable[[Sequence[ContainerHolding]], Sequence[Reservation]]
     say: Callable[[str], None]
 
 
@@ -292,7 +292,7 @@ class _ResourceServer:
             )
 
     def _preferred_ids(
-        self, request: Any, holdings: Sequence[Holding], reserved: Sequence[Reservation]
+        self, request: Any, holdings: Sequence[ContainerHolding], reserved: Sequence[Reservation]
     ) -> list[str]:
         """The ids that a scheduler extension has chosen, else a legal set."""
         devices, count = self._settings.devices, request.allocation_size
@@ -312,7 +312,7 @@ class _ResourceServer:
             ]
             return message(DEVICE_PLUGIN, "AllocateResponse")(container_responses=answers)
 
-    def _allocation(self, names: list[str], holdings: Sequence[Holding]) -> dict[str, Any]:
+    def _allocation(self, names: list[str], holdings: Sequence[ContainerHolding]) -> dict[str, Any]:
         """Files, variables and mounts of a container.
 
         Raises:

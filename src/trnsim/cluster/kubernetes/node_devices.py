@@ -21,7 +21,15 @@ from trnsim.instance.device_sets import choose, choose_cores, legal_core_sets, l
 from trnsim.instance.model import InstanceModel
 from trnsim.instance.state.hardware import KINDS, FaultRequest
 
-__all__ = ["DEFAULT", "NEURON", "NEURONCORE", "NEURONDEVICE", "RESOURCES", "Holding", "NodeDevices"]
+__all__ = [
+    "DEFAULT",
+    "NEURON",
+    "NEURONCORE",
+    "NEURONDEVICE",
+    "RESOURCES",
+    "ContainerHolding",
+    "NodeDevices",
+]
 
 NEURON: Final = "aws.amazon.com/neuron"
 NEURONCORE: Final = "aws.amazon.com/neuroncore"
@@ -33,7 +41,7 @@ about-neuron/announcements/neuron2.x/announce-no-support-device-version.rst."""
 
 
 @dataclass(frozen=True)
-class Holding:
+class ContainerHolding:
     """Devices or cores that a container of a pod holds, by kubelet.
 
     Attributes:
@@ -110,7 +118,7 @@ class NodeDevices:
         available: Iterable[str],
         needed: Sequence[str],
         count: int,
-        holdings: Iterable[Holding] = (),
+        holdings: Iterable[ContainerHolding] = (),
     ) -> list[str]:
         """Ids of a legal set of `count`, as AWS's scheduler extension would choose them.
 
@@ -156,8 +164,8 @@ class NodeDevices:
         return choose(name, count, free)
 
     def conflict(
-        self, resource: str, names: Iterable[str], holdings: Iterable[Holding]
-    ) -> Holding | None:
+        self, resource: str, names: Iterable[str], holdings: Iterable[ContainerHolding]
+    ) -> ContainerHolding | None:
         """The container that holds hardware of these ids as another resource; None without one."""
         cores = set(self.cores(resource, names))
         for holding in holdings:
@@ -176,7 +184,7 @@ class NodeDevices:
         cores = self.cores(resource, names)
         return {VISIBLE: _visible(cores), INSTANCE_VARIABLE: self.model.name, **pairs}
 
-    def _taken_elsewhere(self, resource: str, holdings: Iterable[Holding]) -> set[int]:
+    def _taken_elsewhere(self, resource: str, holdings: Iterable[ContainerHolding]) -> set[int]:
         """Cores that containers hold as another resource."""
         return {
             core
@@ -186,7 +194,7 @@ class NodeDevices:
         }
 
     @staticmethod
-    def _is_other(resource: str, holding: Holding) -> bool:
+    def _is_other(resource: str, holding: ContainerHolding) -> bool:
         return holding.resource in RESOURCES and holding.resource != resource
 
     def _total(self, resource: str) -> int:

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from trnsim.cluster.kubernetes.api import STRATEGIC, ApiRefused, KubernetesApi, node_path, pod_path
-from trnsim.cluster.kubernetes.node_devices import NEURON, Holding, NodeDevices
+from trnsim.cluster.kubernetes.node_devices import NEURON, ContainerHolding, NodeDevices
 from trnsim.cluster.kubernetes.nodes import UNHEALTHY
 from trnsim.errors import BadInput
 from trnsim.instance.state.hardware import KINDS, FaultRequest, injected, log_line
 
-__all__ = ["CONDITION", "RULES", "Node", "NodeProblems", "matched", "write_kernel_line"]
+__all__ = ["CONDITION", "RULES", "NodeProblems", "ReportedNode", "matched", "write_kernel_line"]
 
 CONDITION: Final = "NeuronHealth"
 _WELL: Final = ("NeuronHasNoError", "Neuron has no error")
@@ -54,7 +54,7 @@ _ERROR_LEVEL: Final = "<3>"
 
 
 @dataclass(frozen=True)
-class Node:
+class ReportedNode:
     """A node whose faults are reported.
 
     Attributes:
@@ -67,7 +67,7 @@ class Node:
     name: str
     devices: NodeDevices
     state: Path
-    holdings: Callable[[], Sequence[Holding]]
+    holdings: Callable[[], Sequence[ContainerHolding]]
 
 
 def matched(faults: Iterable[FaultRequest]) -> list[tuple[FaultRequest, str]]:
@@ -108,7 +108,7 @@ class NodeProblems:
 
     def __init__(
         self,
-        node: Node,
+        node: ReportedNode,
         api: KubernetesApi | None,
         say: Callable[[str], None],
         kernel_log: Path | None = None,
@@ -211,11 +211,11 @@ class NodeProblems:
                 _write_event(api, holding.namespace, pod, fault, reason, message, name)
                 self._say(f"pod {holding.namespace}/{holding.pod}: {reason}")
 
-    def _struck(self, fault: FaultRequest) -> list[Holding]:
+    def _struck(self, fault: FaultRequest) -> list[ContainerHolding]:
         """Containers that hold a core which a fault strikes, each pod once."""
         devices = self._node.devices
         per_device = devices.model.devices[0].cores
-        by_pod: dict[tuple[str, str], Holding] = {}
+        by_pod: dict[tuple[str, str], ContainerHolding] = {}
         for holding in self._node.holdings():
             cores = devices.cores(holding.resource, holding.ids)
             if any(fault.strikes(core % per_device, core // per_device) for core in cores):
@@ -227,7 +227,7 @@ class _Gone(Exception):
     """The pod was deleted in between."""
 
 
-def _pod(api: KubernetesApi, holding: Holding) -> dict[str, str]:
+def _pod(api: KubernetesApi, holding: ContainerHolding) -> dict[str, str]:
     """The reference of an event to a pod.
 
     Raises:

@@ -12,10 +12,10 @@ from itertools import count
 from typing import Final
 
 from trnsim.cluster.kubernetes.nodes import NeuronNode
-from trnsim.cluster.kubernetes.pods import Demand
+from trnsim.cluster.kubernetes.pods import ContainerDemand
 from trnsim.instance.device_sets import (
     DeviceSet,
-    Refusal,
+    SetRefusal,
     choose,
     choose_cores,
     core_refusal,
@@ -32,7 +32,7 @@ Placement = dict[str, DeviceSet]
 """The cores of each container."""
 
 
-def refused(node: NeuronNode, demands: Sequence[Demand]) -> Refusal | None:
+def refused(node: NeuronNode, demands: Sequence[ContainerDemand]) -> SetRefusal | None:
     """The refusal of the first demand that no set of the instance meets; None if all can be met."""
     for demand in demands:
         refusal_here = (
@@ -45,7 +45,9 @@ def refused(node: NeuronNode, demands: Sequence[Demand]) -> Refusal | None:
     return None
 
 
-def place(node: NeuronNode, demands: Sequence[Demand], free: frozenset[int]) -> Placement | None:
+def place(
+    node: NeuronNode, demands: Sequence[ContainerDemand], free: frozenset[int]
+) -> Placement | None:
     """A set of cores for each container, of the `free` ones; None where there is no room.
 
     Containers that run together get disjoint sets, the largest first. Init containers run one after
@@ -63,15 +65,17 @@ def place(node: NeuronNode, demands: Sequence[Demand], free: frozenset[int]) -> 
     return None if apart is None else _with_initial(node, initial, free, apart)
 
 
-def _cores(node: NeuronNode, demand: Demand) -> int:
+def _cores(node: NeuronNode, demand: ContainerDemand) -> int:
     return demand.count if demand.is_of_cores else demand.count * node.cores_per_device
 
 
-def _largest_first(node: NeuronNode, demands: list[Demand]) -> list[Demand]:
+def _largest_first(node: NeuronNode, demands: list[ContainerDemand]) -> list[ContainerDemand]:
     return sorted(demands, key=lambda demand: -_cores(node, demand))
 
 
-def _candidates(node: NeuronNode, demand: Demand, free: frozenset[int]) -> Iterator[DeviceSet]:
+def _candidates(
+    node: NeuronNode, demand: ContainerDemand, free: frozenset[int]
+) -> Iterator[DeviceSet]:
     """The free sets of a demand, as cores, the best one first."""
     best = _best(node, demand, free)
     if best is None:
@@ -82,7 +86,7 @@ def _candidates(node: NeuronNode, demand: Demand, free: frozenset[int]) -> Itera
             yield cores
 
 
-def _best(node: NeuronNode, demand: Demand, free: frozenset[int]) -> DeviceSet | None:
+def _best(node: NeuronNode, demand: ContainerDemand, free: frozenset[int]) -> DeviceSet | None:
     """The free set after which the largest sets stay free, as cores."""
     per_device = node.cores_per_device
     if demand.is_of_cores:
@@ -91,7 +95,7 @@ def _best(node: NeuronNode, demand: Demand, free: frozenset[int]) -> DeviceSet |
     return None if devices is None else _as_cores(node, devices)
 
 
-def _sets(node: NeuronNode, demand: Demand) -> Iterator[DeviceSet]:
+def _sets(node: NeuronNode, demand: ContainerDemand) -> Iterator[DeviceSet]:
     """All legal sets of a demand, as cores."""
     if demand.is_of_cores:
         yield from legal_core_sets(node.instance, demand.count, node.cores_per_device)
@@ -105,7 +109,7 @@ def _as_cores(node: NeuronNode, devices: DeviceSet) -> DeviceSet:
 
 
 def _disjoint(
-    node: NeuronNode, demands: Sequence[Demand], free: frozenset[int]
+    node: NeuronNode, demands: Sequence[ContainerDemand], free: frozenset[int]
 ) -> Placement | None:
     """Disjoint sets for all `demands`; None where the search finds none."""
     steps = count()
@@ -126,7 +130,7 @@ def _disjoint(
 
 
 def _with_initial(
-    node: NeuronNode, initial: Sequence[Demand], free: frozenset[int], placed: Placement
+    node: NeuronNode, initial: Sequence[ContainerDemand], free: frozenset[int], placed: Placement
 ) -> Placement | None:
     """`placed`, and sets of init containers that add as few cores to it as possible."""
     result = dict(placed)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trnsim.cluster.kubernetes.messages import POD_RESOURCES, grpc, message, serialized
-from trnsim.cluster.kubernetes.node_devices import RESOURCES, Holding
+from trnsim.cluster.kubernetes.node_devices import RESOURCES, ContainerHolding
 from trnsim.errors import BadInput
 
 __all__ = ["SOCKET", "TIMEOUT_S", "holdings", "local_channel"]
@@ -33,7 +33,7 @@ def local_channel(socket: Path) -> Any:
     )
 
 
-def holdings(socket: Path = SOCKET, timeout_s: float = TIMEOUT_S) -> list[Holding]:
+def holdings(socket: Path = SOCKET, timeout_s: float = TIMEOUT_S) -> list[ContainerHolding]:
     """Neuron's devices and cores that each container holds, in kubelet's order.
 
     Raises:
@@ -55,7 +55,7 @@ def holdings(socket: Path = SOCKET, timeout_s: float = TIMEOUT_S) -> list[Holdin
                 source="Kubernetes documentation, Device Plugins",
             ) from error
     return [
-        Holding(
+        ContainerHolding(
             pod.namespace,
             pod.name,
             container.name,

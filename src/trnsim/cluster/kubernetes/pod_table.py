@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from trnsim.cluster.kubernetes.node_devices import NEURONCORE, Holding, NodeDevices
+from trnsim.cluster.kubernetes.node_devices import NEURONCORE, ContainerHolding, NodeDevices
 from trnsim.errors import BadInput
 from trnsim.instance.state.pods import PodTable, PodUse
 
 __all__ = ["pod_table"]
 
 
-def pod_table(devices: NodeDevices, holdings: Iterable[Holding], period_s: float) -> PodTable:
+def pod_table(
+    devices: NodeDevices, holdings: Iterable[ContainerHolding], period_s: float
+) -> PodTable:
     """The table of all pods.
 
     A device whose cores belong to several pods is the one's with its lowest core, as a report has
@@ -22,7 +24,7 @@ def pod_table(devices: NodeDevices, holdings: Iterable[Holding], period_s: float
         holdings: what containers hold.
         period_s: seconds since the table before.
     """
-    cores: dict[int, Holding] = {}
+    cores: dict[int, ContainerHolding] = {}
     names: dict[tuple[int, str, str], list[str]] = {}
     for holding in holdings:
         try:

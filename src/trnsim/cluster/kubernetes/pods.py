@@ -42,7 +42,7 @@ _SOURCE: Final = "aws-neuron-sdk deploy/infrastructure/scheduler-flow.rst"
 
 
 @dataclass(frozen=True)
-class Demand:
+class ContainerDemand:
     """The devices or cores that one container requests.
 
     Attributes:
@@ -78,7 +78,7 @@ def has_ended(pod: Object) -> bool:
     return mapping(pod.get("status")).get("phase") in _ENDED
 
 
-def demands(pod: Object) -> list[Demand]:
+def demands(pod: Object) -> list[ContainerDemand]:
     """The demands of a pod's containers, in their order; [] for a pod without Neuron devices.
 
     Raises:
@@ -93,7 +93,7 @@ def demands(pod: Object) -> list[Demand]:
     return [demand for demand in (*initial, *main) if demand is not None]
 
 
-def _demand(pod: Object, container: Object, *, is_initial: bool = False) -> Demand | None:
+def _demand(pod: Object, container: Object, *, is_initial: bool = False) -> ContainerDemand | None:
     """The demand of a container; None where it requests no device.
 
     Raises:
@@ -112,7 +112,7 @@ def _demand(pod: Object, container: Object, *, is_initial: bool = False) -> Dema
             "legal: one of them",
             fix=f"request {positive[0]} alone",
         )
-    return Demand(container_name, counts[positive[0]], positive[0] == CORES, is_initial)
+    return ContainerDemand(container_name, counts[positive[0]], positive[0] == CORES, is_initial)
 
 
 def _count(pod: Object, name: str, quantity: object) -> int:
@@ -131,7 +131,10 @@ def _count(pod: Object, name: str, quantity: object) -> int:
 
 
 def placement_annotations(
-    requested: Sequence[Demand], sets: Mapping[str, DeviceSet], cores_per_device: int, time_ns: int
+    requested: Sequence[ContainerDemand],
+    sets: Mapping[str, DeviceSet],
+    cores_per_device: int,
+    time_ns: int,
 ) -> dict[str, str]:
     """The annotations of a pod whose containers hold `sets`, as cores."""
     cores = sorted({core for each in sets.values() for core in each})

@@ -13,8 +13,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from trnsim.cluster.kubernetes.api import PODS, KubernetesApi, Object
-from trnsim.cluster.kubernetes.node_devices import NEURONCORE, Holding
-from trnsim.cluster.kubernetes.pods import HELD_CORES, SETS, Demand, demands, has_ended, numbers
+from trnsim.cluster.kubernetes.node_devices import NEURONCORE, ContainerHolding
+from trnsim.cluster.kubernetes.pods import (
+    HELD_CORES,
+    SETS,
+    ContainerDemand,
+    demands,
+    has_ended,
+    numbers,
+)
 
 __all__ = ["Reservation", "first_reserved", "reservations"]
 
@@ -37,7 +44,9 @@ class Reservation:
     is_of_cores: bool
 
 
-def reservations(api: KubernetesApi, node: str, holdings: Iterable[Holding]) -> list[Reservation]:
+def reservations(
+    api: KubernetesApi, node: str, holdings: Iterable[ContainerHolding]
+) -> list[Reservation]:
     """The sets of containers on `node` that hold nothing yet, the first scheduled first.
 
     Raises:
@@ -91,7 +100,7 @@ def _of_pod(pod: Object) -> Iterator[Reservation]:
             )
 
 
-def _cores(annotations: Object, demand: Demand, containers: int) -> frozenset[int]:
+def _cores(annotations: Object, demand: ContainerDemand, containers: int) -> frozenset[int]:
     """The cores of a container; AWS's own annotation says them of a pod with one container."""
     sets = annotations.get(SETS)
     if isinstance(sets, str):

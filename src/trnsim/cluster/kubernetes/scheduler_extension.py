@@ -41,7 +41,7 @@ from trnsim.cluster.kubernetes.nodes import NeuronNode, free_cores, neuron_node
 from trnsim.cluster.kubernetes.placement import Placement, place, refused
 from trnsim.cluster.kubernetes.pods import (
     SETS,
-    Demand,
+    ContainerDemand,
     demands,
     has_ended,
     node_of,
@@ -175,7 +175,7 @@ class SchedulerExtension:
             is_fresh = True
 
     def _judged(
-        self, requested: Sequence[Demand], offered: Mapping[str, Object | None]
+        self, requested: Sequence[ContainerDemand], offered: Mapping[str, Object | None]
     ) -> tuple[list[str], dict[str, str], dict[str, str]]:
         fits: list[str] = []
         failed: dict[str, str] = {}
@@ -259,7 +259,7 @@ class SchedulerExtension:
         return pod
 
     def _placement(
-        self, node_name: str, requested: Sequence[Demand]
+        self, node_name: str, requested: Sequence[ContainerDemand]
     ) -> tuple[NeuronNode | None, Placement]:
         """The sets of cores of each container on a node, by the pods that are on it now.
 
@@ -365,7 +365,7 @@ def _may_hold(pod: Object) -> bool:
         return True
 
 
-def _bound_before(pod: Object, node_name: str, requested: Sequence[Demand]) -> str:
+def _bound_before(pod: Object, node_name: str, requested: Sequence[ContainerDemand]) -> str:
     """Words for a pod that a bind call before this one bound to the same node, with its devices.
 
     Raises:

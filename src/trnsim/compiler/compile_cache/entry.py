@@ -14,7 +14,7 @@ from typing import Final
 
 from trnsim import files
 from trnsim.compiler.compile_cache.lock import is_locked
-from trnsim.compiler.stand_in import StoredProgram, parse_program
+from trnsim.compiler.stand_in import StandIn, parse_program
 from trnsim.errors import BadInput
 
 GRAPH: Final = "model.hlo_module.pb"
@@ -153,7 +153,7 @@ class CacheEntry:
         except BadInput:
             return ""
 
-    def program(self) -> StoredProgram:
+    def program(self) -> StandIn:
         """The compiled program.
 
         Raises:

@@ -27,7 +27,7 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class RateMeasurement:
     """A side's measured rate beside its prediction.
 
     Attributes:
@@ -76,8 +76,8 @@ class PilotResult:
     """
 
     logs: tuple[Log, ...]
-    today: Measurement
-    there: Measurement
+    today: RateMeasurement
+    there: RateMeasurement
     checks: tuple[Check, ...]
     renewed: WorkloadDecision
 

@@ -12,7 +12,7 @@ from typing import Final
 from trnsim import files
 from trnsim.decide.decision import Candidate, Decision, Verdict, WorkloadDecision
 from trnsim.decide.guard.limits import MOVED
-from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
+from trnsim.decide.pilot.checks import Check, PilotResult, RateMeasurement
 from trnsim.decide.pilot.plan import NAME, Pilot
 from trnsim.foreign_text import markdown_text
 from trnsim.formatting import amount, amounts, markdown_table
@@ -78,7 +78,7 @@ def document(pilot: Pilot, result: PilotResult) -> str:
 
 
 def _measurement_table(pilot: Pilot, result: PilotResult) -> str:
-    def row(side: Measurement) -> tuple[str, ...]:
+    def row(side: RateMeasurement) -> tuple[str, ...]:
         return (
             side.side,
             side.instance,

@@ -17,7 +17,7 @@ from trnsim.decide.assess import AssessmentOptions, Scan, decide
 from trnsim.decide.candidates import WorkloadPlacements
 from trnsim.decide.decision import Decision, Verdict, WorkloadDecision
 from trnsim.decide.inventory.workload import Workload
-from trnsim.decide.pilot.checks import Check, Measurement, PilotResult
+from trnsim.decide.pilot.checks import Check, PilotResult, RateMeasurement
 from trnsim.decide.pilot.measure import Logs
 from trnsim.decide.pilot.plan import Pilot
 from trnsim.decide.pilot.refit import Factor, PilotPredictor
@@ -42,12 +42,12 @@ _P90_ERROR_SIGMAS: Final = 1.6448536269514722
 _P90_SIGMAS: Final = 1.2815515655446004
 
 
-def measurement(pilot: Pilot, logs: Logs, side: str) -> Measurement:
+def measurement(pilot: Pilot, logs: Logs, side: str) -> RateMeasurement:
     """Measured rate of a side beside its prediction."""
     predicted = pilot.sides[side]
     sigma = logs.sigmas[side]
     old = math.log(predicted.rate_per_s.p90 / predicted.rate_per_s.p50) / _P90_SIGMAS
-    return Measurement(
+    return RateMeasurement(
         side=side,
         instance=predicted.instance,
         predicted_per_s=predicted.rate_per_s.p50,
@@ -96,7 +96,7 @@ def result(
 
 
 def instance_factors(
-    measurements: dict[str, Measurement], checks: list[Check]
+    measurements: dict[str, RateMeasurement], checks: list[Check]
 ) -> dict[str, Factor]:
     """Factor of each instance; that of the new instance has its promise, if it was measured."""
     promised = [
@@ -150,7 +150,7 @@ def _held_back(renewed: WorkloadDecision, failed: list[Check]) -> WorkloadDecisi
 
 
 def _check(
-    threshold: Threshold, pilot: Pilot, logs: Logs, measurements: dict[str, Measurement]
+    threshold: Threshold, pilot: Pilot, logs: Logs, measurements: dict[str, RateMeasurement]
 ) -> Check:
     """A threshold beside its figure; that of USD has none yet."""
     if threshold.name == LOSS:

@@ -17,7 +17,7 @@ widest target that a family has met."""
 
 
 @dataclass(frozen=True)
-class Family:
+class RowFamily:
     """A family of published rows.
 
     Attributes:
@@ -41,11 +41,11 @@ class Family:
         return self.p90 <= MOST_ERROR
 
 
-ENCODERS: Final = Family("encoders and ViT", 0.051, 0.094)
-CLIP: Final = Family("CLIP", 0.180, 0.306)
-TPOT: Final = Family("TPOT", 0.039, 0.115)
-TTFT: Final = Family("TTFT", 0.199, 0.464)
-NETWORKS: Final = Family("CNN and Perceiver", 0.156, 0.241)
-DIFFUSION: Final = Family("diffusion", 0.228, 0.423)
-TRAINING: Final = Family("training", 0.067, 0.219)
+ENCODERS: Final = RowFamily("encoders and ViT", 0.051, 0.094)
+CLIP: Final = RowFamily("CLIP", 0.180, 0.306)
+TPOT: Final = RowFamily("TPOT", 0.039, 0.115)
+TTFT: Final = RowFamily("TTFT", 0.199, 0.464)
+NETWORKS: Final = RowFamily("CNN and Perceiver", 0.156, 0.241)
+DIFFUSION: Final = RowFamily("diffusion", 0.228, 0.423)
+TRAINING: Final = RowFamily("training", 0.067, 0.219)
 FAMILIES: Final = (ENCODERS, CLIP, TPOT, TTFT, NETWORKS, DIFFUSION, TRAINING)

@@ -7,7 +7,7 @@ from typing import Final
 
 from trnsim.arch.catalogue import Catalogue
 from trnsim.decide.inventory.workload import Workload
-from trnsim.decide.times.families import CLIP, DIFFUSION, ENCODERS, NETWORKS, Family
+from trnsim.decide.times.families import CLIP, DIFFUSION, ENCODERS, NETWORKS, RowFamily
 from trnsim.decide.times.speed import Speed, doubts
 from trnsim.errors import EmulatorError, InternalError
 from trnsim.estimate.choice import DENOISER, NETWORK
@@ -96,7 +96,7 @@ def _speed(
     )
 
 
-def _family(best: InferenceEstimate, kind: str) -> Family:
+def _family(best: InferenceEstimate, kind: str) -> RowFamily:
     if kind:
         return DIFFUSION if kind == DENOISER else NETWORKS
     return CLIP if best.item == "pair" else ENCODERS

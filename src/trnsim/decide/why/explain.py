@@ -51,7 +51,7 @@ _SHORT_DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"
 
 
 @dataclass(frozen=True)
-class Term:
+class TimeTerm:
     """A cause of a time on both sides; None on a side that does not have it."""
 
     name: str
@@ -74,7 +74,7 @@ class TimeDifference:
 
     old: Time
     new: Time
-    terms: tuple[Term, ...]
+    terms: tuple[TimeTerm, ...]
     sources: tuple[AnswerChange, ...]
     conditions: tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -280,7 +280,7 @@ def _time_difference(old: Time, new: Time) -> TimeDifference:
     )
 
 
-def _terms(old: Time, new: Time) -> tuple[Term, ...]:
+def _terms(old: Time, new: Time) -> tuple[TimeTerm, ...]:
     """Terms of a time, the largest change first, and of equal changes the largest term."""
     if old.is_measured or new.is_measured:
         terms = _log_terms(old, new)
@@ -288,22 +288,22 @@ def _terms(old: Time, new: Time) -> tuple[Term, ...]:
         terms = []
         for name in dict.fromkeys((*old.parts_s, *new.parts_s)):
             old_s, new_s = old.parts_s.get(name), new.parts_s.get(name)
-            terms.append(Term(name, old_s, new_s, (new_s or 0.0) - (old_s or 0.0)))
+            terms.append(TimeTerm(name, old_s, new_s, (new_s or 0.0) - (old_s or 0.0)))
     return tuple(sorted(terms, key=_largest_first))
 
 
-def _log_terms(old: Time, new: Time) -> list[Term]:
+def _log_terms(old: Time, new: Time) -> list[TimeTerm]:
     """Parts of the plan, and the difference to the log."""
     plan, log = (new, old) if old.is_measured else (old, new)
     rest_s = log.p50_s - plan.p50_s
     if old.is_measured:
-        parts = [Term(name, None, time_s, 0.0) for name, time_s in plan.parts_s.items()]
-        return [*parts, Term(UNEXPLAINED, rest_s, None, -rest_s)]
-    parts = [Term(name, time_s, None, 0.0) for name, time_s in plan.parts_s.items()]
-    return [*parts, Term(UNEXPLAINED, None, rest_s, rest_s)]
+        parts = [TimeTerm(name, None, time_s, 0.0) for name, time_s in plan.parts_s.items()]
+        return [*parts, TimeTerm(UNEXPLAINED, rest_s, None, -rest_s)]
+    parts = [TimeTerm(name, time_s, None, 0.0) for name, time_s in plan.parts_s.items()]
+    return [*parts, TimeTerm(UNEXPLAINED, None, rest_s, rest_s)]
 
 
-def _largest_first(term: Term) -> tuple[float, float]:
+def _largest_first(term: TimeTerm) -> tuple[float, float]:
     return -abs(term.change_s), -max(abs(term.old_s or 0.0), abs(term.new_s or 0.0))
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from trnsim.errors import BadInput
 from trnsim.jobs.formats.format import JobFormat
-from trnsim.jobs.formats.training_config import SIZES, ConfigKeys, read_config, write_config
+from trnsim.jobs.formats.training_config import SIZES, TrainingConfigKeys, read_config, write_config
 from trnsim.jobs.job import Job
 from trnsim.jobs.parallelism import options_of, parallelism_in
 from trnsim.jobs.spec import JobSpec
@@ -22,7 +22,7 @@ __all__ = ["FORMAT"]
 _MODEL: Final = "model"
 _TENSOR: Final = "tensor_model_parallel_size"
 _MICRO_BATCH: Final = "micro_batch_size"
-_KEYS: Final = ConfigKeys(
+_KEYS: Final = TrainingConfigKeys(
     name="nemo",
     counts={
         "tensor": (_MODEL, _TENSOR),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trnsim.jobs.formats.format import JobFormat
-from trnsim.jobs.formats.training_config import SIZES, ConfigKeys, read_config, write_config
+from trnsim.jobs.formats.training_config import SIZES, TrainingConfigKeys, read_config, write_config
 from trnsim.jobs.job import Job
 from trnsim.jobs.spec import JobSpec
 from trnsim.reader import SourcePlace
@@ -18,7 +18,7 @@ from trnsim.reader import SourcePlace
 __all__ = ["FORMAT"]
 
 _STRATEGY: Final = "distributed_strategy"
-_KEYS: Final = ConfigKeys(
+_KEYS: Final = TrainingConfigKeys(
     name="nxdt",
     counts={
         "tensor": (_STRATEGY, "tensor_model_parallel_size"),

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-from trnsim.jobs.formats.shell import Branch, Command, Statement, Word, is_redirection
+from trnsim.jobs.formats.shell import Branch, ShellCommand, Statement, Word, is_redirection
 from trnsim.jobs.formats.shell_words import Values, expanded, expanded_text
 
-__all__ = ["ASSIGNMENT", "Launch", "launch_in"]
+__all__ = ["ASSIGNMENT", "SbatchLaunch", "launch_in"]
 
 _LAUNCHERS: Final = frozenset(
     (
@@ -32,7 +32,7 @@ Texts = Mapping[str, Sequence[str]]
 
 
 @dataclass
-class Launch:
+class SbatchLaunch:
     """A command that may be the job's.
 
     Attributes:
@@ -61,7 +61,7 @@ class Launch:
         return self.rank, not self.branch
 
 
-def launch_in(statement: Statement, values: Values, texts: Texts) -> Launch | None:
+def launch_in(statement: Statement, values: Values, texts: Texts) -> SbatchLaunch | None:
     """The command of a statement that may be the job's; None if it starts none.
 
     Of a block it is the last one of the highest rank.
@@ -83,8 +83,8 @@ def launch_in(statement: Statement, values: Values, texts: Texts) -> Launch | No
 
 
 def _launch_of(
-    statement: Statement, command: Command, values: Values, texts: Texts
-) -> Launch | None:
+    statement: Statement, command: ShellCommand, values: Values, texts: Texts
+) -> SbatchLaunch | None:
     words: list[Word] = []
     for word in command.words:
         if is_redirection(word):
@@ -104,7 +104,9 @@ def _launch_of(
     options = [_is_options(text, texts) for text in expanded(words, values)]
     branch = _branch_words(command.branches) if statement.is_block else ""
     before = before.rstrip() if branch else re.sub(r"\s*&&\s*$", "", before)
-    return Launch(rank, line, expanded(words, values), options, variables, before, tail, branch)
+    return SbatchLaunch(
+        rank, line, expanded(words, values), options, variables, before, tail, branch
+    )
 
 
 def _tail(text: str) -> str:

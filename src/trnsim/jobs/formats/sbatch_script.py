@@ -22,7 +22,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from trnsim.jobs.formats import sbatch_options
-from trnsim.jobs.formats.sbatch_launch import ASSIGNMENT, Launch, launch_in
+from trnsim.jobs.formats.sbatch_launch import ASSIGNMENT, SbatchLaunch, launch_in
 from trnsim.jobs.formats.shell import Statement, Word, statements
 from trnsim.jobs.formats.shell_words import expanded, expanded_text, is_constant
 from trnsim.reader.parsed import Keys, Malformed
@@ -81,7 +81,7 @@ class _Entry:
     line: int
     text: str
     name: str = ""
-    launch: Launch | None = None
+    launch: SbatchLaunch | None = None
 
 
 def script_content(text: str) -> ScriptContent:
@@ -315,7 +315,7 @@ class _Placing:
         self._result.lines["script", self.slot] = line
         self.slot += 1
 
-    def command(self, launch: Launch, line: int) -> None:
+    def command(self, launch: SbatchLaunch, line: int) -> None:
         """The command, after what precedes it."""
         if launch.before.strip() and not launch.branch:
             self.keep(launch.before, line)
@@ -350,7 +350,7 @@ def _place(entries: list[_Entry], result: ScriptContent) -> None:
     placing.end()
 
 
-def _place_command(launch: Launch, result: ScriptContent) -> None:
+def _place_command(launch: SbatchLaunch, result: ScriptContent) -> None:
     words, is_option = launch.words, launch.is_option
     content = result.content
     result.branch = launch.branch

@@ -18,8 +18,8 @@ from trnsim.reader.parsed import Malformed
 
 __all__ = [
     "Branch",
-    "Command",
     "Piece",
+    "ShellCommand",
     "Statement",
     "Word",
     "is_redirection",
@@ -89,7 +89,7 @@ class Branch(NamedTuple):
 
 
 @dataclass
-class Command:
+class ShellCommand:
     """A simple command.
 
     Attributes:
@@ -117,7 +117,7 @@ class Statement:
 
     line: int
     text: str
-    commands: list[Command] = field(default_factory=list)
+    commands: list[ShellCommand] = field(default_factory=list)
     is_block: bool = False
     start: int = 0
 
@@ -146,7 +146,7 @@ class _Statements:
         self._branches: list[Branch] = []
         """Their parts that are being read."""
         self._current: Statement | None = None
-        self._command = Command([])
+        self._command = ShellCommand([])
         self._is_start = True
         self._is_function = False
         self._last = 0
@@ -246,9 +246,9 @@ class _Statements:
         if self._current is not None and self._command.words:
             self._command.branches = tuple(self._branches)
             self._current.commands.append(self._command)
-            self._command = Command([], operator)
+            self._command = ShellCommand([], operator)
         elif operator or not self._command.words:
-            self._command = Command([], operator)
+            self._command = ShellCommand([], operator)
         self._is_start = True
 
 

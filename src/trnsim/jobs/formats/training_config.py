@@ -1,8 +1,8 @@
 """Configurations of a training program as jobs: nodes, layout, batch, sizes of the model.
 
-NeMo and NxD Training state the same under different keys; `ConfigKeys` has those of one of them.
-A configuration does not state how its program is started: a written one names instances, command
-and variables in comments.
+NeMo and NxD Training state the same under different keys; `TrainingConfigKeys` has those of one of
+them. A configuration does not state how its program is started: a written one names instances,
+command and variables in comments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trnsim.jobs.parallelism import Parallelism, options_of, parallelism_in
 from trnsim.jobs.spec import JobSpec, is_template
 from trnsim.reader import SourcePlace
 
-__all__ = ["SIZES", "ConfigKeys", "read_config", "write_config"]
+__all__ = ["SIZES", "TrainingConfigKeys", "read_config", "write_config"]
 
 SIZES: Final[dict[str, Keys]] = {
     "hidden_size": ("model", "hidden_size"),
@@ -41,7 +41,7 @@ _EXPERTS: Final = "num_local_experts"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfigKeys:
+class TrainingConfigKeys:
     """The keys of a kind of configuration.
 
     Attributes:
@@ -69,7 +69,7 @@ class ConfigKeys:
     has_run: bool = False
 
 
-def read_config(place: SourcePlace, keys: ConfigKeys) -> JobSpec:
+def read_config(place: SourcePlace, keys: TrainingConfigKeys) -> JobSpec:
     """The spec of a configuration.
 
     Raises:
@@ -104,7 +104,7 @@ def _line(reader: ConfigReader, keys: Keys) -> Any:
     return reader.start if place is None else place.line
 
 
-def _parallelism(reader: ConfigReader, keys: ConfigKeys) -> Parallelism:
+def _parallelism(reader: ConfigReader, keys: TrainingConfigKeys) -> Parallelism:
     values: dict[str, Any] = {}
     for name, path in keys.counts.items():
         is_of_data = name == "sequence" and isinstance(reader.value(*keys.sequence), int)
@@ -126,7 +126,7 @@ def _parallelism(reader: ConfigReader, keys: ConfigKeys) -> Parallelism:
     return Parallelism(**values)
 
 
-def _sizes(reader: ConfigReader, keys: ConfigKeys) -> Iterator[tuple[str, Any]]:
+def _sizes(reader: ConfigReader, keys: TrainingConfigKeys) -> Iterator[tuple[str, Any]]:
     sizes = {
         name: number
         for name, path in keys.sizes.items()
@@ -169,7 +169,7 @@ class _Document:
         at[path[-1]] = None if value is _NULL else value
 
 
-def write_config(job: Job, keys: ConfigKeys) -> str:
+def write_config(job: Job, keys: TrainingConfigKeys) -> str:
     """The configuration of a job.
 
     Raises:
@@ -207,7 +207,7 @@ def _whole_layout(job: Job) -> Parallelism:
 
 
 def _stated(
-    stated: dict[str, Any], keys: ConfigKeys, kept: dict[tuple[str | int, ...], Any]
+    stated: dict[str, Any], keys: TrainingConfigKeys, kept: dict[tuple[str | int, ...], Any]
 ) -> Iterator[tuple[Keys, Any]]:
     """Keys and values of a layout's fields."""
     for name, path in keys.counts.items():
@@ -231,7 +231,7 @@ _NULL: Final = object()
 """A field that is there and has no value."""
 
 
-def _check(job: Job, keys: ConfigKeys) -> None:
+def _check(job: Job, keys: TrainingConfigKeys) -> None:
     """Refuse a job that a configuration cannot express."""
     if job.kind is not JobKind.TRAINING:
         raise _refused(keys, f"kind is {job.kind.value}", "it configures a training")
@@ -247,7 +247,7 @@ def _check(job: Job, keys: ConfigKeys) -> None:
     _check_layout(job, keys)
 
 
-def _check_layout(job: Job, keys: ConfigKeys) -> None:
+def _check_layout(job: Job, keys: TrainingConfigKeys) -> None:
     named = {*keys.counts, *keys.truths, *(name for names in keys.choices for name in names)}
     layout = _whole_layout(job).stated
     beside = [name for name in layout if name not in named]
@@ -261,7 +261,7 @@ def _check_layout(job: Job, keys: ConfigKeys) -> None:
         raise _refused(keys, f"model_type {model_type}", "legal: llama, mixtral")
 
 
-def _start_facts(job: Job, keys: ConfigKeys) -> Iterator[str]:
+def _start_facts(job: Job, keys: TrainingConfigKeys) -> Iterator[str]:
     """Statements of the job that the configuration lacks."""
     for name in ("region", "purchase", *(() if keys.model else ("model",))):
         if getattr(job, name):
@@ -285,5 +285,5 @@ def _clean(text: str) -> str:
     return " ".join(text.split())
 
 
-def _refused(keys: ConfigKeys, what: str, why: str) -> BadInput:
+def _refused(keys: TrainingConfigKeys, what: str, why: str) -> BadInput:
     return BadInput(f"{keys.name} cannot express the job: {what}: {why}")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from trnsim.jobs.finding import Finding, Rule
+from trnsim.jobs.finding import Finding, JobRule
 from trnsim.jobs.rules import claims, containers, devices, launch, layout
 from trnsim.jobs.spec import JobSpec
 
 __all__ = ["RULES", "findings"]
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[JobRule, ...]] = (
     *devices.RULES,
     *containers.RULES,
     *claims.RULES,
@@ -21,7 +21,7 @@ RULES: Final[tuple[Rule, ...]] = (
 """All rules, by family."""
 
 
-def findings(spec: JobSpec, rules: Iterable[Rule] = RULES) -> list[Finding]:
+def findings(spec: JobSpec, rules: Iterable[JobRule] = RULES) -> list[Finding]:
     """The findings in a spec, in the order of their lines.
 
     A violation of a field that a template fills in is no finding.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from trnsim.jobs.finding import Rule, Violation
+from trnsim.jobs.finding import JobRule, Violation
 from trnsim.jobs.spec import JobSpec
 
 __all__ = ["RULES"]
@@ -35,7 +35,7 @@ def _group_sizes(spec: JobSpec) -> Iterator[Violation]:
 
 
 RULES: Final = (
-    Rule(
+    JobRule(
         "claim-group",
         "Connected devices are claimed from a group that has as many.",
         _SOURCE,

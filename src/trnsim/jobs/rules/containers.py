@@ -7,7 +7,7 @@ from typing import Final
 
 from trnsim.arch.catalogue import Instance, catalogue
 from trnsim.formatting import enumerated
-from trnsim.jobs.finding import Rule, Severity, Violation
+from trnsim.jobs.finding import JobRule, Severity, Violation
 from trnsim.jobs.formats import FORMATS
 from trnsim.jobs.job import Role
 from trnsim.jobs.parallelism import options_of
@@ -258,7 +258,7 @@ def _regions(spec: JobSpec) -> Iterator[Violation]:
 
 _EFA_BATCH: Final = 'AWS Batch user guide, "Elastic Fabric Adapter"'
 RULES: Final = [
-    Rule(
+    JobRule(
         "efa-locked-memory",
         "A container with EFA may lock memory without limit.",
         "aws-neuron-samples@2015d65 torch-neuronx/training/aws-batch and "
@@ -267,13 +267,13 @@ RULES: Final = [
         _unlocked_efa,
         Severity.WARNING,
     ),
-    Rule(
+    JobRule(
         "efa-permissions",
         "An EFA device of a Batch container has the permissions READ, WRITE and MKNOD.",
         _EFA_BATCH,
         _efa_permissions,
     ),
-    Rule(
+    JobRule(
         "efa-huge-pages",
         "A pod whose EFA is told to use huge pages asks for some.",
         'Kubernetes documentation, "Manage HugePages": pods consume them by '
@@ -282,13 +282,13 @@ RULES: Final = [
         _huge_pages,
         Severity.WARNING,
     ),
-    Rule(
+    JobRule(
         "huge-pages-alone",
         "A container with huge pages also asks for memory or cpu.",
         "Kubernetes pkg/apis/core/validation: HugePages require cpu or memory",
         _pages_alone,
     ),
-    Rule(
+    JobRule(
         "shared-memory",
         "A container whose data loader has workers has more than 64 MiB of /dev/shm.",
         'PyTorch README.md, "Docker Image": the default shared memory segment is not enough for '
@@ -296,47 +296,47 @@ RULES: Final = [
         _shared_memory,
         Severity.WARNING,
     ),
-    Rule(
+    JobRule(
         "device-number",
         "A container has only devices that its instance has.",
         "aws-neuron-sdk@81ce03ae deploy/tutorials/oci-hook.rst, ECS: up to the max number of "
         "devices for the specified instance",
         _device_numbers,
     ),
-    Rule(
+    JobRule(
         "device-unmapped",
         "A container that sets Neuron's runtime has devices.",
         "aws-neuron-sdk@81ce03ae deploy/tutorials/oci-hook.rst, Introduction",
         _unmapped,
         Severity.WARNING,
     ),
-    Rule(
+    JobRule(
         "instance-memory",
         "A replica asks for less memory than its instance has.",
         'instance types of the catalogue; AWS Batch user guide, "Reserve system '
         'memory": the agent and the system keep a part',
         _memory,
     ),
-    Rule(
+    JobRule(
         "instance-vcpus",
         "A replica asks for no more vCPUs than its instance has.",
         "instance types of the catalogue",
         _vcpus,
     ),
-    Rule(
+    JobRule(
         "batch-variable",
         "No variable of a Batch job begins with AWS_BATCH.",
         "AWS Batch API reference, ContainerProperties, environment",
         _batch_variables,
     ),
-    Rule(
+    JobRule(
         "sagemaker-instance",
         "A job of SageMaker has an instance type that its API has for this use.",
         "Amazon SageMaker API reference, TrainingInstanceType and ProductionVariantInstanceType "
         "(botocore 1.44.5)",
         _sagemaker_types,
     ),
-    Rule(
+    JobRule(
         "instance-region",
         "An instance that is sold in capacity blocks alone is in a region that has them.",
         "prices of the catalogue: capacity blocks, with the day of each",

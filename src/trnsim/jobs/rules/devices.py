@@ -16,7 +16,7 @@ from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 from trnsim.instance.cores import parse_cores
 from trnsim.instance.device_sets import is_legal, refusal, rule
-from trnsim.jobs.finding import Rule, Severity, Violation
+from trnsim.jobs.finding import JobRule, Severity, Violation
 from trnsim.jobs.formats import FORMATS
 from trnsim.jobs.job import JobKind, Role
 from trnsim.jobs.spec import JobSpec, is_template
@@ -271,69 +271,69 @@ def _texts(spec: JobSpec) -> Iterator[Violation]:
 
 
 RULES: Final = (
-    Rule(
+    JobRule(
         "accelerator-count",
         "A replica asks for no more devices, NeuronCores or GPUs than its instance has.",
         "Amazon EC2 instance types, Accelerated computing",
         _accelerators,
     ),
-    Rule(
+    JobRule(
         "device-count",
         "Kubernetes' scheduler with the Neuron extension places this number of devices.",
         f"aws-neuron-sdk {_SCHEDULER}, Device Allocation by Instance Type",
         _scheduled_counts,
     ),
-    Rule(
+    JobRule(
         "device-group",
         "Devices are a set that AWS draws: connected, and apart from the others.",
         f"aws-neuron-sdk {_SCHEDULER}; deploy/eks/dra.rst, Example 1 - Connected Neuron Devices",
         _groups,
         Severity.WARNING,
     ),
-    Rule(
+    JobRule(
         "device-run",
         "Numbers of a container's devices follow each other.",
         f"aws-neuron-sdk {_SCHEDULER}, Inf1 and Inf2 Instances (Ring Topology)",
         _runs,
     ),
-    Rule(
+    JobRule(
         "visible-cores",
         "NEURON_RT_VISIBLE_CORES is a core, or cores that follow each other, each once.",
         f"{_CORES_GUIDE}, Using NEURON_RT_VISIBLE_CORES; nrt-developer-guide.rst",
         _core_lists,
     ),
-    Rule(
+    JobRule(
         "core-count",
         "A process is given no more cores than its replica's devices have.",
         f"{_CORES_GUIDE}, Notes",
         _core_counts,
     ),
-    Rule(
+    JobRule(
         "shared-core",
         "A core belongs to one process.",
         f"{_CORES_GUIDE}, Using NEURON_RT_VISIBLE_CORES and Notes",
         _shared_cores,
     ),
-    Rule(
+    JobRule(
         "efa-count",
         "A replica asks for no more EFA interfaces than its instance has.",
         "Amazon EC2 user guide, Elastic Fabric Adapter, Supported instance types",
         _interfaces,
     ),
-    Rule(
+    JobRule(
         "efa-all",
         "Training on several instances has all EFA interfaces of each.",
         _FAQ,
         _all_interfaces,
         Severity.WARNING,
     ),
-    Rule(
+    JobRule(
         "resource-limit",
         "Of devices, EFA interfaces and huge pages, the request equals the limit.",
         "kubernetes.io docs, Extended Resources for a Container; Schedule GPUs; Manage HugePages",
         _requests,
     ),
-    Rule(
+    JobRule(
         "text-value",
         "Variables and words of a command are text.",
         "Kubernetes API reference, core/v1 Container (args, command) and EnvVar (value)",

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from trnsim.arch.targets import TARGETS
-from trnsim.jobs.finding import Rule, Severity, Violation
+from trnsim.jobs.finding import JobRule, Severity, Violation
 from trnsim.jobs.job import LNC_VARIABLES, JobKind, Role
 from trnsim.jobs.parallelism import options_of
 from trnsim.jobs.ranks import is_neuron, machine_of, ranks_of
@@ -226,39 +226,39 @@ def _assumed_branches(spec: JobSpec) -> Iterator[Violation]:
 
 
 RULES: Final = (
-    Rule(
+    JobRule(
         "lnc-of-chip",
         "LNC is 1, or 2 on chips that join two NeuronCores.",
         f"{_LNC_PAGE}; compiler/error-codes/EARG001.rst",
         _lnc_of_chip,
     ),
-    Rule(
+    JobRule(
         "lnc-agreement",
         "The runtime's LNC is the one that the model is compiled for.",
         f"{_LNC_PAGE}, Neuron compiler flags",
         _lnc_agreement,
     ),
-    Rule(
+    JobRule(
         "ranks-of-cores",
         "A replica starts at most one rank for each of its logical NeuronCores.",
         "aws-neuron-sdk neuron-runtime/guides/nrt-developer-guide.rst, NEURON_RT_NUM_CORES",
         _ranks_of_cores,
     ),
-    Rule(
+    JobRule(
         "root-address",
         "Ranks that no torchrun starts need the address of the first one.",
         "aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, MPI Execution; "
         "neuron-runtime/guides/nrt-developer-guide.rst, NEURON_RT_ROOT_COMM_ID",
         _root_address,
     ),
-    Rule(
+    JobRule(
         "efa-variables",
         "Ranks of several instances exchange over EFA.",
         "aws-neuron-sdk frameworks/torch/torch-neuronx/setup-trn1-multi-node-execution.rst, "
         "environment variables",
         _efa_contradiction,
     ),
-    Rule(
+    JobRule(
         "efa-variables-unset",
         "Variables choose EFA for ranks of several instances.",
         "aws-neuron-sdk frameworks/torch/torch-neuronx/setup-trn1-multi-node-execution.rst, "
@@ -266,14 +266,14 @@ RULES: Final = (
         _efa_absence,
         Severity.WARNING,
     ),
-    Rule(
+    JobRule(
         "late-options",
         "Options of sbatch stand before the first command.",
         "Slurm, sbatch(1), DESCRIPTION",
         _late_options,
         Severity.WARNING,
     ),
-    Rule(
+    JobRule(
         "assumed-branch",
         "A command within a block of a script is read as if the block ran once.",
         "bash(1), Compound Commands",

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from trnsim.errors import BadInput, EmulatorError, OutOfMemory
 from trnsim.formatting import seconds
-from trnsim.jobs.finding import Rule, Severity, Violation
+from trnsim.jobs.finding import JobRule, Severity, Violation
 from trnsim.jobs.job import Job, JobKind
 from trnsim.jobs.parallelism import Parallelism, options_of, parallelism_in
 from trnsim.jobs.plans import architecture_of, model_of, parallelism_of
@@ -270,40 +270,40 @@ def _checkpoints(spec: JobSpec) -> Iterator[Violation]:
 
 
 RULES: Final = (
-    Rule(
+    JobRule(
         "layout-ranks",
         "Tensor, pipeline and context ranks divide the ranks of the job.",
         "Megatron-LM megatron/core/parallel_state.py, initialize_model_parallel",
         _ranks,
     ),
-    Rule(
+    JobRule(
         "layout-heads",
         "Tensor ranks divide the attention heads.",
         "aws-neuron-sdk libraries/neuronx-distributed/api-reference-guide-training.rst, "
         "GQA-QKV Linear Module",
         _heads,
     ),
-    Rule(
+    JobRule(
         "layout-layers",
         "Each part of a pipeline has layers, and in Megatron equally many.",
         "Megatron-LM megatron/core/transformer/transformer_block.py, num_layers; aws-neuron-sdk "
         "libraries/neuronx-distributed/pp_developer_guide.rst, auto_partition",
         _layers,
     ),
-    Rule(
+    JobRule(
         "layout-batch",
         "The global batch is a multiple of data ranks times micro batch.",
         "Megatron-LM megatron/core/num_microbatches_calculator.py; neuronx-distributed-training "
         "src/neuronx_distributed_training/lightning_modules/model/base.py, num_microbatches",
         _batch,
     ),
-    Rule(
+    JobRule(
         "memory-of-rank",
         "Weights, gradients, optimizer state and activations of a rank fit into its HBM.",
         "trnsim plan train, memory of a rank (docs/design/0027-a-plan-is-made-of-layers.md)",
         _memory,
     ),
-    Rule(
+    JobRule(
         "checkpoint-interval",
         "The interval of checkpoints keeps most of the time that failures leave.",
         "Daly 2006, A higher order estimate of the optimum checkpoint interval for restart dumps",

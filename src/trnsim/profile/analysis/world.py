@@ -66,7 +66,7 @@ class RankTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class CollectiveTimes:
+class CollectiveTimesByRank:
     """Equal collectives of one source line, by rank.
 
     Times are added up over all that a rank issued; of two cores that each did so, the longer one's
@@ -138,7 +138,7 @@ class WorldSummary:
 
     title: str
     ranks: tuple[RankTimes, ...]
-    collectives: tuple[CollectiveTimes, ...]
+    collectives: tuple[CollectiveTimesByRank, ...]
     links: tuple[LinkTraffic, ...]
 
     @property
@@ -225,8 +225,8 @@ def _rank(cores: Sequence[Timeline], waited_s: float) -> RankTimes:
 _Key = tuple[object, "SourceLine | None"]
 
 
-def _collectives(ranks: Sequence[Sequence[Timeline]]) -> tuple[CollectiveTimes, ...]:
-    rows_by_key: dict[_Key, CollectiveTimes] = {}
+def _collectives(ranks: Sequence[Sequence[Timeline]]) -> tuple[CollectiveTimesByRank, ...]:
+    rows_by_key: dict[_Key, CollectiveTimesByRank] = {}
     for rank, cores in enumerate(ranks):
         per_core = [
             _by_line(timeline, rows)
@@ -257,10 +257,10 @@ def _duration_s(rows: Sequence[TimedCollective]) -> float:
     return sum(exchange.end_s - exchange.start_s for exchange in rows)
 
 
-def _row(exchange: TimedCollective, line: SourceLine | None, ranks: int) -> CollectiveTimes:
+def _row(exchange: TimedCollective, line: SourceLine | None, ranks: int) -> CollectiveTimesByRank:
     collective: Collective = exchange.instruction
     tile = (*collective.all_sources(), *collective.targets())[0]
-    return CollectiveTimes(
+    return CollectiveTimesByRank(
         collective.opcode,
         line,
         algorithm_of(collective),

@@ -35,7 +35,7 @@ _BETWEEN_CORES: Final = 1 << 62
 
 def perfetto(timelines: Sequence[Timeline], title: str) -> bytes:
     """The trace of a run in Perfetto's protocol buffers; `timelines` are its cores'."""
-    trace = Trace()
+    trace = PerfettoTrace()
 
     def packets() -> Iterator[bytes]:
         yield trace.begin()
@@ -82,7 +82,7 @@ class SliceNotes(NamedTuple):
 _NO_NOTES: Final = SliceNotes()
 
 
-class Trace:
+class PerfettoTrace:
     """A trace being written, with the interned strings that its packets refer to by number."""
 
     def __init__(self) -> None:

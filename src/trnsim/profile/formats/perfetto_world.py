@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from trnsim.fabric.floors import Floor
 from trnsim.isa import Engine
-from trnsim.profile.formats.perfetto import SliceNotes, Trace, TrackPlace
+from trnsim.profile.formats.perfetto import PerfettoTrace, SliceNotes, TrackPlace
 from trnsim.profile.formats.tracks import CoreTracks, Counter, Track, TrackSlice
 from trnsim.profile.measures.collectives import (
     MeetingMember,
@@ -54,7 +54,7 @@ class _World:
     ranks: Ranks
     links: Sequence[LinkRate]
     title: str
-    trace: Trace = field(default_factory=Trace)
+    trace: PerfettoTrace = field(default_factory=PerfettoTrace)
     waiting: dict[MeetingMember, _Drawn] = field(default_factory=dict[MeetingMember, _Drawn])
 
     def packets(self) -> Iterator[bytes]:

@@ -49,7 +49,7 @@ class Citation:
     doubt: str = ""
 
 
-class Word(NamedTuple):
+class WordAmount(NamedTuple):
     """A figure that is a word ("yes", "2025-11"), with its sources."""
 
     value: str

@@ -3,7 +3,7 @@
     peak("trainium2", "bf16") / peak("trainium1", "bf16")
 
 A formula has numbers, texts, the four operations, units and constants by name (`CONSTANTS`), and
-calls of `FUNCTIONS`. Its value is an `Amount`, or a `Word`.
+calls of `FUNCTIONS`. Its value is an `Amount`, or a `WordAmount`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trnsim.system.claims.amounts import (
     Amount,
     Citation,
     Grade,
-    Word,
+    WordAmount,
     less_than,
     more_than,
 )
@@ -54,14 +54,14 @@ _OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 }
 
 
-def value_of(formula: str, rows: RowReader) -> Amount | Word:
+def value_of(formula: str, rows: RowReader) -> Amount | WordAmount:
     """The value of a formula.
 
     Raises:
         Absent: an input is unknown.
     """
     value = _value(_expression(formula), rows)
-    if not isinstance(value, Amount | Word):
+    if not isinstance(value, Amount | WordAmount):
         raise InternalError(f"the formula {formula!r} reads no row")
     return value
 
@@ -132,60 +132,62 @@ def _cut(rows: RowReader, instance: str, kind: str, day: str) -> Amount:
     return less_than(rows.usd(after[0]), rows.usd(before[0]))
 
 
-def _cheaper_chip(rows: RowReader, ours: str, theirs: str, kind: str) -> Word:
+def _cheaper_chip(rows: RowReader, ours: str, theirs: str, kind: str) -> WordAmount:
     """The word "less" if an hour of a chip of one instance costs less than of another's."""
     pair = next(rows.pairs(ours, theirs, [kind]), None)
     if pair is None:
         raise Absent(f"{kind} prices of {ours} and {theirs}")
     mine = rows.usd(pair.ours) / rows.count(ours)
     ratio = mine / (rows.usd(pair.theirs) / rows.count(theirs))
-    return Word("less" if ratio.value < 1 else "not less", ratio.origins)
+    return WordAmount("less" if ratio.value < 1 else "not less", ratio.origins)
 
 
-def _new_format(rows: RowReader, new: str, old: str, field: str, dtype: str) -> Word:
+def _new_format(rows: RowReader, new: str, old: str, field: str, dtype: str) -> WordAmount:
     """The word "new" if one chip has a peak in a format and another has none."""
     origins = rows.of_chip(new, field, dtype).origins + rows.memory(old).origins
     peaks = getattr(rows.chip(old), field)
     is_new = not peaks if field.startswith("peak_sparse") else dtype not in peaks
-    return Word("new" if is_new else "not new", origins)
+    return WordAmount("new" if is_new else "not new", origins)
 
 
-def _has_format(rows: RowReader, chip: str, dtype: str) -> Word:
+def _has_format(rows: RowReader, chip: str, dtype: str) -> WordAmount:
     """The word "yes" if a chip has a peak in a format."""
     is_known = any(name.startswith(dtype) for name in rows.chip(chip).peak_flop_per_s)
-    return Word("yes" if is_known else "no", rows.memory(chip).origins)
+    return WordAmount("yes" if is_known else "no", rows.memory(chip).origins)
 
 
-def _memory_kind(rows: RowReader, chip: str) -> Word:
+def _memory_kind(rows: RowReader, chip: str) -> WordAmount:
     """The kind of a chip's memory: "HBM3"."""
     kind = rows.chip(chip).memory_kind.replace(",", ";").split(";")[0]
-    return Word(kind, rows.memory(chip).origins)
+    return WordAmount(kind, rows.memory(chip).origins)
 
 
-def _chip_of(rows: RowReader, instance: str) -> Word:
+def _chip_of(rows: RowReader, instance: str) -> WordAmount:
     """The chip of an instance."""
-    return Word(rows.instance(instance).accelerator, rows.count(instance).origins)
+    return WordAmount(rows.instance(instance).accelerator, rows.count(instance).origins)
 
 
-def _release(rows: RowReader, version: str, of: str) -> Word:
+def _release(rows: RowReader, version: str, of: str) -> WordAmount:
     """The month of a release of the SDK, or the version of a package that it supports."""
     release, origin = rows.release(version)
     month = release.released.strftime("%Y-%m")
-    return Word(month if of == "month" else release.supports[of], (origin,))
+    return WordAmount(month if of == "month" else release.supports[of], (origin,))
 
 
-def _comparison(ours: Amount, theirs: Amount) -> Word:
+def _comparison(ours: Amount, theirs: Amount) -> WordAmount:
     """Comparison of two amounts: "more", "less", or "as much"."""
     ratio = ours / theirs
     is_equal = ratio.value == 1
-    return Word("as much" if is_equal else "more" if ratio.value > 1 else "less", ratio.origins)
+    return WordAmount(
+        "as much" if is_equal else "more" if ratio.value > 1 else "less", ratio.origins
+    )
 
 
-def _has_feature(target: str, name: str, day: str) -> Word:
+def _has_feature(target: str, name: str, day: str) -> WordAmount:
     """The word "yes" if a NeuronCore has a feature, by the documents of a day."""
     flag: Flag = getattr(TARGETS[target].core.features, name)
     origin = Citation(Grade.DOCUMENT, "", day, flag.provenance.source)
-    return Word("yes" if flag else "no", (origin,))
+    return WordAmount("yes" if flag else "no", (origin,))
 
 
 def _fact(name: str) -> Amount:
@@ -203,7 +205,7 @@ def _migration_return(usd_per_month: float, saving: float) -> Amount:
     return Amount(usd_per_month * saving * _MONTHS_PER_YEAR / MIGRATION_USD, (_MIGRATION_CITATION,))
 
 
-FUNCTIONS: Final[Mapping[str, Callable[..., Amount | Word]]] = {
+FUNCTIONS: Final[Mapping[str, Callable[..., Amount | WordAmount]]] = {
     "announced": RowReader.announced,
     "bandwidth": RowReader.bandwidth,
     "cheaper_chip": _cheaper_chip,
@@ -230,7 +232,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Amount | Word]]] = {
     "system": RowReader.system,
 }
 """Functions of the rows of a catalogue, by name in formulas."""
-FIGURES: Final[Mapping[str, Callable[..., Amount | Word]]] = {
+FIGURES: Final[Mapping[str, Callable[..., Amount | WordAmount]]] = {
     "compared": _comparison,
     "fact": _fact,
     "has_feature": _has_feature,

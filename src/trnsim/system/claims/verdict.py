@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from trnsim.system.claims.amounts import Absent, Amount, Citation, Grade, Word, citations
+from trnsim.system.claims.amounts import Absent, Amount, Citation, Grade, WordAmount, citations
 
 TOLERANCE: Final = 0.10
 """Relative; the documents round ("about", "up to") and rarely give more than two digits."""
@@ -181,7 +181,7 @@ class Claim:
         return _distinct(row for basis in figures_of(self) for row in basis.rows)
 
 
-Computation = Callable[[], Amount | Word]
+Computation = Callable[[], Amount | WordAmount]
 """Computes a figure; raises `Absent` if an input is unknown."""
 BasisOrGap = ClaimBasis | str
 """A basis, or the name of an unknown input."""

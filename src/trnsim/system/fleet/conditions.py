@@ -14,7 +14,7 @@ from trnsim.system.fleet.scenario import Fleet, Scenario
 
 
 @dataclass(frozen=True)
-class Conditions:
+class FleetConditions:
     """Draws of demand and failures.
 
     Attributes:
@@ -33,20 +33,20 @@ class Conditions:
         return len(self.short)
 
 
-def forecast_conditions(scenario: Scenario, quantile: str = "p50") -> Conditions:
+def forecast_conditions(scenario: Scenario, quantile: str = "p50") -> FleetConditions:
     """One draw: a percentile of the demand, the mean of failures, and spares for all of them."""
     demand = [getattr(service.curve, quantile)[None, :] for service in scenario.services]
-    return Conditions(demand, np.zeros((1, scenario.steps), np.int64), None)
+    return FleetConditions(demand, np.zeros((1, scenario.steps), np.int64), None)
 
 
-def drawn_conditions(scenario: Scenario, draws: int, seed: int) -> Conditions:
+def drawn_conditions(scenario: Scenario, draws: int, seed: int) -> FleetConditions:
     """Draws of demand and of failures."""
     demand = [
         service.curve.at_scores(scores(draws, scenario.steps, np.random.default_rng([seed, at])))
         for at, service in enumerate(scenario.services)
     ]
     generator = np.random.default_rng([seed, len(demand)])
-    return Conditions(demand, _short(scenario.fleet, draws, scenario.steps, generator), seed)
+    return FleetConditions(demand, _short(scenario.fleet, draws, scenario.steps, generator), seed)
 
 
 def _short(

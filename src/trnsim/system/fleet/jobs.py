@@ -8,7 +8,7 @@ import numpy as np
 
 from trnsim.place.machine import machine
 from trnsim.system.fleet.fields import JobFields
-from trnsim.system.fleet.scenario import HOUR_S, JobKind, Level
+from trnsim.system.fleet.scenario import HOUR_S, Level, TrainingJobKind
 from trnsim.system.fleet.setting import Setting
 from trnsim.system.train.best import Effort, best
 from trnsim.system.train.estimate import usual_request
@@ -21,7 +21,7 @@ _LAYOUTS_A_WIDTH: Final = 12
 _MILLION: Final = 1e6
 
 
-def job_of(name: str, fields: JobFields, setting: Setting, block_chips: int) -> JobKind:
+def job_of(name: str, fields: JobFields, setting: Setting, block_chips: int) -> TrainingJobKind:
     """The job that `fields` describe, in widths of whole blocks.
 
     Raises:
@@ -41,7 +41,7 @@ def job_of(name: str, fields: JobFields, setting: Setting, block_chips: int) -> 
     for chips, rate in zip(widths, rates, strict=True):
         part = goodput(chips, chips // per_instance, lost)
         levels.append(Level(chips, chips // block_chips, rate / part.straggling, part.kept))
-    return JobKind(
+    return TrainingJobKind(
         name=name,
         count=fields.count,
         is_in_building=fields.within == "building",

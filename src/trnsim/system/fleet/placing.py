@@ -8,10 +8,10 @@ import numpy as np
 
 from trnsim.errors import BadInput
 from trnsim.system.fleet.plan import FleetPlan
-from trnsim.system.fleet.scenario import JobKind, Scenario
+from trnsim.system.fleet.scenario import Scenario, TrainingJobKind
 
 
-def homes(jobs: Sequence[JobKind], blocks: Mapping[str, int]) -> dict[str, list[str]]:
+def homes(jobs: Sequence[TrainingJobKind], blocks: Mapping[str, int]) -> dict[str, list[str]]:
     """The building of each job that must stay within one, by the job's name.
 
     Each has room for the largest width of all jobs that live there, so that widths are planned

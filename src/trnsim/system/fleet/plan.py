@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trnsim.system.fleet.scenario import JobKind
+from trnsim.system.fleet.scenario import TrainingJobKind
 
 Counts = NDArray[np.int64]
 
@@ -27,7 +27,7 @@ class FleetPlan:
     services: Counts
     jobs: tuple[Counts, ...]
 
-    def job_blocks(self, jobs: Sequence[JobKind]) -> Counts:
+    def job_blocks(self, jobs: Sequence[TrainingJobKind]) -> Counts:
         """Blocks of each kind of job ``[hours, jobs]``."""
         columns = [
             counts @ np.array([level.blocks for level in job.levels], np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 from trnsim.facts import assumed
 from trnsim.system.fleet.need import allotment, needs
 from trnsim.system.fleet.plan import Counts, FleetPlan
-from trnsim.system.fleet.scenario import JobKind, Scenario
+from trnsim.system.fleet.scenario import Scenario, TrainingJobKind
 
 SHRINK_BELOW: Final = assumed(
     0.85, "a service gives blocks back where it needs less than this part of what it has"
@@ -62,22 +62,22 @@ _Levels = list[list[int]]
 """For each kind of job, the level of each of its jobs."""
 
 
-def _waiting_levels(jobs: Sequence[JobKind]) -> _Levels:
+def _waiting_levels(jobs: Sequence[TrainingJobKind]) -> _Levels:
     return [[0] * job.count for job in jobs]
 
 
-def _level_counts(jobs: Sequence[JobKind], levels: _Levels) -> list[Counts]:
+def _level_counts(jobs: Sequence[TrainingJobKind], levels: _Levels) -> list[Counts]:
     return [
         np.bincount(own, minlength=len(job.levels)).astype(np.int64)
         for job, own in zip(jobs, levels, strict=True)
     ]
 
 
-def _used_blocks(jobs: Sequence[JobKind], levels: _Levels) -> int:
+def _used_blocks(jobs: Sequence[TrainingJobKind], levels: _Levels) -> int:
     return sum(job.levels[at].blocks for job, own in zip(jobs, levels, strict=True) for at in own)
 
 
-def _narrow(jobs: Sequence[JobKind], levels: _Levels, free: int) -> _Levels:
+def _narrow(jobs: Sequence[TrainingJobKind], levels: _Levels, free: int) -> _Levels:
     changed = [list(own) for own in levels]
     over = _used_blocks(jobs, levels) - free
     for job, own in reversed(list(zip(jobs, changed, strict=True))):
@@ -90,7 +90,7 @@ def _narrow(jobs: Sequence[JobKind], levels: _Levels, free: int) -> _Levels:
     return changed
 
 
-def _widen(jobs: Sequence[JobKind], levels: _Levels, free: int) -> _Levels:
+def _widen(jobs: Sequence[TrainingJobKind], levels: _Levels, free: int) -> _Levels:
     changed = [list(own) for own in levels]
     left = free - _used_blocks(jobs, levels)
     for job, own in zip(jobs, changed, strict=True):
@@ -103,6 +103,6 @@ def _widen(jobs: Sequence[JobKind], levels: _Levels, free: int) -> _Levels:
     return changed
 
 
-def _widest(job: JobKind, blocks: int) -> int:
+def _widest(job: TrainingJobKind, blocks: int) -> int:
     """The last level that fits in `blocks`; 0, waiting, if none does."""
     return max((at for at, level in enumerate(job.levels) if level.blocks <= blocks), default=0)

@@ -14,7 +14,7 @@ from trnsim.system.fleet.fields import PlanningFields, ScenarioFields
 from trnsim.system.fleet.fleets import fleet_of
 from trnsim.system.fleet.jobs import job_of
 from trnsim.system.fleet.placing import homes
-from trnsim.system.fleet.scenario import JobKind, Planning, Scenario
+from trnsim.system.fleet.scenario import Planning, Scenario, TrainingJobKind
 from trnsim.system.fleet.services import service_of
 from trnsim.system.fleet.setting import Setting
 
@@ -73,7 +73,7 @@ def _planning(fields: PlanningFields | None) -> Planning:
     return Planning(fields.demand, fields.horizon_hours, fields.replan_hours)
 
 
-def _jobs(top: ScenarioFields, setting: Setting, block_chips: int) -> tuple[JobKind, ...]:
+def _jobs(top: ScenarioFields, setting: Setting, block_chips: int) -> tuple[TrainingJobKind, ...]:
     if top.jobs is None and top.services is None:
         raise top.refused("jobs", "a fleet has work: give services, jobs or both")
     jobs = top.jobs or {}

@@ -112,7 +112,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class JobKind:
+class TrainingJobKind:
     """Equal training jobs.
 
     Attributes:
@@ -171,7 +171,7 @@ class Scenario:
     days: int
     fleet: Fleet
     services: tuple[Service, ...]
-    jobs: tuple[JobKind, ...]
+    jobs: tuple[TrainingJobKind, ...]
     planning: Planning
     block_ultraservers: int
 
@@ -214,7 +214,7 @@ class Scenario:
         """Seconds from the hour in which a service receives a block until it serves."""
         return self.handover_s + service.start_s
 
-    def stop_s(self, job: JobKind) -> float:
+    def stop_s(self, job: TrainingJobKind) -> float:
         """Seconds for which a job stands still when its width changes."""
         return self.handover_s + job.restore_s
 

@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from trnsim.system.fleet.conditions import Conditions
+from trnsim.system.fleet.conditions import FleetConditions
 from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS, STEP_S, Array
 from trnsim.system.fleet.need import ready_steps
 from trnsim.system.fleet.plan import Counts, FleetPlan, level_changes
-from trnsim.system.fleet.scenario import JobKind, Scenario, Service
+from trnsim.system.fleet.scenario import Scenario, Service, TrainingJobKind
 
 _WATTS_PER_KW: Final = 1000.0
 _FAILURE_SEED: Final = 1_000_003
@@ -68,7 +68,7 @@ class FleetOutcome:
         return self.useful_chip_hours / self.chip_hours
 
 
-def simulate(scenario: Scenario, plan: FleetPlan, conditions: Conditions) -> FleetOutcome:
+def simulate(scenario: Scenario, plan: FleetPlan, conditions: FleetConditions) -> FleetOutcome:
     """The outcome of `plan` under `conditions`."""
     lost = _failed_blocks(scenario, plan, conditions)
     generator = (
@@ -102,7 +102,7 @@ def _by_hour(steps: Array) -> Array:
     return sums
 
 
-def _failed_blocks(scenario: Scenario, plan: FleetPlan, conditions: Conditions) -> list[Array]:
+def _failed_blocks(scenario: Scenario, plan: FleetPlan, conditions: FleetConditions) -> list[Array]:
     """Blocks that failures take of each service, then of each kind of job ``[draws, steps]``.
 
     Idle blocks fail first, then those of the last jobs, then of the last services.
@@ -180,7 +180,7 @@ def _trained_tokens(
     ) / HOUR_STEPS
 
 
-def _step_blocks(job: JobKind) -> int:
+def _step_blocks(job: TrainingJobKind) -> int:
     """Blocks that a job loses with one block: a step of width, or all where it has one width."""
     widths = [level.blocks for level in job.levels[1:]]
     return max((wide - narrow for narrow, wide in pairwise(widths)), default=widths[-1])

@@ -7,10 +7,10 @@ import numpy as np
 from trnsim.system.fleet.demand import Array
 from trnsim.system.fleet.need import allotment, needs
 from trnsim.system.fleet.plan import FleetPlan, level_changes
-from trnsim.system.fleet.scenario import HOUR_S, JobKind, Scenario
+from trnsim.system.fleet.scenario import HOUR_S, Scenario, TrainingJobKind
 
 
-def hourly_usd(scenario: Scenario, job: JobKind) -> Array:
+def hourly_usd(scenario: Scenario, job: TrainingJobKind) -> Array:
     """USD of an hour of a job at each level: tokens, less energy beyond that of idle chips."""
     fleet = scenario.fleet
     more = fleet.energy_usd_per_chip_hour("training") - fleet.energy_usd_per_chip_hour("idle")
@@ -22,7 +22,7 @@ def hourly_usd(scenario: Scenario, job: JobKind) -> Array:
     )
 
 
-def entering_usd(scenario: Scenario, job: JobKind) -> Array:
+def entering_usd(scenario: Scenario, job: TrainingJobKind) -> Array:
     """USD of the tokens lost while a job changes to each level; waiting costs none."""
     stop_s = min(scenario.stop_s(job), HOUR_S)
     return np.array([stop_s * level.kept_tokens_per_s * job.usd_per_token for level in job.levels])

@@ -8,7 +8,7 @@ from typing import Final
 
 from trnsim.facts import Interval
 from trnsim.place.machine import Machine, machine, platforms
-from trnsim.system.serve.capacity import SHORT_RUN, TOLERANCE, Capacity, LoadTest, Pattern
+from trnsim.system.serve.capacity import SHORT_RUN, TOLERANCE, Capacity, LoadTest, RequestPattern
 from trnsim.system.serve.curve import CurvePoint
 from trnsim.system.serve.demand import Demand, Slo
 from trnsim.system.serve.nearest import Nearest, keeps_alone, nearest
@@ -98,7 +98,7 @@ def capacity_answer(
     `spare` says otherwise. A brief answer is found sooner, by
     shorter runs and without an interval.
     """
-    pattern = Pattern(demand.drawn, demand.trace, longest)
+    pattern = RequestPattern(demand.drawn, demand.trace, longest)
     rate_per_s = None if demand.is_free or demand.is_busy else pattern.rate_per_s
     is_fixed = is_set(deployments[0].options) or rate_per_s is None
     spare = spare or (Spare.NONE if is_fixed else Spare.INSTANCE)

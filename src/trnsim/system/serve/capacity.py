@@ -52,7 +52,7 @@ _SHORT_PROBE: Final = 0.2
 
 
 @dataclass(frozen=True)
-class Pattern:
+class RequestPattern:
     """Requests of which the rate is free: those of a trace, or drawn.
 
     Attributes:
@@ -134,7 +134,12 @@ class LoadTest:
     """
 
     def __init__(
-        self, deployment: Deployment, pattern: Pattern, router: Router, *, is_brief: bool = False
+        self,
+        deployment: Deployment,
+        pattern: RequestPattern,
+        router: Router,
+        *,
+        is_brief: bool = False,
     ) -> None:
         self.deployment = deployment
         self.pattern = pattern
@@ -312,7 +317,7 @@ class LoadTest:
         return beyond
 
 
-def saturated_per_s(deployment: Deployment, pattern: Pattern) -> float:
+def saturated_per_s(deployment: Deployment, pattern: RequestPattern) -> float:
     """Requests a second of a deployment whose batches are always full, by a closed form.
 
         sequences / (sequences x prompt + output tokens x step)

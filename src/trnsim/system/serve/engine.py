@@ -32,7 +32,7 @@ GRANULE: Final = 64
 _LEADING_BITS: Final = 4
 
 
-class Role(StrEnum):
+class ReplicaRole(StrEnum):
     """The phases that a replica runs."""
 
     BOTH = "both"
@@ -94,7 +94,7 @@ class Engine:
     is_chunked: bool = True
     draft_tokens: int = 0
     acceptance: float = 0.0
-    role: Role = Role.BOTH
+    role: ReplicaRole = ReplicaRole.BOTH
     is_alternating: bool = False
 
     @property

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from trnsim.system.serve.breaches import Breaches
-from trnsim.system.serve.engine import Engine, Role
+from trnsim.system.serve.engine import Engine, ReplicaRole
 from trnsim.system.serve.load import Load, Request
 from trnsim.system.serve.replica import Replica
 from trnsim.system.serve.sequence import Sequence as Running
@@ -73,7 +73,8 @@ def run(
 
     Args:
         load: the requests.
-        replicas: fresh replicas; with `Role.PREFILL` among them others have `Role.DECODE`.
+        replicas: fresh replicas; where some have `ReplicaRole.PREFILL`, others have
+            `ReplicaRole.DECODE`.
         router: how requests are placed.
         transfer: seconds from the end of a prefill until a replica that decodes has its keys.
         seed: seed of the draws of accepted drafts.
@@ -100,8 +101,8 @@ class _Run:
         self.replicas = list(replicas)
         self.router = router
         self.transfer = transfer
-        decoding = [replica for replica in replicas if replica.engine.role is Role.DECODE]
-        others = [replica for replica in replicas if replica.engine.role is not Role.DECODE]
+        decoding = [replica for replica in replicas if replica.engine.role is ReplicaRole.DECODE]
+        others = [replica for replica in replicas if replica.engine.role is not ReplicaRole.DECODE]
         self.stages = [others, decoding]
         self.turns = [0, 0]
         self.steps = _decode_steps(load, (decoding or self.replicas)[0].engine, seed)
@@ -198,7 +199,7 @@ class _Run:
         """End a replica's steps."""
         replica = self.replicas[replica_index]
         first, ended = replica.complete(now_s)
-        if replica.engine.role is Role.PREFILL:
+        if replica.engine.role is ReplicaRole.PREFILL:
             for sequence in ended:
                 self.hand_over(now_s, sequence.place)
         else:
@@ -234,6 +235,6 @@ class _Run:
 
 def _decode_steps(load: Load, engine: Engine, seed: int) -> list[int]:
     """Decode steps of each request; a prefill gives the first token, unless others decode."""
-    prefilled = 0 if engine.role is Role.DECODE else 1
+    prefilled = 0 if engine.role is ReplicaRole.DECODE else 1
     generator = np.random.default_rng([seed, _DRAFT_SEED]) if engine.draft_tokens else None
     return [engine.steps(request.output_tokens - prefilled, generator) for request in load]

@@ -14,7 +14,7 @@ from trnsim.facts import Interval
 from trnsim.place.links import Spread
 from trnsim.system.serve import events
 from trnsim.system.serve.breaches import Breaches
-from trnsim.system.serve.engine import Role
+from trnsim.system.serve.engine import ReplicaRole
 from trnsim.system.serve.events import Router, RunOutcome
 from trnsim.system.serve.load import Load, Request
 from trnsim.system.serve.replica import Replica
@@ -269,7 +269,7 @@ def _parts(
     weighted: dict[str, float] = {}
     tokens = 0.0
     for replica in replicas:
-        if replica.engine.role is Role.PREFILL:
+        if replica.engine.role is ReplicaRole.PREFILL:
             continue
         for (batch, length), count in replica.decodes.items():
             step = deployment.steps.decode(batch, length)

@@ -11,12 +11,12 @@ from typing import Final
 
 from trnsim.document.values import json_line
 from trnsim.errors import NotModelled
-from trnsim.system.serve.engine import Role
+from trnsim.system.serve.engine import ReplicaRole
 from trnsim.system.serve.server import Deployment
 
 _LENGTH_TILE: Final = 128
 """Lengths of decode programs are multiples of it. Source: reference-configuration.md."""
-_ROLES: Final = {Role.PREFILL: "kv_producer", Role.DECODE: "kv_consumer"}
+_ROLES: Final = {ReplicaRole.PREFILL: "kv_producer", ReplicaRole.DECODE: "kv_consumer"}
 _CONNECTORS: Final = {True: "NeuronNixlConnector", False: "NixlConnector"}
 
 
@@ -34,17 +34,18 @@ def vllm(deployment: Deployment, model: str) -> str:
         )
     prefill = options.prefill_replicas
     if not prefill:
-        return _command(deployment, model, deployment.replicas, Role.BOTH)
+        return _command(deployment, model, deployment.replicas, ReplicaRole.BOTH)
     return "\n\n".join(
         (
-            f"# {prefill} for prompts\n" + _command(deployment, model, prefill, Role.PREFILL),
+            f"# {prefill} for prompts\n"
+            + _command(deployment, model, prefill, ReplicaRole.PREFILL),
             f"# {deployment.replicas - prefill} that decode\n"
-            + _command(deployment, model, deployment.replicas - prefill, Role.DECODE),
+            + _command(deployment, model, deployment.replicas - prefill, ReplicaRole.DECODE),
         )
     )
 
 
-def _command(deployment: Deployment, model: str, replicas: int, role: Role) -> str:
+def _command(deployment: Deployment, model: str, replicas: int, role: ReplicaRole) -> str:
     """One command, with remarks above it for what has no option."""
     options, machine = deployment.options, deployment.machine
     lines = _remarks(deployment)
@@ -55,7 +56,7 @@ def _command(deployment: Deployment, model: str, replicas: int, role: Role) -> s
     ]
     if options.draft_tokens:
         words.append(f"--speculative-config {_quoted(_speculation(deployment))}")
-    if role is not Role.BOTH:
+    if role is not ReplicaRole.BOTH:
         connector = {"kv_connector": _CONNECTORS[machine.is_neuron], "kv_role": _ROLES[role]}
         words.append(f"--kv-transfer-config {_quoted(connector)}")
     if machine.is_neuron:

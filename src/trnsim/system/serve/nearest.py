@@ -8,7 +8,7 @@ from typing import Final
 
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.place.machine import Machine
-from trnsim.system.serve.capacity import SHORT_RUN, LoadTest, Pattern, saturated_per_s
+from trnsim.system.serve.capacity import SHORT_RUN, LoadTest, RequestPattern, saturated_per_s
 from trnsim.system.serve.demand import Slo
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.options import ServerOptions
@@ -76,7 +76,7 @@ def nearest(tests: Sequence[LoadTest], slo: Slo) -> Nearest:
 
 
 def keeps_alone(
-    model: Architecture, machine: Machine, options: ServerOptions, pattern: Pattern, slo: Slo
+    model: Architecture, machine: Machine, options: ServerOptions, pattern: RequestPattern, slo: Slo
 ) -> bool:
     """True if some layout of a machine, with one sequence a replica, keeps an SLO alone."""
     try:

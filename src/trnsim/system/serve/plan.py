@@ -20,7 +20,7 @@ from trnsim.system.serve.answer import (
     measured_answer,
     other_instances,
 )
-from trnsim.system.serve.capacity import Pattern
+from trnsim.system.serve.capacity import RequestPattern
 from trnsim.system.serve.curve import curve
 from trnsim.system.serve.demand import WAVES, Demand, Slo
 from trnsim.system.serve.figures import RunFigures, ServingResult, serve
@@ -130,7 +130,7 @@ def _is_without_rate(demand: Demand, longest: int) -> bool:
     """True if requests wait for others to end, or all come at once."""
     if demand.trace is not None and is_closed(demand.trace):
         return True
-    return Pattern(demand.drawn, demand.trace, longest).rate_per_s is None
+    return RequestPattern(demand.drawn, demand.trace, longest).rate_per_s is None
 
 
 def _for_clients(looking: Search, price: Quote, slo: Slo) -> ServingPlan:

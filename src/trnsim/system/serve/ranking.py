@@ -16,7 +16,7 @@ from trnsim.system.serve.capacity import (
     TOLERANCE,
     Capacity,
     LoadTest,
-    Pattern,
+    RequestPattern,
     saturated_per_s,
 )
 from trnsim.system.serve.demand import Slo
@@ -82,7 +82,7 @@ class Ranking:
     def __init__(
         self,
         units: Sequence[Deployment],
-        pattern: Pattern,
+        pattern: RequestPattern,
         router: Router,
         slo: Slo,
         *,

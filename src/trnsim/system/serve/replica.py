@@ -16,7 +16,7 @@ from collections import Counter, deque
 from heapq import heappop, heappush
 
 from trnsim.errors import InternalError
-from trnsim.system.serve.engine import Engine, Role, StepCosts
+from trnsim.system.serve.engine import Engine, ReplicaRole, StepCosts
 from trnsim.system.serve.sequence import PrefixCache, Sequence
 
 
@@ -40,8 +40,8 @@ class Replica(ABC):
         self.engine = engine
         self._costs = costs
         self._growth = engine.growth
-        self._decodes_only = engine.role is Role.DECODE
-        self._joins = engine.role is Role.BOTH
+        self._decodes_only = engine.role is ReplicaRole.DECODE
+        self._joins = engine.role is ReplicaRole.BOTH
         self._is_mixing = engine.is_mixing
         self._has_prefixes = engine.has_prefix_cache
         self.waiting: deque[Sequence] = deque()

@@ -19,7 +19,7 @@ from trnsim.system.serve.constants import HostTimes, given_host_times, host_time
 from trnsim.system.serve.engine import (
     FIRST_BUCKET,
     Engine,
-    Role,
+    ReplicaRole,
     checked_buckets,
     powers_of_two,
 )
@@ -89,8 +89,8 @@ class Deployment:
         prefill = self.options.prefill_replicas
         if not prefill:
             return [self.engine] * self.replicas
-        prompts = replace(self.engine, role=Role.PREFILL)
-        decodes = replace(self.engine, role=Role.DECODE)
+        prompts = replace(self.engine, role=ReplicaRole.PREFILL)
+        decodes = replace(self.engine, role=ReplicaRole.DECODE)
         return [prompts] * prefill + [decodes] * (self.replicas - prefill)
 
 

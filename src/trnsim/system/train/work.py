@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from trnsim.estimate.times import Errors, LayerTime, LayerTimes
+from trnsim.estimate.times import LayerTime, LayerTimes, SumErrors
 from trnsim.estimate.training import layer_passes
 from trnsim.system.train.exchanges import Exchanges
 from trnsim.system.train.layout import Layout
@@ -97,7 +97,7 @@ def passes(part: StagePart, layout: Layout, times: LayerTimes, exchanges: Exchan
     forward = _with_exchanges(ahead.time_s, summary.exchanges, layout, exchanges)
     gradients = _with_exchanges(back.time_s, turned_back, layout, exchanges)
     again = _with_exchanges(layer.again_s, layer.again.exchanges, layout, exchanges)
-    errors = Errors()
+    errors = SumErrors()
     for time, work in ((ahead, forward), (back, gradients), (ahead, again)):
         errors.add(time, work.compute_s, work.total_s - work.compute_s)
     moved = _moved_s(part, layout, exchanges)

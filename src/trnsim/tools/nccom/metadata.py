@@ -18,7 +18,7 @@ from trnsim.errors import BadInput
 from trnsim.fabric.fabric import Fabric
 from trnsim.fabric.transfers import Transfer
 from trnsim.reader import FileRecord, Rule, declared, read
-from trnsim.tools.nccom.operations import Operation
+from trnsim.tools.nccom.operations import NccomOperation
 from trnsim.tools.nccom.options import FILE_FIX, OperationOptions
 from trnsim.tools.nccom.ranks import Groups
 
@@ -119,7 +119,7 @@ class Metadata:
 
 
 def metadata_of(
-    options: OperationOptions, operation: Operation, fabric: Fabric, groups: Groups
+    options: OperationOptions, operation: NccomOperation, fabric: Fabric, groups: Groups
 ) -> Metadata | None:
     """The counts of an operation; None for one whose chunks are of one size.
 

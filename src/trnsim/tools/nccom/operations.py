@@ -15,7 +15,7 @@ _MOST_SIMILAR_NAMES: Final = 3
 SOURCE: Final = "nccom-test.rst, CLI arguments"
 
 
-class Operation(NamedTuple):
+class NccomOperation(NamedTuple):
     """An operation.
 
     Attributes:
@@ -50,14 +50,14 @@ class Operation(NamedTuple):
 
 
 _ROWS: Final = (
-    Operation("all_reduce", "all_reduce", passes=2),
-    Operation("all_gather", "all_gather", input_parts=True),
-    Operation("all_gatherv", "all_gather", input_parts=True, has_counts=True),
-    Operation("reduce_scatter", "reduce_scatter", output_parts=True),
-    Operation("sendrecv", "permute", is_split=False, has_pairs=True),
-    Operation("alltoall", "all_to_all"),
-    Operation("alltoallv", "all_to_all", has_counts=True),
-    Operation("permute", "permute", is_split=False, has_pairs=True),
+    NccomOperation("all_reduce", "all_reduce", passes=2),
+    NccomOperation("all_gather", "all_gather", input_parts=True),
+    NccomOperation("all_gatherv", "all_gather", input_parts=True, has_counts=True),
+    NccomOperation("reduce_scatter", "reduce_scatter", output_parts=True),
+    NccomOperation("sendrecv", "permute", is_split=False, has_pairs=True),
+    NccomOperation("alltoall", "all_to_all"),
+    NccomOperation("alltoallv", "all_to_all", has_counts=True),
+    NccomOperation("permute", "permute", is_split=False, has_pairs=True),
 )
 _SHORT_NAMES: Final = {
     "allr": "all_reduce",
@@ -78,7 +78,7 @@ ITEM_BYTES: Final = {
 """Data types, with the bytes of an element."""
 
 
-def operation(name: str) -> Operation:
+def operation(name: str) -> NccomOperation:
     """The operation of that name.
 
     Raises:

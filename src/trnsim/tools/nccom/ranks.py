@@ -18,7 +18,7 @@ from trnsim.errors import BadInput, Unspecified
 from trnsim.fabric.fabric import Fabric
 from trnsim.fabric.group import RankGroup
 from trnsim.reader import FileRecord, Rule, declared, read
-from trnsim.tools.nccom.operations import Operation
+from trnsim.tools.nccom.operations import NccomOperation
 from trnsim.tools.nccom.options import FILE_FIX, OperationOptions
 
 Groups = tuple[tuple[int, ...], ...]
@@ -110,7 +110,7 @@ def _single(file: FileRecord, field: str, lists: tuple[Groups, ...], what: str) 
 
 
 def pairs_of(
-    options: OperationOptions, operation: Operation, fabric: Fabric, groups: Groups
+    options: OperationOptions, operation: NccomOperation, fabric: Fabric, groups: Groups
 ) -> Groups:
     """Source and target of each message of sendrecv or permute; () for other operations.
 
@@ -133,7 +133,7 @@ def pairs_of(
     return _pairs_in(path, fabric)
 
 
-def _around(operation: Operation, fabric: Fabric, group: tuple[int, ...]) -> Groups:
+def _around(operation: NccomOperation, fabric: Fabric, group: tuple[int, ...]) -> Groups:
     order = group
     if operation.name == "permute":
         members = RankGroup(fabric, group)

@@ -30,7 +30,7 @@ _LOW, _HIGH = "P10(us)", "P90(us)"
 _PERCENTILE: Final = re.compile(r"p(\d{1,2}|100)")
 
 
-class Columns(NamedTuple):
+class ReportColumns(NamedTuple):
     """The columns of a table beside those that each has.
 
     Attributes:
@@ -66,7 +66,7 @@ def _time_key(stat: str) -> str:
     return f"time:{stat}(us)"
 
 
-def figures(row: SizeTime, columns: Columns) -> dict[str, int | float | str]:
+def figures(row: SizeTime, columns: ReportColumns) -> dict[str, int | float | str]:
     """The columns of a row by name, in the order of the table."""
     interval = row.interval
     buffers = dict(zip((_INPUT, _OUTPUT), row.buffers, strict=True)) if columns.has_buffers else {}
@@ -92,9 +92,9 @@ def _statistic(row: SizeTime, stat: str) -> float:
     return round(row.time_s / US, 2) if stat == AVERAGE else round(row.time_s / US)
 
 
-def table(rows: Sequence[SizeTime], columns: Columns | None = None) -> str:
+def table(rows: Sequence[SizeTime], columns: ReportColumns | None = None) -> str:
     """The table of rows on stdout, and below it the mean of their bus bandwidths."""
-    lines = [figures(row, columns or Columns()) for row in rows]
+    lines = [figures(row, columns or ReportColumns()) for row in rows]
     heads = list(lines[0])
     cells = [heads, *([_cell(head, line[head]) for head in heads] for line in lines)]
     widths = [max(len(line[at]) for line in cells) for at in range(len(heads))]
@@ -110,7 +110,7 @@ def _cell(head: str, figure: float | str) -> str:
     return f"{figure:.2f}" if head in (_ALGORITHM_RATE, _BUS_RATE) else str(figure)
 
 
-def results(blocks: Sequence[Sequence[SizeTime]], columns: Columns) -> list[dict[str, Any]]:
+def results(blocks: Sequence[Sequence[SizeTime]], columns: ReportColumns) -> list[dict[str, Any]]:
     """The rows of the JSON, with the keys of AWS's example; a stream's with its number."""
     listed = []
     for stream, rows in enumerate(blocks):
@@ -142,7 +142,7 @@ def estimates(blocks: Sequence[Sequence[SizeTime]]) -> list[dict[str, Any]]:
 
 
 def answer(
-    blocks: Sequence[Sequence[SizeTime]], columns: Columns, config: Mapping[str, Any]
+    blocks: Sequence[Sequence[SizeTime]], columns: ReportColumns, config: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The file of ``--report-to-json-file``."""
     return {

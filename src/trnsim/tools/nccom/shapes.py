@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from trnsim.arch import Target
 from trnsim.errors import BadInput
 from trnsim.fabric.constants import has_described_algorithms
-from trnsim.tools.nccom.operations import ITEM_BYTES, Operation
+from trnsim.tools.nccom.operations import ITEM_BYTES, NccomOperation
 from trnsim.tools.nccom.options import OperationOptions
 
 _PATTERN: Final = re.compile(r"\[(\d{1,9}),(\d{1,9})\]\[(\d{1,9}),(\d{1,9})\]")
@@ -63,7 +63,7 @@ def sbuf_shape(option: str, text: str, partitions: int) -> SbufShape:
 
 def check_sbuf(
     options: OperationOptions,
-    operation: Operation,
+    operation: NccomOperation,
     target: Target | None,
     lnc: int,
     ranks: int,

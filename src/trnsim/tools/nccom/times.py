@@ -25,7 +25,7 @@ from trnsim.fabric.transfers import Transfer
 from trnsim.facts import Interval
 from trnsim.site import current
 from trnsim.tools.nccom.metadata import Metadata, metadata_of
-from trnsim.tools.nccom.operations import Operation, item_bytes, operation
+from trnsim.tools.nccom.operations import NccomOperation, item_bytes, operation
 from trnsim.tools.nccom.options import OperationOptions
 from trnsim.tools.nccom.ranks import Groups, groups_of, pairs_of
 from trnsim.tools.nccom.shapes import check_sbuf
@@ -56,7 +56,7 @@ class SizeTime(NamedTuple):
     nbytes: int
     dtype: str
     ranks: int
-    operation: Operation
+    operation: NccomOperation
     time: CollectiveTime
     factor: float
     interval: Interval
@@ -109,7 +109,7 @@ class PlannedOperation:
     """
 
     options: OperationOptions
-    operation: Operation
+    operation: NccomOperation
     fabric: Fabric
     sizes: tuple[int, ...]
     groups: Groups

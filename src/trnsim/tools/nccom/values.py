@@ -49,7 +49,7 @@ _FORMATS: Final[dict[str, Dtype]] = {
 Floats = npt.NDArray[np.float64]
 
 
-class Checked(NamedTuple):
+class CheckedValues(NamedTuple):
     """The result of a check of values, which found none wrong.
 
     Attributes:
@@ -61,7 +61,7 @@ class Checked(NamedTuple):
     error: float
 
 
-def check(planned: PlannedOperation, nbytes: int, seed: int) -> Checked:
+def check(planned: PlannedOperation, nbytes: int, seed: int) -> CheckedValues:
     """Compute an operation, and compare each rank's output with the golden one.
 
     Args:
@@ -87,7 +87,7 @@ def check(planned: PlannedOperation, nbytes: int, seed: int) -> Checked:
                     f"--check of {planned.operation.name} of {nbytes:,} bytes: an output is "
                     f"{worst:g} from the golden one"
                 )
-    return Checked(count, worst)
+    return CheckedValues(count, worst)
 
 
 def _inputs(planned: PlannedOperation, nbytes: int, group: Sequence[int], seed: int) -> list[Array]:

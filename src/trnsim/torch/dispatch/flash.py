@@ -19,7 +19,7 @@ from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.api.memory import place
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.attention import FUSED, host_attention, host_attention_backward
-from trnsim.torch.dispatch.packed import Piece, Window, pieces, uniform_lengths
+from trnsim.torch.dispatch.packed import PackedPiece, Window, pieces, uniform_lengths
 from trnsim.torch.pytorch import Kernel, Library
 
 _aten: Final[Any] = torch.ops.aten
@@ -155,7 +155,7 @@ class _Batch(NamedTuple):
         sequences: the number of equal sequences in it.
     """
 
-    piece: Piece | None = None
+    piece: PackedPiece | None = None
     sequences: int = 1
 
     def queries(self, tensor: Tensor) -> Tensor:
@@ -178,7 +178,7 @@ class _Batch(NamedTuple):
         return tensor.narrow(dim, span.start, span.stop - span.start).view(shape)
 
 
-def _batches(pieces: list[Piece] | None) -> list[_Batch]:
+def _batches(pieces: list[PackedPiece] | None) -> list[_Batch]:
     """The batches of a call: a single batch, or a batch per sequence where lengths differ."""
     if pieces is None:
         return [_Batch()]
@@ -186,12 +186,12 @@ def _batches(pieces: list[Piece] | None) -> list[_Batch]:
     if lengths is None:
         return [_Batch(piece) for piece in pieces]
     count, queries, keys = lengths
-    return [_Batch(Piece(slice(0, count * queries), slice(0, count * keys)), count)]
+    return [_Batch(PackedPiece(slice(0, count * queries), slice(0, count * keys)), count)]
 
 
 def _pieces(
     query: Tensor, key: Tensor, starts_q: Any, starts_k: Any, used: Any = None
-) -> list[Piece] | None:
+) -> list[PackedPiece] | None:
     """The packed sequences of a call; None if its tensors are batched."""
     if starts_q is None:
         return None
@@ -204,7 +204,7 @@ def _outputs(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    pieces: list[Piece] | None,
+    pieces: list[PackedPiece] | None,
     window: Window,
     scale: float | None,
     bias: Tensor | None = None,
@@ -224,7 +224,7 @@ def _outputs(
 
 def _gradients(
     operands: tuple[Tensor, ...],
-    pieces: list[Piece] | None,
+    pieces: list[PackedPiece] | None,
     window: Window,
     scale: float | None,
     bias: Tensor | None = None,

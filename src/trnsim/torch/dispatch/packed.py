@@ -71,7 +71,7 @@ class Window(NamedTuple):
         return torch.zeros(is_hidden.shape).masked_fill_(is_hidden, -math.inf)
 
 
-class Piece(NamedTuple):
+class PackedPiece(NamedTuple):
     """A packed sequence: its slice of all queries, and of all keys."""
 
     queries: slice
@@ -80,7 +80,7 @@ class Piece(NamedTuple):
 
 def pieces(
     starts_q: Tensor, starts_k: Tensor, totals: tuple[int, int], used: Tensor | None
-) -> list[Piece]:
+) -> list[PackedPiece]:
     """The sequences of a call, from the positions where each begins and the last ends.
 
     Args:
@@ -109,7 +109,7 @@ def pieces(
             start + int(length) for start, length in zip(bounds[1], used.tolist(), strict=False)
         ]
     return [
-        Piece(slice(*of_q), slice(start, end))
+        PackedPiece(slice(*of_q), slice(start, end))
         for of_q, start, end in zip(pairwise(bounds[0]), bounds[1], ends, strict=False)
     ]
 
@@ -128,7 +128,7 @@ def _sequence_bounds(name: str, starts: Tensor, total: int) -> list[int]:
     return bounds
 
 
-def uniform_lengths(pieces: list[Piece]) -> tuple[int, int, int] | None:
+def uniform_lengths(pieces: list[PackedPiece]) -> tuple[int, int, int] | None:
     """Number of sequences, queries and keys of each, if all are equal and contiguous; else None."""
     lengths = {
         (piece.queries.stop - piece.queries.start, piece.keys.stop - piece.keys.start)

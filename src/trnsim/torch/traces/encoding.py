@@ -41,7 +41,7 @@ _NAMED: Final[dict[type, str]] = {
 _FLOATS: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
-class Malformed(ValueError):
+class MalformedProgram(ValueError):
     """Content that is no stored program."""
 
 
@@ -62,7 +62,7 @@ def encoded(value: Any, number_of: Callable[[fx.Node], int]) -> Any:
             return {name: str(value).removeprefix("torch.")}
     if isinstance(value, torch.device):
         return {"device": ""}  # the core on which the program runs
-    raise Malformed(f"an argument of type {type(value).__name__}")
+    raise MalformedProgram(f"an argument of type {type(value).__name__}")
 
 
 def _encoded_number(value: Any) -> Any:
@@ -80,13 +80,13 @@ def decoded(value: Any, values: Sequence[fx.Node], device: torch.device, depth: 
         Malformed: for anything that `encoded` does not write.
     """
     if depth > DEPTH_MAX:
-        raise Malformed("an argument of lists within lists")
+        raise MalformedProgram("an argument of lists within lists")
     if isinstance(value, list):
         return [decoded(part, values, device, depth + 1) for part in value]
     if isinstance(value, dict):
         return _decoded_object(value, values, device, depth)
     if isinstance(value, int) and not _INT_MIN <= value <= INT_MAX:
-        raise Malformed("an integer beyond 64 bits")
+        raise MalformedProgram("an integer beyond 64 bits")
     return value
 
 
@@ -94,7 +94,7 @@ def _decoded_object(
     value: dict[str, Any], values: Sequence[fx.Node], device: torch.device, depth: int
 ) -> Any:
     if len(value) != 1:
-        raise Malformed(f"an argument of the keys {', '.join(value) or 'none'}")
+        raise MalformedProgram(f"an argument of the keys {', '.join(value) or 'none'}")
     ((kind, content),) = value.items()
     if kind == REFERENCE:
         return values[index_of(content, len(values), "a value")]
@@ -103,7 +103,7 @@ def _decoded_object(
     if kind == "complex":
         parts = decoded(content, values, device, depth + 1)
         if not isinstance(parts, list) or [type(part) for part in parts] != [float, float]:
-            raise Malformed("a complex number of other than two numbers")
+            raise MalformedProgram("a complex number of other than two numbers")
         return complex(*parts)
     tables: dict[str, dict[str, Any]] = {
         "dtype": DTYPES,
@@ -113,7 +113,7 @@ def _decoded_object(
     }
     table = tables.get(kind, {})
     if not isinstance(content, str) or content not in table:
-        raise Malformed(f"{kind} {str(content)[:40]!r}")
+        raise MalformedProgram(f"{kind} {str(content)[:40]!r}")
     return table[content]
 
 
@@ -124,5 +124,5 @@ def index_of(value: Any, count: int, what: str) -> int:
         Malformed: for anything else; `what` names it.
     """
     if type(value) is not int or not 0 <= value < count:
-        raise Malformed(f"{what} {str(value)[:40]}, of {count}")
+        raise MalformedProgram(f"{what} {str(value)[:40]}, of {count}")
     return value

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.compile.origins import line_of
 from trnsim.torch.models.archive import is_computing
-from trnsim.torch.traces.encoding import DTYPES, Malformed, decoded, encoded, index_of
+from trnsim.torch.traces.encoding import DTYPES, MalformedProgram, decoded, encoded, index_of
 from trnsim.torch.traces.stored import StoredCall, StoredPlace, StoredProgram, StoredTensor
 
 GET_ITEM: Final = "getitem"
@@ -63,7 +63,7 @@ class Calls:
                 _stored_result(node.meta.get("val")),
                 self._place_of(node),
             )
-        except Malformed as error:
+        except MalformedProgram as error:
             raise NotModelled(
                 f"{node.target} of a traced program with {error}", fix=_FIX, line=line_of(node)
             ) from error
@@ -87,7 +87,7 @@ def _operator_name(node: fx.Node) -> str:
     if node.target is operator.getitem:
         return GET_ITEM
     if not isinstance(node.target, OpOverload):
-        raise Malformed("a call that is no operator of PyTorch's registry")
+        raise MalformedProgram("a call that is no operator of PyTorch's registry")
     target: Any = node.target
     namespace, _, name = str(target.name()).partition("::")
     packet = name.partition(".")[0]
@@ -101,7 +101,7 @@ def _stored_result(value: Any) -> StoredTensor | list[StoredTensor | None] | Non
         return [StoredTensor.of(part) if isinstance(part, Tensor) else None for part in value]
     if value is None or isinstance(value, bool | int | float):
         return None
-    raise Malformed(f"a result of type {type(value).__name__}")
+    raise MalformedProgram(f"a result of type {type(value).__name__}")
 
 
 def graph_module(program: StoredProgram, device: str) -> fx.GraphModule:
@@ -112,7 +112,7 @@ def graph_module(program: StoredProgram, device: str) -> fx.GraphModule:
     """
     try:
         return _Reader(program, torch.device(device)).module()
-    except (Malformed, RuntimeError, TypeError) as error:
+    except (MalformedProgram, RuntimeError, TypeError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(
             f"{program.where}: a program with {reason}, which trnsim never writes",
@@ -182,10 +182,10 @@ class _Reader:
 def _check_item(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Check that a part is taken of several results of an earlier call, by its index."""
     if kwargs or len(args) != 2 or not isinstance(args[0], fx.Node):  # noqa: PLR2004  a list, an index
-        raise Malformed("a part of no call")
+        raise MalformedProgram("a part of no call")
     whole = args[0].meta.get("val")
     if not isinstance(whole, list):
-        raise Malformed("a part of a single result")
+        raise MalformedProgram("a part of a single result")
     index_of(args[1], len(whole), "a part")
 
 
@@ -197,9 +197,9 @@ def _operator(name: str) -> OpOverload[..., Any]:
     """
     match = _NAME.fullmatch(name)
     if match is None or not is_computing(match["library"], match["name"]):
-        raise Malformed(f"a call of {name[:80]!r}")
+        raise MalformedProgram(f"a call of {name[:80]!r}")
     packet = getattr(getattr(torch.ops, match["library"]), match["name"], None)
     found = getattr(packet, match["form"], None)
     if not isinstance(found, OpOverload):
-        raise Malformed(f"a call of {name[:80]!r}, which nothing here registers")
+        raise MalformedProgram(f"a call of {name[:80]!r}, which nothing here registers")
     return found

@@ -39,7 +39,7 @@ _NUMBER_BITS: Final = 62
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API for Inference, Fixed Input Shapes"
 
 
-class Instance:
+class LoadedProgram:
     """A loaded program.
 
     Attributes:
@@ -241,8 +241,8 @@ def _text(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}{place}"
 
 
-_instances: Final[dict[int, Instance]] = {}
-_copies: Final[dict[tuple[int, int], Instance]] = {}
+_instances: Final[dict[int, LoadedProgram]] = {}
+_copies: Final[dict[tuple[int, int], LoadedProgram]] = {}
 """Instances of further modules with a number that another module has."""
 _lock: Final = threading.Lock()
 
@@ -253,7 +253,7 @@ def load(program: Tensor, *, is_lazy: bool = False, is_async: bool = False) -> i
     Raises:
         BadInput: for bytes that are no program, and for a program of another chip.
     """
-    instance = Instance(_read(program))
+    instance = LoadedProgram(_read(program))
     if not is_lazy and not loading.is_off:
         instance.load(is_async=is_async)
     number = secrets.randbits(_NUMBER_BITS)
@@ -261,7 +261,7 @@ def load(program: Tensor, *, is_lazy: bool = False, is_async: bool = False) -> i
     return number
 
 
-def instance_of(number: int, program: Tensor) -> Instance:
+def instance_of(number: int, program: Tensor) -> LoadedProgram:
     """The instance of a number; a program of another process is loaded under it.
 
     A frozen module has its number in its file. The first module with a number takes the instance,
@@ -270,7 +270,7 @@ def instance_of(number: int, program: Tensor) -> Instance:
     with _lock:
         shared = _instances.get(number)
         if shared is None:
-            shared = _instances[number] = Instance(_read(program))
+            shared = _instances[number] = LoadedProgram(_read(program))
         if shared.owner is None:
             shared.owner = program
         place = _memory_of(program)
@@ -278,7 +278,7 @@ def instance_of(number: int, program: Tensor) -> Instance:
             return shared
         key = number, place
         if key not in _copies:
-            _copies[key] = Instance(_read(program))
+            _copies[key] = LoadedProgram(_read(program))
             _copies[key].owner = program
         return _copies[key]
 

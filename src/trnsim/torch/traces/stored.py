@@ -16,7 +16,7 @@ from torch import Tensor
 
 from trnsim.compiler.stand_in import is_neff
 from trnsim.errors import BadInput
-from trnsim.torch.traces.encoding import DTYPES, INT_MAX, Malformed, index_of
+from trnsim.torch.traces.encoding import DTYPES, INT_MAX, MalformedProgram, index_of
 from trnsim.version import VERSION
 
 FORMAT_VERSION: Final = 1
@@ -58,7 +58,7 @@ class StoredTensor:
         """
         name = str(tensor.dtype).removeprefix("torch.")
         if name not in DTYPES or tensor.layout is not torch.strided:
-            raise Malformed(f"a tensor of {tensor.dtype}, {tensor.layout}")
+            raise MalformedProgram(f"a tensor of {tensor.dtype}, {tensor.layout}")
         return cls(list(tensor.shape), list(tensor.stride()), name, int(tensor.storage_offset()))
 
     def matches(self, tensor: Tensor) -> bool:
@@ -200,7 +200,7 @@ def _program(members: Any) -> StoredProgram:
     ]
     flags = [_text(flag, "a flag") for flag in _list(members["flags"], "flags")]
     if not isinstance(members["estimate"], dict) or type(members["are_weights_apart"]) is not bool:
-        raise Malformed("an estimate of no figures")
+        raise MalformedProgram("an estimate of no figures")
     return StoredProgram(
         _text(members["title"], "a title"),
         _text(members["traced_at"], "a line"),
@@ -221,24 +221,24 @@ def _program(members: Any) -> StoredProgram:
 def _require_keys(value: Any, kind: type[Any], what: str) -> None:
     names = {member.name for member in fields(kind)}
     if not isinstance(value, dict) or set(value) != names:
-        raise Malformed(f"{what} of other members than {', '.join(sorted(names))}")
+        raise MalformedProgram(f"{what} of other members than {', '.join(sorted(names))}")
 
 
 def _list(value: Any, what: str) -> list[Any]:
     if not isinstance(value, list):
-        raise Malformed(f"{what} that are no list")
+        raise MalformedProgram(f"{what} that are no list")
     return value
 
 
 def _text(value: Any, what: str) -> str:
     if not isinstance(value, str):
-        raise Malformed(f"{what} that is no text")
+        raise MalformedProgram(f"{what} that is no text")
     return value
 
 
 def _alias(pair: Any, weights: int, outputs: int) -> list[int]:
     if len(_list(pair, "a state")) != 2:  # noqa: PLR2004  a weight and an output
-        raise Malformed("a state of other than two numbers")
+        raise MalformedProgram("a state of other than two numbers")
     return [
         index_of(pair[0], weights, "a state's weight"),
         index_of(pair[1], outputs, "its output"),
@@ -247,7 +247,7 @@ def _alias(pair: Any, weights: int, outputs: int) -> list[int]:
 
 def _named_tensors(value: Any) -> dict[str, StoredTensor]:
     if not isinstance(value, dict):
-        raise Malformed("tensors without names")
+        raise MalformedProgram("tensors without names")
     return {name: _tensor(tensor) for name, tensor in value.items()}
 
 
@@ -257,7 +257,7 @@ def _tensor(value: Any) -> StoredTensor:
     for number in (*_list(shape, "lengths"), *_list(stride, "strides"), offset):
         index_of(number, INT_MAX, "a length")
     if len(shape) != len(stride) or len(shape) > _RANK_MAX or value["dtype"] not in DTYPES:
-        raise Malformed(f"a tensor {str(value)[:80]}")
+        raise MalformedProgram(f"a tensor {str(value)[:80]}")
     return StoredTensor(shape, stride, value["dtype"], offset)
 
 
@@ -268,7 +268,7 @@ def _place(value: Any) -> StoredPlace:
         for pair in _list(value["modules"], "modules")
     ]
     if any(len(pair) != 2 for pair in modules):  # noqa: PLR2004  a path and a class
-        raise Malformed("a module of other than a path and a class")
+        raise MalformedProgram("a module of other than a path and a class")
     return StoredPlace(modules, _text(value["line"], "a line"))
 
 
@@ -276,7 +276,7 @@ def _call(value: Any, places: int) -> StoredCall:
     _require_keys(value, StoredCall, "a call")
     kwargs = value["kwargs"]
     if not isinstance(kwargs, dict):
-        raise Malformed("arguments without names")
+        raise MalformedProgram("arguments without names")
     return StoredCall(
         _text(value["operator"], "an operator"),
         _list(value["args"], "arguments"),

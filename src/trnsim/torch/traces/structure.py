@@ -21,7 +21,7 @@ _TRACE: Final = "aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX 
 
 
 @dataclass(frozen=True)
-class Nesting:
+class NestedValue:
     """A nested value whose tensors have numbers.
 
     Attributes:
@@ -32,7 +32,7 @@ class Nesting:
     """
 
     kind: str
-    parts: tuple[Nesting, ...] = ()
+    parts: tuple[NestedValue, ...] = ()
     keys: tuple[str | int, ...] = ()
     content: Any = None
 
@@ -74,7 +74,7 @@ class Nesting:
             for read in part.reads(f"{name}[{_literal(key)}]")
         ]
 
-    def renumbered(self, positions: Mapping[int, int]) -> Nesting:
+    def renumbered(self, positions: Mapping[int, int]) -> NestedValue:
         """It with tensors by their positions; those without one are left out."""
         if self.kind == "tensor":
             return replace(self, content=positions[self.content])
@@ -89,7 +89,7 @@ class Nesting:
         keys = [key for key, kept in zip(self.keys, is_kept, strict=False) if kept]
         return replace(self, parts=tuple(parts), keys=tuple(keys))
 
-    def constants(self) -> Iterator[Nesting]:
+    def constants(self) -> Iterator[NestedValue]:
         """Its parts that are no tensors."""
         if self.kind == "constant":
             yield self
@@ -101,7 +101,7 @@ def _literal(value: Any) -> str:
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
-def nesting_of(value: Any, numbers: Iterator[int], tensors: list[Tensor]) -> Nesting:
+def nesting_of(value: Any, numbers: Iterator[int], tensors: list[Tensor]) -> NestedValue:
     """The nesting of a result; its tensors, numbered by `numbers`, are added to `tensors`.
 
     A mapping whose values differ in their types becomes a tuple of its values: TorchScript has
@@ -112,11 +112,11 @@ def nesting_of(value: Any, numbers: Iterator[int], tensors: list[Tensor]) -> Nes
     """
     if isinstance(value, Tensor):
         tensors.append(value)
-        return Nesting("tensor", content=next(numbers))
+        return NestedValue("tensor", content=next(numbers))
     if value is None or isinstance(value, bool | int | float | str):
-        return Nesting("constant", content=value)
+        return NestedValue("constant", content=value)
 
-    def of(part: Any) -> Nesting:
+    def of(part: Any) -> NestedValue:
         return nesting_of(part, numbers, tensors)
 
     if isinstance(value, Mapping):
@@ -125,7 +125,7 @@ def nesting_of(value: Any, numbers: Iterator[int], tensors: list[Tensor]) -> Nes
         parts = tuple(map(of, value))
         is_list = isinstance(value, list) and len({part.type for part in parts}) <= 1
         has_constants = any(part.kind == "constant" for part in parts)
-        return Nesting("list" if is_list and not has_constants else "tuple", parts)
+        return NestedValue("list" if is_list and not has_constants else "tuple", parts)
     raise BadInput(
         f"a traced function returns or takes {_article(type(value).__name__)}; legal: tensors, and "
         "lists, tuples and dictionaries of tensors",
@@ -135,14 +135,14 @@ def nesting_of(value: Any, numbers: Iterator[int], tensors: list[Tensor]) -> Nes
     )
 
 
-def _of_mapping(value: Mapping[Any, Any], of: Callable[[Any], Nesting]) -> Nesting:
+def _of_mapping(value: Mapping[Any, Any], of: Callable[[Any], NestedValue]) -> NestedValue:
     present = {key: part for key, part in value.items() if part is not None}
     parts = tuple(map(of, present.values()))
     keys = tuple(present)
     is_uniform = len({part.type for part in parts}) == 1 and len({type(key) for key in keys}) == 1
     if is_uniform and isinstance(keys[0], str | int) and parts[0].kind != "constant":
-        return Nesting("dict", parts, keys)
-    return Nesting("tuple", parts)
+        return NestedValue("dict", parts, keys)
+    return NestedValue("tuple", parts)
 
 
 def _article(name: str) -> str:
@@ -150,7 +150,7 @@ def _article(name: str) -> str:
 
 
 def forward_text(
-    names: list[str], arguments: list[Nesting], results: Nesting, body: list[str]
+    names: list[str], arguments: list[NestedValue], results: NestedValue, body: list[str]
 ) -> str:
     """The method `forward` of a traced module.
 

@@ -24,10 +24,10 @@ from trnsim.torch.dispatch.launches import host_traces
 from trnsim.torch.models.attending import FusedAttention
 from trnsim.torch.models.traced import TracedModule, trace_module
 from trnsim.torch.traces.branches import FrozenBranches, names_data_dependence, reads_values
-from trnsim.torch.traces.encoding import Malformed
+from trnsim.torch.traces.encoding import MalformedProgram
 from trnsim.torch.traces.example_runs import example_run
 from trnsim.torch.traces.stored import StoredTensor
-from trnsim.torch.traces.structure import Nesting, nesting_of, parameter_names
+from trnsim.torch.traces.structure import NestedValue, nesting_of, parameter_names
 from trnsim.user_warnings import warn
 
 _PREFIX: Final = "function."
@@ -65,8 +65,8 @@ class TracedFunction:
     weights: dict[str, Tensor]
     inputs: dict[str, Tensor]
     parameters: list[str]
-    arguments: list[Nesting]
-    results: Nesting
+    arguments: list[NestedValue]
+    results: NestedValue
     traced: TracedModule
     originals: list[Tensor]
     result_forms: list[StoredTensor]
@@ -144,7 +144,7 @@ def _form(tensor: Tensor, title: str) -> StoredTensor:
     """
     try:
         return StoredTensor.of(tensor)
-    except Malformed as error:
+    except MalformedProgram as error:
         raise BadInput(
             f"{title} takes or returns {error}; legal: dense tensors of PyTorch's numbers",
             fix="x.to_dense()",
@@ -153,7 +153,7 @@ def _form(tensor: Tensor, title: str) -> StoredTensor:
         ) from error
 
 
-def _require_tensors(arguments: Sequence[Nesting], names: Sequence[str]) -> None:
+def _require_tensors(arguments: Sequence[NestedValue], names: Sequence[str]) -> None:
     """Refuse numbers, texts and None among the arguments: they would be no inputs of a program."""
     for name, nesting in zip(names, arguments, strict=True):
         constant = next(nesting.constants(), None)
@@ -194,7 +194,7 @@ class _Results:
     """
 
     def __init__(self) -> None:
-        self.nesting = Nesting("tuple")
+        self.nesting = NestedValue("tuple")
         self.count = 0
 
     def __call__(self, module: nn.Module, args: Any, results: Any) -> list[Tensor]:
@@ -286,7 +286,7 @@ def _bound(
 
 
 def _named_inputs(
-    parameters: Sequence[str], arguments: Sequence[Nesting], tensors: Sequence[Tensor]
+    parameters: Sequence[str], arguments: Sequence[NestedValue], tensors: Sequence[Tensor]
 ) -> dict[str, Tensor]:
     """The tensors of the arguments by the expressions that read them."""
     reads = [

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from trnsim.torch.aten.operator_call import tensors_in
-from trnsim.xla.cuts.rules import Rule
-from trnsim.xla.cuts.values import FILLED, VIEW, Geometry, Value
+from trnsim.xla.cuts.rules import RecordingRule
+from trnsim.xla.cuts.values import FILLED, VIEW, Geometry, RecordedValue
 
 _base: Final[Any] = torch._C.TensorBase  # noqa: SLF001  its methods, which programs may replace
 _address, _offset = _base.data_ptr, _base.storage_offset
@@ -38,17 +38,17 @@ def spanned_bytes(geometry: Geometry) -> int:
     return (last + 1) * int(dtype.itemsize)
 
 
-def is_new(value: Value) -> bool:
+def is_new(value: RecordedValue) -> bool:
     """True for new memory, or a view of it."""
     while value.node is not None and value.node.signature.name == VIEW:
         source = value.node.operands[0]
-        if not isinstance(source, Value):
+        if not isinstance(source, RecordedValue):
             return False
         value = source
     return value.node is not None and value.node.signature.name == FILLED
 
 
-def has_generator(rule: Rule, args: Any, kwargs: Any) -> bool:
+def has_generator(rule: RecordingRule, args: Any, kwargs: Any) -> bool:
     """True if a call draws from a generator of the host, which makes it the host's."""
     if not rule.is_random or "generator" not in rule.arguments:
         return False
@@ -56,13 +56,13 @@ def has_generator(rule: Rule, args: Any, kwargs: Any) -> bool:
     return (args[place] if place < len(args) else kwargs.get("generator")) is not None
 
 
-def is_one(rule: Rule, name: str, args: Any, kwargs: Any) -> bool:
+def is_one(rule: RecordingRule, name: str, args: Any, kwargs: Any) -> bool:
     """True if an argument of a call is 1, as it is by default."""
     place = rule.arguments.index(name)
     return bool((args[place] if place < len(args) else kwargs.get(name, 1)) == 1)
 
 
-def new_results(rule: Rule, result: Any) -> list[Tensor]:
+def new_results(rule: RecordingRule, result: Any) -> list[Tensor]:
     """The results in new memory."""
     if not rule.returned:
         return []
@@ -72,7 +72,7 @@ def new_results(rule: Rule, result: Any) -> list[Tensor]:
     return [tensor for is_new, part in parts if is_new for tensor in tensors_in(part)]
 
 
-def written_tensors(rule: Rule, args: Any, kwargs: Any) -> list[Tensor]:
+def written_tensors(rule: RecordingRule, args: Any, kwargs: Any) -> list[Tensor]:
     """The tensors that a call writes to."""
     written: list[Tensor] = []
     for place, name in rule.written:
@@ -82,7 +82,7 @@ def written_tensors(rule: Rule, args: Any, kwargs: Any) -> list[Tensor]:
     return written
 
 
-def result_positions(rule: Rule, result: Any) -> tuple[int, ...]:
+def result_positions(rule: RecordingRule, result: Any) -> tuple[int, ...]:
     """Where the tensors are in a tuple of results that has others, such as None; () without any."""
     if not all(rule.returned) or rule.statistics:
         return ()

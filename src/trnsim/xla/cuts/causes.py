@@ -21,10 +21,10 @@ from trnsim.xla.cuts.values import (
     SEED,
     VIEW,
     Geometry,
-    Node,
-    Number,
+    HostNumber,
     Operand,
     Place,
+    RecordedCall,
     Signature,
 )
 
@@ -97,7 +97,7 @@ class _Calls:
         """The results, by the same numbers."""
         return [(self._places[each.call], each.index) for each in self.program.outputs]
 
-    def input_of(self, each: Reference) -> Geometry | Number | None:
+    def input_of(self, each: Reference) -> Geometry | HostNumber | None:
         """The input that an operand is; None for the result of a call."""
         return self.program.inputs[each.index] if each.call < 0 else None
 
@@ -108,7 +108,9 @@ class _Calls:
             source = self.input_of(each)
             if source is None:
                 source = self.program.nodes[each.call].signature.results[each.index]
-            made.append(None if isinstance(source, Number) else (tuple(source[0]), str(source[3])))
+            made.append(
+                None if isinstance(source, HostNumber) else (tuple(source[0]), str(source[3]))
+            )
         return made
 
 
@@ -147,7 +149,7 @@ def _longer(old: _Calls, new: _Calls, at: int) -> Cause:
     return Cause("call", f"{_name(node)} is called, and was not", node.place)
 
 
-def _growth(node: Node, count: int) -> Cause:
+def _growth(node: RecordedCall, count: int) -> Cause:
     return Cause(
         "growth",
         f"{count} calls more than before, from {_name(node)} on: what it reads was not computed "
@@ -209,7 +211,7 @@ def _other_shape(old: _Calls, new: _Calls, at: int) -> Cause:
     return _number(node)
 
 
-def _number(node: Node) -> Cause:
+def _number(node: RecordedCall) -> Cause:
     return Cause(
         "number",
         f"a number of {_name(node)} is 0 or 1, which are constants, where another was an input, "
@@ -218,7 +220,7 @@ def _number(node: Node) -> Cause:
     )
 
 
-def _other_constant(before: Node, node: Node) -> Cause:
+def _other_constant(before: RecordedCall, node: RecordedCall) -> Cause:
     """An argument, or a result, that differs."""
     old, new = before.signature, node.signature
     if new.name in (VIEW, SCATTER):
@@ -264,7 +266,7 @@ def _result(results: tuple[Geometry, ...]) -> tuple[Any, Any]:
     return ([list(each[0]) for each in results], [str(each[3]) for each in results])
 
 
-def _other_view(before: Node, node: Node) -> Cause:
+def _other_view(before: RecordedCall, node: RecordedCall) -> Cause:
     """An index, or a slice, that differs."""
     (whole, was), (_, now) = (
         (each.signature.arguments[0], each.signature.arguments[1]) for each in (before, node)
@@ -291,7 +293,7 @@ def _other_operand(new: _Calls, at: int) -> Cause:
     node = new.nodes[at]
     for reference in new.operands[at]:
         source = new.input_of(reference)
-        if isinstance(source, Number):
+        if isinstance(source, HostNumber):
             return Cause(
                 "equal numbers",
                 f"a number of {_name(node)} is {source.value}: equal numbers share an input, and "
@@ -323,7 +325,7 @@ def _other_results(old: _Calls, new: _Calls) -> Cause:
     return Cause("result", "the results are in another order", place)
 
 
-def _name(node: Node) -> str:
+def _name(node: RecordedCall) -> str:
     return node.signature.name
 
 

@@ -39,9 +39,9 @@ from trnsim.xla.cuts.values import (
     SEED,
     VIEW,
     Geometry,
-    Node,
-    Number,
+    HostNumber,
     Operand,
+    RecordedCall,
 )
 from trnsim.xla.cuts.views import ViewCall, view_calls
 
@@ -49,7 +49,7 @@ _META: Final = torch.device("meta")
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledCut:
     """A program's calls on the device.
 
     Attributes:
@@ -61,7 +61,7 @@ class Compiled:
     missing: tuple[str, ...] = ()
 
 
-def compile_program(program: CutProgram, name: str) -> Compiled:
+def compile_program(program: CutProgram, name: str) -> CompiledCut:
     """Compile a program.
 
     Raises:
@@ -70,19 +70,19 @@ def compile_program(program: CutProgram, name: str) -> Compiled:
     graph = fx_graph(program)
     if isinstance(graph, str):
         leave_program(name, graph)
-        return Compiled(tuple(operator_calls(program)), (graph,))
+        return CompiledCut(tuple(operator_calls(program)), (graph,))
     try:
         imported = import_graph(graph)
     except EmulatorError as error:  # the program runs all the same
         leave_program(name, error.reason)
-        return Compiled(tuple(operator_calls(program)), (error.reason,))
+        return CompiledCut(tuple(operator_calls(program)), (error.reason,))
     if imported.missing:
         keep_program(lambda: Subject(name, GraphFile.of(imported)))
-        return Compiled(tuple(operator_calls(program)), imported.missing)
+        return CompiledCut(tuple(operator_calls(program)), imported.missing)
     flags = Flags.of_environment()
     settle(refused(imported, target().name, flags))
     keep_program(lambda: Subject(name, GraphFile.of(imported)))
-    return Compiled((_compiled_graph(imported, name, flags),))
+    return CompiledCut((_compiled_graph(imported, name, flags),))
 
 
 def _compiled_graph(imported: Imported, name: str, flags: Flags) -> CompiledGraph:
@@ -119,14 +119,14 @@ class _FxBuilder:
         self._inputs: list[Any] = []
         self._sent: list[Any] = []
         for number, each in enumerate(program.inputs):
-            if isinstance(each, Number):
+            if isinstance(each, HostNumber):
                 self._inputs.append(each.value)
             else:
                 node = self.graph.placeholder(f"input_{number}")
                 node.meta["val"] = meta_tensor(each)
                 self._inputs.append(node)
 
-    def add(self, node: Node, references: Sequence[Reference]) -> str:
+    def add(self, node: RecordedCall, references: Sequence[Reference]) -> str:
         """Add a call; the reason where that is impossible."""
         signature = node.signature
         operands = [self._value(each) for each in references]
@@ -157,7 +157,7 @@ class _FxBuilder:
         self.graph.output([each for each in outputs if isinstance(each, fx.Node)])
         return self.graph
 
-    def _add_exchange(self, node: Node, operands: list[Any]) -> str:
+    def _add_exchange(self, node: RecordedCall, operands: list[Any]) -> str:
         """A collective: the graph gives its operands and takes its results, whose time is apart."""
         self._sent += operands
         received: list[fx.Node | None] = []
@@ -173,7 +173,7 @@ class _FxBuilder:
         return self._inputs[each.index] if each.call < 0 else self._results[each.call][each.index]
 
     def _call(
-        self, node: Node, overload: Any, args: Any, kwargs: Any, values: list[Any]
+        self, node: RecordedCall, overload: Any, args: Any, kwargs: Any, values: list[Any]
     ) -> list[fx.Node | None]:
         made = self.graph.call_function(overload, args, kwargs)
         self._place(made, node)
@@ -190,7 +190,7 @@ class _FxBuilder:
             parts.append(part)
         return parts
 
-    def _add_view(self, node: Node, operands: list[Any]) -> str:
+    def _add_view(self, node: RecordedCall, operands: list[Any]) -> str:
         whole, geometry = node.signature.arguments
         calls = view_calls(whole, geometry)
         if calls is None:
@@ -203,7 +203,7 @@ class _FxBuilder:
         self._results.append([made])
         return ""
 
-    def _add_write(self, node: Node, operands: list[Any], calls: list[ViewCall]) -> str:
+    def _add_write(self, node: RecordedCall, operands: list[Any], calls: list[ViewCall]) -> str:
         """A write to a view: each view on the way to it is written back, from the last one on."""
         base, value = operands
         if any(each.operator == "aten::expand" for each in calls):
@@ -224,7 +224,7 @@ class _FxBuilder:
         self._results.append([value])
         return ""
 
-    def _derive(self, node: Node, operator: str, args: tuple[Any, ...]) -> fx.Node:
+    def _derive(self, node: RecordedCall, operator: str, args: tuple[Any, ...]) -> fx.Node:
         """A call whose result PyTorch's shape function determines."""
         overload: Any = pytorch.overload(operator)
         if operator == "aten::view":
@@ -236,7 +236,7 @@ class _FxBuilder:
         return made
 
     @staticmethod
-    def _place(made: fx.Node, node: Node) -> None:
+    def _place(made: fx.Node, node: RecordedCall) -> None:
         if node.place is not None:
             file, line = node.place
             made.meta["stack_trace"] = f'  File "{file}", line {line}, in program'
@@ -284,7 +284,7 @@ def _spec(program: CutProgram, each: Reference) -> Any:
     source: Any = program.inputs[each.index] if each.call < 0 else None
     if source is None:
         source = program.nodes[each.call].signature.results[each.index]
-    return source.value if isinstance(source, Number) else spec_of(meta_tensor(source))
+    return source.value if isinstance(source, HostNumber) else spec_of(meta_tensor(source))
 
 
 def _hashable(argument: Any, operands: list[Any]) -> Any:

@@ -27,11 +27,11 @@ from trnsim.xla.cuts.ledger import (
     ProgramRecord,
 )
 from trnsim.xla.cuts.programs import CutProgram, places_of, program_of
-from trnsim.xla.cuts.recorder import COPIED, Recorder
-from trnsim.xla.cuts.values import Value
+from trnsim.xla.cuts.recorder import COPIED, CutRecorder
+from trnsim.xla.cuts.values import RecordedValue
 
 if TYPE_CHECKING:
-    from trnsim.xla.cuts.compiling import Compiled
+    from trnsim.xla.cuts.compiling import CompiledCut
 
 SYNC: Final = "sync"
 _MOST_REPEATED: Final = 64
@@ -50,7 +50,7 @@ class Cuts:
 
     def __init__(self) -> None:
         self.ledger = Ledger()
-        self.recorder = Recorder(self._read, self._transfer)
+        self.recorder = CutRecorder(self._read, self._transfer)
         self._is_fetching = False
         self._repeats: dict[_Results, tuple[ProgramRecord, CutProgram]] = {}
 
@@ -103,7 +103,7 @@ class Cuts:
         finally:
             self._is_fetching = False
 
-    def _read(self, kind: str, values: Sequence[Value]) -> None:
+    def _read(self, kind: str, values: Sequence[RecordedValue]) -> None:
         """A cut at a read of the host."""
         if self._is_fetching:
             return
@@ -114,11 +114,11 @@ class Cuts:
 
     def _run(
         self,
-        values: Sequence[Value],
+        values: Sequence[RecordedValue],
         cut: CutRecord,
         *,
         is_read: bool = False,
-        overwritten: Sequence[Value] = (),
+        overwritten: Sequence[RecordedValue] = (),
     ) -> None:
         """Execute the program of the values that are not computed."""
         lazy = [value for value in values if value.node is not None]
@@ -142,7 +142,9 @@ class Cuts:
             for call in record.compiled.calls:
                 call_log.note(call, 0, scope_tracker.scope)
 
-    def _repeated(self, key: _Results, overwritten: Sequence[Value]) -> ProgramRecord | None:
+    def _repeated(
+        self, key: _Results, overwritten: Sequence[RecordedValue]
+    ) -> ProgramRecord | None:
         """The record of a program of the same calls; None where there is none."""
         record, program = self._repeats.get(key, (None, None))
         if record is None or program is None or self.ledger.programs.get(record.digest) != record:
@@ -178,7 +180,7 @@ class Cuts:
         self.recorder.record(name, args, results, constants)
 
 
-def compile_program(program: CutProgram, name: str) -> Compiled:
+def compile_program(program: CutProgram, name: str) -> CompiledCut:
     """Compile a program; the compiler is loaded at the first one."""
     from trnsim.xla.cuts import compiling  # noqa: PLC0415  takes 50 ms
 

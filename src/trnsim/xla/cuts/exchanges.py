@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.device.program_sequence import CutOfProgram, program_sequence
 from trnsim.xla import ranks
 from trnsim.xla.cuts.programs import CutProgram
-from trnsim.xla.cuts.values import EXCHANGE, Node, Place
+from trnsim.xla.cuts.values import EXCHANGE, Place, RecordedCall
 
 if TYPE_CHECKING:
     from trnsim.xla.cuts.ledger import CutRecord, ProgramRecord
@@ -33,7 +33,7 @@ def note(program: CutProgram, record: ProgramRecord, cut: CutRecord) -> None:
 
 def exchanges_of(program: CutProgram, number: int) -> dict[tuple[int, ...], CutOfProgram]:
     """By the ranks of its collectives the program as they have it; {} without collectives."""
-    by_ranks: dict[tuple[int, ...], list[Node]] = {}
+    by_ranks: dict[tuple[int, ...], list[RecordedCall]] = {}
     for node in program.nodes:
         if node.signature.name.startswith(EXCHANGE):
             by_ranks.setdefault(_members(node), []).append(node)
@@ -46,7 +46,7 @@ def exchanges_of(program: CutProgram, number: int) -> dict[tuple[int, ...], CutO
     }
 
 
-def _members(node: Node) -> tuple[int, ...]:
+def _members(node: RecordedCall) -> tuple[int, ...]:
     """The ranks of a collective's group that has this rank; a permutation has all ranks."""
     groups = () if node.signature.name == _PERMUTATION else node.signature.arguments[-1][1]
     own = ranks.ordinal()
@@ -56,27 +56,27 @@ def _members(node: Node) -> tuple[int, ...]:
 
 def _digests_by_line(program: CutProgram) -> dict[str, str]:
     """A digest of the calls of each line, in the order in which the program made them."""
-    by_line: dict[str, list[Node]] = {}
+    by_line: dict[str, list[RecordedCall]] = {}
     for node in sorted(program.nodes, key=lambda node: node.number):
         by_line.setdefault(_text(node.place), []).append(node)
     return {line: _digest(by_line[line], _LINE_BYTES) for line in [*by_line][:_MOST_LINES]}
 
 
-def _digest(nodes: list[Node], size: int) -> str:
+def _digest(nodes: list[RecordedCall], size: int) -> str:
     made = blake2b(digest_size=size)
     for node in nodes:
         made.update(node.signature.digest)
     return made.hexdigest()
 
 
-def _words(nodes: list[Node]) -> str:
+def _words(nodes: list[RecordedCall]) -> str:
     """The first collectives in words: "all_reduce float32[4] at train.py:7"."""
     words = [_collective(node) for node in nodes[:_MOST_NAMED]]
     more = len(nodes) - len(words)
     return ", ".join(words) + (f" and {more} more" if more else "")
 
 
-def _collective(node: Node) -> str:
+def _collective(node: RecordedCall) -> str:
     shape, _, _, dtype = node.signature.results[0]
     name = node.signature.name.removeprefix(EXCHANGE)
     return f"{name} {str(dtype).removeprefix('torch.')}{list(shape)} at {_text(node.place)}"

@@ -13,7 +13,7 @@ from typing import Any, Final
 import torch
 
 from trnsim.xla.cuts.programs import CutProgram, Reference
-from trnsim.xla.cuts.values import EXCHANGE, Number
+from trnsim.xla.cuts.values import EXCHANGE, HostNumber
 
 _ORDER: Final = "f32[]"
 """The last result of a collective, which orders it among others."""
@@ -66,7 +66,7 @@ def _operand(each: Reference, first: int) -> str:
 
 
 def _input_shape(each: Any) -> str:
-    return _shape((), each.dtype) if isinstance(each, Number) else _shape(each[0], each[3])
+    return _shape((), each.dtype) if isinstance(each, HostNumber) else _shape(each[0], each[3])
 
 
 def _shape(shape: tuple[int, ...], dtype: Any) -> str:

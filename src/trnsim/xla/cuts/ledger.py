@@ -18,7 +18,7 @@ from trnsim.xla.cuts.values import Place
 if TYPE_CHECKING:
     from trnsim.device.program_sequence import CutOfProgram
     from trnsim.xla.cuts.causes import Cause
-    from trnsim.xla.cuts.compiling import Compiled
+    from trnsim.xla.cuts.compiling import CompiledCut
 
 MOST_KEPT_CALLS: Final = 200_000
 """Calls of programs that are kept; the programs used longest ago are dropped first."""
@@ -59,7 +59,7 @@ class ProgramRecord:
     place: Place | None
     kind: str
     cause: Cause | None
-    compiled: Compiled | None = None
+    compiled: CompiledCut | None = None
     executions: int = 0
     exchanges: dict[tuple[int, ...], CutOfProgram] | None = None
 

@@ -22,11 +22,11 @@ from torch import Tensor
 
 from trnsim.device.program_line import program_frame
 from trnsim.xla.cuts.call_parts import new_results, place_of, written_tensors
-from trnsim.xla.cuts.rules import Rule, is_special, rule_of
-from trnsim.xla.cuts.values import VIEW, Number, Operand, Storage, Value
+from trnsim.xla.cuts.rules import RecordingRule, is_special, rule_of
+from trnsim.xla.cuts.values import VIEW, HostNumber, Operand, RecordedValue, TensorStorage
 
 if TYPE_CHECKING:
-    from trnsim.xla.cuts.repeats import Call, Repeats
+    from trnsim.xla.cuts.repeats import RepeatedCall, Repeats
 
 _base: Final[Any] = torch._C.TensorBase  # noqa: SLF001  its methods, which programs may replace
 _address: Final = _base.data_ptr
@@ -36,11 +36,11 @@ _frame_at: Final = sys._getframe  # noqa: SLF001  the documented way to a stack
 _OWN_FILES: Final = str(Path(__file__).parents[2]) + sep
 
 
-class Memory(Protocol):
+class PatternMemory(Protocol):
     """The part of a recording that a pattern reads and writes."""
 
-    storages: dict[int, Storage]
-    pending: dict[int, Storage]
+    storages: dict[int, TensorStorage]
+    pending: dict[int, TensorStorage]
     repeats: Repeats
 
 
@@ -61,7 +61,7 @@ def _number(value: Any) -> Any:
     return value.item() if is_number else None
 
 
-class Line:
+class FrameLine:
     """A line of the program, as an instruction of a frame that is reached through certain code.
 
     Attributes:
@@ -110,14 +110,16 @@ class Source:
 
     __slots__ = ("at", "geometry", "is_result", "is_view", "offset_bytes", "value")
 
-    def __init__(self, at: int, tensor: Tensor, value: Value, storages: dict[int, Storage]) -> None:
+    def __init__(
+        self, at: int, tensor: Tensor, value: RecordedValue, storages: dict[int, TensorStorage]
+    ) -> None:
         self.at, self.value = at, value
         address, self.geometry = place_of(tensor)
         self.offset_bytes = _address(tensor) - address
         self.is_view = storages[address].views.get(self.geometry) is not None
         self.is_result = value.node is not None
 
-    def has(self, storage: Storage, repeats: Repeats) -> bool:
+    def has(self, storage: TensorStorage, repeats: Repeats) -> bool:
         """True if a tensor of the same geometry in a storage has the same value."""
         value = storage.value
         if self.is_view:
@@ -130,7 +132,7 @@ class Source:
         return value.geometry == self.geometry and repeats.is_same(value, self.value)
 
 
-class Pattern:
+class CallPattern:
     """The pattern of a call with results in new memory, or written over whole tensors.
 
     Attributes:
@@ -144,10 +146,10 @@ class Pattern:
         results: places of the new tensors among the results.
     """
 
-    def __init__(self, name: str, line: Line, call: Call) -> None:
+    def __init__(self, name: str, line: FrameLine, call: RepeatedCall) -> None:
         self.name, self.line, self.call = name, line, call
         self.sources: list[Source] = []
-        self.numbers: list[tuple[int | str, Number, bool]] = []
+        self.numbers: list[tuple[int | str, HostNumber, bool]] = []
         self.constants: list[tuple[int | str, Any, bool]] = []
         self.written: list[int] = []
         self.results: list[int] = []
@@ -176,7 +178,7 @@ class Pattern:
                 made += [result[at] for at in self.results]
         return made
 
-    def fits(self, memory: Memory, args: Any, kwargs: Any, result: Any) -> bool:
+    def fits(self, memory: PatternMemory, args: Any, kwargs: Any, result: Any) -> bool:
         """True if a call repeats this one; its results are noted then."""
         if (len(args), len(kwargs)) != self._counts or not self.line.is_here():
             return False
@@ -187,7 +189,7 @@ class Pattern:
         checked = [tensors[at] for at in self._places] if self._equal else tensors
         if not self._guard.check(*checked) or not self._has_arguments(memory, args, kwargs):
             return False
-        storages: list[tuple[int, Storage]] = []
+        storages: list[tuple[int, TensorStorage]] = []
         for source, tensor in zip(self.sources, tensors, strict=False):
             address = _address(tensor) - source.offset_bytes
             storage = memory.storages.get(address)
@@ -202,7 +204,7 @@ class Pattern:
             storages.append((address, storage))
         return self._write(memory, storages)
 
-    def _has_arguments(self, memory: Memory, args: Any, kwargs: Any) -> bool:
+    def _has_arguments(self, memory: PatternMemory, args: Any, kwargs: Any) -> bool:
         """True if constants are equal, and numbers take the place of the earlier ones."""
         for at, constant, is_tensor in self.constants:
             value = args[at] if type(at) is int else kwargs.get(at)
@@ -220,7 +222,7 @@ class Pattern:
                 return False
         return True
 
-    def _write(self, memory: Memory, storages: list[tuple[int, Storage]]) -> bool:
+    def _write(self, memory: PatternMemory, storages: list[tuple[int, TensorStorage]]) -> bool:
         """Note the results; False where one is no whole storage."""
         results = storages[len(self.sources) :]
         if self.written:
@@ -240,16 +242,16 @@ class Pattern:
         return True
 
 
-class ViewPattern(Pattern):
+class ViewPattern(CallPattern):
     """The pattern of a view that is a call of a program."""
 
-    def __init__(self, name: str, line: Line, call: Call, result: Tensor) -> None:
+    def __init__(self, name: str, line: FrameLine, call: RepeatedCall, result: Tensor) -> None:
         super().__init__(name, line, call)
         address, self._geometry = place_of(result)
         self._offset_bytes = _address(result) - address
         self._guard = geometry_guard([result])
 
-    def fits(self, memory: Memory, args: Any, kwargs: Any, result: Any) -> bool:
+    def fits(self, memory: PatternMemory, args: Any, kwargs: Any, result: Any) -> bool:
         """True if a view repeats this one; it is noted then."""
         del args, kwargs
         if not self.line.is_here() or not self._guard.check(result):
@@ -273,21 +275,26 @@ class ViewPattern(Pattern):
 
 
 def pattern_of(
-    call: Call, name: str, parts: tuple[Any, Any, Any], memory: Memory, *, is_view: bool
-) -> Pattern | None:
+    call: RepeatedCall,
+    name: str,
+    parts: tuple[Any, Any, Any],
+    memory: PatternMemory,
+    *,
+    is_view: bool,
+) -> CallPattern | None:
     """The pattern of a call that was recorded; None for one that has none.
 
     `parts` are its arguments by position and by name, and its result.
     """
     args, kwargs, result = parts
-    line = Line(*program_frame(2))
+    line = FrameLine(*program_frame(2))
     if is_view:
         is_call = call.node is not None and call.node.signature.name == VIEW
         return ViewPattern(name, line, call, result) if is_call else None
     rule = rule_of(name)
     if rule.is_random or rule.is_masked or rule.statistics or not rule.returned:
         return None
-    pattern = Pattern(name, line, call)
+    pattern = CallPattern(name, line, call)
     is_whole = _add_arguments(pattern, rule, args, kwargs, memory.storages)
     if not is_whole or not _add_results(pattern, rule, args, kwargs, result):
         return None
@@ -297,7 +304,9 @@ def pattern_of(
     return pattern
 
 
-def _are_whole(pattern: Pattern, tensors: list[Any], storages: dict[int, Storage]) -> bool:
+def _are_whole(
+    pattern: CallPattern, tensors: list[Any], storages: dict[int, TensorStorage]
+) -> bool:
     """True if the results of a call are what their storages hold."""
     results = [*tensors[len(pattern.sources) :], *[tensors[at] for at in pattern.written]]
     values = pattern.call.values
@@ -309,7 +318,9 @@ def _are_whole(pattern: Pattern, tensors: list[Any], storages: dict[int, Storage
     )
 
 
-def _add_results(pattern: Pattern, rule: Rule, args: Any, kwargs: Any, result: Any) -> bool:
+def _add_results(
+    pattern: CallPattern, rule: RecordingRule, args: Any, kwargs: Any, result: Any
+) -> bool:
     """Add the results to a pattern; False where it cannot have them."""
     read = [each.at for each in pattern.sources]
     if any(place not in read for place, _ in rule.written):
@@ -328,7 +339,11 @@ def _add_results(pattern: Pattern, rule: Rule, args: Any, kwargs: Any, result: A
 
 
 def _add_arguments(
-    pattern: Pattern, rule: Rule, args: Any, kwargs: Any, storages: dict[int, Storage]
+    pattern: CallPattern,
+    rule: RecordingRule,
+    args: Any,
+    kwargs: Any,
+    storages: dict[int, TensorStorage],
 ) -> bool:
     """Add the arguments to a pattern; False where it cannot have them."""
     node = pattern.call.node
@@ -344,10 +359,10 @@ def _add_arguments(
         value = args[at] if isinstance(at, int) else kwargs[at]
         operand = node.operands[part.number] if isinstance(part, Operand) else None
         if isinstance(value, Tensor) and value.get_device() >= 0:
-            if not isinstance(operand, Value) or place_of(value)[0] not in storages:
+            if not isinstance(operand, RecordedValue) or place_of(value)[0] not in storages:
                 return False
             pattern.sources.append(Source(at, value, operand, storages))
-        elif isinstance(operand, Number):
+        elif isinstance(operand, HostNumber):
             pattern.numbers.append((at, operand, isinstance(value, Tensor)))
         elif operand is not None or _has_operands(part):
             return False

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
-from trnsim.xla.cuts.values import Geometry, Node, Number, Value
+from trnsim.xla.cuts.values import Geometry, HostNumber, RecordedCall, RecordedValue
 
 _DIGEST_BYTES: Final = 16
 
@@ -45,9 +45,9 @@ class CutProgram:
         digest: the same for equal programs.
     """
 
-    nodes: list[Node]
+    nodes: list[RecordedCall]
     operands: list[tuple[Reference, ...]]
-    inputs: list[Geometry | Number]
+    inputs: list[Geometry | HostNumber]
     outputs: list[Reference]
     is_read: bool = False
     donated: tuple[int, ...] = ()
@@ -60,7 +60,9 @@ class CutProgram:
             made.update(node.signature.digest)
             made.update(repr([(each.call, each.index) for each in references]).encode())
         shapes = [
-            ((), str(each.dtype)) if isinstance(each, Number) else (tuple(each[0]), str(each[3]))
+            ((), str(each.dtype))
+            if isinstance(each, HostNumber)
+            else (tuple(each[0]), str(each[3]))
             for each in self.inputs
         ]
         results = [(each.call, each.index) for each in self.outputs]
@@ -69,7 +71,10 @@ class CutProgram:
 
 
 def program_of(
-    values: Sequence[Value], *, is_read: bool = False, overwritten: Sequence[Value] = ()
+    values: Sequence[RecordedValue],
+    *,
+    is_read: bool = False,
+    overwritten: Sequence[RecordedValue] = (),
 ) -> CutProgram:
     """The program whose results are `values`; `is_read` if they stay lazy.
 
@@ -84,7 +89,7 @@ def program_of(
     )
 
 
-def places_of(data: dict[object, int], values: Sequence[Value]) -> tuple[int, ...]:
+def places_of(data: dict[object, int], values: Sequence[RecordedValue]) -> tuple[int, ...]:
     """The numbers of the inputs that values are; none for those that the program does not read."""
     return tuple(sorted([data[id(value)] for value in values if id(value) in data]))
 
@@ -93,28 +98,28 @@ class _Builder:
     """The calls of a program so far, with the numbers of calls and inputs."""
 
     def __init__(self) -> None:
-        self.nodes: list[Node] = []
+        self.nodes: list[RecordedCall] = []
         self.operands: list[tuple[Reference, ...]] = []
-        self.inputs: list[Geometry | Number] = []
+        self.inputs: list[Geometry | HostNumber] = []
         self._calls: dict[int, int] = {}
         self.data: dict[object, int] = {}
 
-    def reference(self, value: Value | Number) -> Reference:
+    def reference(self, value: RecordedValue | HostNumber) -> Reference:
         """The reference of a value, after the calls that it needs."""
-        if isinstance(value, Number) or value.node is None:
+        if isinstance(value, HostNumber) or value.node is None:
             return self._input(value)
         self._visit(value.node)
         return Reference(self._calls[id(value.node)], value.index)
 
-    def _input(self, value: Value | Number) -> Reference:
-        key: object = value if isinstance(value, Number) else id(value.source or value)
+    def _input(self, value: RecordedValue | HostNumber) -> Reference:
+        key: object = value if isinstance(value, HostNumber) else id(value.source or value)
         place = self.data.get(key)
         if place is None:
             place = self.data[key] = len(self.inputs)
-            self.inputs.append(value if isinstance(value, Number) else value.geometry)
+            self.inputs.append(value if isinstance(value, HostNumber) else value.geometry)
         return Reference(-1, place)
 
-    def _visit(self, node: Node) -> None:
+    def _visit(self, node: RecordedCall) -> None:
         """Add a call after its operands; a chain of calls may be longer than Python's stack."""
         waiting = [(node, 0)]
         while waiting:
@@ -123,7 +128,7 @@ class _Builder:
                 continue
             for at in range(place, len(current.operands)):
                 operand = current.operands[at]
-                if isinstance(operand, Value) and operand.node is not None:
+                if isinstance(operand, RecordedValue) and operand.node is not None:
                     if id(operand.node) not in self._calls:
                         waiting += [(current, at + 1), (operand.node, 0)]
                         break
@@ -134,7 +139,7 @@ class _Builder:
                 self.nodes.append(current)
                 self.operands.append(tuple([self._seen(each) for each in current.operands]))
 
-    def _seen(self, value: Value | Number) -> Reference:
-        if isinstance(value, Number) or value.node is None:
+    def _seen(self, value: RecordedValue | HostNumber) -> Reference:
+        if isinstance(value, HostNumber) or value.node is None:
             return self._input(value)
         return Reference(self._calls[id(value.node)], value.index)

@@ -33,8 +33,8 @@ from trnsim.xla.cuts.call_parts import (
 )
 from trnsim.xla.cuts.lines import Lines
 from trnsim.xla.cuts.patterns import pattern_of
-from trnsim.xla.cuts.repeats import Call, Repeats
-from trnsim.xla.cuts.rules import MASK_COUNTER, Rule, is_special, rule_of
+from trnsim.xla.cuts.repeats import RepeatedCall, Repeats
+from trnsim.xla.cuts.rules import MASK_COUNTER, RecordingRule, is_special, rule_of
 from trnsim.xla.cuts.values import (
     COPY,
     FILLED,
@@ -42,11 +42,11 @@ from trnsim.xla.cuts.values import (
     SEED,
     VIEW,
     Geometry,
-    Number,
+    HostNumber,
     Operand,
+    RecordedValue,
     Signature,
-    Storage,
-    Value,
+    TensorStorage,
     as_data,
     data_at,
 )
@@ -63,7 +63,7 @@ _VIEWS: Final = (
 _SEED_GEOMETRY: Final[Geometry] = ((), (), 0, torch.int64)
 
 
-def _place(value: Value) -> tuple[int, int]:
+def _place(value: RecordedValue) -> tuple[int, int]:
     """The number of the call that gives a value, and its place among the results."""
     return (-1 if value.node is None else value.node.number, value.index)
 
@@ -72,7 +72,7 @@ class UncutWarning(UserWarning):
     """A program that calls many operators and ends no step."""
 
 
-class Recorder:
+class CutRecorder:
     """The values of the device's memory, and the calls that they are results of.
 
     Attributes:
@@ -86,12 +86,12 @@ class Recorder:
 
     def __init__(
         self,
-        on_read: Callable[[str, Sequence[Value]], None],
+        on_read: Callable[[str, Sequence[RecordedValue]], None],
         on_transfer: Callable[[str, int], None],
     ) -> None:
-        self.storages: dict[int, Storage] = {}
-        self.pending: dict[int, Storage] = {}
-        self.seed = Value(_SEED_GEOMETRY)
+        self.storages: dict[int, TensorStorage] = {}
+        self.pending: dict[int, TensorStorage] = {}
+        self.seed = RecordedValue(_SEED_GEOMETRY)
         self.on_read = on_read
         self.on_transfer = on_transfer
         self.repeats = Repeats(self._move)
@@ -116,7 +116,7 @@ class Recorder:
         address = storage.data_ptr()
         if not address:
             return
-        made = Storage(data_at((host.shape, host.stride(), 0, host.dtype), address))
+        made = TensorStorage(data_at((host.shape, host.stride(), 0, host.dtype), address))
         self.pending.pop(address, None)
         self.storages[address] = made
 
@@ -153,7 +153,7 @@ class Recorder:
             parts = (args, kwargs, result)
             call.pattern = pattern_of(call, name, parts, self, is_view=special is not None)
 
-    def _repeat(self, call: Call) -> None:
+    def _repeat(self, call: RepeatedCall) -> None:
         """Note the repetition of a call by its pattern."""
         self.repeats.latest = call
         self._since += 1
@@ -162,7 +162,7 @@ class Recorder:
         if place is not None and pattern is not None and pattern.line.instruction is not None:
             self._lines.begin(place)
 
-    def _called(self, rule: Rule, args: Any, kwargs: Any, result: Any) -> None:
+    def _called(self, rule: RecordingRule, args: Any, kwargs: Any, result: Any) -> None:
         """Record a call of an operator for which there is a rule."""
         if (
             rule.host_name
@@ -183,14 +183,14 @@ class Recorder:
                 if index.get_device() >= 0:
                     self.on_read(MASK_COUNTER, [self.value_of(index)])
                     self.on_transfer("from", index.nbytes)
-                counted.append(Value(place_of(index)[1]))
+                counted.append(RecordedValue(place_of(index)[1]))
             else:
                 counted.append(index)
         return (args[0], counted, *args[2:])
 
-    def live_values(self) -> list[Value]:
+    def live_values(self) -> list[RecordedValue]:
         """The values that are not computed and that tensors hold, in the order of their calls."""
-        values: list[Value] = []
+        values: list[RecordedValue] = []
         for storage in self.pending.values():
             views = storage.views.items()
             values += [view for at, view in views if view.node is not None and storage.is_held(at)]
@@ -198,13 +198,13 @@ class Recorder:
                 values.append(storage.value)
         return sorted(values, key=_place)
 
-    def origins(self) -> list[Value]:
+    def origins(self) -> list[RecordedValue]:
         """Data in memory that was written since, which a program may overwrite."""
         return [each.origin for each in self.pending.values() if each.origin is not None]
 
     def reseed(self) -> None:
         """Take a new seed for data."""
-        self.seed = Value(_SEED_GEOMETRY)
+        self.seed = RecordedValue(_SEED_GEOMETRY)
 
     def settle(self) -> None:
         """Take all values for computed, and begin a new seed."""
@@ -229,19 +229,19 @@ class Recorder:
         if not storage.has_work:
             self.pending.pop(address, None)
 
-    def value_of(self, tensor: Tensor) -> Value:
+    def value_of(self, tensor: Tensor) -> RecordedValue:
         """The value of a tensor of the device."""
         value = self._held_value(tensor)
         value.event = self.repeats.event
         return value
 
-    def _held_value(self, tensor: Tensor) -> Value:
+    def _held_value(self, tensor: Tensor) -> RecordedValue:
         address, geometry = place_of(tensor)
         if not address:
-            return Value(geometry)
+            return RecordedValue(geometry)
         storage = self.storages.get(address)
         if storage is None:
-            storage = self.storages[address] = Storage(data_at(geometry, address))
+            storage = self.storages[address] = TensorStorage(data_at(geometry, address))
         if storage.value.geometry == geometry:
             return storage.value
         view = storage.views.get(geometry)
@@ -263,9 +263,9 @@ class Recorder:
         for tensor, value in zip(results, self._results(signature, operands), strict=True):
             self._write(tensor, value)
 
-    def _record(self, rule: Rule, args: Any, kwargs: Any, result: Any) -> None:
+    def _record(self, rule: RecordingRule, args: Any, kwargs: Any, result: Any) -> None:
         """Record an operator that is part of a program."""
-        operands: list[Value | Number] = []
+        operands: list[RecordedValue | HostNumber] = []
         dtype = number_dtype(args, result)
         arguments = tuple(
             self._argument(value, dtype if name in rule.inputs else None, operands)
@@ -294,17 +294,17 @@ class Recorder:
         if rule.is_random:
             self._advance_seed()
 
-    def _argument(self, value: Any, dtype: Any, operands: list[Value | Number]) -> Any:
+    def _argument(self, value: Any, dtype: Any, operands: list[RecordedValue | HostNumber]) -> Any:
         """An argument of a signature; its values and numbers become operands.
 
         `dtype` is that in which a number is read; None where numbers are constants.
         """
         operand: Any
-        if isinstance(value, Value):
+        if isinstance(value, RecordedValue):
             operand = value
         elif isinstance(value, Tensor):
             operand = self._tensor(value, dtype)
-            if not isinstance(operand, Value | Number):
+            if not isinstance(operand, RecordedValue | HostNumber):
                 return operand
         elif isinstance(value, list | tuple):
             return tuple([self._argument(part, dtype, operands) for part in value])
@@ -323,15 +323,15 @@ class Recorder:
             return self.value_of(tensor)
         if tensor.dim():
             self.on_transfer("to", tensor.nbytes)
-            return Value(place_of(tensor)[1])
+            return RecordedValue(place_of(tensor)[1])
         number = tensor.item()
         if is_special(number):
             return number
         return self.repeats.number(number, dtype or tensor.dtype)
 
     def _results(
-        self, signature: Signature, operands: tuple[Value | Number, ...]
-    ) -> tuple[Value, ...]:
+        self, signature: Signature, operands: tuple[RecordedValue | HostNumber, ...]
+    ) -> tuple[RecordedValue, ...]:
         """The results of a call that is recorded now."""
         self._since += 1
         if self._since > MOST_CALLS:
@@ -363,7 +363,7 @@ class Recorder:
             self._signatures[key] = signature
         return signature
 
-    def _move(self, old: Value, new: Value) -> None:
+    def _move(self, old: RecordedValue, new: RecordedValue) -> None:
         """Put data where other data is held."""
         new.home = old.home
         if self.seed is old:
@@ -378,14 +378,14 @@ class Recorder:
         if storage.origin is old:
             storage.origin = new
 
-    def _write(self, tensor: Tensor, value: Value) -> None:
+    def _write(self, tensor: Tensor, value: RecordedValue) -> None:
         """Note a new value of a tensor: of the whole memory, or of a part of it."""
         address, geometry = place_of(tensor)
         if not address:
             return
         storage = self.storages.get(address)
         if storage is None:
-            storage = self.storages[address] = Storage(data_at(geometry, address))
+            storage = self.storages[address] = TensorStorage(data_at(geometry, address))
         if value.node is None:
             value.home = address
         whole = storage.value.geometry
@@ -440,7 +440,7 @@ class Recorder:
             value = self.value_of(source)
             origin = value.source or value
             geometry = place_of(result)[1]
-            self._write(result, Value(geometry, value.node, value.index, origin))
+            self._write(result, RecordedValue(geometry, value.node, value.index, origin))
         else:
             self._record(rule_of(name), (source,), {}, result)
 
@@ -454,7 +454,7 @@ class Recorder:
 
     def _fill_with(self, tensor: Tensor, number: Any) -> None:
         geometry = place_of(tensor)[1]
-        operands: list[Value | Number] = []
+        operands: list[RecordedValue | HostNumber] = []
         constant = self._argument(number, geometry[3], operands)
         arguments = (tuple(geometry[0]), constant)
         signature = self._signature("aten::full", FILLED, arguments, (geometry,))
@@ -469,7 +469,7 @@ class Recorder:
                 self._fill_with(destination, source.item())
             else:
                 self.on_transfer("to", source.nbytes)
-                self._write(destination, Value(place_of(destination)[1]))
+                self._write(destination, RecordedValue(place_of(destination)[1]))
         elif destination.is_cpu:
             self.on_read(COPIED, [self.value_of(source)])
             self.keep(source)
@@ -485,7 +485,7 @@ class Recorder:
         self.on_read(name, [self.value_of(args[0])])
         self.on_transfer("from", args[0].nbytes)
 
-    def _read_on_host(self, rule: Rule, args: Any, kwargs: Any, result: Any) -> None:
+    def _read_on_host(self, rule: RecordingRule, args: Any, kwargs: Any, result: Any) -> None:
         """An operator that the host computes reads its operands, and its results are data."""
         operands = tensors_in([*args, *kwargs.values()])
         values = [self.value_of(tensor) for tensor in operands if tensor.get_device() >= 0]
@@ -495,4 +495,4 @@ class Recorder:
         for tensor in (*new_results(rule, result), *written_tensors(rule, args, kwargs)):
             if tensor.get_device() >= 0:
                 self.on_transfer("to", tensor.nbytes)
-                self._write(tensor, Value(place_of(tensor)[1]))
+                self._write(tensor, RecordedValue(place_of(tensor)[1]))

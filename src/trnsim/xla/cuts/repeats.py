@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from trnsim.xla.cuts.values import Node, Number, Place, Signature, Value
+from trnsim.xla.cuts.values import HostNumber, Place, RecordedCall, RecordedValue, Signature
 
 if TYPE_CHECKING:
-    from trnsim.xla.cuts.patterns import Pattern
+    from trnsim.xla.cuts.patterns import CallPattern
 
-Operand: TypeAlias = Value | Number
+Operand: TypeAlias = RecordedValue | HostNumber
 
 MOST_KEPT: Final = 50_000
 """Calls of the tree; a program that exceeds it begins a new one."""
@@ -26,7 +26,7 @@ _MOST_BRANCHES: Final = 4
 """Calls that are kept as the next one of another; the oldest is dropped first."""
 
 
-class Call:
+class RepeatedCall:
     """A call in the tree.
 
     Attributes:
@@ -39,12 +39,12 @@ class Call:
 
     __slots__ = ("following", "node", "pattern", "values")
 
-    def __init__(self, node: Node | None) -> None:
+    def __init__(self, node: RecordedCall | None) -> None:
         self.node = node
         results = () if node is None else enumerate(node.signature.results)
-        self.values = tuple([Value(geometry, node, index) for index, geometry in results])
-        self.following: list[Call] = []
-        self.pattern: Pattern | None = None
+        self.values = tuple([RecordedValue(geometry, node, index) for index, geometry in results])
+        self.following: list[RepeatedCall] = []
+        self.pattern: CallPattern | None = None
 
 
 class Repeats:
@@ -58,16 +58,16 @@ class Repeats:
         numbers: the inputs of this step that are numbers, by value and dtype.
     """
 
-    def __init__(self, move: Callable[[Value, Value], None]) -> None:
+    def __init__(self, move: Callable[[RecordedValue, RecordedValue], None]) -> None:
         """`move` puts a value where another one is held."""
         self._move = move
-        self._root = Call(None)
+        self._root = RepeatedCall(None)
         self._size = 0
         self.latest = self._root
         self.step = 1
         self.event = 1
         self.made = 0
-        self.numbers: dict[tuple[complex, Any], Number] = {}
+        self.numbers: dict[tuple[complex, Any], HostNumber] = {}
 
     def begin_step(self) -> None:
         """Begin a step: all values are data."""
@@ -79,16 +79,16 @@ class Repeats:
 
     def forget(self) -> None:
         """Forget all calls."""
-        self._root, self._size = Call(None), 0
+        self._root, self._size = RepeatedCall(None), 0
 
-    def number(self, value: complex, dtype: Any) -> Number:
+    def number(self, value: complex, dtype: Any) -> HostNumber:
         """A number that a call reads."""
         number = self.numbers.get((value, dtype))
-        return Number(value, dtype) if number is None else number
+        return HostNumber(value, dtype) if number is None else number
 
     def call(
         self, signature: Signature, operands: tuple[Operand, ...], place: Place | None, number: int
-    ) -> Call:
+    ) -> RepeatedCall:
         """The next call of this step: one of the tree if it is equal, else a new one."""
         before = self.latest
         for call in reversed(before.following):
@@ -102,7 +102,7 @@ class Repeats:
                 self.latest = call
                 return call
         operands = tuple([self._read(each) for each in operands])
-        call = Call(Node(signature, operands, place, number))
+        call = RepeatedCall(RecordedCall(signature, operands, place, number))
         self.made += 1
         if self._size < MOST_KEPT:
             self._size += 1
@@ -113,7 +113,7 @@ class Repeats:
 
     def _read(self, operand: Operand) -> Operand:
         """An operand of a new call; an equal number is the step's."""
-        if isinstance(operand, Number):
+        if isinstance(operand, HostNumber):
             operand = self.numbers.setdefault((operand.value, operand.dtype), operand)
             operand.step = self.step
         elif operand.node is None:
@@ -127,8 +127,8 @@ class Repeats:
         if len(operands) != len(earlier):
             return False
         for each, known in zip(operands, earlier, strict=True):
-            if each is not known and isinstance(known, Value) and known.node is not None:
-                if not isinstance(each, Value) or each.node is not known.node:
+            if each is not known and isinstance(known, RecordedValue) and known.node is not None:
+                if not isinstance(each, RecordedValue) or each.node is not known.node:
                     return False
                 if each.index != known.index:
                     return False
@@ -136,11 +136,11 @@ class Repeats:
 
     def is_same(self, operand: Operand, known: Operand) -> bool:
         """True if an operand is that of an earlier step, or takes its place from now on."""
-        if isinstance(known, Number):
-            return isinstance(operand, Number) and self.is_number(
+        if isinstance(known, HostNumber):
+            return isinstance(operand, HostNumber) and self.is_number(
                 known, operand.value, operand.dtype
             )
-        if isinstance(operand, Number):
+        if isinstance(operand, HostNumber):
             return False
         if known.node is not None:
             return operand.node is known.node and operand.index == known.index
@@ -152,7 +152,7 @@ class Repeats:
             known.source.step = self.step
         return True
 
-    def is_number(self, known: Number, value: complex, dtype: Any) -> bool:
+    def is_number(self, known: HostNumber, value: complex, dtype: Any) -> bool:
         """True if a number takes the place of an earlier step's."""
         if known.step == self.step:
             return known is self.numbers.get((value, dtype))
@@ -162,7 +162,7 @@ class Repeats:
         self.numbers[value, dtype] = known
         return True
 
-    def _takes_place(self, data: Value, known: Value) -> bool:
+    def _takes_place(self, data: RecordedValue, known: RecordedValue) -> bool:
         """True if data takes the place of an earlier step's; what else holds that gets its own."""
         if (
             self.step in (data.step, known.step)
@@ -175,7 +175,7 @@ class Repeats:
             return False
         if known.source is not None:
             known.source.step = self.step
-        self._move(known, Value(known.geometry, source=known.source))
+        self._move(known, RecordedValue(known.geometry, source=known.source))
         self._move(data, known)
         known.step, known.heir, data.heir = self.step, None, known
         return True

@@ -91,7 +91,7 @@ _STATISTICS: Final = {"native_batch_norm": (3, 4, 5)}
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RecordingRule:
     """The part of an operator's schema on which its recording depends.
 
     Attributes:
@@ -124,12 +124,14 @@ class Rule:
 
 
 @cache
-def rule_of(name: str) -> Rule:
+def rule_of(name: str) -> RecordingRule:
     """The rule of an operator by its full name; without a schema no number is an input."""
     operator = pytorch.overload(name)
     plain = plain_name(name)
     if operator is None:
-        return Rule(name, plain, frozenset(), (), frozenset(), (), (), False, "", False, (), ())
+        return RecordingRule(
+            name, plain, frozenset(), (), frozenset(), (), (), False, "", False, (), ()
+        )
     schema: Any = operator._schema  # noqa: SLF001  PyTorch's way to ask
     contract: Contract = read_contract(operator)
     floats = _INPUT_FLOATS.get(plain, ())
@@ -145,7 +147,7 @@ def rule_of(name: str) -> Rule:
         if argument.alias_info is not None and argument.alias_info.is_write
     )
     counter = _HOST_NAMES.get(plain, name)
-    return Rule(
+    return RecordingRule(
         name,
         plain,
         frozenset(inputs),

@@ -75,7 +75,7 @@ class Operand:
 
 
 @dataclass(slots=True, unsafe_hash=True)
-class Number:
+class HostNumber:
     """A number of the host that is an input of the program; equal ones share an input.
 
     Attributes:
@@ -89,7 +89,7 @@ class Number:
     step: int = field(default=0, compare=False, repr=False)
 
 
-class Value:
+class RecordedValue:
     """A result of a recorded call, or data.
 
     Attributes:
@@ -112,24 +112,24 @@ class Value:
     def __init__(
         self,
         geometry: Geometry,
-        node: Node | None = None,
+        node: RecordedCall | None = None,
         index: int = 0,
-        source: Value | None = None,
+        source: RecordedValue | None = None,
     ) -> None:
         self.geometry = geometry
         self.node = node
         self.index = index
-        self.source: Value | None = source
+        self.source: RecordedValue | None = source
         self.home = 0
         self.step = 0
         self.event = 0
-        self.heir: Value | None = None
+        self.heir: RecordedValue | None = None
         self.has_layouts = False
         if source is not None and node is None:
             source.has_layouts = True
 
 
-class Node:
+class RecordedCall:
     """A recorded call.
 
     Attributes:
@@ -144,7 +144,7 @@ class Node:
     def __init__(
         self,
         signature: Signature,
-        operands: tuple[Value | Number, ...],
+        operands: tuple[RecordedValue | HostNumber, ...],
         place: Place | None,
         number: int,
     ) -> None:
@@ -154,7 +154,7 @@ class Node:
         self.number = number
 
 
-class Storage:
+class TensorStorage:
     """The memory of a tensor and of its views.
 
     Attributes:
@@ -167,10 +167,10 @@ class Storage:
 
     __slots__ = ("holders", "origin", "owner", "value", "views")
 
-    def __init__(self, value: Value) -> None:
+    def __init__(self, value: RecordedValue) -> None:
         self.value = value
-        self.origin: Value | None = None
-        self.views: dict[Geometry, Value] = {}
+        self.origin: RecordedValue | None = None
+        self.views: dict[Geometry, RecordedValue] = {}
         self.holders: dict[Geometry, list[weakref.ref[Any]]] = {}
         self.owner: weakref.ref[Any] | None = None
 
@@ -205,15 +205,15 @@ class Storage:
             self.value = as_data(self.value, address)
 
 
-def as_data(value: Value, home: int = 0) -> Value:
+def as_data(value: RecordedValue, home: int = 0) -> RecordedValue:
     """A value as data in the storage at an address."""
     if value.node is None:
         return value
     return data_at(value.geometry, home)
 
 
-def data_at(geometry: Geometry, home: int) -> Value:
+def data_at(geometry: Geometry, home: int) -> RecordedValue:
     """Data in the storage at an address."""
-    data = Value(geometry)
+    data = RecordedValue(geometry)
     data.home = home
     return data

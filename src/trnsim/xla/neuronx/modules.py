@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from trnsim.device.device_core import no_such_core, visible_cores
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
-from trnsim.torch.traces.instances import Instance, instance_of, loading
+from trnsim.torch.traces.instances import LoadedProgram, instance_of, loading
 from trnsim.torch.traces.placement import ONE, placement_of, placing, require_numbers
 from trnsim.torch.traces.script_module import programs_in
 
@@ -30,7 +30,7 @@ class LoadedPart(NamedTuple):
     """A program of a traced module, and its instance in this process."""
 
     part: Any
-    instance: Instance
+    instance: LoadedProgram
 
 
 def loaded_parts(traced: Any, caller: str) -> list[LoadedPart]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from trnsim.device.device_core import visible_cores
 from trnsim.device.program_line import program_line
 from trnsim.errors import NotModelled
-from trnsim.torch.traces.instances import Instance
+from trnsim.torch.traces.instances import LoadedProgram
 from trnsim.torch.traces.placement import ONE, placement_of, require_numbers, turns
 from trnsim.torch.traces.stored import StoredProgram
 
@@ -57,14 +57,14 @@ class SPMDModel:
         self._weights: list[Tensor] = []
 
     @cached_property
-    def _instance(self) -> Instance:
+    def _instance(self) -> LoadedProgram:
         if self._ranks != (1, 1):
             _refuse(
                 f"torch.classes.neuron.SPMDModel of {self._ranks[0]} of {self._ranks[1]} ranks: "
                 "ranks are processes of their own here",
                 "torchrun, with one rank a process",
             )
-        return Instance(StoredProgram.from_bytes(self._content))
+        return LoadedProgram(StoredProgram.from_bytes(self._content))
 
     def initialize(self, states: Sequence[Any], weights: Sequence[Any]) -> None:
         """Give the program its weights, those of each rank in a list."""

@@ -30,7 +30,7 @@ from trnsim.torch.traces.fx_program import Calls
 from trnsim.torch.traces.instances import loading
 from trnsim.torch.traces.script_module import script_module
 from trnsim.torch.traces.stored import StoredProgram, StoredTensor
-from trnsim.torch.traces.structure import Nesting, forward_text
+from trnsim.torch.traces.structure import NestedValue, forward_text
 from trnsim.torch.traces.tracing import TracedFunction, trace_function
 from trnsim.user_warnings import warn
 from trnsim.xla.neuronx.workdir import check_workdir, write_workdir
@@ -54,7 +54,7 @@ class CompiledTrace:
     program: StoredProgram
     report: ModelReport
 
-    def returned(self) -> Nesting:
+    def returned(self) -> NestedValue:
         """The nesting of the results, without the states."""
         states = {output for _, output in self.program.aliases}
         kept = [place for place in range(len(self.program.outputs)) if place not in states]

@@ -1,7 +1,7 @@
 import pytest
 
 from trnsim.compiler.compile_cache import CacheEntry
-from trnsim.compiler.stand_in import StoredProgram
+from trnsim.compiler.stand_in import StandIn
 from trnsim.errors import BadInput, NotModelled
 from trnsim.jax.by_name.libneuronxla.neuron_cc_cache import (
     CacheUrl,
@@ -11,7 +11,7 @@ from trnsim.jax.by_name.libneuronxla.neuron_cc_cache import (
     create_compile_cache,
 )
 
-PROGRAM = StoredProgram("trn2", 2, (), "v", "hlo", b"g", {}).serialized()
+PROGRAM = StandIn("trn2", 2, (), "v", "hlo", b"g", {}).serialized()
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from trnsim.xla.by_name.distributed.fsdp.utils import checkpointed, plain_forwar
 from trnsim.xla.by_name.distributed.fsdp.wrap import recursive_wrap
 from trnsim.xla.collectives import Groups, all_reduce
 from trnsim.xla.device_spelling import SPELLING
-from trnsim.xla.sharding import Member, Sharding, SharedUnit, shard_name, share_of
+from trnsim.xla.sharding import Sharding, SharedParameter, SharedUnit, shard_name, share_of
 from trnsim.xla.steps import step_closures
 
 __path__: Final[list[str]] = []  # as in xla_model
@@ -194,7 +194,9 @@ class XlaFullyShardedDataParallel(nn.Module):
         described._orig_size = parameters[0].size()  # noqa: SLF001  likewise
         described._name = shard_name(name)  # noqa: SLF001  likewise
         members = tuple(
-            Member(at[0][0], parameter.size(), tuple((module, key) for _, module, key in at))
+            SharedParameter(
+                at[0][0], parameter.size(), tuple((module, key) for _, module, key in at)
+            )
             for parameter, at in part
         )
         for member in members:
@@ -368,7 +370,7 @@ def _parts(found: Sequence[Any], *, is_flat: bool) -> list[Sequence[Any]]:
     return [[each] for each in found]
 
 
-def _other_names(modules: Any, path: str, member: Member) -> list[str]:
+def _other_names(modules: Any, path: str, member: SharedParameter) -> list[str]:
     """Further names of a parameter that several modules have."""
     paths = {module: name for name, module in modules}
     prefix = f"{path}." if path else ""
