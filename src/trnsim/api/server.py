@@ -52,12 +52,12 @@ def server(bounds: Bounds) -> MCPServer[Any]:
         from mcp.server import MCPServer  # noqa: PLC0415  an extra
     except ModuleNotFoundError as error:
         raise BadInput(f"{error.name} is not installed", fix="pip install 'trnsim[mcp]'") from error
-    made: MCPServer[Any] = MCPServer(
+    server: MCPServer[Any] = MCPServer(
         "trnsim", version=VERSION, instructions=_INSTRUCTIONS, log_level="WARNING"
     )
     for name, function in tool_functions().items():
-        made.add_tool(_tool(function, bounds), name=name, description=_summary(function))
-    return made
+        server.add_tool(_tool(function, bounds), name=name, description=_summary(function))
+    return server
 
 
 def _tool(function: Callable[..., api.Answer], bounds: Bounds) -> Callable[..., Any]:

@@ -131,14 +131,14 @@ def migrate(
     _check_files(path, new, answer_file, folder)
     told = report_of(_text(path), str(path), version_named(to, "--to"), origin)
     _check_kernel(told, kernel, inputs)
-    made = rewritten(told)
+    migration = rewritten(told)
     arrays = [array_files.load(file) for file in inputs or []]
     extents = shapes_of(shapes or [])
     is_tried = bool(told.statements or arrays or extents or kernel)
-    trials = trials_of(told, made.text, extents, arrays, kernel, seed) if is_tried else []
+    trials = trials_of(told, migration.text, extents, arrays, kernel, seed) if is_tried else []
     if new is not None:
-        files.write(new, made.text)
-    document = migrate_document(told, trials, made if new is not None else None, new)
+        files.write(new, migration.text)
+    document = migrate_document(told, trials, migration if new is not None else None, new)
     answered = PrintedAnswer(document, files=[new] if new is not None else [])
     answer(answered, folder, answer_file, as_json=as_json)
 

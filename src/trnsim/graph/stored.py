@@ -99,9 +99,9 @@ def _graph(values: Any, origins: Sequence[Origin], depth: int) -> Graph:
     for name, attributes, operands, results, place in values["nodes"]:
         operation = _operation(name, attributes, origins, depth)
         read: list[Operand] = [_operand(each, by_number) for each in operands]
-        made = tuple(_value(each, by_number) for each in results)
+        results_read = tuple(_value(each, by_number) for each in results)
         origin = origins[place] if isinstance(place, int) and 0 <= place < len(origins) else None
-        graph.append(Node(operation, tuple(read), made, origin))
+        graph.append(Node(operation, tuple(read), results_read, origin))
     graph.outputs = [by_number[number] for number in values["outputs"]]
     # Values that are added later have numbers of their own.
     return Graph(

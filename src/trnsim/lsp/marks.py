@@ -129,10 +129,10 @@ def _kernels(stored: bytes) -> list[ast.FunctionDef]:
     found: list[ast.FunctionDef] = []
     for node in ast.walk(_parsed(stored)):
         if isinstance(node, ast.FunctionDef):
-            made = [
+            decorators = [
                 each.func if isinstance(each, ast.Call) else each for each in node.decorator_list
             ]
-            if any(getattr(each, "attr", getattr(each, "id", "")) == "jit" for each in made):
+            if any(getattr(each, "attr", getattr(each, "id", "")) == "jit" for each in decorators):
                 found.append(node)
     return sorted(found, key=lambda node: node.lineno)
 

@@ -147,8 +147,8 @@ class CoreMemory:
         try:
             yield
         finally:
-            made, self._made_in_loop = self._made_in_loop, outside
-        for storage in made:
+            storages, self._made_in_loop = self._made_in_loop, outside
+        for storage in storages:
             if not storage.is_shared:
                 storage.leave_loop(label)
 
@@ -161,11 +161,11 @@ class CoreMemory:
         finally:
             self._made_in_loop = outside
 
-    def _noted(self, made: tuple[Storage, TileLayout]) -> tuple[Storage, TileLayout]:
+    def _noted(self, allocation: tuple[Storage, TileLayout]) -> tuple[Storage, TileLayout]:
         """`made`, noted as a tensor of the running loop."""
         if self._made_in_loop is not None:
-            self._made_in_loop.append(made[0])
-        return made
+            self._made_in_loop.append(allocation[0])
+        return allocation
 
     def _size(
         self, shape: tuple[int, ...], dtype: Dtype, memory: Memory

@@ -97,9 +97,9 @@ def with_own_prices(path: Path | str, rows: Catalogue | None = None) -> Catalogu
         if amount == "credit_usd":
             credits_.append(_credit(row))
         else:
-            made = _prices_of_row(row, amount, rows)
-            _check_once(row, made, seen)
-            prices += made
+            row_prices = _prices_of_row(row, amount, rows)
+            _check_once(row, row_prices, seen)
+            prices += row_prices
     return replace(rows, prices=(*prices, *rows.prices), credits=(*rows.credits, *credits_))
 
 

@@ -140,7 +140,7 @@ class AffineSteps:
 
     def make_families(self, internal: Collection[int]) -> list[TensorFamily]:
         """The families among the storages `internal` to the core."""
-        made: list[TensorFamily] = []
+        families: list[TensorFamily] = []
         for window in self._windows:
             for members in window.steps:
                 if len(members) == 1:
@@ -148,8 +148,8 @@ class AffineSteps:
                 for tiles in zip(*(_tiles(self._instructions[m]) for m in members), strict=True):
                     storages = [tile.storage for tile in tiles]
                     if self._may_be_family(storages, internal):
-                        made.append(self._family(storages))
-        return made
+                        families.append(self._family(storages))
+        return families
 
     def steps(self) -> list[AffineStep]:
         """The steps in the order of execution."""

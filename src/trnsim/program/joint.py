@@ -182,9 +182,9 @@ class JointCall:
 
         They are stored with the record of the first core.
         """
-        made = [context.end()[1] for context in self._contexts] if self._made else []
-        whole = [record for record in made if record is not None]
-        if not is_certain or not made or len(whole) < len(made):
+        ended = [context.end()[1] for context in self._contexts] if self._made else []
+        whole = [record for record in ended if record is not None]
+        if not is_certain or not ended or len(whole) < len(ended):
             return
         first, *first.others = whole
         written = set[int]().union(*(record.written_common for record in whole))

@@ -66,11 +66,11 @@ def subgroup(groups: Groups) -> Any:
             fix=f"give each of ranks 0 to {world - 1} a group",
             line=program_line(),
         )
-    made = _made.setdefault(key, [])
-    if not made or made[0] is not whole:  # a group ends with the default group
+    groups = _made.setdefault(key, [])
+    if not groups or groups[0] is not whole:  # a group ends with the default group
         own_group = next(list(group) for group in key if own in group)
-        made[:] = [whole, dist.new_group(own_group, use_local_synchronization=True)]
-    return made[1]
+        groups[:] = [whole, dist.new_group(own_group, use_local_synchronization=True)]
+    return groups[1]
 
 
 def _members(groups: Any) -> list[list[int]]:

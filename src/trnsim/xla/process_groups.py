@@ -46,13 +46,13 @@ def _of_own_ranks(make: Callable[..., Any]) -> Callable[..., Any]:
             return make(ranks, *args, **options)
         members = list(ranks)
         options["use_local_synchronization"] = True
-        made = make(members, *args, **options)
-        if made is None:  # this rank is not among them
+        group = make(members, *args, **options)
+        if group is None:  # this rank is not among them
             return dist.GroupMember.NON_GROUP_MEMBER
         settings = options.get("pg_options")
         given = settings.get(_OPTIONS, {}) if isinstance(settings, dict) else {}
-        _meshes[made.group_name] = given.get("mesh") or _mesh_of(members)
-        return made
+        _meshes[group.group_name] = given.get("mesh") or _mesh_of(members)
+        return group
 
     return new_group
 

@@ -21,9 +21,9 @@ def _from_psum(places: Places, trace: Trace) -> list[Edit]:
     file, call = places.file, call_of(places.file, trace.node)
     source, statement = argument(call, 1, "src"), file.statement(call)
     base = source.value if isinstance(source, ast.Subscript) else source
-    made = file.made_by(base) if isinstance(base, ast.Name) else None
-    shape = argument(made, 0, "shape") if made is not None else None
-    dtype = argument(made, 1, "dtype") if made is not None else None
+    creation = file.made_by(base) if isinstance(base, ast.Name) else None
+    shape = argument(creation, 0, "shape") if creation is not None else None
+    dtype = argument(creation, 1, "dtype") if creation is not None else None
     if not isinstance(statement, ast.Expr) or source is None or base is None:
         raise ByHand("the copy is part of an expression")
     if shape is None or dtype is None:

@@ -166,11 +166,11 @@ class _Reader:
         """A tensor without values on the device."""
         dtype = DTYPES[tensor.dtype]
         with self._fakes:
-            made = torch.empty_strided(
+            buffer = torch.empty_strided(
                 tensor.shape, tensor.stride, dtype=dtype, device=self._device
             )
             if not tensor.offset:
-                return made
+                return buffer
             reach = tensor.offset + sum(
                 (length - 1) * step
                 for length, step in zip(tensor.shape, tensor.stride, strict=True)

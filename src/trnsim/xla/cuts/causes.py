@@ -103,15 +103,15 @@ class _Calls:
 
     def shapes(self, at: int) -> list[Any]:
         """Shape and dtype of the operands of a call; None for numbers."""
-        made: list[Any] = []
+        sources: list[Any] = []
         for each in self.operands[at]:
             source = self.input_of(each)
             if source is None:
                 source = self.program.nodes[each.call].signature.results[each.index]
-            made.append(
+            sources.append(
                 None if isinstance(source, HostNumber) else (tuple(source[0]), str(source[3]))
             )
-        return made
+        return sources
 
 
 def _difference(old: _Calls, new: _Calls) -> Cause:

@@ -147,8 +147,8 @@ class _FxBuilder:
         if signature.name == FILLED:
             kwargs["dtype"] = signature.results[0][3]
         values = [meta_tensor(each) for each in signature.results]
-        made = self._call(node, overload, tuple(args), kwargs, values)
-        self._results.append(made)
+        results = self._call(node, overload, tuple(args), kwargs, values)
+        self._results.append(results)
         return ""
 
     def finished(self) -> fx.Graph:
@@ -163,9 +163,11 @@ class _FxBuilder:
         received: list[fx.Node | None] = []
         with self.graph.inserting_before(next(iter(self.graph.nodes), None)):
             for geometry in node.signature.results:
-                made = self.graph.placeholder(f"received_{len(self._results)}_{len(received)}")
-                made.meta["val"] = meta_tensor(geometry)
-                received.append(made)
+                placeholder = self.graph.placeholder(
+                    f"received_{len(self._results)}_{len(received)}"
+                )
+                placeholder.meta["val"] = meta_tensor(geometry)
+                received.append(placeholder)
         self._results.append(received)
         return ""
 
@@ -175,17 +177,17 @@ class _FxBuilder:
     def _call(
         self, node: RecordedCall, overload: Any, args: Any, kwargs: Any, values: list[Any]
     ) -> list[fx.Node | None]:
-        made = self.graph.call_function(overload, args, kwargs)
-        self._place(made, node)
+        fx_call = self.graph.call_function(overload, args, kwargs)
+        self._place(fx_call, node)
         if len(values) == 1 and not node.signature.operator.startswith("aten::_foreach"):
-            made.meta["val"] = values[0]
-            return [made]
+            fx_call.meta["val"] = values[0]
+            return [fx_call]
         positions = node.signature.positions or range(len(values))
         at_position = dict(zip(positions, values, strict=True))
-        made.meta["val"] = tuple(at_position.get(each) for each in range(max(positions) + 1))
+        fx_call.meta["val"] = tuple(at_position.get(each) for each in range(max(positions) + 1))
         parts: list[fx.Node | None] = []
         for number, value in at_position.items():
-            part = self.graph.call_function(getitem, (made, number))
+            part = self.graph.call_function(getitem, (fx_call, number))
             part.meta["val"] = value
             parts.append(part)
         return parts
@@ -197,10 +199,10 @@ class _FxBuilder:
             return f"a view of {list(whole[0])} as {list(geometry[0])} in steps has no graph"
         if node.signature.name == SCATTER:
             return self._add_write(node, operands, calls)
-        made = operands[0]
+        derived = operands[0]
         for each in calls:
-            made = self._derive(node, each.operator, (made, *each.arguments))
-        self._results.append([made])
+            derived = self._derive(node, each.operator, (derived, *each.arguments))
+        self._results.append([derived])
         return ""
 
     def _add_write(self, node: RecordedCall, operands: list[Any], calls: list[ViewCall]) -> str:
@@ -229,17 +231,17 @@ class _FxBuilder:
         overload: Any = pytorch.overload(operator)
         if operator == "aten::view":
             overload = torch.ops.aten.reshape.default
-        made = self.graph.call_function(overload, args)
+        call = self.graph.call_function(overload, args)
         values = [each.meta["val"] if isinstance(each, fx.Node) else each for each in args]
-        made.meta["val"] = overload(*values)
-        self._place(made, node)
-        return made
+        call.meta["val"] = overload(*values)
+        self._place(call, node)
+        return call
 
     @staticmethod
-    def _place(made: fx.Node, node: RecordedCall) -> None:
+    def _place(call: fx.Node, node: RecordedCall) -> None:
         if node.place is not None:
             file, line = node.place
-            made.meta["stack_trace"] = f'  File "{file}", line {line}, in program'
+            call.meta["stack_trace"] = f'  File "{file}", line {line}, in program'
 
 
 def meta_tensor(geometry: Geometry) -> Any:

@@ -63,10 +63,10 @@ def _digests_by_line(program: CutProgram) -> dict[str, str]:
 
 
 def _digest(nodes: list[RecordedCall], size: int) -> str:
-    made = blake2b(digest_size=size)
+    digest = blake2b(digest_size=size)
     for node in nodes:
-        made.update(node.signature.digest)
-    return made.hexdigest()
+        digest.update(node.signature.digest)
+    return digest.hexdigest()
 
 
 def _words(nodes: list[RecordedCall]) -> str:

@@ -170,13 +170,13 @@ class CallPattern:
 
     def tensors(self, args: Any, result: Any) -> list[Any]:
         """The tensors of a call: its sources and its new results."""
-        made = [args[each.at] for each in self.sources]
+        tensors = [args[each.at] for each in self.sources]
         if self.results:
             if isinstance(result, Tensor):
-                made.append(result)
+                tensors.append(result)
             else:
-                made += [result[at] for at in self.results]
-        return made
+                tensors += [result[at] for at in self.results]
+        return tensors
 
     def fits(self, memory: PatternMemory, args: Any, kwargs: Any, result: Any) -> bool:
         """True if a call repeats this one; its results are noted then."""

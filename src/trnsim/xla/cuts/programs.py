@@ -55,10 +55,10 @@ class CutProgram:
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
-        made = blake2b(digest_size=_DIGEST_BYTES)
+        digest = blake2b(digest_size=_DIGEST_BYTES)
         for node, references in zip(self.nodes, self.operands, strict=True):
-            made.update(node.signature.digest)
-            made.update(repr([(each.call, each.index) for each in references]).encode())
+            digest.update(node.signature.digest)
+            digest.update(repr([(each.call, each.index) for each in references]).encode())
         shapes = [
             ((), str(each.dtype))
             if isinstance(each, HostNumber)
@@ -66,8 +66,8 @@ class CutProgram:
             for each in self.inputs
         ]
         results = [(each.call, each.index) for each in self.outputs]
-        made.update(repr((shapes, results, self.is_read, self.donated)).encode())
-        self.digest = made.hexdigest()
+        digest.update(repr((shapes, results, self.is_read, self.donated)).encode())
+        self.digest = digest.hexdigest()
 
 
 def program_of(

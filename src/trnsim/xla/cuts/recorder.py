@@ -116,17 +116,17 @@ class CutRecorder:
         address = storage.data_ptr()
         if not address:
             return
-        made = TensorStorage(data_at((host.shape, host.stride(), 0, host.dtype), address))
+        tensor_storage = TensorStorage(data_at((host.shape, host.stride(), 0, host.dtype), address))
         self.pending.pop(address, None)
-        self.storages[address] = made
+        self.storages[address] = tensor_storage
 
         def free(owner: object) -> None:
             del owner
-            if self.storages.get(address) is made:
+            if self.storages.get(address) is tensor_storage:
                 del self.storages[address]
                 self.pending.pop(address, None)
 
-        made.owner = weakref.ref(storage, free)
+        tensor_storage.owner = weakref.ref(storage, free)
 
     def called(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Record a call of an operator, which has run."""

@@ -136,8 +136,8 @@ class _Leaves(nn.Module):
 def _form(value: Any) -> Hashable:
     """Shapes and dtypes of tensors, and constants."""
     if isinstance(value, fx.Node):
-        made = value.meta.get("val")
-        tensors = pytree.tree_leaves(made)
+        described = value.meta.get("val")
+        tensors = pytree.tree_leaves(described)
         return tuple(
             (tuple(one.shape), one.dtype) if isinstance(one, Tensor) else one for one in tensors
         )

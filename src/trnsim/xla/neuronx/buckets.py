@@ -141,16 +141,16 @@ def _model_of(func: Callable[..., Any], kwargs: Mapping[str, Any]) -> tuple[Any,
             source=_SOURCE,
             line=program_line(),
         ) from error
-    made = func(**kwargs)
-    if not isinstance(made, tuple) or len(made) != 2:  # noqa: PLR2004  a model and its states
+    pair = func(**kwargs)
+    if not isinstance(pair, tuple) or len(pair) != 2:  # noqa: PLR2004  a model, its states
         raise BadInput(
-            f"bucket_model_trace: {name} returns a {type(made).__name__}; legal: a model and a "
+            f"bucket_model_trace: {name} returns a {type(pair).__name__}; legal: a model and a "
             "dictionary of states",
             fix="return model, {}",
             source=_SOURCE,
             line=program_line(),
         )
-    return made
+    return pair
 
 
 def _module(compiled: Sequence[CompiledTrace], config: BucketModelConfig) -> Any:
