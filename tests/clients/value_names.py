@@ -34,6 +34,16 @@ def _turned(matrix):
     return matrix.T
 
 
+def _first_half(matrix):
+    """The first half of the rows of [2N, K] as [K, N]."""
+    return matrix[: len(matrix) // 2].T
+
+
+def _second_half(matrix):
+    """The second half of the rows of [2N, K] as [K, N]."""
+    return matrix[len(matrix) // 2 :].T
+
+
 def _as_it_is(matrix):
     return matrix
 
@@ -116,18 +126,15 @@ NAMES = {
         f"{_LAYER}post_mlp_layernorm.weight",
         f"{_LAYER}post_feedforward_layernorm.weight",
     ],
+    "mlp.gate": [f"{_MLP}gate_proj.weight", (f"{_MLP}gate_up_proj.weight", _first_half)],
+    "mlp.gate bias": [f"{_MLP}gate_proj.bias"],
     "mlp.up": [
-        f"{_MLP}gate_proj.weight {_MLP}up_proj.weight",
-        f"{_MLP}gate_up_proj.weight",
         f"{_MLP}up_proj.weight",
+        (f"{_MLP}gate_up_proj.weight", _second_half),
         f"{_MLP}fc1.weight",
         f"{_MLP}c_fc.weight",
     ],
-    "mlp.up bias": [
-        f"{_MLP}gate_proj.bias {_MLP}up_proj.bias",
-        f"{_MLP}fc1.bias",
-        f"{_MLP}c_fc.bias",
-    ],
+    "mlp.up bias": [f"{_MLP}up_proj.bias", f"{_MLP}fc1.bias", f"{_MLP}c_fc.bias"],
     **_plain("mlp.down", f"{_MLP}down_proj", f"{_MLP}fc2", f"{_MLP}c_proj"),
     "mlp.router": [f"{_MLP}gate.weight"],
     "mlp.router bias": [
@@ -136,14 +143,13 @@ NAMES = {
     ],
     "mlp.expert up": [(f"{_MLP}experts.gate_up_proj", _swapped)],
     "mlp.expert down": [(f"{_MLP}experts.down_proj", _swapped)],
-    "mlp.shared up": [
-        f"{_MLP}{shared}.gate_proj.weight {_MLP}{shared}.up_proj.weight"
-        for shared in ("shared_experts", "shared_expert")
-    ],
-    "mlp.shared down": [
-        f"{_MLP}{shared}.down_proj.weight" for shared in ("shared_experts", "shared_expert")
-    ],
-    "mlp.shared gate": [f"{_MLP}shared_expert_gate.weight"],
+    **{
+        f"mlp.shared {name}": [
+            f"{_MLP}{shared}.{name}_proj.weight" for shared in ("shared_experts", "shared_expert")
+        ]
+        for name in ("gate", "up", "down")
+    },
+    "mlp.gate of the shared part": [f"{_MLP}shared_expert_gate.weight"],
 }
 """Those of Llama and of most others."""
 AFTER_NORMS = {

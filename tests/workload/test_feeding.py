@@ -10,12 +10,12 @@ from trnsim.workload.rank_graph import RankGraph
 HIDDEN = 4
 
 
-def fed(mlp, *arrays, rows=3):
+def fed(mlp, *arrays, rows=3, is_wired=False):
     """The result of a graph of an MLP on one rank, of rows and of its weights."""
     rank = RankGraph(bits=32)
     x = rank.input(rows, HIDDEN)
     whole = model(mlp=mlp, other_bits=32, weight_bits=32, product_bits=32)
-    rank.graph.outputs.append(Feeding(rank, whole, Split(), x).result(mlp))
+    rank.graph.outputs.append(Feeding(rank, whole, Split(), x, is_wired=is_wired).result(mlp))
     return rank.graph.reference([array.astype(np.float32) for array in arrays])[0]
 
 
@@ -28,6 +28,19 @@ def test_an_mlp_with_a_gate_multiplies_three_matrices():
     x, up, down = (rng.normal(size=shape) for shape in ((3, 4), (4, 10), (5, 4)))
     gate, other = np.split(x @ up, 2, axis=1)
     assert np.allclose(fed(Mlp(5), x, up, down), (silu(gate) * other) @ down, atol=1e-5)
+
+
+def test_a_wired_mlp_has_its_gate_apart_and_nothing_to_cut():
+    rng = np.random.default_rng(3)
+    x, gate, up = (rng.normal(size=shape) for shape in ((3, 4), (4, 5), (4, 5)))
+    down = rng.normal(size=(5, 4))
+    found = fed(Mlp(5), x, gate, up, down, is_wired=True)
+    assert np.allclose(found, (silu(x @ gate) * (x @ up)) @ down, atol=1e-5)
+    rank = RankGraph(half="mlp")
+    Feeding(rank, model(), Split(tensor=2), rank.input(3, HIDDEN), is_wired=True).result(Mlp(5))
+    assert list(rank.names.values()) == ["mlp.gate", "mlp.up", "mlp.down"]
+    assert [value.shape for value in rank.graph.inputs[1:]] == [(4, 3), (4, 3), (3, 4)]
+    assert "slice" not in {node.name for node in rank.graph.nodes}
 
 
 def test_an_mlp_without_a_gate_multiplies_two():

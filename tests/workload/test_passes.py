@@ -190,10 +190,23 @@ def test_the_last_norm_counts_all_rows_whatever_is_behind_it():
 WIRED = [name for name, (config, _) in COUNTS.items() if is_known(from_config(config, name))]
 
 
+def with_gate_and_up_as_one(block):
+    """A wired block, whose gate and up are two products of the same rows, as plans count them."""
+    products = []
+    for product in block.products:
+        before = products[-1] if products else product
+        if before.name.endswith("gate") and product == replace(before, name=product.name):
+            product = replace(product, n=2 * product.n)
+            products.pop()
+        products.append(product)
+    return replace(block, products=tuple(products))
+
+
 @pytest.mark.slow_but_every(3)
 @pytest.mark.parametrize("name", WIRED)
 def test_what_is_wired_between_products_counts_for_nothing_more(name):
     model = from_config(COUNTS[name][0], name)
     steps = Pass(Phase.TRAIN, 2, 16), Pass(Phase.PREFILL, 2, 16), Pass(Phase.DECODE, 2, 1, 63)
     for step in steps:
-        assert summaries(model, step, is_wired=True) == summaries(model, step)
+        wired = summaries(model, step, is_wired=True)
+        assert [*map(with_gate_and_up_as_one, wired)] == list(summaries(model, step))

@@ -113,10 +113,11 @@ def test_a_model_of_which_sizes_are_known_alone_has_no_graph():
 def shares(name, array, rank, ranks):
     """A rank's part of a weight, by what it is."""
     role = name.rpartition(".")[2]
-    if role in ("query", "query bias", "table", "scores of words bias"):
+    kind = role.removesuffix(" bias")
+    if kind in ("query", "table", "gate", "up") or role == "scores of words bias":
         return np.split(array, ranks, -1)[rank]
-    if role in ("key and value", "key and value bias", "up", "up bias"):
-        halves = np.split(array, 1 if array.shape[-1] == SIZES["intermediate_size"] else 2, -1)
+    if kind == "key and value":
+        halves = np.split(array, 2, -1)
         return np.concatenate([np.split(half, ranks, -1)[rank] for half in halves], -1)
     if role in ("output", "down", "scores of words"):
         return np.split(array, ranks, 0)[rank]

@@ -12,6 +12,7 @@ docs/generated/accuracy-models.md is written from it by `bench/system/page.py`.
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import json
 import pickle
@@ -46,15 +47,50 @@ MANY, LONG = 4, 8192
 
 
 def digest(places, files):
-    """Of the sources in rooms of the emulator and of files beside this one."""
-    found = hashlib.sha256()
+    """Of the statements in rooms of the emulator and in files beside this one.
+
+    Names, docstrings, comments, imports and the places of files do not count: what a program takes
+    does not depend on them.
+    """
+    paths = [HERE / name for name in files]
     for place in places:
         path = SOURCE / place
-        for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
-            found.update(file.read_bytes())
-    for name in files:
-        found.update((HERE / name).read_bytes())
-    return found.hexdigest()
+        paths += [path] if path.is_file() else path.rglob("*.py")
+    texts = {
+        statements(path.read_text(encoding="utf-8"))
+        if path.suffix == ".py"
+        else path.read_text(encoding="utf-8")
+        for path in paths
+    }
+    return hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()
+
+
+def statements(source):
+    """A module's statements, with names numbered in their order."""
+    numbers, words = {}, []
+    stack = [ast.parse(source)]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, ast.Constant):
+            words.append(repr(part.value))
+        elif isinstance(part, ast.AST):
+            words.append(type(part).__name__)
+            stack += (value for _, value in reversed(list(ast.iter_fields(part))))
+        elif isinstance(part, list):
+            counted = [one for one in part if not _is_left_out(one)]
+            words.append(str(len(counted)))
+            stack += reversed(counted)
+        else:
+            words.append(str(numbers.setdefault(part, len(numbers))))
+    return " ".join(words)
+
+
+def _is_left_out(part):
+    """Whether a statement is an import or a docstring."""
+    if isinstance(part, ast.Import | ast.ImportFrom):
+        return True
+    value = part.value if isinstance(part, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 class Known:

@@ -62,12 +62,18 @@ class Feeding:
         """``down(act(gate) up)`` or ``down(act(up))``; each row with its expert's matrices."""
         rank, hidden = self.rank, self.rows.shape[1]
         columns = math.ceil(mlp.intermediate / self.split.tensor)
+        names = self._ups(prefix, mlp, experts)
         ups = mlp.matrices - 1
-        up = self._weight(f"{prefix}up", hidden, ups * columns, experts)
+        wide = ups * columns // len(names)
+        weights = [self._weight(name, hidden, wide, experts) for name in names]
         down = self._weight(f"{prefix}down", columns, hidden, experts)
         is_biased, before = self.is_wired and mlp.biases > 0 and not experts, rank.small
-        wide = self._product(f"{prefix}up", rows, up, choice, is_biased=is_biased)
-        parts = rank.columns(wide, *[columns] * ups)
+        parts = [
+            self._product(name, rows, weight, choice, is_biased=is_biased)
+            for name, weight in zip(names, weights, strict=True)
+        ]
+        if len(parts) < ups:
+            parts = rank.columns(parts[0], *[columns] * ups)
         rank.operator("activation")
         between = rank.activation(parts[0], mlp.activation if self.is_wired else "silu")
         if mlp.matrices == GATED:
@@ -77,6 +83,15 @@ class Feeding:
         output = self._product(f"{prefix}down", between, down, choice, is_biased=is_biased)
         self._biases(mlp, experts, before)
         return output
+
+    def _ups(self, prefix: str, mlp: Mlp, experts: int) -> list[str]:
+        """Names of the matrices before the activation: gate and up are two in a wired graph.
+
+        A product with both as one matrix, as plans and experts have it, is read by columns: where
+        it does not fit in SBUF it crosses HBM, and its gradients are joined there.
+        """
+        is_apart = self.is_wired and not experts and mlp.matrices == GATED
+        return [f"{prefix}gate", f"{prefix}up"] if is_apart else [f"{prefix}up"]
 
     def _product(
         self, name: str, rows: Value, weight: Value, choice: ExpertChoice | None, *, is_biased: bool
@@ -134,7 +149,7 @@ class Feeding:
             return shared
         rank = self.rank
         rank.operator("gate of the shared part")
-        own = rank.vector(mlp.shared_gate, "shared gate")
+        own = rank.vector(mlp.shared_gate, "gate of the shared part")
         part = rank.graph.reduce("add", rank.along(self.rows, "multiply", own), (1,))
         gate = rank.graph.elementwise("logistic", part)
         wide = rank.graph.broadcast_in_dim(gate, shared.shape, (0,))
