@@ -139,6 +139,18 @@ def test_a_broadcast_joins_the_reduction_whose_rows_it_fills(shape, reduced, dim
     np.testing.assert_array_equal(evaluate(g, [array])[0], array - spread)
 
 
+def test_a_broadcast_leaves_an_older_kernel_with_its_rows_alone():
+    g = Graph()
+    x, w = g.input((4, 8), "float32"), g.input((8, 8), "float32")
+    total = g.reduce("add", x, (1,))
+    product = g.dot_general(x, w, (1, 0))
+    wide = g.broadcast_in_dim(total, (4, 8), (0,))
+    g.outputs = [g.elementwise("multiply", product, wide)]
+    first, _, last = groups(g)
+    assert [value.shape for value in first.outputs] == [(4,)]
+    assert [node.name for node in last.nodes] == ["broadcast_in_dim", "multiply"]
+
+
 def test_counts_that_a_broadcast_repeats_are_made_before_it():
     g = Graph()
     places, drawn = g.iota((3, 5), 0), g.rng((4,))

@@ -196,9 +196,9 @@ def with_gate_and_up_as_one(block):
     for product in block.products:
         before = products[-1] if products else product
         if before.name.endswith("gate") and product == replace(before, name=product.name):
-            product = replace(product, n=2 * product.n)
-            products.pop()
-        products.append(product)
+            products[-1] = replace(product, n=2 * product.n)
+        else:
+            products.append(product)
     return replace(block, products=tuple(products))
 
 

@@ -116,8 +116,12 @@ def _values_needed_in_hbm(node: Node, leaves: dict[int, Node]) -> list[Value]:
 
 
 def _group_number(node: Node, fused: list[FusionGroup], latest: int) -> int:
-    """The index of the group that `node` joins: the newest, else its operands', else a new one."""
-    for place in dict.fromkeys((len(fused) - 1, latest)):
+    """The index of the group that `node` joins: the newest, else its operands', else a new one.
+
+    A broadcast joins the newest alone: an older group would put its elements in HBM for readers.
+    """
+    newest = len(fused) - 1
+    for place in dict.fromkeys((newest, newest if _is_repeat(node) else latest)):
         if max(latest, 0) <= place < len(fused) and _try_join(node, fused[place]):
             return place
     return len(fused)

@@ -64,6 +64,35 @@ def test_numbers_come_first_too():
     compared(lambda g, x: g.elementwise("multiply", 3.0, x), SHAPE)
 
 
+def test_factors_that_cost_nothing_are_computed_again_and_not_kept():
+    graph = Graph()
+    rows, scale, label = (graph.input(shape, "float32") for shape in ((4, 8), (4,), (4,)))
+    wide = graph.broadcast_in_dim(scale, (4, 8), (0,))
+    scaled = graph.elementwise("multiply", rows, wide)
+    places = graph.elementwise("convert", graph.iota((4, 8), 1), dtype="float32")
+    labels = graph.broadcast_in_dim(label, (4, 8), (0,))
+    is_label = graph.elementwise("compare", places, labels, direction="EQ")
+    mask = graph.elementwise("convert", is_label, dtype="float32")
+    weighed = graph.elementwise("multiply", scaled, graph.elementwise("exponential", scaled))
+    loss = graph.reduce("add", graph.elementwise("multiply", weighed, mask), (0, 1))
+    forward = len(graph.nodes)
+    graph.outputs = gradients(graph, loss, [rows, scale], {})
+    read = {value.number for node in graph.nodes[forward:] for value in node.values}
+    assert not read & {value.number for value in (wide, scaled, places, labels, mask)}
+    assert [node.name for node in graph.nodes].count("iota") == 1
+
+
+def test_factors_that_are_computed_again_keep_their_gradients():
+    def norm(g, x, weight):
+        squares = g.reduce("add", g.elementwise("square", x), (2,))
+        scale = g.broadcast_in_dim(g.elementwise("rsqrt", squares), SHAPE, (0, 1))
+        scaled = g.elementwise("multiply", x, scale)
+        wide = g.broadcast_in_dim(weight, SHAPE, (2,))
+        return g.elementwise("multiply", g.elementwise("multiply", scaled, wide), scaled)
+
+    compared(norm, SHAPE, (4,))
+
+
 def test_movement():
     compared(lambda g, x: g.transpose(x, (2, 0, 1)), SHAPE)
     compared(lambda g, x: g.reshape(x, (6, 4)), SHAPE)

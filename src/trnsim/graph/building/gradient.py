@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from trnsim.errors import NotModelled
-from trnsim.graph.graph import Graph, Node, Value
-from trnsim.graph.operation import Operation
+from trnsim.graph.graph import Graph, Node, Operand, Value
+from trnsim.graph.operation import Kind, Operation
 from trnsim.graph.ops.arithmetic import (
     Add,
     Divide,
@@ -63,12 +64,13 @@ def gradients(
         NotModelled: for an operation between them that has no rule.
     """
     grads: dict[int, Value] = {loss.number: graph.constant(1.0, loss.type)}
+    recomputed = _Recomputed(graph)
     needed = _dependent_values(graph, {value.number for value in wanted})
     for node in reversed(list(graph.nodes)):
         if node.result.number in grads and node.result.number in needed:
             graph.came_from = node.origin
             grad = _exchange_gradient(graph, node.result, grads, shared)
-            _spread_gradient(graph, node, grad, grads, needed)
+            _spread_gradient(recomputed, node, grad, grads, needed)
     graph.came_from = None
     return [grads[value.number] for value in wanted if value.number in grads]
 
@@ -90,14 +92,63 @@ def _exchange_gradient(
     return grads[value.number] if exchange is None else graph.apply(exchange, grads[value.number])
 
 
+class _Recomputed:
+    """Factors that are computed again rather than kept until their gradient's turn.
+
+    They are what costs nothing to repeat: broadcasts, leaves, elementwise operations on these alone
+    (masks), and a product of one of them with another value, such as a norm's ``(x - mean) / std``,
+    whose ``x - mean`` is kept anyway.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._makers = {value.number: node for node in graph.nodes for value in node.results}
+        self._repeated: dict[int, Value] = {}
+
+    def with_factors(self, node: Node) -> Node:
+        """A product that reads its factors as recomputed; other nodes as they are."""
+        if not isinstance(node.operation, Multiply):
+            return node
+        return replace(node, operands=tuple(map(self._again, node.operands)))
+
+    def _again(self, operand: Operand) -> Operand:
+        """An operand, computed again if its operation is to be repeated."""
+        if not isinstance(operand, Value) or not self._is_repeated(operand):
+            return operand
+        if operand.number not in self._repeated:
+            node = self._makers[operand.number]
+            repeated = self._repeated[operand.number] = self.graph.fresh(operand.type)
+            self.graph.add(node.operation, [*map(self._again, node.operands)], [repeated])
+        return self._repeated[operand.number]
+
+    def _is_repeated(self, value: Value) -> bool:
+        node = self._makers.get(value.number)
+        if node is None or node.kind is Kind.LEAF:
+            return False
+        if self._is_free(value):
+            return True
+        return isinstance(node.operation, Multiply) and any(map(self._is_free, node.operands))
+
+    def _is_free(self, operand: Operand) -> bool:
+        """True for numbers, leaves, broadcasts, and elementwise operations on these alone."""
+        if not isinstance(operand, Value):
+            return True
+        node = self._makers.get(operand.number)
+        if node is None:
+            return False
+        if node.kind is Kind.ELEMENTWISE:
+            return all(map(self._is_free, node.operands))
+        return node.kind is Kind.LEAF or isinstance(node.operation, BroadcastInDim)
+
+
 def _spread_gradient(
-    graph: Graph, node: Node, grad: Value, grads: dict[int, Value], needed: set[int]
+    recomputed: _Recomputed, node: Node, grad: Value, grads: dict[int, Value], needed: set[int]
 ) -> None:
     """Add the gradients of a node's operands to `grads`."""
-    rule = RULES.get(type(node.operation))
+    graph, rule = recomputed.graph, RULES.get(type(node.operation))
     if rule is None:
         raise NotModelled(f"the gradient of {node.name}; known: {', '.join(sorted(NAMES))}")
-    parts = rule(graph, node, node.operation, grad)
+    parts = rule(graph, recomputed.with_factors(node), node.operation, grad)
     for operand, part in zip(node.operands, parts, strict=False):
         if not isinstance(operand, Value) or part is None or operand.number not in needed:
             continue
