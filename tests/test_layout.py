@@ -1,6 +1,7 @@
 """The shape of the house: a test for every source file, and budgets for files and functions."""
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.p
 MAKERS = ROOT / "docs" / "makers"
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
+MAX_FOLDER_FILES = 15
 
 # Files without a mirror of their own: which test covers them, and why.
 COVERED = {
@@ -211,3 +213,9 @@ def test_modules_that_tests_share_have_names_of_their_own():
     bench = TESTS.parent / "bench"  # tests import these two folders' modules
     timed = {file.name for name in ("accuracy", "system") for file in (bench / name).rglob("*.py")}
     assert not timed.intersection(named)
+
+
+@pytest.mark.parametrize("room", ["lower", "compiler"])
+def test_a_folder_of_lowering_has_at_most_15_files(room):
+    folders = Counter(file.rpartition("/")[0] for file in FILES if file.startswith(f"{room}/"))
+    assert {folder: count for folder, count in folders.items() if count > MAX_FOLDER_FILES} == {}

@@ -5,8 +5,8 @@ import pytest
 from trnsim.compiler import compile as compile_graph
 from trnsim.compiler.links import RankExchange, RankLinks, links_of
 from trnsim.compiler.program_times import time_graph
+from trnsim.compiler.reports.shown import reported_run
 from trnsim.compiler.schedules import CompileOptions
-from trnsim.compiler.shown import reported_run
 from trnsim.graph import Graph
 from trnsim.graph.ops.collectives import (
     AllGather,

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from layered_graphs import layered
 from test_layers import stack
-from test_shares import layered
 
 from trnsim.compiler import Flags, compilation
 from trnsim.compiler import compile as compile_graph

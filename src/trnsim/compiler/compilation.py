@@ -15,7 +15,6 @@ from typing import Final
 
 from trnsim import arch
 from trnsim.compiler.compiled_program import CompiledProgram
-from trnsim.compiler.crowded import crowding_note
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.patterns.hoist import HoistedGraph
 from trnsim.compiler.patterns.preparation import prepare_graph
@@ -28,10 +27,11 @@ from trnsim.compiler.program_times import (
     TimedGraph,
     time_graph,
 )
+from trnsim.compiler.reports.crowded import crowding_note
+from trnsim.compiler.reports.shares import module_shares
 from trnsim.compiler.schedules import CompileOptions
 from trnsim.compiler.sharding import halve_graph
 from trnsim.compiler.sharding.splits import CORES
-from trnsim.compiler.shares import module_shares
 from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 from trnsim.graph import Graph, verify

@@ -17,12 +17,12 @@ from typing import Final, Protocol
 
 from trnsim import arch, compiler
 from trnsim.compiler import CompiledProgram, Flags
-from trnsim.compiler.explained import PatternUse, pattern_uses
 from trnsim.compiler.ncc.calls import FrameworkCall
 from trnsim.compiler.ncc.limits import instructions_refused, memory_refused
 from trnsim.compiler.ncc.refusals import Refusal, refusals, require_accepted
 from trnsim.compiler.patterns.casts import apply_casts
-from trnsim.compiler.shown import reported_run
+from trnsim.compiler.reports.explained import PatternUse, pattern_uses
+from trnsim.compiler.reports.shown import reported_run
 from trnsim.device.collective_log import kind_of
 from trnsim.device.device_core import DeviceCore, compiled_cores, device_core, device_text
 from trnsim.device.fallback_policy import state

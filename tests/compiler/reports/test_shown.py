@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from test_shares import layered
+from layered_graphs import layered
 
 from trnsim.compiler import compile as compile_graph
-from trnsim.compiler.shown import reported_run
+from trnsim.compiler.reports.shown import reported_run
 from trnsim.errors import BadInput, OutOfMemory, SourceLine
 from trnsim.graph import Graph, Origin
 from trnsim.graph.ops.control_flow import If
@@ -62,6 +62,6 @@ def test_what_is_not_one_program_says_why(monkeypatch):
 
     graph, weights = layered(3, width=256)
     made = compile_graph(graph, weights=weights)
-    monkeypatch.setattr("trnsim.compiler.shown.trace", refuse)
+    monkeypatch.setattr("trnsim.compiler.reports.shown.trace", refuse)
     with pytest.raises(BadInput, match="net has no program to show, as it is not one: SBUF is"):
         reported_run(graph, made, "net", weights)

@@ -3,30 +3,16 @@
 from dataclasses import replace
 
 import pytest
-from test_layers import stack
+from layered_graphs import layered
 
 from trnsim.compiler import Flags, compilation
 from trnsim.compiler import compile as compile_graph
-from trnsim.compiler.layers import LayerRun, stacks_of
+from trnsim.compiler.layers import stacks_of
 from trnsim.compiler.patterns.preparation import prepare_graph
-from trnsim.compiler.shares import module_shares
+from trnsim.compiler.reports.shares import module_shares
 from trnsim.graph import Graph, Origin
 from trnsim.lower import cache
 from trnsim.profile.measures.parts import PartCost
-
-
-def layered(count, path="net.blocks.{}.linear", **sizes):
-    """A stack whose products, gelus and additions are of a module a layer."""
-    graph, weights = stack(count, **sizes)
-    found = stacks_of(graph)
-    layers = found[0].runs[0] if found else LayerRun(1, 3, count)
-    nodes = []
-    for place, node in enumerate(graph.nodes):
-        inside = layers.start <= place < layers.end
-        layer = (place - layers.start) // layers.length
-        origin = Origin(path.format(layer) if inside else f"net.{node.name}")
-        nodes.append(replace(node, origin=origin))
-    return Graph(graph.inputs, nodes, graph.outputs), weights
 
 
 def test_equal_layers_are_one_row():

@@ -1,0 +1,1 @@
+"""What a report says of a compiled program: modules, patterns, instructions, crowding."""
