@@ -143,6 +143,32 @@ def table(judged):
     return [*lines, line("all", judged)]
 
 
+def worse_words(judged):
+    """Cuts and families whose intervals score worse than those before or than one width."""
+    groups = {name: [one for one in judged if one.cut == name] for name in (*cuts.CUTS, "load")}
+    groups |= {
+        name: [one for one in judged if one.family == name]
+        for name in sorted({one.family for one in judged})
+    }
+    told = []
+    for name, own in groups.items():
+        sizes = [abs(one.error) for one in own]
+        half, *others = (
+            round(100 * score(sizes, [getattr(one, kind) for one in own]))
+            for kind in ("half", "before", "constant")
+        )
+        lower = [
+            f"{other} {words}"
+            for other, words in zip(others, ("before", "of one width"), strict=True)
+            if other < half
+        ]
+        if lower:
+            told.append(f"{name} ({half} beside {' and '.join(lower)})")
+    if not told:
+        return "**No cut and no family has a worse score** than with either of the others."
+    return f"**The score is worse** than with one of the others in {', '.join(told)}."
+
+
 BEFORE_ON_GPUS, BEFORE_ON_PORTS = 0.30, 0.31
 """One sigma of a step of GPUs, and of a step of decode on Trainium2, before."""
 TOLERANCE = 0.005

@@ -245,6 +245,7 @@ def coverage_words():
     weights = coverage.weights(json.loads(coverage.FILE.read_text(encoding="utf-8"))["scales"])
     return {
         "coverage": "\n".join(coverage.table(judged)),
+        "worse": "\n".join(textwrap.wrap(coverage.worse_words(judged), 100)),
         "unjudged": coverage.unjudged_words(judged),
         "scales": "\n".join(line(name, f"{a:.3f}", f"{b:.3f}") for name, a, b in weights),
         "cells": "\n".join(

@@ -49,6 +49,8 @@ without rows), and one relative width for all. "Judged" counts a row once for ea
 |---|---|---|---|---|---|---|---|---|---|---|---|
 {coverage}
 
+{worse}
+
 Not judged: {unjudged}.
 
     sigma = factor x sqrt(own^2 + releases^2 + (scores x part of scores)^2 + core^2 + kind^2
