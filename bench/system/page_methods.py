@@ -169,12 +169,14 @@ def training_words():
 def sources_words(today):
     """How many rows are of programs from other sources than today's."""
     rows, _ = programs.read()
-    others = sum(one.sources != today[: programs.SHORT] for one in rows.values())
+    counts = Counter(one.sources for one in rows.values())
+    others = len(rows) - counts.pop(today[: programs.SHORT], 0)
     if not others:
         return ""
+    runs = " and ".join(str(count) for _, count in counts.most_common())
     told = (
-        f"**Programs are of other sources than today's** in {others} of {len(rows)} rows: the "
-        "compiler has changed since `make accuracy` priced them."
+        f"**Programs are of other sources than today's** in {others} of {len(rows)} rows, by run "
+        f"{runs}: statements of the compiler have changed since `make accuracy` priced them."
     )
     return wrapped(told) + "\n\n"
 
