@@ -27,6 +27,15 @@ def test_a_curve_goes_from_a_tenth_of_the_most_load_to_beyond_it(points):
     assert [point.is_kept for point in found][-2:] == [True, False]
 
 
+def test_latencies_at_the_most_load_are_within_the_limits_and_beyond_them_above(points):
+    """By runs of the length that measured it; longer or shorter ones have another P99."""
+    _, found = points
+    at_most, beyond = found[-2].latencies_s, found[-1].latencies_s
+    assert at_most["ttft_p99_s"] <= 0.3
+    assert at_most["tpot_p99_s"] <= 0.03
+    assert beyond["ttft_p99_s"] > 0.3 or beyond["tpot_p99_s"] > 0.03
+
+
 def test_latencies_grow_with_the_load_and_cost_falls(points):
     _, found = points
     waits = [point.latencies_s["ttft_p99_s"] for point in found]

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from trnsim.system.serve.capacity import LONG_RUN, Capacity, LoadTest
+from trnsim.system.serve.capacity import Capacity, LoadTest
 from trnsim.system.serve.sizing import Sizing
 
 _PARTS: Final = (0.1, 0.25, 0.5, 0.75, 0.9)
 """Parts of the most load, in runs of `_POINT_RUN`."""
 _NEAR_PARTS: Final = (0.95, 1.0, 1.05)
-"""Parts around the capacity, in long runs."""
+"""Parts around the capacity, in runs as long as those that measured it."""
 _POINT_RUN: Final = 1024
 _TOKENS: Final = 1e6
 _SECONDS: Final = 3600.0
@@ -54,7 +54,9 @@ def curve(
         return ()
     runs = {part * capacity.per_s: _POINT_RUN for part in _PARTS}
     runs |= {load / sizing.units: _POINT_RUN for load in loads_per_s}
-    runs |= {part * capacity.per_s: LONG_RUN for part in _NEAR_PARTS}
+    for part in _NEAR_PARTS:
+        rate_per_s = part * capacity.per_s
+        runs[rate_per_s] = test.requests(capacity.limits, rate_per_s, capacity.requests)
     return tuple(
         _point(test, capacity, sizing, usd_per_hour, rate_per_s, runs[rate_per_s])
         for rate_per_s in sorted(runs)
