@@ -38,6 +38,18 @@ def test_the_page_has_every_chip_phase_and_what_has_no_time(steps):
     assert not re.search(r"https?://|@import|url\(", page)
 
 
+@pytest.mark.parametrize(
+    ("flop", "work", "share"),
+    [(0, "0 FLOP", "0.00"), (393_216, "393 kFLOP", "<0.01"), (3.3e9, "3.3 GFLOP", "11.00")],
+)
+def test_work_of_a_small_step_is_not_shown_as_none(monkeypatch, steps, flop, work, share):
+    step = steps[0]
+    monkeypatch.setattr(type(step), "flop", property(lambda _: flop))
+    monkeypatch.setattr("trnsim.device.step_document.mfu", lambda _: flop / 3e10)
+    row = next(line for line in text(step_document([step])).splitlines() if line[:4] == "trn2")
+    assert re.fullmatch(rf"trn2 .* {work} +{share}", row)
+
+
 def test_kernels_and_launches_lie_one_after_the_other_within_the_drawing(steps):
     page = html(step_document(steps))
     spans = [

@@ -31,16 +31,17 @@ from trnsim.document.lanes import CurveLane, Lane, LaneSpan, lanes
 from trnsim.document.values import picked
 from trnsim.profile.analysis.overview import step_actions
 from trnsim.profile.overview_document import advice_text
-from trnsim.profile.units import bytes_text, percent_text, time_text
+from trnsim.profile.units import bytes_text, percent_text, rate_text, time_text
 
 _MS_PER_S: Final = 1e3
 _MOST_NAMES: Final = 3
 """Names of phases, operations or reasons that a line has room for."""
+_LEAST_PERCENT: Final = 0.01
 _CHIP_COLUMNS: Final = (
     Column("chip"),
     *(
         Column(name, is_number=True, is_right=True)
-        for name in ("device ms", "P10 to P90", "launches ms", "TFLOP", "MFU %")
+        for name in ("device ms", "P10 to P90", "launches ms", "work", "MFU %")
     ),
 )
 
@@ -147,9 +148,14 @@ def _chip(step: StepTime) -> Sequence[str]:
         f"{step.device_time_s * _MS_PER_S:.3f}",
         f"{estimate.at('p10') * _MS_PER_S:.3f} to {estimate.at('p90') * _MS_PER_S:.3f}",
         f"{step.launch_s * _MS_PER_S:.3f}",
-        f"{step.flop / 1e12:.3f}",
-        f"{100 * mfu(step):.2f}",
+        rate_text(step.flop, "FLOP"),
+        _share_text(100 * mfu(step)),
     )
+
+
+def _share_text(percent: float) -> str:
+    """Two decimals; a share that they would show as none is below the least of them."""
+    return f"{percent:.2f}" if not 0 < percent < _LEAST_PERCENT else f"<{_LEAST_PERCENT:.2f}"
 
 
 def _time_table(step: StepTime, key: str) -> Table:

@@ -63,6 +63,13 @@ def numbers(instance, *indexes):
 
 
 BROKEN = [
+    ("instance-type", KUBERNETES, "trn1.33xlarge", role("trn1.33xlarge"), role("trn1.32xlarge")),
+    ("instance-type", ("pod",), "inf2.4xlarge", role("inf2.4xlarge"), role("inf2.8xlarge")),
+    (
+        *("instance-type", ("batch",), "trn2.48large"),
+        role("trn2.48large", entry_words=0, replicas=2, is_exclusive=True),
+        role("trn9.48large", entry_words=0, replicas=2, is_exclusive=True),
+    ),
     ("accelerator-count", KUBERNETES, NEURON, role(devices=17), role(devices=16)),
     ("accelerator-count", KUBERNETES, NEURON, role(P5, devices=1), role(P5, gpus=8)),
     ("accelerator-count", KUBERNETES, "nvidia.com/gpu:", role(P5, gpus=9), role(P5, gpus=8)),

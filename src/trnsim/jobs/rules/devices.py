@@ -67,6 +67,24 @@ def _machines(spec: JobSpec) -> Iterator[tuple[str, Role, _Machine]]:
             yield f"roles.{index}", role, machine
 
 
+def _instance_types(spec: JobSpec) -> Iterator[Violation]:
+    """Sizes that a family of Neuron instances does not have; SageMaker's types have an own rule."""
+    if spec.format.startswith("sagemaker"):
+        return
+    rows = catalogue()
+    names = [name for name, row in rows.instances.items() if row.accelerator in rows.chips]
+    families = {name.partition(".")[0] for name in names}
+    for index, role in enumerate(spec.job.roles):
+        family = role.instance.partition(".")[0]
+        if family in families and role.instance not in names:
+            legal = [name for name in names if name.startswith(f"{family}.")]
+            yield Violation(
+                f"roles.{index}.instance",
+                f"{role.instance} is no instance type of EC2",
+                f"name {enumerated(legal, 'or')}",
+            )
+
+
 def _accelerators(spec: JobSpec) -> Iterator[Violation]:
     for path, role, machine in _machines(spec):
         name, count = machine.instance.name, machine.instance.count
@@ -271,6 +289,12 @@ def _texts(spec: JobSpec) -> Iterator[Violation]:
 
 
 RULES: Final = (
+    JobRule(
+        "instance-type",
+        "An instance of a Neuron family has a size that the family has.",
+        "Amazon EC2 instance types, Accelerated computing",
+        _instance_types,
+    ),
     JobRule(
         "accelerator-count",
         "A replica asks for no more devices, NeuronCores or GPUs than its instance has.",
