@@ -175,6 +175,17 @@ def test_axis_1_of_tensor_reduce_is_the_last_in_0_2():
     refused(body, cube, nki_version="0.3", shape=(2, 3), match="axis=1")
 
 
+@pytest.mark.parametrize("axis", [np.zeros(3), [np.zeros(2)], np.ones(1), "1", (1, 1)], ids=repr)
+def test_an_axis_that_is_no_axis_is_refused_by_name(axis):
+    def body(out, tile):
+        total = nl.ndarray((2, 3), tile.dtype, nl.sbuf)
+        nisa.tensor_reduce(total, nl.add, tile, axis)
+        nisa.dma_copy(out, total)
+
+    cube = np.ones((2, 3, 4), np.float32)
+    refused(body, cube, nki_version="0.2", shape=(2, 3), match="tensor_reduce: `?axis")
+
+
 def test_range_select_ignores_its_command_in_0_2():
     bounds = np.array([[1.0], [1.0], [1.0]], np.float32)
 

@@ -16,7 +16,7 @@ from oracle import Oracle, Refused
 import trnsim
 from trnsim import isa
 from trnsim.errors import EmulatorError, InternalError
-from trnsim.nki.notices import DynamicLoopWarning
+from trnsim.nki.notices import DynamicLoopWarning, OlderFormWarning
 from trnsim.program import current_core
 
 
@@ -84,8 +84,13 @@ def compiled(kernel, source=None):
     return names["kernel"]
 
 
-def execute(kernel, version=NKI):
+def execute(kernel, version=NKI, notices=(DynamicLoopWarning,)):
     """What the kernel returns on trnsim.
+
+    Args:
+        kernel: the kernel.
+        version: of NKI.
+        notices: warnings that it may give; any other is an error.
 
     Raises:
         EmulatorError: what trnsim refuses.
@@ -93,7 +98,8 @@ def execute(kernel, version=NKI):
     made = compiled(kernel)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", DynamicLoopWarning)
+        for notice in notices:
+            warnings.simplefilter("ignore", notice)
         launched = made[2] if kernel.cores > 1 else made
         return trnsim.run(launched, *kernel.arrays(), target=kernel.target, nki=version).outputs
 
@@ -131,8 +137,8 @@ def _compare(name, number, interval, output):
 
 def check_refusal(kernel, *, must_fail):
     """The failure of an illegal kernel: not refused, or not by an error that helps; else None."""
-    try:
-        execute(kernel)
+    try:  # a mistake may be an older form, such as an integer for a member
+        execute(kernel, notices=(DynamicLoopWarning, OlderFormWarning))
     except InternalError as error:
         return Failure("InternalError", str(error))
     except EmulatorError as error:

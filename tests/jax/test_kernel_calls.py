@@ -90,7 +90,7 @@ def test_an_exported_program_runs_where_its_kernels_are_and_says_so_elsewhere(ra
     pytest.importorskip("flatbuffers", reason="jax.export writes files with flatbuffers")
     from pathlib import Path  # noqa: PLC0415
 
-    from trnsim.jax.stablehlo.exported import of_export  # noqa: PLC0415
+    from trnsim.jax.stablehlo.exported import of_bytes  # noqa: PLC0415
 
     file = tmp_path / "step.jax"
     folder = str(Path(__file__).parent)
@@ -100,7 +100,7 @@ def test_an_exported_program_runs_where_its_kernels_are_and_says_so_elsewhere(ra
     assert said.startswith(f"UNIMPLEMENTED: stablehlo.custom_call of {expected}")
     assert said.endswith("6.0\n")
     with pytest.raises(NotModelled, match=expected):  # as `trnsim compile` does
-        of_export(file)
+        of_bytes(file.read_bytes(), str(file), file.name, ())
 
 
 def test_equal_programs_with_kernels_are_compiled_once():

@@ -1,1 +1,1 @@
-"""What a report says of a compiled program: modules, patterns, instructions, crowding."""
+"""Contents of a report on a compiled program: modules, patterns, instructions, crowding."""

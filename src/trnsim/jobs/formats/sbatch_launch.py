@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-from trnsim.jobs.formats.shell import Branch, ShellCommand, Statement, Word, is_redirection
+from trnsim.jobs.formats.shell import Branch, ScriptCommand, Statement, Word, is_redirection
 from trnsim.jobs.formats.shell_words import Values, expanded, expanded_text
 
 __all__ = ["ASSIGNMENT", "SbatchLaunch", "launch_in"]
@@ -83,7 +83,7 @@ def launch_in(statement: Statement, values: Values, texts: Texts) -> SbatchLaunc
 
 
 def _launch_of(
-    statement: Statement, command: ShellCommand, values: Values, texts: Texts
+    statement: Statement, command: ScriptCommand, values: Values, texts: Texts
 ) -> SbatchLaunch | None:
     words: list[Word] = []
     for word in command.words:

@@ -19,7 +19,7 @@ from trnsim.reader.parsed import Malformed
 __all__ = [
     "Branch",
     "Piece",
-    "ShellCommand",
+    "ScriptCommand",
     "Statement",
     "Word",
     "is_redirection",
@@ -89,7 +89,7 @@ class Branch(NamedTuple):
 
 
 @dataclass
-class ShellCommand:
+class ScriptCommand:
     """A simple command.
 
     Attributes:
@@ -117,7 +117,7 @@ class Statement:
 
     line: int
     text: str
-    commands: list[ShellCommand] = field(default_factory=list)
+    commands: list[ScriptCommand] = field(default_factory=list)
     is_block: bool = False
     start: int = 0
 
@@ -146,7 +146,7 @@ class _Statements:
         self._branches: list[Branch] = []
         """Their parts that are being read."""
         self._current: Statement | None = None
-        self._command = ShellCommand([])
+        self._command = ScriptCommand([])
         self._is_start = True
         self._is_function = False
         self._last = 0
@@ -246,9 +246,9 @@ class _Statements:
         if self._current is not None and self._command.words:
             self._command.branches = tuple(self._branches)
             self._current.commands.append(self._command)
-            self._command = ShellCommand([], operator)
+            self._command = ScriptCommand([], operator)
         elif operator or not self._command.words:
-            self._command = ShellCommand([], operator)
+            self._command = ScriptCommand([], operator)
         self._is_start = True
 
 

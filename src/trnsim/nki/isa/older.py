@@ -9,6 +9,7 @@ Source: nki/migration/index.rst, API breaking changes; the stubs of nki.isa of v
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from typing import Any, Final, NamedTuple
 
 from trnsim.behaviours import Behaviour
@@ -145,13 +146,20 @@ def tensor_reduce(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     operands = {**dict(zip(order, args, strict=False)), **kwargs}
     axis, data = operands.get("axis"), operands.get("data")
     last = len(data.shape) - 1 if isinstance(data, Tile) else 1
-    if axis in (1, (1,), [1]) and last > 1:
+    if _is_axis_1(axis) and last > 1:
         require(REDUCE_AXIS_1_IS_LAST, f"tensor_reduce: axis=1 of data {data}")
         place = order.index("axis")
         if len(args) > place:
             return Call("tensor_reduce", (*args[:place], last, *args[place + 1 :]), kwargs)
         kwargs["axis"] = last
     return Call("tensor_reduce", args, kwargs)
+
+
+def _is_axis_1(axis: object) -> bool:
+    """True for 1, (1,) and [1]; an array or another object is left to the instruction's checks."""
+    if isinstance(axis, tuple | list) and len(axis) == 1:
+        axis = axis[0]
+    return isinstance(axis, Integral) and axis == 1
 
 
 _RANGE_ORDER: Final = (
