@@ -14,13 +14,7 @@ CONFIG = str(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 FIXED = ("--tensor-parallel-size", "8", "--max-num-seqs", "4", "--on", "trn1")
 SMALL = ("--input-len", "128", "--output-len", "8", "--num-prompts", "256")
 PRICED = ("--price", "on_demand")
-
-
-@pytest.fixture(autouse=True)
-def short_curves(shortest_runs, monkeypatch):
-    """Shorter runs than users get, along the curve too."""
-    del shortest_runs
-    monkeypatch.setattr("trnsim.system.serve.curve.LONG_RUN", 256)
+pytestmark = pytest.mark.usefixtures("shortest_runs")
 
 
 def run(*arguments):
