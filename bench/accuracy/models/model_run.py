@@ -47,49 +47,29 @@ MANY, LONG = 4, 8192
 
 
 def digest(places, files):
-    """Of the statements in rooms of the emulator and in files beside this one.
-
-    Names, docstrings, comments, imports and the places of files do not count: what a program takes
-    does not depend on them.
-    """
+    """Of the statements in rooms of the emulator and in files beside this one."""
     paths = [HERE / name for name in files]
     for place in places:
         path = SOURCE / place
-        paths += [path] if path.is_file() else path.rglob("*.py")
-    texts = {
-        statements(path.read_text(encoding="utf-8"))
-        if path.suffix == ".py"
-        else path.read_text(encoding="utf-8")
-        for path in paths
-    }
-    return hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()
+        paths += [path] if path.is_file() else sorted(path.rglob("*.py"))
+    found = hashlib.sha256()
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        found.update((statements(text) if path.suffix == ".py" else text).encode())
+    return found.hexdigest()
 
 
 def statements(source):
-    """A module's statements, with names numbered in their order."""
-    numbers, words = {}, []
-    stack = [ast.parse(source)]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, ast.Constant):
-            words.append(repr(part.value))
-        elif isinstance(part, ast.AST):
-            words.append(type(part).__name__)
-            stack += (value for _, value in reversed(list(ast.iter_fields(part))))
-        elif isinstance(part, list):
-            counted = [one for one in part if not _is_left_out(one)]
-            words.append(str(len(counted)))
-            stack += reversed(counted)
-        else:
-            words.append(str(numbers.setdefault(part, len(numbers))))
-    return " ".join(words)
+    """A module's statements, without comments and docstrings, on which no program depends."""
+    module = ast.parse(source)
+    for part in ast.walk(module):
+        if isinstance(getattr(part, "body", None), list):
+            part.body = [statement for statement in part.body if not _is_text(statement)]
+    return ast.dump(module)
 
 
-def _is_left_out(part):
-    """Whether a statement is an import or a docstring."""
-    if isinstance(part, ast.Import | ast.ImportFrom):
-        return True
-    value = part.value if isinstance(part, ast.Expr) else None
+def _is_text(statement):
+    value = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 

@@ -188,7 +188,7 @@ def _ms_cells(
 
 
 def _side_text(time: Time) -> str:
-    """The median with its interval."""
+    """The time of one side as text: its median and interval, or that it was measured."""
     if time.interval_s is None:
         return f"{seconds(time.p50_s)}{' measured' if time.is_measured else ''}"
     low, high = map(seconds, time.interval_s)

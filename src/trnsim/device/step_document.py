@@ -154,7 +154,7 @@ def _chip(step: StepTime) -> Sequence[str]:
 
 
 def _share_text(percent: float) -> str:
-    """Two decimals; a share that they would show as none is below the least of them."""
+    """A percentage with two decimals; one between zero and 0.01 as "<0.01"."""
     return f"{percent:.2f}" if not 0 < percent < _LEAST_PERCENT else f"<{_LEAST_PERCENT:.2f}"
 
 

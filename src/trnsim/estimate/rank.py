@@ -55,7 +55,10 @@ class Rank:
     def micro_batch_estimate(
         self, parts: Iterable[tuple[PartSummary, Layer | None]], model_pass: Pass
     ) -> Estimate:
-        """The time of a micro batch, forward and both gradients; one kernel's scores run twice."""
+        """The time of a micro batch: forward, gradients of inputs and of weights.
+
+        Where attention is one kernel, its backward pass computes the scores again.
+        """
         total = Sum(self, model_pass)
         for summary, layer in parts:
             passes = layer_passes(summary, layer, model_pass, Recompute.NONE, self.layers)

@@ -146,3 +146,29 @@ def test_ranks_add_up_the_gradient_of_what_each_computes_a_part_of():
     kinds = [node.name for node in graph.nodes[before:]]
     assert kinds.count("all_reduce") == 1
     assert kinds.index("all_reduce") < kinds.index("square")
+
+
+@pytest.mark.parametrize("count", [1, 2000])
+def test_a_product_of_many_factors_is_longer_than_calls_are_deep(count):
+    graph = Graph()
+    value = x = graph.input((3,), "float32")
+    for _ in range(count):
+        value = graph.elementwise("multiply", value, 0.999)
+    loss = graph.reduce("add", value, (0,))
+    graph.outputs = gradients(graph, loss, [x], {})
+    (slope,) = graph.reference([np.ones(3, np.float32)])
+    np.testing.assert_allclose(slope, 0.999**count, rtol=1e-3)
+
+
+def test_a_mask_whose_parts_are_read_twice_is_looked_at_once():
+    graph = Graph()
+    x = graph.input((3,), "float32")
+    mask = graph.elementwise("convert", graph.iota((3,), 0), dtype="float32")
+    for _ in range(60):  # 2 ** 60 ways from the mask to its places
+        mask = graph.elementwise("multiply", graph.elementwise("add", mask, mask), 0.5)
+    loss = graph.reduce("add", graph.elementwise("multiply", x, mask), (0,))
+    forward = len(graph.nodes)
+    graph.outputs = gradients(graph, loss, [x], {})
+    assert len(graph.nodes) - forward < 2 * forward
+    (slope,) = graph.reference([np.ones(3, np.float32)])
+    assert slope.tolist() == [0, 1, 2]

@@ -132,6 +132,28 @@ def test_a_job_that_breaks_a_rule_has_a_finding_and_its_twin_none(tmp_path, case
     check(tmp_path, case, case[1][0])
 
 
+@pytest.mark.parametrize(
+    ("instance", "reason"),
+    [
+        ("ml.trn1.33xlarge", "trn1.33xlarge is no instance type of EC2"),
+        ("trn1n.2xlarge", "trn1n.2xlarge is no instance type of EC2"),
+        ("trn1.", "trn1. is no instance type of EC2"),
+        ("ml.trn1.2xlarge", None),
+        ("trn1.${SIZE}", None),
+        ("trn1", None),
+        ("m5.33xlarge", None),
+        ("", None),
+    ],
+)
+def test_sizes_are_judged_of_families_that_are_known(tmp_path, instance, reason):
+    place = tmp_path / "job.yaml"
+    place.write_text(text_of(role(), "pod"), encoding="utf-8")
+    (spec,) = read_specs(place)
+    rows = findings(spec.with_job(roles=(Role(instance=instance),)), RULES)
+    assert [row.reason for row in rows] == ([] if reason is None else [reason])
+    assert all(row.fix.startswith("name trn1") for row in rows)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", BROKEN)
 def test_it_has_the_finding_in_every_format_that_can_break_the_rule(tmp_path, case):

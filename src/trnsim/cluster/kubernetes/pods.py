@@ -155,7 +155,7 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def held_cores(pod: Object, cores_per_device: int) -> frozenset[int]:
-    """The cores of its node that a bound pod holds, by its annotations.
+    """The NeuronCores that a bound pod holds on its node, read from its annotations.
 
     Raises:
         BadInput: it requests devices, and no annotation that can be read says which.

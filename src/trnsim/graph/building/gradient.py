@@ -103,42 +103,67 @@ class _Recomputed:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._makers = {value.number: node for node in graph.nodes for value in node.results}
+        self._free: set[int] = set()
+        for node in graph.nodes:  # operands come before what reads them
+            if self._costs_nothing(node):
+                self._free.update(value.number for value in node.results)
         self._repeated: dict[int, Value] = {}
 
     def with_factors(self, node: Node) -> Node:
         """A product that reads its factors as recomputed; other nodes as they are."""
         if not isinstance(node.operation, Multiply):
             return node
+        for operand in node.operands:
+            self._repeat(operand)
+        return self._rewired(node)
+
+    def _repeat(self, operand: Operand) -> None:
+        """Compute an operand again, and before it what it is made of, if they are to be repeated.
+
+        Chains of products may be longer than Python's calls are deep, so the stack is a list.
+        """
+        stack = [operand]
+        while stack:
+            value = stack[-1]
+            if not isinstance(value, Value) or not self._is_waiting(value):
+                stack.pop()
+                continue
+            node = self._makers[value.number]
+            earlier = next(filter(self._is_waiting, node.operands), None)
+            if earlier is not None:
+                stack.append(earlier)
+                continue
+            result = self._repeated[value.number] = self.graph.fresh(value.type)
+            self.graph.add(node.operation, self._rewired(node).operands, [result])
+
+    def _rewired(self, node: Node) -> Node:
+        """The node, reading operands that were computed again in place of those that were kept."""
         return replace(node, operands=tuple(map(self._again, node.operands)))
 
     def _again(self, operand: Operand) -> Operand:
-        """An operand, computed again if its operation is to be repeated."""
-        if not isinstance(operand, Value) or not self._is_repeated(operand):
-            return operand
-        if operand.number not in self._repeated:
-            node = self._makers[operand.number]
-            repeated = self._repeated[operand.number] = self.graph.fresh(operand.type)
-            self.graph.add(node.operation, [*map(self._again, node.operands)], [repeated])
-        return self._repeated[operand.number]
+        return (
+            self._repeated.get(operand.number, operand) if isinstance(operand, Value) else operand
+        )
 
-    def _is_repeated(self, value: Value) -> bool:
-        node = self._makers.get(value.number)
+    def _is_waiting(self, operand: Operand) -> bool:
+        """True for a value that is to be repeated and was not yet."""
+        if not isinstance(operand, Value) or operand.number in self._repeated:
+            return False
+        node = self._makers.get(operand.number)
         if node is None or node.kind is Kind.LEAF:
             return False
-        if self._is_free(value):
+        if operand.number in self._free:
             return True
         return isinstance(node.operation, Multiply) and any(map(self._is_free, node.operands))
 
-    def _is_free(self, operand: Operand) -> bool:
-        """True for numbers, leaves, broadcasts, and elementwise operations on these alone."""
-        if not isinstance(operand, Value):
-            return True
-        node = self._makers.get(operand.number)
-        if node is None:
-            return False
+    def _costs_nothing(self, node: Node) -> bool:
+        """True for leaves, broadcasts, and elementwise operations on free operands alone."""
         if node.kind is Kind.ELEMENTWISE:
             return all(map(self._is_free, node.operands))
         return node.kind is Kind.LEAF or isinstance(node.operation, BroadcastInDim)
+
+    def _is_free(self, operand: Operand) -> bool:
+        return not isinstance(operand, Value) or operand.number in self._free
 
 
 def _spread_gradient(

@@ -73,15 +73,15 @@ def _instance_types(spec: JobSpec) -> Iterator[Violation]:
         return
     rows = catalogue()
     names = [name for name, row in rows.instances.items() if row.accelerator in rows.chips]
-    families = {name.partition(".")[0] for name in names}
     for index, role in enumerate(spec.job.roles):
-        family = role.instance.partition(".")[0]
-        if family in families and role.instance not in names:
-            legal = [name for name in names if name.startswith(f"{family}.")]
+        instance = role.instance.removeprefix("ml.")
+        family, dot, _ = instance.partition(".")
+        sizes = [name for name in names if name.startswith(f"{family}.")]
+        if dot and sizes and instance not in sizes and not is_template(instance):
             yield Violation(
                 f"roles.{index}.instance",
-                f"{role.instance} is no instance type of EC2",
-                f"name {enumerated(legal, 'or')}",
+                f"{instance} is no instance type of EC2",
+                f"name {enumerated(sizes, 'or')}",
             )
 
 

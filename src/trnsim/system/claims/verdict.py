@@ -117,7 +117,7 @@ class ClaimPart:
 
     @property
     def verdict(self) -> ClaimVerdict:
-        """The verdict by the rule at the top of this module."""
+        """The verdict on the claim, by the rule in the docstring of this module."""
         certain = [basis for basis in self.bases if not basis.doubts]
         if self.bases and not certain:
             return ClaimVerdict.ILLUSTRATED

@@ -135,7 +135,7 @@ def _speculation(deployment: Deployment) -> dict[str, object]:
 
 
 def _neuron(deployment: Deployment) -> dict[str, object]:
-    """Neuron's options: the shapes that are compiled."""
+    """Options of vLLM on Neuron, by name: the shapes for which it compiles programs."""
     engine, options = deployment.engine, deployment.options
     most = _step_tokens(deployment)
     lengths = [

@@ -121,7 +121,7 @@ def graph_module(program: StoredProgram, device: str) -> fx.GraphModule:
 
 
 class _Reader:
-    """A stored program that is made a graph."""
+    """Builder of the fx graph of a stored program."""
 
     def __init__(self, program: StoredProgram, device: torch.device) -> None:
         self._program = program

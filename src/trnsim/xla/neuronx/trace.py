@@ -306,7 +306,7 @@ def _tell(report: ModelReport) -> None:
 
 
 def _flag_words(flags: Flags) -> list[str]:
-    """The flags that change a program, as words for its stored form."""
+    """The compiler flags that change the program, as words of a command line."""
     words: list[str] = []
     if flags.auto_cast != "none":
         words = [f"--auto-cast={flags.auto_cast}", f"--auto-cast-type={flags.auto_cast_type}"]
