@@ -23,7 +23,7 @@ test: .venv/.test ## install what tests need, run checks and every test but the 
 check: .venv/.test ## format, lint, types, layers, spelling, the shape of the house, and the tests a newcomer runs first
 	@$(MAKE) --no-print-directory --jobs=2 build/checked/mypy build/checked/basedpyright build/checked/source
 
-nightly: .venv/.test .venv-notebook/.made .venv-site/.made .venv-specs/.made ## every test, mutants, random kernels and other long checks: 100 minutes; a stopped run goes on
+nightly: .venv/.test .venv-clients/.made .venv-notebook/.made .venv-site/.made .venv-specs/.made ## every test, mutants, random kernels and other long checks: 100 minutes; a stopped run goes on
 	$(BIN)/python tests/suite/nightly.py
 
 bench: .venv/.test ## time the emulator against plain numpy and PyTorch, as ratios in one run

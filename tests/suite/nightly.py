@@ -24,11 +24,23 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 @dataclass(frozen=True)
 class Part:
-    """A command of Python, and whether it is of tests, which go on where they stopped."""
+    """A command of Python, and whether it is of tests, which go on where they stopped.
+
+    Attributes:
+        name: its line in the table.
+        arguments: those of Python.
+        environment: variables besides ours.
+        venv: the name of the `.venv-NAME` that runs it; "" for that of the nightly run.
+    """
 
     name: str
     arguments: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
+    venv: str = ""
+
+    @property
+    def python(self):
+        return str(ROOT / f".venv-{self.venv}/bin/python") if self.venv else sys.executable
 
     @property
     def is_tests(self):
@@ -62,6 +74,7 @@ PARTS = (
             *("bench/system/run.py", "--rows", "bench/system/rows.json"),
             *("--against", "bench/system/limits.json"),
         ),
+        venv="clients",  # transformers has the modules of some networks
     ),
     Part("coverage of intervals", ("bench/system/coverage.py", "--check")),
     Part("mutants", ("tests/mutants/mutants.py",)),
@@ -125,7 +138,7 @@ class Record:
             environment["TRNSIM_TESTS_PASSED"] = str(self.folder / f"{name}.passed")
             environment["TRNSIM_TEST_COSTS"] = str(self.folder / f"{name}.costs")
         began_s, before = time.monotonic(), os.times()
-        command = [sys.executable, *part.arguments]
+        command = [part.python, *part.arguments]
         try:
             outcome.status = subprocess.run(
                 command, cwd=ROOT, env=environment, check=False

@@ -75,3 +75,12 @@ def test_another_source_has_another_digest(monkeypatch):
     before = nightly.source_digest()
     changes["diff"] = b"+1"
     assert nightly.source_digest() != before
+
+
+def test_a_part_may_have_an_environment_of_its_own():
+    pythons = {part.name: part.python for part in PARTS}
+    assert pythons["published rows"] == str(nightly.ROOT / ".venv-clients/bin/python")
+    assert pythons["tests"] == nightly.sys.executable
+    makefile = (nightly.ROOT / "Makefile").read_text(encoding="utf-8")
+    (needed,) = (line for line in makefile.splitlines() if line.startswith("nightly:"))
+    assert all(f".venv-{part.venv}/.made" in needed for part in PARTS if part.venv)

