@@ -69,6 +69,7 @@ def test_a_program_that_does_not_fit_spills(random):
     (warning,) = run.warnings
     assert run.overfull == (warning,)
     assert "360000 are live at" in warning
+    assert str(run).endswith(", 1 warning")
     # One tile fits at a time: each is saved for the next one, and comes back.
     tile_bytes = 128 * 60_000 * 2
     assert f"{3 * tile_bytes:,} bytes saved to HBM and {3 * tile_bytes:,} reloaded" in warning

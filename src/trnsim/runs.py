@@ -117,7 +117,8 @@ class Run:
         return summarize(self.timeline)
 
     def __str__(self) -> str:
-        warned = f", {len(self.warnings)} warnings" if self.warnings else ""
+        number = len(self.warnings)
+        warned = f", {number} warning{'s' * (number > 1)}" if number else ""
         return f"{self.title} on {self.target.name}: {self.summary}{warned}"
 
     def __repr__(self) -> str:

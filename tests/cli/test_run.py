@@ -30,7 +30,7 @@ def test_a_training_script_is_reported_by_module_and_operator(tmp_path):
     assert "without a time" not in text
     assert (tmp_path / "here" / "step-trn2.trace.json").is_file()
     brief = trnsim("run", script, cwd=tmp_path).stdout.splitlines()[-6:]
-    assert brief[0] == "training step on trn2 (the default)"
+    assert brief[0] == "step on trn2 (the default)"
     labels = ["time", "phases", "longest", "chips", "report"]
     assert [line.split()[0] for line in brief[1:]] == labels
 

@@ -185,3 +185,19 @@ def test_a_process_has_no_more_cores_than_an_instance(monkeypatch, chip, config,
             BadInput, match=f"asks for {number + 1} cores; {instance}.* has {number}"
         ):
             module.visible_cores()
+
+
+def test_another_chip_has_its_own_logical_cores_and_the_setting_of_the_process(monkeypatch):
+    def physical_cores(here, name):
+        monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", here)
+        module.target.cache_clear()
+        module.logical_config.cache_clear()
+        return module.device_core(arch.target(name)).physical_cores
+
+    monkeypatch.delenv("NEURON_LOGICAL_NC_CONFIG", raising=False)
+    assert [physical_cores("trn1", name) for name in ("trn1", "trn2", "trn3")] == [1, 2, 2]
+    assert [physical_cores("trn2", name) for name in ("trn1", "trn2", "trn3")] == [1, 2, 2]
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "1")
+    assert [physical_cores("trn1", name) for name in ("trn1", "trn2", "trn3")] == [1, 1, 1]
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
+    assert [physical_cores("trn2", name) for name in ("trn1", "trn2", "trn3")] == [1, 2, 2]

@@ -20,7 +20,7 @@ from trnsim.profile.analysis.overview import Action, Overview
 from trnsim.profile.overview_document import overview_diff, overview_document, paired
 
 STEP = Overview(
-    "training step", "trn2", 2e-3, (1e-3, 3e-3), "launches", {"forward": 1.5e-3, "a/b": 5e-4},
+    "step", "trn2", 2e-3, (1e-3, 3e-3), "launches", {"forward": 1.5e-3, "a/b": 5e-4},
     (Action("compile", 1e-3),), {"module": {"net": 2e-3}},
 )  # fmt: skip
 RANKS = Overview("ranks", "", 1e-3, None, "", {}, (), {})
@@ -96,5 +96,5 @@ def test_machines_are_paired_by_name_and_single_ones_by_place():
 
 def test_a_comparison_of_two_machines_names_both():
     shown = text(overview_diff([(STEP, replace(STEP, machine="trn3"))]))
-    assert shown.startswith("training step on trn2, now training step on trn3\n")
-    assert text(overview_diff([(STEP, STEP)])).startswith("training step on trn2\n")
+    assert shown.startswith("step on trn2, now step on trn3\n")
+    assert text(overview_diff([(STEP, STEP)])).startswith("step on trn2\n")

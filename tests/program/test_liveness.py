@@ -85,13 +85,23 @@ def slice_of(tile):
 
 def test_a_long_list_of_tensors_is_cut(bench, core_v3):
     work = bench(has_values=False)
-    tiles = [work.empty((1, int(core_v3.sbuf_partition_bytes) // 10), UINT8) for _ in range(12)]
-    for tile in tiles:
-        work.issue(Memset(tile, 0))
-    for tile in tiles:
-        work.issue(Memset(tile, 0))
+    tenth_bytes = int(core_v3.sbuf_partition_bytes) // 10
+    write_twice(work, [work.empty((1, tenth_bytes - number), UINT8) for number in range(12)])
     with pytest.raises(OutOfMemory, match="and 4 more"):
         fitted([work.program], "raise")
+
+
+def test_equal_tensors_of_a_line_are_counted(bench, core_v3):
+    work = bench(has_values=False)
+    tenth_bytes = int(core_v3.sbuf_partition_bytes) // 10
+    write_twice(work, [work.empty((1, tenth_bytes), UINT8) for _ in range(12)])
+    with pytest.raises(OutOfMemory, match=rf"{tenth_bytes} bytes tensor from \S+, 12 times\n"):
+        fitted([work.program], "raise")
+
+
+def write_twice(work, tiles):
+    for tile in [*tiles, *tiles]:
+        work.issue(Memset(tile, 0))
 
 
 def test_placed_tensors_and_hbm_are_not_the_compilers_to_place(bench):

@@ -160,14 +160,14 @@ def ranks_part(summary: WorldSummary, files: Files, *, is_verbose: bool) -> RunP
 
 
 def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> RunPart:
-    """A training step on a framework's device."""
+    """A step on a framework's device."""
     document, name = report.document, f": {report.name}" if report.name else ""
     groups: list[list[Block]]
     if is_verbose:
         groups = [[*section.blocks] for section in document.sections if section.place != "page"]
         groups.append([labelled(_file_rows(files), indent=2)])
     else:
-        head = f"training step on {report.target}{_because(_brief(report.reason))}{name}"
+        head = f"step on {report.target}{_because(_brief(report.reason))}{name}"
         groups = [[Note(head), labelled([*report.brief(), *_brief_file_rows(files)], indent=2)]]
     figures = [
         (

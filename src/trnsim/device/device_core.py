@@ -69,8 +69,8 @@ class DeviceCore:
 def device_core(chip: Target | None = None, cores: int | None = None) -> DeviceCore:
     """The device of this process, or of another chip, or of another number of cores."""
     on_chip = chip or target()
-    logical = logical_config()
-    physical = cores or (logical if makes_pairs(on_chip.core) else 1)
+    logical = logical_config() if on_chip == target() else _logical_config_of(on_chip)
+    physical = cores or logical
     row = catalogue().chips[on_chip.chip]
     return DeviceCore(
         on_chip,
@@ -91,6 +91,11 @@ def logical_config() -> int:
         BadInput: for another number, and for 2 on a chip without logical cores.
     """
     return model.logical_config(target().chip)
+
+
+def _logical_config_of(chip: Target) -> int:
+    """The same of another chip, to which the process's setting applies if it has logical cores."""
+    return model.logical_config(chip.chip) if makes_pairs(chip.core) else 1
 
 
 def device_text(target: str, cores: int) -> str:

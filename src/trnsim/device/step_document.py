@@ -93,7 +93,7 @@ def step_document(
         *([Section("Collectives", exchanged, heading_place="page")] if exchanged else []),
         *added,
     ]
-    return Document(f"Training step on {first.target}", values, sections, schema="run-step/1")
+    return Document(f"Step on {first.target}", values, sections, schema="run-step/1")
 
 
 def brief_rows(steps: Sequence[StepTime]) -> list[tuple[str, str]]:
@@ -102,7 +102,9 @@ def brief_rows(steps: Sequence[StepTime]) -> list[tuple[str, str]]:
     low, high = (time_text(first.estimate.at(name)) for name in ("p10", "p90"))
     launches = f"launches {time_text(first.launch_s)}, hidden if the host is ahead"
     time = f"{time_text(first.device_time_s)} (P10 to P90: {low} to {high}); {launches}"
-    rows = [("time", time), ("phases", _longest_names(first, "phase"))]
+    rows = [("time", time)]
+    if len(first.by("phase")) > 1:  # a program without a backward pass has one
+        rows.append(("phases", _longest_names(first, "phase")))
     rows.append(("longest", _longest_names(first, "operation")))
     rows.append(
         ("chips", ", ".join(f"{s.target} {time_text(s.device_time_s)}" for s in other_chips))

@@ -7,6 +7,7 @@ kernel gives addresses share one storage, which is all of their memory.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -140,11 +141,13 @@ def _tiling_fix(capacity: int) -> str:
 
 
 def _overfull_text(program: Program, memory: Memory, capacity: int, fullest: Peak) -> str:
+    alike = Counter((use.row_bytes, use.name or "tensor", use.line) for use in fullest.live)
+    shown = list(alike.items())[:_SHOWN]
     rows = "".join(
-        f"\n    {use.row_bytes:>8} bytes {use.name or 'tensor'} from {use.line}"
-        for use in fullest.live[:_SHOWN]
+        f"\n    {row_bytes:>8} bytes {name} from {line}{f', {number} times' * (number > 1)}"
+        for (row_bytes, name, line), number in shown
     )
-    more = len(fullest.live) - _SHOWN
+    more = len(fullest.live) - sum(number for _, number in shown)
     rest = f"\n    and {more} more" if more > 0 else ""
     return (
         f"{memory.value} of {program.core.name} holds {capacity} bytes a partition; "

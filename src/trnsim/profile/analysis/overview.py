@@ -184,7 +184,7 @@ def _step(answer: Values) -> Overview:
     }
     bound = "launches of the host" if launch_s > device_s else ""
     return _overview(
-        "training step",
+        "step",
         answer["target"],
         device_s,
         _ends(answer["estimate"], "_s"),
