@@ -111,11 +111,11 @@ class TracedProgram:
 
     run: Run
     names: list[NamedStretch]
-    inputs: dict[int, int] = field(default_factory=dict[int, int])
-    outputs: frozenset[int] = frozenset()
-    spilled: frozenset[int] = frozenset()
-    lacks: frozenset[str] = frozenset()
-    wanted_bytes: int = 0
+    inputs: dict[int, int]
+    outputs: frozenset[int]
+    spilled: frozenset[int]
+    lacks: frozenset[str]
+    wanted_bytes: int
 
     def stretches(self) -> Integers:
         """The index in `names` of each instruction.

@@ -220,11 +220,11 @@ SLOW = """
 import sys, time
 from pathlib import Path
 from trnsim.compiler.compile_cache import CacheSettings, compile_cached
-from trnsim.compiler.stand_in import StoredProgram
+from trnsim.compiler.stand_in import StandIn
 def make():
     print("compiling", flush=True)
     time.sleep(1)
-    return StoredProgram("trn2", 2, (), "v", "hlo", b"graph", {}).serialized()
+    return StandIn("trn2", 2, (), "v", "hlo", b"graph", {}).serialized()
 compile_cached(b"graph", ["--target=trn2", "-O1"], make, CacheSettings(Path(sys.argv[1])))
 """
 
