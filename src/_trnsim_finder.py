@@ -38,6 +38,8 @@ ALIASES = {
     "torch_neuronx": "trnsim.xla.neuronx.by_name",
     "torch_xla": "trnsim.xla.by_name",
 }
+OF_TRNSIM = {"aliases", "migrate"}
+"""Folders below a target that are no part of the package whose name it answers to."""
 OF_PROGRAMS = {"torch_xla"}
 """Aliases for programs: a library asks for them to learn whether it runs on XLA."""
 OF_NEURON = ("libneuronxla", "neuronx", "optimum.neuron", "torch_neuronx", "torch_xla", "trnsim")
@@ -80,8 +82,9 @@ def _register(alias: str, target: str) -> ModuleType:
     below = {found.name: f"{target}.{found.name}" for found in iter_modules(_path(module))}
     below |= vars(module).get("SUBMODULES", {})
     for name, submodule in below.items():
-        # The aliases of other packages lie below trnsim.nki and are no part of it.
-        if name != "aliases":
+        if name in OF_TRNSIM:
+            sys.modules[f"{alias}.{name}"] = None  # type: ignore[assignment]  an ImportError
+        else:
             sys.modules[f"{alias}.{name}"] = _register(f"{alias}.{name}", submodule)
     return module
 

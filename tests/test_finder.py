@@ -57,6 +57,17 @@ def test_find_spec_answers_before_and_after_the_import():
     ) == ["nki", "False", "True", "True", "trnsim.nki", "trnsim.nki"]
 
 
+def test_folders_of_trnsims_own_are_no_part_of_the_package():
+    assert python(
+        "import sys, nki\n"
+        "for name in ('aliases', 'migrate'):\n"
+        "    try:\n"
+        "        __import__('nki.' + name)\n"
+        "    except ImportError as error:\n"
+        "        print(error.name, f'trnsim.nki.{name}' in sys.modules)"
+    ) == ["nki.aliases", "False", "nki.migrate", "False"]
+
+
 def test_a_module_that_neither_has_is_not_found():
     assert python(
         "import nki\n"

@@ -15,12 +15,11 @@ from weakref import WeakKeyDictionary
 
 from trnsim.behaviours.language import UNMIXED
 from trnsim.errors import BadInput
-from trnsim.graph import Graph
-from trnsim.graph.ops.calls import CustomCall
 from trnsim.nki.dialect import needs
 from trnsim.program import CoreContext, Team, current_core
 
 if TYPE_CHECKING:
+    from trnsim.graph import Graph
     from trnsim.nki.kernel import Kernel
 
 _program: ContextVar[list[Kernel] | None] = ContextVar("trnsim_nki_program", default=None)
@@ -57,6 +56,8 @@ def refuse_in_graph(kernel: Kernel, graph: Graph) -> None:
     Raises:
         BadInput: with both kernels.
     """
+    from trnsim.graph.ops.calls import CustomCall  # noqa: PLC0415  a kernel alone has no graph
+
     calls = [node.operation.call for node in graph.nodes if isinstance(node.operation, CustomCall)]
     kernels = [getattr(call, "kernel", kernel) for call in calls]
     refuse_mixed(dict.fromkeys([*kernels, kernel]))
