@@ -1,16 +1,17 @@
 """Words and ways of the source: pronouns as names, docstrings, shared class names, writers.
 
-usage: house.py [CHECKOUT ...]
-
-Prints a column for each checkout (this one by default), so that two commits stand side by side.
+`house.py [CHECKOUT ...]` prints a column for each checkout (this one by default), so that two
+commits stand side by side. `house.py --draw SEED [--files 40]` draws files at random for a reader
+who has not seen them; `--without SEED` leaves out the files that another seed draws.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import io
+import random
 import re
-import sys
 import tokenize
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -81,9 +82,38 @@ def _begins_with_what(node: ast.AST) -> bool:
     return (text or "").startswith("What")
 
 
+def draw(root: Path, seed: int, files: int, without: list[int]) -> list[str]:
+    """Paths of source files drawn with equal chance, other than those that earlier seeds draw.
+
+    Packages' `__init__.py`, the folders of operations and instructions, and modules that exist for
+    another library's import path (`by_name`, `aliases`) are not drawn.
+    """
+    source = root / "src" / "trnsim"
+    paths = sorted(path.relative_to(source).as_posix() for path in source.rglob("*.py"))
+    readable = [path for path in paths if _is_drawn(path)]
+    for earlier in without:
+        readable = sorted(set(readable).difference(random.Random(earlier).sample(readable, files)))
+    return sorted(random.Random(seed).sample(readable, files))
+
+
+def _is_drawn(place: str) -> bool:
+    is_alias = "/by_name/" in place or "/aliases/" in place
+    is_dialect = place.startswith(tuple(f"{folder}/" for folder in DIALECTS))
+    return not (place.endswith("__init__.py") or is_dialect or is_alias)
+
+
 def main() -> None:
-    """A line for each figure, a column for each checkout."""
-    columns = [counts(Path(root)) for root in sys.argv[1:] or [ROOT]]
+    """The files of a draw, or a line for each figure with a column for each checkout."""
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("checkouts", nargs="*", type=Path, default=[ROOT], metavar="CHECKOUT")
+    options.add_argument("--draw", type=int, metavar="SEED", help="draw source files to read")
+    options.add_argument("--files", type=int, default=40, help="how many (default: 40)")
+    options.add_argument("--without", type=int, action="append", default=[], metavar="SEED")
+    arguments = options.parse_args()
+    if arguments.draw is not None:
+        print(*draw(ROOT, arguments.draw, arguments.files, arguments.without), sep="\n")
+        return
+    columns = [counts(root) for root in arguments.checkouts]
     for label in columns[0]:
         print(f"{label:40}", *(f"{column.get(label, 0):>10,}" for column in columns))
 
