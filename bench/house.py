@@ -92,8 +92,12 @@ def draw(root: Path, seed: int, files: int, without: list[int]) -> list[str]:
     paths = sorted(path.relative_to(source).as_posix() for path in source.rglob("*.py"))
     readable = [path for path in paths if _is_drawn(path)]
     for earlier in without:
-        readable = sorted(set(readable).difference(random.Random(earlier).sample(readable, files)))
-    return sorted(random.Random(seed).sample(readable, files))
+        readable = sorted(set(readable).difference(_sample(readable, earlier, files)))
+    return sorted(_sample(readable, seed, files))
+
+
+def _sample(paths: list[str], seed: int, files: int) -> list[str]:
+    return random.Random(seed).sample(paths, files)  # noqa: S311  no cryptography
 
 
 def _is_drawn(place: str) -> bool:
