@@ -99,8 +99,10 @@ def test_a_chip_without_logical_cores_has_small_pages(monkeypatch):
 
 
 def test_what_runs_counts_until_its_thread_has_run_it():
-    hbm_use.runs(Cores(HbmBytes(10, 20, 30)), "mm", 0)
-    other = threading.Thread(target=hbm_use.runs, args=(Cores(HbmBytes(1, 2, 3)), "mm", 0))
+    hbm_use.note_kernel_start(Cores(HbmBytes(10, 20, 30)), "mm", 0)
+    other = threading.Thread(
+        target=hbm_use.note_kernel_start, args=(Cores(HbmBytes(1, 2, 3)), "mm", 0)
+    )
     other.start()
     other.join()
     hbm_use.load(0, "program", Loaded("a", 300, 0))
@@ -108,26 +110,26 @@ def test_what_runs_counts_until_its_thread_has_run_it():
     assert (used()["tensors"], used()["constants"]) == (held + 11, 322)
     assert used()["model_shared_scratchpad"] == 64 * MIB
     assert used(1)["constants"] == 0
-    hbm_use.has_run()
+    hbm_use.note_kernel_end()
     assert (used()["tensors"], used()["constants"]) == (held + 1, 302)
 
 
 def test_programs_are_numbered_as_they_were_loaded_and_counted():
     hbm_use.load(0, "one", Loaded("one", 7))
     hbm_use.load(1, "one", Loaded("one", 7))
-    hbm_use.runs(Cores(HbmBytes(constants=5)), "mm", 0)
-    assert hbm_use.models(0, 20) == [
+    hbm_use.note_kernel_start(Cores(HbmBytes(constants=5)), "mm", 0)
+    assert hbm_use.loaded_models(0, 20) == [
         LoadedModel(1, "one", 20, 7, is_running=False),
         LoadedModel(3, "mm", 20, 5, is_running=True),
     ]
-    hbm_use.has_run()
+    hbm_use.note_kernel_end()
     hbm_use.load(0, "one", Loaded("one", 8))
-    hbm_use.runs(Cores(HbmBytes()), "mm", 0)
-    hbm_use.has_run()
-    assert hbm_use.models(0, 20) == [LoadedModel(1, "one", 20, 8, is_running=False)]
-    assert hbm_use.models(1, 21) == [LoadedModel(2, "one", 21, 7, is_running=False)]
-    assert hbm_use.models(2, 22) == []
-    assert [hbm_use.loads(core) for core in range(3)] == [3, 1, 0]
+    hbm_use.note_kernel_start(Cores(HbmBytes()), "mm", 0)
+    hbm_use.note_kernel_end()
+    assert hbm_use.loaded_models(0, 20) == [LoadedModel(1, "one", 20, 8, is_running=False)]
+    assert hbm_use.loaded_models(1, 21) == [LoadedModel(2, "one", 21, 7, is_running=False)]
+    assert hbm_use.loaded_models(2, 22) == []
+    assert [hbm_use.load_count(core) for core in range(3)] == [3, 1, 0]
 
 
 @pytest.fixture

@@ -94,7 +94,9 @@ class PlainCore:
         cost, touches = self.cost[index], self.program.touches
         if cost.held_read is None:
             return cost.table
-        reads = [(serial, at.pattern) for serial, at, is_out in touches.of(index) if not is_out]
+        reads = [
+            (serial, at.pattern) for serial, at, is_out in touches.tiles_of(index) if not is_out
+        ]
         every = self.program.instruction(index).instruction.accesses()[0]
         return reads[cost.held_read] if len(reads) == len(every) else index
 

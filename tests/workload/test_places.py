@@ -64,7 +64,7 @@ def test_rows_of_a_table_are_added_at_their_places(first):
 
 def test_scores_grow_with_the_key_by_a_number_of_each_head():
     rank = RankGraph(bits=32)
-    places.slopes(rank, 2, 4)
+    places.alibi_bias(rank, 2, 4)
     rank.graph.outputs.append(rank.named_outputs["bias"])
     (found,) = rank.graph.reference([np.array([0.5, 2], np.float32)])
     assert found.tolist() == [[0, 0.5, 1, 1.5], [0, 2, 4, 6]]
@@ -72,7 +72,7 @@ def test_scores_grow_with_the_key_by_a_number_of_each_head():
 
 def test_padding_is_hidden_from_all_queries():
     rank = RankGraph(bits=32)
-    places.hidden_tokens(rank, 1, 3)
+    places.padding_bias(rank, 1, 3)
     query = rank.graph.input((1, 2, 3, 4), "float32")
     rank.named_inputs["bias"] = rank.named_outputs["bias"]
     rank.graph.outputs.append(places.bias(rank, query, 3, of_heads=False))

@@ -33,9 +33,9 @@ class Behaviour:
         form: how a program's source uses it: a name ("nl.dynamic_range"), a keyword
             ("nisa.dma_copy(dst_rmw_op=)"), or a construct in words; "" if the source cannot show
             it, or if programs of other versions look the same.
-        rule: a sentence without its end: what holds.
-        otherwise: the same for the versions where it does not.
-        instead: what to write so that a program does not need it.
+        rule: the behaviour as a clause, without a full stop.
+        otherwise: the behaviour of the other versions, as a clause.
+        instead: what to write so that a program runs in all versions.
         source: the document.
         effect: the consequence where it does not hold.
     """
@@ -69,29 +69,29 @@ class Behaviour:
         return f"in NKI {held[0]}" + (f" to {held[-1]}" if len(held) > 1 else "")
 
     def refusal(
-        self, version: Version, given: str, line: SourceLine | None = None
+        self, version: Version, usage: str, line: SourceLine | None = None
     ) -> IllegalInstruction:
         """The error of a program that needs this behaviour under a version without it.
 
         Args:
             version: the version of the running kernel.
-            given: what the program wrote.
+            usage: what the program wrote.
             line: the line of the program; None for the innermost on the stack.
         """
         held = [other.name for other in VERSIONS.values() if other.follows(self)]
         near = held[0] if version.number < self.first else held[-1]
         return IllegalInstruction(
-            f"{given} under {version}, where {self.otherwise}; legal: {self.span}",
+            f"{usage} under {version}, where {self.otherwise}; legal: {self.span}",
             fix=f"{self.instead}; or run it as NKI {near}: --nki {near}",
             source=self.source,
             line=line,
         )
 
-    def require(self, version: Version, given: str, line: SourceLine | None = None) -> None:
-        """Refuse `given` if this behaviour does not hold in `version`.
+    def require(self, version: Version, usage: str, line: SourceLine | None = None) -> None:
+        """Refuse `usage` if this behaviour does not hold in `version`.
 
         Raises:
             IllegalInstruction: with the reason and the replacement.
         """
         if not version.follows(self):
-            raise self.refusal(version, given, line)
+            raise self.refusal(version, usage, line)

@@ -3,7 +3,8 @@
     y = X theta + e,  theta_k ~ N(0, v_k),  e_i ~ N(0, s_i^2)
     covariance = (X' S^-1 X + V^-1)^-1,  mean = covariance X' S^-1 y
 
-Of few rows the same is computed as ``V X' (X V X' + S)^-1``, which is exact for rows without error.
+With no more rows than effects, the mean is computed as ``V X' (X V X' + S)^-1 y``, which is exact
+for rows without error.
 
 Source: Bishop, Pattern Recognition and Machine Learning, 2006, equations 2.113-2.117.
 """
@@ -18,24 +19,24 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _LEAST_VARIANCE = 1e-12
-"""Variance of an error that is stated as 0."""
+"""Floor of error variances, since a row may state an error of 0."""
 
 
 class Posterior(NamedTuple):
-    """Effects after the rows: their means and covariance."""
+    """Mean and covariance of the effects, given the rows."""
 
     mean: Array
     covariance: Array
 
 
 def shrink(design: Array, values: Array, error_variances: Array, priors: Array) -> Posterior:
-    """The effects given rows.
+    """The posterior of the effects, given measured rows.
 
     Args:
-        design: rows x effects.
-        values: of the rows.
-        error_variances: of the rows.
-        priors: variances of the effects before the rows.
+        design: the matrix X of rows x effects.
+        values: the measured value of each row.
+        error_variances: the variance of each row's error.
+        priors: the prior variance of each effect.
     """
     if len(values) <= len(priors):
         crossed = priors[:, None] * design.T

@@ -1,4 +1,4 @@
-"""``trnsim calibrate``: what a user measured, as factors on the estimates of every command."""
+"""``trnsim calibrate``: factors on the estimates of every command, from a user's measurements."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def calibrate_command(
 ) -> Document:
     """Teach every estimate what you measured, from the logs of your runs.
 
-    Measured times stand beside estimates of the same questions; the answer has the factors between
-    them. Written as site.json, it corrects every command in that folder, or wherever TRNSIM_SITE
-    names it; delete it to undo it.
+    Compares measured times with estimates of the same questions and prints the factors between
+    them. The factors, written as site.json, correct every command in that folder, or wherever
+    TRNSIM_SITE names the file; delete it to undo them.
 
     Example: trnsim calibrate examples/measured-times.csv --output site.json
     """
@@ -96,12 +96,14 @@ def _calibration(logs: Sequence[Path], questions: Sequence[str]) -> Calibration:
         raise BadInput(
             f"{len(questions)} --question for {len(logs)} logs; legal: one for all, or one for each"
         )
-    each = questions if len(questions) == len(logs) else list(questions) * len(logs)
-    read = [measurements(path, each[at] if each else None) for at, path in enumerate(logs)]
-    several = [one for log in read for one in log.measurements]
+    per_log = questions if len(questions) == len(logs) else list(questions) * len(logs)
+    read_logs = [
+        measurements(path, per_log[at] if per_log else None) for at, path in enumerate(logs)
+    ]
+    all_measurements = [measurement for log in read_logs for measurement in log.measurements]
     with progress() as tell:
-        rows, unasked = rows_of(several, ask, tell)
-        files = [LogFile(str(log.file), log.format, len(log.measurements)) for log in read]
+        rows, unasked = rows_of(all_measurements, ask, tell)
+        files = [LogFile(str(log.file), log.format, len(log.measurements)) for log in read_logs]
         return calibrate(rows, files, quotes.today(), unasked)
 
 

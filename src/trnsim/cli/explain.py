@@ -14,7 +14,7 @@ from trnsim.cli.claim_document import claim_document
 from trnsim.cli.hardware_blocks import announced_card, chip_card, instance_card
 from trnsim.cli.instances import instance_values, quote_of
 from trnsim.cli.options import parser
-from trnsim.cli.price_blocks import in_words, quotes_of, story_sections
+from trnsim.cli.price_blocks import history_sections, in_words, quotes_of
 from trnsim.cli.report_files import answering
 from trnsim.document.answer import Document, Note, Preformatted, Section, Table, columns
 from trnsim.document.from_markdown import sections
@@ -155,7 +155,7 @@ def _hardware(name: str, rows: Catalogue) -> Document | None:
             day = today(rows)
             quotes = quotes_of(instance.name, KINDS, day, None, rows)
             none = [Section("", [Note("no price of any kind")])]
-            prices = story_sections(instance.name, quotes, day, rows) if quotes else none
+            prices = history_sections(instance.name, quotes, day, rows) if quotes else none
             card = [Section("", instance_card(instance, rows)), *prices]
             values = instance_values(instance, quote_of(instance.name, None, day, rows), rows)
             return Document(instance.name, values, card, schema="instances/1")

@@ -82,8 +82,8 @@ def launch(
 
     Each process has the variables that torchrun sets, AWS's NEURON_RT_VISIBLE_CORES and
     NEURON_PJRT_*, and its logical cores. Output of rank 0 is shown. A rank that is lost is named,
-    and the others end with it. At the end stand the time of the last step by rank, and the
-    collectives with the links that they took.
+    and the others end with it. The report has the time of each rank's last step, and the
+    collectives with the links that they used.
 
     Example: trnsim launch --on trn2.48xlarge --nodes 2 --ranks-per-node 4 -- python train.py
     """

@@ -1,4 +1,4 @@
-"""Prices as tables and as JSON, and how each kind of purchase is sold, in words."""
+"""Prices as tables and as JSON, and the terms of each kind of purchase in words."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def story(
     return Table(_STORY_COLUMNS, lines), Items(sources, indent=2, is_numbered=True)
 
 
-def story_sections(
+def history_sections(
     instance: str, quotes: Sequence[Quote], as_of: date, rows: Catalogue
 ) -> list[Section]:
     """The prices of `instance`, and their sources where there are any."""
@@ -106,8 +106,11 @@ def _line(price: Price, chips: int, quoted: Quote, source: int) -> tuple[str, ..
     )
 
 
-def sold(quotes: Sequence[Quote], days: float | None, instances: int | None) -> list[Note]:
-    """How each kind is sold, and whether it can be bought for that time and size where asked."""
+def sale_terms(quotes: Sequence[Quote], days: float | None, instances: int | None) -> list[Note]:
+    """The terms of each kind of purchase.
+
+    With `days` or `instances`, also whether it can be bought for that time and in that number.
+    """
     notes: list[Note] = []
     for price in quotes:
         terms = price.row.terms if price.row else None
@@ -176,8 +179,8 @@ def quote_values(price: Quote) -> dict[str, Any]:
     }
 
 
-def credits_told(rows: Catalogue) -> list[str]:
-    """The user's credits: what AWS deducts from the bill, not from an hour."""
+def credit_lines(rows: Catalogue) -> list[str]:
+    """The user's credits, which AWS deducts from the bill and not from the price of an hour."""
     return [
         f"credit: {credit.usd:,.2f} USD"
         + (f" until {credit.until}" if credit.until else "")

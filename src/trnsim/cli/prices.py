@@ -11,13 +11,13 @@ from trnsim import files
 from trnsim.arch.catalogue import Catalogue
 from trnsim.cli.options import AsOf, MixedPrices, OwnPrices, day_of, own_rows, parser
 from trnsim.cli.price_blocks import (
-    credits_told,
+    credit_lines,
+    history_sections,
     overview,
     quote_values,
     quotes_of,
     remark,
-    sold,
-    story_sections,
+    sale_terms,
 )
 from trnsim.cli.quantity_options import number, whole
 from trnsim.cli.report_files import answering
@@ -59,11 +59,11 @@ def show(
     kind: Kind = None,
     days: Annotated[
         float | None,
-        number("Say what is sold for so long.", unit="days"),
+        number("Say which kinds can be bought for so long.", unit="days"),
     ] = None,
     instances: Annotated[
         int | None,
-        whole("Say what is sold as so many instances."),
+        whole("Say which kinds can be bought as so many instances."),
     ] = None,
     prices: OwnPrices = None,
 ) -> Document:
@@ -86,10 +86,14 @@ def show(
         raise BadInput(f"no price{where} as {kind or 'any kind'}")
     sections = [Section("", [overview(quotes)])]
     if instance:
-        first, *rest = story_sections(instance, quotes, day, rows)
-        ends = [*sold(quotes, days, instances), *map(Note, credits_told(rows))]
+        first, *rest = history_sections(instance, quotes, day, rows)
+        ends = [*sale_terms(quotes, days, instances), *map(Note, credit_lines(rows))]
         head = Note(f"{instance} on {day}")
-        sections = [Section("", [head, *first.blocks]), *rest, Section("how it is sold:", ends)]
+        sections = [
+            Section("", [head, *first.blocks]),
+            *rest,
+            Section("how it is sold:", ends),
+        ]
     values = [quote_values(quoted) for quoted in quotes]
     return Document("Prices", values, sections, schema="prices-show/1")
 
@@ -100,17 +104,17 @@ def _checked_kind(kind: str) -> str:
 
 
 def _priced_names(rows: Catalogue) -> list[str]:
-    """Everything with a price: instances in their order, then what is none of the catalogue."""
+    """Names with a price: instances in the catalogue's order, then names outside of it."""
     priced = dict.fromkeys(price.instance for price in rows.prices)
     others = [name for name in priced if name not in rows.instances]
     return [*(name for name in rows.instances if name in priced), *others]
 
 
 def _instance_name(name: str, rows: Catalogue) -> str:
-    """The instance called `name`: something with a price, else a platform's usual instance.
+    """`name` itself if it has a price, else the usual instance of the platform called `name`.
 
     Raises:
-        BadInput: it is not known.
+        BadInput: there is no such platform.
     """
     return name if name in _priced_names(rows) else platform(name, rows).instance
 
@@ -157,7 +161,7 @@ def compare(
 
 
 def _compared_line(ours: Quote, first: Quote, rows: Catalogue) -> dict[str, Any]:
-    """One line: USD per hour, per chip, per peak BF16, and over the first's per peak BF16."""
+    """One line: USD per hour, per chip and per peak BF16, and its ratios to the first's."""
     usd = ours.usd_per_hour
     chips, peak = _chips_and_peak(ours.instance, rows)
     _, peak_of_first = _chips_and_peak(first.instance, rows)
@@ -208,7 +212,7 @@ def _comparison_blocks(
         for line, quoted in zip(table, quotes, strict=True)
     ]
     below = dict.fromkeys(range(len(cells)), said)
-    note = "a PFLOP/s: USD per hour and PFLOP/s of published dense BF16; vs first: of the same"
+    note = "a PFLOP/s: USD per hour and PFLOP/s of published dense BF16; vs first: its ratio"
     return [Table(_COMPARISON_COLUMNS, cells, below=below), Note(note)]
 
 

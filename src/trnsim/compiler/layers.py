@@ -88,7 +88,7 @@ class Stack:
         return min(run.count for run in self.runs)
 
 
-# Finding them
+# Search for stacks
 
 
 def stacks_of(graph: Graph) -> list[Stack]:
@@ -214,7 +214,8 @@ class _Cut:
 
         `reader` is the reader's cut run and its layer there, or None outside of runs. A layer of
         the same run reads the layer before the removed ones; a layer of another run in the stack
-        reads the layer that now has its partner's place. Others may read the last layer alone.
+        reads the layer that now has its partner's place. Readers outside of the stack may read only
+        the last layer.
         """
         shift = -self.count
         if reader is not None and reader[0].run != self.run and reader[0].stack == self.stack:
@@ -234,7 +235,7 @@ def shorten_graph(graph: Graph, counts: Sequence[tuple[Stack, int]]) -> Graph | 
 
     Outputs of the removed layers, such as keys of a cache, are removed with them.
     """
-    ways = [list(_cuts(stack, many, number)) for number, (stack, many) in enumerate(counts)]
+    ways = [list(_cuts(stack, count, number)) for number, (stack, count) in enumerate(counts)]
     for chosen in product(*ways):
         shorter = _Shortening(graph, [cut for cuts in chosen for cut in cuts]).graph()
         if shorter is not None:
@@ -244,14 +245,14 @@ def shorten_graph(graph: Graph, counts: Sequence[tuple[Stack, int]]) -> Graph | 
 
 def _cuts(stack: Stack, count: int, number: int) -> Iterator[list[_Cut]]:
     """The ways to cut a stack to `count` layers: for each way, a cut of every run."""
-    many = stack.count - count
+    removed = stack.count - count
     for first in range(count, -1, -1) if len(stack.runs) > 1 else (count,):
         cuts: list[_Cut] = []
         for run, tie in zip(stack.runs, stack.ties, strict=True):
-            ends = first, first + many - 1
-            mine = min(tie.sign * (end - tie.offset) for end in ends)
-            if 0 <= mine <= run.count - many:
-                cuts.append(_Cut(run, mine, many, number, tie.sign))
+            ends = first, first + removed - 1
+            first_removed = min(tie.sign * (end - tie.offset) for end in ends)
+            if 0 <= first_removed <= run.count - removed:
+                cuts.append(_Cut(run, first_removed, removed, number, tie.sign))
         if len(cuts) == len(stack.runs):
             yield cuts
 
@@ -276,7 +277,10 @@ class _Shortening:
         return position is not None and position[0].removes(position[1])
 
     def _substitute(self, value: Value, reader: tuple[_Cut, int] | None) -> Value | None:
-        """The value to read for a value: itself, that of another layer, or None if removed."""
+        """The value that the shorter graph reads instead of `value`; None without a substitute.
+
+        A value that is not removed is its own substitute.
+        """
         place = self.makers.get(value.number, -1)
         position = self._layer_at(place)
         if position is None or not position[0].removes(position[1]):

@@ -35,7 +35,7 @@ _SOURCE: Final = "aws-neuron-sdk neuron-runtime/nrt-troubleshoot.rst"
 
 
 class HardwareFault(UndefinedBehavior, RuntimeError):
-    """The hardware failed by an injected fault; to AWS's runtime its state is undefined."""
+    """Hardware that failed by an injected fault; AWS leaves its state undefined from then on."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +178,6 @@ def fail(kind: str, where: str) -> None:
 
 
 def injector() -> Injector:
-    """The injector of this process, without faults once its ranks were restarted."""
+    """The injector of this process; after a restart of the ranks it has no faults."""
     is_first = os.environ.get(RESTART_VARIABLE, "0") == "0"
     return Injector(requested_faults() if is_first else (), int(os.environ.get("RANK", "0")))

@@ -8,7 +8,8 @@
   runs at a time, and all share one scratchpad.
 - runtime_memory: 0, as AWS states no size.
 
-A framework's program stays loaded until its process ends, a kernel without one until it has run.
+A framework's program stays loaded until its process ends; a kernel outside of a framework is loaded
+only while it runs.
 
 Source: aws-neuron-sdk neuron-runtime/explore/device-memory.rst.
 """
@@ -83,7 +84,7 @@ class Loadable(Protocol):
 _loaded: Final[defaultdict[int, dict[Hashable, Loadable]]] = defaultdict(dict)
 """Programs of each device, by their keys."""
 _running: Final[dict[tuple[int, int], _Running]] = {}
-"""Kernels of no framework that run, by thread and rank."""
+"""Running kernels outside of a framework, by thread and rank."""
 _numbers: Final[dict[tuple[int, Hashable], int]] = {}
 """Numbers of programs, by device and key."""
 _next_number: Final = count_from(1)
@@ -100,13 +101,13 @@ def load(core: int, key: Hashable, program: Loadable) -> None:
     programs[key] = program
 
 
-def runs(team: Team, title: str, rank: int) -> None:
+def note_kernel_start(team: Team, title: str, rank: int) -> None:
     """Note that this thread begins to run a kernel on the device of a rank."""
     _running[get_ident(), rank] = _Running(team, title, next(_next_number))
     _load_counts[rank] += 1
 
 
-def has_run() -> None:
+def note_kernel_end() -> None:
     """Note that the kernels which this thread began to run are over."""
     thread = get_ident()
     for key in [key for key in list(_running) if key[0] == thread]:
@@ -133,7 +134,7 @@ def by_category(core: int, lnc: int) -> dict[str, float]:
     return {name: float(category_bytes.get(name, 0)) for name in MEMORY}
 
 
-def models(core: int, number: int) -> list[LoadedModel]:
+def loaded_models(core: int, number: int) -> list[LoadedModel]:
     """The programs that are loaded on neuron:`core`, the `number`-th core of the instance."""
     programs = list(_loaded[core].items()) if core in _loaded else []
     loaded = [
@@ -151,6 +152,6 @@ def models(core: int, number: int) -> list[LoadedModel]:
     ]
 
 
-def loads(core: int) -> int:
+def load_count(core: int) -> int:
     """The number of programs loaded on neuron:`core` so far."""
     return _load_counts[core]

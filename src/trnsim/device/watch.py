@@ -257,9 +257,11 @@ class _Watch:
             device_latency_s=percentiles(self.work.device_s),
             latencies=tuple((*key, count) for key, count in [*self.work.latencies.items()]),
             models=tuple(
-                model for at, core in enumerate(self.cores) for model in hbm_use.models(at, core)
+                model
+                for at, core in enumerate(self.cores)
+                for model in hbm_use.loaded_models(at, core)
             ),
-            loads={core: hbm_use.loads(at) for at, core in enumerate(self.cores)},
+            loads={core: hbm_use.load_count(at) for at, core in enumerate(self.cores)},
         )
         self.work.is_reported = True
         return record
@@ -373,11 +375,11 @@ class _Runs:
 
     def issues(self, team: Team, title: str, rank: int = 0) -> None:
         """Note that the rank's cores hold the kernel's allocations until it has run."""
-        hbm_use.runs(team, title, rank)
+        hbm_use.note_kernel_start(team, title, rank)
 
     def all_over(self) -> None:
         """Note that the kernels of this thread are over."""
-        hbm_use.has_run()
+        hbm_use.note_kernel_end()
 
     def ended(self, run: Run, rank: int = 0) -> None:
         """Count the run, where a reader listens; ranks on other instances are left out."""

@@ -3,8 +3,8 @@
 Fitted by ``bench/system/page.py`` to published rows of Trn1 and Inf2 (NeuronCore-v2) alone; a
 spread is one sigma of the logarithm of the errors of rows whose architecture was left out of the
 fit (docs/generated/accuracy-models.md). Later generations take the same shares of their own peak,
-clock and bandwidth, marked as extrapolated, except for prompts, of which halves on Trn2 are
-published. The forms were chosen with all rows in sight.
+clock and bandwidth, marked as extrapolated, except for prompts: times of half layers (an attention,
+or an MLP) on Trn2 are published. The forms were chosen with all rows in sight.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ HOST_BYTES_PER_S: Final = measured(
     6e9, f"xlm-roberta-base gives 128 MB of scores a sequence at its throughput ({_ROWS_SOURCE})"
 )
 PRODUCTS: Final = derived(0.690, _ENCODERS_FIT)
+"""Part of the BF16 peak that products reach on a NeuronCore-v2."""
 INF2_PRODUCTS: Final = derived(0.765, _ENCODERS_FIT)
+"""Share of `PRODUCTS` that Inferentia2 reaches."""
 _ON_INF2: Final = f"({_ROWS_SOURCE}/inf2)"
 _ONE_PASS: Final = assumed(1.0, "each element passes once")
 _PLAIN_SOFTMAX_WEIGHT: Final = assumed(1.0, "an element of a softmax takes what others do")
@@ -126,10 +128,11 @@ KERNEL_PROMPTS: Final = FamilyConstants(
     spread=0.41,
     rows="57 TTFT rows of 4 architectures, and 79 halves of prompts on Trn2",
 )
-"""Constants of prompts on chips for which NxD Inference has kernels, fitted to their halves; the
-spread adds that of TTFT in squares.
+"""Constants of prompts on chips for which NxD Inference has kernels, fitted to half layers.
 
-Halves of a hidden x intermediate, or of queries x keys, left out in turn have a sigma of 0.17.
+The squared spread is the sum of 0.17^2 and the squared spread of TTFT rows. 0.17 is the sigma of
+the halves of one size (hidden x intermediate, or queries x keys) when all of that size are left out
+of the fit.
 """
 NETWORKS: Final = FamilyConstants(
     half_s=_LEFT_OUT,
@@ -176,7 +179,7 @@ PROGRAM_SPREAD: Final = derived(
 """One sigma of the logarithm of the errors of compiled programs."""
 
 V2_PEAK: Final = 95e12
-"""BF16 FLOP per second of a NeuronCore-v2, half of the chip's: `score_s` is of that core."""
+"""BF16 FLOP per second of a NeuronCore-v2, half of the chip's, on which `score_s` is stated."""
 V2_MEMORY: Final = assumed(
     294 / 440, "part of a core's share of memory that NeuronCore-v2 reaches, taken for Inferentia1"
 )

@@ -5,7 +5,8 @@ part     = results / (waves SMs tile) x (reuse of the tile / reuse of the larges
 operator = bytes / (HBM reach) + fixed
 
 base: fraction of the peak that a large product reaches (`BASES`); reach: that of the bandwidth
-(`GPU_MEMORY`); fixed: seconds of a kernel (`LAUNCH_S`, or `EAGER_S` in training); tile: results.
+(`GPU_MEMORY`); fixed: seconds of a kernel (`LAUNCH_S`, or `EAGER_S` in training); tile: number of
+its results.
 
 A product's results are tiles, of which each multiprocessor (SM) computes one at a time: tiles that
 the results do not fill and a last wave that the tiles do not fill are lost. Small tiles lose less
@@ -62,8 +63,8 @@ _HALF_BITS: Final = 16
 _BYTE_BITS: Final = 8
 _ROUTER: Final = "router"
 _ROUTING_KERNELS: Final = 4
-"""Kernels of routing: the choice of experts, the order of rows by expert, their move into it, and
-the weighted sum of results. Source: vLLM, Fused MoE Modular Kernel."""
+"""Kernels of routing: the choice of experts, the order of rows by expert, the permutation into that
+order, and the weighted sum of results. Source: vLLM, Fused MoE Modular Kernel."""
 _EIGHT_BIT_PEAKS: Final = ("fp8", "fp8_e4", "mxfp8")
 """Names of 8-bit floating-point peaks in the catalogue."""
 
@@ -164,14 +165,16 @@ class GpuTimes:
             product: the product.
             has_cached: whether keys and values count as traffic of the cache.
         """
-        is_met = is_attention(product)
-        flop = product.useful_flop if is_met and self.is_fused else product.flop
+        is_of_attention = is_attention(product)
+        flop = product.useful_flop if is_of_attention and self.is_fused else product.flop
         rate = self.flop_per_s.get(int(product.bits), self.flop_per_s[_HALF_BITS])
         part = part_of_peak(
             math.ceil(product.m), product.k, math.ceil(product.n), product.times, self.sms
         )
         compute_s = flop / (rate * self.base * part)
-        nbytes = bytes_of(self._elements(product, has_cached=has_cached and is_met), product.bits)
+        nbytes = bytes_of(
+            self._elements(product, has_cached=has_cached and is_of_attention), product.bits
+        )
         bytes_s = (nbytes + product.weight_bytes) / self.bytes_per_s
         return compute_s, max(bytes_s - compute_s, 0.0)
 
@@ -188,12 +191,14 @@ class GpuTimes:
     def _time(self, summary: PartSummary, cache_bytes: float, phase: Phase) -> LayerTime:
         has_cached, is_training = phase is Phase.DECODE, phase is Phase.TRAIN
         times = [self.product_s(product, has_cached=has_cached) for product in summary.products]
-        met_s = sum(
+        attention_s = sum(
             compute_s
             for product, (compute_s, _) in zip(summary.products, times, strict=True)
             if has_cached and is_attention(product)
         )
-        cache_s = max(cache_bytes / self.bytes_per_s - met_s, 0.0)  # read while it is multiplied
+        cache_s = max(
+            cache_bytes / self.bytes_per_s - attention_s, 0.0
+        )  # read while it is multiplied
         operators = [op for op in summary.elementwise if self._is_kernel(op)]
         nbytes = sum(bytes_of(op.elements, _HALF_BITS) + op.weight_bytes for op in operators)
         kernels = len(summary.products) + len(operators)

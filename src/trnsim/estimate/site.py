@@ -26,7 +26,7 @@ from trnsim.workload.summary import PartSummary
 EXCHANGES_FAMILY: Final = "exchanges"
 PROGRAMS_FAMILY: Final = "programs"
 ALONE_START: Final = "start of a collective alone"
-"""Cause of a collective that is timed alone, unless its bytes take longer than its start."""
+"""Cause of the time of a collective that is timed alone and whose start outlasts its bytes."""
 _GPU: Final = "GPU "
 
 
@@ -132,7 +132,7 @@ def _scaled(parts_s: Mapping[str, float], correction: Correction) -> dict[str, f
 
 
 def _spread(correction: Correction, own: float) -> float:
-    """One sigma: that of measured rows; without any, at least that of the estimate itself."""
+    """The sigma of measured rows; without rows, the larger of the correction's and `own`."""
     return correction.sigma if correction.rows else max(correction.sigma, own)
 
 

@@ -30,17 +30,18 @@ _CHUNK_BYTES = 1 << 16
 _DRAIN_S = 0.2
 """Seconds to wait for output after the program's end, as its children may hold the pipe open."""
 _GRACE_S = 5.0
+"""Seconds from a signal that is passed on until a program that does not end is killed."""
 _SIGNAL_STATUS_BASE = 128
 """Number that shells add to that of a signal that ended a program."""
 _PDEATHSIG = 1
 _BEAT_S = 1.0
 """Seconds between two reports on the program's state."""
 _STEP_FILE = struct.Struct("<qqq")
-"""The step, whether a peer is lost, and whether the rank waits for others: trnsim.device.steps."""
+"""The step, whether a peer is lost, and whether the rank waits for others (trnsim.device.steps)."""
 
 
 def variables(environment: dict[str, str], launch: dict[str, Any]) -> dict[str, str]:
-    """Environment of the rank whose number an agent set: AWS's variables beside its own."""
+    """Environment of a rank: the variables that torchrun's agent has set, and those of AWS."""
     rank, world = environment["RANK"], int(environment["WORLD_SIZE"])
     count = launch["rank_cores"]
     core = launch["first_core"] + int(environment["LOCAL_RANK"]) * count
@@ -207,12 +208,12 @@ class Supervisor:
     def _read_step(self) -> tuple[int, int, int]:
         """Content of the program's step file."""
         with contextlib.suppress(OSError, struct.error):
-            step, follows, waits = _STEP_FILE.unpack(Path(self._step_path).read_bytes())
-            return step, follows, waits
+            step, has_lost_peer, waits = _STEP_FILE.unpack(Path(self._step_path).read_bytes())
+            return step, has_lost_peer, waits
         return 0, 0, 0
 
     def _report_end(self, status: int) -> None:
-        step, follows, _ = self._read_step()
+        step, has_lost_peer, _ = self._read_step()
         with contextlib.suppress(OSError):
             Path(self._step_path).unlink()
         with contextlib.suppress(OSError, AttributeError):  # a killed rank leaves its lock behind
@@ -220,7 +221,7 @@ class Supervisor:
                 path.unlink()
         self._tell(
             status=status, ended_s=getattr(self, "_ended_s", time.monotonic()), step=step,
-            follows=bool(follows),
+            follows=bool(has_lost_peer),
             tail=self._log.tail.decode(errors="replace"), log_problem=self._log.problem,
         )  # fmt: skip
         self._connection.close()
@@ -250,7 +251,7 @@ def state_of(pid: int) -> tuple[str, float]:
 
 
 def _as_a_program() -> None:
-    """Let Ctrl-C end the program, as shells do not in the background, and this process's end."""
+    """End the program by Ctrl-C, which shells disable in the background, and with this process."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)

@@ -22,7 +22,7 @@ from trnsim.lower import cache, control
 from trnsim.lower.fusion import FusionGroup, groups
 from trnsim.lower.kernels.integers import is_exact
 from trnsim.lower.legalize import legalize
-from trnsim.lower.patterns.contractions import IN_PARTS
+from trnsim.lower.patterns.contractions import SPLIT_CONTRACTION
 from trnsim.lower.program import MIRRORED, trace
 from trnsim.lower.rules import check
 from trnsim.profile.measures.busy import busy_s
@@ -242,7 +242,7 @@ def launch(
         check(node)
     graph = Graph(group.inputs, _widen_inner_values(group), group.outputs)
     if any(node.kind is Kind.CONTRACTION for node in group.nodes):
-        graph = rewrite_graph(graph, [IN_PARTS])
+        graph = rewrite_graph(graph, [SPLIT_CONTRACTION])
     cores, none = MIRRORED if is_mirrored else 1, frozenset[int]()
     return trace(graph, inputs, target, none, numerics=numerics, lnc=cores, name=group.name).run
 

@@ -15,9 +15,10 @@ from trnsim.lower.demand import Box, Mask, demands, elements, share
 
 
 def needed_flop(node: Node, demand: Mapping[int, Box]) -> float:
-    """Two for each product in the sum of a needed element.
+    """The FLOP of a node for the needed elements of its results.
 
-    Products with the zeros of a gap do not count, those with the zeros of padding do.
+    Each product in the sum of a needed element counts two. Products with the zeros of a gap do not
+    count, those with the zeros of padding do.
     """
     boxes = [demand.get(value.number) for value in node.results]
     if not any(box is not None and elements(box) for box in boxes):
@@ -30,7 +31,7 @@ def needed_flop(node: Node, demand: Mapping[int, Box]) -> float:
 
 
 def _of_attention(node: Node, boxes: list[Box | None]) -> float:
-    """Products of scores for needed rows, and of values for needed rows and columns."""
+    """FLOP of the scores of needed rows, and of the values of needed rows and columns."""
     operation: Any = node.operation
     result, sums = boxes
     query, key = node.values[0].shape, node.values[1].shape
@@ -45,7 +46,7 @@ def _of_attention(node: Node, boxes: list[Box | None]) -> float:
 
 
 def _of_attention_backward(node: Node, boxes: list[Box | None]) -> float:
-    """Products of scores, of weights' gradients for Q and K, and one for each gradient."""
+    """FLOP of the scores, of the gradient of the weights if Q or K needs it, and of each result."""
     operation: Any = node.operation
     query, key, value = (operand.shape for operand in node.values[:3])
     keys_seen, queries_seeing = _pairs(query[-2], key[-2], is_causal=operation.is_causal)
@@ -73,15 +74,15 @@ def _of_convolution(node: Node, boxes: list[Box | None]) -> float:
     taps = node.values[1].shape[2:]
     sides = zip(box[2:], taps, operation.strides, operation.low, strict=True)
     met = [
-        _met(needed, stride, low, np.arange(count) * apart, gap + 1)
-        for (needed, count, stride, low), apart, gap in zip(
+        _taps_of_data(needed, stride, low, np.arange(count) * dilation, gap + 1)
+        for (needed, count, stride, low), dilation, gap in zip(
             sides, operation.dilations, operation.gaps, strict=True
         )
     ]
     return float(2 * elements(box[:2]) * node.values[1].shape[1] * prod(met))
 
 
-def _met(needed: Mask, stride: int, low: int, taps: Any, period: int) -> int:
+def _taps_of_data(needed: Mask, stride: int, low: int, taps: Any, period: int) -> int:
     """The count of pairs of a needed window and a tap that meet no gap."""
     places = np.flatnonzero(needed)[:, None] * stride - low + taps
     return int((places % period == 0).sum())

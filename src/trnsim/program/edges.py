@@ -242,11 +242,11 @@ def _reordered(program: Program, order: Sequence[int], place: Sequence[int]) -> 
         )
         moved.append(program.which[index], Before(waits_for, follows), program.line(index))
         moved.tensor_of.append(program.tensor_of[index])
-        moved.touches.append(program.touches.of(index))
+        moved.touches.append(program.touches.tiles_of(index))
     first: dict[int, int] = {}
     last = {serial: at for at, serial in enumerate(moved.tensor_of)}
     for at in range(len(order)):
-        for serial, _, _ in moved.touches.of(at):
+        for serial, _, _ in moved.touches.tiles_of(at):
             first.setdefault(serial, at)
             last[serial] = at
     for serial, use in program.uses.items():

@@ -59,22 +59,27 @@ class Touches:
         self._start.append(len(self._serials))
 
     def append(self, touched: Iterable[tuple[int, TileLayout, bool]]) -> None:
-        """Append an instruction's tiles, in the form of `of`."""
+        """Append an instruction's tiles, in the form of `tiles_of`."""
         for serial, layout, is_written in touched:
             self._serials.append(~serial if is_written else serial)
             self._layouts.append(layout)
         self._start.append(len(self._serials))
 
-    def of(self, index: int) -> Iterator[tuple[int, TileLayout, bool]]:
+    def tiles_of(self, index: int) -> Iterator[tuple[int, TileLayout, bool]]:
         """(serial, layout, true if written) of each tile of instruction `index`."""
         for place in range(self._start[index], self._start[index + 1]):
             serial = self._serials[place]
             yield max(serial, ~serial), self._layouts[place], serial < 0
 
-    def read(self, index: int, place: int, count: int) -> tuple[int, object] | None:
-        """Read tile `place` of the `count` of instruction `index`: its storage and its bytes.
+    def read_tile(self, index: int, place: int, count: int) -> tuple[int, object] | None:
+        """The storage and the byte pattern of a tile that instruction `index` reads.
 
-        None if one of them has a fixed address, or if accesses were not recorded.
+        None if one of its tiles has a fixed address, or if accesses were not recorded.
+
+        Args:
+            index: the instruction.
+            place: the tile's position among those that the instruction reads.
+            count: the number of tiles that the instruction reads.
         """
         if index >= len(self):
             return None
@@ -169,13 +174,13 @@ class Division:
         for serial, boxes in program.touches.boxes(serials).items():
             self._divide(serial, boxes, program.uses[serial].row_bytes)
         self.accesses: list[list[Access]] = [[] for _ in range(len(program))]
-        coming: dict[int, tuple[int, AccessKind]] = {}
+        next_access: dict[int, tuple[int, AccessKind]] = {}
         for index in range(len(program) - 1, -1, -1):
-            for part, kind in self._kinds(program.touches.of(index)).items():
-                later, later_kind = coming.get(part, (NEVER, AccessKind.FILL))
+            for part, kind in self._kinds(program.touches.tiles_of(index)).items():
+                later, later_kind = next_access.get(part, (NEVER, AccessKind.FILL))
                 next_use = NEVER if later_kind is AccessKind.FILL else later
                 self.accesses[index].append(Access(part, kind, next_use))
-                coming[part] = index, kind
+                next_access[part] = index, kind
 
     def peak_bytes(self) -> int:
         """The most bytes of a partition that are live at once, part by part."""

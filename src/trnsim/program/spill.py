@@ -153,7 +153,7 @@ class _Rewriter:
         )
         self.program.tensor_of.append(issued.tensor_of[index])
         self.program.touches.append(
-            touch for touch in issued.touches.of(index) if self._is_elsewhere(touch[0])
+            touch for touch in issued.touches.tiles_of(index) if self._is_elsewhere(touch[0])
         )
         place[index] = now
         return now

@@ -52,10 +52,10 @@ class Rule:
     Attributes:
         help: its meaning, a noun phrase.
         unit: of a number; "" for none.
-        above: a number is larger than this; of a list or a mapping, the count of its items.
-        least: or this large.
-        below: and smaller than this.
-        most: or this large.
+        above: exclusive lower limit of a number, or of the count of a list's or mapping's items.
+        least: inclusive lower limit of the same.
+        below: exclusive upper limit of the same.
+        most: inclusive upper limit of the same.
         legal: the legal values of a text, a function that gives them, or words for what `parse`
             takes.
         parse: the value of a text; raises ValueError for one that is not legal.
@@ -115,7 +115,7 @@ class Declared(NamedTuple):
     """A field of a kind of file.
 
     Attributes:
-        names: its own, and the other ones of it.
+        names: its name and its aliases.
         hint: its type.
         rule: `ANY` where it was not `declared`.
         default: MISSING where a file must state it.
@@ -151,7 +151,7 @@ def fields_of(kind: type[Any]) -> Mapping[str, Declared]:
 
 
 def names_of(kind: type[Any]) -> Mapping[str, str]:
-    """The field that each name and other name of a dataclass is of."""
+    """Name or alias -> the field of a dataclass that it names."""
     if kind not in _NAMES:
         declarations = fields_of(kind).items()
         _NAMES[kind] = {name: field for field, declared in declarations for name in declared.names}
@@ -183,7 +183,7 @@ def members(hint: Any) -> tuple[Any, ...]:
 
 
 def choices(hint: Any, rule: Rule) -> dict[str, Any] | None:
-    """The legal values by their text; None where they are not counted out."""
+    """The legal values by their text; None if no finite list declares them."""
     if get_origin(hint) is Literal:
         return {str(value): value for value in get_args(hint)}
     if isinstance(hint, type) and issubclass(hint, Enum):

@@ -85,7 +85,7 @@ def halves_at_once(program: Program, policy: Policy) -> Schedule:
         )
         interleaved.append(program.which[index], Before(waits_for, follows), None)
         if len(program.touches) == count:
-            interleaved.touches.append(program.touches.of(index))
+            interleaved.touches.append(program.touches.tiles_of(index))
     placements = [EnginePlacement(checked.engine, checked.cost) for checked in program.checked]
     return _reordered(interleaved, placements, policy)
 

@@ -272,7 +272,7 @@ class _Core:
         place = self.costs[which].held_read
         if place is None:
             return None
-        return self.program.touches.read(index, place, self._reads[which]) or index
+        return self.program.touches.read_tile(index, place, self._reads[which]) or index
 
     def _release(self, later: int, ready_s: float) -> None:
         """Resolve a dependence of `later`, which permits its start at `ready_s`."""

@@ -31,7 +31,7 @@ from trnsim.workload.architecture import (
 from trnsim.workload.attending import attention
 from trnsim.workload.feeding import Feeding
 from trnsim.workload.operators import WHOLE, Axis, Pass, Phase, Split
-from trnsim.workload.places import angles, hidden_tokens, rotations, slopes, with_learned_places
+from trnsim.workload.places import alibi_bias, angles, padding_bias, rotations, with_learned_places
 from trnsim.workload.rank_graph import RankGraph, Use
 from trnsim.workload.summary import PartSummary, graph_summary
 
@@ -202,9 +202,9 @@ class RankTower:
         rank.others(tower.extra, before=0)
         if forms[0].has_slopes:
             heads = math.ceil(forms[0].heads / self.split.tensor)
-            slopes(rank, heads, self.model_pass.tokens + self.model_pass.past)
+            alibi_bias(rank, heads, self.model_pass.tokens + self.model_pass.past)
         if wiring.has_mask:
-            hidden_tokens(rank, self.model_pass.batch, self.model_pass.tokens)
+            padding_bias(rank, self.model_pass.batch, self.model_pass.tokens)
 
     def _with_table_rows(self, rank: RankGraph, x: Value) -> Value:
         """Embeddings with rows of the tables of token types and positions added."""

@@ -104,7 +104,7 @@ def with_learned_places(
     return rank.graph.elementwise("add", x, rank.graph.gather(table, numbers))
 
 
-def slopes(rank: RankGraph, heads: int, keys: int) -> None:
+def alibi_bias(rank: RankGraph, heads: int, keys: int) -> None:
     """Add ALiBi's bias of scores: the slope of the head times the position of the key."""
     rank.operator("slopes")
     graph, shape = rank.graph, (heads, keys)
@@ -114,7 +114,7 @@ def slopes(rank: RankGraph, heads: int, keys: int) -> None:
     rank.named_outputs["bias"] = rank.cast(values, rank.bits)
 
 
-def hidden_tokens(rank: RankGraph, batch: int, tokens: int) -> None:
+def padding_bias(rank: RankGraph, batch: int, tokens: int) -> None:
     """Add the padding mask: 0 for a token, a very negative number for padding."""
     there = rank.input(batch, tokens, name="mask", dtype="int32")
     rank.operator("mask")

@@ -1,12 +1,12 @@
 """Operations that are written twice."""
 
-from trnsim.compiler.patterns.merge import TWICE
+from trnsim.compiler.patterns.merge import COMMON_SUBEXPRESSION
 from trnsim.graph import Graph
 from trnsim.graph.rewriting import rewrite_graph
 
 
 def merged(graph):
-    return rewrite_graph(graph, [TWICE])
+    return rewrite_graph(graph, [COMMON_SUBEXPRESSION])
 
 
 def test_the_second_reads_the_first_ones_result():

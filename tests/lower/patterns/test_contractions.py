@@ -7,11 +7,11 @@ from made_graphs import CHIPS, Made
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.rewriting import rewrite_graph
-from trnsim.lower.patterns.contractions import IN_PARTS, PANEL_BYTES, panel_bytes
+from trnsim.lower.patterns.contractions import PANEL_BYTES, SPLIT_CONTRACTION, panel_bytes
 
 
 def in_parts(graph):
-    return rewrite_graph(graph, [IN_PARTS])
+    return rewrite_graph(graph, [SPLIT_CONTRACTION])
 
 
 def product(M, K, N, dtype="float32", places=(1, 0)):

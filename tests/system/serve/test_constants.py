@@ -28,7 +28,7 @@ def test_a_port_has_a_host_that_nothing_hides():
 
 
 def test_the_users_seconds_are_those_of_all_sequences_and_certain():
-    host = constants.given_host_times(2e-3)
+    host = constants.user_host_times(2e-3)
     assert host.between_s(100) == 2e-3
     assert host.step_s.provenance.spread == 0
     assert host.around_s(1000) == pytest.approx(3e-3)

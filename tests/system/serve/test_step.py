@@ -12,7 +12,7 @@ from trnsim.estimate.few import FewConstants
 from trnsim.estimate.rank import Rank
 from trnsim.facts import assumed
 from trnsim.place.machine import machine
-from trnsim.system.serve.constants import HostTimes, given_host_times
+from trnsim.system.serve.constants import HostTimes, user_host_times
 from trnsim.system.serve.step import (
     QuantileCosts,
     ReplicaSteps,
@@ -55,7 +55,7 @@ def steps(on="trn2", model=LLAMA, tensor=8, expert=1, pipeline=1, rows=None, **m
         Split(tensor=tensor, expert=expert),
         pipeline,
         more.pop("times", few(where)),
-        given_host_times(more.pop("host_s", 0.0)),
+        user_host_times(more.pop("host_s", 0.0)),
         **more,
     )
 

@@ -11,7 +11,7 @@ import typer
 
 from trnsim.arch.catalogue import Catalogue
 from trnsim.cli.on import listed, on_option
-from trnsim.cli.price_blocks import credits_told
+from trnsim.cli.price_blocks import credit_lines
 from trnsim.document.answer import Document, Note, Section
 from trnsim.document.figure import pointer
 from trnsim.errors import BadInput
@@ -111,7 +111,7 @@ def beside(quotes: Sequence[Quote], rows: Catalogue) -> Beside:
     """The remarks beside these prices, of a catalogue with the user's credits."""
     is_mixed = len({quoted.kind for quoted in quotes}) > 1
     said = caveats(quotes, is_mixed_on_purpose=True)
-    return Beside(said, tuple(credits_told(rows)), " (mixed prices)" if is_mixed else "")
+    return Beside(said, tuple(credit_lines(rows)), " (mixed prices)" if is_mixed else "")
 
 
 def compared_document(

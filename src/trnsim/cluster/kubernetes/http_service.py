@@ -1,4 +1,4 @@
-"""The extension over HTTP, on a loopback address or on a socket that its owner alone may open.
+"""The scheduler extender over HTTP, on a loopback address or a socket for its owner alone.
 
     POST /filter, /bind    a call of kube-scheduler; the answer's Error says what is wrong
     GET /healthz           "ok"
@@ -37,7 +37,7 @@ def application(filter_call: Call, bind_call: Call) -> Application:
     def answer(environment: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         method, path = environment["REQUEST_METHOD"], environment.get("PATH_INFO", "")
         if method == "GET" and path == "/healthz":
-            return _told(start, "200 OK", b"ok", "text/plain")
+            return _respond(start, "200 OK", b"ok", "text/plain")
         call = calls.get(path) if method == "POST" else None
         if call is None:
             reason = f"no call {method} {path!r}; legal: POST /filter and POST /bind"
@@ -46,7 +46,7 @@ def application(filter_call: Call, bind_call: Call) -> Application:
             received = _received(environment)
         except _Refused as refused:
             return _error(start, *refused.args)
-        return _told(start, "200 OK", json.dumps(call(received)).encode(), "application/json")
+        return _respond(start, "200 OK", json.dumps(call(received)).encode(), "application/json")
 
     return answer
 
@@ -83,10 +83,10 @@ def _received(environment: dict[str, Any]) -> Object:
 
 
 def _error(start: Callable[..., Any], status: str, reason: str) -> Iterable[bytes]:
-    return _told(start, status, json.dumps({"Error": reason}).encode(), "application/json")
+    return _respond(start, status, json.dumps({"Error": reason}).encode(), "application/json")
 
 
-def _told(start: Callable[..., Any], status: str, body: bytes, kind: str) -> Iterable[bytes]:
+def _respond(start: Callable[..., Any], status: str, body: bytes, kind: str) -> Iterable[bytes]:
     start(status, [("Content-Type", kind), ("Content-Length", str(len(body)))])
     return [body]
 
@@ -106,7 +106,7 @@ class SocketServer(BoundedServer):
         self.setup_environ()
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
-        """Answer as any server; a client of a socket has no address, which the library expects."""
+        """Answer a client of a Unix socket with an empty address: it has none, WSGI needs one."""
         super().process_request(request, ("", 0))
 
 
@@ -119,7 +119,7 @@ def listening(
     A call binds pods and has no password, so other machines must not reach the server.
 
     Raises:
-        BadInput: the address cannot be had.
+        BadInput: the server cannot listen at the address.
     """
     if path is not None:
         _check_socket(path)
@@ -145,7 +145,8 @@ def _check_socket(path: Path) -> None:
     """Check the path of a socket, and remove one that a killed process left.
 
     Raises:
-        BadInput: this system has none, the path is too long, or something else lies there.
+        BadInput: this system has no Unix sockets, the path is too long, or a file or another
+            server's socket lies there.
     """
     if not hasattr(socket, "AF_UNIX"):
         raise BadInput("--socket: this system has no Unix sockets", fix="--port PORT")

@@ -23,7 +23,7 @@ _FILE_SCHEME: Final = "file://"
 _SCHEME_END: Final = "://"
 _VERSION_DIGITS: Final = 8
 COMPILER_VERSION: Final = "2.27"
-"""The neuronx-cc whose flags and defaults hold (`trnsim.compiler.flags`)."""
+"""Version of neuronx-cc whose flags and defaults apply (`trnsim.compiler.flags`)."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class CacheSettings:
 def compiler_version() -> str:
     """The version of the compiler: that of neuronx-cc, trnsim's, and a digest of its sources.
 
-    A program holds an estimate, which another version of the sources may give another value.
+    A compiled program holds an estimate, which may change with trnsim's sources.
     """
     return f"{COMPILER_VERSION}+trnsim{VERSION}.{cache.version()[:_VERSION_DIGITS]}"
 

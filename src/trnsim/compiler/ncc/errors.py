@@ -136,15 +136,15 @@ _ROWS: Final = (
     ),
     NccError(
         "NCC_EVRF016",
-        "a scatter that reduces takes no integers and no truth values",
+        "a scatter that reduces takes no integers and no booleans",
         "cast both tensors to a floating-point type first",
         reading="The page's example is `scatter_reduce` of int32; NCC_EVRF060, which is newer, "
         "allows other scatters of 32- and 64-bit integers by a flag. So trnsim reports this for "
-        "`scatter_reduce`, and for every scatter that combines shorter integers or truth values.",
+        "`scatter_reduce`, and for every scatter that combines shorter integers or booleans.",
     ),
     NccError(
         "NCC_EVRF018",
-        "windows that reduce cannot be dilated",
+        "the windows of a reduction cannot be dilated",
         "do without dilation, or dilate by hand",
     ),
     NccError(
@@ -154,7 +154,7 @@ _ROWS: Final = (
     ),
     NccError(
         "NCC_EVRF031",
-        "places that a scatter counts up run past the tensor's end",
+        "indices that a scatter counts up run past the tensor's end",
         "count no further than the tensor is long",
     ),
     NccError(
@@ -202,8 +202,8 @@ _ROWS: Final = (
         "NCC_EVRF066",
         "the kernels of a graph have the graph's number of cores",
         "NEURON_LOGICAL_NC_CONFIG=1 or 2, which kernels and graphs follow",
-        reading="It is for kernels of NKI 0.7, in traced and compiled programs. Whether a kernel "
-        "that is launched by itself is refused is not public: it is not.",
+        reading="It applies to kernels of NKI 0.7 in traced and compiled programs. No document "
+        "says whether neuronx-cc refuses a kernel that is launched by itself; trnsim does not.",
         is_final=True,
     ),
     NccError(

@@ -21,7 +21,7 @@ def _is_second(match: Match) -> bool:
     return not is_anew and match.twin() is not None
 
 
-TWICE = Pattern(
+COMMON_SUBEXPRESSION = Pattern(
     "twice",
     "an operation that is written again reads the first one's result",
     before=ANY,

@@ -8,10 +8,10 @@ from trnsim.compiler.flags import Flags
 from trnsim.compiler.patterns.attention import ATTENTION
 from trnsim.compiler.patterns.casts import apply_casts
 from trnsim.compiler.patterns.hoist import HoistedGraph, hoist_weights
-from trnsim.compiler.patterns.merge import TWICE
+from trnsim.compiler.patterns.merge import COMMON_SUBEXPRESSION
 from trnsim.graph import Graph
 from trnsim.graph.rewriting import rewrite_graph
-from trnsim.lower.patterns.contractions import IN_PARTS
+from trnsim.lower.patterns.contractions import SPLIT_CONTRACTION
 
 
 def prepare_graph(
@@ -22,6 +22,6 @@ def prepare_graph(
     if rewritten_graph is not graph:
         rewritten_graph.prune()
     rewritten_graph = rewrite_graph(
-        apply_casts(rewritten_graph, flags or Flags()), [TWICE, IN_PARTS]
+        apply_casts(rewritten_graph, flags or Flags()), [COMMON_SUBEXPRESSION, SPLIT_CONTRACTION]
     )
     return hoist_weights(rewritten_graph, frozenset(weights))

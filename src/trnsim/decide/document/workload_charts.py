@@ -27,8 +27,8 @@ _MOST_MONTH_ROWS: Final = 8
 _MOST_COMPARED_CANDIDATES: Final = 4
 """Bars of the charts by cause."""
 _TORNADO_NOTE: Final = (
-    '<p class="soft">Of the bills until the payback limit, what is saved less what the move '
-    "costs; the other inputs at their medians.</p>"
+    '<p class="soft">Net saving: bills saved until the payback limit less the cost of the move, as '
+    "a part of the bills. The other inputs are at their medians.</p>"
 )
 _AXIS_PAYBACK_LIMITS: Final = 2.5
 """Length of the axis of months, in payback limits."""
@@ -41,7 +41,7 @@ def workload_charts(
     """All charts of workload number `at`, or the reason why a chart is empty."""
     places = {option.instance: n for n, option in enumerate(workload.candidates)}
     charts = (
-        _front(workload, figures, at),
+        _pareto_chart(workload, figures, at),
         _causes(workload, at, places, "usd"),
         _causes(workload, at, places, "ms"),
         _tornado(workload, at),
@@ -54,8 +54,8 @@ def _empty_chart(caption: str, why: str) -> str:
     return chart(caption, f'<p class="soft">{why}</p>')
 
 
-def _front(workload: WorkloadDecision, figures: Figures, at: int) -> str:
-    caption = "Cost and time: nothing is better in both than what is on the line"
+def _pareto_chart(workload: WorkloadDecision, figures: Figures, at: int) -> str:
+    caption = "Cost and time: nothing is both cheaper and faster than what is on the line"
     points: list[Dot] = []
     for n, option in enumerate(workload.candidates):
         time = figures.at("workloads", at, "candidates", n, "time")
@@ -77,14 +77,14 @@ def _front(workload: WorkloadDecision, figures: Figures, at: int) -> str:
     )
     below = [("ours", "AWS's chips"), ("other", "GPUs"), ("here", "today's")]
     if any(dot.kind == "out" for dot in points):
-        below.append(("out", "misses its promise"))
+        below.append(("out", "misses its SLO"))
     return chart(caption, dots(shown, "USD a month", unit, amount), legend(below))
 
 
 def _labelled_names(workload: WorkloadDecision, points: list[Dot]) -> set[str]:
-    """Names of the instances with a label: today's, the best, and both ends of the line."""
-    open_ = [dot for dot in points if dot.kind != "out"] or points
-    ends = (min(open_, key=lambda dot: dot.x).name, min(open_, key=lambda dot: dot.y).name)
+    """Names of the instances with a label: today's, the best, the cheapest and the fastest."""
+    legal = [dot for dot in points if dot.kind != "out"] or points
+    ends = (min(legal, key=lambda dot: dot.x).name, min(legal, key=lambda dot: dot.y).name)
     return {workload.today.instance, *ends, *([workload.best] if workload.best else [])}
 
 

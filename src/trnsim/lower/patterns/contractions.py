@@ -69,7 +69,7 @@ def _slice_along(graph: Graph, value: Value, dim: int, start: int, length: int) 
     return graph.slice(value, starts, shape)
 
 
-IN_PARTS = Pattern(
+SPLIT_CONTRACTION = Pattern(
     "in parts",
     "a contraction that is too long for a panel of SBUF is several, added up",
     before=form_of(DotGeneral),

@@ -156,7 +156,7 @@ def _sbuf_tiles(program: Program, index: int) -> list[tuple[_Place, tuple[int, .
     """(place, shape, whether it is written) of each tile in SBUF."""
     return [
         ((serial, layout.box), layout.pattern.shape, is_written)
-        for serial, layout, is_written in program.touches.of(index)
+        for serial, layout, is_written in program.touches.tiles_of(index)
         if program.uses[serial].memory is Memory.SBUF
     ]
 

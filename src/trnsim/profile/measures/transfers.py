@@ -25,7 +25,10 @@ SOFTWARE: Final = "software_dynamic"
 HARDWARE: Final = "hardware_dynamic"
 UNKNOWN: Final = "unknown"
 QUEUE_TYPES: Final = (STATIC, SOFTWARE, HARDWARE, UNKNOWN)
-"""By the maker of descriptors. Source: profile-schema-reference.rst, DmaQueueType; nki-dge.rst."""
+"""Queue types, by what generates the descriptors.
+
+Source: profile-schema-reference.rst, DmaQueueType; nki-dge.rst.
+"""
 
 _TYPE_OF: Final = {
     DgeMode.none: STATIC,

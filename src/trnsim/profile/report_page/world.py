@@ -1,7 +1,7 @@
 """A world of ranks as one HTML file: a track a rank, waiting times, traffic of links.
 
 Static: tables and one SVG, no script, no network. A rank's track has the work of its compute
-engines above and its collectives below; the part beside which no compute engine works is exposed.
+engines above and its collectives below; a collective is exposed while no compute engine works.
 Spans narrower than a pixel are merged.
 """
 
@@ -42,14 +42,16 @@ _LINK_COLUMNS: Final = columns("resource | bytes | busy | % of the device time")
 
 def world_page(summary: WorldSummary, ranks: Sequence[Sequence[Timeline]]) -> str:
     """The page of ranks, each with the timelines of its cores."""
-    lasts_s = max(t.device_time_s for cores in ranks for t in cores)
-    drawn = _drawing([times_of(cores) for cores in ranks], lasts_s)
+    device_time_s = max(t.device_time_s for cores in ranks for t in cores)
+    drawn = _drawing([times_of(cores) for cores in ranks], device_time_s)
     over_time = [Drawing(legend(_LEGEND), is_wide=True), Drawing(drawn, is_wide=True)]
     sections = [
         Section("Ranks over time", over_time),
         Section("Ranks", [_ranks(summary)]),
         Section("Collectives", _collectives(summary)),
-        Section("Links, HBM, DMA engines and EFA in collectives", _links(summary.links, lasts_s)),
+        Section(
+            "Links, HBM, DMA engines and EFA in collectives", _links(summary.links, device_time_s)
+        ),
     ]
     return html(Document(summary.title, summary.as_dict(), sections))
 
@@ -89,13 +91,13 @@ def _collectives(summary: WorldSummary) -> list[Block]:
     return [paid, Table(_COLLECTIVE_COLUMNS, rows), *_more(left, "less exposed")]
 
 
-def _links(links: Sequence[LinkTraffic], lasts_s: float) -> list[Block]:
+def _links(links: Sequence[LinkTraffic], device_time_s: float) -> list[Block]:
     rows = [
         [
             link.name,
             bytes_text(round(link.nbytes)),
             time_text(link.busy_s),
-            f"{100 * link.busy_s / lasts_s:.1f}",
+            f"{100 * link.busy_s / device_time_s:.1f}",
         ]
         for link in links[:_MOST_SHOWN_ROWS]
     ]
@@ -106,12 +108,12 @@ def _more(left: int, how: str) -> list[Note]:
     return [Note(f"{left} more, {how}.")] if left else []
 
 
-def _drawing(times: Sequence[CollectiveTimes], lasts_s: float) -> str:
+def _drawing(times: Sequence[CollectiveTimes], device_time_s: float) -> str:
     rows = [
         Lane(f"rank {rank}", _spans(own.work, "work"), lower=_exchange_spans(own))
         for rank, own in enumerate(times)
     ]
-    return lanes("Compute and collectives of each rank over time", rows, lasts_s)
+    return lanes("Compute and collectives of each rank over time", rows, device_time_s)
 
 
 def _spans(spans: npt.NDArray[np.float64], kind: str) -> list[LaneSpan]:

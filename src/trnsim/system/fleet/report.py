@@ -74,8 +74,8 @@ def values(scenario: Scenario, results: dict[str, PolicyResult], seed: int) -> d
             {
                 "jobs": split.jobs,
                 "chips": split.chips,
-                "mtbf_s": split.lost.mtbf_s,
-                "goodput": split.lost.goodput,
+                "mtbf_s": split.goodput.mtbf_s,
+                "goodput": split.goodput.goodput,
             }
             for split in splits(fleet)
         ],

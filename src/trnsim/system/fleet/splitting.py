@@ -1,4 +1,4 @@
-"""Goodput under failures of one job on many chips against many jobs on a part each.
+"""Goodput under failures of one job on all chips, and of many jobs that share the chips.
 
 A failure stops its whole job, so a job of all chips is stopped by the failure of any.
 """
@@ -21,12 +21,12 @@ class FleetSplit:
     Attributes:
         jobs: number of jobs.
         chips: chips of each job.
-        lost: goodput of each job.
+        goodput: goodput of each job.
     """
 
     jobs: int
     chips: int
-    lost: Goodput
+    goodput: Goodput
 
 
 def splits(

@@ -1,9 +1,9 @@
-"""Breaches of limits during a run, so that one that cannot keep them any more is stopped.
+"""Count of latencies beyond their limits, which stops a run that can no longer keep the limits.
 
-    P99 of n latencies > limit   if more than n - floor(0.99 (n - 1)) of them are
+    P99 of n latencies > limit   if more than n - floor(0.99 (n - 1)) latencies are > limit
 
-A bound, no guess: the percentile lies between the sorted latencies at floor(0.99 (n - 1)) and the
-next. One more has to be beyond the limit than that takes, so that no rounding decides.
+The percentile lies between the sorted latencies at floor(0.99 (n - 1)) and the next, so this is a
+proof. One latency more than the proof needs is waited for, so that rounding decides nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Breaches:
         limits_s: seconds by the names of latencies: ``ttft``, ``tpot``, ``e2e``.
         percentile: percent of the requests that keep each limit.
         load: the requests.
-        around_s: seconds of the host for a prompt of so many tokens, in no step.
+        around_s: tokens of a prompt -> seconds that the host spends on it outside of steps.
 
     Attributes:
-        is_broken: whether a limit is broken, whatever the requests that have not ended do.
+        is_broken: True once a limit is broken for certain, whatever the running requests do.
     """
 
     def __init__(
@@ -64,5 +64,5 @@ class Breaches:
 
 
 def _enough(count: int, percentile: float) -> int:
-    """Latencies beyond a limit with which the percentile of `count` is."""
+    """Number of latencies beyond a limit that puts the percentile of `count` beyond it."""
     return count - math.floor(percentile / 100 * (count - 1)) + 1

@@ -1,8 +1,8 @@
 """Constants of serving: times of the host, of loading and of compiling.
 
-What a request waits for the host lies in three places: between two steps (a pass of the scheduler,
-copies, and for each sequence its sampled token and text), before its queue (network and tokenizer),
-and behind its first token.
+A request waits for the host in three places: between two steps (a pass of the scheduler, copies,
+and for each sequence its sampled token and text), before its queue (network and tokenizer), and
+behind its first token.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class HostTimes:
         return self.step_s + sequences * self.sequence_s
 
     def around_s(self, tokens: int) -> float:
-        """Seconds of a request of `tokens` tokens in no step."""
+        """Seconds that the host spends on a prompt of `tokens` tokens outside of steps."""
         return self.request_s + tokens * self.token_s
 
     @property
@@ -93,13 +93,18 @@ _HIDDEN: Final = assumed(0.0, "hidden by asynchronous scheduling, as the host's 
 
 
 def host_times(machine: Machine, *, is_ported: bool = False) -> HostTimes:
-    """Times of the host; of a port that is not tuned, with a host that nothing hides."""
+    """Times of a machine's host.
+
+    Args:
+        machine: the machine.
+        is_ported: True for an untuned port of a model, in which no step hides the host's time.
+    """
     if not machine.is_neuron:
         return HostTimes(GPU_HOST_S, GPU_SEQUENCE_S)
     return HostTimes(PORTED_HOST_S if is_ported else NEURON_HOST_S, _HIDDEN)
 
 
-def given_host_times(step_s: float) -> HostTimes:
+def user_host_times(step_s: float) -> HostTimes:
     """A user's seconds between two steps, all sequences included."""
     given, none = (derived(time_s, "--host-time", spread=0.0) for time_s in (step_s, 0.0))
     return HostTimes(given, none)

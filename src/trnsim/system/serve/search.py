@@ -1,4 +1,4 @@
-"""The layouts that options leave open, and the cheapest of them for clients that wait."""
+"""Search of the cheapest layout among those that a user's options leave open."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from trnsim.workload.architecture import Architecture
 
 _MOST_SEQUENCES: Final = 256
 _TRIED_COST_RATIO: Final = 1.25
-"""Ratio of guessed costs to the best up to which a run decides between deployments."""
+"""Largest ratio of a deployment's guessed cost to the lowest one with which a run tries it."""
 _TRIAL_REQUESTS: Final = 256
 """Requests of a run of the search."""
 _EQUAL_COST_RATIO: Final = 1.02
@@ -103,7 +103,7 @@ class Search:
         """The best deployment.
 
         Raises:
-            EmulatorError: of the first one that was refused, the smallest, where none can be.
+            EmulatorError: no deployment is possible; the reason is that of the smallest one.
         """
         fitting = self.deployments()
         if self.requests is None:
@@ -117,7 +117,7 @@ class Search:
         Those of one split share the times of their steps.
 
         Raises:
-            EmulatorError: of the first one that was refused, the smallest, where none can be.
+            EmulatorError: no deployment is possible; the reason is that of the smallest one.
         """
         fitting: list[Deployment] = []
         refused: EmulatorError | None = None

@@ -15,7 +15,7 @@ from trnsim.estimate.choice import bytes_per_s, layer_times
 from trnsim.estimate.ported import ported_times
 from trnsim.estimate.times import LayerTimes
 from trnsim.place.machine import Machine
-from trnsim.system.serve.constants import HostTimes, given_host_times, host_times
+from trnsim.system.serve.constants import HostTimes, host_times, user_host_times
 from trnsim.system.serve.engine import (
     FIRST_BUCKET,
     Engine,
@@ -201,7 +201,7 @@ def deploy(
 def host_of(machine: Machine, options: ServerOptions) -> HostTimes:
     """Times of the host: the user's between two steps, or the server's."""
     if options.host_s is not None:
-        return given_host_times(options.host_s)
+        return user_host_times(options.host_s)
     return host_times(machine, is_ported=options.is_ported)
 
 

@@ -1,4 +1,4 @@
-"""neuron-monitor over the user's own state folder, for the tools that measure by themselves."""
+"""A neuron-monitor of the user's programs, for tools that do not read another monitor's output."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def own_monitor(config: Config) -> Monitor:
 def own_reports() -> Iterator[dict[str, Any]]:
     """Reports of all groups every second, for exporters without a pipe.
 
-    The first also counts the past of the programs: an exporter's counters start where they did.
+    The first report covers the programs' whole past, so that an exporter's counters miss nothing.
 
     Raises:
         BadInput: the state folder cannot be used.

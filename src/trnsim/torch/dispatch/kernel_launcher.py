@@ -1,7 +1,7 @@
 """The launcher of `@nki.jit` kernels on neuron tensors, which NKI receives when it is imported.
 
-`trnsim.torch.dispatch.launches` is loaded with the first call: it needs NKI, and more rooms that
-may be half loaded when they import NKI.
+`trnsim.torch.dispatch.launches` is imported with the first call: it imports NKI and other packages,
+which may be partly initialized while they import NKI.
 """
 
 from __future__ import annotations

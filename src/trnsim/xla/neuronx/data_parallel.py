@@ -50,7 +50,7 @@ class DataParallel(nn.Module):
         """Replicas of `model` on the cores `device_ids`, all of the process by default.
 
         Raises:
-            BadInput: for a module that was not traced, or cores that are none.
+            BadInput: for a module that was not traced, or cores that do not exist.
         """
         super().__init__()
         loaded_parts(model, "DataParallel")
@@ -66,7 +66,7 @@ class DataParallel(nn.Module):
         self.num_workers = 2 * len(self.device_ids)
         self.split_size: int | None = None
         self.dynamic_batching = set_dynamic_batching and dim == 0
-        # In a list, as PyTorch would take them for parts with weights of this module.
+        # In lists, so that PyTorch does not register the replicas as submodules.
         self._replicas = [[_replica(model, core)] for core in self.device_ids]
         if self.dynamic_batching:
             try:
@@ -173,7 +173,7 @@ def _joined(results: list[Any], dim: int) -> Any:
     """Results of parts, joined along a dimension.
 
     Raises:
-        BatchRefused: for a tensor without the dimension, which would be that of one part.
+        BatchRefused: for a tensor without the dimension, whose value would be that of one part.
     """
     if len(results) == 1:
         return results[0]

@@ -25,7 +25,7 @@ class KernelRefused(NotModelled, TypeError):
 
 
 def nki_jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """A kernel of a function; without one a decorator. `options` of older releases do nothing.
+    """The kernel of `func`, or a decorator if it is None. `options` of older releases do nothing.
 
     Raises:
         KernelRefused: for a kernel of `neuronxcc.nki`.
