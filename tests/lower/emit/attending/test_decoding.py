@@ -3,6 +3,7 @@
 import pytest
 from made_graphs import Made
 
+from trnsim.isa import Engine
 from trnsim.lower.emit.attending import operands
 from trnsim.lower.emit.attending.decoding import pack_groups
 
@@ -86,3 +87,35 @@ def test_a_pass_computes_while_keys_of_the_next_come(chip):
     timeline = made.run(made.attention(query, key, value), chip=chip).timeline
     # On trn2 the array is the busiest: a key is transposed, which loads it, and a value is loaded.
     assert timeline.device_time_s < 1.2 * max(timeline.busy_s().values())
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "packs"),
+    [
+        (8, 8, [8]),
+        (9, 8, [5, 4]),
+        (17, 8, [6, 6, 5]),
+        (3, 1, [1, 1, 1]),
+        (40, 128, [32, 8]),  # 128 queries of four a group
+    ],
+)
+def test_a_pack_has_at_most_so_many_groups(count, most, packs):
+    groups = [[(n, h) for h in range(4)] for n in range(count)]
+    found = pack_groups(groups, 1, most)
+    assert [len(pack) for pack in found] == packs
+    assert [heads for pack in found for heads in pack] == groups
+
+
+@pytest.mark.slow
+def test_more_heads_take_no_longer_each():
+    # Twelve heads in one pass would have 1,024 keys each, in runs of 2 KiB, for 1.7 times as long.
+    times_s, transfers_s = [], []
+    for heads in (4, 12, 20):
+        made = Made("bfloat16")
+        query, key, value = (made.given(heads, 1, rows, 128) for rows in (1, 6144, 6144))
+        timeline = made.run(made.attention(query, key, value), chip="trn1").timeline
+        times_s.append(timeline.device_time_s / heads)
+        transfers_s.append(timeline.busy_s()[Engine.dma] / heads)
+    assert transfers_s == pytest.approx([transfers_s[0]] * 3, rel=0.02)
+    assert times_s == sorted(times_s, reverse=True)
+    assert times_s[-1] < 1.1 * transfers_s[-1]

@@ -13,7 +13,12 @@ from typing import Any, Final
 from trnsim.graph import Node
 from trnsim.graph.ops.contraction import Attention
 from trnsim.isa import Engine
-from trnsim.lower.emit.attending.decoding import DecodingAttention, identity, pack_groups
+from trnsim.lower.emit.attending.decoding import (
+    DecodingAttention,
+    groups_of_long_runs,
+    identity,
+    pack_groups,
+)
 from trnsim.lower.emit.attending.heads import (
     copy_from_psum,
     head_of,
@@ -59,7 +64,7 @@ class AttentionEmitter(Operands):
         together = None
         is_narrow = max(self.E, self.V) <= P
         if self.bias is None and not self.is_causal and is_narrow and self.logs is None:
-            together = pack_groups(groups, self.L)
+            together = pack_groups(groups, self.L, groups_of_long_runs(self))
         out = self._allocate_output() if together is None else self._allocate()
         self.is_turned_together = together is None
         if together is not None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from trnsim.lower.emit.attending.operands import KeyStretch, Stretch
+from trnsim.lower.emit.attending.operands import KeyStretch, Operands, Stretch
 from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.instructions import copied
@@ -51,22 +51,40 @@ class _Member:
     queries: Tensor
 
 
-def pack_groups(groups: list[list[Head]], L: int) -> list[list[list[Head]]] | None:
-    """Groups of heads in packs of up to 128 queries.
+def pack_groups(
+    groups: list[list[Head]], L: int, most_groups: int = P
+) -> list[list[list[Head]]] | None:
+    """Groups of heads in packs of up to 128 queries, with at most so many groups each.
 
     None for a single group, or if a group has many queries.
     """
     if len(groups) == 1 or any(len(heads) * L > _FEW_QUERIES for heads in groups):
         return None
+    most_groups = -(-len(groups) // -(-len(groups) // most_groups))  # packs of about one size
     full_packs: list[list[list[Head]]] = [[]]
     rows = 0
     for heads in groups:
-        if rows + len(heads) * L > P:
+        if rows + len(heads) * L > P or len(full_packs[-1]) == most_groups:
             full_packs.append([])
             rows = 0
         full_packs[-1].append(heads)
         rows += len(heads) * L
     return full_packs
+
+
+def groups_of_long_runs(attending: Operands) -> int:
+    """Groups whose keys and values of a pass fit in SBUF, each in transfers of the longest runs.
+
+    With more groups, a pass would have fewer keys of each: shorter runs, which take a DMA engine
+    longer for each byte.
+    """
+    keys = min(attending.S, _SCORE_BANKS * BANK)
+    return max(_PASS_BYTES // (_key_bytes(attending) * keys), 1)
+
+
+def _key_bytes(attending: Operands) -> int:
+    """Bytes of a partition for each key of a head, and its value."""
+    return int(attending.dtype.itemsize) * (1 + -(-attending.V // P))
 
 
 class DecodingAttention:
@@ -99,8 +117,9 @@ class DecodingAttention:
         """Compute the pack, and store each head."""
         passes = self._passes()
         self.is_single_pass = len(passes) == 1
-        for number, stretches in enumerate(passes):
-            self._pass(stretches, number % _PASSES_IN_SBUF)
+        for stretches in passes:
+            self._pass(stretches, self.attending.passes % _PASSES_IN_SBUF)
+            self.attending.passes += 1
         inverse = new((self.n, 1))
         nisa.reciprocal(dst=inverse, data=self.total)
         done = new((self.attending.V, self.n), self.attending.dtype)
@@ -115,7 +134,7 @@ class DecodingAttention:
     def _passes(self) -> list[list[Stretch]]:
         """Stretches of keys whose scores are in PSUM at once; a short last one joins another."""
         attending = self.attending
-        key_bytes = attending.dtype.itemsize * (1 + -(-attending.V // P)) * len(self.members)
+        key_bytes = _key_bytes(attending) * len(self.members)
         banks = min(max(_PASS_BYTES // (key_bytes * BANK), 1), _SCORE_BANKS)
         passes = [[stretch] for stretch in attending.stretches(banks * BANK)]
         if len(passes) > 1 and passes[-1][0].count <= BANK:
@@ -125,7 +144,7 @@ class DecodingAttention:
 
     def _pass(self, stretches: list[Stretch], slot: int) -> None:
         scale, n = self.attending.scale, self.n
-        brought = [self._load_stretch(stretch, slot) for stretch in stretches]
+        brought = [self._load_stretch(stretch, (slot, at)) for at, stretch in enumerate(stretches)]
         chunks = [
             (keys, start, count)
             for keys in brought
@@ -151,10 +170,10 @@ class DecodingAttention:
         nisa.tensor_reduce(dst=total, op=nl.add, data=totals, axis=1)
         self._accumulate(largest, total, sums)
 
-    def _load_stretch(self, stretch: Stretch, slot: int) -> list[KeyStretch]:
+    def _load_stretch(self, stretch: Stretch, slot: tuple[int, int]) -> list[KeyStretch]:
         """A stretch of each member's keys and values; all keys are loaded before the values."""
         attending = self.attending
-        heads = {(slot, at, stretch.part): member.heads for at, member in enumerate(self.members)}
+        heads = {(slot, at): member.heads for at, member in enumerate(self.members)}
         keys = [attending.keys_at(own, stretch, (key, "keys")) for key, own in heads.items()]
         values = [attending.values_at(own, stretch, (key, "values")) for key, own in heads.items()]
         pairs = zip(keys, values, strict=True)

@@ -97,6 +97,7 @@ class Operands:
         self.logs: TensorPlace | None = None
         self.sums_weights = self.is_turned_together = False
         self.neighbours = Neighbours(self.heads)
+        self.passes = 0
         self._loaded: dict[Any, list[KeyStretch]] = {}
         self._slots: dict[Hashable, Tensor] = {}
         self._masks: dict[tuple[int, int, int], Tensor] = {}
@@ -334,6 +335,7 @@ class Operands:
         Where the order of keys is free, a partition has neighbouring keys, in one long run.
         """
         step, start, count = place.steps[0][0], stretch.start, stretch.count
+        whole = None if slot is None else self._slot_tile((P, -(-count // P), width), slot)
         for at, many in tiles.pieces(
             count // P * P, (_RUN_KEYS if is_free else _TRANSPOSED_BLOCKS) * P
         ):
@@ -342,22 +344,25 @@ class Operands:
                 [(step * blocks, P), (step, blocks)] if is_free else [(step, P), (P * step, blocks)]
             )
             view.append((1, width))
-            tile = self._tile((P, many // P, width), slot and (slot, at))
+            tile = self._tile((P, blocks, width), whole, at // P)
             offset = place.offset[0] + (start + at) * step
             nisa.dma_copy(dst=tile, src=tiles.strided(place.storage, view, offset))
             yield at, tile
         at, rest = count // P * P, count % P
         if rest:
-            tile = self._tile((rest, 1, width), slot and (slot, at))
+            tile = self._tile((rest, 1, width), whole, at // P)
             offset = place.offset[0] + (start + at) * step
             view = [(step, rest), (0, 1), (1, width)]
             nisa.dma_copy(dst=tile, src=tiles.strided(place.storage, view, offset))
             yield at, tile
 
-    def _tile(self, shape: tuple[int, ...], slot: Hashable) -> Tensor:
-        """A new tile, or the one of a slot."""
-        if slot is None:
-            return new(shape, self.dtype)
-        if (slot, shape) not in self._slots:
-            self._slots[slot, shape] = new(shape, self.dtype)
-        return self._slots[slot, shape]
+    def _tile(self, shape: tuple[int, int, int], whole: Tensor | None, block: int) -> Tensor:
+        """A new tile [rows, blocks, width], or the blocks of a slot's tile from some block on."""
+        rows, blocks, _ = shape
+        return new(shape, self.dtype) if whole is None else whole[:rows, block : block + blocks]
+
+    def _slot_tile(self, shape: tuple[int, int, int], slot: Hashable) -> Tensor:
+        """The tile of a slot, as long as its longest stretch until now."""
+        if slot not in self._slots or self._slots[slot].shape[1] < shape[1]:
+            self._slots[slot] = new(shape, self.dtype)
+        return self._slots[slot]
