@@ -100,11 +100,13 @@ def test_readmes_kernel_runs_and_prints_what_it_says(capsys):
     assert capsys.readouterr().out.strip() == expected
 
 
-def test_readme_names_only_commands_that_exist():
+@pytest.mark.parametrize("page", ["README.md", "docs/first-steps.md"])
+def test_a_first_page_names_only_commands_that_exist(page):
     from typer.main import get_command  # noqa: PLC0415
 
     commands = set(get_command(app).commands)
-    named = set(re.findall(r"^trnsim (\w+)", "\n".join(blocks("sh")), re.MULTILINE))
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = set(re.findall(r"^trnsim (\w+)", "\n".join(blocks("sh", text)), re.MULTILINE))
     assert named
     assert named <= commands
 

@@ -1,4 +1,4 @@
-"""What people get: the wheel in an environment of its own, and README's commands as printed."""
+"""What people get: the wheel in an environment of its own, and the first commands as printed."""
 
 import os
 import re
@@ -17,7 +17,8 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+FIRST_STEPS = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```sh\n(.*?)```", README + FIRST_STEPS, re.DOTALL)
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 
 
@@ -184,16 +185,21 @@ def test_readmes_first_block_names_targets_of_the_makefile():
 
 @pytest.mark.slow
 def test_readmes_commands_run_as_printed_after_make_run(folder):
-    printed = done(["bash", "-ec", BLOCKS[1]], folder)
+    assert "bound by" in done(["bash", "-ec", BLOCKS[1]], folder)
+
+
+@pytest.mark.slow
+def test_first_steps_run_as_printed_after_make_run(folder):
+    printed = done(["bash", "-ec", BLOCKS[2]], folder)
     assert (folder / "out.npy").is_file()
     assert "trnsim: a Trainium you can pip install" in printed
     assert {path.name for path in (folder / "before").iterdir()} >= {"step1.html", "step1.json"}
 
 
 @pytest.mark.slow
-def test_readmes_commands_for_pytorch_run_once_it_is_installed(folder):
+def test_first_steps_of_pytorch_run_once_it_is_installed(folder):
     pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
-    install, *commands = BLOCKS[2].splitlines()
+    install, *commands = BLOCKS[3].splitlines()
     assert install.startswith("pip install 'trnsim[torch]'")
     ours = f'trnsim() {{ "{sys.executable}" -m trnsim "$@"; }}\n'
     path = os.pathsep.join([str(ROOT / "src"), *sys.path])
@@ -202,5 +208,5 @@ def test_readmes_commands_for_pytorch_run_once_it_is_installed(folder):
     assert (folder / "here" / "step.html").is_file()
 
 
-def test_every_block_of_readme_is_tested():
-    assert len(BLOCKS) == 3
+def test_every_block_of_readme_and_first_steps_is_tested():
+    assert len(BLOCKS) == 4
