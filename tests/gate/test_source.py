@@ -7,6 +7,8 @@ import nki.language as nl
 import numpy as np
 import pytest
 
+from trnsim.behaviours import LATEST
+from trnsim.behaviours.chosen import pinned
 from trnsim.gate.kernel_file import Arguments, module_of
 from trnsim.gate.source import files_digest, inputs_text, source_digest
 from trnsim.runner import run
@@ -117,6 +119,15 @@ def test_comments_and_what_is_not_used_change_no_digest(digest, before, after):
 def test_what_the_kernel_uses_changes_the_digest(digest, before, after):
     assert before in SOURCE
     assert digest(SOURCE.replace(before, after)) != digest()
+
+
+def test_a_version_of_nki_changes_the_digest(digest):
+    digests = [digest()]
+    for version in ("0.6", LATEST):
+        with pinned(version, "a test"):
+            digests.append(digest())
+    assert len(set(digests)) == 3
+    assert digest() == digests[0]
 
 
 def test_shapes_dtypes_and_other_values_change_the_digest(digest):

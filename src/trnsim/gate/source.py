@@ -1,4 +1,4 @@
-"""The source of a kernel as a digest: its function, and what it reads of the user's own files.
+"""The source of a kernel as a digest: its function, what it reads of the user's files, its NKI.
 
 Comments, docstrings and the places of lines are left out, so a digest changes only where the
 program may change.
@@ -22,7 +22,10 @@ from typing import Any, Final
 import numpy as np
 
 import trnsim
+from trnsim.behaviours import LATEST
+from trnsim.behaviours.chosen import VersionChoice
 from trnsim.gate.kernel_file import Arguments
+from trnsim.nki.kernel import Kernel
 from trnsim.runs import Run
 
 _DIGITS: Final = 16
@@ -38,12 +41,18 @@ _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 
 
 def source_digest(kernel: object, arguments: Arguments) -> str:
-    """The digest of a kernel's source, of what it uses of the user's, and of its inputs' shapes."""
+    """The digest of a kernel's source, of what it uses of the user's, and of its inputs' shapes.
+
+    A version of NKI that someone chose, or that the forms of the file ask for, is a part of it. The
+    latest that nobody chose is none, as it moves with trnsim.
+    """
     texts: list[str] = []
     _gather(_function_of(kernel), texts, set())
     texts.append(inputs_text(arguments))
     texts.append(repr(getattr(kernel, "cores", 1)))
     texts.append(_schedule_text(getattr(kernel, "schedule", None)))
+    if isinstance(kernel, Kernel):
+        texts.append(_version_text(kernel.version()))
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:_DIGITS]
 
 
@@ -64,6 +73,12 @@ def files_digest(run: Run, script: Path) -> str:
 def _schedule_text(schedule: object) -> str:
     """The edges of `with_schedule`."""
     return repr(getattr(schedule, "pairs", ()))
+
+
+def _version_text(choice: VersionChoice) -> str:
+    """The version of NKI whose rules hold, and whether they are those of its simulator."""
+    is_latest = choice.version is LATEST and not choice.is_chosen
+    return f"{'' if is_latest else choice.version} {choice.is_simulated}"
 
 
 def inputs_text(arguments: Arguments) -> str:
