@@ -1,4 +1,6 @@
 import json
+import os
+import signal
 import sys
 import threading
 import time
@@ -104,6 +106,34 @@ def test_a_program_that_never_ends_is_ended_with_what_it_started(tmp_path):
     last = (tmp_path / "alive").read_text()
     time.sleep(0.5)
     assert (tmp_path / "alive").read_text() == last
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems tell no process's environment")
+def test_a_process_that_left_the_group_ends_with_its_call_and_no_other_does(bounds):
+    write = "import time\nwhile True:\n    open({!r}, 'a').write('.')\n    time.sleep(0.01)\n"
+    start = (
+        "import os, subprocess, sys, time\n"
+        "for name, marks in (('inner', os.environ['TRNSIM_CALLS'] + ' other'), ('stranger', '')):\n"
+        f"    command = [sys.executable, '-c', {write!r}.format(name)]\n"
+        "    env = {**os.environ, 'TRNSIM_CALLS': marks}\n"
+        "    child = subprocess.Popen(command, env=env, start_new_session=True)\n"
+        "    while not os.path.exists(name):\n"
+        "        time.sleep(0.01)\n"
+        "print(child.pid)\n"
+    )
+    with (bounds.folder / "told").open("wb+") as told:
+        assert module._ended([sys.executable, "-c", start], bounds, told, told) == 0
+    stranger = int((bounds.folder / "told").read_text())
+    try:
+        files = [bounds.folder / name for name in ("inner", "stranger")]
+        before_bytes = [file.stat().st_size for file in files]
+        time.sleep(1)
+        after_bytes = [file.stat().st_size for file in files]
+        assert after_bytes[0] == before_bytes[0]
+        assert after_bytes[1] > before_bytes[1]
+    finally:
+        os.kill(stranger, signal.SIGKILL)
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from html import unescape
 from pathlib import Path
 from typing import IO, Any, Final
+from uuid import uuid4
 
 from trnsim.document.html import inline
 from trnsim.errors import BadInput
@@ -25,6 +26,8 @@ __all__ = ["Answer", "Bounds", "answer", "end"]
 _MIB: Final = 2**20
 _SHOWN_CHARS: Final = 8_000
 """The last characters of what a command tells that an answer has."""
+_MARKS: Final = "TRNSIM_CALLS"
+"""The variable of the calls that a process belongs to: those within a call inherit its mark."""
 _TITLE: Final = re.compile(r"<h1>(.*?)</h1>")
 _running: Final[dict[subprocess.Popen[bytes], Bounds]] = {}
 
@@ -151,6 +154,8 @@ def _ended(
     command: Sequence[str], bounds: Bounds, printed: IO[bytes], told: IO[bytes]
 ) -> int | None:
     """The exit status of a command; None if its time was over."""
+    mark = uuid4().hex
+    marks = f"{os.environ.get(_MARKS, '')} {mark}"
     process = subprocess.Popen(  # noqa: S603  this Python, with checked words
         command,
         cwd=bounds.folder,
@@ -158,7 +163,7 @@ def _ended(
         stdout=printed,
         stderr=told,
         start_new_session=os.name == "posix",
-        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
+        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", _MARKS: marks},
     )
     _running[process] = bounds
     try:
@@ -169,6 +174,7 @@ def _ended(
         # What the command left behind ends with it, also where the caller is interrupted.
         _kill(process)
         process.wait()
+        _kill_marked(mark.encode())
         del _running[process]
 
 
@@ -185,6 +191,22 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
+
+
+def _kill_marked(mark: bytes) -> None:
+    """End the processes of a call that left its group, on Linux: their environment has its mark."""
+    while marked := [place for place in Path("/proc").glob("[0-9]*") if _has_mark(place, mark)]:
+        for place in marked:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(place.name), signal.SIGKILL)
+
+
+def _has_mark(place: Path, mark: bytes) -> bool:
+    """True if a living process has `mark` in its environment."""
+    try:
+        return mark in (place / "environ").read_bytes()
+    except OSError:  # it has ended, or is another user's
+        return False
 
 
 def _tail(told: IO[bytes]) -> str:
