@@ -67,6 +67,8 @@ COVERED = {
     "jobs/plans.py": ("jobs/test_price.py", "a price is made of a plan"),
     "jobs/role_price.py": ("jobs/test_price.py", "a price is that of roles"),
     "jobs/finding.py": ("jobs/test_rules.py", "what rules answer"),
+    "jobs/field_fault.py": ("jobs/test_field_types.py", "what the tables of fields answer"),
+    "jobs/rules/fields.py": ("jobs/test_field_types.py", "findings of the tables of fields"),
     "jobs/device_claim.py": ("jobs/formats/test_resource_claims.py", "what a template states"),
     "jobs/formats/batch_definition.py": ("jobs/formats/test_batch.py", "a part of each definition"),
     "jobs/formats/format.py": ("jobs/test_formats.py", "what a format is"),

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from trnsim.errors import BadInput, SourceLine
 from trnsim.jobs.device_claim import DeviceClaim
+from trnsim.jobs.field_fault import FieldFault
 from trnsim.jobs.job import Job, KeptField
 from trnsim.reader import SourcePlace
 
@@ -56,6 +57,7 @@ class JobSpec:
         claims: the devices that pods claim by name, by the path of their role.
         branches: blocks of a script, in words, in which fields stand that are read as if the
             block ran once, by the path of the field.
+        faults: fields that the service's description does not have, or not of that type.
     """
 
     format: str
@@ -65,6 +67,7 @@ class JobSpec:
     templates: tuple[TemplateValue, ...] = ()
     claims: Mapping[str, tuple[DeviceClaim, ...]] = field(default_factory=dict)
     branches: Mapping[str, str] = field(default_factory=dict)
+    faults: tuple[FieldFault, ...] = ()
 
     def line_of(self, path: str) -> SourceLine:
         """File and line of a field of the job, or of the nearest field around it."""

@@ -9,6 +9,7 @@ from trnsim.errors import BadInput
 from trnsim.jobs.formats import read_specs, write_spec
 from trnsim.jobs.job import Job, KeptField, Role
 from trnsim.jobs.parallelism import Parallelism
+from trnsim.jobs.rules import findings
 
 SPECS = Path(__file__).parent / "specs"
 TEXT = (SPECS / "nxdt.yaml").read_text()
@@ -191,3 +192,27 @@ def test_a_model_of_llamas_kind_is_known_by_its_fields(tmp_path):
     spec = spec_of(tmp_path, text)
     assert dict(spec.job.config)["model_type"] == "mixtral"
     assert replace(spec.job, kept=()) != spec.job
+
+
+@pytest.mark.parametrize(
+    ("line", "near"),
+    [
+        ("  tensor_model_paralel_size: 8", "tensor_model_parallel_size"),
+        ("  zero_1: true", "zero1"),
+        ("  colour: red", ""),
+    ],
+)
+def test_a_key_that_is_almost_one_that_is_read_is_a_finding(tmp_path, line, near):
+    path = tmp_path / "a.yaml"
+    path.write_text(f"trainer:\n  num_nodes: 1\n  devices: 8\ndistributed_strategy:\n{line}\n")
+    (spec,) = read_specs(path)
+    found = [row for row in findings(spec) if row.rule == "ignored-field"]
+    assert [row.place.line for row in found] == [5] * bool(near)
+    assert all(f"perhaps {near};" in row.fix for row in found)
+
+
+def test_a_number_that_is_a_word_is_refused_at_its_line(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("trainer:\n  num_nodes: two\ndistributed_strategy: {}\n")
+    with pytest.raises(BadInput, match=r"a.yaml:2: trainer.num_nodes is 'two'"):
+        read_specs(path)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Final
 
 from trnsim.errors import BadInput
+from trnsim.jobs.field_types import field_table
 from trnsim.jobs.formats import (
     batch,
     batch_eks,
@@ -62,6 +65,9 @@ FORMATS: Final[dict[str, JobFormat]] = {
 }
 """Formats by name, the more particular first: a document is of the first that has places in it."""
 
+_MANIFESTS: Final = "kubernetes"
+_DOCUMENT: Final = "Document"
+"""The fields of manifests, whose kind is a shape's name, and the shape of other documents."""
 _FIX: Final = "see trnsim job --help for the formats that are read"
 
 
@@ -114,4 +120,26 @@ def _specs(document: FileContent) -> list[JobSpec]:
             by_line.setdefault(place.line.line if is_template else len(by_line), (known, place))
         if by_line and not is_template:
             break
-    return [by_line[line][0].read(by_line[line][1]) for line in sorted(by_line)]
+    return [_spec(*by_line[line], is_lenient=is_template) for line in sorted(by_line)]
+
+
+def _spec(known: JobFormat, place: SourcePlace, *, is_lenient: bool) -> JobSpec:
+    """The spec at a place, with the faults of its fields.
+
+    Raises:
+        BadInput: a value that the job needs is not legal.
+    """
+    spec = known.read(place)
+    if not known.fields:
+        return spec
+    table = field_table(known.fields, is_lenient=is_lenient)
+    named = place.value.get("kind") if known.fields == _MANIFESTS else _DOCUMENT
+    untyped = {line for path, line in spec.lines.items() if ".untyped." in path}
+    lines = dict(spec.lines)
+    faults = []
+    for fault in table.faults(place.value, str(named)):
+        line = reduce(SourcePlace.inner, fault.keys, place).line
+        if line not in untyped:  # text that a pod has as a number: a rule of its own
+            faults.append(fault)
+            lines[fault.path] = line
+    return replace(spec, lines=lines, faults=tuple(faults))

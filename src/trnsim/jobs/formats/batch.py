@@ -235,4 +235,12 @@ def _check_role(job: Job, role: Role) -> None:
     check_nodes(job, role)
 
 
-FORMAT: Final = JobFormat("batch", "AWS Batch job definition", ".json", _places, _read, _write)
+FORMAT: Final = JobFormat(
+    name="batch",
+    title="AWS Batch job definition",
+    suffix=".json",
+    places=_places,
+    read=_read,
+    write=_write,
+    fields="batch",
+)

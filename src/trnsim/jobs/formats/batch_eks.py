@@ -165,4 +165,5 @@ FORMAT: Final = JobFormat(
     read=_read,
     write=_write,
     is_manifest=True,
+    fields="batch",
 )

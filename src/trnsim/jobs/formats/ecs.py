@@ -280,4 +280,12 @@ def _check_kind(job: Job, containers: list[dict[str, Any]]) -> None:
         )
 
 
-FORMAT: Final = JobFormat("ecs", "ECS task definition", ".json", _places, _read, _write)
+FORMAT: Final = JobFormat(
+    name="ecs",
+    title="ECS task definition",
+    suffix=".json",
+    places=_places,
+    read=_read,
+    write=_write,
+    fields="ecs",
+)

@@ -26,6 +26,8 @@ class JobFormat:
         write: the text of a spec of the job. Raises BadInput for a job that the format cannot
             express, and says why.
         is_manifest: whether Kubernetes takes it, and runs its roles in pods.
+        fields: file of `jobs/fields` with the fields that its service describes; "" where none
+            does, and the program that reads it takes any field.
     """
 
     name: str
@@ -35,3 +37,4 @@ class JobFormat:
     read: Callable[[SourcePlace], JobSpec]
     write: Callable[[Job], str]
     is_manifest: bool = False
+    fields: str = ""

@@ -159,4 +159,5 @@ FORMAT: Final = JobFormat(
     read=_read,
     write=_write,
     is_manifest=True,
+    fields="kubernetes",
 )

@@ -102,6 +102,7 @@ def kubeflow_format(kind: KubeflowKind) -> JobFormat:
         read=lambda place: _read(kind, place),
         write=lambda job: _write(kind, job),
         is_manifest=True,
+        fields="kubernetes",
     )
 
 

@@ -301,4 +301,5 @@ FORMAT: Final = JobFormat(
     places=_places,
     read=_read,
     write=_write,
+    fields="parallelcluster",
 )

@@ -152,4 +152,5 @@ FORMAT: Final = JobFormat(
     read=_read,
     write=_write,
     is_manifest=True,
+    fields="kubernetes",
 )

@@ -152,5 +152,11 @@ def _complete(variant: dict[str, Any], role: Role) -> None:
 
 
 FORMAT: Final = JobFormat(
-    "sagemaker-endpoint", "SageMaker endpoint configuration", ".json", _places, _read, _write
+    name="sagemaker-endpoint",
+    title="SageMaker endpoint configuration",
+    suffix=".json",
+    places=_places,
+    read=_read,
+    write=_write,
+    fields="sagemaker-endpoint",
 )

@@ -270,5 +270,11 @@ def _words(command: tuple[str, ...], entry_words: int) -> dict[str, Any]:
 
 
 FORMAT: Final = JobFormat(
-    "sagemaker-training", "SageMaker training job", ".json", _places, _read, _write
+    name="sagemaker-training",
+    title="SageMaker training job",
+    suffix=".json",
+    places=_places,
+    read=_read,
+    write=_write,
+    fields="sagemaker-training",
 )

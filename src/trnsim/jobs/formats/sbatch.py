@@ -16,6 +16,7 @@ from trnsim.arch.catalogue import catalogue
 from trnsim.errors import SourceLine
 from trnsim.jobs.formats import sbatch_options
 from trnsim.jobs.formats.format import JobFormat
+from trnsim.jobs.formats.sbatch_faults import option_faults
 from trnsim.jobs.formats.sbatch_script import HEADER, ScriptContent, component_key, script_content
 from trnsim.jobs.formats.sbatch_writing import write
 from trnsim.jobs.job import Job, Role
@@ -71,6 +72,10 @@ def _read(place: SourcePlace) -> JobSpec:
         reader.lines[f"ignored.{index}"] = SourceLine(
             place.document.file, script.line_of(("ignored", index))
         )
+    keys = [key for key in script.content if key.startswith(HEADER)]
+    faults = [fault for key in keys for fault in option_faults(key, script.content[key])]
+    for fault in faults:
+        reader.lines[fault.path] = SourceLine(place.document.file, script.line_of(fault.keys))
     return JobSpec(
         "sbatch",
         replace(job, kept=reader.kept()),
@@ -82,6 +87,7 @@ def _read(place: SourcePlace) -> JobSpec:
             for index, role in enumerate(roles)
             if script.branch and role.command
         },
+        faults=tuple(faults),
     )
 
 

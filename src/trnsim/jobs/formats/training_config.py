@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from typing import Any, Final
 
 from trnsim.errors import BadInput
+from trnsim.jobs.field_fault import FieldFault
 from trnsim.jobs.formats import sbatch_options
 from trnsim.jobs.formats.interpolation import ConfigReader, Keys
 from trnsim.jobs.formats.writing import with_kept, yaml_spec
@@ -37,6 +39,7 @@ _LLAMA: Final[dict[Keys, tuple[str, ...]]] = {
     ("model", "position_embedding_type"): ("rope",),
 }
 """Fields that make a Megatron model one of Llama's kind, by their names for it, the first ours."""
+_CUTOFF: Final = 0.85
 _EXPERTS: Final = "num_local_experts"
 
 
@@ -96,7 +99,34 @@ def read_config(place: SourcePlace, keys: TrainingConfigKeys) -> JobSpec:
         parallelism=parallelism,
         kept=reader.ordered(),
     )
-    return JobSpec(keys.name, job, reader.start, reader.lines, tuple(reader.templates))
+    faults = tuple(_near_keys(reader, keys))
+    for fault in faults:
+        if (at := reader.place(*fault.keys)) is not None:
+            reader.lines[fault.path] = at.line
+    return JobSpec(
+        keys.name, job, reader.start, reader.lines, tuple(reader.templates), faults=faults
+    )
+
+
+def _near_keys(reader: ConfigReader, keys: TrainingConfigKeys) -> Iterator[FieldFault]:
+    """Keys that are almost one that the program reads, and that the file lacks.
+
+    The programs pass over any key that they do not know, so that others are no fault.
+    """
+    paths = [*keys.counts.values(), *keys.truths.values(), *keys.sizes.values(), keys.sequence]
+    paths += [path for path, _ in keys.choices.values()]
+    paths += [keys.model, ("trainer", "num_nodes"), ("trainer", "devices")]
+    for around in sorted({path[:-1] for path in paths if path}):
+        stated = reader.names(*around)
+        legal = {path[-1] for path in paths if path and path[:-1] == around}
+        absent = sorted(legal.difference(stated))
+        for name in stated:
+            near = get_close_matches(str(name)[:100], absent, 1, _CUTOFF)
+            if near and name not in legal:
+                at = (*around, name)
+                reason = f"{'.'.join(map(str, at))} is no key that the program reads"
+                fix = f"perhaps {near[0]}; the program passes over what it does not know"
+                yield FieldFault(at, "ignored-field", reason, fix)
 
 
 def _line(reader: ConfigReader, keys: Keys) -> Any:

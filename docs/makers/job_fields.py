@@ -1,0 +1,331 @@
+"""The fields of job specs with their types, from the descriptions that the services publish.
+
+A type is "string", "integer", "number", "boolean", "quantity" (text or number) or "any"; after
+"spelled-" text may spell it. "[T]" is a list of T, "{T}" a mapping from names of the user's own,
+and a name with a capital another shape of the same file.
+
+`python docs/makers/job_fields.py aws` writes the fields of the APIs that botocore describes.
+`.venv-specs/bin/python docs/makers/job_fields.py parallelcluster` and `... kubernetes FOLDER` write
+the others, the last from clones of jobset, kuberay, lws, mpi-operator and sagemaker-hyperpod-cli in
+one folder; the checkers' environment has the schemas of Kubernetes and ParallelCluster.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+TARGET: Final = Path(__file__).parents[2] / "src" / "trnsim" / "jobs" / "fields"
+Shapes = dict[str, dict[str, str]]
+
+REQUESTS: Final = {
+    "batch": (("batch", "RegisterJobDefinitionRequest", "JobDefinition"),),
+    "ecs": (("ecs", "RegisterTaskDefinitionRequest", "TaskDefinition"),),
+    "sagemaker-training": (
+        ("sagemaker", "CreateTrainingJobRequest", "DescribeTrainingJobResponse"),
+    ),
+    "sagemaker-endpoint": (
+        ("sagemaker", "CreateEndpointConfigInput", "DescribeEndpointConfigOutput"),
+    ),
+}
+"""Service, request and description of what was registered, by format: a file may be either."""
+SCALARS: Final = {
+    **dict.fromkeys(("string", "timestamp", "blob"), "string"),
+    **dict.fromkeys(("integer", "long"), "integer"),
+    **dict.fromkeys(("float", "double"), "number"),
+    "boolean": "boolean",
+}
+MANIFESTS: Final = {
+    "Pod": "io.k8s.api.core.v1.Pod",
+    "Job": "io.k8s.api.batch.v1.Job",
+    "DaemonSet": "io.k8s.api.apps.v1.DaemonSet",
+    "Deployment": "io.k8s.api.apps.v1.Deployment",
+    "ReplicaSet": "io.k8s.api.apps.v1.ReplicaSet",
+    "StatefulSet": "io.k8s.api.apps.v1.StatefulSet",
+}
+CHARTS: Final = "helm_chart/HyperPodHelmChart/charts/training-operators/crds"
+RESOURCES: Final = {
+    "JobSet": ("jobset", "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"),
+    "RayJob": ("kuberay", "ray-operator/config/crd/bases/ray.io_rayjobs.yaml"),
+    "RayCluster": ("kuberay", "ray-operator/config/crd/bases/ray.io_rayclusters.yaml"),
+    "LeaderWorkerSet": (
+        "lws",
+        "config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml",
+    ),
+    "MPIJob": ("mpi-operator", "manifests/base/kubeflow.org_mpijobs.yaml"),
+    "PyTorchJob": (
+        "sagemaker-hyperpod-cli",
+        f"{CHARTS}/pytorchjobs.kubeflow.org-CustomResourceDefinition.yaml",
+    ),
+}
+"""Repository and file of the definition of each custom resource."""
+HYPERPOD: Final = (
+    "sagemaker-hyperpod-cli",
+    "src/sagemaker/hyperpod/training/config/hyperpod_pytorch_job_unified_config.py",
+)
+
+
+class AwsFields:
+    """Shapes of botocore's service models."""
+
+    def __init__(self) -> None:
+        self.shapes: Shapes = {}
+
+    def root(self, name: str, *shapes: Any) -> None:
+        """The fields of a request, and those of its description."""
+        fields: dict[str, str] = {}
+        for shape in shapes:
+            for member, inner in shape.members.items():
+                fields.setdefault(member, self.type_of(inner))
+        self.shapes[name] = fields
+
+    def type_of(self, shape: Any) -> str:
+        """The type of a shape, whose structures are collected."""
+        if shape.type_name == "list":
+            return f"[{self.type_of(shape.member)}]"
+        if shape.type_name == "map":
+            return f"{{{self.type_of(shape.value)}}}"
+        if shape.type_name != "structure":
+            return SCALARS[shape.type_name]
+        if shape.name not in self.shapes:
+            self.shapes[shape.name] = {}
+            self.shapes[shape.name] = {
+                name: self.type_of(inner) for name, inner in shape.members.items()
+            }
+        return str(shape.name)
+
+
+def aws() -> Iterator[tuple[str, str, Shapes]]:
+    """Files of AWS's formats."""
+    session: Any = import_module("botocore.session").get_session()
+    for name, rows in REQUESTS.items():
+        fields = AwsFields()
+        for service, *shapes in rows:
+            model = session.get_service_model(service)
+            fields.root("Document", *(model.shape_for(shape) for shape in shapes))
+        source = f"botocore {version('botocore')}: {rows[0][0]}, {' and '.join(rows[0][1:])}"
+        yield name, source, fields.shapes
+
+
+class KubernetesFields:
+    """Shapes of Kubernetes' own schemas, and of definitions of custom resources."""
+
+    def __init__(self, definitions: dict[str, Any]) -> None:
+        self._definitions = definitions
+        self.shapes: Shapes = {}
+        self.kind = ""
+
+    def own(self, name: str, definition: str) -> str:
+        """A kind of Kubernetes itself."""
+        if name not in self.shapes:
+            self.shapes[name] = {}
+            properties = self._definitions[definition].get("properties", {})
+            self.shapes[name] = {
+                key: "any" if key == "status" else self.type_of(row, key)
+                for key, row in properties.items()
+            }
+        return name
+
+    def type_of(self, row: dict[str, Any], name: str) -> str:
+        """The type of a property, whose objects are collected; `name` is its own."""
+        if "$ref" in row:
+            return self._referred(row["$ref"].rpartition("/")[2])
+        if row.get("x-kubernetes-int-or-string") or {"type": "string"} in row.get("oneOf", []):
+            return "quantity"
+        kinds = row.get("type")
+        listed = kinds if isinstance(kinds, list) else [kinds]
+        kind = next((each for each in listed if each != "null"), "")
+        if kind == "array":
+            return f"[{self.type_of(row.get('items', {}), name)}]"
+        if kind == "object" or "properties" in row:
+            return self._object(row, name)
+        return kind if kind in ("string", "integer", "number", "boolean") else "any"
+
+    def _referred(self, definition: str) -> str:
+        kind = definition.rpartition(".")[2]
+        if kind in ("Quantity", "IntOrString"):
+            return "quantity"
+        row = self._definitions[definition]
+        if "properties" not in row:
+            return self.type_of({key: value for key, value in row.items() if key != "$ref"}, kind)
+        return self.own(kind, definition)
+
+    def _object(self, row: dict[str, Any], name: str) -> str:
+        properties = row.get("properties")
+        if row.get("x-kubernetes-preserve-unknown-fields"):
+            return "any"
+        if properties is None:
+            inner = row.get("additionalProperties")
+            return f"{{{self.type_of(inner, name)}}}" if isinstance(inner, dict) else "any"
+        if "containers" in properties:
+            return self.own("PodSpec", "io.k8s.api.core.v1.PodSpec")
+        if "containers" in properties.get("spec", {}).get("properties", {}):
+            return self.own("PodTemplateSpec", "io.k8s.api.core.v1.PodTemplateSpec")
+        return self._named(name, {key: self.type_of(each, key) for key, each in properties.items()})
+
+    def _named(self, name: str, fields: dict[str, str]) -> str:
+        """The name of a shape that has these fields: one of Kubernetes, else one of its own."""
+        wide = [
+            known
+            for known, others in self.shapes.items()
+            if len(fields) > 1 and all(others.get(key) == kind for key, kind in fields.items())
+        ]
+        if wide:
+            return min(wide, key=lambda known: len(self.shapes[known]))
+        own = f"{self.kind}{name[0].upper()}{name[1:]}"
+        while own in self.shapes and self.shapes[own] != fields:
+            own += "_"
+        self.shapes[own] = fields
+        return own
+
+
+def kubernetes(folder: Path) -> Iterator[tuple[str, str, Shapes]]:
+    """The file of Kubernetes' kinds and of the custom resources beside them."""
+    schemas = Path(import_module("kubernetes_validate").__file__ or "").parent
+    stored = schemas / "kubernetes-json-schema" / "v1.37.0-local" / "_definitions.json"
+    definitions = json.loads(stored.read_text(encoding="utf-8"))["$defs"]
+    fields = KubernetesFields(definitions)
+    for kind, definition in MANIFESTS.items():
+        fields.own(kind, definition)
+    commits = {}
+    for kind, (repository, path) in RESOURCES.items():
+        text, commits[repository] = _stored(folder / repository, path)
+        text = "\n".join(line for line in text.splitlines() if not line.startswith("{{"))
+        versions = import_module("yaml").safe_load(text)["spec"]["versions"]
+        schema = next(row for row in versions if row.get("storage"))["schema"]["openAPIV3Schema"]
+        properties = dict(schema["properties"])
+        properties["metadata"] = {"$ref": "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
+        properties["status"] = {}
+        fields.kind, fields.shapes[kind] = kind, {}
+        fields.shapes[kind] = {key: fields.type_of(row, key) for key, row in properties.items()}
+    text, commits[HYPERPOD[0]] = _stored(folder / HYPERPOD[0], HYPERPOD[1])
+    fields.shapes["HyperPodPyTorchJob"] = fields.shapes["MPIJob"] | {
+        "spec": _pydantic(ast.parse(text), "_HyperPodPytorchJob", fields.shapes)
+    }
+    stands = ", ".join(f"{name} {commit[:12]}" for name, commit in sorted(commits.items()))
+    source = f"Kubernetes 1.37, kubernetes-validate; definitions of {stands}"
+    yield "kubernetes", source, fields.shapes
+
+
+def _stored(repository: Path, path: str) -> tuple[str, str]:
+    """A file at the head of a clone, and the head's commit."""
+    git = ("git", "-C", str(repository))
+    text, head = (
+        subprocess.run((*git, *words), capture_output=True, check=True).stdout.decode()  # noqa: S603
+        for words in (("show", f"HEAD:{path}"), ("rev-parse", "HEAD"))
+    )
+    return text, head.strip()
+
+
+def _pydantic(tree: ast.Module, name: str, shapes: Shapes) -> str:
+    """The shape of a class of pydantic, without its code being run."""
+    if name == "Template":
+        return "PodTemplateSpec"
+    own = f"HyperPod{name.strip('_')}"
+    if own in shapes:
+        return own
+    shapes[own] = {}
+    body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name).body
+    for row in body:
+        if isinstance(row, ast.AnnAssign) and isinstance(row.target, ast.Name):
+            kind = _annotated(tree, row.annotation, shapes)
+            shapes[own][row.target.id] = "quantity" if row.target.id == "nprocPerNode" else kind
+    return own
+
+
+def _annotated(tree: ast.Module, hint: ast.expr, shapes: Shapes) -> str:
+    if isinstance(hint, ast.Name):
+        known = {"str": "string", "int": "integer", "bool": "boolean", "float": "number"}
+        return known.get(hint.id) or _pydantic(tree, hint.id, shapes)
+    if not isinstance(hint, ast.Subscript):
+        return "any"
+    outer, inner = ast.unparse(hint.value), hint.slice
+    if outer == "Optional":
+        return _annotated(tree, inner, shapes)
+    if outer == "List":
+        return f"[{_annotated(tree, inner, shapes)}]"
+    if outer == "Dict" and isinstance(inner, ast.Tuple):
+        return f"{{{_annotated(tree, inner.elts[1], shapes)}}}"
+    return "quantity" if outer == "Union" else "any"
+
+
+class ClusterFields:
+    """Shapes of ParallelCluster's marshmallow schemas."""
+
+    def __init__(self) -> None:
+        self.shapes: Shapes = {}
+        self._named: dict[type[Any], str] = {}
+
+    def shape(self, schema: Any) -> str:
+        """The name of a schema's shape; schemas of two modules may have one name."""
+        name = type(schema).__name__.removesuffix("Schema")
+        while self._named.setdefault(type(schema), name) == name and any(
+            other == name for kind, other in self._named.items() if kind is not type(schema)
+        ):
+            name = self._named[type(schema)] = f"{name}_"
+        name = self._named[type(schema)]
+        if name not in self.shapes:
+            self.shapes[name] = {}
+            self.shapes[name] = {
+                field.data_key or key: self.type_of(field)
+                for key, field in schema.fields.items()
+                if not field.dump_only
+            }
+            if name.startswith("CustomActionScript"):  # its field takes a list by code of its own
+                self.shapes[name]["Sequence"] = f"[{name}]"
+        return name
+
+    def type_of(self, field: Any) -> str:
+        """The type of a field."""
+        fields: Any = import_module("marshmallow").fields
+        if isinstance(field, fields.Nested):
+            name = self.shape(field.schema)
+            return f"[{name}]" if field.many else name
+        if isinstance(field, fields.List):
+            return f"[{self.type_of(field.inner)}]"
+        if isinstance(field, fields.Dict):
+            return "{any}"
+        kinds = {
+            fields.Boolean: "spelled-boolean",
+            fields.Integer: "spelled-integer",
+            fields.Float: "spelled-number",
+            fields.String: "string",
+        }
+        return next((name for kind, name in kinds.items() if isinstance(field, kind)), "any")
+
+
+def parallelcluster() -> Iterator[tuple[str, str, Shapes]]:
+    """The file of ParallelCluster's configuration."""
+    fields = ClusterFields()
+    schemas: Any = import_module("pcluster.schemas.cluster_schema")
+    root = fields.shape(schemas.ClusterSchema(cluster_name="a"))
+    fields.shapes["Document"] = fields.shapes.pop(root)
+    yield "parallelcluster", f"aws-parallelcluster {version('aws-parallelcluster')}", fields.shapes
+
+
+def text_of(source: str, shapes: Shapes) -> str:
+    """A file of fields, a shape a line."""
+    rows = [
+        f"  {json.dumps(name)}: {json.dumps(shapes[name], sort_keys=True)}"
+        for name in sorted(shapes)
+    ]
+    return f'{{\n "source": {json.dumps(source)},\n "shapes": {{\n' + ",\n".join(rows) + "\n }\n}\n"
+
+
+def main(kind: str, *folder: str) -> None:
+    """Write the files of a kind."""
+    makers: dict[str, Callable[..., Iterator[tuple[str, str, Shapes]]]]
+    makers = {"aws": aws, "kubernetes": kubernetes, "parallelcluster": parallelcluster}
+    for name, source, shapes in makers[kind](*map(Path, folder)):
+        (TARGET / f"{name}.json").write_text(text_of(source, shapes), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

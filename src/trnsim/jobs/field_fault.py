@@ -1,0 +1,36 @@
+"""A field of a document that is not as the service describes it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from trnsim.jobs.job import KeptField
+
+__all__ = ["FieldFault"]
+
+
+class FieldFault(NamedTuple):
+    """A field of a document that the service's description does not have, or not like this.
+
+    Attributes:
+        keys: the names and indexes that lead to it.
+        rule: name of the rule: "misspelled-field", "unknown-field", "ignored-field" or
+            "field-type".
+        reason: what stands there, and what is legal.
+        fix: what to change.
+    """
+
+    keys: tuple[str | int, ...]
+    rule: str
+    reason: str
+    fix: str
+
+    @property
+    def path(self) -> str:
+        """The path of its line in a spec."""
+        return f"document.{self.name}"
+
+    @property
+    def name(self) -> str:
+        """The name in words: ``spec.containers[0].tty``."""
+        return KeptField(self.keys, None).name

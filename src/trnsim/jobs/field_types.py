@@ -1,0 +1,165 @@
+"""The fields that a service or a cluster describes, and what a document has instead.
+
+``jobs/fields`` has the fields of each format with their types, from the descriptions that AWS,
+Kubernetes and ParallelCluster publish. A name outside of them is refused there; here it is a
+finding, as a newer version of the service may have it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from trnsim.jobs.field_fault import FieldFault
+from trnsim.jobs.job import KeptField
+from trnsim.jobs.spec import is_template
+
+__all__ = ["FieldTable", "field_table"]
+
+_CUTOFF: Final = 0.75
+_SHOWN_NAMES: Final = 12
+_SHOWN_CHARS: Final = 60
+_FUNCTION: Final = "Fn::"
+_SPELLED: Final = "spelled-"
+"""The beginning of a type that text may spell."""
+
+
+@dataclass(frozen=True)
+class FieldTable:
+    """The described fields of a format's documents.
+
+    Attributes:
+        source: the description.
+        shapes: the types of the fields of each shape, by their names.
+        is_lenient: whether numbers and truth values may be text, and capitals small letters, as in
+            a template of CloudFormation.
+    """
+
+    source: str
+    shapes: dict[str, dict[str, str]] = field(repr=False)
+    is_lenient: bool = False
+
+    def faults(self, value: Any, kind: str) -> Iterator[FieldFault]:
+        """The faults of a value that is to be of a type, in the order of the document."""
+        yield from self._faults(value, kind, ())
+
+    def _faults(self, value: Any, kind: str, keys: tuple[str | int, ...]) -> Iterator[FieldFault]:
+        if value is None or kind == "any" or (isinstance(value, str) and is_template(value)):
+            return
+        inner = kind[1:-1]
+        if kind[0] == "[" and isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from self._faults(item, inner, (*keys, index))
+        elif kind[0] == "{" and isinstance(value, dict):
+            for name, item in value.items():
+                yield from self._faults(item, inner, (*keys, name))
+        elif kind in self.shapes and isinstance(value, dict):
+            yield from self._fields(value, self.shapes[kind], keys)
+        elif not self._is_scalar(value, kind):
+            yield self._type_fault(value, kind, keys)
+
+    def _fields(
+        self, value: dict[str, Any], legal: dict[str, str], keys: tuple[str | int, ...]
+    ) -> Iterator[FieldFault]:
+        folded = {name.casefold(): name for name in legal}
+        for name, item in value.items():
+            if not isinstance(name, str) or is_template(name) or name.startswith(_FUNCTION):
+                continue
+            alike = folded.get(name.casefold(), "")
+            known = name if name in legal else alike if self.is_lenient else ""
+            if known:
+                yield from self._faults(item, legal[known], (*keys, name))
+                continue
+            near = [alike] if alike else get_close_matches(name[:100], legal, 1, _CUTOFF)
+            yield self._name_fault((*keys, name), near, legal, value)
+
+    def _name_fault(
+        self,
+        keys: tuple[str | int, ...],
+        near: list[str],
+        legal: dict[str, str],
+        beside: dict[str, Any],
+    ) -> FieldFault:
+        name = KeptField(keys, None).name
+        around = KeptField(keys[:-1], None).name or "the document"
+        names = [each for each in sorted(legal) if each not in beside] or sorted(legal)
+        more = len(names) - _SHOWN_NAMES
+        listed = ", ".join(names[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+        reason = f"{name} is no field of {around}"
+        if near:
+            twice = ", which is stated too" if near[0] in beside else ""
+            return FieldFault(keys, "misspelled-field", reason, f"perhaps {near[0]}{twice}")
+        return FieldFault(keys, "unknown-field", reason, f"take it out; legal there: {listed}")
+
+    def _type_fault(self, value: Any, kind: str, keys: tuple[str | int, ...]) -> FieldFault:
+        name = KeptField(keys, None).name or "the document"
+        shown = json.dumps(value, ensure_ascii=False, default=str)
+        shown = shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}..."
+        words = self._words(kind)
+        fix = f"write {words}"
+        if kind == "string" and not isinstance(value, dict | list):
+            fix = f'write it as text: "{shown}"'
+        return FieldFault(keys, "field-type", f"{name} is {shown}; legal: {words}", fix)
+
+    def _words(self, kind: str) -> str:
+        if kind[0] == "[":
+            return f"a list, each item {self._words(kind[1:-1])}"
+        if kind[0] == "{" or kind in self.shapes:
+            return "a mapping"
+        return _WORDS[kind.removeprefix(_SPELLED)]
+
+    def _is_scalar(self, value: Any, kind: str) -> bool:
+        plain = kind.removeprefix(_SPELLED)
+        if plain not in _CHECKS:
+            return False
+        if self.is_lenient and plain in ("string", "quantity"):
+            return not isinstance(value, dict | list)
+        is_spelled = (self.is_lenient or plain != kind) and _is_spelled(value, plain)
+        return is_spelled or _CHECKS[plain](value)
+
+
+def _is_spelled(value: Any, kind: str) -> bool:
+    """Whether a text spells a number or a truth value."""
+    if not isinstance(value, str):
+        return False
+    if kind == "boolean":
+        return value.lower() in ("true", "false")
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
+    "string": lambda value: not isinstance(value, bool | int | float | list | dict),
+    "integer": lambda value: _is_number(value) and float(value).is_integer(),
+    "number": _is_number,
+    "boolean": lambda value: isinstance(value, bool),
+    "quantity": lambda value: isinstance(value, str) or _is_number(value),
+}
+_WORDS: Final = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true, false",
+    "quantity": "text or a number",
+    "any": "any value",
+}
+
+
+@cache
+def field_table(name: str, *, is_lenient: bool = False) -> FieldTable:
+    """The described fields of ``jobs/fields/NAME.json``."""
+    text = (resources.files("trnsim.jobs") / "fields" / f"{name}.json").read_text(encoding="utf-8")
+    content = json.loads(text)
+    return FieldTable(content["source"], content["shapes"], is_lenient)

@@ -1,0 +1,52 @@
+"""Rules of fields that a service describes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from trnsim.jobs.finding import JobRule, Severity, Violation
+from trnsim.jobs.spec import JobSpec
+
+__all__ = ["RULES"]
+
+_SOURCE: Final = (
+    "the fields that AWS (botocore), Kubernetes 1.37 with the resources' own definitions, and "
+    "ParallelCluster 3.16 describe: trnsim/jobs/fields; sbatch(1), OPTIONS; the configurations of "
+    "NxD Training and NeMo"
+)
+
+
+def _faults(rule: str) -> Callable[[JobSpec], Iterator[Violation]]:
+    """The violations of a spec's document of a rule."""
+
+    def violations(spec: JobSpec) -> Iterator[Violation]:
+        for fault in spec.faults:
+            if fault.rule == rule:
+                yield Violation(fault.path, fault.reason, fault.fix)
+
+    return violations
+
+
+def _rule(name: str, condition: str, severity: Severity) -> JobRule:
+    return JobRule(name, condition, _SOURCE, _faults(name), severity)
+
+
+RULES: Final = (
+    _rule(
+        "misspelled-field",
+        "No field has a name that is almost one of the service's.",
+        Severity.ERROR,
+    ),
+    _rule(
+        "unknown-field",
+        "Every field is one that the service describes; a newer version may have more.",
+        Severity.WARNING,
+    ),
+    _rule(
+        "ignored-field",
+        "No key of a configuration has a name that is almost one that its program reads.",
+        Severity.WARNING,
+    ),
+    _rule("field-type", "Every value is of the type that the service describes.", Severity.ERROR),
+)
