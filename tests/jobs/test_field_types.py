@@ -141,7 +141,7 @@ def test_what_is_planted_at_three_depths_is_a_finding_at_its_line(tmp_path, name
 
 def test_every_format_has_its_fields_described_or_takes_any():
     """The programs that read these pass over what they do not know, and sbatch has its options."""
-    others = {"plan", "sbatch", "nxdt", "nemo", "nemo-launcher"}
+    others = {"plan", "sbatch", "script", "nxdt", "nemo", "nemo-launcher"}
     assert set(DESCRIBED) == set(FORMATS) - others
     assert JobFormat.__dataclass_fields__["fields"].default == ""
 

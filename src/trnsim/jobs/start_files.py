@@ -18,7 +18,7 @@ __all__ = ["KINDS", "check_kind", "start_file"]
 _TORCHRUN: Final = "torchrun"
 _NOT_STARTED: Final = (
     *("plan", "parallelcluster", "nemo", "nxdt", "sagemaker-endpoint", "leaderworkerset"),
-    *("batch-eks", "nemo-launcher"),
+    *("batch-eks", "nemo-launcher", "script"),
 )
 """Formats of plans, of clusters, of training alone, of servers, and of pods that do not meet."""
 KINDS: Final = (_TORCHRUN, *(name for name in FORMATS if name not in _NOT_STARTED))

@@ -25,6 +25,7 @@ from trnsim.reader.yaml_text import parse_yaml, parse_yaml_documents
 
 __all__ = ["FileContent", "SourcePlace", "fault", "line_in", "load", "load_documents", "parse"]
 
+_SCRIPTS: Final = (".sh", ".bash", ".sbatch")
 _SPREADSHEETS: Final = (".xlsx", ".xls", ".ods", ".numbers")
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _SUFFIXES: Final = {".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json"}
@@ -163,18 +164,18 @@ def parse(
 def load_documents(path: Path | str, fix: str = "") -> list[FileContent]:
     """The documents of a file for other programs, typed as JSON is: specs, manifests, scripts.
 
-    A file that begins with a brace or a bracket is JSON, one that begins with ``#!`` is a script,
-    whose value is its text, and any other is YAML, which may hold several documents, with local
-    tags as mappings (`parse_yaml_documents`). In a template that is no YAML before its values are
-    filled in, ``{{ .Values.nodes }}`` is the text ``${ .Values.nodes }``, and a line of nothing
-    else is blank.
+    A file that begins with a brace or a bracket is JSON, one that begins with ``#!`` or is named
+    ``.sh`` is a script, whose value is its text, and any other is YAML, which may hold several
+    documents, with local tags as mappings (`parse_yaml_documents`). In a template that is no YAML
+    before its values are filled in, ``{{ .Values.nodes }}`` is the text ``${ .Values.nodes }``, and
+    a line of nothing else is blank.
 
     Raises:
         BadInput: it cannot be read, is empty, no UTF-8 text, or neither YAML nor JSON.
     """
     text = _checked_text(files.read_bytes(path, fix), path, fix)
     blank = FileContent.of(None, str(path), fix)
-    if text.startswith("#!"):
+    if text.startswith("#!") or Path(path).suffix.lower() in _SCRIPTS:
         return [FileContent(str(path), Parsed(text, lambda _: 1), fix)]
     try:
         if _form(text, "", is_table=False) == "json" and not text.lstrip().startswith("{{"):

@@ -22,6 +22,7 @@ from trnsim.jobs.formats import (
     nemo_launcher,
     nxdt,
     parallelcluster,
+    plain_script,
     plan,
     pod,
     pytorchjob,
@@ -44,6 +45,7 @@ FORMATS: Final[dict[str, JobFormat]] = {
     for known in (
         plan.FORMAT,
         sbatch.FORMAT,
+        plain_script.FORMAT,
         parallelcluster.FORMAT,
         nxdt.FORMAT,
         nemo.FORMAT,
@@ -90,6 +92,9 @@ def read_specs(path: Path | str) -> list[JobSpec]:
             "a SubmitJob request is no job without its definition",
             f"trnsim job check DEFINITION --submit {Path(path).name}",
         )
+    if not specs and plain_script.is_script(documents[0].root):
+        fix = "name the script that starts the ranks"
+        raise documents[0].refused(1, plain_script.WHY_NOT, fix)
     if not specs:
         legal = ", ".join(known.title for known in FORMATS.values())
         raise documents[0].refused(1, f"no spec of a job; legal: {legal}", _FIX)

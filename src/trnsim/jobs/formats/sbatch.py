@@ -25,7 +25,7 @@ from trnsim.jobs.spec import JobSpec, SpecReader, TemplateValue, is_template
 from trnsim.reader import FileContent, SourcePlace
 from trnsim.reader.parsed import Malformed, Parsed
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "command_words", "exported_variables", "script_of"]
 
 _MARK: Final = re.compile(rf"^{HEADER}\s", re.MULTILINE)
 _COUNT: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
@@ -39,20 +39,32 @@ def _places(root: SourcePlace) -> Iterator[SourcePlace]:
         yield root
 
 
+def script_of(place: SourcePlace) -> ScriptContent:
+    """The content of a script.
+
+    Raises:
+        BadInput: a quote or a bracket is not closed.
+    """
+    try:
+        return script_content(place.value)
+    except Malformed as error:
+        raise place.document.refused(error.line, error.why, error.fix) from error
+
+
 def _read(place: SourcePlace) -> JobSpec:
     """The spec of a script.
 
     Raises:
         BadInput: an option has a value that is not legal, or a quote is not closed.
     """
-    try:
-        script = script_content(place.value)
-    except Malformed as error:
-        raise place.document.refused(error.line, error.why, error.fix) from error
+    if not place.value.startswith("#!"):
+        why = "sbatch takes no script whose first line does not begin with #!"
+        raise place.document.refused(1, why, "begin it with #!/bin/bash")
+    script = script_of(place)
     parsed = Parsed(script.content, script.line_of)
     reader = SpecReader(FileContent(place.document.file, parsed, place.document.fix).root)
     components = sum(1 for key in script.content if key.startswith(HEADER))
-    environment = _environment(reader, components, script)
+    environment = exported_variables(reader, components, script)
     roles = tuple(
         replace(_role(reader, index), environment=environment) for index in range(components)
     )
@@ -91,7 +103,7 @@ def _read(place: SourcePlace) -> JobSpec:
     )
 
 
-def _environment(
+def exported_variables(
     reader: SpecReader, components: int, script: ScriptContent
 ) -> tuple[tuple[str, str], ...]:
     """Variables that the script exports; each role has all of them."""
@@ -119,7 +131,7 @@ def _role(reader: SpecReader, index: int) -> Role:
     component = reader.place(key)
     reader.lines.setdefault(path, reader.start if component is None else component.line)
     least, most = _replicas(reader, key, path)
-    command = _words(reader, ("command", index), f"{path}.command")
+    command = command_words(reader, ("command", index), f"{path}.command")
     if reader.value("srun", index) == []:
         reader.take("srun", index)
     processes, tasks = _processes(reader, key, path, command)
@@ -165,7 +177,8 @@ def _processes(
     return tasks * (ranks or 1), tasks
 
 
-def _words(reader: SpecReader, keys: tuple[str | int, ...], path: str) -> tuple[str, ...]:
+def command_words(reader: SpecReader, keys: tuple[str | int, ...], path: str) -> tuple[str, ...]:
+    """The words of a command, of which templates are named."""
     words = reader.words(*keys, field=path)
     reader.templates += [
         TemplateValue(f"{path}.{index}", word, reader.lines[path])

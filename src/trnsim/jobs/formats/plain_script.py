@@ -1,0 +1,224 @@
+"""Shell scripts without options of sbatch, with the nodes and ranks that their launcher states.
+
+A script of torchrun is started on each node, and `--nnodes` states how many; mpirun, srun,
+accelerate and deepspeed start the ranks of all nodes. A script that states no number is of one.
+Scripts that start Python alone are left out: most install something or prepare data.
+Sources: PyTorch, torchrun; Open MPI 4, mpirun(1); Slurm, srun(1), OPTIONS; accelerate 1.15,
+`accelerate launch`; DeepSpeed, Getting Started, Resource Configuration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from pathlib import PurePosixPath
+from typing import Final, NamedTuple
+
+from trnsim.errors import BadInput
+from trnsim.jobs.formats.format import JobFormat
+from trnsim.jobs.formats.sbatch import command_words, exported_variables, script_of
+from trnsim.jobs.formats.sbatch_options import options_in
+from trnsim.jobs.formats.sbatch_script import HEADER, ScriptContent
+from trnsim.jobs.job import Job, Role
+from trnsim.jobs.parallelism import options_of, started_ranks
+from trnsim.jobs.spec import JobSpec, SpecReader, TemplateValue, is_template
+from trnsim.reader import FileContent, SourcePlace
+from trnsim.reader.parsed import Parsed
+
+__all__ = ["FORMAT", "WHY_NOT", "is_script"]
+
+_SHELLS: Final = re.compile(r"#!\s*\S*?(?:\benv\s+(?:-\S+\s+)*)?\b(?:ba|da|k|z)?sh\b")
+_PYTHON: Final = re.compile(r"python[\d.]*")
+_MODULES: Final = ("torch.distributed.run", "torch.distributed.launch")
+_COUNT: Final = re.compile(r"[1-9]\d{0,6}", re.ASCII)
+_RANGE: Final = re.compile(r"([1-9]\d{0,6})(?::([1-9]\d{0,6}))?", re.ASCII)
+_PER_NODE: Final = re.compile(r"ppr:([1-9]\d{0,6}):node", re.ASCII)
+_LAUNCHERS: Final = ("torchrun", "mpirun", "mpiexec", "srun", "accelerate", "deepspeed")
+_READ_OF_STEP: Final = {"nodes", "ntasks", "ntasks-per-node"}
+WHY_NOT: Final = (
+    "no spec of a job: a shell script without #SBATCH options, in which no command of "
+    f"{', '.join(_LAUNCHERS)} starts ranks"
+)
+"""The reason why a script is no job."""
+_HOST_FILES: Final = ("hostfile", "machinefile", "default-hostfile", "f")
+
+
+class _Ranks(NamedTuple):
+    """The ranks that a launcher states.
+
+    Attributes:
+        nodes: number of nodes; None where a variable or a file of hosts states it.
+        each: ranks of a node; None where nothing states them.
+        least: the fewest nodes, of a range.
+    """
+
+    nodes: int | None
+    each: int | None
+    least: int | None = None
+
+
+def is_script(root: SourcePlace) -> bool:
+    """Whether a document is a script of a shell."""
+    return isinstance(root.value, str) and (
+        _SHELLS.match(root.value) is not None or not root.value.startswith("#!")
+    )
+
+
+def _places(root: SourcePlace) -> Iterator[SourcePlace]:
+    if is_script(root) and _launcher(script_of(root)):
+        yield root
+
+
+def _launcher(script: ScriptContent) -> str:
+    """The name of what starts the ranks; "" for none."""
+    words = (script.content.get("command") or [[]])[0]
+    if script.content.get("srun"):
+        return "srun" if words else ""
+    names = [PurePosixPath(word).name for word in words]
+    if _PYTHON.fullmatch(names[0] if names else "") and names[1:2] == ["-m"]:
+        return "torchrun" if names[2:3] and names[2] in _MODULES else ""
+    if names[:1] == ["neuron_parallel_compile"]:
+        names = names[1:]
+    return names[0] if names and names[0] in _LAUNCHERS else ""
+
+
+def _read(place: SourcePlace) -> JobSpec:
+    """The spec of a script.
+
+    Raises:
+        BadInput: a quote or a bracket is not closed.
+    """
+    script = script_of(place)
+    parsed = Parsed(script.content, script.line_of)
+    reader = SpecReader(FileContent(place.document.file, parsed, place.document.fix).root)
+    for key in (HEADER, "tail"):
+        reader.take(key)
+    if reader.value("srun") is False:
+        reader.take("srun")
+    elif not set(options_in(reader.value("srun", 0) or ())) - _READ_OF_STEP:
+        reader.take("srun", 0)
+    command = command_words(reader, ("command", 0), "roles.0.command")
+    options = [str(word) for word in reader.value("srun", 0) or ()]
+    ranks = _ranks(_launcher(script), command, options)
+    line = reader.lines.get("roles.0.command", reader.start)
+    for name in ("replicas", "processes"):
+        reader.lines[f"roles.0.{name}"] = line
+    if ranks.nodes is None:
+        text = "the nodes of the command's launcher"
+        reader.templates.append(TemplateValue("roles.0.replicas", text, line))
+    role = Role(
+        replicas=ranks.nodes,
+        least_replicas=ranks.least,
+        is_exclusive=True,
+        processes=ranks.each,
+        image=reader.text("image", 0, field="roles.0.image"),
+        command=command,
+        environment=exported_variables(reader, 1, script),
+    )
+    return JobSpec(
+        FORMAT.name,
+        Job(roles=(role,), kept=reader.kept()),
+        reader.start._replace(line=1),
+        reader.lines,
+        tuple(reader.templates),
+        branches={"roles.0.command": script.branch} if script.branch else {},
+    )
+
+
+def _ranks(launcher: str, command: Sequence[str], step: Sequence[str]) -> _Ranks:
+    """The nodes and the ranks of a command.
+
+    Args:
+        launcher: the name of what starts the program.
+        command: its words; of srun, those behind its options.
+        step: options of srun.
+    """
+    if launcher == "srun":
+        stated = options_in(step)
+        each = _whole(stated.get("ntasks-per-node"))
+        ranks = _divided(_whole(stated.get("ntasks")), _nodes(stated.get("nodes")), each, default=1)
+        inner = started_ranks(command)
+        return ranks if inner is None else ranks._replace(each=(ranks.each or 1) * inner)
+    if launcher in ("mpirun", "mpiexec"):
+        return _mpi_ranks(command)
+    options = options_of(command)
+    if launcher == "accelerate":
+        nodes = _left(command, options, "num-machines")
+        return _divided(_whole(options.get("num-processes")), nodes, None)
+    if launcher == "deepspeed":
+        nodes = None if "hostfile" in options else _left(command, options, "num-nodes")
+        return _Ranks(nodes, _whole(options.get("num-gpus")))
+    each = started_ranks(command)
+    match = _RANGE.fullmatch(options.get("nnodes", ""))
+    if match is None:
+        return _Ranks(_left(command, options, "nnodes"), each)
+    least, most = int(match[1]), int(match[2] or match[1])
+    return _Ranks(most, each, least if least != most else None)
+
+
+def _left(command: Sequence[str], options: dict[str, str], name: str) -> int | None:
+    """The nodes that an option states: one without it, None where a variable may hold it."""
+    if name in options:
+        return _nodes(options[name])
+    own = takewhile(lambda word: not word.endswith(".py"), command)
+    return None if any(is_template(word) and not word.startswith("-") for word in own) else 1
+
+
+def _mpi_ranks(command: Sequence[str]) -> _Ranks:
+    """Ranks of mpirun: in all, of a node, and the hosts that it names."""
+    options: dict[str, str] = {}
+    words = list(command[1:])
+    for index, word in enumerate(words):
+        name, equals, value = word.lstrip("-").partition("=")
+        if word.startswith("-") and name:
+            following = words[index + 1] if index + 1 < len(words) else ""
+            options.setdefault(name, value if equals else following)
+        elif _PYTHON.fullmatch(PurePosixPath(word).name):
+            break
+    total = next((options[name] for name in ("np", "n", "c") if name in options), None)
+    each = next((options[name] for name in ("npernode", "N", "ppn") if name in options), None)
+    if match := _PER_NODE.match(options.get("map-by", "")):
+        each = match[1]
+    hosts = next((options[name] for name in ("H", "host", "hosts") if name in options), "")
+    if any(name in options for name in _HOST_FILES) or is_template(hosts):
+        return _Ranks(None, _whole(each))
+    count = len({part.partition(":")[0] for part in hosts.split(",")}) if hosts else None
+    if count is None and each is not None and total is not None:
+        return _divided(_whole(total), None, _whole(each))
+    return _divided(_whole(total), count or 1, _whole(each))
+
+
+def _divided(
+    total: int | None, nodes: int | None, each: int | None, default: int | None = None
+) -> _Ranks:
+    """Nodes and ranks of each from two of three numbers; a node that nobody states is the only one.
+
+    Args:
+        total: ranks of all nodes.
+        nodes: number of nodes.
+        each: ranks of a node.
+        default: ranks of a node where nothing states them.
+    """
+    if nodes is None and total is not None and each is not None and total % each == 0:
+        return _Ranks(total // each, each)
+    count = 1 if nodes is None else nodes
+    if each is None and total is not None and total % count == 0:
+        each = total // count
+    return _Ranks(count, default if each is None else each)
+
+
+def _whole(text: str | bool | None) -> int | None:
+    return int(text) if isinstance(text, str) and _COUNT.fullmatch(text) else None
+
+
+def _nodes(text: str | bool | None) -> int | None:
+    return _whole(text.partition("-")[2] or text) if isinstance(text, str) else None
+
+
+def _write(job: Job) -> str:
+    del job
+    raise BadInput("--as script: a plain script states no nodes", fix="--as sbatch")
+
+
+FORMAT: Final = JobFormat("script", "shell script", ".sh", _places, _read, _write)
