@@ -119,17 +119,15 @@ class SpecReader:
 
     def place(self, *keys: str | int) -> SourcePlace | None:
         """The value under keys; None if there is none."""
-        place = self._root
+        value = self._root.value
         for key in keys:
             if isinstance(key, int):
-                if not isinstance(place.value, list) or not -len(place.value) <= key < len(
-                    place.value
-                ):
+                if not isinstance(value, list) or not -len(value) <= key < len(value):
                     return None
-            elif not isinstance(place.value, dict) or key not in place.value:
+            elif not isinstance(value, dict) or key not in value:
                 return None
-            place = place.inner(key)
-        return place
+            value = value[key]
+        return SourcePlace(self._root.document, (*self._root.keys, *keys), value)
 
     def value(self, *keys: str | int) -> Any:
         """The value under keys without taking it; None if there is none."""

@@ -146,6 +146,7 @@ def test_an_id_that_no_device_has_is_refused(running):
     )
 
 
+@pytest.mark.slow
 def test_a_fault_makes_its_device_unhealthy_within_seconds_and_its_end_healthy(running):
     fault = hardware.FaultRequest("hbm-ecc", 3, 1, time.time(), None)
     hardware.inject(running.state, fault)
@@ -189,6 +190,7 @@ def test_a_second_plugin_is_refused(running):
     assert f"another device plugin of trnsim serves {running.plugins}" in said
 
 
+@pytest.mark.slow
 def test_it_registers_again_with_a_kubelet_that_starts(running):
     """All sockets are gone with a kubelet that starts."""
     running.ask("stop")

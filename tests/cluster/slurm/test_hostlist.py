@@ -51,7 +51,7 @@ def test_a_refused_list_is_named_with_its_variable(text, why):
 NAMES = st.sampled_from(["n", "trn2-", "a-b"])
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(
     st.lists(
         st.tuples(NAMES, st.integers(0, 99), st.integers(0, 9), st.integers(1, 4)),

@@ -154,7 +154,7 @@ JOBS = jobs(
 )
 
 
-@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(JOBS)
 def test_written_jobs_are_read_back(job):
     check_round_trip(job, "batch-eks", API)

@@ -269,7 +269,7 @@ KEPT = (KeptField(("tags", 0, "key"), "team"), KeptField(("tags", 0, "value"), "
 JOBS = st.builds(Job, name=NAMES, roles=ROLES, model=MODELS, kept=st.sampled_from([(), KEPT]))
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(JOBS)
 def test_written_jobs_are_read_back(job):
     check_round_trip(job, "ecs", API)

@@ -129,7 +129,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("configs")
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(jobs())
 def test_a_written_job_is_read_as_it_was(folder, job):
     assert spec_of(folder, write_spec(job, "nemo")).job == job

@@ -142,7 +142,7 @@ JOBS = st.builds(
 )
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(JOBS)
 def test_written_jobs_are_read_back(job):
     check_round_trip(job, NAME, API)

@@ -267,7 +267,7 @@ def jobs(draw):
     )
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(jobs())
 def test_written_jobs_are_read_back(job):
     check_round_trip(job, NAME, API)

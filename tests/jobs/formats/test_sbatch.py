@@ -271,7 +271,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("scripts")
 
 
-@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(jobs())
 def test_a_written_job_is_read_as_it_was(folder, job):
     assert is_read_as_it_was(folder, job)
