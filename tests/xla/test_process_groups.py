@@ -70,6 +70,34 @@ def test_the_mesh_of_a_group_of_one_program():
         dist.new_group([0, 0])
 
 
+@pytest.mark.slow
+def test_a_mesh_is_inferred_from_a_row_or_a_column(tmp_path):
+    def body():
+        import torch.distributed as dist
+
+        dist.init_process_group("xla")
+        own = dist.get_rank()
+        options = {"xla_pg_options": {"spmd": True}}
+        rows, columns = [[0, 1], [2, 3]], [[0, 2], [1, 3]]
+        groups = [
+            dist.new_group(next(ranks for ranks in mesh if own in ranks), pg_options=options)
+            for mesh in (rows, columns, [[0, 1, 2, 3]], [[own]])
+        ]
+        meshes = [group._mesh for group in groups]
+        refused = []
+        for ranks in ([0, 3], [1, 2], [1, 0], [0, 1, 2]):
+            if own in ranks:
+                with pytest.raises(ValueError, match=r"no row or column of \d in a rectangle of 4"):
+                    dist.new_group(ranks, pg_options=options)
+                refused.append(ranks)
+        return meshes, len(refused)
+
+    for rank, (meshes, refused) in enumerate(on_ranks(4, body, tmp_path)):
+        assert meshes[:3] == [[[0, 1], [2, 3]], [[0, 2], [1, 3]], [[0, 1, 2, 3]]]
+        assert meshes[3] == [[0], [1], [2], [3]]
+        assert refused == {0: 3, 1: 3, 2: 2, 3: 1}[rank]
+
+
 def test_groups_of_another_backend_are_pytorchs_own():
     import torch.distributed as dist
     import torch_xla

@@ -6,9 +6,9 @@ the module of the operator whose gradient it computes (`scope_tracker`).
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import torch.optim.optimizer as optimizers
 
@@ -33,12 +33,42 @@ from trnsim.torch.scope_tracker import scope_tracker
 if TYPE_CHECKING:
     import torch
 
+    from trnsim.device.kernel_call import KernelCall
+
+
+class Exchange(NamedTuple):
+    """A collective or a message that has run.
+
+    Attributes:
+        kind: its plain name ("allreduce", "send").
+        arguments: its arguments by name.
+        reduction: the name of its reduction; "" for none, and where a library in C++ names it.
+        ranks: the ranks of its group.
+        group_name: the name of the group.
+        pair: sender and receiver of a message; () for a collective.
+        is_root: True if this rank is the one that receives a reduction or a gather.
+    """
+
+    kind: str
+    arguments: dict[str, Any]
+    reduction: str
+    ranks: tuple[int, ...]
+    group_name: str
+    pair: tuple[int, ...]
+    is_root: bool
+
 
 class CallWatcher(Protocol):
     """A reader of every call on the device with its tensors, whose calls are no events then."""
 
     def called(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Note a call that has run."""
+
+    def launched(self, call: KernelCall, args: Sequence[Any], results: Sequence[Any]) -> None:
+        """Note an NKI kernel that has run, with the tensors that it has written or made."""
+
+    def exchanged(self, exchange: Exchange) -> None:
+        """Note a collective or a message that has run."""
 
 
 watchers: Final[list[CallWatcher]] = []

@@ -20,9 +20,10 @@ from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.torch.device_name import is_neuron
 from trnsim.user_warnings import warn
-from trnsim.xla import ranks
+from trnsim.xla import process_groups, ranks
 from trnsim.xla.arenas import on_host
 from trnsim.xla.cuts.cutting import cuts
+from trnsim.xla.cuts.foreign_calls import PERMUTATION, untold
 
 Groups = Sequence[Sequence[int]] | None
 """The ranks of each group; None for one of all ranks."""
@@ -70,6 +71,7 @@ def subgroup(groups: Groups) -> Any:
     if not groups or groups[0] is not whole:  # a group ends with the default group
         own_group = next(list(group) for group in key if own in group)
         groups[:] = [whole, dist.new_group(own_group, use_local_synchronization=True)]
+        process_groups.keep_mesh(groups[1].group_name, [list(each) for each in key])
     return groups[1]
 
 
@@ -159,17 +161,9 @@ def all_reduce(
     return inputs
 
 
-def _note(kind: str, source: Tensor, result: Tensor, how: object, groups: Groups) -> None:
-    """Record an exchange, as a call of the program of the next cut."""
-    if is_neuron(result.device):
-        members = tuple(tuple(group) for group in groups or ())
-        cuts.record(f"xla::{kind}", [source], [result], (how, members))
-
-
 def _reduced(tensor: Tensor, operation: Any, scale: float, groups: Groups) -> Tensor:
     dense = tensor if tensor.is_contiguous() else tensor.contiguous()
     dist.all_reduce(dense, operation, subgroup(groups))
-    _note("all_reduce", dense, dense, str(operation), groups)
     if dense is not tensor:
         tensor.copy_(dense)
     return tensor if scale == 1 else tensor.mul_(scale)
@@ -196,7 +190,6 @@ def all_gather(
     dense = value.detach().movedim(dim, 0).contiguous()
     gathered = dense.new_empty((dense.shape[0] * _size(groups), *dense.shape[1:]))
     dist.all_gather_single(gathered, dense, subgroup(groups))
-    _note("all_gather", dense, gathered, 0, groups)
     return _put(output, gathered.movedim(0, dim).contiguous())
 
 
@@ -236,7 +229,6 @@ def reduce_scatter(
         return _put(output, input.detach() * scale)
     shard = dense.new_empty((dense.shape[0] // shard_count, *dense.shape[1:]))
     dist.reduce_scatter_single(shard, dense, operation, subgroup(groups))
-    _note("reduce_scatter", dense, shard, reduce_type, groups)
     if scale != 1:
         shard.mul_(scale)
     return _put(output, shard.movedim(0, scatter_dim).contiguous())
@@ -273,7 +265,6 @@ def all_to_all(
     parts = torch.stack(value.detach().chunk(split_count, split_dimension))
     received = torch.empty_like(parts)
     dist.all_to_all_single(received, parts, group=subgroup(groups))
-    _note("all_to_all", parts, received, 0, groups)
     return torch.cat(received.unbind(0), concat_dimension)
 
 
@@ -288,18 +279,19 @@ def collective_permute(value: Tensor, pairs: Sequence[Sequence[int]]) -> Tensor:
     own, dense = ranks.ordinal(), value.detach().contiguous()
     result = torch.zeros_like(dense)
     waits: list[Any] = []
-    for source, target in pairs:
-        if source == target == own:
-            result.copy_(dense)
-        elif source == own:
-            waits.append(dist.isend(dense, target, ranks.group()))
-        elif target == own:
-            waits.append(dist.irecv(result, source, ranks.group()))
+    with untold():
+        for source, target in pairs:
+            if source == target == own:
+                result.copy_(dense)
+            elif source == own:
+                waits.append(dist.isend(dense, target, ranks.group()))
+            elif target == own:
+                waits.append(dist.irecv(result, source, ranks.group()))
     for work in waits:
         work.wait()
     if is_neuron(result.device):
         places = tuple(tuple(pair) for pair in pairs)
-        cuts.record("xla::collective_permute", [dense], [result], places)
+        cuts.record(PERMUTATION, [dense], [result], places)
     return result
 
 

@@ -14,11 +14,20 @@ from typing import Any, Final
 
 import torch.distributed as dist
 
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
+
 BACKEND: Final = "xla"
 _OPTIONS: Final = "xla_pg_options"
 
+_SOURCE: Final = "torch_xla 2.9.0, distributed/xla_backend.py, _infer_mesh"
+
 _meshes: Final[dict[str, list[list[int]]]] = {}
 """The groups of all ranks, by the name of this rank's group."""
+
+
+class MeshRefused(BadInput, ValueError):
+    """A group of which no mesh of all ranks follows."""
 
 
 def serve() -> None:
@@ -31,9 +40,18 @@ def serve() -> None:
     kind._mesh = property(_mesh)  # noqa: SLF001  torch_xla's name
 
 
+def mesh_of(name: str) -> list[list[int]]:
+    """The groups of all ranks, by the name of this rank's own; [] for all ranks at once."""
+    return _meshes.get(name, [])
+
+
+def keep_mesh(name: str, mesh: list[list[int]]) -> None:
+    """Note the groups of all ranks, by the name of this rank's own."""
+    _meshes[name] = mesh
+
+
 def _mesh(group: Any) -> list[list[int]]:
-    """The groups of all ranks, of which this one is the rank's own; [] for all ranks at once."""
-    return _meshes.get(group.group_name, [])
+    return mesh_of(group.group_name)
 
 
 def _of_own_ranks(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,12 +64,13 @@ def _of_own_ranks(make: Callable[..., Any]) -> Callable[..., Any]:
             return make(ranks, *args, **options)
         members = list(ranks)
         options["use_local_synchronization"] = True
+        settings = options.get("pg_options")
+        given = settings.get(_OPTIONS, {}) if isinstance(settings, dict) else {}
+        mesh = given.get("mesh") or (given.get("spmd") and _inferred_mesh(members))
         group = make(members, *args, **options)
         if group is None:  # this rank is not among them
             return dist.GroupMember.NON_GROUP_MEMBER
-        settings = options.get("pg_options")
-        given = settings.get(_OPTIONS, {}) if isinstance(settings, dict) else {}
-        _meshes[group.group_name] = given.get("mesh") or _mesh_of(members)
+        keep_mesh(group.group_name, mesh or _mesh_of(members))
         return group
 
     return new_group
@@ -60,3 +79,26 @@ def _of_own_ranks(make: Callable[..., Any]) -> Callable[..., Any]:
 def _mesh_of(members: list[int]) -> list[list[int]]:
     """The mesh of a group without options: single ranks are all alike, other groups stand alone."""
     return [[rank] for rank in range(dist.get_world_size())] if len(members) == 1 else [members]
+
+
+def _inferred_mesh(members: list[int]) -> list[list[int]]:
+    """The rectangular mesh of which ranks with equal steps are a row, or a column.
+
+    Raises:
+        MeshRefused: for ranks that are neither.
+    """
+    world, size = dist.get_world_size(), len(members)
+    if size in (1, world):
+        return []
+    rows = [list(range(first, first + size)) for first in range(0, world - size + 1, size)]
+    columns = [list(range(first, world, world // size)) for first in range(world // size)]
+    for mesh in (rows, columns):
+        if world % size == 0 and members in mesh:
+            return mesh
+    raise MeshRefused(
+        f"new_group of ranks {members} with the option spmd: no row or column of {size} in a "
+        f"rectangle of {world} ranks",
+        fix="pass the groups of all ranks: pg_options={'xla_pg_options': {'mesh': [[0, 1], ...]}}",
+        source=_SOURCE,
+        line=program_line(),
+    )

@@ -39,6 +39,20 @@ def test_a_kernel_writes_to_its_argument_and_returns_tensors_of_the_device(kerne
     assert torch.allclose(cosine.cpu(), x.cpu().cos(), atol=1e-4)
 
 
+def test_a_kernel_that_returns_its_argument_returns_the_programs_own_tensor(x):
+    @nki.jit
+    def negated(tensor):
+        tile = nl.load(tensor)
+        nl.store(tensor, value=nl.negative(tile))
+        return tensor, tensor
+
+    before = x.cpu()
+    first, second = negated(x)
+    assert first is x
+    assert second is x
+    assert torch.equal(x.cpu(), -before)
+
+
 def test_a_kernel_takes_what_is_not_contiguous_and_bfloat16(kernels, x):
     half = x.bfloat16()
     assert torch.allclose(kernels.cosine(half).cpu(), half.cpu().cos(), atol=1e-2)

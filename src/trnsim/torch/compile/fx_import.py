@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import torch
 from torch import Tensor, fx
@@ -260,11 +260,33 @@ def _reads_indices(node: fx.Node) -> bool:
     )
 
 
+class KernelTarget:
+    """The target of a node that is a kernel's call, whose results include what it writes.
+
+    Attributes:
+        call: the call.
+    """
+
+    def __init__(self, call: KernelCall) -> None:
+        self.call = call
+        self.__name__ = call.operation
+
+    def __call__(self, *_: Any) -> NoReturn:
+        """Nothing: the node is never run.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(self.call.name)
+
+
 def _called_kernel(node: fx.Node, name: str) -> tuple[KernelCall | None, list[Any], bool]:
     """The NKI kernel that a node calls, its tensors, and true if PyTorch made it functional.
 
     PyTorch calls an operator that writes to arguments on copies of them, and returns the copies.
     """
+    if isinstance(node.target, KernelTarget):
+        return node.target.call, list(node.args), True
     if name != _FUNCTIONALIZING_OPERATOR:
         return kernel_call(name), list(node.args), False
     inner: Any = node.args[0]

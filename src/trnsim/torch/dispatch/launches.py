@@ -29,6 +29,7 @@ from trnsim.errors import NotModelled
 from trnsim.nki.kernel import Kernel
 from trnsim.torch import pytorch
 from trnsim.torch.api.memory import place, require
+from trnsim.torch.call_recording import watchers
 from trnsim.torch.device_errors import MixedDevices
 from trnsim.torch.device_name import DEVICE_TYPE, device_names
 from trnsim.torch.dispatch.alias import host_alias
@@ -108,9 +109,14 @@ def _run(call: KernelCall, tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]
         strike_fault(core)
     with pytorch.profiler_scope(call.name):
         results, outline = _compute_results(call, tensors, core)
-        note(call, core, scope_tracker.scope)
+        if not watchers:
+            note(call, core, scope_tracker.scope)
     load(core, call, outline)
     written = [tensors[position] for position in outline.written]
+    for watcher in watchers:
+        entered = {id(tensor) for tensor in tensors}
+        new = [tensor for tensor in _tensors(results) if id(tensor) not in entered]
+        watcher.launched(call, tensors, [*new, *written])
     for tensor in written:
         torch.autograd.graph.increment_version(tensor)
     return results, written
@@ -126,10 +132,12 @@ def _compute_results(call: KernelCall, tensors: Sequence[Tensor], core: int) -> 
     results, outline = call.run(hosts, target().name)
     results_of(outline)  # refuses dtypes that PyTorch lacks, with values as without
     aliased = {host.data_ptr(): tensor for host, tensor in zip(hosts, tensors, strict=True)}
-    device_results = pytree.tree_map_only(
-        Tensor, lambda host: aliased.get(host.data_ptr()) or place(host, core), results
-    )
-    return device_results, outline
+
+    def on_device(host: Tensor) -> Tensor:
+        entered = aliased.get(host.data_ptr())
+        return place(host, core) if entered is None else entered
+
+    return pytree.tree_map_only(Tensor, on_device, results), outline
 
 
 def _empty_tensor(like: Tensor, core: int) -> Tensor:

@@ -25,7 +25,7 @@ from trnsim.errors import EmulatorError
 from trnsim.torch import pytorch
 from trnsim.torch.api import storage
 from trnsim.torch.aten.operator_call import tensors_in
-from trnsim.torch.call_recording import buffers_of, core_of
+from trnsim.torch.call_recording import Exchange, buffers_of, core_of, watchers
 from trnsim.torch.device_errors import CollectiveBroken, CollectiveRefused, MixedDevices, PeerLost
 from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
 from trnsim.torch.dispatch.alias import host_alias
@@ -35,6 +35,7 @@ from trnsim.torch.distributed.transport import (
     GlooReduction,
     as_bits,
     is_interruption,
+    reduction_name,
     refusal_error,
     with_premul_sum,
 )
@@ -165,6 +166,8 @@ def _collective_kernel(operator: OpOverload[..., Any]) -> Kernel:
         except RuntimeError as error:
             raise _failure(kind, group, error) from error
         put_back()
+        for watcher in watchers:
+            watcher.exchanged(_exchange(kind, arguments))
         return (args[0], work[-1]) if has_tensors else work
 
     return kernel
@@ -244,9 +247,28 @@ def _describe(kind: str, args: Any, arguments: dict[str, Any]) -> CollectiveCall
     ]
     if kind in _SHARE_ARGUMENTS:  # only the root has the full tensors, every process a share
         return CollectiveCall(kind, sides[_SHARE_ARGUMENTS[kind]] * len(ranks), ranks)
-    if kind in _OTHER_SIDE:  # a single message, which both sides describe alike
-        unboxed: Any = torch.distributed.ProcessGroup.unbox(arguments["process_group"])
-        own_rank, peer = unboxed.rank(), int(arguments[_OTHER_SIDE[kind]])
-        pair = (own_rank, peer) if kind == "send" else (peer, own_rank)
-        return CollectiveCall("send", max(sides), tuple(ranks[member] for member in pair))
+    if kind in _OTHER_SIDE:
+        return CollectiveCall("send", max(sides), _pair(kind, arguments))
     return CollectiveCall(kind, max(sides, default=0), ranks)
+
+
+def _pair(kind: str, arguments: dict[str, Any]) -> tuple[int, ...]:
+    """Sender and receiver of a message, which both sides describe alike; () for a collective."""
+    if kind not in _OTHER_SIDE:
+        return ()
+    unboxed: Any = torch.distributed.ProcessGroup.unbox(arguments["process_group"])
+    own_rank, peer = unboxed.rank(), int(arguments[_OTHER_SIDE[kind]])
+    ranks = _ranks(arguments["process_group"])
+    pair = (own_rank, peer) if kind == "send" else (peer, own_rank)
+    return tuple(ranks[member] for member in pair)
+
+
+def _exchange(kind: str, arguments: dict[str, Any]) -> Exchange:
+    """A collective, or a message, for the reader of calls."""
+    group: Any = torch.distributed.ProcessGroup.unbox(arguments["process_group"])
+    is_root = arguments.get("root_rank") == group.rank()
+    reduction = reduction_name.get() if "reduce_op" in arguments else ""
+    ranks = _ranks(arguments["process_group"])
+    return Exchange(
+        kind, arguments, reduction, ranks, group.group_name, _pair(kind, arguments), is_root
+    )

@@ -66,6 +66,8 @@ def as_bits(host: Tensor) -> Tensor:
 
 _factor: Final[ContextVar[float | None]] = ContextVar("_factor", default=None)
 """The factor of the `PREMUL_SUM` in progress, or None."""
+reduction_name: Final[ContextVar[str]] = ContextVar("reduction_name", default="")
+"""The name of the reduction in progress; "" for one that a library in C++ calls."""
 
 REDUCING_METHODS: Final = (
     "allreduce",
@@ -136,15 +138,24 @@ class GlooReduction:
 def with_premul_sum(method: Callable[..., Any]) -> Callable[..., Any]:
     """A reducing method of PyTorch's process groups, with `PREMUL_SUM` for neuron tensors.
 
-    The factor is visible only here: operators get the reduction as an opaque object.
+    The reduction is visible only here: operators get it as an opaque object.
     """
 
     @wraps(method)
-    def reduce_with_factor(group: Any, *args: Any, **kwargs: Any) -> Any:
-        options_list: list[Any] = [a for a in (*args, *kwargs.values()) if hasattr(a, "reduceOp")]
-        if not options_list or not _is_premul_sum(options_list[0].reduceOp, args):
+    def reduce(group: Any, *args: Any, **kwargs: Any) -> Any:
+        every: list[Any] = [each for each in (*args, *kwargs.values()) if hasattr(each, "reduceOp")]
+        if not every:
             return method(group, *args, **kwargs)
-        options, premul_sum = options_list[0], copy.copy(options_list[0].reduceOp)
+        token = reduction_name.set(str(every[0].reduceOp.op).rpartition(".")[2])
+        try:
+            if _is_premul_sum(every[0].reduceOp, args):
+                return reduce_with_factor(every[0], group, *args, **kwargs)
+            return method(group, *args, **kwargs)
+        finally:
+            reduction_name.reset(token)
+
+    def reduce_with_factor(options: Any, group: Any, *args: Any, **kwargs: Any) -> Any:
+        premul_sum = copy.copy(options.reduceOp)
         options.reduceOp = dist.ReduceOp.SUM
         token = _factor.set(float(premul_sum.factor))
         try:
@@ -153,7 +164,7 @@ def with_premul_sum(method: Callable[..., Any]) -> Callable[..., Any]:
             _factor.reset(token)
             options.reduceOp = premul_sum
 
-    return reduce_with_factor
+    return reduce
 
 
 def _is_premul_sum(operation: Any, args: Any) -> bool:

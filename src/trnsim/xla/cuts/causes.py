@@ -326,7 +326,8 @@ def _other_results(old: _Calls, new: _Calls) -> Cause:
 
 
 def _name(node: RecordedCall) -> str:
-    return node.signature.name
+    kernel = node.signature.kernel
+    return node.signature.name if kernel is None else f"the kernel {kernel.operation}"
 
 
 def _plain(value: Any) -> str:

@@ -27,7 +27,7 @@ from trnsim.lower import memory_plan
 from trnsim.torch import pytorch
 from trnsim.torch.aten.operator_call import OperatorCall
 from trnsim.torch.aten.spec import spec_of
-from trnsim.torch.compile.fx_import import Imported, import_graph
+from trnsim.torch.compile.fx_import import Imported, KernelTarget, import_graph
 from trnsim.torch.compile.refused import refused, settle
 from trnsim.xla.cuts.programs import CutProgram, Reference
 from trnsim.xla.cuts.rules import rule_of
@@ -137,6 +137,11 @@ class _FxBuilder:
             return self._add_view(node, operands)
         if signature.operator.startswith(EXCHANGE):
             return self._add_exchange(node, operands)
+        values = [meta_tensor(each) for each in signature.results]
+        if signature.kernel is not None:
+            target = KernelTarget(signature.kernel)
+            self._results.append(self._call(node, target, tuple(operands), {}, values))
+            return ""
         overload = pytorch.overload(signature.operator)
         if overload is None:
             return f"{signature.operator} is no operator of PyTorch's"
@@ -146,7 +151,6 @@ class _FxBuilder:
             args.pop()  # the seed
         if signature.name == FILLED:
             kwargs["dtype"] = signature.results[0][3]
-        values = [meta_tensor(each) for each in signature.results]
         results = self._call(node, overload, tuple(args), kwargs, values)
         self._results.append(results)
         return ""
@@ -259,14 +263,17 @@ def _filled(argument: Any, operands: list[Any]) -> Any:
     return argument
 
 
-def operator_calls(program: CutProgram) -> list[OperatorCall]:
-    """A program's operators one by one, each with its shapes."""
-    calls: list[OperatorCall] = []
+def operator_calls(program: CutProgram) -> list[DeviceCall]:
+    """A program's operators and kernels one by one, each with its shapes."""
+    calls: list[DeviceCall] = []
     for node, references in zip(program.nodes, program.operands, strict=True):
         signature = node.signature
         if signature.name in (VIEW, SCATTER, SEED) or "::" not in signature.operator:
             continue
         if signature.operator.startswith(EXCHANGE):
+            continue
+        if signature.kernel is not None:
+            calls.append(signature.kernel)
             continue
         operands = [_spec(program, each) for each in references]
         results = tuple(spec_of(meta_tensor(each)) for each in signature.results)

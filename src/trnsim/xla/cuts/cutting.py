@@ -16,6 +16,7 @@ from trnsim.torch import call_recording
 from trnsim.torch.api import memory
 from trnsim.torch.scope_tracker import scope_tracker
 from trnsim.xla.cuts import exchanges
+from trnsim.xla.cuts.foreign_calls import ProgramRecorder
 from trnsim.xla.cuts.ledger import (
     COMPILE_TIME,
     FROM_DEVICE,
@@ -27,7 +28,7 @@ from trnsim.xla.cuts.ledger import (
     ProgramRecord,
 )
 from trnsim.xla.cuts.programs import CutProgram, places_of, program_of
-from trnsim.xla.cuts.recorder import COPIED, CutRecorder
+from trnsim.xla.cuts.recorder import COPIED
 from trnsim.xla.cuts.values import RecordedValue
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ class Cuts:
 
     def __init__(self) -> None:
         self.ledger = Ledger()
-        self.recorder = CutRecorder(self._read, self._transfer)
+        self.recorder = ProgramRecorder(self._read, self._transfer)
+        self.recorder.end_step = self.end_step
         self._is_fetching = False
         self._repeats: dict[_Results, tuple[ProgramRecord, CutProgram]] = {}
 

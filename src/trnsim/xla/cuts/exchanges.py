@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.device.program_sequence import CutOfProgram, program_sequence
 from trnsim.xla import ranks
+from trnsim.xla.cuts.foreign_calls import PAIR, PERMUTATION
 from trnsim.xla.cuts.programs import CutProgram
 from trnsim.xla.cuts.values import EXCHANGE, Place, RecordedCall
 
@@ -19,7 +20,6 @@ _MOST_LINES: Final = 256
 """Lines of a program whose calls are compared."""
 _MOST_NAMED: Final = 3
 """Collectives of a program that an error names."""
-_PERMUTATION: Final = f"{EXCHANGE}collective_permute"
 _NO_LINE: Final = "no line"
 
 
@@ -47,8 +47,9 @@ def exchanges_of(program: CutProgram, number: int) -> dict[tuple[int, ...], CutO
 
 
 def _members(node: RecordedCall) -> tuple[int, ...]:
-    """The ranks of a collective's group that has this rank; a permutation has all ranks."""
-    groups = () if node.signature.name == _PERMUTATION else node.signature.arguments[-1][1]
+    """The ranks of a collective's group that has this rank; a permutation of xm has all ranks."""
+    how = node.signature.arguments[-1]
+    groups = how[1] if node.signature.name != PERMUTATION or how[:1] == (PAIR,) else ()
     own = ranks.ordinal()
     members = next((group for group in groups if own in group), range(ranks.world_size()))
     return tuple(sorted(members))

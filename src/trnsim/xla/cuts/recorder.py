@@ -40,36 +40,25 @@ from trnsim.xla.cuts.values import (
     FILLED,
     SCATTER,
     SEED,
+    SEED_GEOMETRY,
     VIEW,
+    VIEWS,
     Geometry,
     HostNumber,
     Operand,
     RecordedValue,
     Signature,
     TensorStorage,
+    UncutWarning,
     as_data,
     data_at,
+    order_of,
 )
 
 COPIED: Final = "copy to the host"
 """The kind of a cut at a copy to the host, whose tensor is data afterwards."""
 MOST_CALLS: Final = 250_000
 """Calls since the last end of a step, after which a recording begins anew."""
-
-_VIEWS: Final = (
-    *("aten::as_strided", "aten::view", "aten::_reshape_alias"),
-    *("aten::view_as_real", "aten::view_as_complex"),
-)
-_SEED_GEOMETRY: Final[Geometry] = ((), (), 0, torch.int64)
-
-
-def _place(value: RecordedValue) -> tuple[int, int]:
-    """The number of the call that gives a value, and its place among the results."""
-    return (-1 if value.node is None else value.node.number, value.index)
-
-
-class UncutWarning(UserWarning):
-    """A program that calls many operators and ends no step."""
 
 
 class CutRecorder:
@@ -91,7 +80,7 @@ class CutRecorder:
     ) -> None:
         self.storages: dict[int, TensorStorage] = {}
         self.pending: dict[int, TensorStorage] = {}
-        self.seed = RecordedValue(_SEED_GEOMETRY)
+        self.seed = RecordedValue(SEED_GEOMETRY)
         self.on_read = on_read
         self.on_transfer = on_transfer
         self.repeats = Repeats(self._move)
@@ -100,7 +89,7 @@ class CutRecorder:
         self._since = 0
         self._lines = Lines()
         self._special: dict[str, Callable[..., None]] = {
-            **dict.fromkeys(_VIEWS, self._view),
+            **dict.fromkeys(VIEWS, self._view),
             **dict.fromkeys(("aten::empty.memory_format", "aten::empty_strided"), self._empty),
             "aten::_efficientzerotensor": self._empty,
             **dict.fromkeys(("aten::zero_", "aten::fill_.Scalar"), self._fill),
@@ -149,7 +138,7 @@ class CutRecorder:
             self._called(rule_of(name), args, kwargs, result)
         call = self.repeats.latest
         is_repeated = made == self.repeats.made and call in before.following
-        if is_repeated and call.pattern is None and (special is None or name in _VIEWS):
+        if is_repeated and call.pattern is None and (special is None or name in VIEWS):
             parts = (args, kwargs, result)
             call.pattern = pattern_of(call, name, parts, self, is_view=special is not None)
 
@@ -196,7 +185,7 @@ class CutRecorder:
             values += [view for at, view in views if view.node is not None and storage.is_held(at)]
             if storage.value.node is not None:
                 values.append(storage.value)
-        return sorted(values, key=_place)
+        return sorted(values, key=order_of)
 
     def origins(self) -> list[RecordedValue]:
         """Data in memory that was written since, which a program may overwrite."""
@@ -204,7 +193,7 @@ class CutRecorder:
 
     def reseed(self) -> None:
         """Take a new seed for data."""
-        self.seed = RecordedValue(_SEED_GEOMETRY)
+        self.seed = RecordedValue(SEED_GEOMETRY)
 
     def settle(self) -> None:
         """Take all values for computed, and begin a new seed."""
@@ -251,17 +240,6 @@ class CutRecorder:
             storage.views[geometry] = view
             self.pending.setdefault(address, storage)
         return view
-
-    def record(
-        self, name: str, args: Sequence[Any], results: Sequence[Tensor], constants: Any = ()
-    ) -> None:
-        """Record a call that is no operator of PyTorch's, such as a collective of `xla_model`."""
-        operands = tuple(self.value_of(tensor) for tensor in args)
-        places = tuple(Operand(number) for number in range(len(operands)))
-        geometries = tuple(place_of(tensor)[1] for tensor in results)
-        signature = self._signature(name, name, (*places, constants), geometries)
-        for tensor, value in zip(results, self._results(signature, operands), strict=True):
-            self._write(tensor, value)
 
     def _record(self, rule: RecordingRule, args: Any, kwargs: Any, result: Any) -> None:
         """Record an operator that is part of a program."""
@@ -404,7 +382,7 @@ class CutRecorder:
             self.pending[address] = storage
 
     def _advance_seed(self) -> None:
-        signature = self._signature(SEED, SEED, (), (_SEED_GEOMETRY,))
+        signature = self._signature(SEED, SEED, (), (SEED_GEOMETRY,))
         (self.seed,) = self._results(signature, (self.seed,))
 
     def _view(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
@@ -455,8 +433,7 @@ class CutRecorder:
     def _fill_with(self, tensor: Tensor, number: Any) -> None:
         geometry = place_of(tensor)[1]
         operands: list[RecordedValue | HostNumber] = []
-        constant = self._argument(number, geometry[3], operands)
-        arguments = (tuple(geometry[0]), constant)
+        arguments = (tuple(geometry[0]), self._argument(number, geometry[3], operands))
         signature = self._signature("aten::full", FILLED, arguments, (geometry,))
         self._write(tensor, self._results(signature, tuple(operands))[0])
 

@@ -9,7 +9,12 @@ from __future__ import annotations
 import weakref
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import torch
+
+if TYPE_CHECKING:
+    from trnsim.device.kernel_call import KernelCall
 
 Geometry: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int, Any]
 """Shape, strides, first element and dtype of a tensor in its storage."""
@@ -18,10 +23,16 @@ Place: TypeAlias = tuple[str, int]
 
 VIEW: Final = "view"
 """The name of a view of a value: its constants are the geometries of both."""
+VIEWS: Final = (
+    *("aten::as_strided", "aten::view", "aten::_reshape_alias"),
+    *("aten::view_as_real", "aten::view_as_complex"),
+)
+"""Operators that make views."""
 SCATTER: Final = "write to a view"
 """The name of a value whose part is another value: the constants are those of the view."""
 SEED: Final = "next seed"
 """The name of the seed after a call that draws random numbers."""
+SEED_GEOMETRY: Final[Geometry] = ((), (), 0, torch.int64)
 COPY: Final = "copy"
 """The name of a copy, with or without a change of dtype."""
 EXCHANGE: Final = "xla::"
@@ -30,6 +41,10 @@ FILLED: Final = "full"
 """The name of memory filled with a number: torch_xla fills with 0 what programs leave empty."""
 
 _DIGEST_BYTES: Final = 8
+
+
+class UncutWarning(UserWarning):
+    """A program that calls many operators and ends no step."""
 
 
 @dataclass(eq=False, slots=True)
@@ -43,6 +58,7 @@ class Signature:
         keywords: its arguments by name.
         results: geometries of the results.
         positions: where they are among all that the operator returns; () where all are tensors.
+        kernel: the call of an NKI kernel that it is; None for an operator.
         digest: bytes that equal signatures share, in every process.
     """
 
@@ -52,6 +68,7 @@ class Signature:
     keywords: tuple[tuple[str, Any], ...]
     results: tuple[Geometry, ...]
     positions: tuple[int, ...] = ()
+    kernel: KernelCall | None = None
     digest: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -203,6 +220,11 @@ class TensorStorage:
             self.value = origin
         else:
             self.value = as_data(self.value, address)
+
+
+def order_of(value: RecordedValue) -> tuple[int, int]:
+    """The number of the call that gives a value, and its place among the results."""
+    return (-1 if value.node is None else value.node.number, value.index)
 
 
 def as_data(value: RecordedValue, home: int = 0) -> RecordedValue:

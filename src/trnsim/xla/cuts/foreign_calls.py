@@ -1,0 +1,165 @@
+"""Calls that are no operators of PyTorch's, as part of a program: NKI kernels and collectives.
+
+Collectives of `torch.distributed` are those that torch_xla's process group makes of them: a
+broadcast, a scatter and messages too. A reduce, a gather and a message end a step, as there.
+
+Source: torch_xla 2.9.0, distributed/xla_backend.py, ProcessGroupXla.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from trnsim.torch.aten.operator_call import tensors_in
+from trnsim.xla import process_groups
+from trnsim.xla.cuts.call_parts import place_of
+from trnsim.xla.cuts.kernel_parts import kernel_arguments
+from trnsim.xla.cuts.recorder import CutRecorder
+from trnsim.xla.cuts.values import EXCHANGE, Operand, RecordedValue, Signature
+
+if TYPE_CHECKING:
+    from trnsim.device.kernel_call import KernelCall
+    from trnsim.torch.call_recording import Exchange
+
+_KINDS: Final = {
+    "all_reduce": ("allreduce", "allreduce_coalesced"),
+    "all_gather": (
+        *("allgather", "allgather_base", "allgather_coalesced"),
+        "allgather_into_tensor_coalesced",
+    ),
+    "reduce_scatter": (
+        *("reduce_scatter", "reduce_scatter_base", "reduce_scatter_tensor_coalesced", "scatter"),
+    ),
+    "all_to_all": ("alltoall", "alltoall_base"),
+    "collective_broadcast": ("broadcast",),
+}
+_NAMES: Final = {kind: f"{EXCHANGE}{name}" for name, kinds in _KINDS.items() for kind in kinds}
+"""Collectives of torch_xla by the plain names of PyTorch's."""
+PERMUTATION: Final = f"{EXCHANGE}collective_permute"
+PAIR: Final = "pair"
+"""The mark of a permutation that is a message: only its two ranks have it."""
+
+
+class ProgramRecorder(CutRecorder):
+    """The recording of all calls of a program.
+
+    Attributes:
+        end_step: ends a step; set by whose recording it is.
+    """
+
+    end_step: Callable[[str], None]
+
+    def record(
+        self, name: str, args: Sequence[Any], results: Sequence[Tensor], constants: Any = ()
+    ) -> None:
+        """Record a call by its name."""
+        places = tuple(Operand(number) for number in range(len(args)))
+        geometries = tuple(place_of(tensor)[1] for tensor in results)
+        self._add(self._signature(name, name, (*places, constants), geometries), args, results)
+
+    def launched(self, call: KernelCall, args: Sequence[Any], results: Sequence[Any]) -> None:
+        """Record an NKI kernel, which has run; `results` has the tensors that it wrote to."""
+        kernel, keywords = kernel_arguments(call)
+        geometries = tuple(place_of(tensor)[1] for tensor in results)
+        signature = self._signature(call.name, call.name, kernel, geometries, keywords)
+        signature.kernel = call
+        self._add(signature, args, results)
+
+    def exchanged(self, exchange: Exchange) -> None:
+        """Record a collective of PyTorch's, which has run."""
+        if len(exchange.ranks) == 1 or _silence.is_on:
+            return
+        if exchange.kind in _NAMES:
+            sent, received = sides(exchange)
+            constants = (exchange.reduction, groups_of(exchange))
+            self.record(_NAMES[exchange.kind], sent, received, constants)
+        elif exchange.kind in ("reduce", "gather", "send", "recv"):
+            self._end_with(exchange)
+
+    def _end_with(self, exchange: Exchange) -> None:
+        """Record an exchange that ends a step; what its root receives is data afterwards."""
+        sent, received = sides(exchange)
+        groups, reduction = groups_of(exchange), exchange.reduction
+        for tensor in sent:
+            if exchange.kind == "gather":
+                shape = (tensor.shape[0] if tensor.dim() else 1) * len(exchange.ranks)
+                result = tensor.new_empty((shape, *tensor.shape[1:]))
+                self.record(f"{EXCHANGE}all_gather", [tensor], [result], (reduction, groups))
+            else:
+                result = torch.empty_like(tensor)
+                is_message = exchange.kind in ("send", "recv")
+                name = PERMUTATION if is_message else f"{EXCHANGE}all_reduce"
+                self.record(name, [tensor], [result], (PAIR if is_message else reduction, groups))
+            self.end_step(exchange.kind)
+        for tensor in received:
+            self._write(tensor, RecordedValue(place_of(tensor)[1]))
+
+    def _add(self, signature: Signature, args: Sequence[Any], results: Sequence[Tensor]) -> None:
+        """Add a call, which has run."""
+        self.repeats.event += 1
+        operands = tuple(self.value_of(tensor) for tensor in args)
+        for tensor, value in zip(results, self._results(signature, operands), strict=True):
+            self._write(tensor, value)
+
+
+class _Silence:
+    """Whether collectives of `torch.distributed` are part of another call.
+
+    Attributes:
+        is_on: True while they are.
+    """
+
+    is_on = False
+
+
+_silence: Final = _Silence()
+
+
+@contextmanager
+def untold() -> Generator[None]:
+    """Context in which collectives of `torch.distributed` are no calls."""
+    before, _silence.is_on = _silence.is_on, True
+    try:
+        yield
+    finally:
+        _silence.is_on = before
+
+
+def sides(exchange: Exchange) -> tuple[list[Tensor], list[Tensor]]:
+    """The tensors that a rank gives to an exchange, and those that it has from it.
+
+    In a scatter every rank gives as many tensors as the root, whose shapes are those of its result.
+    """
+    sent = [
+        tensor
+        for name, value in exchange.arguments.items()
+        if not name.startswith("output")
+        for tensor in tensors_in(value)
+    ]
+    received = [
+        tensor
+        for name, value in exchange.arguments.items()
+        if name.startswith("output")
+        for tensor in tensors_in(value)
+    ]
+    if exchange.kind == "scatter":
+        return received * len(exchange.ranks), received
+    if exchange.kind in ("reduce", "send", "recv"):
+        return sent, sent if exchange.kind == "recv" or exchange.is_root else []
+    return sent, received or sent
+
+
+def groups_of(exchange: Exchange) -> tuple[tuple[int, ...], ...]:
+    """The groups of all ranks among which an exchange is, as far as its group says; () for one."""
+    if exchange.pair:
+        return (exchange.pair,)
+    if len(exchange.ranks) == dist.get_world_size():
+        return ()
+    mesh = process_groups.mesh_of(exchange.group_name) or [[*exchange.ranks]]
+    return tuple(tuple(ranks) for ranks in mesh)

@@ -1,0 +1,124 @@
+"""A call of an NKI kernel as a recording has it: the kernel, its constants, its tensors.
+
+Two kernels of one name and line are equal if their code, the numbers and words that it closes over,
+and their options are: a kernel that each step decorates anew is that of the step before.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from inspect import signature
+from types import CodeType
+from typing import Any, Final
+
+from trnsim.device.call_time import TensorSpec
+from trnsim.device.kernel_call import KernelCall
+from trnsim.nki.kernel import Kernel
+from trnsim.xla.cuts.values import Operand
+
+_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), type, CodeType)
+_MOST_DEEP: Final = 4
+"""Functions within functions that are compared by their code."""
+_kernels: Final[dict[str, dict[object, int]]] = {}
+"""By name and line the kernels that differ otherwise, in the order of their first calls."""
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """A kernel as calls are compared: its line, its cores, and its number among others there."""
+    line = kernel.line
+    place = f"{kernel.title} at {line}, {kernel.cores} cores"
+    content = (_content(kernel.function), repr(kernel.options), repr(kernel.schedule))
+    numbers = _kernels.setdefault(place, {})
+    return f"{place}, {numbers.setdefault(content, len(numbers))}"
+
+
+def _content(function: Any, depth: int = 0) -> object:
+    """The code of a function and the plain values that it closes over; else its identity."""
+    if isinstance(function, partial):
+        bound = (*function.args, *sorted(function.keywords.items()))
+        return (_content(function.func, depth), _plain(bound, depth))
+    code = getattr(function, "__code__", None)
+    if code is None or depth > _MOST_DEEP:
+        return _Identity(function)
+    parts = (*_closed_over(function), function.__defaults__, function.__kwdefaults__)
+    return (code, _plain(parts, depth + 1))
+
+
+def _closed_over(function: Any) -> list[Any]:
+    """The values that a function closes over, by now."""
+    values: list[Any] = []
+    for cell in function.__closure__ or ():
+        try:
+            values.append(cell.cell_contents)
+        except ValueError:  # it is still to be set
+            values.append(None)
+    return values
+
+
+def _plain(value: Any, depth: int) -> object:
+    """A value with its type, so that 1 is not 1.0; one of another class by its identity."""
+    if isinstance(value, tuple):
+        return tuple([_plain(part, depth) for part in value])
+    if isinstance(value, dict):
+        return tuple([_plain(pair, depth) for pair in value.items()])
+    if isinstance(value, _PLAIN):
+        return (type(value), repr(value) if isinstance(value, float) else value)
+    inner = value.function if isinstance(value, Kernel) else value
+    return _content(inner, depth)
+
+
+class _Identity:
+    """A value that equals itself alone, whatever its class says."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def kernel_arguments(call: KernelCall) -> tuple[tuple[Any, ...], tuple[tuple[str, Any], ...]]:
+    """The kernel and the arguments of its call by name, with operands in the place of tensors.
+
+    Constants are text, since 1, 1.0 and True are equal but not to a kernel.
+    """
+    number = 0
+    leaves: list[Any] = []
+    for leaf in call.leaves:
+        if isinstance(leaf, TensorSpec):
+            leaves.append(Operand(number))
+            number += 1
+        else:
+            leaves.append(_constant(leaf))
+    args, kwargs = call.tree.unflatten(leaves)
+    bound = _defaults(call.kernel.function) | call.kernel.bind(args, kwargs)
+    keywords = tuple((name, _frozen(value)) for name, value in bound.items())
+    way = "transposed by the Tensor Engine" if call.is_transposed_by_engine else ""
+    return (kernel_text(call.kernel), way), keywords
+
+
+def _defaults(function: Any) -> dict[str, Any]:
+    """The constants of parameters that a call may leave out."""
+    parameters = signature(function).parameters.values()
+    return {
+        each.name: _constant(each.default) for each in parameters if each.default is not each.empty
+    }
+
+
+def _constant(value: object) -> str:
+    """The text of a constant, which has no address in memory."""
+    if callable(value):
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
+    return repr(value)
+
+
+def _frozen(value: Any) -> Any:
+    """Nested arguments as tuples."""
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(part) for part in value)
+    if isinstance(value, dict):
+        return tuple((str(key), _frozen(part)) for key, part in value.items())
+    return value
