@@ -54,7 +54,7 @@ class AbsentNames:
         _finder.of_modules[module] = self
 
     def explain(self, name: str) -> Absence | None:
-        """The absence of a name; None for one that exists, or that AWS's module never had."""
+        """The absence of a name; None for a name that exists, or that AWS's module never had."""
         return self._explain(name)
 
     def near(self, name: str) -> str:

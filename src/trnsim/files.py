@@ -35,7 +35,7 @@ __all__ = [
 _ARCHIVE: Final = b"PK"
 _KINDS: Final = {stat.S_IFIFO: "pipe", stat.S_IFCHR: "device", stat.S_IFSOCK: "socket"}
 _READING: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-"""Without the second flag, to open a pipe waits for who writes to it."""
+"""Flags to read a file; without the second, opening a pipe would wait for a writer."""
 _ROOM: Final = "make room on that disk, or name a file on another"
 _FOLDER: Final = "name another folder"
 _MOST_BYTES: Final = 2**31

@@ -239,7 +239,7 @@ def plan_serve(
     Args:
         model: a model's name, or its config.json below the folder.
         on: chips, families or instance types.
-        request_rate: requests a second; without, the most that one instance keeps.
+        request_rate: requests a second; None for the largest rate that one instance keeps.
         input_len: tokens of prompts.
         output_len: tokens of answers.
         slo_ttft: seconds to the first token.

@@ -25,7 +25,7 @@ __all__ = ["Answer", "Bounds", "answer", "end"]
 
 _MIB: Final = 2**20
 _SHOWN_CHARS: Final = 8_000
-"""The last characters of what a command tells that an answer has."""
+"""Number of characters, from the end of a command's stderr, that an answer keeps."""
 _MARKS: Final = "TRNSIM_CALLS"
 """The variable of the calls that a process belongs to: those within a call inherit its mark."""
 _TITLE: Final = re.compile(r"<h1>(.*?)</h1>")
@@ -85,7 +85,7 @@ class Answer:
     Attributes:
         values: its JSON, as `--json` prints it.
         status: its exit status: 0, or 1 where a check fails or the user's program ended so.
-        messages: what the command and the user's program told on stderr, the end of it.
+        messages: the end of what the command and the user's program wrote to stderr.
         command: the command, without trnsim.
         page: its answer as a page, of a plan; "" for others.
     """
@@ -101,7 +101,7 @@ class Answer:
         return unescape(title[1]) if title else f"trnsim {self.command}, status {self.status}"
 
     def _repr_html_(self) -> str | None:
-        """The page inside a page of others, as notebooks show it; None without one."""
+        """The page inside a page of others, as notebooks show it; None if there is no page."""
         return inline(str(self), self.page) if self.page else None
 
 
@@ -179,7 +179,7 @@ def _ended(
 
 
 def end(bounds: Bounds | None = None) -> None:
-    """End the commands that run within this object of bounds, or all, with what they started."""
+    """End the commands that run within these bounds, or all, with the processes they started."""
     for process, own in tuple(_running.items()):
         if bounds is None or own is bounds:
             _kill(process)
@@ -210,7 +210,7 @@ def _has_mark(place: Path, mark: bytes) -> bool:
 
 
 def _tail(told: IO[bytes]) -> str:
-    """The end of what was told."""
+    """The last characters of what was written to stderr."""
     size = told.seek(0, os.SEEK_END)
     told.seek(max(size - 4 * _SHOWN_CHARS, 0))
     return told.read().decode("utf-8", "replace")[-_SHOWN_CHARS:].strip()

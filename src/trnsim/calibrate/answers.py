@@ -67,7 +67,7 @@ def figures_of(schema: str, values: Any, asked: Asked = ()) -> dict[str, Estimat
         asked: chips and families whose times it asked for.
 
     Raises:
-        BadInput: it is of several platforms, or no command whose time can be measured.
+        BadInput: the answer is of several platforms, or of a command without a time to measure.
     """
     name = schema.partition("/")[0]
     if name not in _READERS:

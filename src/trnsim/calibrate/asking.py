@@ -1,8 +1,7 @@
 """Rows: measured times beside the answers to their questions.
 
-Each question is asked once, without the factors of a site. Of more questions than
-`MOST_QUESTIONS` or `MOST_LONG_QUESTIONS` as many are asked, at equal distances, as further rows
-would change no factor.
+Each question is asked once, without the factors of a site. At most `MOST_QUESTIONS` or
+`MOST_LONG_QUESTIONS` questions are asked, evenly spaced: further rows would change no factor.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def rows_of(
 
 
 def _spread(questions: Sequence[str], most: int) -> list[str]:
-    """At most so many questions, at equal distances."""
+    """At most so many of the questions, evenly spaced."""
     step = max(len(questions) / most, 1.0)
     return [questions[int(at * step)] for at in range(min(len(questions), most))]
 

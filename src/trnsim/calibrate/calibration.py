@@ -120,7 +120,7 @@ def calibrate(
     """The calibration by rows.
 
     Raises:
-        BadInput: a log cannot be what it says (`trnsim.calibrate.checks`).
+        BadInput: a log is impossible, such as one in a wrong unit (`trnsim.calibrate.checks`).
     """
     kept, left_out = usable(rows)
     fitted = fit(kept)
@@ -138,7 +138,7 @@ def calibrate(
 
 
 def sigma_of(fitted: Fit, row: Row) -> float:
-    """One sigma of another row like this one, for as few rows as there were.
+    """The sigma of a further row like this one, from the number of its group's rows.
 
     The estimate's own sigma over the rows of the group is added in squares: a single row shows no
     scatter, a dozen do.

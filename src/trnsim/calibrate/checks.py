@@ -1,4 +1,4 @@
-"""Rows that cannot be what they say: refused, or left out, each by its line.
+"""Checks for impossible rows, which are refused or left out, each named by its line.
 
 Of a whole log, a wrong unit, two figures with their names exchanged or two machines under one name
 are errors: nothing is written until they are mended. Single rows are left out and named: those
@@ -27,7 +27,7 @@ from trnsim.reader import fault
 FAR: Final = assumed(20.0, "factor beyond which a unit is in doubt, not the model; no source")
 MOST_OUTLIERS: Final = assumed(0.25, "part of the rows that may be left out; no source")
 MOST_APART: Final = assumed(0.15, "part of the rows up to which they are outliers; no source")
-"""More rows that lie apart may be those of another chip."""
+"""If a larger part of the rows lies apart from the model, they may be those of another chip."""
 SCATTER: Final = assumed(0.18, "one sigma of rows beyond which they may be of two chips; no source")
 APART_SIGMAS: Final = 4.0
 """Sigmas beyond which a row is left out; of normal errors one in 16,000 lies there."""
@@ -40,7 +40,7 @@ _UNITS: Final = {
     1 / 60: "minutes",
     1 / 3600: "hours",
 }
-"""Units in which a number is so many times that in seconds."""
+"""Number in a unit over the same time in seconds -> the unit."""
 _NEAR_UNIT: Final = math.log(4.0)
 
 
@@ -202,7 +202,7 @@ def _by_group(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def _unit(log_ratio: float) -> str:
-    """The unit in which a number is about so many times that in seconds; "" for none."""
+    """The unit whose numbers are exp(`log_ratio`) times those in seconds; "" for none."""
     near = min(_UNITS, key=lambda factor: abs(log_ratio - math.log(factor)))
     return _UNITS[near] if abs(log_ratio - math.log(near)) < _NEAR_UNIT else ""
 

@@ -30,7 +30,7 @@ from trnsim.facts import Rate, assumed
 
 Level = Literal["site", "chip", "family", "group", "cause", "chip cause"]
 Effect = tuple[Level, str, str]
-"""The level of an effect, and the names that it is of."""
+"""The level of an effect, and the one or two names that identify it there."""
 
 _WHY: Final = "no source: wide enough that 20 rows decide, and narrow enough that one does not"
 PRIOR_SIGMAS: Final[Mapping[Level, Rate]] = {
@@ -45,7 +45,7 @@ PRIOR_SIGMAS: Final[Mapping[Level, Rate]] = {
 PRIOR_ERROR: Final = assumed(0.05, "a run and its repetition on another day; no source")
 """One sigma of a row's error before the rows."""
 PRIOR_WEIGHT: Final = 3.0
-"""Effects that the prior of a level counts for; that of the error counts for one row."""
+"""The prior of a level weighs as much as this many effects; that of the error as one row."""
 _STEPS: Final = 60
 _CLOSE: Final = 1e-5
 _FREEDOM: Final = 4.0

@@ -1,4 +1,4 @@
-"""Logs whose rows of one chip are of two: noticed where two sets explain them far better than one.
+"""Detection of logs that mix two chips: two sets of factors explain such rows far better than one.
 
 Each row of a chip belongs to the set whose factors fit it better, and the sets' factors to their
 rows, in turn until no row changes (Bishop 2006, section 9.1: k-means, here of a regression). Rows

@@ -33,7 +33,7 @@ def save(path: Path, outputs: Any) -> list[Path]:
     value of a dict goes to path-KEY.
 
     Raises:
-        BadInput: there is no array, or one cannot be written.
+        BadInput: there is no array, or a file cannot be written.
     """
     named = [(path.with_stem(path.stem + suffix), a) for suffix, a in _named(outputs)]
     if not named:

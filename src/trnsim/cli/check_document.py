@@ -1,4 +1,4 @@
-"""The answer of `trnsim check`: a table of kernels, then what is to be said of each."""
+"""The answer of `trnsim check`: a table of kernels, then the findings of each."""
 
 from __future__ import annotations
 

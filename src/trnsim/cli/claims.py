@@ -44,7 +44,7 @@ def _chosen(id_: str) -> list[Claim]:
     """All claims, or the one called `id_`.
 
     Raises:
-        BadInput: there is none of that name.
+        BadInput: there is no claim of that name.
     """
     judged = all_claims()
     if not id_:

@@ -83,7 +83,7 @@ def _option(
 
 
 def _parser(read: Callable[[str, str], _Value], unit: str) -> Callable[[Any], Any]:
-    """The value of what stands on the command line; a default, which is no string, is its own."""
+    """A parser of a text on the command line, which leaves a default (no text) as it is."""
 
     def parse(stated: Any) -> Any:
         if not isinstance(stated, str):

@@ -153,7 +153,7 @@ def _ran(words: list[str], time_limit_s: float) -> tuple[int | None, str]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a command with what it started."""
+    """End a command and the processes that it started."""
     if os.name == "posix":
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -71,7 +71,7 @@ def collected() -> Generator[list[Document]]:
 
 @dataclass(frozen=True)
 class PrintedAnswer:
-    """A document, and what stands beside it.
+    """A document, and what a command prints or writes with it.
 
     Attributes:
         document: the document.

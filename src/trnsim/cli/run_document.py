@@ -189,7 +189,7 @@ def _heading(runs: Sequence[Run], reason: str) -> Note:
 
 
 def _brief(reason: str) -> str:
-    """A reason without what else there is to say of it."""
+    """The first clause of a reason."""
     return reason.partition(";")[0]
 
 
@@ -208,7 +208,7 @@ def _file_rows(files: Files) -> list[_Row]:
 
 
 def _brief_file_rows(files: Files) -> list[_Row]:
-    """The page, and of what kind the files beside it are."""
+    """The page, and the kinds of the files beside it."""
     if "report" not in files:
         return []
     kinds = dict.fromkeys(kind.partition(" ")[0] for kind in files if kind != "report")

@@ -53,7 +53,7 @@ def versions_document(
 
 
 def _whole(ending: Ending) -> Ending:
-    """An ending whose error, if there is one, is raised."""
+    """An ending of the whole program; the error of one that could not be run is raised."""
     if ending.error is not None and not ending.is_whole:
         raise ending.error
     return ending

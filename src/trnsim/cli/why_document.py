@@ -18,7 +18,7 @@ _MOST_VALUE_CHARS: Final = 36
 _LEAST_SHOWN_CHANGE: Final = 0.0005
 """The least relative change of a figure that has a line."""
 _TIME_DIGITS: Final = 4
-"""Of the largest time of a table, whose others have as many decimals."""
+"""Digits of the largest time of a table; the other times have the same number of decimals."""
 _MOST_DECIMALS: Final = 9
 _MS_PER_S: Final = 1e3
 _TERM_COLUMNS: Final = (

@@ -1,7 +1,7 @@
-"""A lock that each process holds until it ends, which tells others of the machine if it lives.
+"""A lock that each process holds until it ends, so that others of the machine see whether it runs.
 
-Its name has a mark of the folder that it lies in, by which a process of another machine, which sees
-a folder of its own there, knows that it can tell nothing.
+The lock's name identifies the folder that it lies in: a process of another machine, which sees a
+folder of its own at that path, draws no conclusion from it.
 
 The system releases a process's lock when it ends, however it ends. A process number would not do:
 the system may reuse it, or it may name a process that has ended and was not collected yet.

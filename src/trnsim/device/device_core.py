@@ -94,7 +94,7 @@ def logical_config() -> int:
 
 
 def _logical_config_of(chip: Target) -> int:
-    """The same of another chip, to which the process's setting applies if it has logical cores."""
+    """Physical cores of a logical core of a chip: by the process's setting, if it has pairs."""
     return model.logical_config(chip.chip) if makes_pairs(chip.core) else 1
 
 

@@ -24,8 +24,8 @@ def value_at(values: Any, place: str) -> Any:
     """The value at a JSON pointer.
 
     Raises:
-        KeyError: there is none.
-        IndexError: likewise.
+        KeyError: the values have no such key.
+        IndexError: a list is shorter.
     """
     for step in place.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")

@@ -118,7 +118,7 @@ def schema(name: str) -> dict[str, Any]:
     """The JSON Schema of that name, as plan-train/1, which the wheel has as a file.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: there is no schema of that name.
     """
     file = resources.files("trnsim.document") / "schemas" / f"{name.replace('/', '-')}.json"
     rules: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))

@@ -59,7 +59,7 @@ class Question:
 
     @property
     def parts_with_layers(self) -> list[tuple[PartSummary, Layer | None]]:
-        """The same, each with its layer; None before and behind the layers, and in a graph."""
+        """The parts, each with its layer; None before and behind the layers, and in a graph."""
         if isinstance(self.model, CapturedModel):
             return [(summary, None) for summary in self.summaries]
         kinds: list[Layer | None] = []

@@ -32,7 +32,7 @@ class Ways(dict[tuple[int, int], tuple[int, ...]]):
         """The first route without a dead link over two or more other chips.
 
         Raises:
-            BadInput: there is none.
+            BadInput: there is no such route.
         """
         chips = range(self._topology.chips)
         routes: dict[int, Route] = {source: ()}

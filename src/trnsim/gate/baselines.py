@@ -59,7 +59,7 @@ class Key(NamedTuple):
         """The key that a text stands for.
 
         Raises:
-            ValueError: it stands for none.
+            ValueError: the text is no key.
         """
         named, is_whole, chip = text.rpartition(_ON)
         owner, _, kernel = named.rpartition(" ")

@@ -44,7 +44,7 @@ class GateFinding:
         kind: "illegal", "race", "values", "memory", "time", "slower", "faster", "upgrade",
             "baseline" or "inputs".
         is_failure: whether the check fails by it.
-        text: what is the case.
+        text: the finding in words.
         fix: what to do; "" for nothing.
         line: the user's line, if any.
         source: the document of the rule, or "".
@@ -173,7 +173,7 @@ def judge(check: KernelCheck, run: Run, time: KernelTime, limits: CheckLimits) -
 
 
 def refusal(error: EmulatorError) -> GateFinding:
-    """The finding that a kernel, or what it was given, is not legal."""
+    """The finding that a kernel, or one of its arguments, is not legal."""
     kind = "inputs" if isinstance(error, BadInput) else "illegal"
     name = type(error).__name__
     return GateFinding(kind, True, f"{name}: {error.reason}", error.fix, error.line, error.source)

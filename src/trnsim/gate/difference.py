@@ -30,7 +30,7 @@ from trnsim.gate.line_changes import LineChange, costly_lines, line_changes
 from trnsim.timing import Timeline
 
 _LEAST_SHARE: Final = 0.001
-"""The share of the time up to which a difference is none."""
+"""Largest share of the time that counts as no difference."""
 _NONE: Final = Interval(0.0, 0.0, 0.0)
 
 
@@ -41,7 +41,7 @@ class TimeShift:
     Attributes:
         change_us: after minus before, of the estimates.
         interval_us: P10, P50 and P90 of it over the draws.
-        least_us: the size up to which it is none.
+        least_us: the largest shift that counts as no difference.
     """
 
     change_us: float
@@ -113,7 +113,7 @@ def difference(
 ) -> KernelTimeDifference:
     """The difference from `before` to `after`, the time of `timeline`.
 
-    Without a timeline a difference is split nowhere: both times are of this trnsim.
+    Without a timeline a difference is not split: both times are of this trnsim.
     """
     changed = _constant_changes(before, after)
     is_same_source = before.source == after.source

@@ -236,7 +236,7 @@ def _refuse_strays(file: Path, module: ModuleType, kernels: Mapping[str, Launcha
     """Refuse declarations for a kernel that the file does not have, which are misspelled.
 
     Raises:
-        BadInput: there is one.
+        BadInput: there is such a declaration.
     """
     for own in vars(module):
         for ending in (REFERENCE, PARAMETERS):

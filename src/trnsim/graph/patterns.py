@@ -71,7 +71,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class TensorForm(Form):
-    """A tensor, of a form and with at most so many readers, if these are given.
+    """A form that a tensor matches, optionally with a largest number of readers.
 
     A name that occurs several times stands for the same tensor; without a name it is any tensor.
     """

@@ -108,7 +108,7 @@ def rule(instance: str) -> SetRule:
     """The rule of the instance called `instance`.
 
     Raises:
-        BadInput: there is none of that name with Neuron devices.
+        BadInput: there is no instance of that name with Neuron devices.
     """
     devices = named(instance).count
     for row in _rows():

@@ -116,7 +116,7 @@ class InstanceModel:
         """The device numbered `index`.
 
         Raises:
-            BadInput: there is none.
+            BadInput: the instance has no such device.
         """
         if not 0 <= index < len(self.devices):
             last = len(self.devices) - 1
@@ -162,7 +162,7 @@ def named(name: str) -> Instance:
     """The row of the instance called `name`.
 
     Raises:
-        BadInput: there is none with Neuron devices.
+        BadInput: there is no such instance with Neuron devices.
     """
     rows = catalogue()
     legal = [

@@ -343,7 +343,7 @@ def _of_scan(node: Node, box: Box) -> list[Box | None]:
 
 
 def _of_all_reduce(node: Node, box: Box) -> list[Box | None]:
-    """The same indices."""
+    """The indices of the result, of each operand."""
     return [box] * len(node.values)
 
 
@@ -355,7 +355,7 @@ def _of_all_gather(node: Node, box: Box) -> list[Box | None]:
 
 
 def _of_reduce_scatter(node: Node, box: Box) -> list[Box | None]:
-    """The same indices of each member's part."""
+    """The indices of the result, in each member's part."""
     operation: Any = node.operation
     tiled = np.tile(box[operation.dim], operation.size)
     return [(*box[: operation.dim], tiled, *box[operation.dim + 1 :])]

@@ -30,7 +30,7 @@ class LineMark:
 
     Attributes:
         line: the line, from 1.
-        text: what is the case, with the fix and the source.
+        text: the finding, its fix and its source.
         severity: how grave it is.
         kind: the kind of a finding, "syntax" or "refused".
     """

@@ -210,7 +210,7 @@ def _place(profile: Data, row: Data) -> str:
 
 
 def _short_place(profile: Data, row: Data) -> str:
-    """The same without the folder."""
+    """File and line of a row, without the folder."""
     return Path(_place(profile, row)).name
 
 

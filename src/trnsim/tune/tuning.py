@@ -37,9 +37,9 @@ from trnsim.tune.space import Setting, SettingSpace
 from trnsim.tune.trial import trial
 
 SHARE: Final = 5
-"""A search tries one of so many settings."""
+"""A search tries at most 1 / `SHARE` of the settings, or `LEAST` if that is fewer."""
 LEAST: Final = 8
-"""It tries at least so many, and all where there are no more."""
+"""Number of settings that a search may always try."""
 _AT_ONCE: Final = 4
 """Settings that the main effects propose before they are fitted again."""
 _SHORT_S: Final = 4.0
@@ -98,7 +98,7 @@ class TuningEffort:
     tell: Callable[[str], None] = lambda _: None
 
     def most(self, settings: int) -> int:
-        """The largest number of trials of so many settings."""
+        """The largest number of trials in a space of `settings` settings."""
         if self.runs is not None:
             return min(self.runs, settings)
         return min(settings, max(LEAST, settings // SHARE))

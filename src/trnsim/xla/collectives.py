@@ -79,7 +79,7 @@ def _members(groups: Any) -> list[list[int]]:
     """The ranks of each group.
 
     Raises:
-        CollectiveMisused: for what are no groups of ranks.
+        CollectiveMisused: for a value that is not a list of groups of ranks.
     """
     every = () if groups is None else groups
     if not isinstance(every, Sequence) or not all(

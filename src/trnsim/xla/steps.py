@@ -35,7 +35,7 @@ class StepClosures:
         """Run `closure(*args)` at the end of this step.
 
         Raises:
-            ClosureRefused: for what is no function.
+            ClosureRefused: for an object that is not callable.
         """
         line = program_line()
         if not callable(closure):

@@ -281,7 +281,7 @@ def _latencies(place: SourcePlace) -> tuple[TimedValue, ...]:
 
 
 def _check_clock(place: SourcePlace) -> None:
-    """Refuse reports of which one is earlier than the one before.
+    """Refuse reports that are not in the order of time.
 
     Raises:
         BadInput: with its line.
@@ -304,7 +304,7 @@ def _positive(path: str, number: int, text: str) -> float:
     """A positive number of a table.
 
     Raises:
-        BadInput: it is none.
+        BadInput: the number is not positive.
     """
     try:
         value = float(text)

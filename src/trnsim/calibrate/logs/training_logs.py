@@ -42,7 +42,7 @@ _NEMO_BATCH: Final = re.compile(r"global_batch_size:\s*(\d+)")
 
 
 def _check_clock(path: str, text: str) -> None:
-    """Refuse lines of steps of which one was written before the one above it.
+    """Refuse lines of steps that are not in the order of time.
 
     Raises:
         BadInput: with the line.

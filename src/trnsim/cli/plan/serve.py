@@ -220,7 +220,7 @@ class ServeOptions:
         """The trace that is named, or the load to draw.
 
         Raises:
-            BadInput: of a load that is none, or of two.
+            BadInput: the load is not legal, or two loads are described.
         """
         _check_load(self)
         router, count = _router(self.router), self.num_prompts or self._usual_count()
@@ -336,10 +336,10 @@ def _tell(tell: Callable[[str], None], platform: str, message: str) -> None:
 
 
 def _spare(options: ServeOptions) -> Spare | None:
-    """The failure that the rest has to bear.
+    """The failure, of a replica or an instance, under which the rest has to keep the rate.
 
     Raises:
-        BadInput: it is no such thing, or there is no rate that the rest has to keep.
+        BadInput: the text names no such failure, or there is no rate that the rest has to keep.
     """
     if options.spare is None:
         return None

@@ -51,12 +51,12 @@ PODS: Final = "/api/v1/pods"
 
 
 def mapping(value: object) -> Object:
-    """A part of an object; {} where something else stands in its place."""
+    """A mapping in an object; {} if the value is not a mapping."""
     return value if isinstance(value, dict) else {}
 
 
 def entries(value: object) -> list[Object]:
-    """The objects of a list; none where something else stands in its place."""
+    """The objects of a list; empty if the value is not a list."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
@@ -116,7 +116,7 @@ class ApiAccess:
         """Check the URL.
 
         Raises:
-            BadInput: it is none of HTTP, or would carry a token in the clear to another machine.
+            BadInput: it is not an HTTP URL, or would carry a token in the clear to another machine.
         """
         url = _url(self.server)
         if url is None:

@@ -400,7 +400,7 @@ def _errors_answered(context: Any) -> Generator[None]:
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
-    """Numbers that a file made anew at `path` does not have; None where there is none."""
+    """Numbers that tell a file from a later file at the same path; None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -410,7 +410,7 @@ def _identity(path: Path) -> tuple[int, ...] | None:
 
 @contextmanager
 def _only_plugin(folder: Path) -> Generator[None]:
-    """A context that one process at a time has for a folder.
+    """A context that only one process at a time enters for a folder.
 
     Raises:
         BadInput: another one has it, or there is no such folder.

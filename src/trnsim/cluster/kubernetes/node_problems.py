@@ -231,7 +231,7 @@ def _pod(api: KubernetesApi, holding: ContainerHolding) -> dict[str, str]:
     """The reference of an event to a pod.
 
     Raises:
-        _Gone: there is none.
+        _Gone: there is no such pod.
     """
     try:
         pod = api.get(pod_path(holding.namespace, holding.pod))

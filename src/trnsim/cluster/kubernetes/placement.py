@@ -48,7 +48,7 @@ def refused(node: NeuronNode, demands: Sequence[ContainerDemand]) -> SetRefusal 
 def place(
     node: NeuronNode, demands: Sequence[ContainerDemand], free: frozenset[int]
 ) -> Placement | None:
-    """A set of cores for each container, of the `free` ones; None where there is no room.
+    """A set of the `free` cores for each container; None where there is no room.
 
     Containers that run together get disjoint sets, the largest first. Init containers run one after
     the other, on the devices of the others as far as their sets allow.

@@ -16,8 +16,8 @@ def pod_table(
 ) -> PodTable:
     """The table of all pods.
 
-    A device whose cores belong to several pods is the one's with its lowest core, as a report has
-    one pod for each device.
+    A report has one pod for each device: if several pods hold a device's cores, the pod with its
+    lowest core.
 
     Args:
         devices: the devices of the node.

@@ -119,7 +119,7 @@ def _count(pod: Object, name: str, quantity: object) -> int:
     """The whole number of a quantity, as the API writes it: "4", or "1k" for 1000.
 
     Raises:
-        BadInput: it is none.
+        BadInput: the text is no quantity.
     """
     matched = _QUANTITY.fullmatch(str(quantity))
     if matched is None:

@@ -345,7 +345,7 @@ def _offered(listed: Any, names: Any) -> dict[str, Object | None]:
     """The nodes of a filter call: names alone, or with their objects.
 
     Raises:
-        BadInput: there is neither.
+        BadInput: the call has neither names nor objects.
     """
     if isinstance(listed, list):
         return {name_of(node): node for node in entries(listed)}
@@ -369,7 +369,7 @@ def _bound_before(pod: Object, node_name: str, requested: Sequence[ContainerDema
     """Words for a pod that a bind call before this one bound to the same node, with its devices.
 
     Raises:
-        BadInput: it is bound to another node, or without them.
+        BadInput: the pod is bound to another node, or without devices.
     """
     is_placed = not requested or SETS in mapping(metadata(pod).get("annotations"))
     if node_of(pod) == node_name and is_placed:

@@ -1,4 +1,4 @@
-"""Devices that a step takes of its job's, where the job has more.
+"""The devices of a job that one of its steps takes, if the job has more than the step needs.
 
 Slurm counts the devices of a step and tells nobody which they are. So the first task of a step on a
 node takes a set that no other step of the job has: a file for each device is locked for as long as

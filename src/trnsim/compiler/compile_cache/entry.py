@@ -157,7 +157,7 @@ class CacheEntry:
         """The compiled program.
 
         Raises:
-            BadInput: it cannot be read, or is none of trnsim's.
+            BadInput: it cannot be read, or trnsim did not write it.
         """
         return parse_program(files.read_bytes(self.program_file, fix=_FIX), str(self.program_file))
 

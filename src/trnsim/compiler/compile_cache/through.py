@@ -34,7 +34,7 @@ class CachedProgram:
     Attributes:
         content: the file in place of a NEFF.
         path: where it is stored; None where there is no cache.
-        is_hit: True if it stood there.
+        is_hit: True if the cache had it already.
     """
 
     content: bytes
@@ -206,7 +206,7 @@ def _remember(entry: CacheEntry, reason: str, tell: Tell) -> None:
 
 
 def failure_text(error: EmulatorError) -> str:
-    """An error without the line of the program that compiles, which is none of the graph's."""
+    """An error without the line of the program that compiles, which is not part of the graph."""
     lines = [error.reason]
     lines += [f"fix: {error.fix}"] if error.fix else []
     lines += [f"source: {error.source}"] if error.source else []

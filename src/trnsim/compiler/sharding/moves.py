@@ -76,7 +76,7 @@ def _full_dims(before: tuple[int, ...], after: tuple[int, ...]) -> Iterator[Spli
 
 @declares_splits(Concatenate)
 def concatenate(node: Node) -> Iterator[SplitRule]:
-    """Any dimension but the one of the concatenation."""
+    """A split along any dimension except that of the concatenation."""
     operation: Any = node.operation
     yield from equal_splits(node, _dims_but(node, operation.dim))
 
@@ -198,14 +198,14 @@ def permute(node: Node) -> Iterator[SplitRule]:
 
 @declares_splits(AllGather)
 def all_gather(node: Node) -> Iterator[SplitRule]:
-    """Any dimension but the one along which ranks are gathered."""
+    """A split along any dimension except that along which ranks are gathered."""
     operation: Any = node.operation
     yield from equal_splits(node, _dims_but(node, operation.dim))
 
 
 @declares_splits(ReduceScatter)
 def reduce_scatter(node: Node) -> Iterator[SplitRule]:
-    """Any dimension but the one that is scattered over ranks."""
+    """A split along any dimension except that which is scattered over ranks."""
     operation: Any = node.operation
     yield from equal_splits(node, _dims_but(node, operation.dim))
     if operation.op == "add":

@@ -67,7 +67,7 @@ def limits(workload: WorkloadDecision) -> Limits:
     """Limits of `workload` on its best instance.
 
     Raises:
-        BadInput: its best instance is none of its candidates.
+        BadInput: its best instance is not among its candidates.
     """
     candidate = next(
         (option for option in workload.candidates if option.instance == workload.best), None

@@ -118,7 +118,7 @@ class _Recomputed:
         return self._rewired(node)
 
     def _repeat(self, operand: Operand) -> None:
-        """Compute an operand again, and before it what it is made of, if they are to be repeated.
+        """Recompute an operand, and first its own operands, if they are to be repeated.
 
         Chains of products may be longer than Python's calls are deep, so the stack is a list.
         """

@@ -78,7 +78,7 @@ def remove(folder: Path) -> None:
 
 
 def stored(folder: Path) -> dict[str, Any] | None:
-    """The table in the fields of a report; None where none holds now."""
+    """The table in the fields of a report; None if the stored one has expired."""
     with suppress(OSError, ValueError, RecursionError, AttributeError, KeyError, TypeError):
         row = json.loads((folder / _FILE).read_bytes())
         if time.time() < row.pop("until"):

@@ -120,7 +120,7 @@ def _device(candidates: list[PjrtDevice], place: int) -> int:
     """The handle of a device by its place.
 
     Raises:
-        BadInput: if there is none.
+        BadInput: there is no such device.
     """
     if 0 <= place < len(candidates):
         return candidates[place].address

@@ -132,7 +132,7 @@ def quantity(reader: SpecReader, *keys: str | int, field: str) -> Fraction | Non
     """A quantity, without taking it; None if there is none, or a template fills it in.
 
     Raises:
-        BadInput: it is none.
+        BadInput: the value is no quantity.
     """
     value = reader.value(*keys)
     if value is None or reader.is_left(*keys, field=field):

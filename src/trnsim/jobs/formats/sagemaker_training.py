@@ -51,8 +51,8 @@ _MOST_WORD: Final = 256
 """Words of an entry point and of arguments, and characters of a word. Source:
 AlgorithmSpecification, ContainerEntrypoint and ContainerArguments."""
 _MOST_VALUE: Final = 2500
-"""Characters of a hyperparameter's value; its name has at most those of a word, and there are at
-most as many as words. Source: CreateTrainingJob, HyperParameters."""
+"""Most characters of a hyperparameter's value; limits of names and of their number are those of
+words. Source: CreateTrainingJob, HyperParameters."""
 _EXAMPLES: Final[dict[Keys, str]] = {
     ("RoleArn",): "arn:aws:iam::111122223333:role/your-sagemaker-role",
     ("OutputDataConfig", "S3OutputPath"): "s3://your-bucket/output",

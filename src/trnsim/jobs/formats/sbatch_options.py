@@ -132,7 +132,7 @@ def time_limit_s(text: str) -> float | None:
     days-hours:minutes:seconds; 0, UNLIMITED and INFINITE are no limit. Source: sbatch(1), --time.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the text has none of these forms.
     """
     if text.upper() in ("UNLIMITED", "INFINITE", "-1"):
         return None

@@ -314,14 +314,14 @@ def _reduce_precision(node: Node, into: Into, tile: Tensor) -> Tensor:
 
 @on_tiles(bits.Not)
 def _not(node: Node, into: Into, tile: Tensor) -> Tensor:
-    """Of truth values; of integers `integers` has it."""
+    """The complement of booleans; that of integers is in `integers`."""
     del node
     return alu(nl.equal, tile, 0.0, into)
 
 
 @on_tiles(bits.And, bits.Or, bits.Xor)
 def _logic(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
-    """Of truth values; of integers `integers` has it."""
+    """The logic of booleans; that of integers is in `integers`."""
     return alu(_LOGICAL[type(node.operation)], left, right, into)
 
 

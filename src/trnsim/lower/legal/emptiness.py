@@ -44,7 +44,7 @@ def _reads_nothing(node: Node) -> bool:
 
 
 def _remainder(b: Build, op: Any, *operands: Value) -> Value:
-    """Of what reads no elements, the other operands stay; over nothing, a sum is 0."""
+    """The result of an operation that reads an empty operand: its other operands, or a sum of 0."""
     if isinstance(op, Concatenate):
         return b.graph.concatenate(
             [operand for operand in operands if operand.type.elements], op.dim

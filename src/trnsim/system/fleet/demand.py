@@ -88,7 +88,7 @@ def _shape_at(at: datetime, hours: Sequence[float], weekdays: Sequence[float]) -
 
 
 def _local_times(start: datetime, hours: int) -> list[datetime]:
-    """Local times, an elapsed hour apart whatever clocks do."""
+    """Local times one elapsed hour apart, also where clocks change."""
     first = start.astimezone(UTC)
     return [(first + timedelta(hours=hour)).astimezone(start.tzinfo) for hour in range(hours)]
 

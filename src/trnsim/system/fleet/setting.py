@@ -56,7 +56,7 @@ class Setting:
         """The configuration of the model that a job or a service names.
 
         Raises:
-            BadInput: there is none beside the scenario, and none of this name ships.
+            BadInput: no such file is beside the scenario, and no model of this name ships.
         """
         named = named_file(fields.model)
         if named is not None and not (self.folder / fields.model).exists():

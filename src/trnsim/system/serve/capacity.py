@@ -43,7 +43,7 @@ _ALONE_REQUESTS: Final = 64
 _STEP: Final = 1.3
 """Ratio of two rates of the search for a bracket."""
 _NEAR_STEP: Final = 1.06
-"""The same from a guess that a run has found."""
+"""Ratio of two rates of the search that starts at the result of a run."""
 _LEAST_PART: Final = 1e-3
 """Part of the guess below which a deployment is said to keep no load."""
 _PARTS: Final = 8
@@ -302,7 +302,7 @@ class LoadTest:
     def _beyond(
         self, limits: Slo, name: str, rate_per_s: float, count: int
     ) -> np.typing.NDArray[np.bool_]:
-        """Of each request whether the latency `name` is beyond its limit."""
+        """For each request, whether the latency `name` is beyond its limit."""
         load, outcome, _ = self.run(rate_per_s, count)
         arrival, first = np.array(outcome.arrival_s), np.array(outcome.first_s)
         end, costs = np.array(outcome.end_s), self.cell.steps.costs()

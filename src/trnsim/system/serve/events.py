@@ -28,7 +28,7 @@ _DRAFT_SEED: Final = 7  # the stream of draws of accepted drafts
 
 
 _Event = tuple[float, int, int, int, int]
-"""When, what, a serial number by which simultaneous ones are ordered, of which place, a detail."""
+"""Time, kind, serial number (the order of simultaneous events), place, detail."""
 
 
 class Router(StrEnum):

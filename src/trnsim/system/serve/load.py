@@ -262,7 +262,7 @@ def at_rate(load: Load, rate_per_s: float, least: int, seed: int, every: int = 1
     """At least `least` requests at a rate: those of `load`, repeated.
 
     Their order in time is that of the load; of a closed one, and of one that comes all at once, a
-    Poisson process drawn by `seed`. Of these, each `every`-th is returned, the first among them.
+    Poisson process drawn by `seed`. Every `every`-th of these is returned, from the first on.
     """
     count = len(load)
     repeats = -(-least // count)

@@ -40,7 +40,7 @@ class NccomOperation(NamedTuple):
     has_pairs: bool = False
 
     def bus_factor(self, ranks: int) -> float:
-        """Bus bandwidth over algorithm bandwidth, for groups of so many ranks."""
+        """Bus bandwidth over algorithm bandwidth, for groups of `ranks` ranks."""
         return self.passes * (ranks - 1) / ranks if self.is_split else 1.0
 
     def buffers(self, nbytes: int, itemsize: int, ranks: int) -> tuple[int, int]:
@@ -82,7 +82,7 @@ def operation(name: str) -> NccomOperation:
     """The operation of that name.
 
     Raises:
-        BadInput: there is none.
+        BadInput: there is no such operation.
     """
     if name in OPERATIONS:
         return OPERATIONS[name]

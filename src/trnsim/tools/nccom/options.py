@@ -18,7 +18,7 @@ from trnsim.tools.nccom.sizes import DEFAULT_SIZE
 CHECKS: Final = ("random", "all_ones")
 """Contents of the inputs of ``--check``; the first without a word."""
 FILE_FIX: Final = "write it as docs/how-to-nccom-test.md shows"
-"""The advice about a JSON file that is none."""
+"""The advice about a file that is not JSON."""
 _RATIO: Final = re.compile(r"\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]")
 DIMENSIONS: Final = (0, 1)
 """Legal values of ``--cc-dim``: free, partition."""

@@ -43,7 +43,7 @@ def sbuf_shape(option: str, text: str, partitions: int) -> SbufShape:
     """The shape that an option states.
 
     Raises:
-        BadInput: it is none, or has more partitions than SBUF.
+        BadInput: the text is no shape, or has more partitions than SBUF.
     """
     match = _PATTERN.fullmatch(re.sub(r"\s", "", text))
     numbers = [int(number) for number in match.groups()] if match else [0]

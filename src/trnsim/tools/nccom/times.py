@@ -85,7 +85,7 @@ class SizeTime(NamedTuple):
 
     @property
     def bus_rate(self) -> float:
-        """The same over each rank's links."""
+        """Bus bandwidth: bytes per second over each rank's links."""
         return self.operation.bus_factor(self.ranks) * self.algorithm_rate
 
     @property

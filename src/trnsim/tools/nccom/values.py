@@ -197,7 +197,7 @@ def _reduced(
 
 
 def _paired(planned: PlannedOperation, group: Sequence[int], inputs: Sequence[Array]) -> list[Any]:
-    """The message of the rank that sends to each; zeros where none does."""
+    """The message that each rank of a group receives; zeros if no rank sends to it."""
     sources = {target: source for source, target in planned.pairs}
     own = dict(zip(group, inputs, strict=True))
     silent = np.zeros_like(inputs[0])
@@ -207,7 +207,7 @@ def _paired(planned: PlannedOperation, group: Sequence[int], inputs: Sequence[Ar
 def _sent_messages(
     planned: PlannedOperation, group: Sequence[int], exact: Sequence[Floats]
 ) -> list[Floats]:
-    """The same from those who send."""
+    """The expected messages, computed from the side of the senders."""
     golden = [np.zeros_like(array) for array in exact]
     for source, target in planned.pairs:
         if source in group:
@@ -235,7 +235,7 @@ def _variable(
 def _sent_chunks(
     planned: PlannedOperation, group: Sequence[int], exact: Sequence[Floats]
 ) -> list[Floats]:
-    """The same from those who send, element by element."""
+    """The expected chunks, computed from the side of the senders, element by element."""
     golden = [np.zeros_like(array) for array in exact]
     if planned.metadata is not None:
         places = [planned.metadata.places(group, own) for own in range(len(group))]

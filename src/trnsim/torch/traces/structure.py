@@ -75,7 +75,7 @@ class NestedValue:
         ]
 
     def renumbered(self, positions: Mapping[int, int]) -> NestedValue:
-        """It with tensors by their positions; those without one are left out."""
+        """The structure with each tensor's number replaced by its position; others are left out."""
         if self.kind == "tensor":
             return replace(self, content=positions[self.content])
         is_kept = [part.kind != "tensor" or part.content in positions for part in self.parts]

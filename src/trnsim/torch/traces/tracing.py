@@ -91,7 +91,7 @@ def trace_function(func: Any, example_inputs: Any) -> TracedFunction:
     """`func` traced on example inputs: a tensor, a tuple of nested tensors, or a mapping of names.
 
     Raises:
-        BadInput: for a function that is none, and for inputs without tensors.
+        BadInput: for a `func` that is not callable, and for inputs without tensors.
         CompilerRefusal: for a result whose size depends on values.
     """
     args, names = example_arguments(func, example_inputs)
@@ -229,7 +229,7 @@ def example_arguments(func: Any, example_inputs: Any) -> tuple[tuple[Any, ...], 
     """The arguments of a call, and the names of their parameters.
 
     Raises:
-        BadInput: for a function that is none, or cannot be called with the inputs.
+        BadInput: for a `func` that is not callable, or not with the inputs.
     """
     if not callable(func):
         raise BadInput(

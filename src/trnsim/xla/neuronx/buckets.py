@@ -77,7 +77,8 @@ def bucket_model_trace(
     `func` returns a model and its states, as `input_output_aliases` of `torch_neuronx.trace`.
 
     Raises:
-        BadInput: for inputs or a configuration that are none, and for states that buckets share.
+        BadInput: for inputs or a configuration that are not legal, and for states that buckets
+            share.
     """
     workdir = None if compiler_workdir is None else check_workdir(compiler_workdir)
     _check(example_inputs, bucket_config)

@@ -38,7 +38,7 @@ _DTYPES: Final = {
 }
 """PyTorch's dtype of each type of HLO; unsigned ones that it lacks are wider."""
 _MARKERS: Final = ("AwsNeuronModuleMarkerStart", "AwsNeuronModuleMarkerEnd")
-"""Beginnings of custom calls that return what they are given."""
+"""Prefixes of custom calls that return their operand."""
 _UNIFORM: Final = 1
 """The number of the uniform distribution in HLO's protobufs, RNG_UNIFORM."""
 _SOURCE: Final = "StableHLO Specification"

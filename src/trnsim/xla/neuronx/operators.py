@@ -1,6 +1,7 @@
 """`torch_neuronx.xla_impl.ops`: operators that AWS's compiler knows by name, made of PyTorch's.
 
-The compiler here finds such forms by itself (`trnsim.compiler.patterns`), so each is what it means.
+The compiler here finds such forms by itself (`trnsim.compiler.patterns`), so each operator here is
+its plain definition.
 
 Sources: neuronx-distributed operators/topk.py, operators/argmax.py and utils/sampling.py, and
 neuronx-distributed-inference modules/custom_calls.py, which call them.

@@ -26,7 +26,7 @@ class Runtime:
     """The runtime of this process."""
 
     def initialize(self) -> None:
-        """Nothing: the device is there."""
+        """Do nothing: the device needs no initialization."""
 
     def get_visible_nc_count(self) -> int:
         """The number of cores of this process."""

@@ -98,7 +98,7 @@ def trace(
         cpu_backend: True to compile for the chip that --target names, without a device.
 
     Raises:
-        BadInput: for inputs, flags or aliases that are none.
+        BadInput: for inputs, flags or aliases that are not legal.
         CompilerRefusal: for a graph that neuronx-cc refuses, if TRNSIM_POLICY is chip.
         OutOfDeviceMemory: for a graph over the HBM of a NeuronCore.
     """

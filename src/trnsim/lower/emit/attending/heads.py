@@ -36,7 +36,7 @@ def first_partition(place: TensorPlace, width: int) -> int:
 
 
 def may_begin(first: int, partitions: int) -> bool:
-    """True if engines accept so many partitions from that one on."""
+    """True if engines accept this number of `partitions` from partition `first` on."""
     alignment = next(size for size in (32, 64, P) if partitions <= size)
     return first % alignment == 0
 

@@ -101,7 +101,7 @@ def _fill_straight(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSp
 
 
 def repeated(row: TensorPlace, frame: Frame, partitions: int) -> Tensor:
-    """A row in HBM on so many partitions, [partitions, 1, columns], by one transfer."""
+    """A row in HBM loaded on each of so many partitions at once: [partitions, 1, columns]."""
     wide = TensorPlace(row.storage, (partitions, *row.shape), ((0,), *row.steps), row.offset)
     dims = tuple(dim + 1 for dim in frame.f_dims)
     frame_wide = Frame(wide.shape, (0,), dims, partitions)
