@@ -83,7 +83,7 @@ def _register(alias: str, target: str) -> ModuleType:
     below |= vars(module).get("SUBMODULES", {})
     for name, submodule in below.items():
         if name in OF_TRNSIM:
-            sys.modules[f"{alias}.{name}"] = None  # type: ignore[assignment]  an ImportError
+            sys.modules[f"{alias}.{name}"] = None  # type: ignore[assignment]  # an ImportError
         else:
             sys.modules[f"{alias}.{name}"] = _register(f"{alias}.{name}", submodule)
     return module

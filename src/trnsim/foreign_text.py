@@ -61,10 +61,10 @@ def terminal_text(text: str) -> str:
     Line ends and tabs stay. So do joiners within words of other scripts; characters that reorder
     their neighbours do not.
     """
-    return _UNUSUAL.sub(_shown, text)
+    return _UNUSUAL.sub(_escaped, text)
 
 
-def _shown(match: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     """A character unchanged, or its escape if it commands a terminal.
 
     Above ASCII's own controls the escape is that of JSON, which stays JSON.

@@ -259,12 +259,12 @@ def _value(text: str, unit: str) -> Fraction:
 def _unknown(text: str, spelled: str, unit: str) -> str:
     """The message for a unit that a number cannot have here."""
     before = text.strip()[: -len(spelled)]
-    near = _near(spelled, list(_scales(unit)))
+    near = _similar_units(spelled, list(_scales(unit)))
     perhaps = f"; perhaps {' or '.join(before + name for name in near)}" if near else ""
     return f"{_quoted(text)} has the unit {spelled!r}; legal: {legal_units(unit)}{perhaps}"
 
 
-def _near(spelled: str, legal: list[str]) -> list[str]:
+def _similar_units(spelled: str, legal: list[str]) -> list[str]:
     """Legal units like another: those of other case, else those of like letters."""
     legal = [name for name in legal if name]
     word = _WORDS.get(spelled.casefold())

@@ -70,7 +70,7 @@ def usable(rows: Sequence[Row]) -> tuple[list[Row], list[LeftOut]]:
     if not possible:
         raise _too_many(rows, left_out)
     robust = fit(possible, is_robust=True)
-    apart = {id(row): reason for row, reason in _apart(possible, robust)}
+    apart = {id(row): reason for row, reason in _outliers(possible, robust)}
     others = [row for row in possible if id(row) not in apart]
     check_machines(others)
     if len(apart) > float(MOST_APART) * len(possible) or fit(others).error > float(SCATTER):
@@ -158,7 +158,7 @@ def _possible(rows: Sequence[Row]) -> tuple[list[Row], list[LeftOut]]:
     return possible, left_out
 
 
-def _apart(rows: Sequence[Row], fitted: Fit) -> list[tuple[Row, str]]:
+def _outliers(rows: Sequence[Row], fitted: Fit) -> list[tuple[Row, str]]:
     """Rows that lie apart from the model of all rows, with the reason."""
     residuals = [_residual(row, fitted) for row in rows]
     sigma = max(1.4826 * median(abs(each) for each in residuals), fitted.error / 2)

@@ -35,7 +35,7 @@ def save(path: Path, outputs: Any) -> list[Path]:
     Raises:
         BadInput: there is no array, or a file cannot be written.
     """
-    named = [(path.with_stem(path.stem + suffix), a) for suffix, a in _named(outputs)]
+    named = [(path.with_stem(path.stem + suffix), a) for suffix, a in _suffixed_values(outputs)]
     if not named:
         raise BadInput(
             f"--output {path}: the kernel returned nothing", fix="return a tensor from the kernel"
@@ -53,19 +53,19 @@ def save(path: Path, outputs: Any) -> list[Path]:
 
 def leaves(outputs: Any) -> list[Any]:
     """The values in a kernel's result, without the tuples, lists and dicts around them."""
-    return [values for _, values in _named(outputs)]
+    return [values for _, values in _suffixed_values(outputs)]
 
 
-def _named(outputs: Any) -> Iterator[tuple[str, Any]]:
+def _suffixed_values(outputs: Any) -> Iterator[tuple[str, Any]]:
     """The values in a kernel's result, each with the suffix of its file's name."""
     if isinstance(outputs, dict):
         for key, item in outputs.items():
             name = re.sub(r"[^\w.]+", "_", str(key))
-            yield from ((f"-{name}{suffix}", values) for suffix, values in _named(item))
+            yield from ((f"-{name}{suffix}", values) for suffix, values in _suffixed_values(item))
     elif isinstance(outputs, tuple | list):
         for number, item in enumerate(outputs):
             own = f"-{number}" if number else ""
-            yield from ((f"{own}{suffix}", values) for suffix, values in _named(item))
+            yield from ((f"{own}{suffix}", values) for suffix, values in _suffixed_values(item))
     elif outputs is not None:
         yield "", outputs
 

@@ -64,8 +64,8 @@ def _row(chip: Accelerator) -> tuple[str, ...]:
         "-" if chip.year is None else f"{chip.year:.0f}",
         tera(peaks.get("bf16")),
         tera(chip.clock_peak_flop_per_s.get("bf16")),
-        tera(_first(peaks, _FP8_PEAKS)),
-        tera(_first(peaks, _FP4_PEAKS)),
+        tera(_first_peak(peaks, _FP8_PEAKS)),
+        tera(_first_peak(peaks, _FP4_PEAKS)),
         f"{chip.memory_bytes / GIB:.4g}",
         f"{chip.memory_bytes_per_s / TERA:.3g}",
         "-" if link is None else f"{link / GIGA:,.4g}",
@@ -73,7 +73,7 @@ def _row(chip: Accelerator) -> tuple[str, ...]:
     )
 
 
-def _first(peaks: Mapping[str, Rate], names: tuple[str, ...]) -> Rate | None:
+def _first_peak(peaks: Mapping[str, Rate], names: tuple[str, ...]) -> Rate | None:
     return next((peaks[name] for name in names if name in peaks), None)
 
 

@@ -36,11 +36,11 @@ def claims(
 
     Example: trnsim claims C07
     """
-    judged = _chosen(id_)
+    judged = _claims_named(id_)
     return claim_document(judged[0]) if id_ else claims_document(judged)
 
 
-def _chosen(id_: str) -> list[Claim]:
+def _claims_named(id_: str) -> list[Claim]:
     """All claims, or the one called `id_`.
 
     Raises:

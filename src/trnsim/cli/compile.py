@@ -159,7 +159,7 @@ def compile_model(
     files: list[tuple[str, Path]] = []
     with progress() as tell:
         tell(model.name)
-        subject, compile_for = _asked(model, sizes, phase, dtype, weights or [])
+        subject, compile_for = _model_and_answer(model, sizes, phase, dtype, weights or [])
         shape = _sizes(model, sizes, phase, dtype)
         for chip in chips:
             tell_of = partial(_tell_of, tell, f"{model.name} for {chip.name}")
@@ -230,7 +230,7 @@ def _any_answer() -> Any:
     return report_model
 
 
-def _asked(
+def _model_and_answer(
     model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str, weights: list[str]
 ) -> tuple[Any, Any]:
     """The model in a file, of whatever framework, and the function that answers for it."""

@@ -75,7 +75,7 @@ def _read(paths: Sequence[Path], submit: Path | None) -> list[JobSpec]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stated:
+class StatedOptions:
     """Options that state what a spec does not."""
 
     on: _On = ""
@@ -115,14 +115,14 @@ class Stated:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PriceOptions(Stated):
+class PriceOptions(StatedOptions):
     """Options of ``trnsim job price``."""
 
     specs: _Files
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiffOptions(Stated):
+class DiffOptions(StatedOptions):
     """Options of ``trnsim job diff``."""
 
     before: Annotated[Path, typer.Argument(help="The earlier version.", metavar="A")]
@@ -181,7 +181,7 @@ def write(
     if output is not None:
         files.check_writable(output)
     specs = _read([spec], submit)
-    text = "".join(_written(found, format_name) for found in specs)
+    text = "".join(_converted_text(found, format_name) for found in specs)
     if output is None:
         echo(text.rstrip("\n"))
     else:
@@ -189,7 +189,7 @@ def write(
         echo(f"wrote {output}")
 
 
-def _written(spec: JobSpec, format_name: str) -> str:
+def _converted_text(spec: JobSpec, format_name: str) -> str:
     """A job in another format; fields that only its own format has are named on stderr."""
     if format_name not in FORMATS:
         raise BadInput(f"--as {format_name}; legal: {_LISTED}")
@@ -219,7 +219,7 @@ def diff(options: DiffOptions) -> Document:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchedOptions(Stated):
+class LaunchedOptions(StatedOptions):
     """Options of ``trnsim job launched``."""
 
     spec: Annotated[Path, typer.Argument(help="A spec of one job.", metavar="FILE")]

@@ -319,7 +319,10 @@ def difference_document(
     if gone:
         sections.append(Section("Findings that are gone", _finding_blocks(gone)))
     if changed:
-        rows = [(change.field, _shown(change.before), _shown(change.after)) for change in changed]
+        rows = [
+            (change.field, _value_text(change.before), _value_text(change.after))
+            for change in changed
+        ]
         sections.append(Section("Fields that changed", [Table(_CHANGE_COLUMNS, rows)]))
     values = {
         "before": _price_values(before[0], before[2]),
@@ -377,7 +380,7 @@ def _change(before: float | None, after: float | None) -> str:
     return f"{after / before - 1:+.1%}"
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is None:
         return "-"
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -202,7 +202,7 @@ def _statements(report: Report) -> list[Block]:
 
 def _fix(report: Report, statement: Statement) -> str:
     """The replacement, and whether --write makes it."""
-    instead, way = statement.row.instead, _way(report, statement)
+    instead, way = statement.row.instead, _reason_by_hand(report, statement)
     if not statement.holds_in(report.target):
         return f"{instead}, or leave it as it is: legal again in {report.target}"
     if way == instead:
@@ -210,7 +210,7 @@ def _fix(report: Report, statement: Statement) -> str:
     return f"{instead} (--write does it)" if not way else f"{instead} (by hand: {way})"
 
 
-def _way(report: Report, statement: Statement) -> str:
+def _reason_by_hand(report: Report, statement: Statement) -> str:
     """Why a statement is for a person; "" if --write rewrites it, or need not."""
     return way_of(report, statement) if statement.holds_in(report.target) else ""
 
@@ -237,5 +237,5 @@ def _statement_values(report: Report, statement: Statement) -> dict[str, Any]:
         "says": statement.says,
         "instead": row.instead,
         "source": row.source,
-        "by_hand": _way(report, statement) or None,
+        "by_hand": _reason_by_hand(report, statement) or None,
     }

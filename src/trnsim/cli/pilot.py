@@ -92,7 +92,7 @@ def write(options: WriteOptions) -> None:
         )
     folders.clear(options.folder)
     paths = folders.write(pilot, launch, options.folder)
-    answered = PrintedAnswer(_written(pilot, options.folder, paths), files=paths)
+    answered = PrintedAnswer(_written_document(pilot, options.folder, paths), files=paths)
     answer(answered, as_json=options.as_json)
 
 
@@ -125,7 +125,7 @@ def read(
     return PrintedAnswer(_document(pilot, renewed), files=paths)
 
 
-def _written(pilot: Pilot, folder: Path, paths: Sequence[Path]) -> Document:
+def _written_document(pilot: Pilot, folder: Path, paths: Sequence[Path]) -> Document:
     values = {
         "workload": pilot.workload,
         "today": pilot.today.instance,
@@ -147,7 +147,10 @@ def _document(pilot: Pilot, pilot_result: PilotResult) -> Document:
     blocks: list[Block] = [
         Note(f"{pilot.workload}: {str(after.verdict).upper()}{close}. {after.reason}"),
         Note(f"before the pilot: {pilot.workload_decision.verdict}", indent=2),
-        Table(_SIDE_COLUMNS, [_side(side) for side in (pilot_result.today, pilot_result.there)]),
+        Table(
+            _SIDE_COLUMNS,
+            [_measurement_row(side) for side in (pilot_result.today, pilot_result.there)],
+        ),
         Table(_CHECK_COLUMNS, [_check(check) for check in pilot_result.checks]),
     ]
     return Document(
@@ -155,7 +158,7 @@ def _document(pilot: Pilot, pilot_result: PilotResult) -> Document:
     )
 
 
-def _side(measurement: RateMeasurement) -> tuple[str, ...]:
+def _measurement_row(measurement: RateMeasurement) -> tuple[str, ...]:
     rates = (amount(measurement.predicted_per_s), amount(measurement.measured_per_s))
     errors = (f"{measurement.old_error:.1%}", f"{measurement.new_error:.1%}")
     return (measurement.side, measurement.instance, *rates, f"{measurement.factor:.3f}", *errors)

@@ -118,7 +118,7 @@ def _page(report: Path, output: Path | None) -> Path:
     """The page of a report: written anew, or for an answer the one that its command wrote."""
     file = answer_file(report)
     if file is None:
-        return write_page(load(report), output or _beside(report))
+        return write_page(load(report), output or _page_path(report))
     answer = load_answer(file)
     if output is None and answer.page is not None:
         return answer.page
@@ -144,5 +144,5 @@ def _targets(profiles: Sequence[Data]) -> str:
     return ", ".join(profile["target"] for profile in profiles)
 
 
-def _beside(report: Path) -> Path:
+def _page_path(report: Path) -> Path:
     return report / "report.html" if report.is_dir() else report.with_suffix(".html")

@@ -96,7 +96,7 @@ def report_bug(
     if words:
         status, told = _ran(words, time_limit)
     else:
-        status, told = None, _kept(error)
+        status, told = None, _kept_error(error)
     return report_document(_values(words, status, told))
 
 
@@ -118,7 +118,7 @@ def _legal() -> list[str]:
     return [name for name in COMMANDS if name not in (OWN, *_ENDLESS)]
 
 
-def _kept(file: Path | None) -> str:
+def _kept_error(file: Path | None) -> str:
     """The end of a kept error.
 
     Raises:
@@ -246,7 +246,7 @@ def report_document(values: dict[str, Any]) -> Document:
     sections = [Section("", [labelled(rows)])]
     if values["error"]:
         sections.append(Section("Error", [Preformatted(values["error"])]))
-    sections.append(Section("", [Note(_UNSENT), *_where(values["issues_url"])]))
+    sections.append(Section("", [Note(_UNSENT), *_address_notes(values["issues_url"])]))
     return Document("Report of a fault", values, sections, schema="report-bug/1")
 
 
@@ -258,5 +258,5 @@ def _ending(values: dict[str, Any]) -> str:
     return f"with status {values['status']}{said}"
 
 
-def _where(url: str | None) -> list[Note]:
+def _address_notes(url: str | None) -> list[Note]:
     return [Note(f"issues: {url}")] if url else []

@@ -34,7 +34,7 @@ def versions_document(
         Exception: of the program under its own version.
     """
     tell("its own version")
-    ending = _whole(run())
+    ending = _checked_ending(run())
     if not ending.runs:
         raise BadInput(
             f"{script} launched no kernel, so no version is compared",
@@ -48,11 +48,11 @@ def versions_document(
             fix="name one of them with --nki, or compare each kernel: --kernel NAME --input ...",
         )
     ((reference, own),) = choices.items()
-    ends = across(lambda: [each.outputs for each in _whole(run()).runs], reference, tell)
+    ends = across(lambda: [each.outputs for each in _checked_ending(run()).runs], reference, tell)
     return _document(script, chip, own, ends)
 
 
-def _whole(ending: Ending) -> Ending:
+def _checked_ending(ending: Ending) -> Ending:
     """An ending of the whole program; the error of one that could not be run is raised."""
     if ending.error is not None and not ending.is_whole:
         raise ending.error

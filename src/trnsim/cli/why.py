@@ -65,7 +65,10 @@ def why(
             fix="write the other answer to a file, and name that",
         )
     names = _name("A", first), _name("B", second)
-    answers = explain(*with_logs(_side(names[0], first), _side(names[1], second), names), names)
+    answers = explain(
+        *with_logs(_answers_or_log(names[0], first), _answers_or_log(names[1], second), names),
+        names,
+    )
     said = clipped(first, _MOST_TEXT_CHARS * 2), clipped(second, _MOST_TEXT_CHARS * 2)
     return why_document(answers, said)
 
@@ -75,7 +78,7 @@ def _name(side: str, text: str) -> str:
     return f"{side} ({clipped(text, _MOST_TEXT_CHARS)})"
 
 
-def _side(name: str, text: str) -> AnswersOrLog:
+def _answers_or_log(name: str, text: str) -> AnswersOrLog:
     """A side of the comparison: answers, or a log.
 
     Raises:

@@ -118,7 +118,7 @@ def scale_work(
         instructions: the instructions of the whole program.
     """
     rows = [
-        (name, *_first(places[place] if place >= 0 else place, stacks), part)
+        (name, *_place_in_first_layer(places[place] if place >= 0 else place, stacks), part)
         for (name, place), part in work.items()
     ]
     inside = [(times, part) for *_, times, part in rows if times != 1]
@@ -150,13 +150,13 @@ def busiest_engine_s(
     """
     engine_s = dict.fromkeys(_ONE_AT_A_TIME, 0.0)
     for (_, place), part in work.items():
-        _, times = _first(places[place] if place >= 0 else place, stacks)
+        _, times = _place_in_first_layer(places[place] if place >= 0 else place, stacks)
         for name in engine_s:
             engine_s[name] += times * part.busy_s.get(name, 0.0)
     return max(engine_s.values())
 
 
-def _first(place: int, stacks: Sequence[tuple[Stack, int]]) -> tuple[int, float]:
+def _place_in_first_layer(place: int, stacks: Sequence[tuple[Stack, int]]) -> tuple[int, float]:
     """The place of the same operation in the first layer, and the layers per compiled layer."""
     for stack, count in stacks:
         for run in stack.runs:

@@ -177,14 +177,14 @@ def _subject(values: Mapping[str, Any]) -> Subject:
     name, count = values["items"]
     model: FrameworkGraph = GraphFile(
         graph_from_plain(values["graph"], origins),
-        frozenset(_whole(number) for number in values["weights"]),
+        frozenset(_whole_number(number) for number in values["weights"]),
         {int(number): str(text) for number, text in values["names"].items()},
         _texts(values["operators"]),
         _texts(values["missing"]),
         tuple(call for call, _, listed in calls if listed),
-        {_whole(number): call for call, numbers, _ in calls for number in numbers},
+        {_whole_number(number): call for call, numbers, _ in calls for number in numbers},
     )
-    return Subject(str(values["title"]), model, (str(name), _whole(count)))
+    return Subject(str(values["title"]), model, (str(name), _whole_number(count)))
 
 
 def _plain_call(call: FrameworkCall) -> list[Any]:
@@ -229,7 +229,9 @@ def _argument(value: Any) -> Any:
 
 def _tensor(value: Any) -> CallTensor:
     shape, dtype = value["tensor"]
-    return CallTensor(tuple(None if side is None else _whole(side) for side in shape), str(dtype))
+    return CallTensor(
+        tuple(None if side is None else _whole_number(side) for side in shape), str(dtype)
+    )
 
 
 def _plain_line(line: SourceLine | None) -> list[Any] | None:
@@ -240,10 +242,10 @@ def _line(values: Any) -> SourceLine | None:
     if values is None:
         return None
     file, number = values
-    return SourceLine(str(file), _whole(number))
+    return SourceLine(str(file), _whole_number(number))
 
 
-def _whole(value: Any) -> int:
+def _whole_number(value: Any) -> int:
     if type(value) is not int or not 0 <= value < _LINE_MOST:
         raise ValueError(f"{value!r} for a whole number")
     return value

@@ -47,7 +47,7 @@ def world_fabric(target: str, least: int = 1) -> Fabric:
         lnc,
         named,
         ranks_per_node=per_node,
-        first=_first(per_node, stride) if is_here else 0,
+        first=_first_core(per_node, stride) if is_here else 0,
         stride=stride,
         factors=faults.link_factors(faults.requested_faults()),
     )
@@ -62,7 +62,7 @@ def _stride(ranks: int) -> int:
     return count if shares[0].strip() == str(count) else 1
 
 
-def _first(per_node: int, stride: int) -> int:
+def _first_core(per_node: int, stride: int) -> int:
     """The first core of a node's ranks, from the core and the local rank of this process."""
     local = _count(_LOCAL_RANK)
     if _VISIBLE not in os.environ or local >= per_node:

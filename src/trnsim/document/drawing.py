@@ -214,7 +214,9 @@ def dots(points: Sequence[Dot], x_words: str, y_words: str, form: Form) -> str:
         f"{form(point.y)} {escape(y_words)}</title></circle>"
         for point in points
     ]
-    return _view([*shapes, *_beside([point for point in points if point.is_named], x, y)], _HEIGHT)
+    return _view(
+        [*shapes, *_dot_labels([point for point in points if point.is_named], x, y)], _HEIGHT
+    )
 
 
 def front(points: Sequence[Dot]) -> list[Dot]:
@@ -228,7 +230,7 @@ def front(points: Sequence[Dot]) -> list[Dot]:
     return best
 
 
-def _beside(named: Sequence[Dot], x: Scale, y: Scale) -> list[str]:
+def _dot_labels(named: Sequence[Dot], x: Scale, y: Scale) -> list[str]:
     """Names beside their dots, moved down where they would overlap."""
     shapes: list[str] = []
     last = -float(_GAP)

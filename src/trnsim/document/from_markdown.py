@@ -66,7 +66,7 @@ def _blocks(part: str) -> list[Block]:
     if part.startswith("|"):
         return [_table(lines)]
     blocks: list[Block] = []
-    for kind, group in groupby(_joined(lines), _kind):
+    for kind, group in groupby(_joined_lines(lines), _kind):
         texts = [_words(_ITEM.sub("", line)) for line in group]
         if kind:
             blocks.append(Items(texts, is_numbered=kind == "number"))
@@ -80,7 +80,7 @@ def _kind(line: str) -> str:
     return "" if match is None else "number" if match[1] else "item"
 
 
-def _joined(lines: list[str]) -> list[str]:
+def _joined_lines(lines: list[str]) -> list[str]:
     """Lines with those that go on with them: an item each, or a paragraph."""
     joined: list[str] = []
     for line in lines:

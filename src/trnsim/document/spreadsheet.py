@@ -19,7 +19,7 @@ def spreadsheet(document: Document) -> str:
     A figure is its value; what is not known is an empty cell. No cell is a formula. Columns of the
     text alone are left out.
     """
-    table = document.rows or _first(document)
+    table = document.rows or _first_table(document)
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     if table is not None:
@@ -40,7 +40,7 @@ def cell_value(cell: Cell) -> str | int | float:
     return words_text(cell)
 
 
-def _first(document: Document) -> Table | None:
+def _first_table(document: Document) -> Table | None:
     for section in document.sections:
         for block in section.blocks:
             for inner in block.blocks if isinstance(block, Folded) else (block,):

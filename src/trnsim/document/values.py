@@ -50,10 +50,10 @@ def plain(value: Any) -> Any:
         return int(value)
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else None
-    return _several(value)
+    return _plain_parts(value)
 
 
-def _several(value: Any) -> Any:
+def _plain_parts(value: Any) -> Any:
     """A value of several parts, or a text."""
     if isinstance(value, Mapping):
         return {str(plain(key)): plain(each) for key, each in value.items()}

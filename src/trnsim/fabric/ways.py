@@ -24,11 +24,11 @@ class Ways(dict[tuple[int, int], tuple[int, ...]]):
     def __missing__(self, pair: tuple[int, int]) -> Route:
         route = self._topology.route(*pair)
         if self._dead.intersection(route):
-            route = self._around(*pair)
+            route = self._detour(*pair)
         self[pair] = route
         return route
 
-    def _around(self, source: int, target: int) -> Route:
+    def _detour(self, source: int, target: int) -> Route:
         """The first route without a dead link over two or more other chips.
 
         Raises:

@@ -106,11 +106,14 @@ def costly_lines(
     costs = {each: _cost_us(timeline, each) for each in candidates[:tries]}
     known = [replace(each, cost_us=costs.get(each, 0.0)) for each in changes]
     return tuple(
-        sorted(known, key=lambda change: (-_over(change.cost_us, least_us), -change.change_us))
+        sorted(
+            known,
+            key=lambda change: (-_cost_beyond_us(change.cost_us, least_us), -change.change_us),
+        )
     )
 
 
-def _over(cost_us: float, least_us: float) -> float:
+def _cost_beyond_us(cost_us: float, least_us: float) -> float:
     return cost_us if cost_us > least_us else 0.0
 
 

@@ -34,8 +34,8 @@ _WRONG_INPUT: Final = 2
 
 def comment(base: str, settings: Mapping[str, str]) -> tuple[str, int]:
     """The comment on the files that the variables name, and the status of their checks."""
-    kernels = _named(settings.get("TRNSIM_KERNELS", ""))
-    jobs = _named(settings.get("TRNSIM_JOBS", ""))
+    kernels = _matching_files(settings.get("TRNSIM_KERNELS", ""))
+    jobs = _matching_files(settings.get("TRNSIM_JOBS", ""))
     parts: list[str] = []
     status = 0
     with tempfile.TemporaryDirectory(prefix="trnsim-") as folder:
@@ -51,11 +51,11 @@ def comment(base: str, settings: Mapping[str, str]) -> tuple[str, int]:
             parts.append(text)
             status = max(status, job_status)
     if not any(parts):
-        parts = [_told("trnsim", "no kernel, job spec or plan of this change differs")]
+        parts = [_titled_markdown("trnsim", "no kernel, job spec or plan of this change differs")]
     return "\n".join([MARK, *filter(None, parts)]), status
 
 
-def _named(globs: str) -> list[Path]:
+def _matching_files(globs: str) -> list[Path]:
     """The files that globs name, each once, in order."""
     found = {path for glob in globs.split() for path in Path().glob(glob) if path.is_file()}
     return sorted(found)
@@ -86,12 +86,12 @@ def _answered(command: Sequence[str], folder: Path) -> tuple[str, int]:
     )
     if output.exists():
         return files.read_text(output).replace(f"{folder.as_posix()}/", ""), done.returncode
-    return _told(f"trnsim {command[0]}", done.stderr.strip() or done.stdout.strip()), (
+    return _titled_markdown(f"trnsim {command[0]}", done.stderr.strip() or done.stdout.strip()), (
         done.returncode or _WRONG_INPUT
     )
 
 
-def _told(title: str, text: str) -> str:
+def _titled_markdown(title: str, text: str) -> str:
     is_short = "\n" not in text
     blocks = [Note(text) if is_short else Preformatted(text)]
     return markdown(Document(title, {}, [Section("", blocks)]))

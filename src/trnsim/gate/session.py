@@ -68,7 +68,7 @@ class GateSession:
 
     def fixture(self, node: Any) -> Callable[..., Run]:
         """The fixture of a test: a function that runs and checks a kernel, and returns its run."""
-        marked = _marked(node)
+        marked = _mark_of(node)
         counts: Counter[str] = Counter()
 
         def trn(
@@ -250,7 +250,7 @@ class TrnMark:
         self.has_baseline = bool(baseline)
 
 
-def _marked(node: Any) -> TrnMark:
+def _mark_of(node: Any) -> TrnMark:
     """The mark of a test; one without arguments, if it has none.
 
     Raises:

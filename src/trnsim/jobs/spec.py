@@ -251,9 +251,9 @@ class SpecReader:
 
     def kept(self) -> tuple[KeptField, ...]:
         """Fields that nothing took: text, numbers, truth values, and empty lists and mappings."""
-        return tuple(self._kept((), self._root.value))
+        return tuple(self._kept_fields((), self._root.value))
 
-    def _kept(self, keys: tuple[str | int, ...], value: Any) -> list[KeptField]:
+    def _kept_fields(self, keys: tuple[str | int, ...], value: Any) -> list[KeptField]:
         if keys in self._taken:
             return []
         if isinstance(value, dict) and value:
@@ -262,4 +262,4 @@ class SpecReader:
             items = list(enumerate(value))
         else:
             return [KeptField(keys, value)]
-        return [kept for key, item in items for kept in self._kept((*keys, key), item)]
+        return [kept for key, item in items for kept in self._kept_fields((*keys, key), item)]

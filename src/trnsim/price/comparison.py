@@ -37,7 +37,9 @@ def caveats(quotes: Sequence[Quote], *, is_mixed_on_purpose: bool = False) -> tu
         notes.append(f"mixed prices: {', '.join(kinds)}")
     rows = [quote.row for quote in quotes if quote.row is not None]
     if rows:
-        notes += _apart(min(rows, key=_held_until), max(rows, key=lambda row: row.first_seen))
+        notes += _distant_days(
+            min(rows, key=_held_until), max(rows, key=lambda row: row.first_seen)
+        )
     return tuple(notes)
 
 
@@ -45,7 +47,7 @@ def _held_until(row: Price) -> date:
     return row.last_seen
 
 
-def _apart(old: Price, new: Price) -> list[str]:
+def _distant_days(old: Price, new: Price) -> list[str]:
     days = (new.first_seen - old.last_seen).days
     if days <= APART.days:
         return []

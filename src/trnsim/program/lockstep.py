@@ -159,7 +159,9 @@ class Meetings:
         group, missing = group_of(core, self._waiting)
         if missing is None:
             self._complete(group)
-        self._lockstep.wait_until(core, lambda: core in self._received, lambda: self._why(core))
+        self._lockstep.wait_until(
+            core, lambda: core in self._received, lambda: self._wait_text(core)
+        )
         return self._received.pop(core)
 
     def _complete(self, group: Sequence[int]) -> None:
@@ -169,7 +171,7 @@ class Meetings:
         sent = {core: self._sent.pop(core) for core in group}
         self._received.update({core: sent[previous[core]] for core in group})
 
-    def _why(self, core: int) -> str:
+    def _wait_text(self, core: int) -> str:
         """The core that `core` waits for, and the instruction, as text."""
         return f"for core {group_of(core, self._waiting)[1]} in {self._waiting[core].at}"
 

@@ -115,7 +115,7 @@ class Ranks:
         except (
             EmulatorError
         ) as error:  # the fault of the group's exchange, not of the rank that came last
-            error.add_note(f"on {_named(exchange.ranks)} of {self.count}")
+            error.add_note(f"on {_ranks_text(exchange.ranks)} of {self.count}")
             raise
         for rank, received in zip(ranks, results, strict=True):
             if exchange.is_joint:
@@ -192,12 +192,13 @@ class Ranks:
             for wait in self._members[rank].waits():
                 by_wait.setdefault(wait, []).append(rank)
         states = [
-            f"{_named(ranks)} wait{'s' if len(ranks) == _ONE else ''} in {wait.text} at {wait.line}"
+            f"{_ranks_text(ranks)} wait{'s' if len(ranks) == _ONE else ''} in {wait.text} "
+            f"at {wait.line}"
             for wait, ranks in by_wait.items()
         ]
         ended = [rank for rank in self._turns if rank not in alive]
         if ended:
-            states.append(f"{_named(ended)} {'has' if len(ended) == _ONE else 'have'} ended")
+            states.append(f"{_ranks_text(ended)} {'has' if len(ended) == _ONE else 'have'} ended")
         raise Deadlock(
             f"the ranks wait for each other for ever: {'; '.join(states)}",
             fix="let the ranks of a group issue the same collectives, with equal groups, shapes, "
@@ -289,5 +290,5 @@ def _nobody() -> None:
     """Do nothing: a rank whose cores have no observer."""
 
 
-def _named(ranks: Sequence[int]) -> str:
+def _ranks_text(ranks: Sequence[int]) -> str:
     return f"rank{'s' if len(ranks) > _ONE else ''} {in_words(sorted(set(ranks)))}"

@@ -117,7 +117,7 @@ class SourcePlace(NamedTuple):
         is_legal = why.startswith("legal: ")
         if isinstance(self.value, dict) and not is_legal:
             return self.told(f": {why}", fix)
-        return self.told(f" is {_shown(self.value)}{'; ' if is_legal else ': '}{why}", fix)
+        return self.told(f" is {_shown_value(self.value)}{'; ' if is_legal else ': '}{why}", fix)
 
     def told(self, what: str, fix: str = "") -> BadInput:
         """The error `what` of the field here, which begins with its name."""
@@ -242,7 +242,7 @@ def _form(text: str, suffix: str, *, is_table: bool) -> str:
     return form or ("csv" if is_table and start != "-" else "yaml")
 
 
-def _shown(value: Any) -> str:
+def _shown_value(value: Any) -> str:
     if value is _MISSING or value is None:
         return "missing"
     text = "a mapping" if isinstance(value, dict) else repr(value)

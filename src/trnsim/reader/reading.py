@@ -75,7 +75,7 @@ class FileRecord:
             BadInput: it is missing, or another.
         """
         named = {name: name for name in legal}
-        return str(_named(named, self._place.inner(self._stated(field) or field)))
+        return str(_value_named(named, self._place.inner(self._stated(field) or field)))
 
     def filled(self, kind: type[_T], values: Mapping[str, Any], *without: str) -> _T:
         """A `kind` of the fields here but some, and of `values`, at the same place."""
@@ -194,7 +194,7 @@ def _check_names(kind: type[Any], place: SourcePlace) -> None:
     name = next(name for name in place.value if name not in legal)
     inner = place.inner(name)
     why = f"the field {inner.name!r} is not known; legal: {', '.join(legal)}"
-    raise place.document.refused(inner.line.line, why, _near(name, list(legal), 1))
+    raise place.document.refused(inner.line.line, why, _similar_names(name, list(legal), 1))
 
 
 def _stated(declaration: Declared, values: Mapping[str, Any]) -> list[str]:
@@ -220,12 +220,12 @@ def _value_of_member(hint: Any, rule: Rule, place: SourcePlace) -> Any:
     if rule.parse is not None:
         return _parsed(rule, hint, place)
     if get_origin(hint) in (tuple, dict):
-        return _several(hint, rule, place)
+        return _items_of(hint, rule, place)
     if is_record(hint):
         return record(hint, place)
     named = choices(hint, rule)
     if named is not None:
-        return _named(named, place)
+        return _value_named(named, place)
     return _SCALARS[hint](rule, hint, place)
 
 
@@ -247,7 +247,7 @@ def _shape(hint: Any) -> Any:
     return origin if origin in (dict, tuple) else None
 
 
-def _several(hint: Any, rule: Rule, place: SourcePlace) -> Any:
+def _items_of(hint: Any, rule: Rule, place: SourcePlace) -> Any:
     inner, each = get_args(hint), rule.each or ANY
     content = place.value
     values: Any
@@ -290,14 +290,14 @@ def _parsed(rule: Rule, hint: Any, place: SourcePlace) -> Any:
         raise place.refused(said or f"legal: {legal_text(hint, rule)}") from None
 
 
-def _named(named: dict[str, Any], place: SourcePlace) -> Any:
+def _value_named(named: dict[str, Any], place: SourcePlace) -> Any:
     key = str(place.value)
     if key in named and not isinstance(place.value, bool | list | dict):
         return named[key]
-    raise place.refused(f"legal: {', '.join(named)}", _near(key, list(named), _NEAR))
+    raise place.refused(f"legal: {', '.join(named)}", _similar_names(key, list(named), _NEAR))
 
 
-def _near(stated: str, legal: list[str], most: int) -> str:
+def _similar_names(stated: str, legal: list[str], most: int) -> str:
     near = get_close_matches(stated[:100], legal, most)
     return f"perhaps {' or '.join(map(repr, near))}" if near else ""
 
@@ -322,7 +322,7 @@ def _number(rule: Rule, hint: Any, place: SourcePlace) -> float:
     return value
 
 
-def _whole(rule: Rule, hint: Any, place: SourcePlace) -> int:
+def _whole_number(rule: Rule, hint: Any, place: SourcePlace) -> int:
     stated = place.value
     value: Any = _spelled(quantities.whole, rule, place) if isinstance(stated, str) else stated
     if isinstance(value, float) and value.is_integer():
@@ -365,4 +365,4 @@ def _illegal(rule: Rule, hint: Any, place: SourcePlace) -> BadInput:
     return place.refused(f"legal: {legal_text(hint, rule)}")
 
 
-_SCALARS: Final = {str: _text, float: _number, int: _whole, bool: _truth, date: _day}
+_SCALARS: Final = {str: _text, float: _number, int: _whole_number, bool: _truth, date: _day}

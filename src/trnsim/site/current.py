@@ -35,11 +35,11 @@ def current() -> SiteCorrections | None:
     named = os.environ.get(ENVIRONMENT)
     if named is not None:
         return _read_once(Path(named).absolute()) if named else None
-    found = next((path for path in _beside() if _is_ours(path)), None)
+    found = next((path for path in _site_paths() if _is_ours(path)), None)
     return None if found is None else _read_once(found)
 
 
-def _beside() -> Iterator[Path]:
+def _site_paths() -> Iterator[Path]:
     """The file's places: the working directory, and that of the program."""
     yield Path(NAME)
     program = getattr(sys.modules.get("__main__"), "__file__", None)

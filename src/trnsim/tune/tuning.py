@@ -197,13 +197,13 @@ class _Search:
         """Spend the trials."""
         self._try([self._space.default])
         self._sweep()
-        while self._left and (proposed := self._proposed()):
+        while self._trials_left and (proposed := self._proposed()):
             self._try(proposed)
             if self._tuning.timed[:1] and self._tuning.timed[0].setting in proposed:
                 self._sweep()
 
     @property
-    def _left(self) -> int:
+    def _trials_left(self) -> int:
         return self._most - len(self._tuning.trials)
 
     @property
@@ -213,7 +213,7 @@ class _Search:
     def _try(self, settings: Sequence[Setting]) -> None:
         """Try settings, as many as are left, together."""
         new = [each for each in dict.fromkeys(settings) if each not in self._tuning.trials]
-        new = new[: self._left]
+        new = new[: self._trials_left]
         if not new:
             return
         best = self._best
@@ -239,7 +239,7 @@ class _Search:
     def _sweep(self) -> None:
         """Give one parameter after the other all of its values, until nothing is faster."""
         unchanged = 0
-        while unchanged < len(self._space.parameters) and self._left:
+        while unchanged < len(self._space.parameters) and self._trials_left:
             for at in range(len(self._space.parameters)):
                 before = self._best
                 centre = self._space.default if before is None else before.setting
@@ -325,7 +325,7 @@ class _Search:
             sum(column[index] for column, index in zip(effects, setting, strict=True))
             for setting in untried
         ]
-        order = np.argsort(logs, kind="stable")[: min(_AT_ONCE, self._left)]
+        order = np.argsort(logs, kind="stable")[: min(_AT_ONCE, self._trials_left)]
         return [untried[at] for at in order.tolist()]
 
     def _fitted(self) -> list[npt.NDArray[np.float64]]:

@@ -218,7 +218,7 @@ class _Grouped(_RankAttention):
             self.heads,
             "query norm",
         )
-        key, value = self._source() if form.is_cross else self._own()
+        key, value = self._source() if form.is_cross else self._own_keys_and_values()
         results = self.attend(rotated_heads(self.rank, query, form.rotary), key, value)
         is_whole = self.wiring is not None and self.split.tensor == 1
         is_biased = is_whole and form.output_biases > 0
@@ -254,7 +254,7 @@ class _Grouped(_RankAttention):
         batch = self.model_pass.batch
         return self._headed(key, groups, "key norm"), rank.heads(value, batch, groups)
 
-    def _own(self) -> tuple[Value, Value]:
+    def _own_keys_and_values(self) -> tuple[Value, Value]:
         """Keys and values of the tower's own tokens, and of those before them."""
         key, value = self._pair(self.rows)
         key, value = self.past_and_new(rotated_heads(self.rank, key, self.form.rotary), value)
@@ -284,7 +284,7 @@ class _Latent(_RankAttention):
     def result(self) -> Value:
         """The attention's output."""
         form, rank, batch = self.form, self.rank, self.model_pass.batch
-        query = self._turned(rank.heads(self._queries(), batch, self.heads))
+        query = self._rotated_query(rank.heads(self._queries(), batch, self.heads))
         latent = self.weighted("latent", self.rows, form.kv_rank + form.rotary_dim)
         short, place = rank.columns(latent, form.kv_rank, form.rotary_dim)
         if self.wiring:
@@ -302,7 +302,7 @@ class _Latent(_RankAttention):
         """Elements of a query."""
         return self.form.plain_dim + self.form.rotary_dim
 
-    def _turned(self, query: Value) -> Value:
+    def _rotated_query(self, query: Value) -> Value:
         """Queries with their last elements rotated."""
         form, rank, zeros = self.form, self.rank, (0, 0, 0)
         if form.rotary is None:

@@ -66,7 +66,7 @@ def rotated_heads(rank: RankGraph, heads: Value, rotary: Rotary | None) -> Value
         for table in tables
     )
     turned = graph.slice(heads, (0, 0, 0, 0), shape)
-    swapped = _swapped(rank, turned, is_paired=rotary.is_paired)
+    swapped = _rotated_pairs(rank, turned, is_paired=rotary.is_paired)
     results = graph.elementwise(
         "add",
         graph.elementwise("multiply", turned, cosine),
@@ -78,7 +78,7 @@ def rotated_heads(rank: RankGraph, heads: Value, rotary: Rotary | None) -> Value
     return graph.concatenate((results, graph.slice(heads, (0, 0, 0, rotary.width), rest)), 3)
 
 
-def _swapped(rank: RankGraph, x: Value, *, is_paired: bool) -> Value:
+def _rotated_pairs(rank: RankGraph, x: Value, *, is_paired: bool) -> Value:
     """Halves of the last dimension, or neighbours in it, exchanged, one of each pair negated."""
     graph, (*outer, width) = rank.graph, x.shape
     half, zeros = (*outer, width // 2), (0,) * len(outer)

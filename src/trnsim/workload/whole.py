@@ -65,7 +65,7 @@ def whole_graph(model: Architecture, model_pass: Pass, split: Split = WHOLE) -> 
         raise NotModelled(f"the graph of {model.model_type}: only its sizes are known")
     if split.tensor > 1 and any(tower.before for tower in model.towers):
         raise NotModelled(f"{split.tensor} tensor ranks of {model.model_type}, whose table is cut")
-    joined = _Joined()
+    joined = _JoinedGraph()
     for tower in towers(model, model_pass, split):
         order = tower.tower.wiring.order if tower.tower.wiring else ()
         kinds = [tower.layer(layer) for layer in tower.tower.layers]
@@ -80,7 +80,7 @@ def whole_graph(model: Architecture, model_pass: Pass, split: Split = WHOLE) -> 
     return joined.result([joined.flows.get("scores") or joined.flows["hidden"], *joined.outputs])
 
 
-def _training_graph(model: Architecture, joined: _Joined, split: Split) -> WholeGraph:
+def _training_graph(model: Architecture, joined: _JoinedGraph, split: Split) -> WholeGraph:
     """The loss, and its gradient by every parameter."""
     loss, ranks = joined.flows.get("loss"), split.tensor
     is_shared = all(
@@ -94,7 +94,7 @@ def _training_graph(model: Architecture, joined: _Joined, split: Split) -> Whole
     return joined.result([loss, *gradients(joined.graph, loss, wanted, shared)])
 
 
-class _Joined:
+class _JoinedGraph:
     """A graph under construction, to which parts are appended.
 
     Attributes:

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.cli import app
-from trnsim.cli.plan.shared import beside, compared_document, floor_notes, place_of
+from trnsim.cli.plan.shared import compared_document, floor_notes, place_of, price_remarks
 from trnsim.document.figure import value_at
 from trnsim.errors import BadInput
 
@@ -175,7 +175,7 @@ def test_two_requests_that_follow_each_other_have_a_throughput():
 
 
 def test_a_place_is_that_in_the_document_of_one_answer_or_of_several():
-    said = beside([], catalogue())
+    said = price_remarks([], catalogue())
     for count in (1, 2, 11):
         answers = [{"parts_s": {"a/b": at}} for at in range(count)]
         values = compared_document("t", answers, [], said, "plan-train/1").values

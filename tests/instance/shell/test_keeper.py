@@ -50,7 +50,7 @@ def test_processes_of_the_namespace_end_and_others_do_not():
             left = subprocess.Popen(["sh", "-c", "trap '' TERM; echo; sleep 60 & wait"])
             time.sleep(0.2)
             keeper.end_others()
-            return 0 if left.wait(5) == -9 and list(keeper._others()) == [] else 3
+            return 0 if left.wait(5) == -9 and list(keeper._other_members()) == [] else 3
 
         assert in_namespace(ends) == 0
         assert other.poll() is None
@@ -62,7 +62,7 @@ def test_outside_of_an_instance_nobody_is_ended(monkeypatch):
     monkeypatch.setattr(keeper.os, "kill", lambda *call: ended.append(call))
     keeper.end_others()
     assert ended == []
-    assert os.getpid() not in list(keeper._others())
+    assert os.getpid() not in list(keeper._other_members())
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from trnsim.cli.options import MixedPrices, OwnPrices, PurchaseKind, command, ow
 from trnsim.cli.plan.shared import (
     MeasuredFile,
     On,
-    beside,
     by_phase,
     compared_document,
     floor_notes,
     measured_table,
     place_of,
+    price_remarks,
     purchased,
 )
 from trnsim.cli.quantity_options import whole
@@ -103,7 +103,7 @@ def infer(options: InferOptions) -> Document:
     """
     rows = own_rows(options.prices)
     estimates = _estimates(options, rows)
-    said = beside([estimated.quote for estimated in estimates], rows)
+    said = price_remarks([estimated.quote for estimated in estimates], rows)
     title = f"{displayed(options.config)}: batch {options.batch} a copy, {estimates[0].item}s"
     sections = [
         Section("", [Note(title, place="text")]),

@@ -26,8 +26,8 @@ from trnsim.cli.plan.shared import (
     Config,
     MeasuredFile,
     On,
-    beside,
     measured_table,
+    price_remarks,
     purchased,
 )
 from trnsim.cli.progress import progress
@@ -281,7 +281,7 @@ def serve(options: ServeOptions) -> Document | None:
             where = machine(name, lnc=options.lnc, rows=rows)
             told = partial(_tell, tell, name)
             plans.append(known(where, server, demand, kind=kind, tell=told))
-    said = beside([planned.quote for planned in plans], rows)
+    said = price_remarks([planned.quote for planned in plans], rows)
     _save(plans, options.save_trace)
     if options.emit:
         echo(

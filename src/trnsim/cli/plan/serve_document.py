@@ -14,7 +14,7 @@ from trnsim.cli.plan.serve_capacity import (
     curve_rows,
 )
 from trnsim.cli.plan.shared import (
-    Beside,
+    PriceRemarks,
     by_phase,
     compared_document,
     floor_notes,
@@ -57,7 +57,7 @@ _BEHIND_LATENCIES: Final = 3
 
 
 def serve_document(
-    model: Architecture, plans: Sequence[ServingPlan], demand: Demand, said: Beside
+    model: Architecture, plans: Sequence[ServingPlan], demand: Demand, said: PriceRemarks
 ) -> Document:
     """All tables, then what each platform's figures rest on."""
     title = f"{model.name}: {size_of(model)}; {_load(demand)}"
@@ -74,7 +74,9 @@ def serve_document(
         Section("What it rests on", _basis(plans), heading_place="page"),
     ]
     curves = curve_blocks(plans)
-    capacity = Section("The most load", [capacities(plans), *_kept(plans)], heading_place="page")
+    capacity = Section(
+        "The most load", [capacities(plans), *_capacity_blocks(plans)], heading_place="page"
+    )
     sections.insert(_BEHIND_LATENCIES, capacity)
     if curves:
         sections.insert(
@@ -86,7 +88,7 @@ def serve_document(
     return replace(document, rows=curve_rows(values))
 
 
-def _kept(plans: Sequence[ServingPlan]) -> list[Block]:
+def _capacity_blocks(plans: Sequence[ServingPlan]) -> list[Block]:
     return [block for plan in plans for block in capacity_items(plan)]
 
 

@@ -81,7 +81,7 @@ def purchased(on: Sequence[str] | None, kind: str, *, is_mixed: bool) -> list[tu
 
 
 @dataclass(frozen=True)
-class Beside:
+class PriceRemarks:
     """Remarks beside prices that are compared.
 
     Attributes:
@@ -107,18 +107,18 @@ class Beside:
         ]
 
 
-def beside(quotes: Sequence[Quote], rows: Catalogue) -> Beside:
+def price_remarks(quotes: Sequence[Quote], rows: Catalogue) -> PriceRemarks:
     """The remarks beside these prices, of a catalogue with the user's credits."""
     is_mixed = len({quoted.kind for quoted in quotes}) > 1
     said = caveats(quotes, is_mixed_on_purpose=True)
-    return Beside(said, tuple(credit_lines(rows)), " (mixed prices)" if is_mixed else "")
+    return PriceRemarks(said, tuple(credit_lines(rows)), " (mixed prices)" if is_mixed else "")
 
 
 def compared_document(
     title: str,
     values: Sequence[dict[str, Any]],
     sections: Sequence[Section],
-    said: Beside,
+    said: PriceRemarks,
     schema: str,
 ) -> Document:
     """Answers about platforms side by side: as JSON one object, or a list of several."""

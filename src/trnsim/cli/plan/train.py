@@ -16,8 +16,8 @@ from trnsim.cli.plan.shared import (
     Config,
     MeasuredFile,
     On,
-    beside,
     measured_table,
+    price_remarks,
     purchased,
 )
 from trnsim.cli.plan.train_document import train_document
@@ -196,11 +196,11 @@ def train(options: TrainOptions) -> Document | None:
         effort = options.effort(len(kinds), tell)
         known = partial(estimate, model, effort=effort, measured=table, rows=rows)
         runs = [size for on in kinds for size in _sizes(options, model, *on, known)]
-    _written(runs, options.trace_file, table)
+    _write_trace(runs, options.trace_file, table)
     if options.emit is not None:
         echo("\n".join(_start_file(options.emit, e) for e in runs))
         return None
-    said = beside([size.quote for size in runs], rows)
+    said = price_remarks([size.quote for size in runs], rows)
     return train_document(model, runs, said)
 
 
@@ -236,7 +236,7 @@ def _sizes(
     )
 
 
-def _written(
+def _write_trace(
     runs: Sequence[TrainingEstimate], trace_file: Path | None, table: Measured | None
 ) -> None:
     """Write the trace of one platform's pipeline.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from trnsim.cli.plan.shared import (
-    Beside,
+    PriceRemarks,
     by_phase,
     compared_document,
     floor_notes,
@@ -41,7 +41,9 @@ _STEP_COLUMNS: Final = columns(
 _LAYOUT_COLUMNS: Final = columns("platform | memory | goodput | layout", numbers_to=-1)
 
 
-def train_document(model: Architecture, runs: Sequence[TrainingEstimate], said: Beside) -> Document:
+def train_document(
+    model: Architecture, runs: Sequence[TrainingEstimate], said: PriceRemarks
+) -> Document:
     """Runs, their layouts, where steps go, what else is as good, and what it rests on."""
     title = (
         f"{model.name}: {size_of(model)}; "
@@ -52,7 +54,7 @@ def train_document(model: Architecture, runs: Sequence[TrainingEstimate], said: 
         ("Prices", [_prices(runs, said.mark)]),
         ("Steps", [_steps(runs)]),
         ("Layouts", [_layouts(runs)]),
-        ("Where a step goes", [_where(runs), Drawing(_parts(runs))]),
+        ("Where a step goes", [_step_table(runs), Drawing(_parts(runs))]),
         ("What else is as good", _fronts(runs, said.mark)),
         ("What it rests on", _basis(runs)),
     )
@@ -118,7 +120,7 @@ def _layouts(runs: Sequence[TrainingEstimate]) -> Table:
     return Table(_LAYOUT_COLUMNS, rows)
 
 
-def _where(runs: Sequence[TrainingEstimate]) -> Table:
+def _step_table(runs: Sequence[TrainingEstimate]) -> Table:
     """The parts of each step in per cent; exchanges of data ranks that computing hides beside."""
     names = list(runs[0].step.parts_s)
     rows = [
@@ -168,10 +170,10 @@ def _fronts(runs: Sequence[TrainingEstimate], mark: str) -> list[Block]:
 
 def _note(e: TrainingEstimate) -> str:
     """The main loss of the run's time, and fewer instances that do as well, where there are."""
-    return "; ".join(text for text in (e.goodput.why, _fewer(e)) if text)
+    return "; ".join(text for text in (e.goodput.why, _smaller_run_text(e)) if text)
 
 
-def _fewer(e: TrainingEstimate) -> str:
+def _smaller_run_text(e: TrainingEstimate) -> str:
     fewer = e.smaller
     if fewer is None:
         return ""

@@ -66,7 +66,7 @@ def neuron_node(node: Object) -> NeuronNode:
             fix=f"kubectl label node {name} {INSTANCE_LABELS[0]}=trn2.48xlarge",
         )
     capacity = mapping(mapping(node.get("status")).get("capacity"))
-    devices = _whole(capacity.get(DEVICES)) or _whole(capacity.get(OLDER_DEVICES))
+    devices = _whole_number(capacity.get(DEVICES)) or _whole_number(capacity.get(OLDER_DEVICES))
     row = named(str(instance))
     if not devices:
         raise BadInput(
@@ -78,14 +78,14 @@ def neuron_node(node: Object) -> NeuronNode:
             f"node {name} advertises {devices} {DEVICES}; legal on {row.name}: at most {row.count}",
             fix=f"correct its label {INSTANCE_LABELS[0]}, or its device plugin",
         )
-    cores = _whole(capacity.get(CORES))
+    cores = _whole_number(capacity.get(CORES))
     is_even = bool(cores) and cores % devices == 0
     per_device = cores // devices if is_even else instance_model(row.name).devices[0].cores
     broken = numbers(mapping(metadata(node).get("annotations")).get(UNHEALTHY))
     return NeuronNode(name, row.name, devices, per_device, broken)
 
 
-def _whole(quantity: object) -> int:
+def _whole_number(quantity: object) -> int:
     text = str(quantity or "")
     return int(text) if text.isascii() and text.isdecimal() else 0
 

@@ -68,9 +68,11 @@ def step_of(environment: Mapping[str, str]) -> SlurmStep:
     """
     job = _number(environment, "SLURM_JOB_ID")
     step = _number(environment, "SLURM_STEP_ID")
-    host_variable = _first(environment, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
+    host_variable = _first_variable(environment, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST")
     names = hosts(environment[host_variable], host_variable)
-    count_variable = _first(environment, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
+    count_variable = _first_variable(
+        environment, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"
+    )
     tasks = counts(environment[count_variable], count_variable)
     if len(tasks) != len(names):
         raise BadInput(
@@ -92,7 +94,7 @@ def step_of(environment: Mapping[str, str]) -> SlurmStep:
     )
 
 
-def _first(environment: Mapping[str, str], *variables: str) -> str:
+def _first_variable(environment: Mapping[str, str], *variables: str) -> str:
     for variable in variables:
         if environment.get(variable):
             return variable

@@ -127,7 +127,10 @@ def compile_cached(
             entry.store_graph(graph, flags)
             stack.enter_context(held_lock(entry.lock_file))
         except (BadInput, OSError) as error:
-            tell("NEURON_CACHE", f"the cache cannot be written, and keeps nothing: {_first(error)}")
+            tell(
+                "NEURON_CACHE",
+                f"the cache cannot be written, and keeps nothing: {_first_line(error)}",
+            )
             return CachedProgram(make(), None, is_hit=False)
         return compile_entry(entry, make, tell, retries_failed=settings.retries_failed)
 
@@ -158,7 +161,7 @@ def compile_entry(
         path = entry.store_program(content)
     except BadInput as error:
         entry.remove_program()
-        tell("NEURON_CACHE", f"the program is not kept: {_first(error)}")
+        tell("NEURON_CACHE", f"the program is not kept: {_first_line(error)}")
         return CachedProgram(content, None, is_hit=False)
     return CachedProgram(content, path, is_hit=False)
 
@@ -175,7 +178,7 @@ def _stored(entry: CacheEntry, tell: Tell, *, retries_failed: bool) -> CachedPro
             content = path.read_bytes()
             parse_program(content, str(path))
         except (OSError, BadInput) as error:
-            tell("NEURON_CACHE", f"{path} is damaged and is compiled again: {_first(error)}")
+            tell("NEURON_CACHE", f"{path} is damaged and is compiled again: {_first_line(error)}")
             entry.remove_program()
             return None
         tell(
@@ -202,7 +205,7 @@ def _remember(entry: CacheEntry, reason: str, tell: Tell) -> None:
     try:
         entry.store_failure(reason)
     except BadInput as error:
-        tell("NEURON_CACHE", f"the failure is not remembered: {_first(error)}")
+        tell("NEURON_CACHE", f"the failure is not remembered: {_first_line(error)}")
 
 
 def failure_text(error: EmulatorError) -> str:
@@ -213,6 +216,6 @@ def failure_text(error: EmulatorError) -> str:
     return "\n  ".join(lines)
 
 
-def _first(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """The first line of an error."""
     return str(error).partition("\n")[0]

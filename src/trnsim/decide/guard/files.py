@@ -92,7 +92,7 @@ def _page(limits: Limits, cost: WorkloadSplit | None) -> str:
     ]
     lines += _split_lines(cost)
     lines += ["", "Fall back when:", ""]
-    lines += [f"- **{alert.name}** ({_after(alert)}). {markdown_text(alert.summary)}. "
+    lines += [f"- **{alert.name}** ({_delay_text(alert)}). {markdown_text(alert.summary)}. "
               f"Then {alert.action}." for alert in alerts(limits)]  # fmt: skip
     if limits.candidate.break_even_usd_per_hour is not None:
         lines.append(
@@ -102,7 +102,7 @@ def _page(limits: Limits, cost: WorkloadSplit | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _after(alert: Alert) -> str:
+def _delay_text(alert: Alert) -> str:
     return "at once" if not alert.for_minutes else f"after {alert.for_minutes} minutes"
 
 

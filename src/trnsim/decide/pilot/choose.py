@@ -220,7 +220,7 @@ def _plan(
         digests=digests(rests_on(workload, path, request.prices), folder),
         is_mixed=options.is_mixed,
         workload=workload.name,
-        why=_why(best.value, is_named=request.workload is not None),
+        why=_choice_reason(best.value, is_named=request.workload is not None),
         told=tuple(values),
         run=best.runs.run,
         today=best.runs.today,
@@ -233,7 +233,7 @@ def _plan(
     )
 
 
-def _why(value: PilotValue, *, is_named: bool) -> str:
+def _choice_reason(value: PilotValue, *, is_named: bool) -> str:
     grounds = "it was named" if is_named else "it tells most"
     run = "at no public price" if value.run_usd is None else f"{amount(value.run_usd)} USD"
     text = (

@@ -138,9 +138,9 @@ class _Recomputed:
 
     def _rewired(self, node: Node) -> Node:
         """The node, reading operands that were computed again in place of those that were kept."""
-        return replace(node, operands=tuple(map(self._again, node.operands)))
+        return replace(node, operands=tuple(map(self._recomputed, node.operands)))
 
-    def _again(self, operand: Operand) -> Operand:
+    def _recomputed(self, operand: Operand) -> Operand:
         return (
             self._repeated.get(operand.number, operand) if isinstance(operand, Value) else operand
         )

@@ -125,16 +125,16 @@ def end_others() -> None:
         return
     for number in (signal.SIGTERM, signal.SIGKILL):
         until_s = time.monotonic() + _GRACE_S
-        left = list(_others())
+        left = list(_other_members())
         for pid in left:
             with suppress(OSError):
                 os.kill(pid, number)
         while left and time.monotonic() < until_s:
             time.sleep(_LOOK_S)
-            left = list(_others())
+            left = list(_other_members())
 
 
-def _others() -> Iterator[int]:
+def _other_members() -> Iterator[int]:
     own = os.readlink("/proc/self/ns/mnt")
     for name in os.listdir("/proc"):
         if name.isdecimal() and int(name) != os.getpid():

@@ -54,7 +54,7 @@ def _document(place: SourcePlace, logical: str, name: str) -> SourcePlace:
     content.setdefault(name, logical)
 
     def line_of(keys: Keys) -> int:
-        stated = _stated(place.value, keys, is_small)
+        stated = _template_keys(place.value, keys, is_small)
         around = place.keys if stated else place.keys[:-1]  # the resource has its logical name
         return place.document.parsed.line_of((*around, *stated))
 
@@ -75,7 +75,7 @@ def _converted(value: Any, is_small: bool) -> Any:
     return content
 
 
-def _stated(value: Any, keys: Keys, is_small: bool) -> Keys:
+def _template_keys(value: Any, keys: Keys, is_small: bool) -> Keys:
     """The names in the template that lead to what `keys` name in the API's document."""
     stated: list[str | int] = []
     inner: Any = value

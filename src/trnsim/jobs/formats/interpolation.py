@@ -48,7 +48,7 @@ class ConfigReader(SpecReader):
         Raises:
             BadInput: it is something else.
         """
-        target = self._seen(keys, field)
+        target = self._resolved_keys(keys, field)
         value = self.value(*target)
         if isinstance(value, int) and not isinstance(value, bool) and value < least:
             return None
@@ -66,7 +66,7 @@ class ConfigReader(SpecReader):
         place = self.place(*keys)
         if place is None:
             return None
-        value = self.value(*self._seen(keys, field))
+        value = self.value(*self._resolved_keys(keys, field))
         if isinstance(value, (list, dict)) or value not in names:
             return None
         meaning = names[value]
@@ -78,7 +78,7 @@ class ConfigReader(SpecReader):
         """Fields that are kept, in an order of their own."""
         return in_order(self.kept())
 
-    def _seen(self, keys: Keys, field: str) -> Keys:
+    def _resolved_keys(self, keys: Keys, field: str) -> Keys:
         """Keys of the value of a field; its line is that of the field itself."""
         target, place = self.followed(keys), self.place(*keys)
         if target != keys and place is not None:

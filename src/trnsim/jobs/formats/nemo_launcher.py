@@ -94,7 +94,9 @@ def _read(place: SourcePlace) -> JobSpec:
     return JobSpec(FORMAT.name, job, reader.start, parts.lines, tuple(parts.templates))
 
 
-def _chosen(reader: SpecReader, group: str, parts: _Parts, path: str) -> SourcePlace | None:
+def _chosen_document(
+    reader: SpecReader, group: str, parts: _Parts, path: str
+) -> SourcePlace | None:
     """The document of a group's choice; None, with a template for `path`, if it is not there.
 
     Raises:
@@ -125,7 +127,7 @@ def _training(reader: SpecReader, parts: _Parts, job: Job) -> Job:
     Raises:
         BadInput: the file of the training is none of NeMo's models.
     """
-    place = _chosen(reader, _TRAINING, parts, "parallelism")
+    place = _chosen_document(reader, _TRAINING, parts, "parallelism")
     if place is None:
         return job
     if not list(nemo.FORMAT.places(place)):
@@ -153,7 +155,7 @@ def _on_cluster(reader: SpecReader, parts: _Parts, job: Job) -> Job:
     Raises:
         BadInput: a value is not legal.
     """
-    place = _chosen(reader, "cluster", parts, "roles.0.instance")
+    place = _chosen_document(reader, "cluster", parts, "roles.0.instance")
     if place is None:
         return job
     cluster = SpecReader(place)

@@ -97,7 +97,7 @@ def _read(place: SourcePlace) -> JobSpec:
     if groups:
         roles = [_group(reader, index, fields) for index in range(groups)]
     else:
-        roles = [Role(**fields, **_counted(reader, (_RESOURCES,), "roles.0"))]
+        roles = [Role(**fields, **_instance_fields(reader, (_RESOURCES,), "roles.0"))]
     take_examples(reader, _EXAMPLES)
     job = Job(
         name=name,
@@ -110,7 +110,7 @@ def _read(place: SourcePlace) -> JobSpec:
     return JobSpec(FORMAT.name, job, reader.start, reader.lines, tuple(reader.templates))
 
 
-def _counted(reader: SpecReader, keys: tuple[str | int, ...], field: str) -> dict[str, Any]:
+def _instance_fields(reader: SpecReader, keys: tuple[str | int, ...], field: str) -> dict[str, Any]:
     """The instance and the number of a role.
 
     Raises:
@@ -130,7 +130,7 @@ def _group(reader: SpecReader, index: int, fields: dict[str, Any]) -> Role:
     """
     at, field = (*_GROUPS, index), f"roles.{index}"
     name = reader.text(*at, "InstanceGroupName", field=f"{field}.name")
-    return Role(name=name, **fields, **_counted(reader, at, field))
+    return Role(name=name, **fields, **_instance_fields(reader, at, field))
 
 
 def _command(reader: SpecReader, roles: int) -> tuple[tuple[str, ...], int]:

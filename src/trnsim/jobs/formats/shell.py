@@ -272,13 +272,13 @@ class _Tokens:
 
     def all(self) -> Iterator[Word]:
         count = 0
-        while (word := self._next()) is not None:
+        while (word := self._next_word()) is not None:
             count += 1
             if count > _MOST_TOKENS:
                 raise Malformed(self._line(self._at), f"more than {_MOST_TOKENS:,} words")
             yield word
 
-    def _next(self) -> Word | None:
+    def _next_word(self) -> Word | None:
         text = self._text
         while self._at < len(text):
             at = self._at
@@ -299,7 +299,7 @@ class _Tokens:
     def _operator(self, at: int) -> Word | None:
         text = self._text
         if text.startswith("((", at):
-            end = self._closed(at, "((", "))")
+            end = self._after_bracket(at, "((", "))")
             self._at = end
             return Word([Piece(text[at:end], "")], at, end)
         match = _REDIRECTION.match(text, at)
@@ -314,7 +314,7 @@ class _Tokens:
     def _redirection(self, at: int, match: re.Match[str]) -> Word:
         """A redirection with its target: nothing of a program's own words."""
         if self._text.startswith("(", match.end()):  # a substituted process is a word
-            self._at = self._closed(match.end(), "(", ")")
+            self._at = self._after_bracket(match.end(), "(", ")")
             return Word([Piece(self._text[at : self._at], "")], at, self._at)
         self._at = match.end()
         while self._at < len(self._text) and self._text[self._at] in " \t":
@@ -346,7 +346,7 @@ class _Tokens:
                 and _ASSIGNED.match(word.raw)
             )
             if is_array:
-                end = self._closed(self._at, "(", ")")
+                end = self._after_bracket(self._at, "(", ")")
                 word.items = list(_words_of(text, self._at + 1, end - 1))
                 self._at = end
         if self._at == at:  # a bracket of no block
@@ -373,7 +373,7 @@ class _Tokens:
         elif character == '"':
             self._double(word)
         elif character == "$" and text.startswith(("$(", "${"), at):
-            end = self._closed(at + 1, text[at + 1], ")" if text[at + 1] == "(" else "}")
+            end = self._after_bracket(at + 1, text[at + 1], ")" if text[at + 1] == "(" else "}")
             _append(word, text[at:end], "")
             self._at = end
         elif character == "`":
@@ -399,7 +399,7 @@ class _Tokens:
                     word.pieces.append(Piece("", '"'))
                 self._at += 2
             elif text.startswith(("$(", "${"), at):
-                end = self._closed(at + 1, text[at + 1], ")" if text[at + 1] == "(" else "}")
+                end = self._after_bracket(at + 1, text[at + 1], ")" if text[at + 1] == "(" else "}")
                 _append(word, text[at:end], '"')
                 self._at = end
             else:
@@ -409,7 +409,7 @@ class _Tokens:
             raise Malformed(self._line(start), 'a quote " that is not closed', "close it")
         self._at += 1
 
-    def _closed(self, at: int, opening: str, closing: str) -> int:
+    def _after_bracket(self, at: int, opening: str, closing: str) -> int:
         """The index after the bracket that closes the one at `at`.
 
         Raises:
@@ -429,7 +429,7 @@ class _Tokens:
             elif character == "\\":
                 index += 2
             elif character == "'" and opening != "{":
-                index = _after(text, index, "'")
+                index = _after_quote(text, index, "'")
             elif character == '"':
                 index = _after_double(text, index)
             elif character == "#" and text[index - 1] in " \t\n" and opening == "(":
@@ -463,7 +463,7 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _after(text: str, at: int, quote: str) -> int:
+def _after_quote(text: str, at: int, quote: str) -> int:
     end = text.find(quote, at + 1)
     return len(text) if end < 0 else end + 1
 

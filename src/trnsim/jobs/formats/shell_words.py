@@ -56,7 +56,7 @@ def expanded_text(word: Word, values: Values, skip: int = 0) -> str:
         skip: characters at its beginning that are left out.
     """
     marked = "".join(
-        _marked(piece.text)
+        _protected_text(piece.text)
         if piece.quote == "'"
         else _substituted(piece.text[skip:] if index == 0 else piece.text, values)
         for index, piece in enumerate(word.pieces)
@@ -73,7 +73,7 @@ def _fields(word: Word, values: Values) -> list[str]:
     is_there = any(piece.quote for piece in word.pieces)
     for index, piece in enumerate(word.pieces):
         if piece.quote == "'":
-            fields[-1] += _marked(piece.text)
+            fields[-1] += _protected_text(piece.text)
         elif piece.quote:
             fields[-1] += _substituted(piece.text, values)
         else:
@@ -158,7 +158,7 @@ def _bracketed(text: str, start: int) -> tuple[str, int]:
     return text[start:], len(text)
 
 
-def _marked(text: str) -> str:
+def _protected_text(text: str) -> str:
     """A text that the shell takes as it is."""
     return re.sub(r"([$`])", rf"{_LITERAL}\1", text)
 

@@ -215,7 +215,7 @@ def write_config(job: Job, keys: TrainingConfigKeys) -> str:
     (role,) = job.roles
     document.put(("trainer", "num_nodes"), role.replicas)
     document.put(("trainer", "devices"), role.processes)
-    for path, value in _stated(_whole_layout(job).stated, keys, kept):
+    for path, value in _layout_values(_whole_layout(job).stated, keys, kept):
         document.put(path, value)
     if keys.model:
         document.put(keys.model, job.model)
@@ -236,7 +236,7 @@ def _whole_layout(job: Job) -> Parallelism:
     return job.parallelism.over(parallelism_in(options_of(job.roles[0].command)))
 
 
-def _stated(
+def _layout_values(
     stated: dict[str, Any], keys: TrainingConfigKeys, kept: dict[tuple[str | int, ...], Any]
 ) -> Iterator[tuple[Keys, Any]]:
     """Keys and values of a layout's fields."""

@@ -332,7 +332,7 @@ def _call_language(node: Node, into: Into, tile: Tensor) -> Tensor:
     return _NKI_FUNCTIONS[type(node.operation)](_float32(tile))
 
 
-def _rest(left: Operand, right: Operand) -> Tensor:
+def _signed_remainder(left: Operand, right: Operand) -> Tensor:
     """The remainder of `left` after multiples of `right`, of either sign.
 
     Multiples of 2**24, 2**12 and 1 divisors are taken away, one after the other. Each quotient is
@@ -388,7 +388,7 @@ def _halves(value: Operand) -> tuple[Operand, Operand]:
 def _remainder(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     """``left - right * trunc(left / right)``, of the sign of `left`."""
     del node, into
-    rest = _rest(left, right)
+    rest = _signed_remainder(left, right)
     sign = math.copysign(1.0, left) if is_number(left) else _activation(nl.sign, left)
     size = abs(right) if is_number(right) else _activation(nl.abs, right)
     step = sign * size if is_number(left) and is_number(right) else alu(nl.multiply, sign, size)
@@ -399,7 +399,7 @@ def _remainder(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
 def _floor_remainder(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
     """``left - right * floor(left / right)``, of the sign of `right`."""
     del node, into
-    return _without_sign_change(_rest(left, right), right, right)
+    return _without_sign_change(_signed_remainder(left, right), right, right)
 
 
 def _without_sign_change(rest: Tensor, signed: Operand, step: Operand) -> Tensor:

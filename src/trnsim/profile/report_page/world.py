@@ -88,7 +88,7 @@ def _collectives(summary: WorldSummary) -> list[Block]:
         )
     left = len(summary.collectives) - len(rows)
     paid = Note(f"{Floor.PROGRAM.value}: no start of the host is paid")
-    return [paid, Table(_COLLECTIVE_COLUMNS, rows), *_more(left, "less exposed")]
+    return [paid, Table(_COLLECTIVE_COLUMNS, rows), *_hidden_rows_notes(left, "less exposed")]
 
 
 def _links(links: Sequence[LinkTraffic], device_time_s: float) -> list[Block]:
@@ -101,10 +101,10 @@ def _links(links: Sequence[LinkTraffic], device_time_s: float) -> list[Block]:
         ]
         for link in links[:_MOST_SHOWN_ROWS]
     ]
-    return [Table(_LINK_COLUMNS, rows), *_more(len(links) - len(rows), "less busy")]
+    return [Table(_LINK_COLUMNS, rows), *_hidden_rows_notes(len(links) - len(rows), "less busy")]
 
 
-def _more(left: int, how: str) -> list[Note]:
+def _hidden_rows_notes(left: int, how: str) -> list[Note]:
     return [Note(f"{left} more, {how}.")] if left else []
 
 

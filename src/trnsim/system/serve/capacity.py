@@ -253,7 +253,7 @@ class LoadTest:
         while error * math.sqrt(first / count) > SAMPLING_ERROR and count < last:
             count *= 2
         if count > first:
-            share = float(self._beyond(limits, binding, most, count).mean())
+            share = float(self._are_beyond(limits, binding, most, count).mean())
             moved = (1 - limits.percentile / 100 - share) / slope if slope else 0.0
             guess_per_s = most * math.exp(min(max(moved, -_PROBE), _PROBE))
             most = self.most(limits, guess_per_s, count, step=1 + TOLERANCE)
@@ -282,7 +282,7 @@ class LoadTest:
     def _slope(self, limits: Slo, name: str, most: float, count: int) -> float:
         """Growth of the share of requests beyond a limit with the logarithm of the rate."""
         low, high = (
-            float(self._beyond(limits, name, part * most, count).mean())
+            float(self._are_beyond(limits, name, part * most, count).mean())
             for part in (1 - _PROBE, 1 + _PROBE)
         )
         return max(high - low, 0.0) / (2 * _PROBE)
@@ -295,11 +295,11 @@ class LoadTest:
         share: of requests beyond the limit; its sigma is that of the means of parts of the run,
         which holds for requests that are alike because they met in one queue.
         """
-        parts = np.array_split(self._beyond(limits, name, most, count), _PARTS)
+        parts = np.array_split(self._are_beyond(limits, name, most, count), _PARTS)
         sigma = float(np.std([np.mean(part) for part in parts])) / math.sqrt(_PARTS - 1)
         return min(sigma / slope, 1.0) if slope else 1.0
 
-    def _beyond(
+    def _are_beyond(
         self, limits: Slo, name: str, rate_per_s: float, count: int
     ) -> np.typing.NDArray[np.bool_]:
         """For each request, whether the latency `name` is beyond its limit."""

@@ -167,7 +167,7 @@ def _for_rate(
     answer = capacity_answer(looking.deployments(), demand, longest, slo, spare=spare, tell=tell)
     deployment = answer.deployment
     tell(f"latencies of {layout(deployment)}")
-    load, shown = _shown(looking, answer)
+    load, shown = _final_run(looking, answer)
     is_met = answer.nearest is None and (not slo or (answer.load_per_s or 0.0) <= answer.most_per_s)
     if answer.nearest is None and (demand.trace is not None or demand.is_saved):
         is_met = _is_met(shown, slo)
@@ -188,7 +188,7 @@ def _for_rate(
     return replace(found, answer=answer)
 
 
-def _shown(looking: Search, answer: CapacityAnswer) -> tuple[Load, ServingResult]:
+def _final_run(looking: Search, answer: CapacityAnswer) -> tuple[Load, ServingResult]:
     """The load of the final run and its figures.
 
     Requests of a trace, or that are saved, are served by all replicas. Of a drawn load each unit

@@ -119,7 +119,7 @@ class Ranking:
         self, ranked: Sequence[RankedUnit], best: RankedUnit, rate_per_s: float | None
     ) -> RankedUnit:
         """The best, or one near it that costs less in long runs, for a rate or for any."""
-        for other in self._near(ranked, best, rate_per_s):
+        for other in self._near_best(ranked, best, rate_per_s):
             self._tell(f"comparing {layout(other.unit)}")
             if self._is_better(other, best, rate_per_s):
                 measured = self._long_run(other)
@@ -154,7 +154,7 @@ class Ranking:
         equal = [each for each in ranked if each.per_instance_s >= _EQUAL_RATIO * most]
         return min(equal, key=lambda each: each.test.alone().values["e2e_p50_s"])
 
-    def _near(
+    def _near_best(
         self, ranked: Sequence[RankedUnit], best: RankedUnit, rate_per_s: float | None
     ) -> list[RankedUnit]:
         """The units that may cost less than the best in long runs."""

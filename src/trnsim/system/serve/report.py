@@ -46,7 +46,7 @@ def values(plan: ServingPlan) -> dict[str, Any]:
         "price": str(plan.quote),
         "startup_s": startup_s(deployment),
         "idle_replicas": idle(plan),
-        "not_faster_than": _fewer(plan),
+        "not_faster_than": _smaller_split(plan),
         "times": times_source(deployment),
         "sources": times_sources(deployment),
         "assumed": assumed(deployment),
@@ -133,12 +133,12 @@ def startup_s(deployment: Deployment) -> dict[str, Interval]:
     Compiled programs are cached, so that only a first start waits for them.
     """
     nbytes = deployment.memory.weights_bytes * deployment.ranks
-    times = {"load": _around(nbytes / LOAD_BYTES_PER_S, LOAD_BYTES_PER_S)}
+    times = {"load": _interval_around(nbytes / LOAD_BYTES_PER_S, LOAD_BYTES_PER_S)}
     engine = deployment.engine
     if engine.is_compiled:
         layers = sum(tower.depth for tower in deployment.model.towers)
         programs = len(engine.buckets) * (_sizes(engine.prompts_at_once) + len(engine.batches))
-        times["compile"] = _around(layers * programs * COMPILE_LAYER_S, COMPILE_LAYER_S)
+        times["compile"] = _interval_around(layers * programs * COMPILE_LAYER_S, COMPILE_LAYER_S)
     return times
 
 
@@ -147,14 +147,14 @@ def _sizes(prompts: int) -> int:
     return int(np.ceil(np.log2(prompts))) + 1
 
 
-def _around(value: float, fact: Rate) -> Interval:
+def _interval_around(value: float, fact: Rate) -> Interval:
     """The interval of a value that is as uncertain as a fact."""
     sigma = float(np.sqrt(np.log1p(fact.provenance.spread**2)))
     factor = float(np.exp(1.2815515655446004 * sigma))
     return Interval(value / factor, value, value * factor)
 
 
-def _fewer(plan: ServingPlan) -> dict[str, float] | None:
+def _smaller_split(plan: ServingPlan) -> dict[str, float] | None:
     """Fewer tensor ranks on which a request takes no longer, in a short run of both."""
     fewer = plan.fewer
     if fewer is None:

@@ -124,7 +124,7 @@ def pairs_of(
     if path is None:
         if not operation.has_pairs:
             return ()
-        return tuple(pair for group in groups for pair in _around(operation, fabric, group))
+        return tuple(pair for group in groups for pair in _ring_pairs(operation, fabric, group))
     if operation.name != "permute":
         raise BadInput(
             f"--custom-src-target-pairs of {operation.name}; legal: of permute",
@@ -133,7 +133,7 @@ def pairs_of(
     return _pairs_in(path, fabric)
 
 
-def _around(operation: NccomOperation, fabric: Fabric, group: tuple[int, ...]) -> Groups:
+def _ring_pairs(operation: NccomOperation, fabric: Fabric, group: tuple[int, ...]) -> Groups:
     order = group
     if operation.name == "permute":
         members = RankGroup(fabric, group)

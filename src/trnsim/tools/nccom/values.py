@@ -175,7 +175,7 @@ def _results(
             blocks = np.reshape(exact, (ranks, ranks, part)).transpose(1, 0, 2)
             return outputs, list(blocks.reshape(ranks, count))
         case _:
-            return _paired(planned, group, inputs), _sent_messages(planned, group, exact)
+            return _received_messages(planned, group, inputs), _sent_messages(planned, group, exact)
 
 
 def _reduced(
@@ -196,7 +196,9 @@ def _reduced(
     return round_to(added(order), form)
 
 
-def _paired(planned: PlannedOperation, group: Sequence[int], inputs: Sequence[Array]) -> list[Any]:
+def _received_messages(
+    planned: PlannedOperation, group: Sequence[int], inputs: Sequence[Array]
+) -> list[Any]:
     """The message that each rank of a group receives; zeros if no rank sends to it."""
     sources = {target: source for source, target in planned.pairs}
     own = dict(zip(group, inputs, strict=True))

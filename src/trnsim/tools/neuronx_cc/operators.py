@@ -62,9 +62,9 @@ def operator_names() -> list[str]:
     import_module("trnsim.jax.stablehlo.importing")  # which fills the table
     rules: dict[str, Any] = import_module("trnsim.jax.stablehlo.rules").RULES
     names = [name.removeprefix(_DIALECT) for name in rules if name.startswith(_DIALECT)]
-    return sorted({_NAMES.get(name, _joined(name)) for name in names})
+    return sorted({_NAMES.get(name, _camel_case(name)) for name in names})
 
 
-def _joined(name: str) -> str:
+def _camel_case(name: str) -> str:
     """The words of a name, joined: all_gather is AllGather."""
     return "".join(word.capitalize() for word in name.split("_"))

@@ -43,7 +43,7 @@ class Plugin:
         """Patch the module, which was just imported, or warn if it lacks a name."""
         release = _release(self.package)
         tested = " and ".join(self.tested)
-        missing = [name for name in self.replaces if not _has(module, name)]
+        missing = [name for name in self.replaces if not _has_name(module, name)]
         if missing:
             _warn(
                 f"{self.package} {release} has no {', '.join(missing)} in {self.module} and is left"
@@ -70,7 +70,7 @@ def _release(package: str) -> str:
         return "of unknown release"
 
 
-def _has(module: ModuleType, name: str) -> bool:
+def _has_name(module: ModuleType, name: str) -> bool:
     try:
         reduce(getattr, name.split("."), module)
     except AttributeError:

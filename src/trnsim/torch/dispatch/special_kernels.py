@@ -50,16 +50,16 @@ _WITHOUT_VALUES: Final = frozenset(
 def register(library: Library) -> None:
     """Register the kernels of this file."""
     for name in _SAME_ON_EVERY_DEVICE:
-        library.impl(name, _told(name, _cpu_kernel(name)), "PrivateUse1")
+        library.impl(name, _reported(name, _cpu_kernel(name)), "PrivateUse1")
     for name, kernel in _KERNELS.items():
-        library.impl(name, _told(name, kernel), "PrivateUse1")
+        library.impl(name, _reported(name, kernel), "PrivateUse1")
     for bit in ("Conjugate", "Negative"):
         # Host aliases carry these bits; resolving them first would copy, and so call this again.
         for name in ("_copy_from", "_copy_from_and_resize"):
             library.impl(name, pytorch.fallthrough, bit)
 
 
-def _told(name: str, kernel: Kernel) -> Kernel:
+def _reported(name: str, kernel: Kernel) -> Kernel:
     """`kernel`, with its calls told to a reader if it makes a value."""
     return kernel if name in _WITHOUT_VALUES else watched_kernel(f"aten::{name}", kernel)
 

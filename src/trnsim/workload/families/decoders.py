@@ -49,7 +49,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     is_tied = outputs > 0 and keys.flag("tie_word_embeddings", default=row.is_tied)
     final = 0 if _lacks_last_norm(keys) else row.norm * hidden
     final += outputs if keys.has(row.head_bias) else 0
-    places, extra = _before(keys, row, hidden)
+    places, extra = _embedding_sizes(keys, row, hidden)
     width = keys.whole("word_embed_proj_dim", "embedding_size", default=hidden)
     is_narrow = width != hidden
     return (
@@ -71,7 +71,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     )
 
 
-def _before(keys: ConfigKeys, row: Decoder, hidden: int) -> tuple[int, int]:
+def _embedding_sizes(keys: ConfigKeys, row: Decoder, hidden: int) -> tuple[int, int]:
     """Rows of learned positions, and parameters of the norm behind the embedding table."""
     extra = row.norm * hidden if row.has_table_norm else 0
     if row.places is None:

@@ -21,7 +21,7 @@ _TAPS: Final = 3
 """Taps of a convolution over sound."""
 
 
-def _side(name: str) -> Spelling:
+def _side_spelling(name: str) -> Spelling:
     return Spelling(
         ("d_model",),
         (f"{name}_layers",),
@@ -30,7 +30,7 @@ def _side(name: str) -> Spelling:
     )
 
 
-_NAMES_OF_SIDES: Final = {name: _side(name) for name in ("encoder", "decoder")}
+_NAMES_OF_SIDES: Final = {name: _side_spelling(name) for name in ("encoder", "decoder")}
 
 
 @dataclass(frozen=True)

@@ -137,9 +137,9 @@ class _Builder:
             else:
                 self._calls[id(current)] = len(self.nodes)
                 self.nodes.append(current)
-                self.operands.append(tuple([self._seen(each) for each in current.operands]))
+                self.operands.append(tuple([self._reference_to(each) for each in current.operands]))
 
-    def _seen(self, value: RecordedValue | HostNumber) -> Reference:
+    def _reference_to(self, value: RecordedValue | HostNumber) -> Reference:
         if isinstance(value, HostNumber) or value.node is None:
             return self._input(value)
         return Reference(self._calls[id(value.node)], value.index)

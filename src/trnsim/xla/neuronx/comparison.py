@@ -144,7 +144,7 @@ def logit_validation(
         result, passed = _part(
             actual[:until], expected_logits[start:end], tol_map or DEFAULT_TOLERANCE_MAP
         )
-        apart = _apart(expected_logits, actual, start, until)
+        apart = _score_distance(expected_logits, actual, start, until)
         results.append({"first": start, "last": end - 1, "divergence": apart, **result})
         if not passed or apart > divergence_difference_tol:
             return False, results, f"scores differ from token {start} on: {results[-1]}"
@@ -158,7 +158,7 @@ def _first_difference(actual: Tensor, chosen: Tensor) -> int:
     return same.index(False) + 1 if False in same else len(same)
 
 
-def _apart(expected: Tensor, actual: Tensor, start: int, until: int) -> float:
+def _score_distance(expected: Tensor, actual: Tensor, start: int, until: int) -> float:
     """How far the expected scores of the expected and the chosen token are apart, at the last."""
     scores = expected[start + until - 1].double()
     chosen = actual[until - 1].argmax(dim=1, keepdim=True)

@@ -100,7 +100,7 @@ class DataParallel(nn.Module):
         with ThreadPoolExecutor(max(1, self.num_workers)) as pool:
             # Each core runs its parts in order.
             results = list(pool.map(run, enumerate(parts)))
-        return _joined(results, self.dim)
+        return _joined_results(results, self.dim)
 
     def _part(self, number: int, inputs: Any) -> Any:
         """The results of a part, by the replica whose turn it is."""
@@ -169,7 +169,7 @@ def _replica(model: Any, core: int) -> Any:
     return replica
 
 
-def _joined(results: list[Any], dim: int) -> Any:
+def _joined_results(results: list[Any], dim: int) -> Any:
     """Results of parts, joined along a dimension.
 
     Raises:

@@ -217,7 +217,7 @@ class _Assembly:
             parts[name] = program.to_bytes(), weights
             arguments = ", ".join(self._places[node] for node in read)
             body.append(f"r{number} = self.{name}(torch.jit.annotate(List[Tensor], [{arguments}]))")
-            for place, node in enumerate(self._given(level)):
+            for place, node in enumerate(self._level_outputs(level)):
                 self._places[node] = f"r{number}[{place}]"
         returned = ", ".join(self._expression(node) for node in _outputs(self._function.module))
         body.append(f"r = torch.jit.annotate(List[Tensor], [{returned}])")
@@ -234,7 +234,7 @@ class _Assembly:
             )
         return self._places[node]
 
-    def _given(self, level: _Level) -> list[fx.Node]:
+    def _level_outputs(self, level: _Level) -> list[fx.Node]:
         """The values of a level that others, or the caller, read."""
         inside = set(level.nodes)
         outputs = set(_outputs(self._function.module))
@@ -258,7 +258,7 @@ class _Assembly:
         )
         kept = [node for node in outside if node in self._weights]
         read = [node for node in outside if node not in self._weights]
-        module, values = _part(level.nodes, [*kept, *read], self._given(level))
+        module, values = _part(level.nodes, [*kept, *read], self._level_outputs(level))
         names = {
             value.name: self._weights.get(node, node.name)
             for value, node in zip(values, [*kept, *read], strict=True)

@@ -241,17 +241,19 @@ def linspace(b: Build, start: Any, end: Any, steps: int, **_: Any) -> Value:
 def pixel_shuffle(b: Build, x: Value, factor: int) -> Value:
     """Channels as pixels: [*, C * r * r, H, W] becomes [*, C, H * r, W * r]."""
     channels, height, width = x.shape[-3:]
-    return _turned(b, x, (channels // factor**2, factor, factor, height, width), (0, 3, 1, 4, 2))
+    return _permuted_blocks(
+        b, x, (channels // factor**2, factor, factor, height, width), (0, 3, 1, 4, 2)
+    )
 
 
 def pixel_unshuffle(b: Build, x: Value, factor: int) -> Value:
     """Pixels as channels, the inverse of `pixel_shuffle`."""
     channels, height, width = x.shape[-3:]
     shape = (channels, height // factor, factor, width // factor, factor)
-    return _turned(b, x, shape, (0, 2, 4, 1, 3))
+    return _permuted_blocks(b, x, shape, (0, 2, 4, 1, 3))
 
 
-def _turned(b: Build, x: Value, shape: Sequence[int], order: Sequence[int]) -> Value:
+def _permuted_blocks(b: Build, x: Value, shape: Sequence[int], order: Sequence[int]) -> Value:
     """The last three dimensions split into `shape` and transposed, in the shape of the result."""
     outer = x.shape[:-3]
     split = b.graph.reshape(x, (*outer, *shape))

@@ -50,7 +50,7 @@ def kthvalue(b: Build, x: Value, k: int, dim: int = -1, keepdim: bool = False) -
     """The k-th smallest element and its index."""
     del keepdim
     parts = _ordered(b, x, k, dim, is_descending=False)
-    return _shaped(b, *(_last(b, part, dim) for part in parts))
+    return _shaped(b, *(_last_element(b, part, dim) for part in parts))
 
 
 def median(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -59,12 +59,12 @@ def median(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) ->
     if dim is None:
         row = b.graph.reshape(x, (x.type.elements,))
         values, _ = _ordered(b, row, (x.type.elements + 1) // 2, 0, is_descending=False)
-        return b.graph.reshape(_last(b, values, 0), ())
+        return b.graph.reshape(_last_element(b, values, 0), ())
     length = x.shape[dim] if x.shape else 1
     return kthvalue(b, x, (length + 1) // 2, dim)
 
 
-def _last(b: Build, x: Value, dim: int) -> Value:
+def _last_element(b: Build, x: Value, dim: int) -> Value:
     """The last element along `dim`."""
     return b.sliced(x, dim, x.shape[dim] - 1, 1)
 
