@@ -260,8 +260,8 @@ def quantize_mx(dst: Any, src: Any, dst_scale: Any, name: Any = None) -> Any:
     test_quantize_to_mx.py: zero padding).
 
     Note:
-        The block scale is twice that of the OCP text, as AWS documents; before NKI 0.5 it is that
-        of the OCP text. Groups with an infinity or NaN are not documented, so they are refused.
+        The block scale is twice that of the OCP spec, as AWS documents; before NKI 0.5 it is that
+        of the OCP spec. Groups with an infinity or NaN are not documented, so they are refused.
     """
     ...
 def rand2(dst: Any, min: Any, max: Any, name: Any = None) -> Any:

@@ -41,7 +41,7 @@ FAILURES = (
         "D5",
         r"test_quantize_mx_hw.*float8_e4m3fn",
         "Validation failed",
-        "The golden values have the scale of the OCP specification, which `nisa.quantize_mx` had "
+        "The golden values have the scale of the OCP spec, which `nisa.quantize_mx` had "
         "until NKI 0.4; the scale is twice as large since NKI 0.5.",
         "aws-neuron-sdk release-notes/components/nki.rst, NKI 0.5.0; nki.isa.quantize_mx",
     ),

@@ -243,7 +243,7 @@ def _analyze(words: Sequence[str], folder: Path, verbosity: int) -> None:
     """Run the program, and write which of its operators compile.
 
     Raises:
-        Exit: the program failed, and stored nothing.
+        Exit: the program failed, and its errors are not ignored.
     """
     collection.check_command(words)
     check_folder(folder)

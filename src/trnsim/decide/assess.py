@@ -178,7 +178,7 @@ def _with_best_measured(
     places: WorkloadPlacements,
     comparison: WorkloadComparison,
 ) -> list[Pair]:
-    """The pairs, of which the best has the answer of a plan: of serving, from long runs."""
+    """The pairs, the best of which is predicted anew by a full plan (in serving, by long runs)."""
     measured: dict[str, Pair] = {}
     while True:
         current = [measured.get(move.instance, (place, move)) for place, move in pairs]
@@ -214,7 +214,7 @@ def payment(kind: str, *, is_steady: bool) -> tuple[str, ...]:
     if kind in BLOCKS:
         return ("blocks are priced by the hour that is used; they are sold by the day",)
     if kind in COMMITTED and not is_steady:
-        return (f"{kind} is paid all year: other work has the hours that this one leaves",)
+        return (f"{kind} is paid all year: other work uses the hours that this one leaves",)
     return ()
 
 

@@ -96,7 +96,7 @@ def unknown_part(path: Path) -> str:
         workload_of(read_values(path), str(path))
     except (BadInput, NotModelled) as error:
         return error.reason.splitlines()[0]
-    return "its sizes are known, and not all that it computes"
+    return "its sizes are known, but not all of its operations"
 
 
 def model_title(model_type: str, path: Path, shape: ModelShape) -> str:
@@ -116,7 +116,7 @@ def with_question(subject: Subject, path: Path, shape: ModelShape, dtype: str) -
 
 
 def question_of(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine, bool], Question]:
-    """The same pass as a question to plans.
+    """The pass of a model at a shape, as a question to plans.
 
     Raises:
         BadInput: plans cannot read the configuration, which transformers may.

@@ -128,7 +128,7 @@ def graph_bytes(subject: Subject) -> bytes:
 
 
 def graph_key(subject: Subject) -> bytes:
-    """The bytes by which equal programs are known: without names, lines and titles.
+    """Bytes that are equal for equal programs: a graph without names, lines and titles.
 
     Raises:
         NotModelled: it calls a kernel of the user's own.

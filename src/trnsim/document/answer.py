@@ -58,7 +58,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Mark:
-    """Words that the page sets apart: "soft", "code", "verdict go"; below the others, on demand."""
+    """Words with a class of the page, "soft", "code", "verdict go"; `is_below`: below others."""
 
     words: Words
     kind: str = "soft"

@@ -9,7 +9,7 @@ float4_e2m1fn), both clamped to what the scale format holds, 2**-127 to 2**127:
 
 Elements are ``value / X``, rounded to nearest even, and saturate at the largest finite value.
 
-Where AWS differs from the OCP text:
+Where AWS differs from the OCP spec:
 
 - The scale is twice as large.  Under OCP's the largest values of a block may lie beyond the
   largest element and are clamped down; under AWS's nothing saturates, for one bit less of range at
@@ -51,6 +51,7 @@ _ELEMENT_MAX_EXPONENT: Final = {FLOAT8_E4M3FN: 8, FLOAT8_E5M2: 15, FLOAT4_E2M1FN
 # float8_e8m0fnu: 2**(code - 127), and the last code is NaN.
 _SCALE_BIAS: Final = 127
 _RESERVED_EXPONENTS: Final[dict[ScaleRule, int]] = {"aws": 1, "ocp": 0}
+"""Exponents at the top of the element format that a block's largest value leaves free."""
 _SOURCE: Final = "nki.isa.quantize_mx, Scale calculation"
 
 

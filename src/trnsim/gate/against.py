@@ -41,7 +41,7 @@ def earlier_baselines(
             command = [*_CHECK, name.as_posix(), "--on", ",".join(chips)]
             command += ["--baseline", str(stored), "--update"]
             command += [] if kernel is None else ["--kernel", kernel]
-            # A file that fails has no earlier times, which is told where they are missing.
+            # A file that fails has no earlier times; the comparison reports them as missing.
             subprocess.run(  # noqa: S603  this program itself
                 command, cwd=earlier, capture_output=True, check=False
             )
@@ -51,13 +51,13 @@ def earlier_baselines(
 
 
 def _relative(path: Path, here: Path) -> Path:
-    whole = path.resolve()
-    if not whole.is_relative_to(here):
+    absolute = path.resolve()
+    if not absolute.is_relative_to(here):
         raise BadInput(
             f"--against with {path}, which lies outside of the folder {here}",
             fix="call trnsim check in the folder of the repository",
         )
-    return whole.relative_to(here)
+    return absolute.relative_to(here)
 
 
 def _git(*arguments: str, top: bool = False) -> bytes:

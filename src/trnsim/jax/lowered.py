@@ -1,8 +1,8 @@
 """Programs of JAX as graphs: the records of their calls, and their values in `exact`.
 
-A program becomes a graph on demand: of a recording that listens, exact numerics, or the policy
-`chip`, which refuses operations that have no counterpart on the chip. The graph is compiled to one
-program of a core by `trnsim.compiler`, as a graph of any framework is.
+A program becomes a graph only when a recording, exact numerics or the policy `chip` needs it; that
+policy refuses operations that have no counterpart on the chip. The graph is compiled to one program
+of a core by `trnsim.compiler`, as a graph of any framework is.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Untimed:
 
     Attributes:
         name: of the program.
-        reason: why it has none.
+        reason: why it has no time.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Lowered:
 
     Attributes:
         name: of the program.
-        devices: that run it together.
+        devices: number of devices that run it together.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Lowered:
     def keep(self) -> None:
         """Keep the program in the persistent cache, where the environment asks for it.
 
-        A program without a graph is none that a chip would have.
+        A program without a graph is left out of the cache, as a chip could not run it.
         """
         imported = self._graph_or_error(self.devices - 1)
         if isinstance(imported, EmulatorError):
@@ -197,9 +197,9 @@ class Lowered:
         """Record a call, where a recording listens.
 
         Args:
-            cores: this process's, which run it.
-            places: which of the program's devices these are.
-            numbers: all of its devices, by their number among those of all processes.
+            cores: the cores of this process that run the program.
+            places: the index of each of these cores among the program's devices.
+            numbers: for each device of the program, its number among the devices of all processes.
         """
         if pending_faults:
             for core in cores:
@@ -234,7 +234,7 @@ class Lowered:
 
         A program that the host computes is counted.
 
-        With loops, branches or kernels of the user's it is one kernel after another, as is timed.
+        A program with loops, branches or the user's kernels runs kernel by kernel, as it is timed.
 
         Raises:
             NotModelled: for what the host would have to compute, under the policy `chip`.
@@ -284,13 +284,13 @@ def arguments_of(imported: Imported, arguments: Arrays) -> Arrays:
 
 
 def _group_of(place: int, groups: Groups) -> tuple[int, ...]:
-    """The group of a device, of several the one in which it is the first; () for none."""
+    """The group of a device: the one in which it has the lowest index; () for none."""
     candidates = [group for group in groups if place in group]
     return min(candidates, key=lambda group: group.index(place), default=())
 
 
 def _exchanges(graph: Graph) -> Iterator[GraphExchange]:
-    """The exchanges of a graph: a loop's as often as it runs, of branches those with most bytes."""
+    """The exchanges of a graph: those of a loop for each trip, those of the heaviest branch."""
     for node in graph.nodes:
         operation = node.operation
         if isinstance(operation, While) and operation.body is not None:
@@ -303,7 +303,7 @@ def _exchanges(graph: Graph) -> Iterator[GraphExchange]:
 
 
 def _outputs(graph: Graph, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    """The outputs of a graph: by its program, or by its kernels where it is no one program."""
+    """The outputs of a graph, by one program or, if it has loops or calls, kernel by kernel."""
     if any(node.kind in _SEPARATE_KINDS for node in graph.nodes):
         return evaluate(graph, arrays, target().name)
     return list(program.evaluate_program(graph, arrays, target().name, frozenset()))

@@ -1,9 +1,9 @@
-"""Each device's program of one that `jit` splits, as XLA's partitioner writes it.
+"""The per-device program of a program that `jit` shards, as XLA's partitioner writes it.
 
 Annotations say where some arrays lie, and the partitioner decides the rest: what each device holds
 of every tensor, what is exchanged, which elements beyond the end of an uneven share are masked. The
-private client partitions a program on its way to the values of `fast`; XLA's own record of that
-step is the program that has a time and is computed in `exact`.
+private client partitions a program to compute its values in `fast`; XLA's dump of that pass is the
+program that is timed, and that `exact` computes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def device_program(compile_with: Callable[[Sequence[Override]], Any]) -> bytes:
 
 
 def _partitioned_hlo(compile_with: Callable[[Sequence[Override]], Any], folder: str) -> bytes:
-    """XLA's record of a program behind its partitioner."""
+    """XLA's dump of a program after its partitioner."""
     _compile(compile_with, [("xla_dump_to", folder), *_RECORD])
     records = sorted(Path(folder).glob(f"*.after_{_STEP}.*.pb"))
     if not records:

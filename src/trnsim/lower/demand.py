@@ -1,9 +1,9 @@
-"""The elements of each value that the outputs of a graph need, at least.
+"""A lower bound of the elements of each value that the outputs of a graph need.
 
-A demand is a box: a mask of the needed indices along each dimension. Operands are needed as
-their node computes the result: an element of a product needs a row and a column, one of attention
-a query and all of its keys. Where several boxes meet, or the indices depend on values, a
-subset is taken, so a demand is never too large but for indices that are unknown. Indices
+A demand is a box: a mask of the needed indices along each dimension. Operands are needed as their
+node computes the result: an element of a product needs a row and a column, one of attention a query
+and all of its keys. Where several boxes meet, or the indices depend on values, a subset is taken,
+so a demand is never too large, except that unknown indices are replaced by leading ones. Indices
 that follow from tokens are those of representative tokens (`lookup_indices`).
 """
 
@@ -343,7 +343,7 @@ def _of_scan(node: Node, box: Box) -> list[Box | None]:
 
 
 def _of_all_reduce(node: Node, box: Box) -> list[Box | None]:
-    """The indices of the result, of each operand."""
+    """Each operand is needed at the indices of the result."""
     return [box] * len(node.values)
 
 
@@ -355,14 +355,14 @@ def _of_all_gather(node: Node, box: Box) -> list[Box | None]:
 
 
 def _of_reduce_scatter(node: Node, box: Box) -> list[Box | None]:
-    """The indices of the result, in each member's part."""
+    """Each member's part is needed at the indices of the result."""
     operation: Any = node.operation
     tiled = np.tile(box[operation.dim], operation.size)
     return [(*box[: operation.dim], tiled, *box[operation.dim + 1 :])]
 
 
 def _of_reshape(node: Node, box: Box) -> list[Box | None]:
-    """By groups of dimensions that have as many elements on both sides."""
+    """The operand's box, for each group of dimensions that is reshaped into another group."""
     shape, target = node.values[0].shape, node.result.shape
     if 0 in shape:
         return [None]

@@ -87,7 +87,7 @@ class Box(NamedTuple):
         return parts
 
     def _gaps(self, others: list[Box]) -> list[tuple[int, int]]:
-        """[start, end) of each byte range of a row that `others` leave free."""
+        """(first, last) byte of each range of a row that `others` leave free."""
         gaps: list[tuple[int, int]] = []
         first_byte = self.first_byte
         for other in sorted(others, key=lambda box: box.first_byte):

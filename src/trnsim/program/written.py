@@ -1,7 +1,7 @@
 """Written elements: which operands can be read, and which elements an instruction leaves written.
 
-Results that depend on unwritten elements are unwritten themselves; to read what must be written,
-and what another tensor has overwritten, is an error.
+Results that depend on unwritten elements are unwritten themselves; reading them is an error where
+an instruction needs them, and so is reading bytes that another tensor has overwritten.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def partly_written(
 
 
 def note_written(tiles: Iterable[Tile], partly: Partly, *, by_matmul: bool) -> None:
-    """Mark `tiles` as written after their instruction, but of those in `partly` their flags."""
+    """Mark `tiles` as written by their instruction; of those in `partly`, flagged elements only."""
     for tile in tiles:
         storage = tile.storage
         if not storage.written.is_full or storage.is_placed or storage.changed is not None:

@@ -88,7 +88,7 @@ def test_a_group_of_zeros_has_the_smallest_scale(work):
 
 
 def test_the_largest_values_of_a_group_are_rounded_not_clamped(work):
-    """NKI 0.5: the scale is twice the one of the OCP text."""
+    """NKI 0.5: the scale is twice the one of the OCP spec."""
     values = np.full((32, 4), 1.984375, np.float32)  # 1.1111111b, rounds up to 2
     _, dst, scale = quantized(work, values)
     assert elements_of(dst)[0, 0] * 2.0 ** (int(scale.array.view(np.uint8)[0, 0]) - 127) == 2.0

@@ -21,7 +21,7 @@ def k(x, y):
 def test_comments_stand_once_above_a_statement_and_the_marker_is_renewed():
     made = rewritten(report_of(TEXT, "k.py"))
     assert made.text.startswith("# nki: 0.7\n")
-    head = "        # nki 0.7: the block scale of nisa.quantize_mx is twice that of the OCP text;"
+    head = "        # nki 0.7: the block scale of nisa.quantize_mx is twice that of the OCP spec;"
     assert made.text.splitlines()[8:11] == [
         f"{head} compare",
         "        # dequantized values, not the packed ones",

@@ -117,14 +117,14 @@ def test_numbers_that_cannot_be_are_named(changed, said):
 @pytest.mark.parametrize(("chips", "hours"), [(1024, 10), (4096, 1), (100_000, 0.01)])
 def test_a_job_that_only_recovers_never_ends_and_says_why(chips, hours):
     lost = goodput(chips, chips // 16, Reliability(chip_mtbf_s=3600 * hours))
-    assert not lost.is_ending
+    assert not lost.can_finish
     assert "goodput 0.0%: a failure every " in lost.why
     assert "1.08 h until training goes on (100% of failures find no spare)" in lost.why
     assert "what helps: --spares, --instances for fewer, --chip-mtbf-hours for" in lost.why
 
 
 def test_a_job_that_keeps_most_of_its_time_has_nothing_to_explain():
-    assert goodput(1024, 64).is_ending
+    assert goodput(1024, 64).can_finish
     assert not goodput(1024, 64).why
 
 

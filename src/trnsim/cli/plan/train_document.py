@@ -78,8 +78,8 @@ def _runs(runs: Sequence[TrainingEstimate]) -> Table:
             label,
             f"{e.machine.count} x {e.machine.instance.name}",
             str(e.machine.chips),
-            durations(e.time_s) if e.goodput.is_ending else "never finishes",
-            amount(e.time_s.p50 * e.machine.chips / _HOUR_S) if e.goodput.is_ending else "-",
+            durations(e.time_s) if e.goodput.can_finish else "never finishes",
+            amount(e.time_s.p50 * e.machine.chips / _HOUR_S) if e.goodput.can_finish else "-",
             amounts(e.usd),
         )
         for label, e in zip(_labels(runs), runs, strict=True)
@@ -208,7 +208,7 @@ def _values(e: TrainingEstimate) -> dict[str, Any]:
         **picked(e, "chips=machine.chips layout=step.layout"),
         **picked(e.step, step, memory_bytes=[memory.total for memory in e.step.memory]),
         **picked(e.step, "memory_parts_bytes=memory parts_s data_hidden_s mfu flop"),
-        "time_s": e.time_s if e.goodput.is_ending else None,
+        "time_s": e.time_s if e.goodput.can_finish else None,
         **picked(e, "usd goodput=goodput.goodput checkpoint_interval_s=goodput.interval_s"),
         "price": str(e.quote),
         "pareto": [_size_values(size) for size in e.front],

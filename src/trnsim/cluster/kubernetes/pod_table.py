@@ -22,14 +22,14 @@ def pod_table(
     Args:
         devices: the devices of the node.
         holdings: what containers hold.
-        period_s: seconds since the table before.
+        period_s: seconds since the previous table.
     """
     cores: dict[int, ContainerHolding] = {}
     names: dict[tuple[int, str, str], list[str]] = {}
     for holding in holdings:
         try:
             numbers = devices.cores(holding.resource, holding.ids)
-        except BadInput as error:  # of a plugin of another instance
+        except BadInput as error:  # ids of a device plugin of another instance
             return PodTable(period_s, error=error.reason)
         for core in numbers:
             cores.setdefault(core, holding)

@@ -24,8 +24,8 @@ class _Blocks:
     Attributes:
         count: number of blocks.
         size: rows of a block.
-        groups: the group of each block, int32 [number].
-        rows: the source row of each row of the blocks, int32 [number * size]; padding has the
+        groups: the group of each block, int32 [count].
+        rows: the source row of each row of the blocks, int32 [count * size]; padding has the
             index after the last row.
     """
 
@@ -50,11 +50,11 @@ def _cut_into_blocks(b: Build, ends: Value, count: int) -> _Blocks:
     before = b.ew("subtract", place, b.broadcast(b.ew("subtract", until, blocks), shape))
     begun = b.ew("compare", before, 0.0, dtype="float32", direction="GE")
     unended = b.ew("compare", place, b.broadcast(until, shape), dtype="float32", direction="LT")
-    is_mine = b.ew("multiply", begun, unended)
+    is_in_group = b.ew("multiply", begun, unended)
     first = b.ew("add", b.ew("multiply", before, float(size)), b.broadcast(begin, shape))
     number_of = b.convert(b.graph.iota(shape, 1), "float32")
     group, start, stop = (
-        b.graph.reduce("add", b.ew("multiply", is_mine, part), (1,))
+        b.graph.reduce("add", b.ew("multiply", is_in_group, part), (1,))
         for part in (number_of, first, b.broadcast(end, shape))
     )
     wide = (number, size)
@@ -63,10 +63,10 @@ def _cut_into_blocks(b: Build, ends: Value, count: int) -> _Blocks:
         b.convert(b.graph.iota(wide, 1), "float32"),
         b.graph.broadcast_in_dim(start, wide, (0,)),
     )
-    is_there = b.ew(
+    is_row_of_group = b.ew(
         "compare", row, b.graph.broadcast_in_dim(stop, wide, (0,)), dtype="bool", direction="LT"
     )
-    rows = b.ew("select", is_there, row, float(count), dtype="float32")
+    rows = b.ew("select", is_row_of_group, row, float(count), dtype="float32")
     flat = b.graph.reshape(b.convert(rows, "int32"), (number * size,))
     return _Blocks(number, size, b.convert(group, "int32"), flat)
 
@@ -78,7 +78,7 @@ def _gather_rows(b: Build, x: Value, blocks: _Blocks) -> Value:
 
 
 def _rows_of_group(b: Build, blocks: _Blocks, height: int) -> Value:
-    """The rows of each block's matrix among those of all groups: int32 [number * height]."""
+    """Row indices of each block's matrix in the table of all matrices: int32 [count * height]."""
     shape = (blocks.count, height)
     first = b.ew("multiply", blocks.groups, float(height), dtype="int32")
     first = b.graph.broadcast_in_dim(first, shape, (0,))

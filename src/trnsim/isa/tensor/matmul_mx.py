@@ -155,8 +155,8 @@ class QuantizeMx(MxInstruction, engines=(Engine.vector,)):
     test_quantize_to_mx.py: zero padding).
 
     Note:
-        The block scale is twice that of the OCP text, as AWS documents; before NKI 0.5 it is that
-        of the OCP text. Groups with an infinity or NaN are not documented, so they are refused.
+        The block scale is twice that of the OCP spec, as AWS documents; before NKI 0.5 it is that
+        of the OCP spec. Groups with an infinity or NaN are not documented, so they are refused.
     """
 
     written_flags_used = ("dst_scale",)

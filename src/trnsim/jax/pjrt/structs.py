@@ -28,7 +28,7 @@ _TYPES: Final[dict[str, Any]] = {
 
 @cache
 def _lines() -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """The table by kind and name of each line: its pairs in order."""
+    """(kind, name) of each line of the table -> the (name, type or value) pairs behind it."""
     table: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for line in read_text(_TABLE).splitlines():
         head, colon, rest = line.partition(": ")

@@ -1,8 +1,9 @@
-"""A configuration of Hydra, such as NeMo's, whose fields may stand for others of the same file.
+"""A configuration of Hydra, such as NeMo's, whose fields may refer to others of the same file.
 
 ``${a.b}`` is the value under a.b, ``${.b}`` the one beside it, ``${..b}`` one above. Source:
-OmegaConf 2.4, Usage, Variable interpolation. Others (``${oc.env:HOME}``, ``${multiply:2,3}``) are
-templates. OmegaConf itself has no lines of values, and would read variables of the environment.
+OmegaConf 2.4, Usage, Variable interpolation. Resolvers (``${oc.env:HOME}``, ``${multiply:2,3}``)
+count as values that are not known. OmegaConf itself has no lines of values, and would read
+variables of the environment.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ Keys = tuple[str, ...]
 
 _INTERPOLATION: Final = re.compile(r"\$\{(\.*)([A-Za-z_]\w*(?:\.\w+)*)\}", re.ASCII)
 _MOST_STEPS: Final = 8
-"""Interpolations that lead to further ones."""
+"""Longest chain of references that is followed."""
 
 
 class ConfigReader(SpecReader):
-    """A configuration: a value that stands for another one is followed, and kept as it is."""
+    """A configuration whose references are followed; the text of a reference is kept as it is."""
 
     def followed(self, keys: Keys) -> Keys:
-        """Keys of the value that the one under `keys` stands for; `keys` for a value of its own."""
+        """Keys of the value to which a reference under `keys` leads; else `keys` itself."""
         target = keys
         for _ in range(_MOST_STEPS):
             value = self.value(*target)
@@ -61,7 +62,7 @@ class ConfigReader(SpecReader):
     def choice(self, keys: Keys, field: str, names: dict[Any, Any]) -> Any:
         """The meaning of a name; None for one without a meaning.
 
-        A name is kept unless it is the first of its meaning, as a writer writes that one.
+        The field is kept as it is written if the name is an alias: a writer writes the first name.
         """
         place = self.place(*keys)
         if place is None:

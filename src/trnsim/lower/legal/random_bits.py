@@ -19,7 +19,7 @@ _WORD_DTYPE = "uint32"
 
 @legal(RngBitGenerator)
 def rng_bit_generator(b: Build, op: RngBitGenerator, state: Value) -> tuple[Value, ...]:
-    """The state with its count further on, and the words of as many blocks as are needed."""
+    """The state with its counter advanced, and random words of the result's shape."""
     elements = prod(op.shape)
     blocks = -(-elements // 2)
     words = [b.graph.slice(state, (place,), (1,)) for place in range(4)]

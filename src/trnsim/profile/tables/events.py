@@ -139,7 +139,7 @@ def semaphore_updates(core: Core) -> Table:
 
 
 def _engine(core: Core, index: int) -> str:
-    """Its engine's first word: "Tensor", "DMA"."""
+    """First word of the name of an instruction's engine: "Tensor", "DMA"."""
     return core.program.instruction(index).engine.label.split(" ", maxsplit=1)[0]
 
 

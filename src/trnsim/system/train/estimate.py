@@ -185,7 +185,7 @@ def _size(
     """A run of `tokens` on one number of instances."""
     lost, time_s = goodput(where.chips, where.count, risk), _NEVER_ENDING
     usd = None
-    if lost.is_ending:
+    if lost.can_finish:
         steps = tokens / (step.layout.global_batch * step.layout.sequence)
         time_s = step.step_s.scaled(steps / lost.goodput)
         if usd_per_hour is not None:
@@ -202,7 +202,7 @@ def _with_sizes(run: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimat
         if size.machine.count < run.machine.count
         and size.time_s.p50 <= _EQUAL_TIME_RATIO * run.time_s.p50
     ]
-    ending = [size for size in reversed(ordered) if size.goodput.is_ending]
+    ending = [size for size in reversed(ordered) if size.goodput.can_finish]
     points = [
         (
             size.time_s.p50,
@@ -214,7 +214,7 @@ def _with_sizes(run: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimat
     return replace(
         run,
         sizes=ordered,
-        smaller=fewer[0] if fewer and run.goodput.is_ending else None,
+        smaller=fewer[0] if fewer and run.goodput.can_finish else None,
         front=tuple(ending[at] for at in front(points)),
     )
 

@@ -52,7 +52,8 @@ class Reliability:
     """Failures, checkpoints and stragglers of a run.
 
     Attributes:
-        chip_mtbf_s: mean seconds between failures of one chip and its share of all else.
+        chip_mtbf_s: mean seconds between failures of one chip with its share of the instance and
+            network.
         checkpoint_s: seconds for which a checkpoint stops training.
         recovery_s: seconds from a failure until training goes on, with a spare.
         spares: instances that wait to replace others.
@@ -115,7 +116,7 @@ class Goodput:
         return self.kept / self.straggling
 
     @property
-    def is_ending(self) -> bool:
+    def can_finish(self) -> bool:
         """True if a run comes to its end in a realistic time."""
         return self.goodput >= _LEAST_GOODPUT
 

@@ -1,4 +1,4 @@
-"""A traced program as a part of a ScriptModule: its state is saved, its loading an operator."""
+"""A traced program as a submodule of a ScriptModule, which saves it and loads it by an operator."""
 
 import warnings
 from collections.abc import Mapping
@@ -104,7 +104,7 @@ def script_module(
 
 
 def _with_compiled_parts(module: nn.Module) -> Any:
-    """A ScriptModule of a module without a method, whose programs are compiled."""
+    """A ScriptModule of a module without `forward`, whose submodules of programs are compiled."""
     recursive: Any = import_module("torch.jit._recursive")  # PyTorch's own way has no such form
 
     def stubs(part: Any) -> Any:

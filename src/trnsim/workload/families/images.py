@@ -59,8 +59,8 @@ class ImageEncoder:
     Attributes:
         defaults: default sizes.
         tokens: tokens beside the patches: a class token, a teacher token.
-        placed: rows of learned positions beyond the patches.
-        lost: other vectors, of masked patches.
+        extra_positions: rows of learned positions beyond the patches.
+        mask_vectors: learned vectors that stand in for masked patches.
         patch_bias: whether the projection of patches has a bias.
         biases: of queries, keys and values.
         is_normed_first: whether a norm is before the layers.
@@ -75,8 +75,8 @@ class ImageEncoder:
 
     defaults: Mapping[str, Any] = field(default_factory=lambda: _VIT_SIZES)
     tokens: int = 1
-    placed: int = 1
-    lost: int = 0
+    extra_positions: int = 1
+    mask_vectors: int = 0
     patch_bias: bool = True
     biases: Rule = ("qkv_bias", True)
     is_normed_first: bool = False
@@ -90,19 +90,21 @@ class ImageEncoder:
 
 ROWS: Final[dict[str, ImageEncoder]] = {
     "vit": ImageEncoder(has_pooler=True),
-    "deit": ImageEncoder(tokens=2, placed=2, has_pooler=True),
-    "dinov2": ImageEncoder(lost=1, has_scales=True, has_ratio=True, parts=_DINO_CLASSIFIER_VECTORS),
-    "dinov2_with_registers": ImageEncoder(
-        lost=1, has_scales=True, has_ratio=True, parts=_DINO_CLASSIFIER_VECTORS
+    "deit": ImageEncoder(tokens=2, extra_positions=2, has_pooler=True),
+    "dinov2": ImageEncoder(
+        mask_vectors=1, has_scales=True, has_ratio=True, parts=_DINO_CLASSIFIER_VECTORS
     ),
-    "ijepa": ImageEncoder(tokens=0, placed=0),
+    "dinov2_with_registers": ImageEncoder(
+        mask_vectors=1, has_scales=True, has_ratio=True, parts=_DINO_CLASSIFIER_VECTORS
+    ),
+    "ijepa": ImageEncoder(tokens=0, extra_positions=0),
     "clip_vision_model": ImageEncoder(
         defaults={**_VIT_SIZES, "patch_size": 32},
         patch_bias=False,
         biases=True,
         is_normed_first=True,
     ),
-    "siglip_vision_model": ImageEncoder(tokens=0, placed=0, biases=True, has_probe=True),
+    "siglip_vision_model": ImageEncoder(tokens=0, extra_positions=0, biases=True, has_probe=True),
     "llama4_vision_model": ImageEncoder(
         defaults=_LLAMA4_SIZES,
         patch_bias=False,
@@ -140,13 +142,13 @@ def image(keys: ConfigKeys, model_type: str) -> Tower:
     hidden = keys.whole(*PLAIN_NAMES.hidden)
     registers = keys.whole("num_register_tokens", default=4 if "registers" in model_type else 0)
     patches, inputs = _patches(keys)
-    vectors = row.tokens + registers + row.lost
+    vectors = row.tokens + registers + row.mask_vectors
     return Tower(
         "images",
         hidden,
         (_layer(keys, row, hidden),),
         before=(Projection("patches", inputs, hidden, hidden * row.patch_bias),),
-        positions=patches + row.placed,
+        positions=patches + row.extra_positions,
         extra=vectors * hidden + 2 * hidden * row.is_normed_first,
         behind=_behind(keys, row, hidden),
         final=2 * hidden + _probe_norms(keys, row, hidden),

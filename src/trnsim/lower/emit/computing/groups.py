@@ -17,7 +17,7 @@ from trnsim.nki import language as nl
 
 
 def emit_group_sums(emission: Emission, node: Node, evaluation: Evaluation, dims: set[int]) -> None:
-    """Emit sums over groups of neighbouring partitions, which each of them then holds."""
+    """Emit sums over groups of neighbouring partitions; each partition holds its group's sum."""
     frame, size = evaluation.frame, prod(evaluation.frame.shape[dim] for dim in dims)
     block = frame.block
     parts: dict[int, Tensor] = {}

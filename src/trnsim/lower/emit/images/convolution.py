@@ -39,7 +39,7 @@ _IMAGE_RANKS: Final = (3, 4)
 
 
 def is_emitted(node: Node, weights: frozenset[int]) -> bool:
-    """True if a convolution has instructions as it is: of one or two dimensions, dense or constant.
+    """True if a convolution is emitted as it is: 1-D or 2-D, dense or with constant kernels.
 
     Kernels of groups are laid out ahead of time: they must be weights, each group within one block.
     """
@@ -115,7 +115,7 @@ class PendingConvolution(PendingResult):
         return TensorPlace(self, self.frame.shape, self.frame.steps(), (0, 0))
 
     def _pack_kernels(self, kernels: Kernels) -> Kernels:
-        """The kernels with as many taps together as pays."""
+        """The kernels with the number of taps in one product that takes the least time."""
         grid = self.grid
         item = ITEM_BYTES[self.kernel.dtype]
         rows = grid.reach(0, grid.window_counts[0])
@@ -182,7 +182,7 @@ class PendingConvolution(PendingResult):
         return sums
 
     def _add_phases(self, span: TileSpan, part: WindowBox, dst: Tensor, gaps: Gaps) -> None:
-        """Add the sums of a box, its windows in phases that meet elements under the same taps."""
+        """Add the sums of a box by phases, whose windows have elements under the same taps."""
         windows = dst.reshape((dst.shape[0], part.images, part.rows, part.columns))
         for phase in gaps.phases(part):
             target = windows[:, :, phase.rows, phase.columns]

@@ -330,7 +330,7 @@ def embedding(b: Build, table: Value, indices: Value, *_: Any, **__: Any) -> Val
 def embedding_backward(
     b: Build, grad: Value, indices: Value, count: int, padding: int = -1, by_count: bool = False
 ) -> Value:
-    """Gradients of indices, added to their rows of a table of zeros; none for the padding's row."""
+    """Gradients of looked-up rows, added up in a table of zeros; the padding's row stays zero."""
     del count
     if by_count:
         raise Unlowered("gradients scaled by frequency")
