@@ -44,6 +44,15 @@ FORMATS_OF_OTHERS = {
     "launch/supervisor.py": "messages between these processes",
     "cluster/kubernetes/api.py": "objects of Kubernetes",
     "cluster/kubernetes/http_service.py": "answers to kube-scheduler",
+    "compiler/compile_cache/entry.py": "AWS's compile_flags.json, and the key of a program",
+    "compiler/stand_in.py": "the head of a file in place of a NEFF",
+    "device/graph_file.py": "a model's graph as a file, whose digest is of these bytes",
+    "device/program_sequence.py": "messages between ranks",
+    "gate/baselines.py": "a scalar of YAML",
+    "jobs/formats/cloudformation.py": "a function of a template of CloudFormation",
+    "jobs/formats/writing.py": "a spec in a format of other schedulers",
+    "torch/traces/stored.py": "a traced program as a file",
+    "torch/traces/structure.py": "a literal of TorchScript",
 }
 """Files whose JSON is no answer of a command, each with what it is."""
 WRITERS = {"_plain": r"\bdef _?plain\((?!self)"}

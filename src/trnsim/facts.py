@@ -31,6 +31,8 @@ class Evidence(Enum):
         return _SPREAD[self]
 
 
+P90_SIGMAS = 1.2815515655446004
+"""Standard deviations from the P50 to the P90 of a normal distribution."""
 _SPREAD = {
     Evidence.DOCUMENTED: 0.03,
     Evidence.MEASURED: 0.08,

@@ -216,9 +216,3 @@ def test_a_library_without_the_table_of_guards_is_refused_by_name(tmp_path):
         device_spelling.share_guard("win32", tmp_path)
     with pytest.raises(ImportError, match=r"libc10\.dylib has no _ZN3c10"):
         device_spelling.share_guard("darwin", tmp_path)
-
-
-def test_only_tensors_of_the_device_are_of_the_device():
-    assert device_spelling.is_device(torch.ones(1, device="neuron"))
-    assert not device_spelling.is_device(torch.ones(1))
-    assert not device_spelling.is_device("xla")

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trnsim.facts import Interval, assumed
+from trnsim.facts import P90_SIGMAS, Interval, assumed
 
 Samples = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ DEMAND_SPREAD: Final = assumed(0.20, "one sigma of next year's volume over this 
 EFFORT_SPREAD: Final = assumed(0.30, "one sigma of engineer-weeks, as of any assumed number here")
 DEMAND: Final = "demand"
 EFFORT: Final = "effort"
-_SIGMAS_OF_QUANTILE: Final = {"p10": -1.2815515655446004, "p90": 1.2815515655446004}
+_SIGMAS_OF_QUANTILE: Final = {"p10": -P90_SIGMAS, "p90": P90_SIGMAS}
 
 
 class Draws:

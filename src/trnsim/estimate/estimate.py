@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from trnsim.facts import Interval
+from trnsim.facts import P90_SIGMAS, Interval
 from trnsim.formatting import durations
 
-QUANTILES: Final = {"p10": -1.2815515655446004, "p50": 0.0, "p90": 1.2815515655446004}
+QUANTILES: Final = {"p10": -P90_SIGMAS, "p50": 0.0, "p90": P90_SIGMAS}
 """Quantiles of the standard normal distribution."""
 EXCHANGES: Final = "exchanges"
 HOST: Final = "host"

@@ -51,11 +51,11 @@ def _plain_node(node: Node, place_of: Callable[[Origin], int] | None) -> list[An
             fix="compile it in the process that has the kernel",
         )
     attributes = {
-        member.name: _plain(getattr(node.operation, member.name), place_of)
+        member.name: _stored_value(getattr(node.operation, member.name), place_of)
         for member in fields(node.operation)
     }
     operands = [
-        [operand.number] if isinstance(operand, Value) else _plain(operand, place_of)
+        [operand.number] if isinstance(operand, Value) else _stored_value(operand, place_of)
         for operand in node.operands
     ]
     results = [[value.number, list(value.shape), value.dtype] for value in node.results]
@@ -63,7 +63,7 @@ def _plain_node(node: Node, place_of: Callable[[Origin], int] | None) -> list[An
     return [node.name, attributes, operands, results, place]
 
 
-def _plain(value: Any, place_of: Callable[[Origin], int] | None) -> Any:
+def _stored_value(value: Any, place_of: Callable[[Origin], int] | None) -> Any:
     if isinstance(value, Graph):
         return {"graph": plain_graph(value, place_of)}
     if isinstance(value, TensorType):
@@ -71,7 +71,7 @@ def _plain(value: Any, place_of: Callable[[Origin], int] | None) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}
     if isinstance(value, tuple):
-        return [_plain(each, place_of) for each in value]
+        return [_stored_value(each, place_of) for each in value]
     return value
 
 

@@ -373,11 +373,6 @@ class Tower:
         """Elements of a row of the embedding table, and of the input of the logits."""
         return self.table_width or self.hidden
 
-    @property
-    def has_cross_attention(self) -> bool:
-        """True if its layers read the output of the tower before."""
-        return any(attention.is_cross for layer in self.layers for attention in layer.attentions)
-
 
 @dataclass(frozen=True)
 class Architecture:

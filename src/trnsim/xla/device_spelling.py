@@ -26,7 +26,7 @@ from trnsim.errors import BadInput
 from trnsim.torch import device_name, pytorch
 from trnsim.torch.api import device as device_module
 from trnsim.torch.clients.imports import when_imported
-from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
+from trnsim.torch.device_name import DEVICE_TYPE
 from trnsim.xla import autocast_lists, precision, tensor_meaning
 from trnsim.xla.absent_names import AbsentImport
 from trnsim.xla.seeds import seeds
@@ -233,8 +233,3 @@ def _serve_fakes(module: Any) -> None:
         return _spelled(read.index) if read.type == DEVICE_TYPE else read
 
     kind.__new__, kind.device = staticmethod(new), property(device)
-
-
-def is_device(tensor: object) -> bool:
-    """True if `tensor` is a tensor of the device."""
-    return isinstance(tensor, torch.Tensor) and is_neuron(tensor.device)

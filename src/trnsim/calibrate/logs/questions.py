@@ -55,7 +55,9 @@ def questions(document: FileContent) -> list[Measurement]:
         raise fault(document.file, "no rows", "give one question and its seconds a line")
     _check_order(document)
     measured = [
-        Measurement(_plain(row.question), row.figure, row.seconds, row.line, instance=row.instance)
+        Measurement(
+            _normalized(row.question), row.figure, row.seconds, row.line, instance=row.instance
+        )
         for row in rows(QuestionRow, with_numbers(document, (_SECONDS,)))
     ]
     for measurement in measured:
@@ -70,7 +72,7 @@ def questions(document: FileContent) -> list[Measurement]:
     return measured
 
 
-def _plain(question: str) -> str:
+def _normalized(question: str) -> str:
     """A question with single spaces and without the program's name."""
     return " ".join(question.split()).removeprefix(_PROGRAM)
 

@@ -27,7 +27,6 @@ from trnsim.decide.times import Predictor, Speed, SpeedAnswer
 FAMILY: Final = "the pilot's measurement"
 """Family of a measured speed, in place of one of published times."""
 _MEDIAN_ERROR_SIGMAS: Final = 0.6744897501960817
-_P90_SIGMAS: Final = 1.2815515655446004
 _P90_ERROR_SIGMAS: Final = 1.6448536269514722
 """Sigmas within which half and 90 % of errors lie, and below which nine tenths do."""
 

@@ -34,19 +34,19 @@ from trnsim.decide.pilot.thresholds import (
 )
 from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput
+from trnsim.facts import P90_SIGMAS
 
 LEAST_RUNS: Final = 3
 """Logs of today that are needed to measure the noise of its loss."""
 _P90_ERROR_SIGMAS: Final = 1.6448536269514722
 """Sigmas below which nine tenths of the sizes of errors lie."""
-_P90_SIGMAS: Final = 1.2815515655446004
 
 
 def measurement(pilot: Pilot, logs: Logs, side: str) -> RateMeasurement:
     """Measured rate of a side beside its prediction."""
     predicted = pilot.sides[side]
     sigma = logs.sigmas[side]
-    old = math.log(predicted.rate_per_s.p90 / predicted.rate_per_s.p50) / _P90_SIGMAS
+    old = math.log(predicted.rate_per_s.p90 / predicted.rate_per_s.p50) / P90_SIGMAS
     return RateMeasurement(
         side=side,
         instance=predicted.instance,

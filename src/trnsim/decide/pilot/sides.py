@@ -23,7 +23,7 @@ from trnsim.calibrate.logs.measured import WARMUP_STEPS
 from trnsim.decide.decision import DatedPrice
 from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.times import Speed, passing, serving, training
-from trnsim.facts import Interval, assumed
+from trnsim.facts import P90_SIGMAS, Interval, assumed
 from trnsim.jobs.start_files import start_file
 from trnsim.place.machine import machine
 from trnsim.system.serve import launch as servers
@@ -44,7 +44,6 @@ WAVES: Final = 4
 """Least requests of each client: the idle ends of a load test then weigh little."""
 _SHELL_LINE: Final = "#!/bin/sh\n"
 _WEIGHTS_LINE: Final = ': "${MODEL:?set it to the folder of weights and tokenizer}"\n'
-_P90_SIGMAS: Final = 1.2815515655446004
 _FILE_ENDING_BY_LAUNCHER: Final = {
     "torchrun": "torchrun.sh",
     "sbatch": "sbatch.sh",
@@ -171,7 +170,7 @@ def _run(workload: Workload, seed: int, count: int, unit: str, dtype: str = "bf1
 def _side(
     name: str, at: Host, *, instances: int, ranks: int, layout: str, rate: float, units: float
 ) -> Side:
-    spread = math.exp(_P90_SIGMAS * math.hypot(*at.speed.doubts.values()))
+    spread = math.exp(P90_SIGMAS * math.hypot(*at.speed.doubts.values()))
     hours = units / rate / 3600 + float(START_HOURS)
     usd = None if at.price is None else instances * hours * at.price.usd_per_hour
     return Side(

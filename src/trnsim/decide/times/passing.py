@@ -11,6 +11,7 @@ from trnsim.decide.times.families import CLIP, DIFFUSION, ENCODERS, NETWORKS, Ro
 from trnsim.decide.times.speed import Speed, doubts
 from trnsim.errors import EmulatorError, InternalError
 from trnsim.estimate.choice import DENOISER, NETWORK
+from trnsim.facts import P90_SIGMAS
 from trnsim.place.machine import machine
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
 from trnsim.system.infer.parts import InputSizes, inference
@@ -19,7 +20,6 @@ from trnsim.workload.operators import Phase
 
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
 """Batches to try if the inventory names none."""
-_P90_SIGMAS: Final = 1.2815515655446004
 
 
 def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed:
@@ -81,7 +81,7 @@ def _speed(
     if graphs:
         kind = DENOISER if any(graph.is_of_diffusers for graph in graphs) else NETWORK
     family = _family(best, kind)
-    sigma = math.log(best.latency_s.p90 / best.latency_s.p50) / _P90_SIGMAS
+    sigma = math.log(best.latency_s.p90 / best.latency_s.p50) / P90_SIGMAS
     return Speed(
         units_per_s=best.items_per_s.p50,
         group=1,

@@ -11,6 +11,7 @@ from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.times.families import TRAINING
 from trnsim.decide.times.speed import Speed, doubts
 from trnsim.errors import BadInput, EmulatorError
+from trnsim.facts import P90_SIGMAS
 from trnsim.place.machine import Machine, machine
 from trnsim.system.train.best import Best, Effort, best, best_on
 from trnsim.system.train.candidates import LayoutRequest
@@ -21,7 +22,6 @@ from trnsim.workload.operators import Phase
 MOST_TIMED: Final = 64
 """Instances of a job that is timed; larger jobs are assumed as fast per instance."""
 _DEFAULT_EFFORT: Final = Effort()
-_P10_TO_P90_SIGMAS: Final = 2 * 1.2815515655446004
 
 
 def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None = None) -> Speed:
@@ -43,7 +43,7 @@ def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None 
     fleet, step = choice.machine, choice.step
     useful_share = goodput(fleet.chips, fleet.count, None).goodput
     layout, description = step.layout, f"{fleet.count} x {fleet.instance.name}, {step.layout}"
-    sigma = math.log(step.step_s.p90 / step.step_s.p10) / _P10_TO_P90_SIGMAS
+    sigma = math.log(step.step_s.p90 / step.step_s.p10) / (2 * P90_SIGMAS)
     return Speed(
         units_per_s=layout.global_batch * layout.sequence / step.step_s.p50 * useful_share,
         group=fleet.count,

@@ -8,7 +8,6 @@ from typing import Final, NoReturn
 from trnsim.errors import NotModelled
 
 _KNOWN_ISSUES: Final = "aws-neuron-sdk frameworks/jax/setup/jax-neuronx-known-issues.rst"
-_SPEC: Final = "StableHLO Specification, {}"
 
 
 @dataclass(frozen=True, slots=True)

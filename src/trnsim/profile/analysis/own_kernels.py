@@ -6,13 +6,12 @@ import math
 from typing import Final
 
 from trnsim.arch import TARGETS, NeuronCore
-from trnsim.facts import Interval
+from trnsim.facts import P90_SIGMAS, Interval
 from trnsim.profile.units import time_text
 from trnsim.site import KERNELS_FAMILY, current, note_used
 
 YOURS: Final = "yours, "
 """First words of a kernel's expected error that a user's measurements corrected."""
-_Z: Final = 1.2815515655446004
 """P90 of the standard normal distribution."""
 
 
@@ -29,8 +28,10 @@ def own_interval(
         return interval, expected
     correction = site.correction(chip_of(core), KERNELS_FAMILY)
     median_s = correction.factor("") * total_s
-    own = math.log(interval.p90 / interval.p10) / (2 * _Z)
-    width = math.exp(_Z * (correction.sigma if correction.rows else max(correction.sigma, own)))
+    own = math.log(interval.p90 / interval.p10) / (2 * P90_SIGMAS)
+    width = math.exp(
+        P90_SIGMAS * (correction.sigma if correction.rows else max(correction.sigma, own))
+    )
     words = site.words(correction)
     note_used(words)
     told = f"{words}: P50 {time_text(median_s)}; without them {expected}"

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trnsim.facts import assumed
+from trnsim.facts import P90_SIGMAS, assumed
 
 Array = NDArray[np.float64]
 
@@ -21,8 +21,6 @@ STEP_S: Final = 300
 HOUR_STEPS: Final = 12
 DAY_HOURS: Final = 24
 WEEK_DAYS: Final = 7
-P90_SCORE: Final = 1.2815515655446004
-"""The 90th percentile of the standard normal distribution."""
 CORRELATION_HOURS: Final = assumed(6.0, "a busy hour stays busy for about a quarter of a day")
 HOURS: Final[tuple[float, ...]] = (
     *(0.42, 0.36, 0.32, 0.30, 0.30, 0.33, 0.40, 0.52, 0.68, 0.84, 0.95, 0.99),
@@ -49,7 +47,7 @@ class Curve:
 
     def at_scores(self, scores: Array) -> Array:
         """The curve at standard normal `scores`, ``[..., steps]``."""
-        spread = np.where(scores > 0, self.p90 - self.p50, self.p50 - self.p10) / P90_SCORE
+        spread = np.where(scores > 0, self.p90 - self.p50, self.p50 - self.p10) / P90_SIGMAS
         level: Array = np.maximum(self.p50 + spread * scores, 0.0)
         return level
 

@@ -9,7 +9,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final
 
-from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS, P90_SCORE, Curve
+from trnsim.facts import P90_SIGMAS
+from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS, Curve
 
 HOUR_S: Final = 3600
 _WATTS_PER_KW: Final = 1000
@@ -252,7 +253,7 @@ def spares_for(ultraservers: int, repaired: float) -> int:
     if mean >= ultraservers:
         return ultraservers - 1
     if mean > _LEAST_NORMAL_MEAN:
-        return min(math.ceil(mean + P90_SCORE * math.sqrt(mean)), ultraservers - 1)
+        return min(math.ceil(mean + P90_SIGMAS * math.sqrt(mean)), ultraservers - 1)
     chance = total = math.exp(-mean)
     count = 0
     while total < _SPARES_CERTAINTY and count < ultraservers - 1:

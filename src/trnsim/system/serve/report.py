@@ -12,7 +12,7 @@ from trnsim.estimate import ported
 from trnsim.estimate.certainty import Support, subject, support
 from trnsim.estimate.choice import facts as layer_facts
 from trnsim.estimate.reach import list_extrapolations
-from trnsim.facts import Evidence, Interval, Rate
+from trnsim.facts import P90_SIGMAS, Evidence, Interval, Rate
 from trnsim.system.serve.capacity_report import capacity_values
 from trnsim.system.serve.constants import COMPILE_LAYER_S, LOAD_BYTES_PER_S
 from trnsim.system.serve.plan import ServingPlan
@@ -150,7 +150,7 @@ def _sizes(prompts: int) -> int:
 def _interval_around(value: float, fact: Rate) -> Interval:
     """The interval of a value that is as uncertain as a fact."""
     sigma = float(np.sqrt(np.log1p(fact.provenance.spread**2)))
-    factor = float(np.exp(1.2815515655446004 * sigma))
+    factor = float(np.exp(P90_SIGMAS * sigma))
     return Interval(value / factor, value, value * factor)
 
 

@@ -42,7 +42,6 @@ class Trial:
     Attributes:
         cost: instance-seconds of an output token.
         e2e_s: seconds of a request.
-        busy_per_s: requests a second of the run.
         is_met: whether the demand is served within the SLO.
         tried: deployments that were tried in all.
     """
@@ -50,7 +49,6 @@ class Trial:
     deployment: Deployment
     cost: float
     e2e_s: float
-    busy_per_s: float
     is_met: bool
     tried: int = 1
 
@@ -249,7 +247,6 @@ class Search:
             deployment,
             deployment.instances / values["output_tokens_per_s"] / count,
             values["e2e_p50_s"],
-            values["requests_per_s"] * count,
             self.slo.is_met(RunFigures(values, {})),
         )
 

@@ -206,7 +206,7 @@ def _other_shape(old: _Calls, new: _Calls, at: int) -> Cause:
         if old_shape != shape:
             text = f"{what} of {_name(node)} was {list(old_shape)} and is {list(shape)}"
             return Cause("shape", text, node.place)
-        text = f"{what} of {_name(node)} was {_plain(old_dtype)} and is {_plain(dtype)}"
+        text = f"{what} of {_name(node)} was {_unqualified(old_dtype)} and is {_unqualified(dtype)}"
         return Cause("dtype", text, node.place)
     return _number(node)
 
@@ -238,14 +238,14 @@ def _other_constant(before: RecordedCall, node: RecordedCall) -> Cause:
         kind = "dtype" if "dtype" in name else "constant"
         if name == "size" and new.name == FILLED:
             kind = "shape"
-        text = f"{name} of {_name(node)} was {_plain(was)} and is {_plain(now)}"
+        text = f"{name} of {_name(node)} was {_unqualified(was)} and is {_unqualified(now)}"
         return Cause(kind, text, node.place)
     was_type, now_type = (_result(each) for each in (old.results, new.results))
     kind = "dtype" if was_type[0] == now_type[0] else "shape"
     place = 1 if kind == "dtype" else 0
     text = (
-        f"the result of {_name(node)} was {_plain(was_type[place])} and is "
-        f"{_plain(now_type[place])}"
+        f"the result of {_name(node)} was {_unqualified(was_type[place])} and is "
+        f"{_unqualified(now_type[place])}"
     )
     return Cause(kind, text, node.place)
 
@@ -330,5 +330,5 @@ def _name(node: RecordedCall) -> str:
     return node.signature.name if kernel is None else f"the kernel {kernel.operation}"
 
 
-def _plain(value: Any) -> str:
+def _unqualified(value: Any) -> str:
     return str(value).replace("torch.", "")

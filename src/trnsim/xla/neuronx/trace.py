@@ -8,7 +8,6 @@ Source: aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX Tracing A
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -21,6 +20,7 @@ from trnsim.arch import target as target_named
 from trnsim.compiler import Flags
 from trnsim.device.device_core import target as device_target
 from trnsim.device.program_line import program_line
+from trnsim.document.values import plain
 from trnsim.errors import BadInput, SourceLine
 from trnsim.torch.compile.fx_import import import_graph
 from trnsim.torch.compile.refused import CompilerWarning
@@ -205,7 +205,7 @@ def compile_module(
         calls=calls.calls,
         outputs=calls.outputs,
         places=calls.places,
-        estimate=json.loads(json.dumps(report.as_dict())),
+        estimate=plain(report.as_dict()),
     )
     return program, report
 

@@ -12,7 +12,6 @@ from trnsim.lower.emit.places.tensor_place import (
     PendingResult,
     SbufMatrix,
     TensorPlace,
-    block_of,
     in_hbm,
     merge_axes,
 )
@@ -114,12 +113,3 @@ def test_a_place_says_what_it_is():
             ask()
     with pytest.raises(NotImplementedError):
         pending.storage.tile(None)
-
-
-@pytest.mark.parametrize(
-    ("unit", "block"),
-    [(0, 128), (1, 128), (32, 128), (64, 128), (80, 80), (96, 96), (40, 120), (128, 128)],
-)
-def test_rows_of_a_head_straddle_no_block(unit, block):
-    assert block_of(unit) == block
-    assert block_of(130) == 128

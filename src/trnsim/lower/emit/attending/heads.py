@@ -21,11 +21,6 @@ def head_of(place: TensorPlace, index: tuple[int, ...]) -> TensorPlace:
     return TensorPlace(matrix.storage, matrix.shape[-2:], matrix.steps[-2:], matrix.offset)
 
 
-def cube(tile: Tensor) -> Tensor:
-    """[rows, columns] as one block, [rows, 1, columns]."""
-    return tile.reshape((tile.shape[0], 1, tile.shape[1]))
-
-
 def first_partition(place: TensorPlace, width: int) -> int:
     """The first partition of a head [rows, width] whose width lies along partitions; else 0."""
     if not place.is_on_chip or place.steps[1] != (1, 0) or place.steps[0][0]:

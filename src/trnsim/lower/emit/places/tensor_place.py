@@ -194,8 +194,3 @@ def merge_axes(shape: Shape, steps: Sequence[Step]) -> list[tuple[int, Step]]:
 def in_hbm(tensor: Tensor, shape: Shape) -> TensorPlace:
     """The place of a dense tensor in HBM."""
     return TensorPlace(tensor, shape, tuple((step,) for step in dense(shape)), (0,))
-
-
-def block_of(unit: int) -> int:
-    """Partitions of a block in which rows of `unit` elements do not straddle blocks."""
-    return P if unit <= 0 or P % unit == 0 or unit > P else P // unit * unit
