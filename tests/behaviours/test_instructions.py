@@ -361,3 +361,43 @@ def test_an_implicit_permute_takes_the_number_of_channels_in_0_2(is_named):
     with pytest.raises((IllegalInstruction, BadInput), match=r"num_channels=|name") as caught:
         of_version("0.3")
     assert caught.value.line.file == __file__
+
+
+DOUBLY = {
+    "affine_select": lambda _, tile: nisa.affine_select(tile, [[-1, 4]], 0, 1, tile, 0.0, offset=3),
+    "dma_copy": lambda out, tile: nisa.dma_copy(out, tile, None, dst_rmw_op=nl.add),
+    "dma_compute": lambda out, tile: nisa.dma_compute(out, [tile], None, nl.add, scales=None),
+}
+
+
+@pytest.mark.parametrize("name", DOUBLY)
+def test_an_operand_of_0_2_is_given_once(name):
+    match = f"nisa.{name} under NKI 0.2: multiple values for argument"
+    refused(DOUBLY[name], nki_version="0.2", match=match)
+
+
+def test_a_call_in_the_later_order_is_refused_in_0_2_with_the_call_to_write():
+    def select(_, tile):
+        nisa.affine_select(tile, [[-1, 4]], 1, tile, 0.0)
+
+    def compute(out, tile):
+        nisa.dma_compute(out, [tile, tile], nl.add, [1.0, 1.0])
+
+    def without_scales(out, tile):
+        nisa.dma_compute(out, [tile, tile], reduce_op=nl.add)
+
+    refused(select, nki_version="0.2", match="missing a required argument: 'on_false_value'")
+    refused(compute, nki_version="0.2", match=r"scales=nl.add under NKI 0.2, .*\(dst, srcs, scales")
+    refused(without_scales, nki_version="0.2", match="missing a required argument: 'scales'")
+    with pytest.raises(IllegalInstruction) as caught:
+        run(select, nki_version="0.2")
+    assert "nisa.affine_select(dst, pattern, offset, channel_multiplier, on_" in caught.value.fix
+    assert (run(compute, nki_version="0.3") == 2 * ARRAY).all()
+
+
+def test_a_copy_that_adds_at_equal_indices_is_not_emulated():
+    def body(out, tile):
+        nisa.dma_copy(out, tile)
+        nisa.dma_copy(out, tile, dst_rmw_op=nl.add, unique_indices=False)
+
+    refused(body, nki_version="0.2", match="unique_indices=False; emulated", error=NotModelled)

@@ -80,7 +80,7 @@ def test_an_argument_may_be_a_list_in_0_2():
 
     assert (run(kernel, [0, 1], version="0.2") == ARRAY).all()
     for version in LATER:
-        with pytest.raises(IllegalInstruction, match="argument `axes` is a list; legal: a tuple"):
+        with pytest.raises(IllegalInstruction, match="argument `axes` is a list under NKI"):
             run(kernel, [0, 1], version=version)
     with pinned("0.3", "a test"), pytest.warns(SimulatorOnlyWarning, match="`axes` is a list"):
         nki.simulate(kernel)(ARRAY, [0, 1])
@@ -257,3 +257,72 @@ def test_a_buffer_of_nl_beside_a_view_is_no_builtin_buffer():
     ones = np.ones((2, 2), np.float32)
     for version in ("0.2", "0.6", "0.7"):
         assert (trnsim.run(kernel, ones, nki=version).outputs == ones.view(np.int32)).all()
+
+
+OPERATORS = ("add", "exp", "copy", "sum", "floor", "rms_norm")
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_are_functions_of_tiles_from_0_3_on(name):
+    function = getattr(nl, name)  # imported before the version is chosen
+
+    @nki.jit
+    def kernel(x):
+        tile = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+        nisa.dma_copy(tile, x)
+        operands = {"add": (tile,), "sum": (1,), "rms_norm": (tile, 1, 4)}.get(name, ())
+        result = function(tile, *operands)
+        out = nl.ndarray(result.shape, result.dtype, nl.shared_hbm)
+        nisa.dma_copy(out, result)
+        return out
+
+    refused(kernel, version="0.2", match=rf"a call of nl.{name} under NKI 0.2, where operators of")
+    for version in LATER:
+        assert len(run(kernel, version=version)) == len(ARRAY)
+
+
+def test_an_operator_stays_a_name_for_an_instruction_in_0_2():
+    @nki.jit
+    def kernel(x):
+        tile = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+        nisa.dma_copy(tile, x)
+        nisa.activation(tile, op=nl.copy, data=tile, scale=2.0)
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        nisa.dma_copy(out, tile)
+        return out
+
+    assert (run(kernel, version="0.2") == 2 * ARRAY).all()
+
+
+@pytest.mark.parametrize("compute", [lambda i: i + 1, lambda i: 3 - i, lambda i: i % 2])
+def test_the_variable_of_fori_loop_computes_from_0_7_on(compute):
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        nisa.dma_copy(out, x)
+        nl.fori_loop(0, 2, lambda i: compute(i) and None)
+        return out
+
+    refused(
+        kernel, version="0.6", match="` with the variable of nl.fori_loop under NKI 0.6, where the"
+    )
+
+
+def test_the_sum_of_a_loop_variable_is_an_offset_in_0_7():
+    @nki.jit
+    def kernel(x):
+        tile = nl.zeros((3, 4), nl.float32)
+
+        def body(i):
+            column = ([[4, 3], [1, 1]], 0, i + 1)
+            nisa.dma_copy(
+                tile.ap(*column[:2], scalar_offset=column[2], indirect_dim=1),
+                x.ap(*column[:2], scalar_offset=column[2], indirect_dim=1),
+            )
+
+        nl.fori_loop(0, 2, body)
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        nisa.dma_copy(out, tile)
+        return out
+
+    assert (run(kernel, version="0.7") == ARRAY * [0, 1, 1, 0]).all()

@@ -58,7 +58,7 @@ def test_a_list_among_the_arguments_of_a_kernel_is_refused_and_one_in_an_object_
     x = np.ones((4, 8), np.float32)
     trnsim.run(kernel, x, (1, 0), Config(perm=[0, 1]))
     for given, name in (([1, 0], "perm"), (([1, 0],), r"perm\[0\]"), ([], "perm")):
-        message = f"argument `{name}` is a list; legal: a tuple"
+        message = f"argument `{name}` is a list under NKI"
         with pytest.raises(IllegalInstruction, match=message) as caught:
             trnsim.run(kernel, x, perm=given)
         assert caught.value.source.endswith("Replace list kernel arguments with tuples")

@@ -163,3 +163,37 @@ def test_no_rule_of_an_instruction_asks_for_values():
     columns = np.arange(32, dtype=np.uint16).reshape(32, 1) % 16
     with pytest.raises(IllegalInstruction, match="with the unary operator rsqrt; legal: None or 0"):
         trnsim.run(kernel, given, columns, target="trn3")
+
+
+ABSENT = {
+    "transpose": "tensor.permute",
+    "T": "nisa.nc_transpose",
+    "astype": "nisa.tensor_copy",
+    "sum": r"nl.sum\(tensor, axis\)",
+    "shap": "write tensor.shape",
+    "qqqq": "use one of these",
+}
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_an_attribute_that_tensors_lack_names_what_nki_has_for_it(name):
+    def kernel(x):
+        assert not hasattr(x, name)
+        getattr(x, name)
+
+    with pytest.raises(IllegalInstruction, match=ABSENT[name]) as caught:
+        trnsim.run(nki.jit(kernel), np.ones((2, 2), np.float32))
+    assert isinstance(caught.value, AttributeError)
+    assert caught.value.line.file == __file__
+    assert f"HBM [2, 2] float32 has no attribute {name!r}" in str(caught.value)
+
+
+def test_names_that_libraries_probe_for_get_pythons_error():
+    @nki.jit
+    def kernel(x):
+        with pytest.raises(AttributeError) as caught:
+            x.__torch_function__  # noqa: B018
+        assert not isinstance(caught.value, IllegalInstruction)
+        return x
+
+    trnsim.run(kernel, np.ones((2, 2), np.float32))

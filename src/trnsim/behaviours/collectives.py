@@ -66,6 +66,26 @@ NAMED: Final = {
     )
 }
 """The label of each collective that is older than labels."""
+PRIORITIZED: Final = {
+    call: Behaviour(
+        name=f"ncc.{call}(priority=)",
+        since="0.4",
+        form=f"ncc.{call}(priority=)",
+        rule=f"ncc.{call}(priority=) exists",
+        otherwise="its transfers have no priority yet",
+        instead="leave it out: values do not depend on it",
+        source="the stubs of nki.collectives of v2.29 and v2.30",
+    )
+    for call in (
+        "all_reduce",
+        "all_gather",
+        "reduce_scatter",
+        "all_to_all",
+        "collective_permute",
+        "collective_permute_implicit",
+        "collective_permute_implicit_reduce",
+    )
+}
 
-ROWS: Final = tuple(NAMED.values())
+ROWS: Final = (*NAMED.values(), *PRIORITIZED.values())
 """The rows of this family."""

@@ -31,7 +31,7 @@ OUTPUT_IN_ANY_HBM: Final = Behaviour(
     until="0.3",
     rule="a kernel may return a tensor in nl.hbm",
     otherwise="outputs must be in nl.shared_hbm",
-    instead="allocate it with buffer=nl.shared_hbm, or pin NKI 0.2 (--nki 0.2)",
+    instead="allocate it with buffer=nl.shared_hbm",
     source=f"{_GUIDE}, Output tensors must use nl.shared_hbm",
 )
 STRING_BUFFERS: Final = Behaviour(
@@ -131,4 +131,21 @@ IS_OF_NONE: Final = Behaviour(
     otherwise="`is` and `is not` compare anything",
     instead="write == or !=",
     source=f"{_GUIDE}, Replace is / is not with == / !=",
+)
+FUNCTIONS_OF_TILES: Final = Behaviour(
+    name="functions-of-tiles",
+    since="0.3",
+    rule="operators of nki.language are also functions of tiles: nl.add(a, b)",
+    otherwise="operators of nki.language are only names for `op` of an instruction",
+    instead="issue the instruction: nisa.tensor_tensor(dst, a, b, op=nl.add), or nisa.activation",
+    source="the stub of nki.language of v2.28; nki/migration/index.rst, nki.language APIs",
+)
+LOOP_VARIABLE_COMPUTES: Final = Behaviour(
+    name="loop-variable-computes",
+    since="0.7",
+    rule="the variable of nl.fori_loop takes + - *",
+    otherwise="the variable of nl.fori_loop is read alone, as scalar_offset of an access pattern",
+    instead="put the difference into the pattern: tensor.ap(pattern, offset=..., scalar_offset=i); "
+    "or keep a count in SBUF, and load it with nisa.register_load",
+    source="nki/migration/index.rst, Rules for migrated loops",
 )

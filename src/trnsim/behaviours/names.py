@@ -46,11 +46,36 @@ ROWS: Final = (
     _added("0.3", "nl.matmul", "use nisa.nc_matmul(dst, stationary, moving)"),
     _added("0.3", "nl.transpose", "use nisa.nc_transpose(dst, data)"),
     _added("0.3", "nl.softmax", "write it with nisa.tensor_reduce and nisa.activation"),
+    *(
+        _added("0.3", f"nl.{name}", instead)
+        for names, instead in {
+            ("sum", "max", "min", "mean", "prod", "var", "all"): "use nisa.tensor_reduce",
+            ("ones", "full"): "use nl.ndarray, then nisa.memset(tile, value)",
+            ("zeros_like", "empty_like"): "use nl.zeros or nl.ndarray with tensor.shape",
+            ("rand", "random_seed"): "use nisa.rng and nisa.set_rng_seed",
+            ("dropout",): "use nisa.dropout(dst, data, prob)",
+            ("where",): "use nisa.tensor_copy_predicated(dst, src, predicate)",
+            ("rms_norm",): "write it with nisa.tensor_tensor, tensor_reduce and activation",
+            ("gather_flattened",): "use nisa.nc_n_gather",
+            ("load_transpose2d",): "use nisa.dma_transpose(dst, src)",
+            (
+                "broadcast_to",
+                "expand_dims",
+            ): "use tensor.ap(pattern), with a stride of 0 or reshape",
+            ("is_hbm", "is_on_chip", "is_psum", "is_sbuf"): "compare tensor.buffer with nl.sbuf",
+        }.items()
+        for name in names
+    ),
     _added("0.3", "nki.simulate", "call the kernel: kernel(...)"),
     _added("0.3", "nki.typing", "leave the annotations out"),
     _added("0.3", "ncc.all_to_all_v", "use ncc.all_to_all with chunks of one size"),
     _added("0.3", "nisa.nc_matmul(accumulate=)", "leave it out: the first write overwrites"),
     _added("0.3", "nisa.nc_matmul_mx(accumulate=)", "leave it out: the first write overwrites"),
+    *(
+        _added("0.3", f"nisa.{call}(name=)", "leave it out")
+        for call in ("exponential", "nonzero_with_count", "tensor_scalar_cumulative")
+    ),
+    _added("0.3", "nisa.dma_compute(unique_indices=)", "leave it out: indices must be unique"),
     _added("0.3", "nisa.sendrecv(dma_engine=)", "pass use_gpsimd_dma=True or False"),
     _added("0.3", "nisa.dma_copy(engine=)", "leave it out"),
     _added("0.3", "nisa.register_move(src=)", "write imm=, or the integer as the second operand"),
@@ -84,8 +109,6 @@ ROWS: Final = (
     _added("0.4", "nisa.dma_copy(priority=)", "leave it out"),
     _added("0.4", "nisa.dma_transpose(priority=)", "leave it out"),
     _added("0.4", "nisa.dma_compute(oob_mode=)", "keep indices within bounds"),
-    _added("0.4", "nisa.dma_copy(priority=)", "leave it out"),
-    _added("0.4", "nisa.dma_transpose(priority=)", "leave it out"),
     _added("0.4", "nisa.tensor_scalar_reduce(reduce_cmd=)", "leave it out: each call starts anew"),
     _added("0.4", "nisa.tensor_scalar_reduce(reduce_init=)", "reduce, then add the first value"),
     _removed(
@@ -101,6 +124,7 @@ ROWS: Final = (
     # NKI 0.5, Neuron 2.31
     _added("0.5", "nl.float8_e8m0fnu", "keep the scales in nl.uint8"),
     _added("0.5", "nisa.get_nc_sub_version", "use nisa.get_nc_version"),
+    _added("0.5", "nl.average", "use nl.add, then nl.multiply by 1 / count"),
     # NKI 0.6, Neuron 2.32
     _added("0.6", "nisa.tensor_scalar_reduce(reduce_res_negate=)", "negate it by nisa.activation"),
     _added("0.6", "nl.fori_loop", "use for i in nl.dynamic_range(lower, upper)"),

@@ -301,9 +301,13 @@ class Tile:
                 IllegalInstruction: if the pattern leaves its storage or, on chip, its partition.
             """
             if name != "layout":
-                return object.__getattribute__(self, name)  # Python's error, or a property's
+                return self.absent(name)
             self.layout = self._find_layout()
             return self.layout
+
+    def absent(self, name: str) -> Any:
+        """Raise Python's error of an absent attribute, or that of a property."""
+        return object.__getattribute__(self, name)
 
     def require_within(self) -> None:
         """Refuse a tile that leaves its storage.

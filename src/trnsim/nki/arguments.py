@@ -37,9 +37,22 @@ def documented(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def check_call(
-    label: str, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+    label: str,
+    signature: inspect.Signature,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    name: str = "",
+    source: str = "",
 ) -> None:
     """Refuse a call of `label` that does not fit its signature.
+
+    Args:
+        label: the function and its circumstances, for the error.
+        signature: its signature.
+        args: the positional operands.
+        kwargs: those by name.
+        name: the function alone, if that is another text.
+        source: the document; by default that of a function of `nki.language`.
 
     Raises:
         IllegalInstruction: with the call to write.
@@ -53,9 +66,9 @@ def check_call(
         near = [n for key in kwargs if key not in legal for n in get_close_matches(key, legal, 1)]
         raise IllegalInstruction(
             f"{label}: {error}; legal: {', '.join(legal)}",
-            fix=f"call it as {label}{shown}"
+            fix=f"call it as {name or label}{shown}"
             + (f"; perhaps with {', '.join(near)}" if near else ""),
-            source=f"nki.language.{label.removeprefix('nl.')}",
+            source=source or f"nki.language.{label.removeprefix('nl.')}",
         ) from None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from trnsim.behaviours.language import FUNCTIONS_OF_TILES
 from trnsim.behaviours.tensors import (
     COPY_IS_EXACT,
     COPY_READS_PSUM,
@@ -54,9 +55,10 @@ class Operator:
         """The operator's function of tiles.
 
         Raises:
-            IllegalInstruction: for operands that do not fit its signature, and for an operator
-                without such a function, which is only a name for `op`.
+            IllegalInstruction: for operands that do not fit its signature, for an operator
+                without such a function, which is only a name for `op`, and before NKI 0.3.
         """
+        require(FUNCTIONS_OF_TILES, f"a call of {self!r}")
         try:
             return self._apply(*args, **kwargs)
         except TypeError:

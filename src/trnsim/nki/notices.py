@@ -75,7 +75,8 @@ def refuse_list(name: str, value: object, version: Version) -> None:
     """
     if isinstance(value, list) and "." not in name and not version.follows(LIST_ARGUMENTS):
         refuse_or_warn(
-            f"argument `{name}` is a list; legal: a tuple",
+            f"argument `{name}` is a list under {version}, where {LIST_ARGUMENTS.otherwise}; "
+            f"legal: a tuple, and a list {LIST_ARGUMENTS.span}",
             f"pass tuple({name})",
             LIST_ARGUMENTS.source,
         )

@@ -10,10 +10,12 @@ Source: nki-language-guide.rst, Tensor Values.
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 import numpy as np
 
+from trnsim.errors import IllegalInstruction
 from trnsim.isa import UnsupportedOperator, VirtualRegister
 from trnsim.memory import Tile
 
@@ -94,6 +96,37 @@ _UNARY_OPERATORS = {
 }
 
 
+_PUBLISHED = (
+    "shape, dtype, buffer, ndim, size, strides, offset, name, ap, view, reshape, slice, select, "
+    "permute, broadcast, expand_dim, squeeze_dim, reshape_dim, flatten_dims, rearrange"
+)
+_FUNCTIONS_FOR = {
+    "T": "tensor.permute((0, 2, 1)) for free axes; nisa.nc_transpose(dst, data) for partitions",
+    "astype": "nisa.tensor_copy(dst, tensor), with a dst of that dtype",
+    "copy": "nl.copy(tensor), or nisa.tensor_copy(dst, tensor)",
+    "fill": "nisa.memset(tensor, value)",
+    "item": "nisa.register_load(register, tensor[0:1, 0:1])",
+    "flatten": "tensor.reshape(shape)",
+    "squeeze": "tensor.squeeze_dim(dim)",
+    "unsqueeze": "tensor.expand_dim(dim)",
+    "numpy": "the array that the kernel returns; nl.device_print shows a tensor meanwhile",
+    **{name: f"nl.{name}(tensor, axis)" for name in ("sum", "max", "min", "mean", "var", "prod")},
+}
+_FUNCTIONS_FOR |= {
+    "transpose": _FUNCTIONS_FOR["T"],
+    "to": _FUNCTIONS_FOR["astype"],
+    "cast": _FUNCTIONS_FOR["astype"],
+    "clone": _FUNCTIONS_FOR["copy"],
+    "ravel": _FUNCTIONS_FOR["flatten"],
+    "tolist": _FUNCTIONS_FOR["numpy"],
+}
+"""By the attribute that tensors of numpy and PyTorch have: what NKI has for it."""
+
+
+class NoAttribute(IllegalInstruction, AttributeError):
+    """Error of an attribute that tensors of NKI lack; `hasattr` and `getattr` handle it."""
+
+
 class Valueless(Tile):
     """A tile whose elements Python's own conditions, loops and operators cannot see.
 
@@ -105,6 +138,23 @@ class Valueless(Tile):
     __hash__ = object.__hash__
     __array_ufunc__ = None
     """numpy leaves operators with a tensor on the right to this class."""
+
+    def absent(self, name: str) -> Any:
+        """Refuse an attribute that tensors lack, with what NKI has for it.
+
+        Raises:
+            NoAttribute: for all names but those that Python and libraries probe for.
+        """
+        if name.startswith("_") or hasattr(type(self), name):
+            return super().absent(name)
+        legal = [public for public in dir(type(self)) if not public.startswith("_")]
+        near = get_close_matches(name, legal, 1, 0.75)
+        instead = _FUNCTIONS_FOR.get(name) or "".join(f"tensor.{other}" for other in near)
+        raise NoAttribute(
+            f"{self} has no attribute {name!r}; legal: those of nl.NkiTensor: {_PUBLISHED}",
+            fix=f"write {instead}" if instead else "use one of these",
+            source="nki.language.NkiTensor",
+        )
 
 
 def _refuse(tensor: Tile, how: str, legal: str, fix: str) -> NoReturn:

@@ -10,7 +10,7 @@ import pytest
 import trnsim
 from trnsim.behaviours import VERSIONS
 from trnsim.behaviours.chosen import pinned
-from trnsim.behaviours.collectives import NAMED
+from trnsim.behaviours.collectives import NAMED, PRIORITIZED
 from trnsim.errors import IllegalInstruction
 from trnsim.nki.instruction import NkiInstruction
 
@@ -97,8 +97,9 @@ def test_there_is_no_other_collective():
     assert not hasattr(ncc, "broadcast")
 
 
-@pytest.mark.parametrize("name", sorted(NAMED))
-def test_a_collective_has_a_name_since_05(name):
+def caller(name, options):
+    """A function that calls a collective under a version, with options, and returns its refusal."""
+
     def call(version):
         @nki.jit
         def kernel(a):
@@ -109,19 +110,35 @@ def test_a_collective_has_a_name_since_05(name):
             lists = {key: [[a]] if "channel" in key else [a] for key in arguments}
             plain = {"channel_ids": [0], "channel_id": 0, "collective_dim": 0, "iteration_id": 0}
             values = {"op": nki.language.add, "priority": None, **plain, **given}
-            function(**{k: values.get(k, lists[k]) for k in arguments if k != "name"}, name="x")
+            plain_values = {k: values.get(k, lists[k]) for k in arguments if k != "name"}
+            function(**{**plain_values, **options})
 
-        return lambda: trnsim.run(kernel, np.ones((4, 4), np.float32), ranks=2, nki=version)
+        try:
+            trnsim.run(kernel, np.ones((4, 4), np.float32), ranks=2, nki=version)
+        except IllegalInstruction as error:  # its tensors are wrong for most collectives
+            return error.reason
+        return ""
 
-    with pytest.raises(IllegalInstruction, match=rf"ncc\.{name}\(name='x'\) under NKI 0\.4") as old:
-        call("0.4")()
-    assert old.value.reason.endswith("collectives have no names yet; legal: from NKI 0.5 on")
-    refusal = ""
-    try:
-        call("0.5")()
-    except IllegalInstruction as new:  # its tensors are wrong for most collectives
-        refusal = new.reason
-    assert "under NKI" not in refusal
+    return call
+
+
+@pytest.mark.parametrize("name", sorted(NAMED))
+def test_a_collective_has_a_name_since_05(name):
+    refusal = caller(name, {"name": "x"})
+    old = refusal("0.4")
+    assert old.startswith(
+        f"ncc.{name}(name='x') under NKI 0.4, where collectives have no names yet"
+    )
+    assert old.endswith("legal: from NKI 0.5 on")
+    assert "under NKI" not in refusal("0.5")
+
+
+@pytest.mark.parametrize("name", sorted(PRIORITIZED))
+def test_a_collective_has_a_priority_since_04(name):
+    refusal = caller(name, {"priority": 2})
+    assert refusal("0.3").startswith(f"ncc.{name}(priority=2) under NKI 0.3, where its transfers")
+    assert "under NKI" not in refusal("0.4")
+    assert "under NKI" not in caller(name, {"priority": None})("0.3")
 
 
 @pytest.mark.parametrize(("version", "kind"), [("0.7", NkiInstruction), ("0.6", type(None))])

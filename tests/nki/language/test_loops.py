@@ -219,3 +219,21 @@ def test_affine_range_is_a_range_to_whoever_looks():
     assert (len(loop), loop[1], loop[-1], list(reversed(loop))) == (3, 5, 8, [8, 5, 2])
     assert 5 in loop
     assert list(enumerate(nl.affine_range(2))) == [(0, 0), (1, 1)]
+
+
+BODIES = {"none": "lambda: None", "two": "lambda a, b: None", "named": "lambda *, i: None"}
+
+
+@pytest.mark.parametrize("loop", ["fori_loop(0, 1, {})", "while_loop(VirtualRegister(1), {})"])
+@pytest.mark.parametrize("body", BODIES)
+def test_a_body_takes_the_one_operand_that_its_loop_passes(loop, body):
+    with pytest.raises(IllegalInstruction, match="a function of one operand") as caught:
+        eval(f"nl.{loop.format(BODIES[body])}")  # noqa: S307
+    assert caught.value.line.file == __file__
+    assert "functools.partial" in caught.value.fix
+
+
+@pytest.mark.parametrize("body", ["lambda i, j=0: None", "lambda *i: None", "print"])
+def test_a_body_may_have_further_operands_of_its_own(body, capsys):
+    nl.fori_loop(0, 1, eval(body))  # noqa: S307
+    assert (capsys.readouterr().out != "") == (body == "print")

@@ -58,7 +58,10 @@ def test_a_choice_in_the_call_becomes_branches():
         (["nisa.dma_copy(d, s, dst_rmw_op=o.op)"], "not an operation for all calls"),
         (["nisa.dma_copy(*d, dst_rmw_op=nl.add)"], "its arguments are passed on"),
         (["z = nisa.dma_copy(d, s, dst_rmw_op=nl.add if o else None)"], "part of an expression"),
-        (["nisa.dma_copy(d, s, dst_rmw_op=nl.add if o else nl.max)"], "one of several operations"),
+        (
+            ["nisa.dma_copy(d, s, dst_rmw_op=nl.add if o else nl.maximum)"],
+            "one of several operations",
+        ),
         (
             ["p = nl.ndarray(o, buffer=nl.psum, dtype=o)", "z = nisa.dma_copy(d, p)"],
             "part of an expression",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from trnsim.behaviours.collectives import NAMED, RETURN_INSTRUCTIONS
+from trnsim.behaviours.collectives import NAMED, PRIORITIZED, RETURN_INSTRUCTIONS
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import Collective, Instruction, Setting
 from trnsim.memory import Tile
@@ -66,7 +66,7 @@ def issue_grouped(
 
 def issue(kind: type[Collective], options: Options, **operands: Any) -> NkiInstruction | None:
     """Issue a collective."""
-    check_name(kind.opcode, options.name)
+    check_options(kind.opcode, options)
     return result(instruction_of(kind, **operands, priority=options.priority), options.name)
 
 
@@ -81,6 +81,17 @@ def issued(instruction: Instruction, name: str | None) -> NkiInstruction:
     core = current_core()
     core.issue(settle(instruction))
     return NkiInstruction(core, name)
+
+
+def check_options(call: str, options: Options) -> None:
+    """Refuse options that the version of NKI lacks.
+
+    Raises:
+        IllegalInstruction: for such an option.
+    """
+    check_name(call, options.name)
+    if options.priority is not None and call in PRIORITIZED:
+        require(PRIORITIZED[call], f"ncc.{call}(priority={options.priority!r})")
 
 
 def check_name(call: str, name: str | None) -> None:

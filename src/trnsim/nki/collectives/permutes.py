@@ -22,6 +22,7 @@ from trnsim.nki.collectives.issuing import (
     as_tensors,
     as_tuples,
     check_name,
+    check_options,
     instruction_of,
     issue,
     operator_name,
@@ -44,7 +45,7 @@ def collective_permute(
 
     A rank that no pair names issues nothing, and the result is None there.
     """
-    check_name("collective_permute", name)
+    check_options("collective_permute", Options(priority, name))
     instruction = instruction_of(
         CollectivePermute,
         srcs=as_tensors(srcs),

@@ -8,7 +8,9 @@ Source: nki/migration/index.rst, API breaking changes; the stubs of nki.isa of v
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
+from functools import cache
 from numbers import Integral
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +28,8 @@ from trnsim.behaviours.instructions import (
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import DmaEngine, OobMode, ReduceCmd
 from trnsim.memory import ScalarIndex, Tile
-from trnsim.nki.dialect import follows, require
+from trnsim.nki.arguments import check_call
+from trnsim.nki.dialect import follows, require, running_version
 from trnsim.nki.tensor import NkiTensor
 
 _AXES_BY_RANK: Final = {3: (2, 1, 0), 4: (3, 1, 2, 0)}
@@ -42,28 +45,50 @@ class Call(NamedTuple):
 
 
 def _by_name(
+    opcode: str,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    orders: tuple[tuple[Behaviour, tuple[str, ...]], ...],
+    orders: tuple[tuple[Behaviour, str], ...],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The operands, by name in the first order of which the row holds; else as they are."""
+    """The operands, by name in the first order of which the row holds; else as they are.
+
+    Raises:
+        IllegalInstruction: for operands that do not fit that order, with the call to write.
+    """
     for row, order in orders:
-        if len(args) <= len(order) and follows(row):
-            return (), {**dict(zip(order, args, strict=False)), **kwargs}
+        if follows(row):
+            signature = _signature(order)
+            label = f"nisa.{opcode} under {running_version()}"
+            check_call(label, signature, args, kwargs, f"nisa.{opcode}", row.source)
+            return (), dict(signature.bind(*args, **kwargs).arguments)
     return args, dict(kwargs)
 
 
-_COPY_TAIL: Final = ("oob_mode", "dge_mode")
+@cache
+def _signature(order: str) -> inspect.Signature:
+    """The signature of operands as text: a name, or name=None for one that may be left out."""
+    parameters = []
+    for text in order.split():
+        name, _, default = text.partition("=")
+        empty = inspect.Parameter.empty if not default else None
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters.append(inspect.Parameter(name, kind, default=empty))
+    return inspect.Signature(parameters)
+
+
 _COPY_ORDERS: Final = (
-    (DMA_COPY_MODIFIES, ("dst", "src", "dst_rmw_op", *_COPY_TAIL, "unique_indices", "name")),
-    (WITHOUT_PRIORITY, ("dst", "src", *_COPY_TAIL, "engine", "name")),
+    (
+        DMA_COPY_MODIFIES,
+        "dst src dst_rmw_op=None oob_mode=None dge_mode=None unique_indices=None name=None",
+    ),
+    (WITHOUT_PRIORITY, "dst src oob_mode=None dge_mode=None engine=None name=None"),
 )
 _MODIFIERS: Final = frozenset({"dst_rmw_op", "unique_indices"})
 
 
 def dma_copy(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """A read-modify-write, ``dst = dst_rmw_op(dst, src)``, as a dma_compute."""
-    args, kwargs = _by_name(args, kwargs, _COPY_ORDERS)
+    args, kwargs = _by_name("dma_copy", args, kwargs, _COPY_ORDERS)
     unique = kwargs.pop("unique_indices", True)
     operator = kwargs.pop("dst_rmw_op", None)
     if operator is None or args:
@@ -83,17 +108,30 @@ def dma_copy(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
             fix="leave oob_mode out, and keep the indices within bounds",
             source="nki.isa.dma_copy of v2.28",
         )
-    operands = {"reduce_op": operator, "unique_indices": unique, **kwargs}
+    if unique is not True:
+        raise NotModelled(
+            f"dma_copy: dst_rmw_op with unique_indices={unique!r}; emulated: True",
+            fix="make the indices unique, and leave it out",
+            source="nki.isa.dma_compute, unique_indices",
+        )
+    operands = {"reduce_op": operator, "scales": None, **kwargs}
     return Call("dma_compute", (dst, [src, dst]), operands)
 
 
 def dma_compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """(dst, srcs, scales, reduce_op) by name."""
-    order = ("dst", "srcs", "scales", "reduce_op", "name")
-    if len(args) > _MATRIX:
-        if isinstance(args[2], list | tuple) and "scales" not in kwargs:
-            require(DMA_COMPUTE_SCALES_FIRST, DMA_COMPUTE_SCALES_FIRST.form)
-        args, kwargs = _by_name(args, kwargs, ((DMA_COMPUTE_SCALES_FIRST, order),))
+    if len(args) > _MATRIX and isinstance(args[2], list | tuple) and "scales" not in kwargs:
+        require(DMA_COMPUTE_SCALES_FIRST, DMA_COMPUTE_SCALES_FIRST.form)
+    orders = ((DMA_COMPUTE_SCALES_FIRST, "dst srcs scales reduce_op name=None"),)
+    args, kwargs = _by_name("dma_compute", args, kwargs, orders)
+    is_old = follows(DMA_COMPUTE_SCALES_FIRST)
+    if is_old and not isinstance(kwargs["scales"], list | tuple | None):
+        raise IllegalInstruction(
+            f"dma_compute: scales={kwargs['scales']!r} under {running_version()}, where "
+            f"{DMA_COMPUTE_SCALES_FIRST.rule}; legal: a list of a number for each source",
+            fix="call it as nisa.dma_compute(dst, srcs, [1.0, 1.0], nl.add)",
+            source=DMA_COMPUTE_SCALES_FIRST.source,
+        )
     return Call("dma_compute", args, kwargs)
 
 
@@ -104,8 +142,8 @@ def affine_select(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         place = order.index("on_true_tile")
         if len(args) > place and isinstance(args[place], Tile):
             require(AFFINE_SELECT_OFFSET_THIRD, AFFINE_SELECT_OFFSET_THIRD.form)
-        orders = ((AFFINE_SELECT_OFFSET_THIRD, (*order, "cmp_op", "name")),)
-        args, kwargs = _by_name(args, kwargs, orders)
+    orders = ((AFFINE_SELECT_OFFSET_THIRD, f"{' '.join(order)} cmp_op=None name=None"),)
+    args, kwargs = _by_name("affine_select", args, kwargs, orders)
     return Call("affine_select", args, kwargs)
 
 
@@ -130,7 +168,8 @@ def nc_matmul(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     if "is_moving_zero" in kwargs:
         kwargs = {"is_moving_onezero": kwargs.pop("is_moving_zero"), **kwargs}
     if len(args) > _MATMUL_ORDER.index("tile_position"):
-        args, kwargs = _by_name(args, kwargs, ((WITHOUT_ACCUMULATE, _MATMUL_ORDER),))
+        orders = ((WITHOUT_ACCUMULATE, _MATMUL_SIGNATURE),)
+        args, kwargs = _by_name("nc_matmul", args, kwargs, orders)
     return Call("nc_matmul", args, kwargs)
 
 
@@ -138,6 +177,7 @@ _MATMUL_ORDER: Final = (
     *("dst", "stationary", "moving", "is_stationary_onezero", "is_moving_onezero"),
     *("is_transpose", "tile_position", "tile_size", "perf_mode", "name"),
 )
+_MATMUL_SIGNATURE: Final = " ".join((*_MATMUL_ORDER[:3], *(f"{n}=None" for n in _MATMUL_ORDER[3:])))
 
 
 def tensor_reduce(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
@@ -163,22 +203,23 @@ def _is_axis_1(axis: object) -> bool:
 
 
 _RANGE_ORDER: Final = (
-    *("dst", "on_true_tile", "comp_op0", "comp_op1", "bound0", "bound1", "reduce_cmd"),
-    *("reduce_res", "reduce_op", "range_start", "on_false_value", "name"),
+    "dst on_true_tile comp_op0 comp_op1 bound0 bound1 reduce_cmd=None "
+    "reduce_res=None reduce_op=None range_start=None on_false_value=None name=None"
 )
 
 
 def range_select(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """With FP32_MIN and reset_reduce, whatever the call says."""
     if follows(RANGE_SELECT_OVERRIDES):
-        args, kwargs = _by_name(args, kwargs, ((RANGE_SELECT_OVERRIDES, _RANGE_ORDER),))
+        orders = ((RANGE_SELECT_OVERRIDES, _RANGE_ORDER),)
+        args, kwargs = _by_name("range_select", args, kwargs, orders)
         kwargs.pop("on_false_value", None)
         kwargs["reduce_cmd"] = ReduceCmd.reset_reduce
     return Call("range_select", args, kwargs)
 
 
 _TRANSPOSE_ORDERS: Final = (
-    (WITHOUT_PRIORITY, ("dst", "src", "axes", "dge_mode", "oob_mode", "name")),
+    (WITHOUT_PRIORITY, "dst src axes=None dge_mode=None oob_mode=None name=None"),
 )
 
 
@@ -186,7 +227,7 @@ def dma_transpose(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """With axes of length 1 in a dst of lower rank, and without a positional `priority`."""
     operands = {**dict(zip(("dst", "src", "axes"), args, strict=False)), **kwargs}
     if len(args) > len(("dst", "src", "axes")):
-        args, kwargs = _by_name(args, kwargs, _TRANSPOSE_ORDERS)
+        args, kwargs = _by_name("dma_transpose", args, kwargs, _TRANSPOSE_ORDERS)
     dst, src = operands.get("dst"), operands.get("src")
     if isinstance(dst, NkiTensor) and isinstance(src, NkiTensor):
         padded = _padded(dst, src)
