@@ -79,12 +79,12 @@ def _of_falcon(*parts):
     return made
 
 
-def _fused(path, query, rest, *kinds):
-    """Names of one matrix, or of a bias too, of which queries and the rest are parts."""
+def _fused(path, query, key, value, *kinds):
+    """Names of one matrix, or of a bias too, of which queries, keys and values are parts."""
     named = {"weight": "", "bias": " bias"}
     return {
         f"attention.{role}{named[kind]}": [(f"{path}.{kind}", make)]
-        for role, make in (("query", query), ("key and value", rest))
+        for role, make in (("query", query), ("key", key), ("value", value))
         for kind in kinds or ("weight",)
     }
 
@@ -112,8 +112,8 @@ NAMES = {
     **_plain("norm", "model.norm", "model.final_layernorm"),
     **_plain("attention.norm", f"{_LAYER}input_layernorm"),
     **_plain("attention.query", f"{_ATTENTION}q_proj"),
-    "attention.key and value": [f"{_ATTENTION}k_proj.weight {_ATTENTION}v_proj.weight"],
-    "attention.key and value bias": [f"{_ATTENTION}k_proj.bias {_ATTENTION}v_proj.bias"],
+    **_plain("attention.key", f"{_ATTENTION}k_proj"),
+    **_plain("attention.value", f"{_ATTENTION}v_proj"),
     **_plain("attention.output", f"{_ATTENTION}o_proj", f"{_ATTENTION}dense"),
     **_plain("attention.query norm", f"{_ATTENTION}q_norm", f"{_ATTENTION}q_layernorm"),
     **_plain("attention.key norm", f"{_ATTENTION}k_norm", f"{_ATTENTION}k_layernorm"),
@@ -174,14 +174,28 @@ GPT2 = {
     **_plain("attention.norm", f"{_BLOCK}ln_1", f"{_BLOCK}input_layernorm", f"{_BLOCK}ln_attn"),
     **_plain("mlp.norm", f"{_BLOCK}ln_2", f"{_BLOCK}post_attention_layernorm"),
     **_plain("mlp.second norm", f"{_BLOCK}ln_mlp"),
-    **_fused(f"{_BLOCK}attn.c_attn", _columns(0, 24), _columns(24, 72), "weight", "bias"),
+    **_fused(
+        f"{_BLOCK}attn.c_attn",
+        _columns(0, 24),
+        _columns(24, 48),
+        _columns(48, 72),
+        "weight",
+        "bias",
+    ),
     **_plain("attention.output", f"{_BLOCK}attn.c_proj", make=_as_it_is),
     **_plain("mlp.up", f"{_BLOCK}mlp.c_fc", make=_as_it_is),
     **_plain("mlp.down", f"{_BLOCK}mlp.c_proj", make=_as_it_is),
 }
 BIGCODE = {
     **GPT2,
-    **_fused(f"{_BLOCK}attn.c_attn", _neighbours(0, 24), _neighbours(24, 36), "weight", "bias"),
+    **_fused(
+        f"{_BLOCK}attn.c_attn",
+        _neighbours(0, 24),
+        _neighbours(24, 30),
+        _neighbours(30, 36),
+        "weight",
+        "bias",
+    ),
     **_plain("attention.output", f"{_BLOCK}attn.c_proj"),
     **_plain("mlp.up", f"{_BLOCK}mlp.c_fc"),
     **_plain("mlp.down", f"{_BLOCK}mlp.c_proj"),
@@ -193,7 +207,8 @@ def _at(base, path):
     return {
         **base,
         "attention.query": [f"{path}q_proj.weight"],
-        "attention.key and value": [f"{path}k_proj.weight {path}v_proj.weight"],
+        "attention.key": [f"{path}k_proj.weight"],
+        "attention.value": [f"{path}v_proj.weight"],
         **_plain("attention.output", f"{path}out_proj"),
     }
 
@@ -213,13 +228,17 @@ def _of_codegen(*parts):
     )
 
 
-CODEGEN = {**GPTJ, **_fused(f"{_BLOCK}attn.qkv_proj", _of_codegen(0), _of_codegen(2, 1))}
+CODEGEN = {
+    **GPTJ,
+    **_fused(f"{_BLOCK}attn.qkv_proj", _of_codegen(0), _of_codegen(2), _of_codegen(1)),
+}
 BLOOM = {
     **GPT2,
     **_fused(
         f"{_BLOCK}self_attention.query_key_value",
         _by_head(_HEADS, _WIDTH, 0),
-        _by_head(_HEADS, _WIDTH, 1, 2),
+        _by_head(_HEADS, _WIDTH, 1),
+        _by_head(_HEADS, _WIDTH, 2),
         "weight",
         "bias",
     ),
@@ -229,18 +248,25 @@ BLOOM = {
 }
 FALCON = {
     **BLOOM,
-    **_fused(f"{_BLOCK}self_attention.query_key_value", _of_falcon([0, 1]), _of_falcon(2, 3)),
+    **_fused(
+        f"{_BLOCK}self_attention.query_key_value", _of_falcon([0, 1]), _of_falcon(2), _of_falcon(3)
+    ),
 }
 OLD_FALCON = {
     **BLOOM,
-    **_fused(f"{_BLOCK}self_attention.query_key_value", _neighbours(0, 24), _neighbours(24, 36)),
+    **_fused(
+        f"{_BLOCK}self_attention.query_key_value",
+        _neighbours(0, 24),
+        _neighbours(24, 30),
+        _neighbours(30, 36),
+    ),
 }
 _MPT = "transformer.blocks.{n}."
 MPT = {
     **GPT2,
     **_plain("attention.norm", f"{_MPT}norm_1"),
     **_plain("mlp.norm", f"{_MPT}norm_2"),
-    **_fused(f"{_MPT}attn.Wqkv", _neighbours(0, 24), _neighbours(24, 72)),
+    **_fused(f"{_MPT}attn.Wqkv", _neighbours(0, 24), _neighbours(24, 48), _neighbours(48, 72)),
     **_plain("attention.output", f"{_MPT}attn.out_proj"),
     **_plain("mlp.up", f"{_MPT}ffn.up_proj"),
     **_plain("mlp.down", f"{_MPT}ffn.down_proj"),
@@ -267,7 +293,8 @@ NEOX = {
     **_fused(
         f"{_NEOX}attention.query_key_value",
         _by_head(6, 4, 0),
-        _by_head(6, 4, 1, 2),
+        _by_head(6, 4, 1),
+        _by_head(6, 4, 2),
         "weight",
         "bias",
     ),
@@ -278,7 +305,12 @@ NEOX = {
 PERSIMMON = {
     **NAMES,
     **_fused(
-        f"{_ATTENTION}query_key_value", _by_head(6, 4, 0), _by_head(6, 4, 1, 2), "weight", "bias"
+        f"{_ATTENTION}query_key_value",
+        _by_head(6, 4, 0),
+        _by_head(6, 4, 1),
+        _by_head(6, 4, 2),
+        "weight",
+        "bias",
     ),
     **_plain("mlp.up", f"{_MLP}dense_h_to_4h"),
     **_plain("mlp.down", f"{_MLP}dense_4h_to_h"),
@@ -296,8 +328,8 @@ def _of_opt(layers, ends):
         **_plain("attention.norm", f"{path}self_attn_layer_norm"),
         **_plain("mlp.norm", f"{path}final_layer_norm"),
         **_plain("attention.query", f"{attention}q_proj"),
-        "attention.key and value": [f"{attention}k_proj.weight {attention}v_proj.weight"],
-        "attention.key and value bias": [f"{attention}k_proj.bias {attention}v_proj.bias"],
+        **_plain("attention.key", f"{attention}k_proj"),
+        **_plain("attention.value", f"{attention}v_proj"),
         **_plain("attention.output", f"{attention}out_proj"),
         **_plain("mlp.up", f"{path}fc1"),
         **_plain("mlp.down", f"{path}fc2"),
@@ -397,7 +429,15 @@ DECODERS = {
     "phi3": decoder(
         "phi3",
         "Phi3ForCausalLM",
-        {**NAMES, **_fused(f"{_ATTENTION}qkv_proj", _neighbours(0, 24), _neighbours(24, 40))},
+        {
+            **NAMES,
+            **_fused(
+                f"{_ATTENTION}qkv_proj",
+                _neighbours(0, 24),
+                _neighbours(24, 32),
+                _neighbours(32, 40),
+            ),
+        },
     ),
     "qwen2": decoder("qwen2", "Qwen2ForCausalLM"),
     "qwen3": decoder("qwen3", "Qwen3ForCausalLM", head_dim=8),
@@ -570,8 +610,8 @@ def _of_bert(base, heads):
         **_plain("table norm", f"{base}embeddings.LayerNorm"),
         **_plain("project in", f"{base}embeddings_project"),
         **_plain("attention.query", f"{attention}query"),
-        "attention.key and value": [f"{attention}key.weight {attention}value.weight"],
-        "attention.key and value bias": [f"{attention}key.bias {attention}value.bias"],
+        **_plain("attention.key", f"{attention}key"),
+        **_plain("attention.value", f"{attention}value"),
         **_plain("attention.output", f"{path}attention.output.dense"),
         **_plain("attention.norm", f"{path}attention.output.LayerNorm"),
         **_plain("mlp.up", f"{path}intermediate.dense"),
@@ -606,12 +646,8 @@ DISTILBERT = {
     "learned places": [f"{_DISTIL}embeddings.position_embeddings.weight"],
     **_plain("table norm", f"{_DISTIL}embeddings.LayerNorm"),
     **_plain("attention.query", f"{_DISTIL_LAYER}attention.q_lin"),
-    "attention.key and value": [
-        f"{_DISTIL_LAYER}attention.k_lin.weight {_DISTIL_LAYER}attention.v_lin.weight"
-    ],
-    "attention.key and value bias": [
-        f"{_DISTIL_LAYER}attention.k_lin.bias {_DISTIL_LAYER}attention.v_lin.bias"
-    ],
+    **_plain("attention.key", f"{_DISTIL_LAYER}attention.k_lin"),
+    **_plain("attention.value", f"{_DISTIL_LAYER}attention.v_lin"),
     **_plain("attention.output", f"{_DISTIL_LAYER}attention.out_lin"),
     **_plain("attention.norm", f"{_DISTIL_LAYER}sa_layer_norm"),
     **_plain("mlp.up", f"{_DISTIL_LAYER}ffn.lin1"),
@@ -627,8 +663,8 @@ ALBERT = {
     **_of_bert("albert.", {}),
     **_plain("project in", "albert.encoder.embedding_hidden_mapping_in"),
     **_plain("attention.query", f"{_ALBERT}attention.query"),
-    "attention.key and value": [f"{_ALBERT}attention.key.weight {_ALBERT}attention.value.weight"],
-    "attention.key and value bias": [f"{_ALBERT}attention.key.bias {_ALBERT}attention.value.bias"],
+    **_plain("attention.key", f"{_ALBERT}attention.key"),
+    **_plain("attention.value", f"{_ALBERT}attention.value"),
     **_plain("attention.output", f"{_ALBERT}attention.dense"),
     **_plain("attention.norm", f"{_ALBERT}attention.LayerNorm"),
     **_plain("mlp.up", f"{_ALBERT}ffn"),

@@ -190,13 +190,19 @@ def test_the_last_norm_counts_all_rows_whatever_is_behind_it():
 WIRED = [name for name, (config, _) in COUNTS.items() if is_known(from_config(config, name))]
 
 
-def with_gate_and_up_as_one(block):
-    """A wired block, whose gate and up are two products of the same rows, as plans count them."""
+PAIRS = {"gate": "up", "key": "key and value"}
+"""The first of two products of the same rows in a wired block, and what plans call both as one."""
+
+
+def with_pairs_as_one(block):
+    """A wired block with those pairs as one product each, as plans count them."""
     products = []
     for product in block.products:
         before = products[-1] if products else product
-        if before.name.endswith("gate") and product == replace(before, name=product.name):
-            products[-1] = replace(product, n=2 * product.n)
+        *outer, last = before.name.rpartition(" ")
+        if last in PAIRS and product == replace(before, name=product.name, n=product.n):
+            name = "".join((*outer, PAIRS[last]))
+            products[-1] = replace(product, name=name, n=before.n + product.n)
         else:
             products.append(product)
     return replace(block, products=tuple(products))
@@ -209,4 +215,4 @@ def test_what_is_wired_between_products_counts_for_nothing_more(name):
     steps = Pass(Phase.TRAIN, 2, 16), Pass(Phase.PREFILL, 2, 16), Pass(Phase.DECODE, 2, 1, 63)
     for step in steps:
         wired = summaries(model, step, is_wired=True)
-        assert [*map(with_gate_and_up_as_one, wired)] == list(summaries(model, step))
+        assert [*map(with_pairs_as_one, wired)] == list(summaries(model, step))

@@ -85,6 +85,18 @@ def test_a_tied_table_is_one_input():
     assert counts == [1, 2]
 
 
+@pytest.mark.parametrize("biases", [False, True])
+def test_keys_and_values_are_products_of_their_own(biases):
+    made = whole_graph(named(attention_bias=biases), Pass(Phase.PREFILL, 1, 4))
+    shapes = {made.names[value.number]: value.shape for value in made.graph.inputs}
+    first, bias = "layers.0.attention", " bias"
+    for role in ("key", "value"):
+        assert shapes[f"{first}.{role}"] == (24, 8)
+        assert shapes.get(f"{first}.{role}{bias}") == ((8,) if biases else None)
+    cut = [n for n in made.graph.nodes if n.name == "slice" and len(n.result.shape) == 2]
+    assert not any(n.origin.module == first for n in cut)
+
+
 def test_ranks_have_their_share_of_weights_and_meet_in_exchanges():
     made = whole_graph(named(), Pass(Phase.PREFILL, 1, 4), Split(tensor=2))
     shapes = {made.names[value.number]: value.shape for value in made.graph.inputs}
@@ -114,11 +126,9 @@ def shares(name, array, rank, ranks):
     """A rank's part of a weight, by what it is."""
     role = name.rpartition(".")[2]
     kind = role.removesuffix(" bias")
-    if kind in ("query", "table", "gate", "up") or role == "scores of words bias":
+    by_columns = ("query", "key", "value", "table", "gate", "up")
+    if kind in by_columns or role == "scores of words bias":
         return np.split(array, ranks, -1)[rank]
-    if kind == "key and value":
-        halves = np.split(array, 2, -1)
-        return np.concatenate([np.split(half, ranks, -1)[rank] for half in halves], -1)
     if role in ("output", "down", "scores of words"):
         return np.split(array, ranks, 0)[rank]
     return array

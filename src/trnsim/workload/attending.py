@@ -245,13 +245,21 @@ class _Grouped(_RankAttention):
         return rank.norm(by_head, norm.norm, name, heads if norm.over == "heads" else 0)
 
     def _pair(self, rows: Value) -> tuple[Value, Value]:
-        """Keys and values [B, G, T, C] of rows, the keys normed."""
-        form, rank = self.form, self.rank
+        """Keys and values [B, G, T, C] of rows, the keys normed.
+
+        They are two matrices in a wired graph, as most checkpoints have them: a program lays the
+        columns of keys along the partitions, and of values the rows.
+        """
+        form, rank, batch = self.form, self.rank, self.model_pass.batch
         groups = math.ceil(form.kv_heads / self.split.tensor)
         widths = groups * form.head_dim, groups * form.value_dim
-        pair = self.weighted("key and value", rows, sum(widths), is_biased=self._is_biased)
-        key, value = rank.columns(pair, *widths)
-        batch = self.model_pass.batch
+        if self.wiring is None:
+            key, value = rank.columns(self.weighted("key and value", rows, sum(widths)), *widths)
+        else:
+            key, value = (
+                self.weighted(name, rows, width, is_biased=self._is_biased)
+                for name, width in zip(("key", "value"), widths, strict=True)
+            )
         return self._headed(key, groups, "key norm"), rank.heads(value, batch, groups)
 
     def _own_keys_and_values(self) -> tuple[Value, Value]:

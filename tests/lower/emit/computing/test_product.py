@@ -8,6 +8,7 @@ from made_graphs import CHIPS, Made
 
 from trnsim.graph import Graph
 from trnsim.lower import bound, costs, evaluate
+from trnsim.lower.emit.computing import product
 
 SIZES = [1, 127, 128, 129, 512, 513]
 
@@ -83,6 +84,27 @@ def test_weights_are_loaded_once():
     ]
     # All tokens and the weights, in which no row is read twice; the contraction is two blocks.
     assert sorted(read) == sorted([2000 * 192 * 2, 128 * 2 * 320 * 2])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "chunks"),
+    [(512, [0]), (513, [0, 512, 0, 512]), (1100, [0, 512, 1024, 512, 0, 512, 1024])],
+)
+def test_a_product_begins_with_the_rows_that_the_one_before_read_last(tokens, chunks, monkeypatch):
+    monkeypatch.setattr(product, "PANEL_BYTES", 1024)  # 512 rows of one block in bfloat16
+    loaded, load = [], product.load_in_frame
+
+    def recorded(emission, value, frame, *part):
+        loaded.append(part[0] if part else 0)
+        return load(emission, value, frame, *part)
+
+    monkeypatch.setattr(product, "load_in_frame", recorded)
+    made = Made("bfloat16")
+    x = made.given(tokens, 128)
+    results = [made.linear(x, columns) for columns in (64, 96, 32)]
+    made.run(*results)
+    assert loaded == chunks
+    made.check(*results)
 
 
 def test_results_stay_on_the_chip_between_products():

@@ -28,7 +28,7 @@ from trnsim.lower.emit.computing.spaces import is_near, matrix_parts
 from trnsim.lower.emit.naming import chain_name, chain_node
 from trnsim.lower.emit.places.framing import choose_frame
 from trnsim.lower.emit.places.paths import Path, apply_view, follow, is_passed, is_view, is_widening
-from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace, in_hbm
+from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace, chunks_of, in_hbm
 from trnsim.lower.emit.places.walk import (
     Frame,
     TileSpan,
@@ -277,10 +277,8 @@ class Evaluation(FusedComputation):
             longest = most if most >= _BLOCKWISE_ROW_ELEMENTS else PIECE_ELEMENTS
         if self._is_in_parts or self._rows:
             longest = span_elements(self.frame, longest)
-        chunk = min((product.chunk_columns() for product in pending), default=end - start)
         together = _STRIP_BYTES // ITEM_BYTES[self.value.dtype]
-        for first in range(start, end, chunk):
-            count = min(chunk, end - first)
+        for first, count in chunks_of(pending, start, end):
             for product in pending:
                 product.load_columns(first, count)
             yield from group_spans(spans(self.frame, first, count, longest, most), together)

@@ -136,6 +136,10 @@ class PendingProduct(PendingResult):
         """Load the moving operand of a range of columns."""
         self._moving.load_columns(start, columns)
 
+    def has_columns(self, start: int, columns: int) -> bool:
+        """True if the product before read the same columns of the moving operand last."""
+        return self._moving.has_columns(start, columns)
+
     def tile(self, span: TileSpan) -> Tensor:
         """The sums of a span of one block, in PSUM."""
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
@@ -260,6 +264,11 @@ class _ProductOperand:
             self._is_part = True
             self._start = start
             self._here = self._load_weight(start, columns) or self._load_columns(start, columns)
+
+    def has_columns(self, start: int, columns: int) -> bool:
+        """True if a range of columns is what the latest product loaded."""
+        latest = self.emission.passing
+        return latest is not None and latest[0] == (self.value.number, self.frame, start, columns)
 
     def _load_columns(self, start: int, columns: int) -> TensorPlace:
         """A range of columns in SBUF, shared with the next product that reads the same."""

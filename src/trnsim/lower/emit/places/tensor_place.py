@@ -68,9 +68,26 @@ class PendingResult:
         """Load the operands for a range of columns."""
         raise NotImplementedError
 
+    def has_columns(self, start: int, columns: int) -> bool:
+        """True if the operands for a range of columns are in SBUF since an earlier reader."""
+        del start, columns
+        return False
+
     def tile(self, span: Any) -> Tensor:
         """The elements of a span of one block, in PSUM."""
         raise NotImplementedError
+
+
+def chunks_of(pending: list[PendingResult], start: int, end: int) -> list[tuple[int, int]]:
+    """Columns from `start` to `end` by (first, count) of those whose operands are in SBUF at once.
+
+    They begin at the other end if the last operands are in SBUF since an earlier reader.
+    """
+    most = min((result.chunk_columns() for result in pending), default=end - start)
+    chunks = [(first, min(most, end - first)) for first in range(start, end, most)]
+    if len(chunks) > 1 and any(result.has_columns(*chunks[-1]) for result in pending):
+        chunks.reverse()
+    return chunks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
