@@ -55,7 +55,7 @@ if not TYPE_CHECKING:  # for a checker, what is not listed above does not exist
         if name not in _MODULES:
             raise AttributeError(f"module 'trnsim' has no attribute {name!r}")
         module = import_module(_MODULES[name])
-        if name == "run":  # whoever reads it is about to run a kernel of their own
+        if name == "run":  # its reader is about to run a kernel of their own
             module.OBSERVERS.expect()
         return getattr(module, name)
 

@@ -51,10 +51,10 @@ def test_a_part_errs_by_its_own_source():
 
 
 def test_parts_that_err_as_the_others_do_not_change_how_sure_the_time_is():
-    found = ONE.with_alike({"optimizer": 3.0, "host": 1.0})
+    found = ONE.with_parts_in_proportion({"optimizer": 3.0, "host": 1.0})
     assert found.parts_s == {"products": 3.0, "host": 2.0, "optimizer": 3.0}
     assert found.errors_s == {"rows": 0.6, "host": 0.8}
-    empty = Estimate({}, {}).with_alike({"call": 1.0})
+    empty = Estimate({}, {}).with_parts_in_proportion({"call": 1.0})
     assert (empty.time_s, empty.sigma) == (1.0, 0.0)
 
 

@@ -10,7 +10,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
 from trnsim.program import CoreContext
-from trnsim.program.joint import Together
+from trnsim.program.joint import AgreeingCores
 
 from .test_execution import (
     ROWS,
@@ -212,8 +212,8 @@ def test_a_core_that_ends_early_or_goes_on_leaves(core):
 def test_what_a_core_gathered_is_raced_for_after_the_record_is_left(row, monkeypatch):
     """The indices of the gather have been overwritten by then."""
     writes, left = [False], []
-    leave = Together.leave
-    monkeypatch.setattr(Together, "leave", lambda self: (left.append(self), leave(self)))
+    leave = AgreeingCores.leave
+    monkeypatch.setattr(AgreeingCores, "leave", lambda self: (left.append(self), leave(self)))
 
     @jit
     def kernel(table, index):

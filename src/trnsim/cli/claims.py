@@ -29,10 +29,10 @@ def claims(
 ) -> Document:
     """Recompute what four documents claim of Trainium and Inferentia, and judge each claim.
 
-    Ours is read from chips, instances, dated prices and published documents, or computed by the
-    planner. A claim is reproduced if every basis comes within 10 % of it, depends on basis if some
-    do, is wrong if none does. ~ marks a stand-in, which supports but does not refute; ? a figure
-    with an assumed input or two kinds of purchase, which only illustrates.
+    Our figures come from chips, instances, dated prices and published documents, or the planner. A
+    claim is reproduced if every basis comes within 10 % of it, depends on basis if some do, is
+    wrong if none does. ~ marks a stand-in, which supports but does not refute; ? a figure with an
+    assumed input or two kinds of purchase, which only illustrates.
 
     Example: trnsim claims C07
     """

@@ -62,4 +62,4 @@ def neuron_monitor(
     except KeyboardInterrupt:
         return
     except BrokenPipeError:
-        leave_output()  # whoever read has enough
+        leave_output()  # the reader has closed the pipe

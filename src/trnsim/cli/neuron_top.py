@@ -31,7 +31,7 @@ def neuron_top() -> None:
             "neuron-top needs a terminal that it can draw on",
             fix="trnsim neuron-monitor prints the same figures as JSON",
         )
-    # Each look is longer after the last than the period of a group, so it measures all of them.
+    # The screen reads reports less often than each group's period, so each report has all groups.
     screen.run(own_monitor(all_groups(period_s=1.0)).report, VERSION)
 
 

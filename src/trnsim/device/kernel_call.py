@@ -160,7 +160,7 @@ class KernelCall:
         """The kernel's results on CPU tensors, which it may write in place, and its outline."""
         args, kwargs = self.arguments(tensors)
         observed = _ObservedKernel(self.kernel)
-        with OBSERVERS.untold():  # whoever calls records the call
+        with OBSERVERS.untold():  # the caller records the call
             run = emulate(observed, args, kwargs, target=chip, is_simulator=False)
         outline = _outlines.get((self, chip))
         if outline is None or outline.timelines is not run.timelines:

@@ -31,7 +31,7 @@ class Estimate:
         conditions: assumptions that it depends on.
         extrapolations: quantities of the question outside the rows behind its source.
         evidence: published rows that validate it, or that it is carried over from.
-        is_validated: True if its own cell of published rows has some, for all its passes.
+        is_validated: True if each of its passes has published rows in its own cell.
     """
 
     parts_s: Mapping[str, float]
@@ -88,7 +88,7 @@ class Estimate:
         parts_s = {**self.parts_s, part: self.parts_s.get(part, 0.0) + time_s}
         return replace(self, parts_s=parts_s, errors_s=errors_s)
 
-    def with_alike(self, parts_s: Mapping[str, float]) -> Estimate:
+    def with_parts_in_proportion(self, parts_s: Mapping[str, float]) -> Estimate:
         """The sum with parts that have the relative errors of all parts so far."""
         added_s = sum(parts_s.values())
         factor = 1 + added_s / self.time_s if self.time_s else 1.0

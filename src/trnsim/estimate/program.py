@@ -1,7 +1,7 @@
 """The time of a program whose instructions are known, as an `Estimate`.
 
-A model with a formula has the time by its family's published rows, not that of its program; a
-program without one, such as an exported graph, has its own time.
+A model with a formula has the time that its family's published rows give, not that of its program.
+A model without a formula, such as an exported graph, has the time of its program.
 """
 
 from __future__ import annotations

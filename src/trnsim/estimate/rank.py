@@ -125,4 +125,8 @@ class Sum:
     def estimate(self) -> Estimate:
         """The sum, with a call, whose relative error is that of the layers."""
         layers = Estimate(self._parts, self._errors.by_source(), self._sources.words())
-        return layers.with_alike({CALL: self.rank.call_s}) if self.rank.call_s else layers
+        return (
+            layers.with_parts_in_proportion({CALL: self.rank.call_s})
+            if self.rank.call_s
+            else layers
+        )

@@ -28,7 +28,7 @@ class Kind(Enum):
     """The way in which an operation uses its operands: the basis of fusion and lowering."""
 
     ELEMENTWISE = "each element of the result comes from the elements at the same place"
-    LEAF = "no operands; whoever reads the result makes it"
+    LEAF = "no operands; each reader of the result computes it"
     ALIAS = "the operand's memory under another type; nothing moves"
     VIEW = "elements of the operand, read by other strides"
     REDUCTION = "several elements become one"

@@ -86,7 +86,7 @@ def error_of(arrays: Sequence[HostArray]) -> BaseException | None:
         try:
             if not array.is_deleted():
                 array.block_until_ready()
-        except Exception as error:  # noqa: BLE001  it belongs to whoever reads the array
+        except Exception as error:  # noqa: BLE001  it belongs to the reader of the array
             return error
     return None
 

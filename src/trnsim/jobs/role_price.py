@@ -50,15 +50,15 @@ class RolePrice:
         return None if usd is None or self.instances is None else float(usd) * self.instances
 
 
-def role_prices(job: Job, known: SpecAssumption) -> tuple[list[RolePrice], list[str]]:
-    """The instances of the roles, without those of no known type, and the reasons.
+def role_prices(job: Job, assumption: SpecAssumption) -> tuple[list[RolePrice], list[str]]:
+    """The instances of the roles, and the reasons why some roles are left out.
 
     Raises:
-        BadInput: an instance type or a kind of purchase of `known` is not known.
+        BadInput: an instance type or a kind of purchase of `assumption` is not known.
     """
-    rows = known.rows or catalogue()
+    rows = assumption.rows or catalogue()
     reasons: list[str] = []
-    prices = [_role_price(role, job, known, rows, reasons) for role in job.roles]
+    prices = [_role_price(role, job, assumption, rows, reasons) for role in job.roles]
     return [price for price in prices if price is not None], reasons
 
 
@@ -74,10 +74,10 @@ def replica_part(role: Role, instance: Instance) -> float | None:
 
 
 def _role_price(
-    role: Role, job: Job, known: SpecAssumption, rows: Catalogue, reasons: list[str]
+    role: Role, job: Job, assumption: SpecAssumption, rows: Catalogue, reasons: list[str]
 ) -> RolePrice | None:
     """The instances of a role; None, and a reason, without an instance type that is known."""
-    name = (role.instance or known.instance_name).removeprefix(_SAGEMAKER)
+    name = (role.instance or assumption.instance_name).removeprefix(_SAGEMAKER)
     if not name:
         reasons.append(f"role {role.name}: no instance type; --on INSTANCE states it")
         return None
@@ -92,7 +92,7 @@ def _role_price(
         instance,
         _instances(role, instance, role.replicas),
         _instances(role, instance, role.least_replicas),
-        _quote(name, job, known, rows),
+        _quote(name, job, assumption, rows),
     )
 
 
@@ -105,9 +105,9 @@ def _instances(role: Role, instance: Instance, replicas: int | None) -> int | No
     return -(-replicas // at_once)
 
 
-def _quote(name: str, job: Job, known: SpecAssumption, rows: Catalogue) -> Quote:
+def _quote(name: str, job: Job, assumption: SpecAssumption, rows: Catalogue) -> Quote:
     """The price of an instance, of the first kind that has one."""
-    stated = known.purchase or job.purchase
+    stated = assumption.purchase or job.purchase
     kinds = (stated,) if stated else _KINDS
     if job.kind is JobKind.SERVING and not stated and job.roles[0].instance.startswith(_SAGEMAKER):
         kinds = (HOSTING, *kinds)

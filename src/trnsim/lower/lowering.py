@@ -214,8 +214,8 @@ def _structural_key(group: FusionGroup) -> Hashable:
     nodes = tuple(
         (
             node.operation,
-            # An optimizer's numbers differ from step to step. They change no time, but for that
-            # of a comparison of integers, whose instructions depend on how large one is.
+            # An optimizer's numbers differ from step to step and change no time. The exception is
+            # a comparison of integers, whose instructions depend on the number's size.
             tuple(number(o) if isinstance(o, Value) else "number" for o in node.operands),
             tuple(number(value) for value in node.results),
             is_exact(node),
@@ -233,10 +233,10 @@ def launch(
     numerics: bool = True,
     is_mirrored: bool = False,
 ) -> Run:
-    """Run a group's program on its inputs; without numerics it may be one core's of two.
+    """Run a group's program on its inputs; `is_mirrored`: as on both cores of a logical core.
 
     Raises:
-        NotModelled: if its operation has none.
+        NotModelled: an operation of the group has no kernel.
     """
     for node in group.nodes:
         check(node)

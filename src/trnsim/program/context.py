@@ -24,7 +24,7 @@ from trnsim.memory import CoreMemory, ScalarIndex, SharedTensors, Storage, Tile
 from trnsim.program.capture import Capture, refuse
 from trnsim.program.dependencies import DependencyTable
 from trnsim.program.edges import Nesting, Ordering, Turns
-from trnsim.program.joint import Together
+from trnsim.program.joint import AgreeingCores
 from trnsim.program.program import Checked, Program
 from trnsim.program.records import Follower, KernelRecord, Recorder
 from trnsim.program.signatures import SignatureInfo, signature_info
@@ -129,12 +129,12 @@ class CoreContext:
         self._last_on: dict[Engine, int] = {}
         self._ordered: dict[Engine, int] | None = None
         self._follower: Follower | None = None
-        self._together: Together | None = None
+        self._together: AgreeingCores | None = None
         self._has_left = False
         self._recorder: Recorder | None = None
 
     def follow(
-        self, record: KernelRecord, inputs: Sequence[Storage], together: Together | None = None
+        self, record: KernelRecord, inputs: Sequence[Storage], together: AgreeingCores | None = None
     ) -> None:
         """Compare the instructions issued from now on with `record`, as long as they agree.
 

@@ -1,14 +1,14 @@
-"""Records of a kernel on several cores: compared together, and left together.
+"""Records of a kernel on several cores, which the cores follow, and leave, all at once.
 
-A record is only made of a run without a race, and without writes that race but for equal bytes. It
+A record is only made of a run without a race, and without unordered writes of equal bytes. It
 has a record of each core, and which of their shared tensors are the same. While all cores agree
 with it they take the same turns, access the same bytes of shared memory, and meet at the same
 points, so there is no race either, and the detector is not asked. Where values decide which bytes a
 core accesses, of a tensor that some core writes, the detector watches these runs as any other.
 
-If a core leaves the record, all do. The detector is then told all that has happened, in order.
-Values that it would have kept are the bytes that are there now: where another core has written
-since, the earlier write was ordered before, and so is every later one to these bytes.
+If a core leaves the record, all do. The detector is then told all that has happened, in order. In
+place of the values that it would have kept, it reads the bytes that are in memory now: if another
+core has written them since, both writes were ordered, and so is every later one to these bytes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Meeting(NamedTuple):
     data: Sequence[Tile]
 
 
-class Together:
+class AgreeingCores:
     """The cores of a call while they agree with their records."""
 
     def __init__(
@@ -143,7 +143,7 @@ class JointCall:
         self._key: Hashable = None
         self._contexts: Sequence[CoreContext] = ()
         self._followed: KernelRecord | None = None
-        self._together: Together | None = None
+        self._together: AgreeingCores | None = None
         self._made: list[KernelRecord] = []
 
     def begin(self, contexts: Sequence[CoreContext], inputs: Sequence[Storage]) -> None:
@@ -152,7 +152,7 @@ class JointCall:
         self._key = self._conditions, input_signatures(inputs)
         record = self._followed = self._records.find(self._key)
         if record is not None:
-            self._together = Together(record, contexts, self._watcher)
+            self._together = AgreeingCores(record, contexts, self._watcher)
             for context, own in zip(contexts, (record, *record.others), strict=True):
                 context.follow(own, inputs, self._together)
         elif self._records.wants(self._key):

@@ -28,7 +28,7 @@ from trnsim.program.signatures import SignatureInfo
 
 if TYPE_CHECKING:
     from trnsim.program.context import CoreContext
-    from trnsim.program.joint import Together
+    from trnsim.program.joint import AgreeingCores
 
 MAX_STEPS: Final = 50_000
 """Instructions of the longest program that is kept; longer ones are traced at every call."""
@@ -190,7 +190,7 @@ class Follower:
         record: KernelRecord,
         inputs: Sequence[Storage],
         first_serial: int,
-        together: Together | None = None,
+        together: AgreeingCores | None = None,
     ) -> None:
         """Follow a run whose storages have serial numbers from `first_serial` on.
 

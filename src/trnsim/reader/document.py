@@ -38,7 +38,7 @@ _PARSERS: Final[dict[str, Callable[[str], Parsed]]] = {
 }
 _STATEMENT: Final = re.compile(r"^[ \t]*\{(\{[^{}\n]*\}|%[^{}\n]*%)\}[ \t]*$", re.MULTILINE)
 _BRACES: Final = re.compile(r"\{\{([^{}\n]*)\}\}")
-"""A line of a template that is no value, and a value.
+"""Templates: a line that is a statement (the first pattern), and a value.
 
 Sources: Go's text/template, Actions; Jinja, Synopsis."""
 _SHOWN: Final = 60
@@ -59,7 +59,7 @@ class FileContent:
     Attributes:
         file: its name in errors.
         parsed: its values and their lines.
-        fix: what every error of the file ends with that has no better advice.
+        fix: the fix that an error of the file names if it has no better one.
     """
 
     file: str
@@ -116,18 +116,20 @@ class SourcePlace(NamedTuple):
         """The error that the value here is `why`, which may begin with ``legal:``."""
         is_legal = why.startswith("legal: ")
         if isinstance(self.value, dict) and not is_legal:
-            return self.told(f": {why}", fix)
-        return self.told(f" is {_shown_value(self.value)}{'; ' if is_legal else ': '}{why}", fix)
+            return self.field_error(f": {why}", fix)
+        return self.field_error(
+            f" is {_shown_value(self.value)}{'; ' if is_legal else ': '}{why}", fix
+        )
 
-    def told(self, what: str, fix: str = "") -> BadInput:
-        """The error `what` of the field here, which begins with its name."""
+    def field_error(self, what: str, fix: str = "") -> BadInput:
+        """The error of this field; `what` follows the field's name in the message."""
         return self.document.refused(self.line.line, f"{self.name}{what}", fix)
 
 
 def load(path: Path | str, fix: str = "", *, is_table: bool = False) -> FileContent:
     """The file at `path`.
 
-    ``.yaml``, ``.yml``, ``.json`` and ``.toml`` are what they say. Any other file is JSON if it
+    ``.yaml``, ``.yml``, ``.json`` and ``.toml`` decide the format. Any other file is JSON if it
     begins with a bracket, YAML if it begins with a dash, and else a table is CSV and other files
     are YAML. A table in JSON that begins with ``{`` has an object in each line.
 

@@ -44,7 +44,7 @@ _T = TypeVar("_T")
 
 
 class FileRecord:
-    """A mapping of a file that knows where it stands; kinds of files are dataclasses of it.
+    """Base of the dataclasses of kinds of files: a mapping of a file, with its place in the file.
 
     ``name in record`` is True if the file states the field.
     """
@@ -78,12 +78,12 @@ class FileRecord:
         return str(_value_named(named, self._place.inner(self._stated(field) or field)))
 
     def filled(self, kind: type[_T], values: Mapping[str, Any], *without: str) -> _T:
-        """A `kind` of the fields here but some, and of `values`, at the same place."""
+        """A record of another kind at the same place: these fields without some, and `values`."""
         stated = {name: value for name, value in self._place.value.items() if name not in without}
         return record(kind, self._place._replace(value={**stated, **values}))
 
     def _stated(self, field: str) -> str | None:
-        """The name or other name under which the file states a field; None where it does not."""
+        """The name or alias under which the file states a field; None if it does not."""
         return next(iter(_stated(fields_of(type(self))[field], self._place.value)), None)
 
 
@@ -170,7 +170,7 @@ def record(kind: type[_T], place: SourcePlace) -> _T:
             values[name] = None
         elif not declaration.is_optional:
             missing = SourcePlace(place.document, (*holder.keys, declaration.names[-1]), None)
-            raise missing.told(f" is missing; legal: {declaration.legal}")
+            raise missing.field_error(f" is missing; legal: {declaration.legal}")
     instance = kind(**values)
     if isinstance(instance, FileRecord):
         object.__setattr__(instance, "_place", place)
@@ -198,7 +198,7 @@ def _check_names(kind: type[Any], place: SourcePlace) -> None:
 
 
 def _stated(declaration: Declared, values: Mapping[str, Any]) -> list[str]:
-    """The names under which a mapping states a field; one without a value does not."""
+    """The names and aliases of a field that have a value in a mapping."""
     empty = (None,) if declaration.rule is ANY else (None, "")
     return [name for name in declaration.names if values.get(name) not in empty]
 
@@ -276,7 +276,7 @@ def _key(hint: Any, place: SourcePlace, name: str) -> str | int:
     if hint is not int:
         return name
     if not (name.isascii() and name.isdecimal() and len(name) < _DIGITS):
-        raise place.told(": legal names: whole numbers from 0 on")
+        raise place.field_error(": legal names: whole numbers from 0 on")
     return int(name)
 
 

@@ -129,7 +129,7 @@ def read(path: Path) -> SiteCorrections:
     _check_digest(root)
     corrections = {(each.chip, each.family): each for each in fields.corrections}
     if (OTHER, OTHER) not in corrections:
-        raise root.inner(_CORRECTIONS).told(f": none of {OTHER} chips and families")
+        raise root.inner(_CORRECTIONS).field_error(f": none of {OTHER} chips and families")
     return SiteCorrections(str(path), fields.written, fields.rows, corrections)
 
 

@@ -72,7 +72,7 @@ class Seeds:
         """Set both numbers.
 
         Raises:
-            SeedRefused: for a number that has no 64 bits without a sign.
+            SeedRefused: for a number that is no unsigned 64-bit number.
         """
         is_whole = isinstance(seed, int)  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
         if not is_whole or not 0 <= seed <= _MASK:

@@ -112,7 +112,7 @@ def guidellm(place: SourcePlace) -> RunLog:
     path, several = place.document.file, place.inner("benchmarks")
     if len(several.value) != 1:
         why = f": {len(several.value)} benchmarks; legal: one, at the load of the workload"
-        raise several.told(why, "run guidellm with one rate")
+        raise several.field_error(why, "run guidellm with one rate")
     first = several.inner(0)
     run = record(GuidellmFields, first)
     figures = Load(

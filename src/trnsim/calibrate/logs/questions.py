@@ -81,7 +81,7 @@ def _runs_program(question: str) -> bool:
     """True if the answer to a question takes the running of Python code that it names."""
     try:
         command, *words = shlex.split(question)
-    except ValueError:  # it cannot be parsed, or is empty: whoever asks it says so
+    except ValueError:  # it cannot be parsed or is empty, which is an error when it is asked
         return False
     return command == "run" or (command == "compile" and any(map(_names_code, words)))
 

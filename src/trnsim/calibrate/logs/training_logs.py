@@ -148,7 +148,7 @@ def trainer(place: SourcePlace) -> RunLog:
     ends = [each for each in places if isinstance(each.value, dict) and _RUNTIME in each.value]
     if not ends:
         why = f": no record has {_RUNTIME}, which the Trainer writes at its end"
-        raise history.told(why, "let the run end, or give a CSV of steps")
+        raise history.field_error(why, "let the run end, or give a CSV of steps")
     end = record(TrainerSummary, ends[-1])
     losses: dict[int, float] = {}
     last = 0

@@ -55,7 +55,7 @@ def train_document(
         ("Steps", [_steps(runs)]),
         ("Layouts", [_layouts(runs)]),
         ("Where a step goes", [_step_table(runs), Drawing(_parts(runs))]),
-        ("What else is as good", _fronts(runs, said.mark)),
+        ("What else is as good", _pareto_blocks(runs, said.mark)),
         ("What it rests on", _basis(runs)),
     )
     sections = [
@@ -121,7 +121,7 @@ def _layouts(runs: Sequence[TrainingEstimate]) -> Table:
 
 
 def _step_table(runs: Sequence[TrainingEstimate]) -> Table:
-    """The parts of each step in per cent; exchanges of data ranks that computing hides beside."""
+    """The parts of each step in per cent, and the hidden part of the exchanges of data ranks."""
     names = list(runs[0].step.parts_s)
     rows = [
         (
@@ -143,7 +143,7 @@ def _parts(runs: Sequence[TrainingEstimate]) -> str:
     return parts_chart("A step by its parts", rows)
 
 
-def _fronts(runs: Sequence[TrainingEstimate], mark: str) -> list[Block]:
+def _pareto_blocks(runs: Sequence[TrainingEstimate], mark: str) -> list[Block]:
     """The layouts that no other one beats in time, USD and chips at once."""
     blocks: list[Block] = []
     shown: set[str] = set()
@@ -169,7 +169,7 @@ def _fronts(runs: Sequence[TrainingEstimate], mark: str) -> list[Block]:
 
 
 def _note(e: TrainingEstimate) -> str:
-    """The main loss of the run's time, and fewer instances that do as well, where there are."""
+    """The main loss of the run's time, and a smaller number of instances that is as fast."""
     return "; ".join(text for text in (e.goodput.why, _smaller_run_text(e)) if text)
 
 

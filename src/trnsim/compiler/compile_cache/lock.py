@@ -32,7 +32,7 @@ def held_lock(path: Path, *, is_waiting: bool = True) -> Generator[bool]:
         os.write(descriptor, f"{os.getpid()}\n".encode())
         yield True
     finally:
-        # Removed while it is held; whoever waits for it sees that its file is gone.
+        # Removed while it is held; a process that waits for it sees that its file is gone.
         if sys.platform != "win32":
             with suppress(OSError):
                 path.unlink()

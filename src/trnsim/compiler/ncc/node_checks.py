@@ -41,12 +41,14 @@ def nodes_refused(
     `called` are numbers of values that came from a framework's call. Graphs that a node runs are
     checked, too.
     """
-    places, is_said = _Places(), False
+    places, is_e4m3fn_reported = _CountedIndices(), False
     for node in graph.nodes:
         number = node.result.number
-        for code, check in (_OF_ANY if number in called else _OF_GRAPHS).items():
-            if check(node, target) and not (code == _E4M3FN_CODE and is_said):
-                is_said = is_said or code == _E4M3FN_CODE
+        for code, check in (
+            _CHECKS_OF_ANY_NODE if number in called else _CHECKS_OF_OTHER_NODES
+        ).items():
+            if check(node, target) and not (code == _E4M3FN_CODE and is_e4m3fn_reported):
+                is_e4m3fn_reported = is_e4m3fn_reported or code == _E4M3FN_CODE
                 yield code, _text(node), number
         for code, reach in places.past_the_end(node):
             yield code, f"{_text(node)}: {reach}", number
@@ -62,15 +64,17 @@ def _text(node: Node) -> str:
 
 def _has_gaps_twice(node: Node, _: CompileTarget) -> bool:
     op = node.operation
-    return isinstance(op, Convolution) and max(op.gaps, default=0) > 0 and _above(op.dilations)
+    return (
+        isinstance(op, Convolution) and max(op.gaps, default=0) > 0 and _exceeds_one(op.dilations)
+    )
 
 
 def _has_gaps_and_strides(node: Node, _: CompileTarget) -> bool:
     op = node.operation
-    return isinstance(op, Convolution) and max(op.gaps, default=0) > 0 and _above(op.strides)
+    return isinstance(op, Convolution) and max(op.gaps, default=0) > 0 and _exceeds_one(op.strides)
 
 
-def _above(steps: tuple[int, ...]) -> bool:
+def _exceeds_one(steps: tuple[int, ...]) -> bool:
     return max(steps, default=1) > 1
 
 
@@ -79,7 +83,7 @@ def _is_topk_of_integers(node: Node, _: CompileTarget) -> bool:
 
 
 def _has_dilated_windows(node: Node, _: CompileTarget) -> bool:
-    return isinstance(node.operation, ReduceWindow) and _above(node.operation.dilations)
+    return isinstance(node.operation, ReduceWindow) and _exceeds_one(node.operation.dilations)
 
 
 def _shifts_short(node: Node, _: CompileTarget) -> bool:
@@ -117,11 +121,11 @@ def _is_of_e4m3fn(node: Node, target: CompileTarget) -> bool:
     return any(value.dtype == _E4M3FN for value in (*node.values, *node.results))
 
 
-_OF_ANY: Final[dict[str, Callable[[Node, CompileTarget], bool]]] = {
+_CHECKS_OF_ANY_NODE: Final[dict[str, Callable[[Node, CompileTarget], bool]]] = {
     _E4M3FN_CODE: _is_of_e4m3fn,
 }
-_OF_GRAPHS: Final[dict[str, Callable[[Node, CompileTarget], bool]]] = {
-    **_OF_ANY,
+_CHECKS_OF_OTHER_NODES: Final[dict[str, Callable[[Node, CompileTarget], bool]]] = {
+    **_CHECKS_OF_ANY_NODE,
     "NCC_EVRF010": _has_gaps_twice,
     "NCC_EVRF011": _has_gaps_and_strides,
     "NCC_EVRF013": _is_topk_of_integers,
@@ -134,7 +138,7 @@ _OF_GRAPHS: Final[dict[str, Callable[[Node, CompileTarget], bool]]] = {
 }
 
 
-class _Places:
+class _CountedIndices:
     """Small index tensors of a graph that are computed of iotas and constants alone."""
 
     def __init__(self) -> None:

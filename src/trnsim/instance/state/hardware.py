@@ -114,7 +114,7 @@ class FaultRequest:
     serial_number: str = ""
 
     def is_active(self) -> bool:
-        """True if it is active now; one with an end is over if the clock was set back before it."""
+        """True if it is active; after the clock was set back, a fault with an end is over."""
         if self.is_cleared:
             return False
         return self.for_s is None or 0 <= time.time() - self.at < self.for_s

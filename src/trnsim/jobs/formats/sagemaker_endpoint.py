@@ -143,7 +143,7 @@ def _variant(role: Role) -> dict[str, Any]:
 
 
 def _complete(variant: dict[str, Any], role: Role) -> None:
-    """Fields that the API demands, where nothing states them."""
+    """Add the fields that the API demands, unless they are stated."""
     is_serverless = "ServerlessConfig" in variant
     if role.least_replicas is not None:
         variant.setdefault("InitialInstanceCount", role.least_replicas or 1)

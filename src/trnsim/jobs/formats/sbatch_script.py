@@ -112,7 +112,7 @@ def script_content(text: str) -> ScriptContent:
 
 
 def _read_header(text: str, result: ScriptContent) -> int:
-    """Options before the first command, whose line is the answer.
+    """Read the options before the first command; returns the line of that command.
 
     Source: sbatch(1), DESCRIPTION: no further options are read once the first line has been
     reached that is neither a comment nor blank.
@@ -193,7 +193,7 @@ class _Entries:
         """Texts that a variable is set to anywhere, to tell options from programs."""
 
     def add(self, statement: Statement) -> None:
-        """A further statement."""
+        """Add a statement of the script."""
         if statement.is_block:
             self._lose(statement)
             self._start(statement)
@@ -206,7 +206,7 @@ class _Entries:
             self._lose(statement)
 
     def _start(self, statement: Statement) -> bool:
-        """A statement that may start the job's command; whether it does."""
+        """Add a statement that may start the job's command; returns True if it does."""
         launch = launch_in(statement, self._values, self._texts)
         self.entries.append(_Entry(statement.line, statement.text, launch=launch))
         return launch is not None
@@ -304,19 +304,19 @@ class _Placing:
         self.slot = len(self.exports)
 
     def export(self, name: str, value: str, line: int) -> None:
-        """A variable."""
+        """Put an exported variable into the mapping."""
         self._result.lines["export", len(self.exports)] = line
         self.exports.append({"name": name, "value": value})
         self.slot += 1
 
     def keep(self, text: str, line: int) -> None:
-        """A statement."""
+        """Put a statement into the mapping as it is."""
         self.script[self.slot] = text
         self._result.lines["script", self.slot] = line
         self.slot += 1
 
     def command(self, launch: SbatchLaunch, line: int) -> None:
-        """The command, after what precedes it."""
+        """Put the command into the mapping, after the statements and variables before it."""
         if launch.before.strip() and not launch.branch:
             self.keep(launch.before, line)
         for name, value in launch.variables:

@@ -127,7 +127,8 @@ class Engine:
     def length(self, tokens: float) -> int:
         """The length for which a decode step of sequences of `tokens` tokens is estimated.
 
-        Of a compiled engine the longest's bucket, of a dynamic one the middle of a granule.
+        A compiled engine uses the bucket of the longest sequence, a dynamic one the middle of a
+        granule.
         """
         if self.is_compiled:
             return self.bucket(tokens)

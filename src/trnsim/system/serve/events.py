@@ -1,7 +1,7 @@
 """Iteration events: requests come, a router places them, replicas make steps, requests end.
 
-At one moment what ends comes first, then what arrives, then what begins. So a run depends on the
-load and the seed alone, and a trace of a run gives the same run.
+Of simultaneous events, ends of steps come first, then arrivals, then begins of steps. So a run
+depends on the load and the seed alone, and a trace of a run gives the same run.
 """
 
 from __future__ import annotations

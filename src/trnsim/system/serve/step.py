@@ -177,7 +177,7 @@ class ReplicaSteps:
         estimate = judged(estimate, self.model, model_pass, *place, is_ported=is_ported)
         estimate = estimate.times(times).plus(_EXCHANGES_PART, hops_s)
         if draft_s:
-            estimate = estimate.with_alike({_DRAFT_PART: draft_s})
+            estimate = estimate.with_parts_in_proportion({_DRAFT_PART: draft_s})
         host_s, spread = self.host.between_s(sequences), self.host.step_s.provenance.spread
         return estimate.plus(HOST, host_s, source=HOST, spread=spread)
 

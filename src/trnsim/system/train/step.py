@@ -313,7 +313,7 @@ def _whole_step(passes_estimate: Estimate, once_s: Mapping[str, float]) -> Estim
     if not any(source.startswith(FEW) for source in estimate.errors_s):
         spread = BANDWIDTHS.provenance.spread
         estimate = estimate.plus("data", alike_s.pop("data"), source=EXCHANGES, spread=spread)
-    return estimate.with_alike(alike_s).plus(HOST, float(_HOST_S))
+    return estimate.with_parts_in_proportion(alike_s).plus(HOST, float(_HOST_S))
 
 
 def _by_rank(parts_s: Mapping[str, float]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """The sizes of a benchmark: from the first to the last by a step or a factor.
 
-Units are powers of 1024 (``-f 2048`` is ``-f 2kb``). Without a step or a factor the step is a tenth
-of the way, here of whole elements.
+Units are powers of 1024 (``-f 2048`` is ``-f 2kb``). Without a step or a factor, the step is a
+tenth of the range, rounded down to whole elements.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Benchmark Configuration.
 """
@@ -15,7 +15,7 @@ from trnsim.errors import BadInput
 from trnsim.tools.nccom.operations import item_bytes
 
 DEFAULT_SIZE: Final = "32M"
-"""Both ends of the sizes."""
+"""Default of the first size and of the last."""
 MOST_SIZES: Final = 10_000
 """Sizes of a benchmark, at most: a step of one byte to 1 GB would be a thousand million."""
 _MOST_BYTES: Final = 2**60
@@ -55,7 +55,7 @@ def sizes(
         least: the first.
         most: the end, which the last does not exceed.
         step: bytes between two; a tenth of the way where neither it nor `factor` is stated.
-        factor: each over the one before it.
+        factor: ratio of a size to the one before it.
         dtype: data type, of whose elements each size is a whole number.
         unit: elements of which a step that is not stated is a multiple.
 

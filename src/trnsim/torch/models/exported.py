@@ -70,7 +70,7 @@ def _lowered(path: Path) -> torch.export.ExportedProgram:
         )
     except EmulatorError:
         raise
-    except Exception as error:  # PyTorch takes a file's fields to be of their types and to fit
+    except Exception as error:  # PyTorch does not check the types of a file's fields
         text = "\n".join([str(error), *captured.errors])
         unknown, operator = _UNKNOWN_CLASS.search(text), _UNKNOWN_OPERATOR.search(text)
         if operator is not None:

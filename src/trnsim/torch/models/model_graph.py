@@ -18,7 +18,7 @@ from trnsim.torch.compile.fx_import import Imported, import_graph
 from trnsim.torch.models import attending, phases, rank
 from trnsim.torch.models.config import transformers
 from trnsim.torch.models.traced import trace_module as trace
-from trnsim.torch.models.whole_numbers import use_whole_numbers
+from trnsim.torch.models.whole_numbers import use_int8_weights
 from trnsim.workload.shape import ModelShape
 
 DTYPES: Final = {
@@ -87,7 +87,7 @@ def model_graph(
         try:
             model = _rank_model(config, shape, dtype)
             if weights == "int8":
-                use_whole_numbers(model)
+                use_int8_weights(model)
             return _phase_graph(model, shape, DTYPES[dtype])
         except _MODEL_ERRORS as error:
             why = (str(error).splitlines() or [type(error).__name__])[0]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 
-class WholeNumberLinear(nn.Module):
+class Int8Linear(nn.Module):
     """``(x @ W.T) * scale + b`` of weights W [N, K] in int8 and a scale of each row [N]."""
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -30,11 +30,11 @@ class WholeNumberLinear(nn.Module):
         return product if self.bias is None else product + self.bias
 
 
-def use_whole_numbers(model: nn.Module) -> None:
+def use_int8_weights(model: nn.Module) -> None:
     """Replace the linear layers of a model's blocks; the output layer stays as it is."""
     for name, module in list(model.named_modules()):
         if isinstance(module, nn.Linear) and ".layers." in f".{name}.":
             parent, _, last = name.rpartition(".")
-            replacement = WholeNumberLinear(module)
+            replacement = Int8Linear(module)
             replacement._forward_hooks = module._forward_hooks  # noqa: SLF001  the exchanges between ranks
             setattr(model.get_submodule(parent), last, replacement)

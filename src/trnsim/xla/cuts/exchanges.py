@@ -47,7 +47,7 @@ def exchanges_of(program: CutProgram, number: int) -> dict[tuple[int, ...], CutO
 
 
 def _members(node: RecordedCall) -> tuple[int, ...]:
-    """The ranks of a collective's group that has this rank; a permutation of xm has all ranks."""
+    """The ranks of the group that this rank is in; a permutation without groups has all ranks."""
     how = node.signature.arguments[-1]
     groups = how[1] if node.signature.name != PERMUTATION or how[:1] == (PAIR,) else ()
     own = ranks.ordinal()

@@ -165,7 +165,7 @@ def _levels(module: fx.GraphModule, failures: Mapping[fx.Node, Failure]) -> list
         if node.op != "call_function":
             continue
         operands = [numbers[operand] for operand in node.all_input_nodes if operand in numbers]
-        is_part = not hasattr(node.target, "_schema")  # of several results, taken where they are
+        is_part = not hasattr(node.target, "_schema")  # getitem runs where its operand does
         is_on_host = bool(max(operands) % 2) if is_part else node in failures
         number = max(operands, default=0)
         number += number % 2 != is_on_host
@@ -295,7 +295,7 @@ def _outputs(module: fx.GraphModule) -> list[fx.Node]:
 
 
 def _part(
-    nodes: Sequence[fx.Node], outside: Sequence[fx.Node], given: Sequence[fx.Node]
+    nodes: Sequence[fx.Node], outside: Sequence[fx.Node], outputs: Sequence[fx.Node]
 ) -> tuple[fx.GraphModule, list[fx.Node]]:
     """A graph of some nodes of another, and its inputs in the order of `outside`."""
     graph = fx.Graph()
@@ -306,5 +306,5 @@ def _part(
     values = list(copies.values())
     for node in nodes:
         copies[node] = graph.node_copy(node, copies.__getitem__)
-    graph.output([copies[node] for node in given])
+    graph.output([copies[node] for node in outputs])
     return fx.GraphModule(nn.Module(), graph), values

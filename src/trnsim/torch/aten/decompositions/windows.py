@@ -11,7 +11,7 @@ from trnsim.graph.building.windows import Sizes, Windows
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 _LOWEST: Final = {"float32": -3.4028235e38, "bfloat16": -3.3895314e38, "float16": -65504.0}
-"""The last finite number of a format: beyond it an infinity would stand in the padding."""
+"""The lowest finite number of a format, in place of minus infinity in the padding."""
 
 
 def spread(sizes: int | Sizes, rank: int) -> tuple[int, ...]:
@@ -47,7 +47,7 @@ def _window_starts(b: Build, windows: Windows, shape: Sizes, lengths: Sizes) -> 
 
 
 def _tap_offsets(windows: Windows, lengths: Sizes) -> list[float]:
-    """The flat offset of each tap from the begin of its window."""
+    """The flat offset of each tap from the start of its window."""
     return [
         float(sum(at * prod(lengths[dim + 1 :]) for dim, at in enumerate(offset)))
         for offset in windows.offsets()
