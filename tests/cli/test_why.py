@@ -48,7 +48,7 @@ def infer(folder, *options):
 
 def test_two_files_are_explained_term_by_term(folder):
     output = run(folder / "1.json", folder / "8.json")
-    assert "\n\ninf2.xlarge: latency\nterm " in output
+    assert "\n\ninf2.xlarge: latency\nA " in output
     assert "\nsum " in output
     assert "\ninputs:\n  batch: 1 -> 8\n" in output
     assert "\ncost: price +0.0%, instances +0.0%, time -" in output

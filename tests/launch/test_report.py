@@ -33,6 +33,7 @@ def test_the_text_has_ranks_collectives_and_links():
     for part in (
         "4 ranks on 2 x trn2.48xlarge, 2 on each\n",
         "skew of their kernels: 0 ns\n",
+        "\na step of rank 0, the slowest: ",
         "\n2     1         0     0     1 ms",
         "\nallreduce   2      1 MiB       1 of 4  hierarchical  inside a program  ",
         "\ninstance 0, EFA 0, out",
@@ -90,4 +91,6 @@ def test_the_figures_are_those_of_the_schema(tmp_path):
     values = with_schema(report.as_dict(world(slow, [figures(0, [])])), "launch/1")
     unknown = report.as_dict(world(slow, [figures(0, [("scan", 1 << 20, (0,), 1)])]))
     stored = json.loads((tmp_path / "world.json").read_text())
-    assert_both_ways([stored, plain(values), plain(with_schema(unknown, "launch/1"))], "launch/1")
+    nobody = with_schema(report.as_dict(world(slow, [])), "launch/1")
+    every = [stored, plain(values), plain(with_schema(unknown, "launch/1")), plain(nobody)]
+    assert_both_ways(every, "launch/1")

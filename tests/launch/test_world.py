@@ -3,6 +3,8 @@ from dataclasses import replace
 import pytest
 from rank_figures_made import figures
 
+from trnsim.arch import target
+from trnsim.estimate.program import of_program
 from trnsim.fabric.collective_time import time_on
 from trnsim.fabric.fabric import fabric
 from trnsim.fabric.floors import Floor
@@ -118,3 +120,14 @@ def test_an_adapter_that_fails_slows_the_exchange_and_another_carries_its_bytes(
     assert {one: nbytes for one, nbytes, _ in dead.links} == {
         one.replace(name, "instance 0, EFA 1, out"): nbytes for one, nbytes in carried.items()
     }
+
+
+def test_the_interval_is_that_of_a_program_of_the_slowest_ranks_step():
+    pair = of([(0, 1)])
+    rank = max(pair.ranks, key=lambda each: each.step.total_s)
+    assert pair.slowest is rank
+    low_s, high_s = pair.interval_s
+    whole = of_program(target("trn2"), {"step": rank.step.total_s})
+    assert (low_s, high_s) == pytest.approx((whole.at("p10"), whole.at("p90")))
+    assert low_s < rank.step.total_s < high_s
+    assert world(FABRIC, []).interval_s is None

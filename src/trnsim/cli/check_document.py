@@ -1,4 +1,4 @@
-"""The answer of `trnsim check`: a table of kernels, then the findings of each."""
+"""The answer of `trnsim check`: the verdict, a table of kernels, the findings of each."""
 
 from __future__ import annotations
 
@@ -63,9 +63,10 @@ def check_document(checked: CheckedFiles) -> Document:
     count = len(checked.checks)
     verdict = f"{count} check{'s' if count != 1 else ''}, {failed or 'none'} failed"
     sections = [
+        Section("", [Note(verdict, kind="strong")]),
         Section("", [Table(_COLUMNS, [_row(check) for check in checked.checks])]),
         *(Section("", blocks) for check in checked.checks if (blocks := _blocks(check))),
-        Section("", [*_notes(checked), Note(verdict, kind="strong")]),
+        *(Section("", [note]) for note in _notes(checked)),
     ]
     values = {
         "files": [path.as_posix() for path in checked.files],

@@ -28,7 +28,6 @@ from trnsim.profile.document import (
     profile_blocks,
     profile_values,
 )
-from trnsim.profile.units import time_text
 from trnsim.runs import Run
 
 if TYPE_CHECKING:
@@ -153,8 +152,8 @@ def ranks_part(summary: WorldSummary, files: Files, *, is_verbose: bool) -> RunP
     """A run on ranks that exchange tensors."""
     rows: list[_Row] = [*(summary.rows() if is_verbose else summary.rows(collectives=1))]
     rows += _file_rows(files) if is_verbose else _brief_file_rows(files)
-    head = Note(f"{summary.title}: {time_text(summary.total_s)}")
-    figures = [("ranks", summary.title, "", summary.total_s, None, None)]
+    head = Note(f"{summary.title}: {summary.time_words}")
+    figures = [("ranks", summary.title, "", summary.total_s, *summary.interval_s)]
     values = [with_schema(summary.as_dict(), RANKS_SCHEMA)]
     return RunPart("ranks", [[head, labelled(rows, indent=2)]], values, figures, files)
 

@@ -134,7 +134,7 @@ def _time_blocks(answer: AnswerDifference) -> list[list[Block]]:
 
 
 def _blocks_of_time(difference: TimeDifference) -> list[Block]:
-    """One time of both sides, as a table of its terms."""
+    """One time of both sides: what they come to, then a table of its terms."""
     alone = (("A", difference.only_old), ("B", difference.only_new))
     lines = [
         f"A {_side_text(difference.old)}, B {_side_text(difference.new)}{_ratio_text(difference)}",
@@ -145,7 +145,7 @@ def _blocks_of_time(difference: TimeDifference) -> list[Block]:
             if names
         ),
     ]
-    return [_term_table(difference), *map(Note, lines)]
+    return [*map(Note, lines), _term_table(difference)]
 
 
 def _term_table(difference: TimeDifference) -> Table:

@@ -62,7 +62,9 @@ def world_document(world: WorldFigures) -> Document:
         none = Note("no rank used a device: there is nothing to time")
         return Document(name, as_dict(world), [Section("", [*head, none])], schema="launch/1")
     skew = f"the last step of each rank; skew of their kernels: {time_text(world.skew_s)}"
-    sections = [Section("", [*head, Note(skew), Table(_RANK_COLUMNS, _rank_rows(world))])]
+    sections = [
+        Section("", [*head, *_total(world), Note(skew), Table(_RANK_COLUMNS, _rank_rows(world))])
+    ]
     if world.collectives:
         table = Table(_COLLECTIVE_COLUMNS, _rows(world))
         sections.append(Section("collectives of the whole program", [table]))
@@ -73,6 +75,20 @@ def world_document(world: WorldFigures) -> Document:
         sections.append(Section("what they passed through", [table, *more]))
     sections.append(Section("", _notes(world)))
     return Document(name, as_dict(world), sections, schema="launch/1")
+
+
+def _total(world: WorldFigures) -> list[Note]:
+    """The step of the slowest rank with P10 and P90."""
+    rank, interval_s = world.slowest, world.interval_s
+    if rank is None or interval_s is None:
+        return []
+    low, high = map(time_text, interval_s)
+    return [
+        Note(
+            f"a step of rank {rank.rank}, the slowest: {time_text(rank.step.total_s)} "
+            f"(P10 to P90: {low} to {high})"
+        )
+    ]
 
 
 def title(fabric: Fabric) -> str:
@@ -138,9 +154,12 @@ def _notes(world: WorldFigures) -> list[Note]:
 
 def as_dict(world: WorldFigures) -> dict[str, Any]:
     """Content of the report's JSON."""
+    low_s, high_s = world.interval_s or (None, None)
     return {
         **picked(world.fabric, "instance=instance.name nodes ranks_per_node lnc"),
         "link_factors": world.fabric.factors,
+        "p10_s": low_s,
+        "p90_s": high_s,
         **picked(world, "skew_s absent lost restarts"),
         "ranks": [
             {

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trnsim.arch.targets import TARGETS
 from trnsim.device.collective_log import kind_of
 from trnsim.device.exposed import Moment, Overlap, overlap
+from trnsim.estimate.program import of_program
 from trnsim.fabric.choice import KINDS, AlgorithmChoice, choose
 from trnsim.fabric.collective_time import floors_of
 from trnsim.fabric.fabric import Fabric, RankPlace
@@ -112,6 +114,25 @@ class WorldFigures:
     def absent(self) -> list[int]:
         """Ranks without figures."""
         return sorted(set(range(self.fabric.ranks)) - {rank.rank for rank in self.ranks})
+
+    @property
+    def slowest(self) -> RankFigures | None:
+        """The rank whose last step takes longest."""
+        return max(self.ranks, key=lambda rank: rank.step.total_s, default=None)
+
+    @property
+    def interval_s(self) -> tuple[float, float] | None:
+        """P10 and P90 of the slowest rank's step; None where no rank has one.
+
+        They are those of a program that has the rank's kernels and exposed exchanges.
+        """
+        rank = self.slowest
+        target = next((t for t in TARGETS.values() if t.chip == self.fabric.chip.name), None)
+        if rank is None or target is None:
+            return None
+        parts = {"kernels": rank.device_time_s, "exposed exchanges": rank.step.exposed_s}
+        estimate = of_program(target, parts)
+        return estimate.at("p10"), estimate.at("p90")
 
     @property
     def skew_s(self) -> float:

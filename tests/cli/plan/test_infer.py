@@ -57,7 +57,7 @@ def test_several_are_a_list(bert):
 def test_a_table_says_where_the_time_goes_and_where_it_comes_from(bert):
     printed = run(bert, "--on", "inf1.xlarge,g5.xlarge", "--batch", 2, "--cores", 1)
     title, table, *_ = printed.split("\n\n")
-    assert " ".join(title.split()).endswith("bert.json: batch 2 a copy, sequences")
+    assert " ".join(title.split()).startswith("bert: batch 2 a copy, sequences")
     assert max(map(len, printed.splitlines())) <= 100
     (line,) = [line for line in table.splitlines() if line.startswith("inf1.xlarge")]
     assert line.split()[:5] == ["inf1.xlarge", "inf1.xlarge", "1", "on", "1"]
@@ -130,3 +130,11 @@ def test_the_page_has_a_bar_of_the_parts_of_each_platform(bert, tmp_path):
     assert {place.split("/")[1] for place, _ in drawn} == {"0", "1"}
     for place, value in drawn:
         assert value_at(values, place) == float(value)
+
+
+def test_a_title_is_the_models_name(bert):
+    folder = bert.parent / "my-encoder"
+    folder.mkdir()
+    (folder / "config.json").write_text(bert.read_text())
+    for config in (folder, folder / "config.json"):
+        assert run(config, "--on", "trn1").startswith("my-encoder: batch 1 a copy, sequences\n")

@@ -6,7 +6,13 @@ from typer.testing import CliRunner
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.cli import app
-from trnsim.cli.plan.shared import compared_document, floor_notes, place_of, price_remarks
+from trnsim.cli.plan.shared import (
+    bound_note,
+    compared_document,
+    floor_notes,
+    place_of,
+    price_remarks,
+)
 from trnsim.document.figure import value_at
 from trnsim.errors import BadInput
 
@@ -181,3 +187,8 @@ def test_a_place_is_that_in_the_document_of_one_answer_or_of_several():
         values = compared_document("t", answers, [], said, "plan-train/1").values
         for at in range(count):
             assert value_at(values, place_of(at, count, "parts_s", "a/b")) == at
+
+
+def test_the_bound_is_the_largest_part_of_each_platform():
+    parts = {"trn1": {"compute": 3.0, "host": 1.0}, "trn2": {"host": 0.0}, "p5": {}}
+    assert bound_note(parts).words == "bound by: trn1 compute (75%), trn2 -, p5 -"

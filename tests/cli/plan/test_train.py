@@ -33,7 +33,12 @@ def plain(*arguments):
 def tables(output):
     parts = output.split("\n\n")[1:6]
     return [
-        [re.split(r"\s{2,}", line.strip()) for line in part.strip().splitlines()] for part in parts
+        [
+            re.split(r"\s{2,}", line.strip())
+            for line in part.strip().splitlines()
+            if not line.startswith("bound by: ")
+        ]
+        for part in parts
     ]
 
 

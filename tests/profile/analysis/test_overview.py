@@ -76,6 +76,12 @@ def test_ranks_are_as_long_as_the_slowest():
     assert [action.gain_s for action in seen.actions] == [0.5]
 
 
+def test_ranks_have_the_interval_that_their_command_stated_and_older_answers_none():
+    answer = {"schema": "run-ranks/1", "title": "t", "ranks": [{"total_s": 1.0, "exposed_s": 0.1}]}
+    assert overviews([answer])[0].interval_s is None
+    assert overviews([answer | {"p10_s": 0.5, "p90_s": 2.0}])[0].interval_s == (0.5, 2.0)
+
+
 def test_a_launch_without_ranks_has_no_time():
     (seen,) = overviews([{"schema": "launch/1", "instance": "trn2.48xlarge", "ranks": []}])
     assert (seen.time_s, seen.parts_s, seen.actions) == (0.0, {}, [])

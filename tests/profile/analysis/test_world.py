@@ -62,6 +62,9 @@ def test_json_has_every_rank_collective_and_link(ran):
     alone = with_schema(replace(nowhere, collectives=(without,)).as_dict(), "run-ranks/1")
     assert_both_ways([stored, json.loads(json_text(alone))], "run-ranks/1")
     assert stored["total_time_s"] == ran.total_time_s
+    slowest = max(ran.runs, key=lambda run: run.total_time_s).summary
+    assert stored["p10_s"] == slowest.total_time_p10_s
+    assert stored["p90_s"] == slowest.total_time_p90_s
     assert [one["exposed_s"] for one in stored["ranks"]] == stored["collectives"][0]["exposed_s"]
     assert stored["collectives"][0]["groups"] == [[0, 1], [2, 3]]
     assert {one["name"] for one in stored["links"]} == {one.name for one in ran.links}

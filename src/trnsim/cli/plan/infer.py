@@ -14,6 +14,7 @@ from trnsim.cli.options import MixedPrices, OwnPrices, PurchaseKind, command, ow
 from trnsim.cli.plan.shared import (
     MeasuredFile,
     On,
+    bound_note,
     by_phase,
     compared_document,
     floor_notes,
@@ -39,8 +40,9 @@ from trnsim.document.values import picked
 from trnsim.formatting import amounts, durations, seconds
 from trnsim.system.infer.estimate import InferenceEstimate, estimate
 from trnsim.system.infer.parts import InputSizes
-from trnsim.workload.model_names import config_file, displayed
+from trnsim.workload.model_names import config_file, model_name
 
+_OF_FOLDER: Final = ("config.json", "model_index.json")
 _COLUMNS: Final = columns(
     "platform | instance | copies | latency P50 (P10 to P90) | items/s | USD per 1M items",
     numbers_from=2,
@@ -104,15 +106,21 @@ def infer(options: InferOptions) -> Document:
     rows = own_rows(options.prices)
     estimates = _estimates(options, rows)
     said = price_remarks([estimated.quote for estimated in estimates], rows)
-    title = f"{displayed(options.config)}: batch {options.batch} a copy, {estimates[0].item}s"
+    title = f"{_named(options.config)}: batch {options.batch} a copy, {estimates[0].item}s"
     sections = [
         Section("", [Note(title, place="text")]),
-        Section("", [_table(estimates, said.mark), Drawing(_parts(estimates))]),
+        Section("", [_table(estimates, said.mark), _bound(estimates), Drawing(_parts(estimates))]),
         *(Section("", _details(estimated)) for estimated in estimates),
     ]
     return compared_document(
         title, [_values(estimated) for estimated in estimates], sections, said, "plan-infer/1"
     )
+
+
+def _named(file: Path) -> str:
+    """The model's name; of a folder's config.json or model_index.json that of the folder."""
+    is_of_folder = file.name in _OF_FOLDER and model_name(file) == file.stem
+    return file.resolve().parent.name if is_of_folder else model_name(file)
 
 
 def _estimates(options: InferOptions, rows: Catalogue) -> list[InferenceEstimate]:
@@ -160,6 +168,10 @@ def _table(estimates: Sequence[InferenceEstimate], mark: str) -> Table:
         for e in estimates
     ]
     return Table(_COLUMNS, rows)
+
+
+def _bound(estimates: Sequence[InferenceEstimate]) -> Note:
+    return bound_note({e.platform: e.estimate.parts_s for e in estimates})
 
 
 def _parts(estimates: Sequence[InferenceEstimate]) -> str:

@@ -129,6 +129,16 @@ def compared_document(
     )
 
 
+def bound_note(parts_s: Mapping[str, Mapping[str, float]]) -> Note:
+    """The largest part of each platform's time, and its share."""
+    words = []
+    for label, parts in parts_s.items():
+        name = max(parts, key=lambda part: parts[part], default="")
+        total_s = sum(parts.values())
+        words.append(f"{label} {name} ({parts[name] / total_s:.0%})" if total_s else f"{label} -")
+    return Note(f"bound by: {', '.join(words)}")
+
+
 def place_of(at: int, count: int, *steps: str) -> str:
     """The JSON pointer of a field of the answer number `at` of `count`, as `compared_document`."""
     return pointer(*steps) if count == 1 else pointer(at, *steps)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from trnsim.cli.plan.shared import (
     PriceRemarks,
+    bound_note,
     by_phase,
     compared_document,
     floor_notes,
@@ -54,7 +55,7 @@ def train_document(
         ("Prices", [_prices(runs, said.mark)]),
         ("Steps", [_steps(runs)]),
         ("Layouts", [_layouts(runs)]),
-        ("Where a step goes", [_step_table(runs), Drawing(_parts(runs))]),
+        ("Where a step goes", [_bound(runs), _step_table(runs), Drawing(_parts(runs))]),
         ("What else is as good", _pareto_blocks(runs, said.mark)),
         ("What it rests on", _basis(runs)),
     )
@@ -118,6 +119,10 @@ def _layouts(runs: Sequence[TrainingEstimate]) -> Table:
         for label, e in zip(_labels(runs), runs, strict=True)
     ]
     return Table(_LAYOUT_COLUMNS, rows)
+
+
+def _bound(runs: Sequence[TrainingEstimate]) -> Note:
+    return bound_note({label: e.step.parts_s for label, e in zip(_labels(runs), runs, strict=True)})
 
 
 def _step_table(runs: Sequence[TrainingEstimate]) -> Table:

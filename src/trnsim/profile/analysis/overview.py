@@ -157,6 +157,11 @@ def _ends(quantiles: Values, suffix: str = "") -> tuple[float, float]:
     return quantiles[f"p10{suffix}"], quantiles[f"p90{suffix}"]
 
 
+def _stated_ends(answer: Values) -> tuple[float, float] | None:
+    """P10 and P90 of an answer on ranks; None of one that an earlier trnsim wrote."""
+    return None if answer.get("p10_s") is None else _ends(answer, "_s")
+
+
 def step_actions(answer: Values) -> list[Action]:
     """Advice on a step of eager calls: the host is behind where launches outlast the work."""
     launch_s, device_s = answer["launch_s"], answer["device_time_s"]
@@ -203,7 +208,9 @@ def _ranks(answer: Values) -> Overview:
         "exposed exchanges": slowest["exposed_s"],
     }
     ranks = {f"rank {at}": rank["total_s"] for at, rank in enumerate(answer["ranks"])}
-    return _overview(answer["title"], "", total_s, None, parts, groups_s={"rank": ranks})
+    return _overview(
+        answer["title"], "", total_s, _stated_ends(answer), parts, groups_s={"rank": ranks}
+    )
 
 
 def _launch(answer: Values) -> Overview:
@@ -218,7 +225,12 @@ def _launch(answer: Values) -> Overview:
     }
     by_rank = {f"rank {rank['rank']}": rank["step_s"] for rank in ranks}
     return _overview(
-        subject, answer["instance"], slowest["step_s"], None, parts, groups_s={"rank": by_rank}
+        subject,
+        answer["instance"],
+        slowest["step_s"],
+        _stated_ends(answer),
+        parts,
+        groups_s={"rank": by_rank},
     )
 
 

@@ -15,6 +15,7 @@ from trnsim.document.text import section_text
 from trnsim.errors import SourceLine
 from trnsim.fabric.floors import Floor
 from trnsim.isa import Collective
+from trnsim.profile.analysis.own_kernels import own_interval
 from trnsim.profile.measures.collectives import (
     TimedCollective,
     algorithm_of,
@@ -134,17 +135,25 @@ class WorldSummary:
         ranks: each rank's times.
         collectives: the collectives by source line, the most exposed first.
         links: the traffic of each resource of the fabric, the busiest first.
+        interval_s: P10 and P90 of the rank that takes longest, as its kernel's own summary has.
     """
 
     title: str
     ranks: tuple[RankTimes, ...]
     collectives: tuple[CollectiveTimesByRank, ...]
     links: tuple[LinkTraffic, ...]
+    interval_s: tuple[float, float]
 
     @property
     def total_s(self) -> float:
         """The time of the rank that takes longest, launch included."""
         return max(times.total_s for times in self.ranks)
+
+    @property
+    def time_words(self) -> str:
+        """The total with P10 and P90 in words."""
+        low, high = map(time_text, self.interval_s)
+        return f"{time_text(self.total_s)} (P10 to P90: {low} to {high})"
 
     def as_dict(self) -> dict[str, Any]:
         """The summary as JSON; lists of a collective have a number for each rank."""
@@ -162,6 +171,8 @@ class WorldSummary:
         return {
             "title": self.title,
             "total_time_s": self.total_s,
+            "p10_s": self.interval_s[0],
+            "p90_s": self.interval_s[1],
             "ranks": [asdict(times) for times in self.ranks],
             "collectives": collectives,
             "links": links,
@@ -194,7 +205,7 @@ class WorldSummary:
 
     def text(self) -> str:
         """A few lines: time, waiting, hidden and exposed time, the busiest link."""
-        head = Note(f"{self.title}: {time_text(self.total_s)}")
+        head = Note(f"{self.title}: {self.time_words}")
         return section_text("", [head, labelled(self.rows(), indent=2)])
 
 
@@ -213,7 +224,15 @@ def summarize_world(
         links: the traffic of each resource, the busiest first.
     """
     rows = tuple(_rank(cores, own_s) for cores, own_s in zip(ranks, waited_s, strict=True))
-    return WorldSummary(title, rows, _collectives(ranks), tuple(links))
+    slowest = max(
+        (timeline for cores in ranks for timeline in cores),
+        key=lambda timeline: timeline.total_time_s,
+    )
+    core = slowest.program.core
+    interval, _ = own_interval(core, slowest.total_time_s, slowest.interval(), "")
+    return WorldSummary(
+        title, rows, _collectives(ranks), tuple(links), (interval.p10, interval.p90)
+    )
 
 
 def _rank(cores: Sequence[Timeline], waited_s: float) -> RankTimes:

@@ -46,6 +46,7 @@ def world_page(summary: WorldSummary, ranks: Sequence[Sequence[Timeline]]) -> st
     drawn = _drawing([times_of(cores) for cores in ranks], device_time_s)
     over_time = [Drawing(legend(_LEGEND), is_wide=True), Drawing(drawn, is_wide=True)]
     sections = [
+        Section("", [Note(f"the rank that takes longest: {summary.time_words}")]),
         Section("Ranks over time", over_time),
         Section("Ranks", [_ranks(summary)]),
         Section("Collectives", _collectives(summary)),
