@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from made_graphs import Made
 
 from trnsim.graph import (
     Graph,
@@ -27,6 +28,17 @@ def test_rows_are_gathered_and_added_where_indices_repeat(random, target):
     np.add.at(expected, PLACES, updates.astype(np.float32))
     found = evaluate(g, [updates, PLACES], target)[0].astype(np.float32)
     np.testing.assert_allclose(found, expected, rtol=2**-7, atol=1e-3)
+
+
+@pytest.mark.parametrize(("rows", "registers"), [(1, 1), (4, 4), (5, 4), (130, 6)])
+def test_indices_take_four_registers_in_turn(rows, registers):
+    made = Made("bfloat16")
+    places = made.given(rows, dtype="int32", array=np.arange(rows)[::-1] % 50)
+    found = made.graph.gather(made.given(50, 4), places)
+    names = made.opcodes(found, chip="trn1")
+    assert names.count("register_load") == rows
+    assert names.count("register_alloc") == registers
+    made.check(found, chip="trn1")
 
 
 @pytest.mark.parametrize("width", [1, 5])

@@ -108,6 +108,8 @@ def _narrow(table: Tensor, shape: Shape, dtype: str) -> Tensor:
     return out
 
 
+_MOST_REGISTERS: Final = 4
+"""Registers that the indices of rows take in turn: a transfer reads its own when it is issued."""
 _MOST_EXACT_ROWS: Final = 2**24
 """Rows of a table whose indices float32 represents exactly."""
 _COMBINING_DTYPES: Final = dict.fromkeys(INTEGERS, nl.int32) | {"uint32": nl.uint32}
@@ -227,8 +229,10 @@ def _rows_at(table: Tensor, index: Tensor, rows: int, width: int) -> Tensor:
     if current_core().core.features.indirect_dma:
         nisa.dma_copy(dst=tile, src=table.vector_select(0, index))
         return tile
+    registers = _registers(rows)
     for row in range(rows):
-        nisa.dma_copy(dst=tile[row : row + 1], src=_row_at(table, index, row))
+        source = _row_at(table, index, row, registers)
+        nisa.dma_copy(dst=tile[row : row + 1], src=source)
     return tile
 
 
@@ -236,12 +240,19 @@ def _write_rows(table: Tensor, index: Tensor, tile: Tensor, rows: int) -> None:
     if current_core().core.features.indirect_dma:
         nisa.dma_copy(dst=table.vector_select(0, index), src=tile)
         return
+    registers = _registers(rows)
     for row in range(rows):
-        nisa.dma_copy(dst=_row_at(table, index, row), src=tile[row : row + 1])
+        target = _row_at(table, index, row, registers)
+        nisa.dma_copy(dst=target, src=tile[row : row + 1])
 
 
-def _row_at(table: Tensor, index: Tensor, row: int) -> Any:
+def _registers(rows: int) -> list[Any]:
+    """Registers that the indices of some rows take in turn."""
+    return [nisa.register_alloc() for _ in range(min(rows, _MOST_REGISTERS))]
+
+
+def _row_at(table: Tensor, index: Tensor, row: int, registers: list[Any]) -> Any:
     """One row whose index lies in SBUF, by way of a register."""
-    register = nisa.register_alloc()
+    register = registers[row % len(registers)]
     nisa.register_load(dst=register, src=index[row : row + 1])
     return table[nl.ds(register, 1)]
