@@ -4,15 +4,17 @@ import pytest
 from serve_cases import DRAWN, LLAMA, deployed
 
 from trnsim.place.machine import machine
+from trnsim.system.serve import answer
 from trnsim.system.serve.answer import (
     OPERATING_PART,
     capacity_answer,
     measured_answer,
     other_instances,
 )
+from trnsim.system.serve.capacity import Capacity
 from trnsim.system.serve.demand import Demand, Slo, free_demand
 from trnsim.system.serve.options import ServerOptions
-from trnsim.system.serve.sizing import Spare
+from trnsim.system.serve.sizing import Spare, units_for
 
 pytestmark = pytest.mark.usefixtures("short_runs")
 
@@ -42,6 +44,23 @@ def test_a_rate_takes_instances_and_a_spare(free):
     assert answer.sizing.headroom == pytest.approx(3 / 2.5, rel=0.01)
     assert answer.instances_for(2.5 * free.most_per_s) == 4
     assert answer.instances_for(2.5 * free.most_per_s, "p10") > 4
+
+
+def test_of_many_instances_several_are_within_the_tolerance():
+    """A rate of a hundred capacities: all that lie within 2 % above it are tried."""
+
+    class Keeps:
+        def is_kept(self, limits, rate_per_s, count):
+            del limits, count
+            return rate_per_s <= 1.0151
+
+    capacity = Capacity(1.0, SLO, "ttft", 0.01, 256)
+    fewest = answer._at_fewest(Keeps(), capacity, 100.0, 1.0)
+    assert units_for(100.0, 1.0, 1.0) == 101
+    assert fewest.per_s == pytest.approx(100 / 99)  # 98 are beyond the tolerance
+    assert answer._at_fewest(Keeps(), replace(capacity, per_s=1.005), 200.0, 1.0).per_s == (
+        pytest.approx(200 / 198)  # 199 and 198 keep it, 197 do not
+    )
 
 
 def test_instances_that_are_set_are_kept_without_a_spare(free):

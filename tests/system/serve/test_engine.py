@@ -34,6 +34,14 @@ def test_a_sequence_takes_the_smallest_bucket_that_holds_it(tokens, bucket):
     assert engine().bucket(tokens) == bucket
 
 
+@pytest.mark.parametrize(
+    ("tokens", "above", "bucket"), [(1, 0, 128), (128, 0, 128), (129, 128, 256), (1001, 512, 1000)]
+)
+def test_a_bucket_holds_all_lengths_above_the_one_below_it(tokens, above, bucket):
+    assert engine().bucket_around(tokens) == (above, bucket)
+    assert engine().bucket(above + 1) == bucket
+
+
 def test_a_batch_takes_the_smallest_compiled_one():
     assert [engine().batch(live) for live in (1, 2, 3, 6)] == [2, 2, 6, 6]
     assert [engine().prompts(count) for count in (1, 2, 3, 5, 6)] == [1, 2, 4, 6, 6]

@@ -1,9 +1,11 @@
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trnsim.system.serve import events
 from trnsim.system.serve.engine import Engine, ReplicaRole, powers_of_two
 from trnsim.system.serve.events import Router, run
 from trnsim.system.serve.load import Lengths, Request, Synthetic, lengths
@@ -90,6 +92,35 @@ def test_every_token_is_made_once(name, count, seed, is_closed):
     assert firsts + replica.sequence_steps == sum(one.output_tokens for one in load)
     assert replica.outstanding == 0
     assert replica.is_idle
+
+
+def counters(replica):
+    return (
+        replica.busy_s,
+        replica.decodes,
+        replica.prefills,
+        replica.sequence_steps,
+        replica.preempted,
+        replica.cached_tokens,
+        replica.outstanding,
+        replica.is_idle,
+    )
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("digits", [None, 2])  # of arrivals: at two, several come at one moment
+def test_one_replica_needs_no_heap_of_events(name, digits, monkeypatch):
+    for rate_per_s in (20.0, 300.0, 3000.0):
+        load = drawn(60, rate_per_s=rate_per_s)
+        if digits:
+            load = tuple(replace(one, arrival_s=round(one.arrival_s, digits)) for one in load)
+        single = served(load, ENGINES[name])
+        with monkeypatch.context() as patch:
+            patch.setattr(events._Run, "run_single", events._Run.run_heap)
+            by_heap = served(load, ENGINES[name])
+        for times in ("arrival_s", "start_s", "first_s", "end_s", "cached"):
+            assert getattr(single, times) == getattr(by_heap, times)
+        assert counters(single.replicas[0]) == counters(by_heap.replicas[0])
 
 
 @pytest.mark.parametrize("name", ENGINES)

@@ -121,7 +121,7 @@ def capacity_answer(
     lost = lost_units(spare, unit.replicas)
     count, capacity = whole.replicas // unit.replicas, best.capacity
     if not is_fixed and rate_per_s is not None:
-        capacity = _at_one_less(best.test, capacity, rate_per_s, lost)
+        capacity = _at_fewest(best.test, capacity, rate_per_s, lost)
         count = units_for(rate_per_s, capacity.per_s, lost)
     per_s = capacity.per_s
     sizing = Sizing(count, per_s, spare, lost, rate_per_s)
@@ -135,26 +135,31 @@ def measured_answer(deployment: Deployment, demand: Demand, slo: Slo) -> Capacit
     return capacity_answer([deployment], free, deployment.engine.max_model_len, slo)
 
 
-def _at_one_less(test: LoadTest, capacity: Capacity, rate_per_s: float, lost: float) -> Capacity:
-    """The capacity at which one unit less would do, if it is within the tolerance and is kept."""
-    left = units_for(rate_per_s, capacity.per_s, lost) - 1 - lost
-    if left <= 0 or rate_per_s / left > (1 + 2 * TOLERANCE) * capacity.per_s:
-        return capacity
-    if not test.is_kept(capacity.limits, rate_per_s / left, capacity.requests):
-        return capacity
-    return replace(capacity, per_s=rate_per_s / left)
+def _at_fewest(test: LoadTest, capacity: Capacity, rate_per_s: float, lost: float) -> Capacity:
+    """The capacity at which fewer units would do, if it is within the tolerance and is kept.
+
+    Of a hundred units or more, several lie within the tolerance.
+    """
+    most_per_s = (1 + 2 * TOLERANCE) * capacity.per_s
+    while True:
+        left = units_for(rate_per_s, capacity.per_s, lost) - 1 - lost
+        if left <= 0 or rate_per_s / left > most_per_s:
+            return capacity
+        if not test.is_kept(capacity.limits, rate_per_s / left, capacity.requests):
+            return capacity
+        capacity = replace(capacity, per_s=rate_per_s / left)
 
 
 def _interval(best: RankedUnit, slo: Slo) -> Interval:
     """The capacity with all steps at their P90, P50 and P10: short runs, as a ratio to its own."""
-    per_s = 0.0 if best.capacity is None else best.capacity.per_s
+    per_s = best.per_s
     parts: dict[str, float] = {}
     for quantile in ("p10", "p90"):
         limits = best.test.limits(slo, quantile)
         kept = 0.0
         if limits.is_met(best.test.alone(quantile)):
-            kept = best.test.most(limits, best.per_s, SHORT_RUN, quantile=quantile)
-        parts[quantile] = per_s * kept / best.per_s
+            kept = best.test.most(limits, best.short_per_s, SHORT_RUN, quantile=quantile)
+        parts[quantile] = per_s * kept / best.short_per_s
     low, high = sorted(parts.values())
     return Interval(min(low, per_s), per_s, max(high, per_s))
 

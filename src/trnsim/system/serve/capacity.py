@@ -238,18 +238,28 @@ class LoadTest:
 
         The guess is that of a short run.
         """
+        return self.final_capacity(slo, *self.long_most(slo, guess_per_s))
+
+    def long_most(self, slo: Slo, guess_per_s: float) -> tuple[float, int]:
+        """The most load within an SLO in long runs, and their requests.
+
+        The load is 0 if a request alone breaks a limit.
+        """
         limits = self.limits(slo)
         if not limits.is_met(self.alone()) or guess_per_s <= 0:
-            return Capacity(0.0, limits, limits.worst(self.alone())[0], 0.0, _ALONE_REQUESTS)
-        first, last = (BRIEF_RUN, BRIEF_RUN) if self.is_brief else (LONG_RUN, LONGEST_RUN)
-        first = self.requests(limits, guess_per_s, first)
-        most = self.most(limits, guess_per_s, first, step=_NEAR_STEP)
+            return 0.0, _ALONE_REQUESTS
+        count = self.requests(limits, guess_per_s, BRIEF_RUN if self.is_brief else LONG_RUN)
+        return self.most(limits, guess_per_s, count, step=_NEAR_STEP), count
+
+    def final_capacity(self, slo: Slo, most_per_s: float, count: int) -> Capacity:
+        """The capacity of a most load in long runs, or in longer ones if its error is too large."""
+        limits, most, first = self.limits(slo), most_per_s, count
         if not most:
-            return Capacity(0.0, limits, limits.worst(self.alone())[0], 0.0, first)
+            return Capacity(0.0, limits, limits.worst(self.alone())[0], 0.0, count)
         binding = limits.worst(self.run((1 + _PROBE) * most, first)[2])[0]
         slope = self._slope(limits, binding, most, first)
         error = self._sampling_error(limits, binding, most, first, slope)
-        count = first
+        last = BRIEF_RUN if self.is_brief else LONGEST_RUN
         while error * math.sqrt(first / count) > SAMPLING_ERROR and count < last:
             count *= 2
         if count > first:

@@ -14,13 +14,18 @@ class CompiledReplica(Replica):
 
     def __init__(self, engine: Engine, costs: StepCosts) -> None:
         super().__init__(engine, costs)
+        self._most_sequences = engine.max_num_seqs
+        self._prompts_at_once = engine.prompts_at_once
         self._longest_heap: list[tuple[float, int, Sequence]] = []
+        self._segments: dict[tuple[int, int, int], tuple[list[tuple[int, int, int]], float]] = {}
+        self._batches: dict[int, int] = {}
+        self._draft_tokens = engine.draft_tokens
+        self._above, self._bucket = -1, -1
 
     def _has_place(self, begun: int) -> bool:
-        engine = self.engine
-        if len(self._running) + len(self._filling) >= engine.max_num_seqs:
+        if len(self._running) + len(self._filling) >= self._most_sequences:
             return False
-        return self._decodes_only or (begun < engine.prompts_at_once and self._fits_in_step())
+        return self._decodes_only or (begun < self._prompts_at_once and self._fits_in_step())
 
     def _has_blocks_for(self, sequence: Sequence) -> bool:
         del sequence
@@ -37,16 +42,31 @@ class CompiledReplica(Replica):
 
     def _fill(self) -> float:
         """Seconds of all segments of the chosen prompts, one after another."""
-        engine, chosen = self.engine, self._filling
-        self._chunks = [(sequence, sequence.prompt - sequence.filled) for sequence in chosen]
-        left = max([tokens for _, tokens in self._chunks])
-        past = max([sequence.filled for sequence in chosen])
+        chosen = self._filling
+        self._chunks = chunks = [
+            (sequence, sequence.prompt - sequence.filled) for sequence in chosen
+        ]
         self._left_tokens = 0
-        duration_s = 0.0
-        for step in engine.segments(engine.prompts(len(chosen)), left, past):
+        if len(chosen) == 1:
+            key = 1, chunks[0][1], chosen[0].filled
+        else:
+            left = max([tokens for _, tokens in chunks])
+            key = len(chosen), left, max([sequence.filled for sequence in chosen])
+        segments = self._segments.get(key)
+        if segments is None:
+            segments = self._segments[key] = self._priced_segments(*key)
+        steps, duration_s = segments
+        for step in steps:
             self.prefills[step] += 1
-            duration_s += self._costs.prefill(*step)
         return duration_s
+
+    def _priced_segments(
+        self, count: int, left: int, past: int
+    ) -> tuple[list[tuple[int, int, int]], float]:
+        """The steps of `count` prompts of `left` tokens behind `past`, and their seconds."""
+        engine = self.engine
+        steps = list(engine.segments(engine.prompts(count), left, past))
+        return steps, sum([self._costs.prefill(*step) for step in steps])
 
     def _room_for_cache(self) -> float:
         engine = self.engine
@@ -58,17 +78,21 @@ class CompiledReplica(Replica):
         heappush(self._longest_heap, (-sequence.base, sequence.place, sequence))
 
     def _next_decodes(self, *, is_turn: bool) -> tuple[int, tuple[int, int]]:
-        longest = self._longest_keys()
-        bucket = self.engine.bucket(longest)
-        step = self.engine.batch(len(self._running)), bucket
+        longest, live = self._longest_keys(), len(self._running)
+        if not self._above < longest <= self._bucket:
+            self._above, self._bucket = self.engine.bucket_around(longest)
+        batch = self._batches.get(live)
+        if batch is None:
+            batch = self._batches[live] = self.engine.batch(live)
+        step = batch, self._bucket
         if is_turn:
             return 1, step
-        more = max(int((bucket - longest) / self._growth) + 1, 1)
-        return min(self._steps_to_an_end(), more), step
+        more, end = int((self._bucket - longest) / self._growth) + 1, self._steps_to_an_end()
+        return (end if end < more else max(more, 1)), step
 
     def _longest_keys(self) -> float:
         """Keys that the longest sequence attends to in the next step."""
         heap = self._longest_heap
         while not heap[0][2].is_running:
             heappop(heap)
-        return self._growth * self._steps - heap[0][0] + 1 + self.engine.draft_tokens
+        return self._growth * self._steps - heap[0][0] + 1 + self._draft_tokens

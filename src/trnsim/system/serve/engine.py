@@ -124,6 +124,11 @@ class Engine:
         place = bisect_left(self.buckets, tokens)
         return self.buckets[min(place, len(self.buckets) - 1)]
 
+    def bucket_around(self, tokens: float) -> tuple[int, int]:
+        """The bucket of `tokens`, behind the one below it: all lengths between have that bucket."""
+        place = min(bisect_left(self.buckets, tokens), len(self.buckets) - 1)
+        return self.buckets[place - 1] if place else 0, self.buckets[place]
+
     def length(self, tokens: float) -> int:
         """The length for which a decode step of sequences of `tokens` tokens is estimated.
 

@@ -129,6 +129,39 @@ class _Run:
                 self.followers.setdefault(request.after, []).append(place)
         self.serial = len(self.load)
         self.arrivals.sort(reverse=True)
+        if len(self.replicas) == 1 and not self.followers:
+            self.run_single()
+        else:
+            self.run_heap()
+        return RunOutcome(
+            self.arrival_s, self.start_s, self.first_s, self.end_s, self.cached, self.replicas
+        )
+
+    def run_single(self) -> None:
+        """All events of one replica under an open load.
+
+        The next is the end of its steps or a request, so that no heap has to order them. A search
+        of capacity makes millions of them.
+        """
+        arrivals, replica = self.arrivals, self.replicas[0]
+        end_s = math.inf  # of the steps under way
+        while (arrivals or end_s < math.inf) and not self.is_over:
+            now_s = arrivals[-1][0] if arrivals else math.inf
+            if end_s <= now_s:
+                now_s = end_s
+                self.complete(now_s, replica)
+            elif end_s < math.inf:
+                self.add(now_s, arrivals.pop()[2], replica)
+                earlier_s = replica.interrupt(now_s)
+                end_s = end_s if earlier_s is None else earlier_s
+                continue
+            while arrivals and arrivals[-1][0] <= now_s:
+                self.add(now_s, arrivals.pop()[2], replica)
+            steps_end_s = self.begin(now_s, replica)
+            end_s = math.inf if steps_end_s is None else steps_end_s
+
+    def run_heap(self) -> None:
+        """All events of several replicas, or of clients that wait for answers."""
         arrivals, heap = self.arrivals, self.heap
         while (arrivals or heap) and not self.is_over:
             is_next = bool(arrivals) and (not heap or arrivals[-1] < heap[0])
@@ -140,9 +173,6 @@ class _Run:
                 self.plan(now_s, place)
             elif detail == self.version[place]:
                 self.end(now_s, place)
-        return RunOutcome(
-            self.arrival_s, self.start_s, self.first_s, self.end_s, self.cached, self.replicas
-        )
 
     def push(self, time_s: float, event: int, place: int, detail: int = 0) -> None:
         """Add a future event; of simultaneous ones the first that was pushed comes first."""
@@ -164,6 +194,11 @@ class _Run:
             self.version[replica_index] += 1
             self.push(end_s, _STEP_ENDS, replica_index, self.version[replica_index])
 
+    def add(self, now_s: float, place: int, replica: Replica) -> None:
+        """Add a request that arrives to the queue of a replica."""
+        self.arrival_s[place] = now_s
+        replica.add(Running(place, self.load[place], self.steps[place]))
+
     def choose(self, stage: int) -> Replica:
         """The replica of a stage that takes the next request."""
         among = self.stages[stage]
@@ -184,31 +219,42 @@ class _Run:
     def plan(self, now_s: float, replica_index: int) -> None:
         """Begin the next steps of a replica."""
         replica = self.replicas[replica_index]
-        steps = replica.plan(now_s) if replica.is_idle else None
-        if steps is None:
+        end_s = self.begin(now_s, replica) if replica.is_idle else None
+        if end_s is None:
             return
+        self.version[replica_index] += 1
+        self.push(end_s, _STEP_ENDS, replica_index, self.version[replica_index])
+
+    def begin(self, now_s: float, replica: Replica) -> float | None:
+        """Begin the next steps of a replica that has none; their end, None without work."""
+        steps = replica.plan(now_s)
+        if steps is None:
+            return None
         end_s, begun = steps
         for sequence in begun:
             if math.isnan(self.start_s[sequence.place]):
                 self.start_s[sequence.place] = now_s
                 self.cached[sequence.place] = sequence.shared
-        self.version[replica_index] += 1
-        self.push(end_s, _STEP_ENDS, replica_index, self.version[replica_index])
+        return end_s
 
     def end(self, now_s: float, replica_index: int) -> None:
         """End a replica's steps."""
         replica = self.replicas[replica_index]
-        first, ended = replica.complete(now_s)
         if replica.engine.role is ReplicaRole.PREFILL:
-            for sequence in ended:
+            for sequence in replica.complete(now_s)[1]:
                 self.hand_over(now_s, sequence.place)
         else:
-            for sequence, time_s in first:
-                if math.isnan(self.first_s[sequence.place]):
-                    self.start(time_s, sequence.place)
-            for sequence in ended:
-                self.finish(now_s, sequence.place)
+            self.complete(now_s, replica)
         self.wake(now_s, replica_index)
+
+    def complete(self, now_s: float, replica: Replica) -> None:
+        """End the steps of a replica that decodes: first tokens, and the ends of requests."""
+        first, ended = replica.complete(now_s)
+        for sequence, time_s in first:
+            if math.isnan(self.first_s[sequence.place]):
+                self.start(time_s, sequence.place)
+        for sequence in ended:
+            self.finish(now_s, sequence.place)
 
     def hand_over(self, now_s: float, place: int) -> None:
         """Send keys and values to a replica that decodes."""

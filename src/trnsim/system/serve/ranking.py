@@ -2,13 +2,13 @@
 
 Short runs of the same requests compare layouts, from the highest closed form of a full batch on. A
 layout whose closed form is well below what another keeps is not run. Long runs decide between those
-that are near.
+that are near; the winner alone is measured in the longest, and meets the others once more in those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from trnsim.system.serve.capacity import (
@@ -43,13 +43,17 @@ class RankedUnit:
 
     Attributes:
         test: its runs.
-        per_s: most requests a second in short runs.
-        capacity: the same in long runs; None for one that is not the best.
+        short_per_s: most requests a second in short runs.
+        per_s: the same in the longest runs that it had.
+        requests: requests of each of those long runs; 0 of a unit that had none.
+        capacity: the capacity, with its sampling error; None for one that was only compared.
         tried: layouts that were compared.
     """
 
     test: LoadTest
+    short_per_s: float
     per_s: float
+    requests: int = 0
     capacity: Capacity | None = None
     tried: int = 1
 
@@ -61,8 +65,7 @@ class RankedUnit:
     @property
     def per_instance_s(self) -> float:
         """Most requests a second of an instance."""
-        per_s = self.per_s if self.capacity is None else self.capacity.per_s
-        return per_s / self.unit.instances
+        return self.per_s / self.unit.instances
 
 
 class Ranking:
@@ -110,21 +113,26 @@ class Ranking:
         ranked = self._short_runs()
         if not ranked:
             return None
-        best = self._long_run(self._fastest(ranked))
-        for rate_per_s in dict.fromkeys((None, self._rate_per_s)):
-            best = self._improved(ranked, best, rate_per_s)
-        return RankedUnit(best.test, best.per_s, best.capacity, len(self.tests))
+        best = self._improved(ranked, self._long_run(self._fastest(ranked)), self._long_run)
+        winner = self._capacity_run(best)
+        if winner.requests > best.requests:
+            winner = self._improved(ranked, winner, self._capacity_run)
+        return replace(winner, tried=len(self.tests))
 
     def _improved(
-        self, ranked: Sequence[RankedUnit], best: RankedUnit, rate_per_s: float | None
+        self,
+        ranked: Sequence[RankedUnit],
+        best: RankedUnit,
+        run: Callable[[RankedUnit], RankedUnit],
     ) -> RankedUnit:
-        """The best, or one near it that costs less in long runs, for a rate or for any."""
-        for other in self._near_best(ranked, best, rate_per_s):
-            self._tell(f"comparing {layout(other.unit)}")
-            if self._is_better(other, best, rate_per_s):
-                measured = self._long_run(other)
-                if self._cost(measured, rate_per_s) < self._cost(best, rate_per_s):
-                    best = measured
+        """The best, or one near it that costs less in runs as long, for any rate or for the one."""
+        for rate_per_s in dict.fromkeys((None, self._rate_per_s)):
+            for other in self._near_best(ranked, best, rate_per_s):
+                self._tell(f"comparing {layout(other.unit)}")
+                if self._is_better(other, best, rate_per_s):
+                    rival = run(other)
+                    if self._cost(rival, rate_per_s) < self._cost(best, rate_per_s):
+                        best = rival
         return best
 
     def _short_runs(self) -> list[RankedUnit]:
@@ -144,7 +152,7 @@ class Ranking:
                 continue
             per_s = test.most(limits, guess or _FIRST_PART * bound * instances, SHORT_RUN)
             if per_s:
-                ranked.append(RankedUnit(test, per_s))
+                ranked.append(RankedUnit(test, per_s, per_s))
                 most = max(most, per_s / instances)
         return ranked
 
@@ -169,9 +177,8 @@ class Ranking:
     def _is_better(self, other: RankedUnit, best: RankedUnit, rate_per_s: float | None) -> bool:
         """True if a long run of the other costs less than the best."""
         needed_per_s = self._rate_to_beat(other.unit, best, rate_per_s)
-        count = SHORT_RUN if best.capacity is None else best.capacity.requests
         return needed_per_s is not None and other.test.is_kept(
-            other.test.limits(self.slo), needed_per_s, count
+            other.test.limits(self.slo), needed_per_s, best.requests
         )
 
     def _rate_to_beat(
@@ -185,9 +192,18 @@ class Ranking:
         return rate_per_s / left if left > 0 else None
 
     def _long_run(self, ranked: RankedUnit) -> RankedUnit:
+        """A unit in long runs."""
         self._tell(f"capacity of {layout(ranked.unit)}")
-        capacity = ranked.test.capacity(self.slo, ranked.per_s)
-        return RankedUnit(ranked.test, ranked.per_s, capacity)
+        per_s, count = ranked.test.long_most(self.slo, ranked.short_per_s)
+        return replace(ranked, per_s=per_s, requests=count)
+
+    def _capacity_run(self, ranked: RankedUnit) -> RankedUnit:
+        """A unit with its capacity, in runs that are long enough for its sampling error."""
+        compared = ranked if ranked.requests else self._long_run(ranked)
+        capacity = ranked.test.final_capacity(self.slo, compared.per_s, compared.requests)
+        return replace(
+            compared, per_s=capacity.per_s, requests=capacity.requests, capacity=capacity
+        )
 
     def _cost(self, ranked: RankedUnit, rate_per_s: float | None, more: float = 1.0) -> float:
         """Instances for a rate, or instance-seconds of a request; `more`: ratio of capacities."""

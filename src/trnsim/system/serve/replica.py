@@ -57,6 +57,7 @@ class Replica(ABC):
         self._chunks: list[tuple[Sequence, int]] = []
         self._joined_sequences: list[Sequence] = []
         self._last_step = (0, 0)
+        self._last_step_s = 0.0
         self._has_filled = False
         self.busy_s = 0.0
         self.outstanding = 0
@@ -91,10 +92,12 @@ class Replica(ABC):
             return None
         self._has_filled = False
         count, step = self._next_decodes(is_turn=is_turn)
-        self._last_step = step
+        if step != self._last_step:
+            self._last_step = step
+            self._last_step_s = self._costs.decode(*step)
         self.decodes[step] += count
         self.sequence_steps += count * len(self._running)
-        duration_s = self._costs.decode(*step)
+        duration_s = self._last_step_s
         self._action = (False, now_s, duration_s, count)
         return now_s + count * duration_s, begun
 
@@ -225,18 +228,20 @@ class Replica(ABC):
         ended: list[Sequence] = []
         heap = self._ends_heap
         while heap and heap[0][0] <= self._steps:
-            entry = heappop(heap)
-            if _is_live(entry):
-                self._leave(entry[2])
-                ended.append(entry[2])
+            ends, _, sequence = heappop(heap)
+            if sequence.is_running and sequence.ends == ends:
+                self._leave(sequence)
+                ended.append(sequence)
         return ended
 
     def _steps_to_an_end(self) -> int:
         """Steps until the next sequence ends."""
         heap = self._ends_heap
-        while not _is_live(heap[0]):
+        while True:
+            ends, _, sequence = heap[0]
+            if sequence.is_running and sequence.ends == ends:
+                return ends - self._steps
             heappop(heap)
-        return heap[0][0] - self._steps
 
     @abstractmethod
     def _next_decodes(self, *, is_turn: bool) -> tuple[int, tuple[int, int]]:
@@ -244,8 +249,3 @@ class Replica(ABC):
 
         One step if it `is_turn` of the decodes between two prompts.
         """
-
-
-def _is_live(entry: tuple[int, int, Sequence]) -> bool:
-    """True if an entry of the heap of ends is still valid."""
-    return entry[2].is_running and entry[2].ends == entry[0]
