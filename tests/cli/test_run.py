@@ -35,6 +35,20 @@ def test_a_training_script_is_reported_by_module_and_operator(tmp_path):
     assert [line.split()[0] for line in brief[1:]] == labels
 
 
+@pytest.mark.slow
+def test_the_step_of_a_chip_is_the_same_whatever_ran_before_it(tmp_path):
+    """Times by chip are those of `--on` one chip, and so is the memory in use."""
+    pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+    def by_chip(on):
+        done = trnsim("run", "--json", "--on", on, EXAMPLES / "train_loop.py", cwd=tmp_path)
+        return {step["target"]: step for step in json.loads(done.stdout)["steps"]}
+
+    steps = [by_chip(on) for on in ("trn1,trn2", "trn2", "trn3")]
+    assert steps[0] == steps[1] == steps[2]
+    assert list(steps[0]) == ["trn1", "inf2", "trn2", "trn3"]
+
+
 @pytest.fixture
 def arrays(tmp_path):
     """Files of the user's own: q.npy, k.npy, v.npy in `tmp_path`."""

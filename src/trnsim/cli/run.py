@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -284,6 +285,7 @@ def _endings(program: ScriptProgram, chips: list[arch.Target]) -> list[Ending]:
     """How the program ended on each chip; an error on one chip does not stop the others."""
     endings: list[Ending] = []
     for chip in chips:
+        gc.collect()  # tensors of the run before lie in cycles, and would count as in use
         endings.append(program.run(chip))
         if not (endings[-1].is_whole or isinstance(endings[-1].error, EmulatorError)):
             break
