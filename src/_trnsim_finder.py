@@ -40,6 +40,8 @@ ALIASES = {
 }
 OF_TRNSIM = {"aliases", "migrate"}
 """Folders below a target that are no part of the package whose name it answers to."""
+EXECUTED = {"trnsim.xla.by_name.distributed.fsdp.consolidate_sharded_ckpts"}
+"""Modules that `python -m` executes by their aliases, so they have no second name beforehand."""
 OF_PROGRAMS = {"torch_xla"}
 """Aliases for programs: a library asks for them to learn whether it runs on XLA."""
 OF_NEURON = ("libneuronxla", "neuronx", "optimum.neuron", "torch_neuronx", "torch_xla", "trnsim")
@@ -84,7 +86,7 @@ def _register(alias: str, target: str) -> ModuleType:
     for name, submodule in below.items():
         if name in OF_TRNSIM:
             sys.modules[f"{alias}.{name}"] = None  # type: ignore[assignment]  # an ImportError
-        else:
+        elif submodule not in EXECUTED:
             sys.modules[f"{alias}.{name}"] = _register(f"{alias}.{name}", submodule)
     return module
 

@@ -22,6 +22,11 @@ _SOURCE: Final = "torch_xla 2.9.0, {}"
 _NO_SPMD: Final = "ranks: torchrun, and torch.distributed or xm's collectives; or JAX, which shards"
 _NO_GRAPH: Final = "trnsim compile, which writes the graph of a model, its time and its memory"
 
+_BUILDER: Final = "programs are not built of operations of HLO"
+_DIFFERENTIABLE: Final = "torch.distributed.nn.functional"
+_METRICS: Final = "torch_xla.debug.metrics.metrics_report()"
+_CUTS: Final = "trnsim run FILE --report DIR, which has each cut and its cause"
+
 _PATCHED: Final = ("it is a part of torch_xla's own graphs", "torch.nn.Linear")
 
 _TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
@@ -36,6 +41,19 @@ _TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "_get_xla_tensors_debug_info": (_LATER, _NO_GRAPH),
         "_get_graph_hash": (_LATER, _NO_GRAPH),
         "_xla_warm_up_cache": (_LATER, "nothing: operators run at once"),
+    },
+    "torch_xla.core": {
+        "functions": ("collectives with gradients are PyTorch's", _DIFFERENTIABLE),
+        "xla_builder": (_BUILDER, "torch_neuronx.xla_hlo_call, or a kernel of nki"),
+        "xla_op_registry": (_BUILDER, "torch_neuronx.xla_hlo_call, or a kernel of nki"),
+        "dynamo_bridge": (_LATER, "torch.compile(backend='neuron')"),
+    },
+    "torch_xla.debug": {
+        "model_comparator": ("two runs are not compared by files", "torch.testing.assert_close"),
+        "metrics_compare_utils": ("reports of two runs are not compared", _METRICS),
+        "metrics_saver": ("metrics are not saved as files", _METRICS),
+        "graph_saver": ("graphs are not saved at each step", _CUTS),
+        "frame_parser_util": (_LATER, _CUTS),
     },
     "torch_xla.core.xla_model": {
         "get_stablehlo": ("programs are not written as StableHLO", _NO_GRAPH),
@@ -59,6 +77,7 @@ _TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "torch_xla.distributed": {
         "data_parallel": ("it went with torch_xla 2.0", "torchrun and xm.optimizer_step"),
+        "xla_dist": ("it went with torch_xla 2.0", "torchrun"),
     },
     "torch_xla.distributed.fsdp": {
         "xla_flatten_params_wrapper": (
@@ -122,7 +141,30 @@ _TABLE: Final[dict[str, dict[str, tuple[str, str]]]] = {
             ("scan", "a loop"),
             ("assume_pure", "the function itself"),
             ("distributed_checkpoint", "torch.distributed.checkpoint"),
+            ("scan_layers", "a loop"),
+            ("fori_loop", "a loop"),
+            ("gradient_accumulation", "a loop, and one optimizer step at its end"),
+            ("splash_attention", "torch.nn.functional.scaled_dot_product_attention"),
+            ("gru", "torch.nn.GRU"),
+            ("eager", "nothing: operators run at once"),
+            ("callback", "xm.add_step_closure"),
+            ("plugins", "nothing: the device is there"),
+            ("quantized", "a kernel of nki"),
+            ("xla_quantized_matmul", "a kernel of nki"),
+            ("pallas_kernels", "a kernel of nki"),
+            ("spmd_fully_sharded_data_parallel", "XlaFullyShardedDataParallel"),
+            ("stablehlo_custom_call", "torch_neuronx.xla_hlo_call"),
+            ("mark_pattern_utils", _NO_GRAPH),
+            ("unbounded_dynamism_export", _NO_GRAPH),
         )
+    },
+    "torch_xla.utils": {
+        "buffer_donor_context": (_LATER, "nothing: what is written over is donated"),
+        "checkpoint_tagger": (_LATER, "torch.utils.checkpoint"),
+        "closures": (_PLAIN, "xm.add_step_closure(run_async=True)"),
+        "dlpack": ("memory is not shared with other frameworks", "Tensor.cpu, then from_dlpack"),
+        "keyd_queue": (_PLAIN, "queue.Queue"),
+        "stablehlo_test_utils": ("programs are not written as StableHLO", _NO_GRAPH),
     },
 }
 

@@ -1,4 +1,6 @@
-"""`torch_xla.distributed.fsdp.consolidate_sharded_ckpts.main`: files of all ranks in one.
+"""`torch_xla.distributed.fsdp.consolidate_sharded_ckpts`: files of all ranks in one.
+
+`python -m torch_xla.distributed.fsdp.consolidate_sharded_ckpts --ckpt_prefix PATH` runs it.
 
 Source: torch_xla 2.9.0, distributed/fsdp/consolidate_sharded_ckpts.py.
 """
@@ -25,3 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.ckpt_prefix, options.ckpt_suffix, options.save_path
     )
     sys.stdout.write(f"saved consolidated model to {written}\n")
+
+
+if __name__ == "__main__":
+    main()
