@@ -114,10 +114,6 @@ COVERED = {
         "xla/by_name/distributed/fsdp/test_xla_fully_sharded_data_parallel.py",
         "the shares of a wrapper",
     ),
-    "xla/by_name/distributed/fsdp/consolidate_sharded_ckpts.py": (
-        "xla/by_name/distributed/fsdp/test_state_dict_utils.py",
-        "it calls what is tested there",
-    ),
     "xla/by_name/distributed/xla_backend.py": ("xla/test_ranks.py", "it registers the group"),
     "xla/by_name/experimental/pjrt_backend.py": ("xla/test_ranks.py", "likewise"),
     "xla/by_name/experimental/pjrt.py": ("xla/by_name/test_runtime.py", "the runtime's names"),
