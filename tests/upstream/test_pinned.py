@@ -185,4 +185,8 @@ def test_the_kernel_of_nkipys_example_agrees_with_numpy(upstream, load_upstream,
     monkeypatch.setitem(sys.modules, "nkipy.runtime", runtime)
     kernel = load_upstream(EXAMPLE).nki_tensor_add
     a, b = np.random.default_rng(42).random((2, 128, 512), dtype=np.float32)
-    np.testing.assert_allclose(kernel(a, b), a + b, rtol=1e-5, atol=1e-5)
+    for version in ("0.4", "0.6"):
+        sums = trnsim.run(kernel, a, b, nki=version).outputs
+        np.testing.assert_allclose(sums, a + b, rtol=1e-5, atol=1e-5)
+    with pytest.raises(IllegalInstruction, match="nl.affine_range between brackets under NKI 0.7"):
+        kernel(a, b)
