@@ -106,11 +106,37 @@ def test_a_call_that_does_not_fit_is_refused_with_the_signature(call):
 
 
 def test_a_misspelt_operand_has_near_names_and_defaults_are_written_as_in_programs():
-    with pytest.raises(IllegalInstruction, match=r"0 positional operands and engin; ") as caught:
+    with pytest.raises(IllegalInstruction, match="0 positional operands and engin: ") as caught:
         on_core(lambda _: nisa.memset(engin=3))
     call = "nisa.memset(dst, value, engine=nisa.engine.unknown, name=None)"
     assert caught.value.fix == f"call it as {call}; perhaps with engine"
     assert caught.value.line.file == __file__
+
+
+@pytest.mark.parametrize(
+    ("call", "reason", "hint"),
+    [
+        (
+            lambda t: nisa.tensor_copy(t, t, mask=None),
+            "keyword argument 'mask'",
+            "masks ended with",
+        ),
+        (lambda t: nisa.activation(t, nl.exp, t, dtype=1), "argument 'dtype'", "is that of dst"),
+        (
+            lambda t: nisa.reciprocal(data=t),
+            "missing a required argument: 'dst'",
+            "writes dst, and",
+        ),
+        (nisa.reciprocal, "missing a required argument: 'data'", "data, name=None)"),
+    ],
+    ids=["mask", "dtype", "dst", "data"],
+)
+def test_what_does_not_fit_is_named_and_operands_of_nki_0_1_by_what_became_of_them(
+    call, reason, hint
+):
+    with pytest.raises(IllegalInstruction, match=reason) as caught:
+        on_core(call)
+    assert hint in caught.value.fix
 
 
 def test_numpys_numbers_are_numbers():

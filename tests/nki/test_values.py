@@ -197,3 +197,27 @@ def test_names_that_libraries_probe_for_get_pythons_error():
         return x
 
     trnsim.run(kernel, np.ones((2, 2), np.float32))
+
+
+UFUNCS = {
+    "exp": "write nl.exp in place",
+    "absolute": "write nl.abs in place",
+    "floor": "write nl.floor in place",
+    "add": "write nl.add in place",
+    "expm1": "use a function of nki.language",
+}
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+def test_a_function_of_numpy_names_that_of_nki(name):
+    ufunc = getattr(np, name)
+
+    def kernel(x):
+        tile = nl.load(x)
+        ufunc(*(tile,) * ufunc.nin)
+
+    with pytest.raises(IllegalInstruction, match=f"is used by numpy.{name}: its") as caught:
+        trnsim.run(nki.jit(kernel), A)
+    assert UFUNCS[name] in caught.value.fix
+    assert isinstance(caught.value, TypeError)
+    assert caught.value.line.file == __file__

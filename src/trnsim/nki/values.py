@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from trnsim.errors import IllegalInstruction
-from trnsim.isa import UnsupportedOperator, VirtualRegister
+from trnsim.isa import ACTIVATIONS, ALU, UnsupportedOperator, VirtualRegister
 from trnsim.memory import Tile
 
 _HAVE_VALUES = (Tile, VirtualRegister, int, float, complex, np.generic, np.ndarray, list, tuple)
@@ -123,6 +123,36 @@ _FUNCTIONS_FOR |= {
 """By the attribute that tensors of numpy and PyTorch have: what NKI has for it."""
 
 
+_REFLECTED = {
+    "add": "radd",
+    "subtract": "rsub",
+    "multiply": "rmul",
+    "divide": "rtruediv",
+    "floor_divide": "rfloordiv",
+    "remainder": "rmod",
+    "power": "rpow",
+    "matmul": "rmatmul",
+    "bitwise_and": "rand",
+    "bitwise_or": "ror",
+    "bitwise_xor": "rxor",
+    "left_shift": "rlshift",
+    "right_shift": "rrshift",
+    "equal": "eq",
+    "not_equal": "ne",
+    "less": "gt",
+    "less_equal": "ge",
+    "greater": "lt",
+    "greater_equal": "le",
+}
+"""By the function of numpy that computes an operator: Python's method of the right operand."""
+_COMPOSED = frozenset(
+    ("negative", "floor", "ceil", "trunc", "cos", "tan", "mod", "fmod", "logical_not")
+)
+"""Functions of nki.language that several instructions compute."""
+_OTHER_NAMES = {"absolute": "abs", "remainder": "mod", "pow": "power"}
+"""By the name of a function of numpy: that of nki.language, where they differ."""
+
+
 class NoAttribute(IllegalInstruction, AttributeError):
     """Error of an attribute that tensors of NKI lack; `hasattr` and `getattr` handle it."""
 
@@ -136,8 +166,18 @@ class Valueless(Tile):
     __slots__ = ()
 
     __hash__ = object.__hash__
-    __array_ufunc__ = None
-    """numpy leaves operators with a tensor on the right to this class."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, _: str, *inputs: Any, **__: Any) -> Any:
+        """Refuse a function of numpy, with the function of nki.language of the same name.
+
+        An operator with one of numpy's values on the left is refused as Python's operator.
+        """
+        if ufunc.__name__ in _REFLECTED and not isinstance(inputs[0], Tile):
+            return getattr(self, f"__{_REFLECTED[ufunc.__name__]}__")(inputs[0])
+        name = _OTHER_NAMES.get(ufunc.__name__, ufunc.__name__)
+        is_in_nki = name in ALU or name in ACTIVATIONS or name in _COMPOSED
+        fix = f"write nl.{name} in place of numpy's" if is_in_nki else _BY_NUMPY[2]
+        return _refuse(self, f"by numpy.{ufunc.__name__}", _BY_NUMPY[1], fix)
 
     def absent(self, name: str) -> Any:
         """Refuse an attribute that tensors lack, with what NKI has for it.

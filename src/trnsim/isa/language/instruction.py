@@ -40,6 +40,7 @@ from trnsim.isa.language.indirection import check_indirection
 from trnsim.isa.language.machine import BatchPlan, Machine, Plan
 from trnsim.isa.language.meeting import Meeting
 from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
+from trnsim.isa.language.shapes import refuse_length
 from trnsim.isa.language.strides import is_far_apart
 from trnsim.isa.language.width import refuse_int64
 from trnsim.memory import Memory, ScalarIndex, Tile
@@ -467,11 +468,7 @@ class Instruction:
         for axis, length in zip(axes, lengths, strict=True):
             expected = 1 if axis == "1" else n.setdefault(axis, length)
             if expected != length:
-                where = "must be 1" if axis == "1" else f"is {expected} elsewhere"
-                self.refuse(
-                    f"axis {axis} {where} but {length} in `{name}`, which is {tile}",
-                    "give the operands matching shapes",
-                )
+                refuse_length(self, name, axis, expected, tile)
 
 
 _ATOMS: Final = frozenset(

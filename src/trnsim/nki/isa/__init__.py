@@ -9,7 +9,7 @@ import inspect
 from dataclasses import MISSING, fields, replace
 from difflib import get_close_matches
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -316,13 +316,30 @@ def _illegal_operands(
     near = [found for name in unknown for found in get_close_matches(name, legal, 1)]
     others = f" and {', '.join(named)}" if named else " and no named ones"
     shown = signature.replace(parameters=[_shown(each) for each in signature.parameters.values()])
-    perhaps = f"; perhaps with {', '.join(near)}" if near else ""
+    hints = [f"perhaps with {', '.join(near)}"] if near else []
+    hints += [_OF_NKI_01[name] for name in unknown if name in _OF_NKI_01]
+    is_without_dst = "dst" in legal[positional:] and "dst" not in named
+    if is_without_dst and not near and named:
+        hints.append(_OF_NKI_01["dst"])
+    try:
+        signature.bind(*(None,) * positional, **dict.fromkeys(named))
+        reason = ""
+    except TypeError as error:
+        reason = f": {error}"
     return IllegalInstruction(
-        f"{instruction.opcode} was given {positional} positional operands{others}; "
+        f"{instruction.opcode} was given {positional} positional operands{others}{reason}; "
         f"legal: {', '.join(legal)}",
-        fix=f"call it as nisa.{instruction.opcode}{shown}{perhaps}",
+        fix="; ".join((f"call it as nisa.{instruction.opcode}{shown}", *hints)),
         source=instruction.source,
     )
+
+
+_OF_NKI_01: Final = {
+    "dst": "since NKI 0.2 an instruction writes dst, and returns no tile",
+    "mask": "masks ended with NKI 0.1: slice the operands to what is within bounds",
+    "dtype": "since NKI 0.2 the dtype is that of dst",
+}
+"""By an operand of NKI 0.1: what became of it (nki/migration/index.rst, NKI 0.1 to 0.2)."""
 
 
 def _shown(parameter: inspect.Parameter) -> inspect.Parameter:

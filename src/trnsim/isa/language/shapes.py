@@ -1,0 +1,62 @@
+"""Refusals of operands whose lengths disagree, with the operand that they disagree with."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from trnsim.memory import Tile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trnsim.isa.language.instruction import Instruction
+
+
+def refuse_length(
+    instruction: Instruction, name: str, axis: str, expected: int, tile: Tile
+) -> NoReturn:
+    """Refuse the length of an axis of an operand.
+
+    Args:
+        instruction: the instruction.
+        name: the operand.
+        axis: the letter of the axis; "1" for a length of one.
+        expected: its length in an operand before.
+        tile: the operand's tile.
+
+    Raises:
+        IllegalInstruction: names both operands, and the shape to give.
+    """
+    operand = instruction.operands[name]
+    length = next(n for n in _of_axis(operand.axes, axis, tile) if n != expected)
+    shape = f"[{', '.join(operand.axes)}]"
+    if axis == "1":
+        instruction.refuse(
+            f"axis 1 must be 1 but {length} in `{name}`, which is {tile}",
+            f"give `{name}` the shape {shape}"
+            + (", or pass a number" if operand.is_immediate else ""),
+        )
+    reason = f"axis {axis} is {expected} elsewhere but {length} in `{name}`, which is {tile}"
+    fix = f"give `{name}` the shape {shape} with {axis} = {expected}"
+    for other, partner in _of_length(instruction, axis, expected):
+        instruction.refuse(
+            f"{reason}; it is {expected} in `{other}`, which is {partner}",
+            f"{fix}, or `{other}` with {axis} = {length}",
+        )
+    instruction.refuse(reason, fix)
+
+
+def _of_length(instruction: Instruction, axis: str, length: int) -> Iterator[tuple[str, Tile]]:
+    """The operands that have an axis of a length, with their tiles."""
+    for name, operand in instruction.operands.items():
+        value: Any = getattr(instruction, name)
+        for tile in value if isinstance(value, tuple) else (value,):
+            if isinstance(tile, Tile) and length in _of_axis(operand.axes, axis, tile):
+                yield name, tile
+
+
+def _of_axis(axes: tuple[str, ...], axis: str, tile: Tile) -> list[int]:
+    """The lengths of a tile along an axis: its partitions, its elements a partition, or both."""
+    lengths = (tile.shape[0], prod(tile.shape[1:]))
+    return [n for letter, n in zip(axes, lengths, strict=False) if letter == axis]
