@@ -49,6 +49,7 @@ FORMATS_OF_OTHERS = {
     "device/graph_file.py": "a model's graph as a file, whose digest is of these bytes",
     "device/program_sequence.py": "messages between ranks",
     "gate/baselines.py": "a scalar of YAML",
+    "jobs/field_types.py": "a user's value in an error",
     "jobs/formats/cloudformation.py": "a function of a template of CloudFormation",
     "jobs/formats/writing.py": "a spec in a format of other schedulers",
     "torch/traces/stored.py": "a traced program as a file",

@@ -12,7 +12,7 @@ from layer_sizes import LLAMA
 
 from trnsim.estimate import certainty
 from trnsim.estimate.cells import CELLS, Family, ModelKind, kind_of
-from trnsim.estimate.certainty import SCALES, Subject, sigma_of, subject, support, with_errors
+from trnsim.estimate.certainty import SCALES, QuestionCell, sigma_of, subject, support, with_errors
 from trnsim.estimate.estimate import Estimate
 from trnsim.estimate.question import Question, answer
 from trnsim.place.machine import machine
@@ -23,7 +23,7 @@ BENCH = Path(__file__).resolve().parents[2] / "bench" / "system"
 KEPT = json.loads((BENCH / "coverage.json").read_text(encoding="utf-8"))
 ENOUGH = 8
 """Rows from which on a coverage is held to its bounds."""
-DECODE = Subject(ModelKind.DENSE, Phase.DECODE, "trainium1", Family.DECODE, 4, 4096, 32)
+DECODE = QuestionCell(ModelKind.DENSE, Phase.DECODE, "trainium1", Family.DECODE, 4, 4096, 32)
 MASKED = from_config(
     {
         "model_type": "xlm-roberta", "architectures": ["XLMRobertaForMaskedLM"],
@@ -125,7 +125,9 @@ def test_what_lies_farther_from_the_rows_is_less_sure(farther):
 def test_scores_of_a_prompt_are_unsure_and_reads_of_memory_carry_over():
     prompt = replace(DECODE, phase=Phase.PREFILL, family=Family.PREFILL)
     assert sigma_of(prompt, scores=0.5) > sigma_of(prompt, scores=0.1)
-    encoder = Subject(ModelKind.VISION, Phase.TRAIN, "inferentia2", Family.TRAINING, 56, 197, 1)
+    encoder = QuestionCell(
+        ModelKind.VISION, Phase.TRAIN, "inferentia2", Family.TRAINING, 56, 197, 1
+    )
     assert sigma_of(encoder, read=0.9) < sigma_of(encoder, read=0.1)
 
 
@@ -142,7 +144,7 @@ def test_a_pass_among_rows_is_validated_with_their_number_and_error():
 def test_a_kind_without_rows_is_validated_nowhere(kind):
     for cell in CELLS:
         if not cell.is_ported and cell.chip in ("trainium1", "inferentia2", "a100-80"):
-            asked = Subject(kind, cell.phase, cell.chip, cell.family, 1, 4096, 32)
+            asked = QuestionCell(kind, cell.phase, cell.chip, cell.family, 1, 4096, 32)
             assert not support(asked).is_validated
 
 
@@ -157,9 +159,9 @@ def test_elsewhere_it_is_carried_over_and_says_why():
         "carried over from 57 published rows, interval widened by distance: "
         "no row on trainium2, no row of mixture of experts, batch 32 where rows have 1 to 8"
     )
-    vision = Subject(ModelKind.VISION, Phase.ENCODE, "trainium1", Family.ENCODERS, 1, 197, 1)
+    vision = QuestionCell(ModelKind.VISION, Phase.ENCODE, "trainium1", Family.ENCODERS, 1, 197, 1)
     assert "no row of vision on trainium1" in str(support(vision))
-    gpu = Subject(ModelKind.ENCODER, Phase.ENCODE, "h100", Family.GPU_ENCODE, 1, 512, 1)
+    gpu = QuestionCell(ModelKind.ENCODER, Phase.ENCODE, "h100", Family.GPU_ENCODE, 1, 512, 1)
     assert str(support(gpu)) == "no published rows"
 
 

@@ -125,11 +125,11 @@ def _answered(words: Sequence[str], bounds: Bounds) -> Answer:
         BadInput: as `answer`.
     """
     command = [sys.executable, "-m", "trnsim.api.child", str(bounds.memory_bytes), *words]
-    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as told:
-        status = _ended(command, bounds, printed, told)
-        messages = _tail(told)
-        size = printed.seek(0, os.SEEK_END)
-        printed.seek(0)
+    with tempfile.TemporaryFile() as stdout_file, tempfile.TemporaryFile() as stderr_file:
+        status = _ended(command, bounds, stdout_file, stderr_file)
+        messages = _tail(stderr_file)
+        size = stdout_file.seek(0, os.SEEK_END)
+        stdout_file.seek(0)
         if status is None:
             raise BadInput(
                 f"trnsim {words[0]} took longer than {bounds.time_s:g} s and was ended",
@@ -142,7 +142,7 @@ def _answered(words: Sequence[str], bounds: Bounds) -> Answer:
                 fix="ask for less, or raise answer_bytes",
             )
         try:
-            return Answer(json.loads(printed.read()), status, messages)
+            return Answer(json.loads(stdout_file.read()), status, messages)
         except ValueError as error:
             reason = messages or f"trnsim {words[0]} ended with status {status} and no answer"
             if "MemoryError" in messages:
@@ -151,7 +151,7 @@ def _answered(words: Sequence[str], bounds: Bounds) -> Answer:
 
 
 def _ended(
-    command: Sequence[str], bounds: Bounds, printed: IO[bytes], told: IO[bytes]
+    command: Sequence[str], bounds: Bounds, stdout_file: IO[bytes], stderr_file: IO[bytes]
 ) -> int | None:
     """The exit status of a command; None if its time was over."""
     mark = uuid4().hex
@@ -160,8 +160,8 @@ def _ended(
         command,
         cwd=bounds.folder,
         stdin=subprocess.DEVNULL,
-        stdout=printed,
-        stderr=told,
+        stdout=stdout_file,
+        stderr=stderr_file,
         start_new_session=os.name == "posix",
         env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", _MARKS: marks},
     )
@@ -209,8 +209,8 @@ def _has_mark(place: Path, mark: bytes) -> bool:
         return False
 
 
-def _tail(told: IO[bytes]) -> str:
+def _tail(stderr_file: IO[bytes]) -> str:
     """The last characters of what was written to stderr."""
-    size = told.seek(0, os.SEEK_END)
-    told.seek(max(size - 4 * _SHOWN_CHARS, 0))
-    return told.read().decode("utf-8", "replace")[-_SHOWN_CHARS:].strip()
+    size = stderr_file.seek(0, os.SEEK_END)
+    stderr_file.seek(max(size - 4 * _SHOWN_CHARS, 0))
+    return stderr_file.read().decode("utf-8", "replace")[-_SHOWN_CHARS:].strip()

@@ -58,7 +58,9 @@ def _spread(questions: Sequence[str], most: int) -> list[str]:
     return [questions[int(at * step)] for at in range(min(len(questions), most))]
 
 
-def answer_of(question: str, ask: Ask, said: Measurement | None = None) -> Mapping[str, Estimated]:
+def answer_of(
+    question: str, ask: Ask, measurement: Measurement | None = None
+) -> Mapping[str, Estimated]:
     """The figures of the answer to a question, without a site.
 
     Raises:
@@ -69,45 +71,48 @@ def answer_of(question: str, ask: Ask, said: Measurement | None = None) -> Mappi
             schema, values = ask(question)
         return figures_of(schema, values, asked)
     except EmulatorError as error:
-        if said is None:
+        if measurement is None:
             raise BadInput(f"question {question!r}: {error.reason}", fix=error.fix) from error
         why = f"question {question!r}: {error.reason}"
-        raise fault(said.line.file, why, error.fix, said.line.line) from error
+        raise fault(measurement.line.file, why, error.fix, measurement.line.line) from error
 
 
-def _figure(said: Measurement, figures: Mapping[str, Estimated]) -> Estimated:
+def _figure(measurement: Measurement, figures: Mapping[str, Estimated]) -> Estimated:
     """The figure that was measured.
 
     Raises:
         BadInput: the answer has no such figure.
     """
-    if said.figure not in figures:
+    if measurement.figure not in figures:
         legal = ", ".join(figures)
         raise fault(
-            said.line.file,
-            f"the answer to {said.question!r} has no figure {said.figure}; legal: {legal}",
-            line=said.line.line,
+            measurement.line.file,
+            f"the answer to {measurement.question!r} has no figure {measurement.figure}; "
+            f"legal: {legal}",
+            line=measurement.line.line,
         )
-    figure = figures[said.figure]
-    if said.instance:
-        _check_chip(said, figure)
+    figure = figures[measurement.figure]
+    if measurement.instance:
+        _check_chip(measurement, figure)
     return figure
 
 
-def _check_chip(said: Measurement, figure: Estimated) -> None:
+def _check_chip(measurement: Measurement, figure: Estimated) -> None:
     """Refuse a row of an instance type that has another chip than its question.
 
     Raises:
         BadInput: the type is not known, or has another chip.
     """
     try:
-        chip = machine(said.instance).chip.name
+        chip = machine(measurement.instance).chip.name
     except BadInput as error:
-        raise fault(said.line.file, error.reason, error.fix, said.line.line) from error
+        raise fault(
+            measurement.line.file, error.reason, error.fix, measurement.line.line
+        ) from error
     if chip != figure.chip:
         raise fault(
-            said.line.file,
-            f"of {said.instance}, whose chip is {chip}; the question is of {figure.chip}",
-            f"ask with --on {said.instance}",
-            said.line.line,
+            measurement.line.file,
+            f"of {measurement.instance}, whose chip is {chip}; the question is of {figure.chip}",
+            f"ask with --on {measurement.instance}",
+            measurement.line.line,
         )

@@ -111,9 +111,9 @@ def _check_exchanged(rows: Sequence[Row]) -> None:
     """
     pairs: dict[tuple[str, int, str], dict[str, Row]] = defaultdict(dict)
     for row in rows:
-        said = row.measurement
-        figure = TPOT if said.figure == TIME else said.figure
-        pairs[said.line.file, said.line.line, said.question][figure] = row
+        measurement = row.measurement
+        figure = TPOT if measurement.figure == TIME else measurement.figure
+        pairs[measurement.line.file, measurement.line.line, measurement.question][figure] = row
     for pair in pairs.values():
         if TTFT in pair and TPOT in pair:
             first, other = pair[TTFT], pair[TPOT]

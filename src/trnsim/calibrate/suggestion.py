@@ -128,8 +128,10 @@ def _experiments(
             figures = answer_of(candidate, ask)
         except BadInput:  # such as a model that the smaller instance does not hold
             continue
-        told = [figure for name, figure in figures.items() if name not in (RATE, INSTANCE_RATE)]
-        after = _sigma_after(asked, sigma, told, is_same=candidate == own)
+        measured_figures = [
+            figure for name, figure in figures.items() if name not in (RATE, INSTANCE_RATE)
+        ]
+        after = _sigma_after(asked, sigma, measured_figures, is_same=candidate == own)
         price = _price(where.instance.name)
         usd = None if price is None or price.usd_per_hour is None else price.usd_per_hour
         yield Experiment(
@@ -195,22 +197,22 @@ def _price(instance: str) -> Quote | None:
 
 
 def _sigma_after(
-    asked: Estimated, sigma: float, told: Sequence[Estimated], *, is_same: bool
+    asked: Estimated, sigma: float, measured_figures: Sequence[Estimated], *, is_same: bool
 ) -> float:
     """One sigma of the answer once these figures have been measured."""
     effects: dict[Effect, int] = {}
-    for figure in (asked, *told):
+    for figure in (asked, *measured_figures):
         for part in figure.parts:
             for effect in effects_of(figure.chip, part.family, part.cause):
                 effects.setdefault(effect, len(effects))
     gradient = _gradient(asked, effects)
     priors = np.array([float(PRIOR_SIGMAS[effect[0]]) ** 2 for effect in effects])
     priors = priors * sigma**2 / float(gradient**2 @ priors)
-    design = np.array([_gradient(figure, effects) for figure in told])
+    design = np.array([_gradient(figure, effects) for figure in measured_figures])
     own = float(PRIOR_ERROR)
     error = own if is_same else math.hypot(own, float(_OTHER_SIGMA))
-    errors = np.full(len(told), error**2)
-    covariance = shrink(design, np.zeros(len(told)), errors, priors).covariance
+    errors = np.full(len(measured_figures), error**2)
+    covariance = shrink(design, np.zeros(len(measured_figures)), errors, priors).covariance
     return min(math.sqrt(float(gradient @ covariance @ gradient) + own**2), sigma)
 
 

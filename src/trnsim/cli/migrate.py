@@ -129,16 +129,16 @@ def migrate(
     )
     answer_file = None if output is not None and output.suffix == _PYTHON else output
     _check_files(path, new, answer_file, folder)
-    told = report_of(_text(path), str(path), version_named(to, "--to"), origin)
-    _check_kernel(told, kernel, inputs)
-    migration = rewritten(told)
+    report = report_of(_text(path), str(path), version_named(to, "--to"), origin)
+    _check_kernel(report, kernel, inputs)
+    migration = rewritten(report)
     arrays = [array_files.load(file) for file in inputs or []]
     extents = shapes_of(shapes or [])
-    is_tried = bool(told.statements or arrays or extents or kernel)
-    trials = trials_of(told, migration.text, extents, arrays, kernel, seed) if is_tried else []
+    is_tried = bool(report.statements or arrays or extents or kernel)
+    trials = trials_of(report, migration.text, extents, arrays, kernel, seed) if is_tried else []
     if new is not None:
         files.write(new, migration.text)
-    document = migrate_document(told, trials, migration if new is not None else None, new)
+    document = migrate_document(report, trials, migration if new is not None else None, new)
     answered = PrintedAnswer(document, files=[new] if new is not None else [])
     answer(answered, folder, answer_file, as_json=as_json)
 

@@ -37,14 +37,14 @@ def overview(quotes: Sequence[Quote]) -> Table:
 
 def remark(price: Quote) -> str:
     """The remark beside a price: that it is old, or the user's own."""
-    said: list[str] = []
+    remarks: list[str] = []
     if price.row is not None and price.row.is_own:
-        said.append("own")
+        remarks.append("own")
     if price.own_ended is not None:
-        said.append(f"own ended {price.own_ended}")
+        remarks.append(f"own ended {price.own_ended}")
     if price.is_stale and price.age is not None:
-        said.append(f"{price.age.days} d old")
-    return ", ".join(said)
+        remarks.append(f"{price.age.days} d old")
+    return ", ".join(remarks)
 
 
 def quotes_of(
@@ -140,23 +140,23 @@ def _is_interruptible(price: Quote) -> bool:
 
 def in_words(terms: Terms) -> str:
     """Text, durations, sizes and notice of a kind's terms."""
-    said = [terms.text]
+    parts = [terms.text]
     if terms.longest_days is not None:
         steps = (
             f", in days up to {terms.daily_up_to_days} and then in steps of {terms.step_days}"
             if terms.step_days
             else ""
         )
-        said.append(f"{terms.shortest_days} to {terms.longest_days} days{steps}")
+        parts.append(f"{terms.shortest_days} to {terms.longest_days} days{steps}")
     elif terms.shortest_days:
-        said.append(f"{terms.shortest_days} days at least")
+        parts.append(f"{terms.shortest_days} days at least")
     if terms.sizes:
-        said.append(f"sizes {', '.join(map(str, terms.sizes))}")
+        parts.append(f"sizes {', '.join(map(str, terms.sizes))}")
     if terms.most_instances is not None:
-        said.append(f"{terms.most_instances} instances in all at most")
+        parts.append(f"{terms.most_instances} instances in all at most")
     if terms.start_within_days is not None:
-        said.append(f"to start within {terms.start_within_days} days")
-    return "; ".join(said)
+        parts.append(f"to start within {terms.start_within_days} days")
+    return "; ".join(parts)
 
 
 def quote_values(price: Quote) -> dict[str, Any]:

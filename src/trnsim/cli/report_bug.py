@@ -94,10 +94,10 @@ def report_bug(
         )
     _check(words)
     if words:
-        status, told = _ran(words, time_limit)
+        status, stderr_text = _ran(words, time_limit)
     else:
-        status, told = None, _kept_error(error)
-    return report_document(_values(words, status, told))
+        status, stderr_text = None, _kept_error(error)
+    return report_document(_values(words, status, stderr_text))
 
 
 def _check(words: list[str]) -> None:
@@ -134,12 +134,12 @@ def _kept_error(file: Path | None) -> str:
 
 def _ran(words: list[str], time_limit_s: float) -> tuple[int | None, str]:
     """The exit status of a command, None where its time was over, and the end of its stderr."""
-    with tempfile.TemporaryFile() as told:
+    with tempfile.TemporaryFile() as stderr_file:
         process = subprocess.Popen(  # noqa: S603  this Python and the user's own command
             [sys.executable, "-c", _START, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=told,
+            stderr=stderr_file,
             start_new_session=os.name == "posix",
             env={**os.environ, FULL: "1", "NO_COLOR": "1"},
         )
@@ -149,7 +149,7 @@ def _ran(words: list[str], time_limit_s: float) -> tuple[int | None, str]:
                 status = process.wait(time_limit_s)
         finally:
             _end(process)
-        return status, _tail(told)
+        return status, _tail(stderr_file)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -162,10 +162,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _tail(told: IO[bytes]) -> str:
-    size = told.seek(0, os.SEEK_END)
-    told.seek(max(size - _TAIL_BYTES, 0))
-    return told.read().decode("utf-8", "replace")
+def _tail(stderr_file: IO[bytes]) -> str:
+    size = stderr_file.seek(0, os.SEEK_END)
+    stderr_file.seek(max(size - _TAIL_BYTES, 0))
+    return stderr_file.read().decode("utf-8", "replace")
 
 
 def source_digest() -> str:
@@ -196,10 +196,10 @@ def issues_url() -> str | None:
     return urls.get("Issues")
 
 
-def _values(words: list[str], status: int | None, told: str) -> dict[str, Any]:
+def _values(words: list[str], status: int | None, stderr_text: str) -> dict[str, Any]:
     """The report as JSON."""
     shown = [redacted(word) for word in words]
-    lines = "\n".join(told.strip().splitlines()[-_TAIL_LINES:])
+    lines = "\n".join(stderr_text.strip().splitlines()[-_TAIL_LINES:])
     error = redacted_error(lines)
     names = sorted(name for name in os.environ if name.startswith(("TRNSIM_", "NEURON_")))
     variables = [redacted(name) for name in names]

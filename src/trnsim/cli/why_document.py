@@ -201,7 +201,7 @@ def _ratio_text(difference: TimeDifference) -> str:
 
 def _interval_sentences(difference: TimeDifference) -> list[str]:
     """A sentence on which median lies in the other side's interval; none without intervals."""
-    said = [
+    sentences = [
         f"{side}'s median lies {'within' if is_within else 'outside'} {other}'s P10 to P90"
         for side, other, is_within in (
             ("B", "A", difference.is_new_within),
@@ -209,7 +209,7 @@ def _interval_sentences(difference: TimeDifference) -> list[str]:
         )
         if is_within is not None
     ]
-    return ["; ".join(said)] if said else []
+    return ["; ".join(sentences)] if sentences else []
 
 
 def _source_blocks(times: Sequence[TimeDifference]) -> list[Block]:
@@ -220,20 +220,20 @@ def _source_blocks(times: Sequence[TimeDifference]) -> list[Block]:
     return _headed_items(
         "sources:",
         (
-            f"{_clipped_text(path)}, {side}: {'-' if said is None else said}"
+            f"{_clipped_text(path)}, {side}: {'-' if source is None else source}"
             for path, *both in sources
-            for side, said in zip("AB", both, strict=True)
+            for side, source in zip("AB", both, strict=True)
         ),
     )
 
 
 def _condition_blocks(times: Sequence[TimeDifference]) -> list[Block]:
-    said = (
+    sentences = (
         f"only in {side}: {condition}"
         for at, side in enumerate("AB")
         for condition in dict.fromkeys(text for time in times for text in time.conditions[at])
     )
-    return _headed_items("conditions:", said)
+    return _headed_items("conditions:", sentences)
 
 
 def _change_text(change: AnswerChange) -> str:

@@ -69,8 +69,8 @@ def section_text(
 def words_text(words: Words) -> str:
     """Words as one line of text, and a further line for each mark that stands below."""
     if isinstance(words, str | Figure | PageLink):
-        said = terminal_text(words if isinstance(words, str) else words.words)
-        return " ".join(said.split()) if "\n" in said else said
+        line_text = terminal_text(words if isinstance(words, str) else words.words)
+        return " ".join(line_text.split()) if "\n" in line_text else line_text
     if isinstance(words, Mark):
         below = words_text(words.words)
         return f"\n{below}" if words.is_below and below else below
@@ -83,8 +83,8 @@ def _lines(block: Block, width: int, emphasis: Emphasis) -> list[str]:
         return lines
     match block:
         case Note():
-            said = words_text(block.words).replace("\n", " ")
-            lines = wrapped(said, width, block.indent, block.hanging)
+            line_text = words_text(block.words).replace("\n", " ")
+            lines = wrapped(line_text, width, block.indent, block.hanging)
             lines = [emphasis(line) for line in lines] if block.kind == "strong" else lines
         case Items():
             lines = _items(block, width)
@@ -103,8 +103,8 @@ def _items(block: Items, width: int) -> list[str]:
     lines: list[str] = []
     for number, item in enumerate(block.items, 1):
         mark = f"[{number}] " if block.is_numbered else ""
-        said = words_text(item).replace("\n", " ")
-        lines += wrapped(mark + said, width, block.indent, 4)
+        line_text = words_text(item).replace("\n", " ")
+        lines += wrapped(mark + line_text, width, block.indent, 4)
     return lines
 
 
@@ -135,7 +135,9 @@ def _table(block: Table, width: int, emphasis: Emphasis) -> list[str]:
 
 
 def _below(block: Table, number: int, room: int) -> list[str]:
-    return [line for said in block.below.get(number, ()) for line in wrapped(said, room, 4)]
+    return [
+        line for line_text in block.below.get(number, ()) for line in wrapped(line_text, room, 4)
+    ]
 
 
 def _widths(
@@ -194,6 +196,6 @@ def _card(header: Sequence[str], row: Sequence[str], room: int) -> list[str]:
     lines = wrapped(row[0].replace("\n", "; "), room)
     for name, cell in zip(header[1:], row[1:], strict=True):
         if cell:
-            said = cell.replace("\n", "; ")
-            lines += wrapped(f"{name}: {said}" if name else said, room, 2, 2)
+            line_text = cell.replace("\n", "; ")
+            lines += wrapped(f"{name}: {line_text}" if name else line_text, room, 2, 2)
     return lines

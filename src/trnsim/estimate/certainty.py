@@ -109,7 +109,7 @@ RANKS: Final = derived(0.062, _FIT)
 
 
 @dataclass(frozen=True)
-class Subject:
+class QuestionCell:
     """A pass as a cell of published rows.
 
     Attributes:
@@ -135,11 +135,11 @@ class Subject:
 
 def subject(
     model: Workload, model_pass: Pass, chip: Accelerator, ranks: int, *, is_ported: bool = False
-) -> Subject:
+) -> QuestionCell:
     """The cell of a pass."""
     kind = kind_of(model)
     is_ported = is_ported and isinstance(model, Architecture) and model.has_experts
-    return Subject(
+    return QuestionCell(
         kind,
         model_pass.phase,
         chip.name,
@@ -181,7 +181,7 @@ class Support:
 
 
 @lru_cache(maxsize=4096)
-def support(asked: Subject) -> Support:
+def support(asked: QuestionCell) -> Support:
     """The rows behind an estimate."""
     family = tuple(cell for cell in CELLS if cell.family is asked.family)
     own = next(
@@ -195,7 +195,7 @@ def support(asked: Subject) -> Support:
     return Support(own, family, tuple(_differences(asked, family, own)))
 
 
-def _differences(asked: Subject, family: tuple[Cell, ...], own: Cell | None) -> list[str]:
+def _differences(asked: QuestionCell, family: tuple[Cell, ...], own: Cell | None) -> list[str]:
     found: list[str] = []
     if not any(cell.chip == asked.chip for cell in family):
         found.append(f"no row on {asked.chip}")
@@ -216,7 +216,7 @@ def _differences(asked: Subject, family: tuple[Cell, ...], own: Cell | None) -> 
 
 
 @lru_cache(maxsize=4096)
-def distance_variance(asked: Subject) -> tuple[float, float]:
+def distance_variance(asked: QuestionCell) -> tuple[float, float]:
     """The variance of a question's distance from the rows: fixed, and of a chip's unread part."""
     family = [cell for cell in CELLS if cell.family is asked.family]
     if not family:
@@ -253,14 +253,16 @@ def core_of(chip: str) -> str:
     return target.core.name if target else chip.split("-", maxsplit=1)[0]
 
 
-def _has_halves(asked: Subject) -> bool:
+def _has_halves(asked: QuestionCell) -> bool:
     """True for prompts on a chip of which halves of layers are published."""
     target = next((target for target in TARGETS.values() if target.chip == asked.chip), None)
     is_later = target is not None and target.validated and not target.is_fitted
     return is_later and asked.family is Family.PREFILL
 
 
-def sigma_of(asked: Subject, *, scores: float = 0.0, read: float = 0.0, more: float = 0.0) -> float:
+def sigma_of(
+    asked: QuestionCell, *, scores: float = 0.0, read: float = 0.0, more: float = 0.0
+) -> float:
     """One sigma of the logarithm of (true / estimate).
 
     Args:
@@ -277,7 +279,7 @@ def sigma_of(asked: Subject, *, scores: float = 0.0, read: float = 0.0, more: fl
 
 
 def with_errors(
-    estimate: Estimate, asked: Subject, more: float = 0.0, least: float = 0.0
+    estimate: Estimate, asked: QuestionCell, more: float = 0.0, least: float = 0.0
 ) -> Estimate:
     """The estimate of a pass with the errors of its cell.
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from trnsim.device.kernel_call import KernelCall
 
 
-class Exchange(NamedTuple):
+class RecordedExchange(NamedTuple):
     """A collective or a message that has run.
 
     Attributes:
@@ -67,7 +67,7 @@ class CallWatcher(Protocol):
     def launched(self, call: KernelCall, args: Sequence[Any], results: Sequence[Any]) -> None:
         """Note an NKI kernel that has run, with the tensors that it has written or made."""
 
-    def exchanged(self, exchange: Exchange) -> None:
+    def exchanged(self, exchange: RecordedExchange) -> None:
         """Note a collective or a message that has run."""
 
 

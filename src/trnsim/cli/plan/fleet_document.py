@@ -125,15 +125,15 @@ def _worth(fleet: dict[str, Any], last: str) -> list[Note]:
     """How to read the policies, and how near training comes to sharing without any cost."""
     policy = fleet["policies"][last]
     most = fleet["perfect_sharing_training_usd"]
-    said = [
+    remarks = [
         "P50 (P10 to P90). USD: chips, energy, missed requests, less the worth of trained tokens."
     ]
     if most:
         part = policy["expected"]["training_net_usd"] / most
-        said.append(f"Training by the {last} plan reaches {part:.1%} of perfect sharing.")
+        remarks.append(f"Training by the {last} plan reaches {part:.1%} of perfect sharing.")
     if not policy["own_plan"]:
-        said.append("The solver found nothing better than the threshold policy's plan.")
-    return [Note(text) for text in said]
+        remarks.append("The solver found nothing better than the threshold policy's plan.")
+    return [Note(text) for text in remarks]
 
 
 def _sums(fleet: dict[str, Any], figures: Figures) -> list[Block]:
@@ -155,8 +155,8 @@ def _day(fleet: dict[str, Any], last: str) -> list[Block]:
     blocks: list[Block] = [_hours(fleet, last), Drawing(legend(marks), is_wide=True)]
     blocks += [Drawing(day(fleet, name, 0, f"{name}, {weekday}")) for name in fleet["policies"]]
     if fleet["demand"]:
-        said = "Lines: chips that the services' demand needs, P50, and dashed P10 and P90."
-        blocks.append(Note(said, kind="soft", place="page"))
+        caption = "Lines: chips that the services' demand needs, P50, and dashed P10 and P90."
+        blocks.append(Note(caption, kind="soft", place="page"))
     others = range(1, min(fleet["days"], _MOST_DRAWN_DAYS))
     if others:
         drawn = [Drawing(day(fleet, last, at, _date(fleet, at))) for at in others]
@@ -204,14 +204,14 @@ def _trained(fleet: dict[str, Any]) -> list[Block]:
     if not rows:
         return [Note("There are no jobs.")]
     most = fleet["perfect_sharing_training_usd"]
-    said = [
+    remarks = [
         f"{policy}: training reaches {outcome['expected']['training_usd'] / most:.1%} of perfect "
         "sharing."
         for policy, outcome in fleet["policies"].items()
         if most
     ]
     known = columns("policy | job | billion tokens a day", numbers_from=2)
-    return [Table(known, rows), *map(Note, said)]
+    return [Table(known, rows), *map(Note, remarks)]
 
 
 def _quantiles(drawn: Sequence[float], days: float) -> Interval:
@@ -251,11 +251,11 @@ def _assumed(fleet: dict[str, Any], figures: Figures) -> list[Block]:
     ]
     for at, job in enumerate(fleet["jobs"]):
         many = f"{job['count']} x " if job["count"] > 1 else ""
-        said = (
+        label = (
             f"{job['name']}: {many}{_widths(job)} chips, {job['basis']}; "
             f"{seconds(job['stop_s'])} to change, "
         )
-        lines.append((said, figures.usd("jobs", at, "usd_per_million_tokens"), " USD/M tokens"))
+        lines.append((label, figures.usd("jobs", at, "usd_per_million_tokens"), " USD/M tokens"))
     more: list[Cell] = [
         (f"a missed request of {service['name']}: ",
          figures.usd("services", at, "usd_per_missed_request"), " USD")

@@ -59,7 +59,7 @@ class Lay:
     nodes: int
 
 
-class Asked(NamedTuple):
+class ExchangeRequest(NamedTuple):
     """An exchange.
 
     Attributes:
@@ -86,14 +86,14 @@ class ExchangeTime:
         bytes_s: seconds of its bytes.
         algorithm: name of the algorithm.
         level: the farthest link on its way: "chip", "instance", "EFA", "building".
-        asked: the exchange, for the time of one that the host starts; None for a single rank.
+        request: the exchange, for the time of one that the host starts; None for a single rank.
     """
 
     fixed_s: float
     bytes_s: float
     algorithm: str
     level: str
-    asked: Asked | None = None
+    request: ExchangeRequest | None = None
 
     @property
     def time_s(self) -> float:
@@ -103,11 +103,13 @@ class ExchangeTime:
     @property
     def floors(self) -> FloorTimes:
         """Its time by floor; of GPUs, and of a single rank, without a start of the host."""
-        asked = self.asked
-        if asked is None or not asked.chip:
+        request = self.request
+        if request is None or not request.chip:
             return FloorTimes(self.fixed_s, self.bytes_s, NO_START_S, BANDWIDTHS)
-        groups = [(asked.size, asked.nodes)]
-        return floor_times(asked.chip, asked.kind, asked.nbytes, groups, self.fixed_s, self.bytes_s)
+        groups = [(request.size, request.nodes)]
+        return floor_times(
+            request.chip, request.kind, request.nbytes, groups, self.fixed_s, self.bytes_s
+        )
 
     def interval(self, floor: Floor = Floor.PROGRAM, seed: int = SEED) -> Interval:
         """P10, P50 and P90, for the errors that published collectives show."""
@@ -133,11 +135,11 @@ def exchange(
     if spread.size == 1 or not nbytes:
         return ExchangeTime(0.0, 0.0, "", "chip")
     lines, level, chip, nodes = _lines(instance, lnc, kind, spread, site)
-    asked = Asked(chip, kind, nbytes, spread.size, nodes)
+    request = ExchangeRequest(chip, kind, nbytes, spread.size, nodes)
     if not lines:
-        return _fabric_time(instance, lnc, spread, level, asked)
+        return _fabric_time(instance, lnc, spread, level, request)
     best = fastest(lines, nbytes)
-    return ExchangeTime(best.fixed_s, nbytes * best.per_byte_s, best.name, level, asked)
+    return ExchangeTime(best.fixed_s, nbytes * best.per_byte_s, best.name, level, request)
 
 
 @cache
@@ -206,11 +208,13 @@ def _require_efa(instance: str) -> None:
         )
 
 
-def _fabric_time(instance: str, lnc: int, spread: Spread, level: str, asked: Asked) -> ExchangeTime:
+def _fabric_time(
+    instance: str, lnc: int, spread: Spread, level: str, request: ExchangeRequest
+) -> ExchangeTime:
     """A collective that goes from one rank to all, or from all to one, on the fabric itself."""
     per_node, _ = ranks_of(instance, lnc)
     reach = spread.size * spread.stride
     instances = fabric(instance, nodes=-(-reach // per_node), lnc=lnc)
-    time = time_on(instances, asked.kind, asked.nbytes, [range(0, reach, spread.stride)])
+    time = time_on(instances, request.kind, request.nbytes, [range(0, reach, spread.stride)])
     floors = time.floors
-    return ExchangeTime(floors.latencies_s, floors.bytes_s, time.algorithm, level, asked)
+    return ExchangeTime(floors.latencies_s, floors.bytes_s, time.algorithm, level, request)

@@ -174,8 +174,8 @@ def _slurm_notes(options: NodeOptions, vcpus: int) -> list[str]:
         files.check_readable(script)
     notes = [f"--slurm-setup-script {script}: not run"] if script else []
     if options.slurm_job_id == ALLOCATED:
-        told = f"AWS's tool would allocate {options.nnodes} nodes; the estimate allocates none"
-        return [f"--slurm-mode: {told}", *notes]
+        note = f"AWS's tool would allocate {options.nnodes} nodes; the estimate allocates none"
+        return [f"--slurm-mode: {note}", *notes]
     allocated = job_nodes(options.slurm_job_id)
     if allocated.nodes < options.nnodes:
         raise BadInput(
@@ -188,8 +188,8 @@ def _slurm_notes(options: NodeOptions, vcpus: int) -> list[str]:
             f"job {options.slurm_job_id} is {allocated.state}; legal: a running one",
             fix="allocate nodes with salloc, or leave --slurm-job-id out",
         )
-    told = f"job {options.slurm_job_id} has {allocated.nodes} nodes: {allocated.names}"
-    return [f"--slurm-job-id: {told}; nothing runs on them", *notes]
+    note = f"job {options.slurm_job_id} has {allocated.nodes} nodes: {allocated.names}"
+    return [f"--slurm-job-id: {note}; nothing runs on them", *notes]
 
 
 def job_nodes(job: str) -> JobNodes:
@@ -225,8 +225,8 @@ def _told_nodes(job: str) -> JobNodes:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadInput(f"--slurm-job-id {job}: scontrol does not answer: {error}") from error
-    told = dict(_FIELD.findall(done.stdout))
-    count = told.get("NumNodes", "").partition("-")[0]
+    fields = dict(_FIELD.findall(done.stdout))
+    count = fields.get("NumNodes", "").partition("-")[0]
     if done.returncode or not count.isdigit():
         reason = " ".join((done.stderr or done.stdout).split())
         raise BadInput(
@@ -234,4 +234,4 @@ def _told_nodes(job: str) -> JobNodes:
             "this cluster",
             fix="squeue lists the jobs",
         )
-    return JobNodes(int(count), told.get("NodeList", ""), told.get("JobState", ""))
+    return JobNodes(int(count), fields.get("NodeList", ""), fields.get("JobState", ""))

@@ -25,7 +25,7 @@ from trnsim.errors import EmulatorError
 from trnsim.torch import pytorch
 from trnsim.torch.api import storage
 from trnsim.torch.aten.operator_call import tensors_in
-from trnsim.torch.call_recording import Exchange, buffers_of, core_of, watchers
+from trnsim.torch.call_recording import RecordedExchange, buffers_of, core_of, watchers
 from trnsim.torch.device_errors import CollectiveBroken, CollectiveRefused, MixedDevices, PeerLost
 from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
 from trnsim.torch.dispatch.alias import host_alias
@@ -263,12 +263,12 @@ def _pair(kind: str, arguments: dict[str, Any]) -> tuple[int, ...]:
     return tuple(ranks[member] for member in pair)
 
 
-def _exchange(kind: str, arguments: dict[str, Any]) -> Exchange:
+def _exchange(kind: str, arguments: dict[str, Any]) -> RecordedExchange:
     """A collective, or a message, for the reader of calls."""
     group: Any = torch.distributed.ProcessGroup.unbox(arguments["process_group"])
     is_root = arguments.get("root_rank") == group.rank()
     reduction = reduction_name.get() if "reduce_op" in arguments else ""
     ranks = _ranks(arguments["process_group"])
-    return Exchange(
+    return RecordedExchange(
         kind, arguments, reduction, ranks, group.group_name, _pair(kind, arguments), is_root
     )

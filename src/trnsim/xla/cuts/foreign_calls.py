@@ -25,7 +25,7 @@ from trnsim.xla.cuts.values import EXCHANGE, Operand, RecordedValue, Signature
 
 if TYPE_CHECKING:
     from trnsim.device.kernel_call import KernelCall
-    from trnsim.torch.call_recording import Exchange
+    from trnsim.torch.call_recording import RecordedExchange
 
 _KINDS: Final = {
     "all_reduce": ("allreduce", "allreduce_coalesced"),
@@ -71,7 +71,7 @@ class ProgramRecorder(CutRecorder):
         signature.kernel = call
         self._add(signature, args, results)
 
-    def exchanged(self, exchange: Exchange) -> None:
+    def exchanged(self, exchange: RecordedExchange) -> None:
         """Record a collective of PyTorch's, which has run."""
         if len(exchange.ranks) == 1 or _silence.is_on:
             return
@@ -82,7 +82,7 @@ class ProgramRecorder(CutRecorder):
         elif exchange.kind in ("reduce", "gather", "send", "recv"):
             self._end_with(exchange)
 
-    def _end_with(self, exchange: Exchange) -> None:
+    def _end_with(self, exchange: RecordedExchange) -> None:
         """Record an exchange that ends a step; what its root receives is data afterwards."""
         sent, received = sides(exchange)
         groups, reduction = groups_of(exchange), exchange.reduction
@@ -131,7 +131,7 @@ def untold() -> Generator[None]:
         _silence.is_on = before
 
 
-def sides(exchange: Exchange) -> tuple[list[Tensor], list[Tensor]]:
+def sides(exchange: RecordedExchange) -> tuple[list[Tensor], list[Tensor]]:
     """The tensors that a rank gives to an exchange, and those that it has from it.
 
     In a scatter every rank gives as many tensors as the root, whose shapes are those of its result.
@@ -155,7 +155,7 @@ def sides(exchange: Exchange) -> tuple[list[Tensor], list[Tensor]]:
     return sent, received or sent
 
 
-def groups_of(exchange: Exchange) -> tuple[tuple[int, ...], ...]:
+def groups_of(exchange: RecordedExchange) -> tuple[tuple[int, ...], ...]:
     """The groups of all ranks among which an exchange is, as far as its group says; () for one."""
     if exchange.pair:
         return (exchange.pair,)

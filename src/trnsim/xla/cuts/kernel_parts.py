@@ -36,12 +36,12 @@ def _content(function: Any, depth: int = 0) -> object:
     """The code of a function and the plain values that it closes over; else its identity."""
     if isinstance(function, partial):
         bound = (*function.args, *sorted(function.keywords.items()))
-        return (_content(function.func, depth), _plain(bound, depth))
+        return (_content(function.func, depth), _comparable(bound, depth))
     code = getattr(function, "__code__", None)
     if code is None or depth > _MOST_DEEP:
         return _Identity(function)
     parts = (*_closed_over(function), function.__defaults__, function.__kwdefaults__)
-    return (code, _plain(parts, depth + 1))
+    return (code, _comparable(parts, depth + 1))
 
 
 def _closed_over(function: Any) -> list[Any]:
@@ -55,12 +55,12 @@ def _closed_over(function: Any) -> list[Any]:
     return values
 
 
-def _plain(value: Any, depth: int) -> object:
+def _comparable(value: Any, depth: int) -> object:
     """A value with its type, so that 1 is not 1.0; one of another class by its identity."""
     if isinstance(value, tuple):
-        return tuple([_plain(part, depth) for part in value])
+        return tuple([_comparable(part, depth) for part in value])
     if isinstance(value, dict):
-        return tuple([_plain(pair, depth) for pair in value.items()])
+        return tuple([_comparable(pair, depth) for pair in value.items()])
     if isinstance(value, _PLAIN):
         return (type(value), repr(value) if isinstance(value, float) else value)
     inner = value.function if isinstance(value, Kernel) else value
