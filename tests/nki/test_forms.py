@@ -51,6 +51,11 @@ def test_names_of_others_are_no_forms():
             "nisa.affine_select(d, p, 0, 1, t, 0.0)",
             "nisa.affine_select(dst, pattern, offset, ...)",
         ),
+        (
+            "nisa.affine_select(d, p, 0, 1, t, 0.0, nl.equal)",
+            "nisa.affine_select(dst, pattern, offset, ...)",
+        ),
+        ("nl.zeros((1, 1), nl.int32, 'sbuf')", 'buffer="sbuf"'),
         ("t.indirect(i)", ".indirect()"),
         ("import nki.collectives as ncc\nint(ncc.rank_id())", "a register as a number of Python's"),
         ("import nki.typing as nt\nx: nt.tensor", "nki.typing"),
@@ -69,6 +74,12 @@ def test_constructs_are_found(text, form):
         "nl.ndarray((1, 1), nl.int32, buffer=nl.sbuf)",
         "nisa.dma_compute(d, s, nl.add, [1.0])",
         "nisa.affine_select(d, p, 1, t, 0.0)",
+        "nisa.affine_select(d, p, 1, t, 0.0, nl.equal)",
+        "nisa.affine_select(d, p, 1, t, 0.0, nl.equal, 3)",
+        "nisa.affine_select(d, p, 1, t, 0.0, compare, offset=3)",
+        "nl.ndarray((1, 1), nl.int32, nl.sbuf)",
+        "nl.ndarray((1, 1), 'int32', nl.sbuf)",
+        "nl.full((1, 1), 0, 'int32')",
     ],
 )
 def test_today_s_spellings_are_not_taken_for_older_ones(text):

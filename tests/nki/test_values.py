@@ -214,7 +214,7 @@ def test_a_function_of_numpy_names_that_of_nki(name):
 
     def kernel(x):
         tile = nl.load(x)
-        ufunc(*(tile,) * ufunc.nin)
+        ufunc(tile, tile) if name == "add" else ufunc(tile)
 
     with pytest.raises(IllegalInstruction, match=f"is used by numpy.{name}: its") as caught:
         trnsim.run(nki.jit(kernel), A)

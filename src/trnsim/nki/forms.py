@@ -36,6 +36,9 @@ _READERS: Final = frozenset({"range", "int", "bool", "float"})
 _BUILTIN_BUFFERS: Final = frozenset({"sbuf", "psum", "hbm"})
 _DMA_COMPUTE_OPERANDS: Final = 4
 _AFFINE_SELECT_OPERANDS: Final = 6
+_ALLOCATIONS: Final = frozenset({"nl.ndarray", "nl.zeros"})
+"""Functions whose third operand is the buffer."""
+_BUFFER: Final = 2
 
 
 class Use(NamedTuple):
@@ -174,13 +177,13 @@ class Reader:
         for keyword in node.keywords:
             if keyword.arg is not None:
                 yield f"{name}({keyword.arg}=)", keyword
-            value = keyword.value
-            is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
-            if keyword.arg == "buffer" and is_text and name.startswith("nl."):
+            if keyword.arg == "buffer" and _is_text(keyword.value) and name.startswith("nl."):
                 yield language.STRING_BUFFERS.form, keyword
+        if name in _ALLOCATIONS and any(map(_is_text, node.args[_BUFFER : _BUFFER + 1])):
+            yield language.STRING_BUFFERS.form, node.args[_BUFFER]
         if self._has_scales_third(name, node):
             yield instructions.DMA_COMPUTE_SCALES_FIRST.form, node
-        if name == "nisa.affine_select" and len(node.args) >= _AFFINE_SELECT_OPERANDS:
+        if self._has_offset_third(name, node):
             yield instructions.AFFINE_SELECT_OFFSET_THIRD.form, node
 
     def _is_builtin_buffer(self, node: ast.AST) -> bool:
@@ -200,6 +203,16 @@ class Reader:
             return False
         are_scales = isinstance(node.args[2], ast.List | ast.Tuple)
         return are_scales or self.short(node.args[3]).startswith("nl.")
+
+    def _has_offset_third(self, name: str, node: ast.Call) -> bool:
+        """True for nisa.affine_select(dst, pattern, offset, multiplier, tile, value).
+
+        In the order of later versions the sixth operand is cmp_op, an operator of nl.
+        """
+        if name != "nisa.affine_select" or len(node.args) < _AFFINE_SELECT_OPERANDS:
+            return False
+        is_operator = self.short(node.args[_AFFINE_SELECT_OPERANDS - 1]).startswith("nl.")
+        return not is_operator and all(keyword.arg != "offset" for keyword in node.keywords)
 
     def _path(self, node: ast.AST) -> str:
         """The full name of an expression such as ``nisa.engine.vector``; "" for others."""
@@ -222,6 +235,11 @@ class Reader:
         if isinstance(node, ast.Name):
             return node.id in self._registers
         return isinstance(node, ast.Call) and self.short(node.func) in _REGISTERS
+
+
+def _is_text(node: ast.AST) -> bool:
+    """True for a string that the source has in full."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _read_by_python(node: ast.AST) -> Sequence[ast.AST]:

@@ -55,10 +55,31 @@ def new(line, target="0.7"):
             "nisa.affine_select(x, y, 3, 1, x, 0.0, cmp_op=nl.equal)",
             "nisa.affine_select(x, y, 1, x, 0.0, cmp_op=nl.equal, offset=3)",
         ),
+        (
+            "nisa.affine_select(x, y, 3, 1, x, 0.0, nl.equal)",
+            "nisa.affine_select(x, y, 1, x, 0.0, nl.equal, offset=3)",
+        ),
+        (
+            "nisa.affine_select(x, y, 3, 1, x, 0.0, nl.equal, 'n')",
+            "nisa.affine_select(x, y, 1, x, 0.0, nl.equal, name='n', offset=3)",
+        ),
+        (
+            "nisa.dma_compute(x, [y], [1.0], nl.add, 'n')",
+            "nisa.dma_compute(x, [y], nl.add, scales=[1.0], name='n')",
+        ),
+        ("z = nl.ndarray((4, 4), nl.int8, 'psum')", "z = nl.ndarray((4, 4), nl.int8, nl.psum)"),
+        (
+            "nisa.range_select(x, y, nl.less, nl.less, y, y, nisa.reduce_cmd.idle)",
+            "nisa.range_select(x, y, nl.less, nl.less, y, y, nisa.reduce_cmd.reset_reduce)",
+        ),
     ],
 )
 def test_a_rewrite(line, expected):
     assert new(line) == [f"    {expected}"]
+    if "for" not in line:  # its rewritten loop has no form
+        text = KERNEL.format(expected)
+        assert report_of(text, "k.py").kernels[0].version.name != "0.2"
+        assert rewritten(report_of(text, "k.py")).text == text
 
 
 @pytest.mark.parametrize(
@@ -111,3 +132,10 @@ def test_names_are_spelled_as_the_file_spells_them():
 
 def test_every_rewrite_is_of_a_row():
     assert set(REWRITES) <= set(TABLE)
+
+
+def test_values_in_the_places_of_range_select_are_for_a_person():
+    by_place = "y, y, nisa.reduce_cmd.idle, x, nl.maximum, 0.0, 1.0"
+    text = "\n".join(new(f"nisa.range_select(x, y, nl.less, nl.less, {by_place})"))
+    assert by_place in text
+    assert "# nki 0.7: " in text

@@ -96,10 +96,9 @@ def _output(places: Places, trace: Trace) -> list[Edit]:
 
 @rewrite(language.STRING_BUFFERS)
 def _string_buffer(places: Places, trace: Trace) -> list[Edit]:
-    """``buffer="sbuf"`` becomes ``buffer=nl.sbuf``."""
-    node = trace.node
-    assert isinstance(node, ast.keyword)  # noqa: S101  what the form is
-    return [places.replaced(node.value, spelled(places.file, places.file.buffer(node.value)))]
+    """``buffer="sbuf"``, also as third operand, becomes ``nl.sbuf``."""
+    value = trace.node.value if isinstance(trace.node, ast.keyword) else trace.node
+    return [places.replaced(value, spelled(places.file, places.file.buffer(value)))]
 
 
 @rewrite(language.LIST_ARGUMENTS)
@@ -190,11 +189,11 @@ def _dma_engine(places: Places, trace: Trace) -> list[Edit]:
 def _scales(places: Places, trace: Trace) -> list[Edit]:
     """``(dst, srcs, scales, reduce_op)`` becomes ``(dst, srcs, reduce_op, scales=scales)``."""
     file, call = places.file, call_of(places.file, trace.node)
-    scales, operation = call.args[2], call.args[3]
-    keyword = "scales=" if len(call.args) == len(("dst", "srcs", "scales", "op")) else ""
+    scales, operation, *names = call.args[2:]
     return [
         places.replaced(scales, file.code(operation)),
-        places.replaced(operation, f"{keyword}{file.code(scales)}"),
+        places.replaced(operation, f"scales={file.code(scales)}"),
+        *(places.replaced(name, f"name={file.code(name)}") for name in names),
     ]
 
 
@@ -202,8 +201,15 @@ def _scales(places: Places, trace: Trace) -> list[Edit]:
 def _offset(places: Places, trace: Trace) -> list[Edit]:
     """``offset`` moves from the third place to a keyword."""
     call = call_of(places.file, trace.node)
-    offset = call.args[2]
-    return places.arguments(call, [offset], [f"offset={places.file.code(offset)}"])
+    offset, names = call.args[2], call.args[len(_SELECTED) :]
+    return [
+        *places.arguments(call, [offset], [f"offset={places.file.code(offset)}"]),
+        *(places.replaced(name, f"name={places.file.code(name)}") for name in names),
+    ]
+
+
+_SELECTED = ("dst", "pattern", "offset", "multiplier", "tile", "value", "cmp_op")
+"""The positional operands of affine_select before its name, in NKI 0.2."""
 
 
 @rewrite(instructions.MEMSET_CASTS)
@@ -234,7 +240,16 @@ def _range_select(places: Places, trace: Trace) -> list[Edit]:
         raise ByHand("the call passes on keywords")
     gone = [each for each in call.keywords if each.arg in {"reduce_cmd", "on_false_value"}]
     command = spelled(places.file, "nisa.reduce_cmd.reset_reduce")
+    if len(call.args) > _ON_FALSE:
+        raise ByHand("on_false_value is given by its place")
+    if len(call.args) > _REDUCE_CMD:
+        place = call.args[_REDUCE_CMD]
+        return [places.replaced(place, command), *(places.arguments(call, gone) if gone else ())]
     return places.arguments(call, gone, [f"reduce_cmd={command}"])
+
+
+_REDUCE_CMD, _ON_FALSE = 6, 10
+"""The places of two operands of range_select."""
 
 
 @rewrite(instructions.HWDGE_OF_TWO_DTYPES)

@@ -252,8 +252,8 @@ def _reductions(file: SourceFile) -> Iterator[Trace]:
 @_finder
 def _range_selects(file: SourceFile) -> Iterator[Trace]:
     for call in file.calls("nisa.range_select"):
-        command = next((k.value for k in call.keywords if k.arg == "reduce_cmd"), None)
-        other = next((k.value for k in call.keywords if k.arg == "on_false_value"), None)
+        command = argument(call, 6, "reduce_cmd")
+        other = argument(call, 10, "on_false_value")
         is_reset = command is not None and file.short(command).endswith(".reset_reduce")
         if not is_reset or other is not None:
             is_open = is_reset or (command is not None and not file.short(command))
