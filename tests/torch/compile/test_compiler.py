@@ -73,7 +73,9 @@ def test_a_compiled_graph_is_loaded_where_it_runs(monkeypatch):
     used = hbm_use.by_category(0, 2)
     assert (used["constants"], used["model_shared_scratchpad"]) == (4 * 4, 64 << 20)
     assert used["tensors"] == device_memory(0).live_bytes
-    assert [(one.name, one.constant_bytes) for one in hbm_use.models(0, 0)] == [("forward-0", 16)]
+    assert [(one.name, one.constant_bytes) for one in hbm_use.loaded_models(0, 0)] == [
+        ("forward-0", 16)
+    ]
 
 
 @pytest.mark.slow
