@@ -126,6 +126,17 @@ class World:
 
         return summarize_world(self.title, self._timelines, self.skew_s, self.links)
 
+    def lanes(self) -> list[dict[str, list[list[float]]]]:
+        """By rank, start and end of its work, its collectives and their exposed parts, in seconds.
+
+        Gaps of less than a pixel of a wide screen are left out.
+        """
+        from trnsim.profile.analysis.rank_lanes import stretches_of  # noqa: PLC0415  as above
+        from trnsim.profile.measures.collectives import times_of  # noqa: PLC0415
+
+        device_time_s = max(each.device_time_s for cores in self._timelines for each in cores)
+        return [stretches_of(times_of(cores), device_time_s) for cores in self._timelines]
+
     def report(self, path: str | Path) -> Path:
         """Write the HTML report of all ranks to `path`, which is returned.
 

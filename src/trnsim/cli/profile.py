@@ -46,7 +46,8 @@ def view(
 ) -> None:
     """Write the page of a stored report, and print where it lies.
 
-    A step, ranks or a plan keep the page that their command wrote; --output writes an overview.
+    A step, ranks or a plan keep the page that their command wrote; --output writes an overview,
+    with lanes over time where the report or the trace beside it has them.
 
     Example: trnsim profile view trnsim-report/attention.json --open
     """

@@ -129,7 +129,9 @@ class Reports:
 
             def write(world: World = world, base: Path = base, paths: Files = paths) -> None:
                 paths["report"] = world.report(base.with_suffix(".html"))
-                values = with_schema(world.summary.as_dict(), RANKS_SCHEMA)
+                values = with_schema(
+                    {**world.summary.as_dict(), "lanes": world.lanes()}, RANKS_SCHEMA
+                )
                 figures = base.with_suffix(".world.json")
                 paths["figures"] = files.write(figures, f"{json_text(values)}\n")
                 if self.folder is not None:

@@ -19,8 +19,9 @@ from trnsim.document.answer import (
     labelled,
     records,
 )
-from trnsim.document.drawing import Parts, parts_chart
+from trnsim.document.drawing import Parts, legend, parts_chart
 from trnsim.document.figure import pointer
+from trnsim.document.lanes import lanes
 from trnsim.errors import BadInput
 from trnsim.profile.analysis.overview import Action, Overview
 from trnsim.profile.units import percent_text, time_text
@@ -29,6 +30,7 @@ __all__ = ["advice_text", "overview_diff", "overview_document", "paired"]
 
 _SUMMARY_SCHEMA: Final = "profile-overview/1"
 _DIFF_SCHEMA: Final = "profile-overview-diff/1"
+_KINDS: Final = ("forward", "backward", "optimizer", "work", "exchange", "exposed")
 _MOST_ROWS: Final = 12
 _EQUAL_CHANGE: Final = 0.001
 
@@ -66,6 +68,8 @@ def _blocks(overview: Overview, place: int) -> list[Block]:
     if overview.parts_s:
         blocks.append(Drawing(_parts_chart(overview, place)))
         blocks.append(_table("part", overview.parts_s, overview.time_s))
+    if overview.lanes:
+        blocks += _over_time(overview)
     if overview.actions:
         blocks.append(Note("advice, by what it saves at most:"))
         blocks.append(Items([advice_text(action) for action in overview.actions], indent=2))
@@ -73,6 +77,18 @@ def _blocks(overview: Overview, place: int) -> list[Block]:
         _table(name, group, overview.time_s) for name, group in overview.groups_s.items() if group
     ]
     return blocks
+
+
+def _over_time(overview: Overview) -> list[Block]:
+    """The lanes of the page, with the colours that occur in them."""
+    spans = [span for lane in overview.lanes for span in (*lane.spans, *lane.lower)]
+    kinds = [kind for kind in _KINDS if any(span.kind == kind for span in spans)]
+    total_s = max((span.start_s + span.length_s for span in spans), default=0.0)
+    drawn = lanes("Over time", overview.lanes, total_s)
+    return [
+        Drawing(legend([(kind, kind) for kind in kinds]), is_wide=True),
+        Drawing(drawn, is_wide=True),
+    ]
 
 
 def _parts_chart(overview: Overview, place: int) -> str:

@@ -55,13 +55,20 @@ def test_text_says_who_waited_and_what_was_exposed(ran):
 
 
 def test_json_has_every_rank_collective_and_link(ran):
-    stored = json.loads(json_text(with_schema(ran.summary.as_dict(), "run-ranks/1")))
+    stored = json.loads(
+        json_text(with_schema(ran.summary.as_dict() | {"lanes": ran.lanes()}, "run-ranks/1"))
+    )
     assert [row["floor"] for row in stored["collectives"]] == ["inside a program"]
     nowhere = world(ranks=1).summary
     without = replace(nowhere.collectives[0], line=None)
     alone = with_schema(replace(nowhere, collectives=(without,)).as_dict(), "run-ranks/1")
     assert_both_ways([stored, json.loads(json_text(alone))], "run-ranks/1")
     assert stored["total_time_s"] == ran.total_time_s
+    for rank, own in zip(stored["ranks"], stored["lanes"], strict=True):
+        for name in ("exposed_s", "collectives_s"):
+            stretches = own["exchanges_s" if name == "collectives_s" else name]
+            spent_s = sum(end_s - start_s for start_s, end_s in stretches)
+            assert spent_s == pytest.approx(rank[name], abs=1e-3 * stored["total_time_s"])
     slowest = max(ran.runs, key=lambda run: run.total_time_s).summary
     assert stored["p10_s"] == slowest.total_time_p10_s
     assert stored["p90_s"] == slowest.total_time_p90_s

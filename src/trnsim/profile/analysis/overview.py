@@ -18,9 +18,11 @@ A gain is an upper bound: the whole of a part that a change removes or hides.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from trnsim.document.lanes import Lane
+from trnsim.profile.analysis.rank_lanes import stored_rank_lanes
 from trnsim.profile.units import time_text
 
 __all__ = ["Action", "Overview", "is_readable", "overviews", "readable_schemas"]
@@ -67,6 +69,7 @@ class Overview:
         parts_s: its parts, the longest first.
         actions: advice, by gain.
         groups_s: further sums of the same time, by heading.
+        lanes: its spans over time, where they are stored.
     """
 
     subject: str
@@ -77,6 +80,7 @@ class Overview:
     parts_s: Mapping[str, float]
     actions: Sequence[Action]
     groups_s: Mapping[str, Mapping[str, float]]
+    lanes: Sequence[Lane] = ()
 
 
 def is_readable(schema: str) -> bool:
@@ -208,9 +212,10 @@ def _ranks(answer: Values) -> Overview:
         "exposed exchanges": slowest["exposed_s"],
     }
     ranks = {f"rank {at}": rank["total_s"] for at, rank in enumerate(answer["ranks"])}
-    return _overview(
+    overview = _overview(
         answer["title"], "", total_s, _stated_ends(answer), parts, groups_s={"rank": ranks}
     )
+    return replace(overview, lanes=stored_rank_lanes(answer.get("lanes", ())))
 
 
 def _launch(answer: Values) -> Overview:

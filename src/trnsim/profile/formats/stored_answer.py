@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from trnsim import reader
 from trnsim.errors import BadInput
 from trnsim.profile.analysis.overview import Overview, is_readable, overviews
 from trnsim.profile.formats.stored import is_kernel_report
+from trnsim.profile.formats.stored_lanes import stored_lanes
 
 FIX: Final = "write one with --report DIR of trnsim run, launch or plan, or trnsim run SCRIPT"
 _HEAD_BYTES: Final = 256
@@ -79,7 +80,12 @@ def load_answer(path: Path) -> StoredAnswer:
     answers = content if isinstance(content, list) else [content]
     name = _schema(path)
     try:
-        return StoredAnswer(path, name.partition("/")[0], tuple(overviews(answers)))
+        read = overviews(answers)
+        with_lanes = [
+            each if each.lanes else replace(each, lanes=stored_lanes(path, each.machine))
+            for each in read
+        ]
+        return StoredAnswer(path, name.partition("/")[0], tuple(with_lanes))
     except KeyError as error:
         raise BadInput(f"{path}: it is no whole answer of {name}: no {error}", fix=FIX) from None
     except (ValueError, OverflowError) as error:

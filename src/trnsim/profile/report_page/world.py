@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
 from trnsim.document.answer import Block, Document, Drawing, Note, Section, Table, columns
 from trnsim.document.drawing import legend
 from trnsim.document.html import html
-from trnsim.document.lanes import Lane, LaneSpan, lanes
+from trnsim.document.lanes import lanes
 from trnsim.fabric.floors import Floor
+from trnsim.profile.analysis.rank_lanes import rank_lane
 from trnsim.profile.analysis.world import LinkTraffic, WorldSummary
 from trnsim.profile.measures.collectives import CollectiveTimes, times_of
 from trnsim.profile.units import bytes_text, time_text
@@ -111,32 +109,7 @@ def _hidden_rows_notes(left: int, how: str) -> list[Note]:
 
 def _drawing(times: Sequence[CollectiveTimes], device_time_s: float) -> str:
     rows = [
-        Lane(f"rank {rank}", _spans(own.work, "work"), lower=_exchange_spans(own))
+        rank_lane(f"rank {rank}", own.work, own.exchanges, own.exposed)
         for rank, own in enumerate(times)
     ]
     return lanes("Compute and collectives of each rank over time", rows, device_time_s)
-
-
-def _spans(spans: npt.NDArray[np.float64], kind: str) -> list[LaneSpan]:
-    return [_span(start_s, end_s, kind) for start_s, end_s in spans.T.tolist()]
-
-
-def _span(start_s: float, end_s: float, kind: str) -> LaneSpan:
-    return LaneSpan(start_s, end_s - start_s, kind, f"{kind}: {time_text(end_s - start_s)}")
-
-
-def _exchange_spans(own: CollectiveTimes) -> list[LaneSpan]:
-    """Collectives in order of time: the parts that are exposed, and the others."""
-    exposed, spans = own.exposed.T.tolist(), list[LaneSpan]()
-    for start_s, end_s in own.exchanges.T.tolist():
-        now_s = start_s
-        for from_s, to_s in exposed:
-            if from_s >= end_s or to_s <= start_s:
-                continue
-            if from_s > now_s:
-                spans.append(_span(now_s, from_s, "exchange"))
-            spans.append(_span(max(from_s, start_s), min(to_s, end_s), "exposed"))
-            now_s = to_s
-        if now_s < end_s:
-            spans.append(_span(now_s, end_s, "exchange"))
-    return spans

@@ -1,0 +1,94 @@
+"""A rank's lane over time: its work above, its collectives below, exposed where no engine works."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from trnsim.document.lanes import Lane, LaneSpan
+from trnsim.profile.units import time_text
+
+if TYPE_CHECKING:
+    from trnsim.profile.measures.collectives import CollectiveTimes
+
+__all__ = ["rank_lane", "stored_rank_lanes", "stretches_of"]
+
+Stretches = npt.NDArray[np.float64]
+"""Starts, and ends, in seconds."""
+
+_LEAST_SHARE: Final = 1 / 1200
+"""Share of the time below which a gap is not stored: a pixel of a wide screen."""
+_LONGEST_S: Final = 1e12
+_FIELDS: Final = ("work_s", "exchanges_s", "exposed_s")
+
+
+def rank_lane(name: str, work: Stretches, exchanges: Stretches, exposed: Stretches) -> Lane:
+    """The lane of a rank."""
+    lower = _exchange_spans(exchanges, exposed)
+    return Lane(name, [_span(start, end, "work") for start, end in work.T.tolist()], lower=lower)
+
+
+def stretches_of(times: CollectiveTimes, total_s: float) -> dict[str, list[list[float]]]:
+    """The stretches of a rank as JSON: start and end of each, without gaps of less than a pixel."""
+    stretches = (times.work, times.exchanges, times.exposed)
+    return {
+        name: _joined(each, total_s * _LEAST_SHARE)
+        for name, each in zip(_FIELDS, stretches, strict=True)
+    }
+
+
+def stored_rank_lanes(stored: Sequence[Mapping[str, Any]]) -> list[Lane]:
+    """The lanes of ranks that a file has.
+
+    Raises:
+        KeyError: a rank lacks a field.
+        ValueError: a field is no list of starts and ends in seconds.
+    """
+    return [
+        rank_lane(f"rank {rank}", *(_stretches(row, name) for name in _FIELDS))
+        for rank, row in enumerate(stored)
+    ]
+
+
+def _stretches(row: Mapping[str, Any], name: str) -> Stretches:
+    read = np.asarray(row[name], dtype=np.float64)
+    if not read.size:
+        return np.empty((2, 0))
+    is_legal = read.ndim == 2 and read.shape[1] == 2  # noqa: PLR2004  rows of start and end
+    if not is_legal or not ((read >= 0) & (read <= _LONGEST_S)).all():
+        raise ValueError(f"{name} of lanes: legal: starts and ends in seconds, 0 or more")
+    return read.T
+
+
+def _joined(stretches: Stretches, least_s: float) -> list[list[float]]:
+    joined: list[list[float]] = []
+    for start_s, end_s in stretches.T.tolist():
+        if joined and start_s - joined[-1][1] < least_s:
+            joined[-1][1] = max(end_s, joined[-1][1])
+        else:
+            joined.append([start_s, end_s])
+    return joined
+
+
+def _span(start_s: float, end_s: float, kind: str) -> LaneSpan:
+    return LaneSpan(start_s, end_s - start_s, kind, f"{kind}: {time_text(end_s - start_s)}")
+
+
+def _exchange_spans(exchanges: Stretches, exposed: Stretches) -> list[LaneSpan]:
+    """Collectives in order of time: the parts that are exposed, and the others."""
+    bare, spans = exposed.T.tolist(), list[LaneSpan]()
+    for start_s, end_s in exchanges.T.tolist():
+        now_s = start_s
+        for from_s, to_s in bare:
+            if from_s >= end_s or to_s <= start_s:
+                continue
+            if from_s > now_s:
+                spans.append(_span(now_s, from_s, "exchange"))
+            spans.append(_span(max(from_s, start_s), min(to_s, end_s), "exposed"))
+            now_s = to_s
+        if now_s < end_s:
+            spans.append(_span(now_s, end_s, "exchange"))
+    return spans
