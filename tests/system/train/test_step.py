@@ -44,6 +44,30 @@ def test_parts_add_up_to_the_step(steps, layout):
     assert len(found.memory) == 4
 
 
+def test_what_layouts_share_is_what_each_has_alone(mixtral, trn2):
+    """Times that are kept for other layouts are those of a layout that nothing was kept for."""
+    base = Layout(tensor=8, data=8, global_batch=64, sequence=4096)
+    changes = (
+        {},
+        {"zero": 2},
+        {"zero": 3},
+        {"zero": 3, "data": 4, "pipeline": 2},
+        {"zero": 3, "expert": 8},
+        {"pipeline": 2, "data": 4},
+        {"pipeline": 4, "data": 2, "schedule": "zb-h1"},
+        {"recompute": "full"},
+        {"dtype": "fp32"},
+        {"micro_batch": 2},
+        {"tensor": 4, "data": 16, "is_sequence": True},
+    )
+    layouts = [replace(base, **change) for change in changes]
+    shared = TrainingSteps(mixtral, trn2)
+    together = [shared.rough_s(layout) for layout in layouts + layouts[::-1]]
+    alone = [TrainingSteps(mixtral, trn2).rough_s(layout) for layout in layouts]
+    assert together == alone + alone[::-1]
+    assert len(set(alone)) == len(alone)
+
+
 def test_exchanges_err_with_computing_where_the_rows_had_them(llama, trn2, layout):
     found = TrainingSteps(llama, trn2, FAST).step(layout)
     assert found.parts_s["tensor"] > 0

@@ -7,12 +7,17 @@ from trnsim.estimate.training import is_one_kernel
 from trnsim.system.train.exchanges import exchanges
 from trnsim.system.train.layout import Layout
 from trnsim.system.train.stages import all_parts
-from trnsim.system.train.work import StageWork, passes
+from trnsim.system.train.work import StageWork, still_passes, with_movement
 from trnsim.workload.config import from_config
 from trnsim.workload.gradients import Recompute
 
 TIMES = FewConstants(1e13, 1e15, 1.0, 0.0, 0.1, "a test")
 """Products alone take time."""
+
+
+def passes(part, layout, times, between):
+    still = still_passes(part, layout, times, between)
+    return with_movement(still, part, layout, between)
 
 
 def layer(model, layout):

@@ -10,7 +10,7 @@ micro batch passes layers that have theirs. What exceeds that is exposed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,7 +27,14 @@ from trnsim.system.train.exchanges import exchanges
 from trnsim.system.train.layout import Layout, check
 from trnsim.system.train.memory import WEIGHT_BYTES, StageMemory
 from trnsim.system.train.stages import Chunk, StagePart, all_parts, chunks, training_pass
-from trnsim.system.train.work import GRADIENT_BYTES, Passes, StageWork, passes, shared_s
+from trnsim.system.train.work import (
+    GRADIENT_BYTES,
+    Passes,
+    StageWork,
+    shared_s,
+    still_passes,
+    with_movement,
+)
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.gradients import OPTIMIZERS
 from trnsim.workload.operators import Pass, Phase
@@ -91,6 +98,29 @@ class _Sync:
         return self.reduced_s + self.gathered_s - self.hidden_s
 
 
+@dataclass(frozen=True)
+class _Held:
+    """A part with the parameters of all parts of a stage, and the number of its layers."""
+
+    part: StagePart
+    layers: float
+
+
+@dataclass(frozen=True)
+class _RoughWork:
+    """The work of a micro batch on all parts of a model.
+
+    Attributes:
+        total: of all of them.
+        ends_s: seconds of the last one.
+        weights_s: seconds of gradients of weights.
+    """
+
+    total: StageWork
+    ends_s: float
+    weights_s: float
+
+
 class TrainingSteps:
     """Steps of layouts of one model on one machine."""
 
@@ -107,7 +137,9 @@ class TrainingSteps:
         self.exchanges = exchanges(machine)
         self._own_times = times
         self._measured = measured
-        self._passes: dict[tuple[object, ...], tuple[PartSummary, Passes]] = {}
+        self._still: dict[tuple[object, ...], tuple[PartSummary, Passes]] = {}
+        self._passes: dict[tuple[object, ...], Passes] = {}
+        self._rough: dict[tuple[object, ...], tuple[Chunk, _RoughWork]] = {}
         self._flop: dict[int, float] = {}
         self._times_by_dtype: dict[str, LayerTimes] = {}
 
@@ -137,9 +169,10 @@ class TrainingSteps:
         count, rounds = layout.pipeline, layout.micro_batches
         by_stage = [_total_work(work[at::count]) for at in range(count)]
         busiest = max(by_stage, key=lambda stage: stage.total_s).times(rounds)
-        shared = [self._sync(pipe[at::count], by_stage[at], layout) for at in range(count)]
+        held = [_held([part for chunk in pipe[at::count] for part in chunk]) for at in range(count)]
+        shared = [self._sync(held[at], by_stage[at], layout) for at in range(count)]
         slowest = max(shared, key=lambda stage: stage.exposed_s)
-        update_s = max(self._update_s(pipe[at::count], layout) for at in range(count))
+        update_s = max(self._update_s(part, layout) for part in held)
         stage = by_stage.index(max(by_stage, key=lambda stage: stage.total_s))
         layers = [layer for chunk in work[stage::count] for layer in chunk]
         passes_estimate = replace(
@@ -186,18 +219,29 @@ class TrainingSteps:
         No schedule is run: a search ranks layouts by it.
         """
         parts = all_parts(self.model, layout)
-        layers = [_repeat_layer(self._part_passes(part, layout), part.times) for part in parts]
-        total = _total_work([layers])
-        ends = layers[-1].forward.total_s + layers[-1].backward.total_s
-        weights_s = sum(layer.weights_s for layer in layers)
-        stage_s = (total.total_s - ends) / layout.pipeline
+        rough = self._rough_work(parts, layout)
+        total, ends_s, weights_s = rough.total, rough.ends_s, rough.weights_s
+        stage_s = (total.total_s - ends_s) / layout.pipeline
         shorter = {"1f1b": 0.0, "zb-h1": 2 * weights_s, "zb-h2": 3 * weights_s}[layout.schedule]
         waits = stage_s + 2 * self._transfer_s(layout) - shorter / layout.pipeline
         bubble_s = (layout.pipeline - 1) * max(waits, 0.0) / layout.virtual
-        held = [tuple(replace(part, times=part.times / layout.pipeline) for part in parts)]
+        held = _held(parts, layout.pipeline)
         share = total.times(1 / layout.pipeline)
         once_s = self._sync(held, share, layout).exposed_s + self._update_s(held, layout)
-        return layout.micro_batches * (stage_s + ends) + bubble_s + once_s + _HOST_S
+        return layout.micro_batches * (stage_s + ends_s) + bubble_s + once_s + _HOST_S
+
+    def _rough_work(self, parts: Chunk, layout: Layout) -> _RoughWork:
+        """The work of a micro batch on all parts, computed once for all layouts that share it."""
+        key = (id(parts), *_work_key(layout))
+        if key not in self._rough:
+            layers = [_repeat_layer(self._part_passes(part, layout), part.times) for part in parts]
+            work = _RoughWork(
+                _total_work([layers]),
+                layers[-1].forward.total_s + layers[-1].backward.total_s,
+                sum(layer.weights_s for layer in layers),
+            )
+            self._rough[key] = parts, work  # the parts are kept, so that no others can have the id
+        return self._rough[key][1]
 
     def costs(self, work: list[list[Passes]], layout: Layout) -> pipeline.StageCosts:
         """The seconds of each part's operations, and of the transfers between stages."""
@@ -237,18 +281,20 @@ class TrainingSteps:
 
     def _part_passes(self, part: StagePart, layout: Layout) -> Passes:
         """The work of one of a part's layers, computed once for all layouts that share it."""
-        key = (
-            id(part.summary),
-            layout.recompute,
-            layout.zero if layout.shares_gradients else 0,
-            layout.data if layout.shares_gradients else 0,
-            layout.dtype,
-        )
+        key = (id(part.summary), *_work_key(layout))
         if key not in self._passes:
+            still = self._still_passes(part, layout)
+            self._passes[key] = with_movement(still, part, layout, self.exchanges)
+        return self._passes[key]
+
+    def _still_passes(self, part: StagePart, layout: Layout) -> Passes:
+        """The same without what ZeRO moves, whose time depends on the data ranks."""
+        key = (id(part.summary), layout.recompute, layout.dtype)
+        if key not in self._still:
             times = self._times(layout.dtype)
             # The summary is kept, so that no other can have its id.
-            self._passes[key] = part.summary, passes(part, layout, times, self.exchanges)
-        return self._passes[key][1]
+            self._still[key] = part.summary, still_passes(part, layout, times, self.exchanges)
+        return self._still[key][1]
 
     def _transfer_s(self, layout: Layout) -> float:
         """Seconds in which a stage sends activations to the next, each tensor rank its share.
@@ -265,11 +311,9 @@ class TrainingSteps:
             return sent_s
         return sent_s + self.exchanges.time_s("all_gather", nbytes, spreads["tensor"])
 
-    def _sync(self, held: list[Chunk], work: StageWork, layout: Layout) -> _Sync:
+    def _sync(self, held: _Held, work: StageWork, layout: Layout) -> _Sync:
         """The exchanges of a stage once a step, and the part that computing hides."""
-        parts = [part for chunk in held for part in chunk]
-        total = _merged_part(parts)
-        layers = sum(part.times for part in parts if part.is_layer)
+        total, layers = held.part, held.layers
         reduced_s = gathered_s = 0.0
         if not layout.shares_optimizer:
             reduced_s = shared_s("all_reduce", total, GRADIENT_BYTES, layout, self.exchanges)
@@ -284,9 +328,9 @@ class TrainingSteps:
         hidden_s = min(beside * reduced_s, backward_s) + min(beside * gathered_s, forward_s)
         return _Sync(reduced_s, gathered_s, hidden_s)
 
-    def _update_s(self, held: list[Chunk], layout: Layout) -> float:
+    def _update_s(self, held: _Held, layout: Layout) -> float:
         """Seconds in which the optimizer's state crosses HBM."""
-        total = _merged_part([part for chunk in held for part in chunk])
+        total = held.part
         parameters = total.dense + total.experts
         if layout.shares_optimizer:
             parameters = (total.dense + total.experts * layout.expert) / layout.shard
@@ -333,6 +377,12 @@ def _sources(pipe: list[Chunk], work: list[list[Passes]]) -> dict[str, str]:
     return sources.words()
 
 
+def _work_key(layout: Layout) -> tuple[object, ...]:
+    """The fields that the work of a layer depends on, beside its summary."""
+    moved = (layout.zero, layout.data) if layout.shares_gradients else (0, 0)
+    return (layout.recompute, layout.dtype, *moved)
+
+
 def _repeat_layer(layer: Passes, count: float) -> Passes:
     return replace(
         layer,
@@ -351,9 +401,10 @@ def _total_work(work: list[list[Passes]]) -> StageWork:
     return total
 
 
-def _merged_part(parts: list[StagePart]) -> StagePart:
-    """A part with the parameters of all of these."""
+def _held(parts: Sequence[StagePart], stages: int = 1) -> _Held:
+    """What a stage holds of these parts, of which each of `stages` has an equal share."""
     first = parts[0]
-    dense = sum(part.times * part.dense for part in parts)
-    experts = sum(part.times * part.experts for part in parts)
-    return type(first)(first.summary, 1, first.tower, first.layer, dense, experts)
+    dense = sum(part.times / stages * part.dense for part in parts)
+    experts = sum(part.times / stages * part.experts for part in parts)
+    part = StagePart(first.summary, 1, first.tower, first.layer, dense, experts)
+    return _Held(part, sum(part.times / stages for part in parts if part.is_layer))

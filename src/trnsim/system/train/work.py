@@ -88,8 +88,13 @@ class Passes:
     count: float = 1.0
 
 
-def passes(part: StagePart, layout: Layout, times: LayerTimes, exchanges: Exchanges) -> Passes:
-    """The work of one layer of a part."""
+def still_passes(
+    part: StagePart, layout: Layout, times: LayerTimes, exchanges: Exchanges
+) -> Passes:
+    """The work of one layer of a part, without weights and gradients that ZeRO moves.
+
+    It is the same for all sizes of data ranks.
+    """
     summary, how = part.summary, Recompute(layout.recompute)
     turned_back = gradient_exchanges(summary.exchanges)
     layer = layer_passes(summary, part.layer, training_pass(layout), how, times)
@@ -100,15 +105,31 @@ def passes(part: StagePart, layout: Layout, times: LayerTimes, exchanges: Exchan
     errors = SumErrors()
     for time, work in ((ahead, forward), (back, gradients), (ahead, again)):
         errors.add(time, work.compute_s, work.total_s - work.compute_s)
-    moved = _moved_s(part, layout, exchanges)
     return Passes(
-        _with_movement(forward, moved[0]),
-        _with_movement(gradients + again, moved[1]),
+        forward,
+        gradients + again,
         _WEIGHTS_PART_OF_GRADIENTS * back.time_s * _weighted_share(summary),
         ahead,
         back,
         layer.causes_s,
         errors.by_source(),
+    )
+
+
+def with_movement(still: Passes, part: StagePart, layout: Layout, exchanges: Exchanges) -> Passes:
+    """Passes with the transfers of ZeRO-2 and 3, as far as they outlast the computing."""
+    if not layout.shares_gradients:
+        return still
+    gathered_s, moved_s = _moved_s(part, layout, exchanges)
+    forward, backward = still.forward, still.backward
+    return Passes(
+        forward + StageWork(data_s=max(gathered_s - forward.compute_s, 0.0)),
+        backward + StageWork(data_s=max(moved_s - backward.compute_s, 0.0)),
+        still.weights_s,
+        still.ahead,
+        still.back,
+        still.causes_s,
+        still.errors_s,
     )
 
 
@@ -131,8 +152,6 @@ def _weighted_share(summary: PartSummary) -> float:
 
 def _moved_s(part: StagePart, layout: Layout, exchanges: Exchanges) -> tuple[float, float]:
     """Seconds of weights gathered before a forward pass, and of all that ZeRO moves in backward."""
-    if not layout.shares_gradients:
-        return 0.0, 0.0
     gathered_s = 0.0
     if layout.shares_weights:
         gathered_s = shared_s("all_gather", part, WEIGHT_BYTES[layout.dtype], layout, exchanges)
@@ -151,8 +170,3 @@ def shared_s(
     spreads = layout.spreads
     dense_s = exchanges.time_s(kind, element_bytes * part.dense, spreads["data"])
     return dense_s + exchanges.time_s(kind, element_bytes * part.experts, spreads["expert data"])
-
-
-def _with_movement(work: StageWork, moved_s: float) -> StageWork:
-    """The work with transfers that overlap it: only their excess over computing counts."""
-    return work + StageWork(data_s=max(moved_s - work.compute_s, 0.0))
