@@ -326,3 +326,22 @@ def test_the_sum_of_a_loop_variable_is_an_offset_in_0_7():
         return out
 
     assert (run(kernel, version="0.7") == ARRAY * [0, 1, 1, 0]).all()
+
+
+@pytest.mark.filterwarnings("ignore::trnsim.nki.notices.DynamicLoopWarning")
+def test_the_variable_of_dynamic_range_is_an_offset_from_0_4_to_0_6():
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        tile = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+        nisa.memset(tile, 0.0)
+        for i in nl.dynamic_range(0, 4, 2):
+            source = x.ap([[4, 3], [1, 1]], scalar_offset=i, indirect_dim=1)
+            nisa.dma_copy(tile.ap([[4, 3], [1, 1]], scalar_offset=i, indirect_dim=1), source)
+        nisa.dma_copy(out, tile)
+        return out
+
+    for version in ("0.2", "0.3"):
+        refused(kernel, version=version, match="the variable of nl.dynamic_range as an offset")
+    for version in ("0.4", "0.5", "0.6"):
+        assert (run(kernel, version=version) == ARRAY * [1, 0, 1, 0]).all()

@@ -19,6 +19,7 @@ from trnsim.isa import Scalar, VirtualRegister
 from trnsim.memory import AccessPattern, Index, Memory, ScalarIndex, SnakeIndex, Tile, VectorIndex
 from trnsim.nki.arguments import SOURCE, check_tensor, integers
 from trnsim.nki.dialect import require
+from trnsim.nki.scalars import require_in_turn
 
 
 class MemoryRegion(Enum):
@@ -243,6 +244,7 @@ def _scalar_index(scalar: Scalar, step: int, limit: int, *, is_on_chip: bool) ->
         IllegalInstruction: for the result of a comparison, or for int64 on chip.
     """
     source = "nki.isa.scalar_load"
+    require_in_turn(scalar)
     if scalar.is_comparison:
         raise IllegalInstruction(
             f"scalar_offset is {scalar!r}; legal: scalars of nl.int32 and nl.int64, as nothing can "

@@ -66,6 +66,19 @@ _USES = {
 _LEGAL = "+ - * and unary minus with integers and scalars of the same dtype"
 
 
+class Turn:
+    """A turn of a device loop, in which the loop's variable may be used.
+
+    Attributes:
+        is_over: true once the body has returned.
+    """
+
+    __slots__ = ("is_over",)
+
+    def __init__(self) -> None:
+        self.is_over = False
+
+
 class NkiScalar(Scalar):
     """An integer of nl.int32 or nl.int64 on the device: a scalar_offset, or a bound of a loop.
 
@@ -73,9 +86,12 @@ class NkiScalar(Scalar):
 
     Attributes:
         dtype: nl.int32 or nl.int64.
+        turn: the turn of the loop whose variable it is, or from which it was computed; else None.
 
     Source: nki.isa.NkiScalar.
     """
+
+    turn: Turn | None = None
 
     def __init__(self, state: object, dtype: Any = None, is_comparison: bool = False) -> None:
         """Refused: a program loads its scalars.
@@ -99,11 +115,11 @@ class NkiScalar(Scalar):
         return scalar
 
     @classmethod
-    def of_value(cls, value: int, origins: tuple[tuple[int, int], ...]) -> Self:
-        """An int32 scalar of a loop, which comes from the instructions `origins`."""
+    def of_value(cls, value: int, origins: tuple[tuple[int, int], ...], turn: Turn) -> Self:
+        """The int32 variable of a loop in a turn, which comes from the instructions `origins`."""
         scalar = cls.of_dtype(INT32)
         scalar.put(value)
-        scalar.origins = origins
+        scalar.origins, scalar.turn = origins, turn
         return scalar
 
     __hash__ = object.__hash__
@@ -173,7 +189,25 @@ def scalar_store(dst: Tile, value: NkiScalar) -> None:
 
     Source: nki.isa.scalar_store.
     """
+    require_in_turn(value)
     current_core().issue(ScalarStore(dst, value))
+
+
+def require_in_turn(scalar: object) -> None:
+    """Refuse the variable of a loop, and what was computed from it, after its turn.
+
+    Raises:
+        IllegalInstruction: if the turn is over.
+    """
+    turn = scalar.turn if isinstance(scalar, NkiScalar) else None
+    if turn is not None and turn.is_over:
+        raise IllegalInstruction(
+            "the variable of nl.fori_loop, or a scalar computed from it, is used after its turn; "
+            "legal: in the body of the loop",
+            fix="use it in the body; what is needed later stays in a tensor that was allocated "
+            "before the loop: nisa.scalar_store(tensor, scalar)",
+            source="nki.language.fori_loop, body_fun",
+        )
 
 
 def _recorded(op: str, x: Any, y: Any) -> NkiScalar:
@@ -181,12 +215,15 @@ def _recorded(op: str, x: Any, y: Any) -> NkiScalar:
     operands = [_operand(op, operand) for operand in (x, y)]
     dtype = next(operand.dtype for operand in operands if isinstance(operand, Scalar))
     scalar = NkiScalar.of_dtype(dtype, is_comparison=op in COMPARISONS)
+    turns = (getattr(operand, "turn", None) for operand in operands)
+    scalar.turn = next((turn for turn in turns if turn is not None), None)
     current_core().issue(ScalarArithmetic(op, *operands, dst=scalar))
     return scalar
 
 
 def _operand(op: str, operand: Any) -> Scalar | int:
     if isinstance(operand, Scalar):
+        require_in_turn(operand)
         return operand
     is_register = isinstance(operand, VirtualRegister)
     if not is_register and not isinstance(operand, Tile):

@@ -259,3 +259,45 @@ def test_affine_range_is_pythons_range_from_0_7_on(version):
     assert bool(run.warnings) is not is_pythons
     with pytest.raises(IllegalInstruction, match=r"nl\.affine_range"):
         in_kernel(nl.affine_range, nki="0.7")
+
+
+def in_the_body(x, i):
+    nisa.scalar_store(x, i)
+
+
+USES = {
+    "an offset": lambda x, i: x.ap([[1, 1], [1, 1]], scalar_offset=i, indirect_dim=1),
+    "stored": in_the_body,
+    "computed": lambda _, i: i + 1,
+    "compared": lambda _, i: i < 1,
+    "a bound": lambda _, i: nl.fori_loop(0, i, lambda j: j and None),
+}
+
+
+@pytest.mark.parametrize("derive", [lambda i: i, lambda i: 2 * i + 1], ids=["itself", "derived"])
+@pytest.mark.parametrize("name", USES)
+def test_the_variable_of_a_loop_ends_with_its_turn(name, derive):
+    kept = []
+
+    @jit
+    def kernel(x):
+        nl.fori_loop(0, 1, lambda i: kept.append(derive(i)))
+        USES[name](x, kept[0])
+        return x
+
+    with pytest.raises(IllegalInstruction, match="is used after its turn; legal: in the") as caught:
+        trnsim.run(kernel, np.zeros((1, 1), np.int32))
+    assert caught.value.line.file == __file__
+    assert "nisa.scalar_store(tensor, scalar)" in caught.value.fix
+
+
+def test_the_variable_of_an_outer_loop_is_used_in_an_inner_one():
+    @jit
+    def kernel(x):
+        def outer(i):
+            nl.fori_loop(0, i + 1, lambda j: in_the_body(x, i * 10 + j))
+
+        nl.fori_loop(0, 3, outer)
+        return x
+
+    assert trnsim.run(kernel, np.zeros((1, 1), np.int32)).outputs[0, 0] == 22

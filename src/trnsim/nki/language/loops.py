@@ -31,7 +31,7 @@ from trnsim.isa.control import register
 from trnsim.nki.arguments import documented, integers
 from trnsim.nki.dialect import follows, running_version
 from trnsim.nki.registers import warn_of_removal
-from trnsim.nki.scalars import NkiScalar
+from trnsim.nki.scalars import NkiScalar, Turn, require_in_turn
 from trnsim.program import current_core, has_current_core
 
 # Every loop over compile-time bounds is unrolled while the kernel is traced.
@@ -138,7 +138,9 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Any], object], ste
             if gives_registers:
                 result = body_fun(register_kind(turn))
             else:
-                result = body_fun(NkiScalar.of_value(turn, origins))
+                scope = Turn()
+                result = body_fun(NkiScalar.of_value(turn, origins, scope))
+                scope.is_over = True
             if result is not None:
                 _refuse_result(result)
 
@@ -228,6 +230,7 @@ def _bound(loop: str, bound: object) -> object:
             fix="load the bound from an nl.int32 tensor; an int64 scalar can be an offset inside",
             source="nki.language.fori_loop, lower and upper",
         )
+    require_in_turn(bound)
     value = bound.value if isinstance(bound, VirtualRegister | Scalar) else bound
     if isinstance(value, int) and not -_HALF <= value < 2 * _HALF:
         raise IllegalInstruction(
