@@ -56,6 +56,16 @@ def test_an_operator_that_does_more_than_compute_is_refused(scaled, operator):
         graph_module(replace(scaled, calls=calls), "cpu")
 
 
+def test_an_operator_of_a_library_that_is_not_imported_names_the_library(scaled):
+    calls = [replace(scaled.calls[0], operator="somewhere.grouped.default")]
+    with pytest.raises(
+        BadInput,
+        match=r"'somewhere\.grouped\.default', an operator of a library that is not imported here\n"
+        r"  fix: import the library that registers torch\.ops\.somewhere, then load",
+    ):
+        graph_module(replace(scaled, calls=calls), "cpu")
+
+
 @pytest.mark.parametrize(
     ("args", "kwargs"),
     [([{"%": 0}, 0], {}), ([{"%": 5}, 0], {}), ([1, 0], {}), ([{"%": 1}, 0], {"a": 1}), ([], {})],

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 from torch import nn
 
 from trnsim.errors import BadInput
-from trnsim.torch.traces.tracing import trace_function
+from trnsim.torch.traces.tracing import FrozenBranch, trace_function
 
 ONE = torch.ones(2)
 
@@ -135,3 +135,35 @@ def test_what_torchscript_compiled_is_refused():
     for function in (torch.jit.script(nn.Linear(2, 2)), torch.jit.trace(lambda x: x + 1, ONE)):
         with pytest.raises(BadInput, match=r"trace of a \w+, which TorchScript compiled already"):
             trace_function(function, ONE)
+
+
+def test_a_branch_on_a_value_beside_attention_is_frozen():
+    class Branching(nn.Module):
+        def forward(self, x):
+            y = nn.functional.scaled_dot_product_attention(x, x, x)
+            return y + 1 if y.sum().item() > 0 else y - 1
+
+    x = torch.rand(1, 2, 4, 8)
+    with pytest.warns(FrozenBranch, match=r"reads the value of a tensor at .*test_tracing\.py"):
+        traced = trace_function(Branching(), x)
+    (result,) = traced.module([], [], [x])
+    torch.testing.assert_close(result, Branching()(x))
+
+
+def test_code_for_compilers_alone_that_fails_is_left_out():
+    def told(x, weights=None):
+        if not torch.compiler.is_compiling():
+            weights = torch.ones(2)
+        return x * weights.sum()
+
+    traced = trace_function(told, torch.ones(3))
+    (result,) = traced.module([], [], [torch.ones(3)])
+    assert result.tolist() == [2.0, 2.0, 2.0]
+
+    def failing(x):
+        if torch.compiler.is_compiling():
+            raise ValueError("of compilers")
+        raise KeyError(x)
+
+    with pytest.raises(ValueError, match="of compilers"):
+        trace_function(failing, torch.ones(3))

@@ -58,7 +58,9 @@ def outcome(kind):
     except tiny.CannotBuild as error:
         return {"kind": kind, "end": "not built", "why": line(error)}
     row = {"kind": kind, "class": name}
-    built.model.config.use_cache = False
+    for part in built.model.modules():  # the configuration of an encoder is a copy
+        if hasattr(part, "config"):
+            part.config.use_cache = False
     try:
         return row | traced(kind, built)
     except Exception as error:  # noqa: BLE001  it stands on the page

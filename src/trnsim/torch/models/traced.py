@@ -115,12 +115,14 @@ def trace_module(
     is_trained: bool = False,
     values_read: AbstractContextManager[Any] | None = None,
     is_decomposed: bool = True,
+    is_told: bool = True,
 ) -> TracedModule:
     """The graph of a module; if it is trained, that of its loss and the gradient by its parameters.
 
     `args` are tensors in lists and dictionaries, of any device. With `values_read`, a mode that
     answers reads of values, operators are computed while they are traced. Without
-    `is_decomposed` the graph has the operators that the module calls.
+    `is_decomposed` the graph has the operators that the module calls. With `is_told` the module
+    learns from `torch.compiler.is_compiling()` that it is traced.
     """
     flat = _Flat(module, args)
 
@@ -140,7 +142,8 @@ def trace_module(
         _allow_non_fake_inputs=True,  # tensors that a module keeps beside its buffers
     )
     functions = nullcontext() if is_trained else _without_gradients()
-    with pytorch.while_traced(), torch.set_grad_enabled(is_trained), functions:
+    told = pytorch.while_traced() if is_told else nullcontext()
+    with told, torch.set_grad_enabled(is_trained), functions:
         graph = tracer(list(flat.parameters.values()), list(flat.buffers.values()), flat.args)
     inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
     constants = [node.name for node in graph.graph.nodes if node.op == "get_attr"]

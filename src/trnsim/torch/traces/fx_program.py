@@ -112,12 +112,27 @@ def graph_module(program: StoredProgram, device: str) -> fx.GraphModule:
     """
     try:
         return _Reader(program, torch.device(device)).module()
+    except _OfAnotherLibrary as error:
+        raise BadInput(
+            f"{program.where}: a program with a call of {error.name!r}, an operator of a library "
+            "that is not imported here",
+            fix=f"import the library that registers torch.ops.{error.name.partition('.')[0]}, "
+            "then load the module again",
+        ) from error
     except (MalformedProgram, RuntimeError, TypeError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(
             f"{program.where}: a program with {reason}, which trnsim never writes",
             fix="do not trust the file; or trace the model again",
         ) from error
+
+
+class _OfAnotherLibrary(Exception):
+    """An operator that is registered when its library is imported."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
 
 
 class _Reader:
@@ -193,7 +208,8 @@ def _operator(name: str) -> OpOverload[..., Any]:
     """The operator of a name.
 
     Raises:
-        Malformed: for a name of no operator, or of one that may do more than compute.
+        MalformedProgram: for a name of no operator, or of one that may do more than compute.
+        _OfAnotherLibrary: for an operator that nothing here registers.
     """
     match = _NAME.fullmatch(name)
     if match is None or not is_computing(match["library"], match["name"]):
@@ -201,5 +217,5 @@ def _operator(name: str) -> OpOverload[..., Any]:
     packet = getattr(getattr(torch.ops, match["library"]), match["name"], None)
     found = getattr(packet, match["form"], None)
     if not isinstance(found, OpOverload):
-        raise MalformedProgram(f"a call of {name[:80]!r}, which nothing here registers")
+        raise _OfAnotherLibrary(name[:80])
     return found

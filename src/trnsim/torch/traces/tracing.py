@@ -308,24 +308,40 @@ def _traced(module: nn.Module, args: tuple[Any, ...], title: str) -> TracedModul
     """The graph of a module; where it branches on values, those of the example are taken."""
     traced: TracedModule | None
     try:
-        with FusedAttention(), host_traces.on():
-            traced = trace_module(module, args)
+        traced = _graph(module, args)
         if reads_values(traced.module):
             traced = None
     except EmulatorError:
         raise
-    except Exception as error:
-        if not names_data_dependence(error):
-            raise
-        traced = None
+    except Exception as error:  # noqa: BLE001  the model may raise any
+        traced = None if names_data_dependence(error) else _untold(module, args, error)
     if traced is None:
         branches = FrozenBranches(title)
-        with FusedAttention(), host_traces.on():
+        with host_traces.on():  # the fused operator of attention computes nothing on the host
             traced = trace_module(module, args, values_read=branches)
         for branch in branches.texts:
             warn(branch, FrozenBranch)
     _drop_writes(traced.module)
     return traced
+
+
+def _graph(module: nn.Module, args: tuple[Any, ...], *, is_told: bool = True) -> TracedModule:
+    with FusedAttention(), host_traces.on():
+        return trace_module(module, args, is_told=is_told)
+
+
+def _untold(module: nn.Module, args: tuple[Any, ...], error: Exception) -> TracedModule:
+    """The graph of a module that fails where `torch.compiler.is_compiling()`.
+
+    On AWS's device it is not, and such code is never reached.
+
+    Raises:
+        Exception: `error`, if it fails without, too.
+    """
+    try:
+        return _graph(module, args, is_told=False)
+    except Exception:  # noqa: BLE001  the first error is of what the program expects
+        raise error from None
 
 
 def _without_prefix(traced: TracedModule) -> TracedModule:
