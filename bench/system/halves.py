@@ -30,6 +30,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 KEPT = HERE / "halves.json"
 PAGE = ROOT / "docs" / "generated" / "accuracy-halves.md"
+FIELDS = {"time_s", "launch_s", "why"}
+"""What is kept of a half."""
 DECIDE = (
     *("arch", "compiler", "dtypes", "graph", "isa", "lower", "memory", "nki", "program", "timing"),
     *("torch/models", "torch/compile", "runs.py"),
@@ -44,7 +46,7 @@ class Known:
         self.patience_s, self.is_kept = patience_s, is_kept
         signal.signal(signal.SIGALRM, _out_of_time)
         self.sources = digest(DECIDE, (HERE / "half_program.py",))
-        kept = json.loads(KEPT.read_text(encoding="utf-8"))
+        kept = kept_halves()
         self.halves = kept["halves"] if is_kept or kept["sources"] == self.sources else {}
 
     def fill(self, one):
@@ -74,6 +76,18 @@ class Known:
         finally:
             signal.alarm(0)
         return {"time_s": time_s, "launch_s": launch_s, "why": ""}
+
+
+def kept_halves():
+    """What earlier runs kept; nothing where the file is cut off or has another shape."""
+    nothing = {"sources": "", "halves": {}}
+    try:
+        kept = json.loads(KEPT.read_text(encoding="utf-8"))
+        rows = list(kept["halves"].values())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return nothing
+    is_whole = all(isinstance(row, dict) and row.keys() >= FIELDS for row in rows)
+    return kept if is_whole and "sources" in kept else nothing
 
 
 def _out_of_time(*_):

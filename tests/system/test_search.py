@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from trnsim.errors import BadInput
+from trnsim.lower import cache
 from trnsim.system import search
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -56,6 +57,17 @@ def test_an_interrupted_search_goes_on(folder):
     (folder / "on").touch()
     assert search.map(rest, POINTS, processes=1) == [one + 1 for one in POINTS]
     assert [int(one) for one in (folder / "calls").read_text().split()] == POINTS[32:]
+
+
+@pytest.mark.parametrize("stored", [{}, {"results": None}, {"results": [0.5] * 15}, {"time": 1}])
+def test_what_is_stored_in_another_shape_is_done_again(folder, stored):
+    function = partial(noted, file=str(folder / "calls"))
+    chunk = POINTS[: search.CHUNK]
+    cache.write(search._cache_key(function, chunk), stored)
+    assert search.map(function, chunk, processes=1) == [one + 1 for one in chunk]
+    assert len((folder / "calls").read_text().split()) == search.CHUNK
+    search.map(function, chunk, processes=1)  # the right shape was stored
+    assert len((folder / "calls").read_text().split()) == search.CHUNK
 
 
 def test_another_function_or_argument_is_another_search():

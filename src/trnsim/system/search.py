@@ -71,11 +71,11 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
     results_at: dict[int, list[Any]] = {}
     left: list[Chunk] = []
     for at, part in chunks:
-        stored = disk.read(_cache_key(function, part))
-        if stored is None:
+        results = (disk.read(_cache_key(function, part)) or {}).get("results")
+        if isinstance(results, list) and len(results) == len(part):
+            results_at[at] = results
+        else:  # not stored, or in another shape
             left.append((at, part))
-        else:
-            results_at[at] = stored["results"]
     done = sum(len(results) for results in results_at.values())
     for (at, part), results in _chunk_results(
         function, left, ray, processes, until_s, most_in_process
