@@ -4,6 +4,8 @@ from dataclasses import replace
 import pytest
 
 from trnsim.errors import BadInput
+from trnsim.jobs.assumption import SpecAssumption
+from trnsim.jobs.formats import read_specs, write_spec
 from trnsim.jobs.job import Job, Role
 from trnsim.jobs.launched import launched_time
 from trnsim.jobs.planned import planned_job
@@ -88,3 +90,21 @@ def test_a_job_without_a_plan_is_not_compared(tmp_path):
     with pytest.raises(BadInput, match="no plan to compare the launch with: no option names a mod"):
         launched_time(price_job(job), world(tmp_path))
     assert price_job(Job(roles=(Role(),))).training is None
+
+
+def test_a_slurm_script_of_two_nodes_is_compared_and_its_differing_terms_are_named(tmp_path):
+    """The plan's job as sbatch reads it, beside the report of its launch on two nodes."""
+    script = tmp_path / "train.sbatch"
+    script.write_text(write_spec(PLANNED, "sbatch"))
+    (spec,) = read_specs(script)
+    assert spec.job.roles[0].replicas == 2
+    of_script = price_job(spec.job, SpecAssumption(steps=100))
+    time = launched_time(of_script, world(tmp_path))
+    assert not time.is_equal
+    assert time.differing[0].name == max(time.terms, key=lambda t: abs(t.difference_s)).name
+    named_s = sum(term.difference_s for term in time.terms)
+    assert named_s == pytest.approx(75.0 - of_script.time_s.p50)
+    step_s = of_script.time_s.p50 / 100
+    host_s = of_script.training.step.parts_s["host"]
+    rank = RANK | {"device_time_s": step_s - host_s, "step_s": step_s}
+    assert launched_time(of_script, world(tmp_path, ranks=[rank])).is_equal
