@@ -189,3 +189,39 @@ def test_programs_are_those_of_a_recording_that_repeats_nothing():
 @pytest.mark.parametrize("first", [100, 200, 300])
 def test_many_programs_are_those_of_a_recording_that_repeats_nothing(first):
     check(range(first, first + 40))
+
+
+def test_data_that_changes_places_with_other_data_is_another_program():
+    import torch
+    import torch_xla
+
+    from trnsim.xla.cuts.cutting import cuts
+
+    a, b = (torch.full((4,), number).to(torch_xla.device()) for number in (2.5, 3.5))
+
+    def step(first, second):
+        total = (first + second) * a
+        torch_xla.sync()
+        return total
+
+    for first, second in ((a, b), (a, b), (b, a), (b, a), (a, b)):
+        step(first, second)
+    assert [record.executions for record in cuts.ledger.programs.values()] == [3, 2]
+
+
+def test_a_view_from_before_its_memory_was_written_is_another_value():
+    import torch
+    import torch_xla
+
+    x = torch.ones(4, 4).to(torch_xla.device())
+    texts = []
+    for _ in range(4):
+        before = x[1]
+        kept = before + 2.5
+        x.mul_(1.5)
+        after = x[1] + 3.5
+        texts.append(torch_xla._XLAC._get_xla_tensors_text([after]))
+        torch_xla.sync()
+        assert kept.shape == after.shape
+    assert len({*texts}) == 1
+    assert "aten::mul(" in texts[0]
