@@ -60,6 +60,8 @@ _BLOCKWISE_ROW_ELEMENTS: Final = 512
 """Length of a row from which rows are computed block by block, with one operand for each row."""
 _LONG_VECTOR: Final = 1 << 15
 """Length of a vector from which it is computed from HBM to HBM, cut into rows."""
+_BANKS_OF_SUMS: Final = 4
+"""Banks of PSUM for sums of products that are computed together; as many are read meanwhile."""
 _MOST_FULL_TILES: Final = 4
 """Tensors whose tiles of full length lie in SBUF at once."""
 _MOST_READERS: Final = 3
@@ -280,6 +282,7 @@ class Evaluation(FusedComputation):
         together = _STRIP_BYTES // ITEM_BYTES[self.value.dtype]
         for first, count in chunks_of(pending, start, end):
             for product in pending:
+                product.banks = _BANKS_OF_SUMS // len(pending)
                 product.load_columns(first, count)
             yield from group_spans(spans(self.frame, first, count, longest, most), together)
 

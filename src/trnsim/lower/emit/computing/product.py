@@ -6,6 +6,7 @@ result's partitions, the moving operand its columns.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 from typing import Any, Final
 
@@ -109,6 +110,7 @@ class PendingProduct(PendingResult):
         self.name = node.name
         rank = len(node.result.shape)
         self.batch = tuple(range(rank - 2))
+        self._end, self._ahead = 0, dict[TileSpan, Tensor]()
         self._stationary = _ProductOperand(
             emission, node.values[stationary], operation.contracting[stationary]
         )
@@ -135,19 +137,54 @@ class PendingProduct(PendingResult):
     def load_columns(self, start: int, columns: int) -> None:
         """Load the moving operand of a range of columns."""
         self._moving.load_columns(start, columns)
+        self._end, self._ahead = start + columns, {}
 
     def has_columns(self, start: int, columns: int) -> bool:
         """True if the product before read the same columns of the moving operand last."""
         return self._moving.has_columns(start, columns)
 
     def tile(self, span: TileSpan) -> Tensor:
-        """The sums of a span of one block, in PSUM."""
+        """The sums of a span of one block, in PSUM.
+
+        Those of neighbouring banks are computed with it, as a stationary tile is then loaded once.
+        """
+        if self.batch:
+            return self._batched_sums(span)
+        if span not in self._ahead:
+            self._ahead = self._sums(self._neighbours(span))
+        return self._ahead.pop(span)
+
+    def _neighbours(self, span: TileSpan) -> list[TileSpan]:
+        """A span and the next ones of its block; alone in float32, whose loads are hidden."""
+        dtype = self.node.values[0].dtype
+        banks = 1 if span.columns < BANK or dtype == "float32" else max(self.banks, 1)
+        starts = range(span.start + span.columns, self._end, BANK)[: banks - 1]
+        return [
+            span,
+            *(replace(span, start=at, columns=min(BANK, self._end - at)) for at in starts),
+        ]
+
+    def _sums(self, together: list[TileSpan]) -> dict[TileSpan, Tensor]:
+        """The sums of spans of one block, each in a bank."""
+        sums = {
+            span: new((span.partitions, 1, span.columns), nl.float32, nl.psum) for span in together
+        }
+        panel = self._stationary.panel(0, together[0])
+        for k in range(self._moving.blocks):
+            stationary = self._stationary.stationary(panel, k, together[0])
+            for span, dst in sums.items():
+                moving = self._moving.moving(k, span.start, span.columns)
+                nisa.nc_matmul(dst=dst[:, 0], stationary=stationary, moving=moving)
+        return sums
+
+    def _batched_sums(self, span: TileSpan) -> Tensor:
+        """The sums of a span, whose columns may be those of several matrices."""
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
         inner = self.frame.shape[self._f_dim]
         at = span.start
         while at < span.start + span.columns:
             count = min(inner - at % inner, span.start + span.columns - at)
-            number, first = at // inner if self.batch else 0, at - span.start
+            number, first = at // inner, at - span.start
             dst = sums[:, 0, first : first + count]
             panel = self._stationary.panel(number, span)
             for k in range(self._moving.blocks):

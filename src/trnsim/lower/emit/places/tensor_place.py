@@ -49,10 +49,12 @@ class PendingResult:
         is_replicated: whether every partition holds the same row.
         frame: the matrix that its dimensions form.
         name: the operation's name.
+        banks: banks of PSUM that its reader leaves to sums that are computed ahead of it.
     """
 
     name: str = ""
     block: int = P
+    banks: int = 1
     is_replicated: bool = False
     frame: Any
 
