@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from trnsim.errors import BadInput
-from trnsim.jobs.field_types import FieldTable
+from trnsim.jobs.field_types import FieldTable, field_table
 from trnsim.jobs.formats import FORMATS, read_specs, write_spec
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.job import Job, JobKind, Role
@@ -134,6 +134,7 @@ def test_what_is_planted_at_three_depths_is_a_finding_at_its_line(tmp_path, name
         rows = [row for row in findings(spec) if row.rule == rule]
         assert len(rows) == len(spec.faults) == 1, (keys, spec.faults)
         assert str(at[-1]) in rows[0].reason
+        assert rows[0].source == field_table(FORMATS[name].fields).source
         assert f'"{at[-1]}"' in path.read_text().split("\n")[rows[0].place.line - 1] or (
             rule == "field-type"
         )

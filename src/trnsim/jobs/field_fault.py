@@ -18,12 +18,14 @@ class FieldFault(NamedTuple):
             "field-type".
         reason: what stands there, and what is legal.
         fix: what to change.
+        source: the description; "" for that of the rule.
     """
 
     keys: tuple[str | int, ...]
     rule: str
     reason: str
     fix: str
+    source: str = ""
 
     @property
     def path(self) -> str:

@@ -151,7 +151,7 @@ _WORDS: Final = {
     "string": "text",
     "integer": "a whole number",
     "number": "a number",
-    "boolean": "true, false",
+    "boolean": "true or false",
     "quantity": "text or a number",
     "any": "any value",
 }

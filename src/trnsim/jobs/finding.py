@@ -31,11 +31,13 @@ class Violation(NamedTuple):
         field: path of the field in the job, such as "roles.0.efa", whose line is named.
         reason: what the spec states, and what is legal.
         fix: what to change.
+        source: the document that states it, where that is not the rule's.
     """
 
     field: str
     reason: str
     fix: str
+    source: str = ""
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,6 @@ def _spec(known: JobFormat, place: SourcePlace, *, is_lenient: bool) -> JobSpec:
     for fault in table.faults(place.value, str(named)):
         line = reduce(SourcePlace.inner, fault.keys, place).line
         if line not in untyped:  # text that a pod has as a number: a rule of its own
-            faults.append(fault)
+            faults.append(fault._replace(source=table.source))
             lines[fault.path] = line
     return replace(spec, lines=lines, faults=tuple(faults))

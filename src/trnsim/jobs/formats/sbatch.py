@@ -16,7 +16,7 @@ from trnsim.arch.catalogue import catalogue
 from trnsim.errors import SourceLine
 from trnsim.jobs.formats import sbatch_options
 from trnsim.jobs.formats.format import JobFormat
-from trnsim.jobs.formats.sbatch_faults import option_faults
+from trnsim.jobs.formats.sbatch_faults import SOURCE, option_faults
 from trnsim.jobs.formats.sbatch_script import HEADER, ScriptContent, component_key, script_content
 from trnsim.jobs.formats.sbatch_writing import write
 from trnsim.jobs.job import Job, Role
@@ -85,7 +85,11 @@ def _read(place: SourcePlace) -> JobSpec:
             place.document.file, script.line_of(("ignored", index))
         )
     keys = [key for key in script.content if key.startswith(HEADER)]
-    faults = [fault for key in keys for fault in option_faults(key, script.content[key])]
+    faults = [
+        fault._replace(source=SOURCE)
+        for key in keys
+        for fault in option_faults(key, script.content[key])
+    ]
     for fault in faults:
         reader.lines[fault.path] = SourceLine(place.document.file, script.line_of(fault.keys))
     return JobSpec(

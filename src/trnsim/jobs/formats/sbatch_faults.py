@@ -15,7 +15,9 @@ from typing import Any, Final
 from trnsim.jobs.field_fault import FieldFault
 from trnsim.jobs.spec import is_template
 
-__all__ = ["option_faults"]
+__all__ = ["SOURCE", "option_faults"]
+
+SOURCE: Final = "Slurm 25.05, sbatch(1), OPTIONS"
 
 _WHOLE_NAMES: Final = (
     "core-spec cores-per-socket cpus-per-gpu cpus-per-task mincpus ntasks "

@@ -33,7 +33,7 @@ def findings(spec: JobSpec, rules: Iterable[JobRule] = RULES) -> list[Finding]:
             rule.severity.value,
             spec.line_of(violation.field),
             violation.reason,
-            rule.source,
+            violation.source or rule.source,
             violation.fix,
         )
         for rule in rules

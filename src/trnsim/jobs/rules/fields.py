@@ -23,7 +23,7 @@ def _faults(rule: str) -> Callable[[JobSpec], Iterator[Violation]]:
     def violations(spec: JobSpec) -> Iterator[Violation]:
         for fault in spec.faults:
             if fault.rule == rule:
-                yield Violation(fault.path, fault.reason, fault.fix)
+                yield Violation(fault.path, fault.reason, fault.fix, fault.source)
 
     return violations
 
