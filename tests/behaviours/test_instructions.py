@@ -401,3 +401,14 @@ def test_a_copy_that_adds_at_equal_indices_is_not_emulated():
         nisa.dma_copy(out, tile, dst_rmw_op=nl.add, unique_indices=False)
 
     refused(body, nki_version="0.2", match="unique_indices=False; emulated", error=NotModelled)
+
+
+@pytest.mark.parametrize("given", [{"pattern": [[-1, 4]]}, {"pattern": [[-1, 4]], "offset": 0}])
+def test_affine_select_by_name_needs_no_offset(given):
+    def upper(out, tile):
+        named = {"channel_multiplier": 1, "on_true_tile": tile, "on_false_value": 0.0}
+        nisa.affine_select(dst=tile, **given, **named, cmp_op=nl.equal)
+        nisa.dma_copy(out, tile)
+
+    for version in ("0.2", "0.3"):
+        np.testing.assert_array_equal(run(upper, nki_version=version), ARRAY * np.eye(*ARRAY.shape))

@@ -142,6 +142,9 @@ def affine_select(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         place = order.index("on_true_tile")
         if len(args) > place and isinstance(args[place], Tile):
             require(AFFINE_SELECT_OFFSET_THIRD, AFFINE_SELECT_OFFSET_THIRD.form)
+    elif follows(AFFINE_SELECT_OFFSET_THIRD):
+        # The stub demands it; cascaded_max of nki-library 2.28 leaves it out.
+        kwargs = {"offset": 0, **kwargs}
     orders = ((AFFINE_SELECT_OFFSET_THIRD, f"{' '.join(order)} cmp_op=None name=None"),)
     args, kwargs = _by_name("affine_select", args, kwargs, orders)
     return Call("affine_select", args, kwargs)
