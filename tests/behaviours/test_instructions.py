@@ -388,7 +388,8 @@ def test_a_call_in_the_later_order_is_refused_in_0_2_with_the_call_to_write():
 
     refused(select, nki_version="0.2", match="missing a required argument: 'on_false_value'")
     refused(compute, nki_version="0.2", match=r"scales=nl.add under NKI 0.2, .*\(dst, srcs, scales")
-    refused(without_scales, nki_version="0.2", match="missing a required argument: 'scales'")
+    refused(without_scales, nki_version="0.2", match="without scales under NKI 0.2, where nisa.dma")
+    assert (run(without_scales, nki_version="0.3") == 2 * ARRAY).all()
     with pytest.raises(IllegalInstruction) as caught:
         run(select, nki_version="0.2")
     assert "nisa.affine_select(dst, pattern, offset, channel_multiplier, on_" in caught.value.fix

@@ -294,20 +294,6 @@ def test_an_operator_stays_a_name_for_an_instruction_in_0_2():
     assert (run(kernel, version="0.2") == 2 * ARRAY).all()
 
 
-@pytest.mark.parametrize("compute", [lambda i: i + 1, lambda i: 3 - i, lambda i: i % 2])
-def test_the_variable_of_fori_loop_computes_from_0_7_on(compute):
-    @nki.jit
-    def kernel(x):
-        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
-        nisa.dma_copy(out, x)
-        nl.fori_loop(0, 2, lambda i: compute(i) and None)
-        return out
-
-    refused(
-        kernel, version="0.6", match="` with the variable of nl.fori_loop under NKI 0.6, where the"
-    )
-
-
 def test_the_sum_of_a_loop_variable_is_an_offset_in_0_7():
     @nki.jit
     def kernel(x):

@@ -74,6 +74,14 @@ DMA_COMPUTE_SCALES_FIRST: Final = Behaviour(
     instead="write both by name: reduce_op= and scales=",
     source=f"{_GUIDE}, nisa.dma_compute, parameter reorder",
 )
+DMA_COMPUTE_SCALES_OPTIONAL: Final = Behaviour(
+    name="dma-compute-scales-optional",
+    since="0.3",
+    rule="scales of nisa.dma_compute may be left out",
+    otherwise="nisa.dma_compute needs scales",
+    instead="pass scales=[1.0, 1.0], a number for each source",
+    source=f"{_GUIDE}, nisa.dma_compute, parameter reorder",
+)
 AFFINE_SELECT_OFFSET_THIRD: Final = Behaviour(
     name="affine-select-offset-third",
     until="0.3",

@@ -140,12 +140,3 @@ FUNCTIONS_OF_TILES: Final = Behaviour(
     instead="issue the instruction: nisa.tensor_tensor(dst, a, b, op=nl.add), or nisa.activation",
     source="the stub of nki.language of v2.28; nki/migration/index.rst, nki.language APIs",
 )
-LOOP_VARIABLE_COMPUTES: Final = Behaviour(
-    name="loop-variable-computes",
-    since="0.7",
-    rule="the variable of nl.fori_loop takes + - *",
-    otherwise="the variable of nl.fori_loop is read alone, as scalar_offset of an access pattern",
-    instead="put the difference into the pattern: tensor.ap(pattern, offset=..., scalar_offset=i); "
-    "or keep a count in SBUF, and load it with nisa.register_load",
-    source="nki/migration/index.rst, Rules for migrated loops",
-)

@@ -18,6 +18,7 @@ from trnsim.behaviours import Behaviour
 from trnsim.behaviours.instructions import (
     AFFINE_SELECT_OFFSET_THIRD,
     DMA_COMPUTE_SCALES_FIRST,
+    DMA_COMPUTE_SCALES_OPTIONAL,
     DMA_COPY_MODIFIES,
     RANGE_SELECT_OVERRIDES,
     REDUCE_AXIS_1_IS_LAST,
@@ -122,6 +123,8 @@ def dma_compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """(dst, srcs, scales, reduce_op) by name."""
     if len(args) > _MATRIX and isinstance(args[2], list | tuple) and "scales" not in kwargs:
         require(DMA_COMPUTE_SCALES_FIRST, DMA_COMPUTE_SCALES_FIRST.form)
+    if len(args) <= _MATRIX and "scales" not in kwargs:
+        require(DMA_COMPUTE_SCALES_OPTIONAL, "nisa.dma_compute without scales")
     orders = ((DMA_COMPUTE_SCALES_FIRST, "dst srcs scales reduce_op name=None"),)
     args, kwargs = _by_name("dma_compute", args, kwargs, orders)
     is_old = follows(DMA_COMPUTE_SCALES_FIRST)

@@ -18,18 +18,14 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Final, NoReturn
 
-from trnsim.behaviours.language import (
-    DYNAMIC_LOOPS_WARN,
-    DYNAMIC_VARIABLE_IS_REGISTER,
-    LOOP_VARIABLE_COMPUTES,
-)
+from trnsim.behaviours.language import DYNAMIC_LOOPS_WARN, DYNAMIC_VARIABLE_IS_REGISTER
 from trnsim.behaviours.scalars import FORI_GIVES_SCALARS, RANGES_ARE_PYTHONS
 from trnsim.dtypes import INT32
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Scalar, VirtualRegister
 from trnsim.isa.control import register
 from trnsim.nki.arguments import documented, integers
-from trnsim.nki.dialect import follows, running_version
+from trnsim.nki.dialect import follows
 from trnsim.nki.registers import warn_of_removal
 from trnsim.nki.scalars import NkiScalar, Turn, require_in_turn
 from trnsim.program import current_core, has_current_core
@@ -131,12 +127,11 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Any], object], ste
     origins = tuple(origin for bound in bounds for origin in getattr(bound, "origins", ()))
     gives_registers = any(isinstance(bound, VirtualRegister) for bound in bounds)
     gives_registers = gives_registers or not follows(FORI_GIVES_SCALARS)
-    register_kind = VirtualRegister if follows(LOOP_VARIABLE_COMPUTES) else _LoopVariable
     with _body("nl.fori_loop") as begin_turn:
         for turn in turns:
             begin_turn()
             if gives_registers:
-                result = body_fun(register_kind(turn))
+                result = body_fun(VirtualRegister(turn))
             else:
                 scope = Turn()
                 result = body_fun(NkiScalar.of_value(turn, origins, scope))
@@ -310,24 +305,6 @@ def _registers(turns: range, *, is_offset: bool) -> Generator[VirtualRegister]:
         for turn in turns:
             begin()
             yield VirtualRegister(turn, frozen=True, is_offset=is_offset)
-
-
-class _LoopVariable(VirtualRegister):
-    """The variable of nl.fori_loop in versions in which it takes no arithmetic."""
-
-
-def _refused_operator(sign: str) -> Callable[[_LoopVariable, Any], NoReturn]:
-    def refuse(self: _LoopVariable, other: Any) -> NoReturn:
-        del self, other
-        given = f"`{sign}` with the variable of nl.fori_loop"
-        raise LOOP_VARIABLE_COMPUTES.refusal(running_version(), given)
-
-    return refuse
-
-
-for _name, _sign in {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}.items():
-    for _side in ("", "r"):
-        setattr(_LoopVariable, f"__{_side}{_name}__", _refused_operator(_sign))
 
 
 def _nothing() -> None:
