@@ -106,3 +106,47 @@ def test_a_report_without_edges_has_none():
     profile = profile_data(trnsim.run(two_loads, X, ()))
     assert profile["edges"] == []
     assert "edges" not in profile_values(profile)
+
+
+CHAINS = {
+    "vector": lambda dst, src: nisa.tensor_scalar(dst, src, nl.add, 1.0),
+    "scalar": lambda dst, src: nisa.activation(dst, nl.exp, src),
+    "gpsimd": lambda dst, src: nisa.iota(dst, [[1, src.shape[1]]], 0),
+    "reciprocal": nisa.reciprocal,
+    "pairs": lambda dst, src: nisa.tensor_tensor(dst, src, src, nl.add, nisa.engine.vector),
+}
+
+
+@nki.jit
+def late_and_early(x, name, early_first, has_edge):
+    """A chain of long work that nothing waits for, and short work that a long store waits for."""
+    out = nl.ndarray((2, 128, 2048), nl.float32, buffer=nl.shared_hbm)
+    source = nl.ndarray((128, 2048), nl.float32, buffer=nl.sbuf)
+    late, early = (nl.ndarray((128, 2048), nl.float32, buffer=nl.sbuf) for _ in range(2))
+    nisa.dma_copy(source, x)
+    if not early_first:
+        last = CHAINS[name](late, source)
+    first = CHAINS[name](early, source)
+    if early_first:
+        last = CHAINS[name](late, source)
+    if has_edge:
+        last.depends_on(first, kind=nisa.dependency.schedule)
+    nisa.dma_copy(out[1], early)
+    for _ in range(3):
+        nisa.dma_copy(out[1], early)
+    nisa.dma_copy(out[0], late)
+    return out
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_the_gain_of_an_edge_is_that_of_the_kernel_rewritten_by_hand(name):
+    x = np.ones((128, 2048), np.float32)
+
+    def timeline(**options):
+        return trnsim.run(late_and_early, x, name, order="issued", kernel_kwargs=options).timeline
+
+    ordered = timeline(early_first=False, has_edge=True)
+    (effect,) = edge_effects(ordered)
+    by_hand = timeline(early_first=True, has_edge=False).device_time_s
+    assert effect.without_s == timeline(early_first=False, has_edge=False).device_time_s
+    assert effect.with_s == by_hand < effect.without_s
