@@ -81,13 +81,14 @@ def _register(alias: str, target: str) -> ModuleType:
     from pkgutil import iter_modules  # noqa: PLC0415
 
     module = import_module(target)
+    modules: Any = sys.modules
     below = {found.name: f"{target}.{found.name}" for found in iter_modules(_path(module))}
     below |= vars(module).get("SUBMODULES", {})
     for name, submodule in below.items():
         if name in OF_TRNSIM:
-            sys.modules[f"{alias}.{name}"] = None  # type: ignore[assignment]  # an ImportError
+            modules[f"{alias}.{name}"] = None  # its import is an ImportError
         elif submodule not in EXECUTED:
-            sys.modules[f"{alias}.{name}"] = _register(f"{alias}.{name}", submodule)
+            modules[f"{alias}.{name}"] = _register(f"{alias}.{name}", submodule)
     return module
 
 

@@ -64,7 +64,7 @@ class FieldTable:
             yield self._type_fault(value, kind, keys)
 
     def _fields(
-        self, value: dict[str, Any], legal: dict[str, str], keys: tuple[str | int, ...]
+        self, value: dict[Any, Any], legal: dict[str, str], keys: tuple[str | int, ...]
     ) -> Iterator[FieldFault]:
         folded = {name.casefold(): name for name in legal}
         for name, item in value.items():

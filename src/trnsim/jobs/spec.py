@@ -119,14 +119,16 @@ class SpecReader:
 
     def place(self, *keys: str | int) -> SourcePlace | None:
         """The value under keys; None if there is none."""
-        value = self._root.value
+        value: Any = self._root.value
         for key in keys:
             if isinstance(key, int):
                 if not isinstance(value, list) or not -len(value) <= key < len(value):
                     return None
-            elif not isinstance(value, dict) or key not in value:
-                return None
-            value = value[key]
+                value = value[key]
+            else:
+                if not isinstance(value, dict) or key not in value:
+                    return None
+                value = value[key]
         return SourcePlace(self._root.document, (*self._root.keys, *keys), value)
 
     def value(self, *keys: str | int) -> Any:

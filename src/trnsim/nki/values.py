@@ -100,7 +100,7 @@ _PUBLISHED = (
     "shape, dtype, buffer, ndim, size, strides, offset, name, ap, view, reshape, slice, select, "
     "permute, broadcast, expand_dim, squeeze_dim, reshape_dim, flatten_dims, rearrange"
 )
-_FUNCTIONS_FOR = {
+_FUNCTIONS = {
     "T": "tensor.permute((0, 2, 1)) for free axes; nisa.nc_transpose(dst, data) for partitions",
     "astype": "nisa.tensor_copy(dst, tensor), with a dst of that dtype",
     "copy": "nl.copy(tensor), or nisa.tensor_copy(dst, tensor)",
@@ -112,13 +112,13 @@ _FUNCTIONS_FOR = {
     "numpy": "the array that the kernel returns; nl.device_print shows a tensor meanwhile",
     **{name: f"nl.{name}(tensor, axis)" for name in ("sum", "max", "min", "mean", "var", "prod")},
 }
-_FUNCTIONS_FOR |= {
-    "transpose": _FUNCTIONS_FOR["T"],
-    "to": _FUNCTIONS_FOR["astype"],
-    "cast": _FUNCTIONS_FOR["astype"],
-    "clone": _FUNCTIONS_FOR["copy"],
-    "ravel": _FUNCTIONS_FOR["flatten"],
-    "tolist": _FUNCTIONS_FOR["numpy"],
+_FUNCTIONS_FOR = _FUNCTIONS | {
+    "transpose": _FUNCTIONS["T"],
+    "to": _FUNCTIONS["astype"],
+    "cast": _FUNCTIONS["astype"],
+    "clone": _FUNCTIONS["copy"],
+    "ravel": _FUNCTIONS["flatten"],
+    "tolist": _FUNCTIONS["numpy"],
 }
 """By the attribute that tensors of numpy and PyTorch have: what NKI has for it."""
 
