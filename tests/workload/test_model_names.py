@@ -176,3 +176,21 @@ def test_another_file_has_no_id(tmp_path):
     assert hub_id(tmp_path / "config.json") == ""
     assert displayed(tmp_path / "config.json") == str(tmp_path / "config.json")
     assert model_name("x/mine.json") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("a-model/config.json", "a-model"),
+        ("a-model/other.json", "other"),
+        ("config/config.json", "config"),
+        ("config.json", "here"),
+        ("/config.json", "config"),
+    ],
+)
+def test_a_file_outside_the_cache_has_the_name_of_its_folder_or_its_own(
+    tmp_path, monkeypatch, file, name
+):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert model_name(file) == name

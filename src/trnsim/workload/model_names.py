@@ -133,10 +133,13 @@ def named_file(stated: str) -> Path | None:
 
 
 def model_name(file: str | Path) -> str:
-    """A model's name by its file: that of its folder in the cache, else that of the file."""
-    identity = hub_id(Path(file))
-    is_shipped = Path(file).parent == FOLDER
-    return identity.rpartition("/")[2] if identity and not is_shipped else Path(file).stem
+    """A model's name by its file: that of the cache, of the folder of a config.json, or its own."""
+    path = Path(file)
+    identity = hub_id(path)
+    if identity and path.parent != FOLDER:
+        return identity.rpartition("/")[2]
+    folder = path.resolve().parent.name if path.stem == "config" else ""
+    return folder or path.stem
 
 
 def hub_id(file: Path) -> str:

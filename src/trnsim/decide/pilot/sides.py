@@ -28,7 +28,6 @@ from trnsim.jobs.start_files import start_file
 from trnsim.place.machine import machine
 from trnsim.system.serve import launch as servers
 from trnsim.system.serve.server import Deployment
-from trnsim.workload.model_names import hub_id
 from trnsim.workload.model_names import model_name as model_name_of
 
 TODAY: Final = "today"
@@ -155,11 +154,8 @@ def pilot_sides(
 
 
 def model_name(workload: Workload) -> str:
-    """The model's name in logs: that of its file, or of the folder of a config.json."""
-    path = workload.model_path
-    if hub_id(path):
-        return model_name_of(path)
-    return path.resolve().parent.name if path.stem == "config" else path.stem
+    """The model's name in logs."""
+    return model_name_of(workload.model_path)
 
 
 def _run(workload: Workload, seed: int, count: int, unit: str, dtype: str = "bf16") -> PilotRun:
