@@ -50,5 +50,6 @@ def test_figures_of_kernels_ranks_and_steps_are_those_of_the_schema(tmp_path):
     assert_both_ways(answers, "run/1")
     assert answers[2]["kernels"][0]["outputs"][1] == {"value": "7"}
     stored = json.loads((tmp_path / "trnsim-report" / "total-ranks-0.world.json").read_text())
-    assert [stored] == answers[0]["ranks"]
     assert_legal(stored, "run-ranks/1")
+    assert len(stored.pop("lanes")) > 0  # the answer has none: they are for pages
+    assert [stored] == answers[0]["ranks"]

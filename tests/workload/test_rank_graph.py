@@ -67,3 +67,22 @@ def test_rows_that_fit_are_taken_and_others_are_given():
     assert rank.first_rows(rows, 3, 8).shape == (3, 8)
     assert rank.graph.inputs == [rows]
     assert rank.first_rows(rows, 7, 4) == rank.graph.inputs[-1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "count", "width", "expected", "operation"),
+    [
+        ((5, 4), 5, 4, (5, 4), None),
+        ((5, 4), 2.5, 4, (3, 4), "Slice"),  # a share of the rows that no rank holds less than
+        ((5, 4), 4.5, 3.2, (5, 4), None),
+        ((6, 4), 3, 8, (3, 8), "Reshape"),
+        ((2, 4), 2.1, 4, (3, 4), None),  # new activations
+    ],
+)
+def test_first_rows_are_whole_numbers_of_them(shape, count, width, expected, operation):
+    rank = RankGraph()
+    rows = rank.first_rows(rank.input(*shape), count, width)
+    assert rows.shape == expected
+    names = [type(node.operation).__name__ for node in rank.graph.nodes]
+    assert names == ([operation] if operation else [])
+    verify(rank.graph)
