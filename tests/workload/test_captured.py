@@ -32,7 +32,7 @@ def test_any_other_model_is_captured(tmp_path, config, kind):
     path.write_text(json.dumps(config))
     found = workload(path)
     assert isinstance(found, CapturedModel)
-    assert (found.name, found.model_type) == ("config", kind)
+    assert (found.name, found.model_type) == (tmp_path.name, kind)
     assert hash(found) == hash(workload(path))
 
 
