@@ -1,4 +1,9 @@
-from trnsim.cli.job_document import check_document, difference_document, price_document
+from trnsim.cli.job_document import (
+    check_document,
+    difference_document,
+    job_title,
+    price_document,
+)
 from trnsim.document.markdown import markdown
 from trnsim.document.spreadsheet import spreadsheet
 from trnsim.document.text import text
@@ -70,3 +75,12 @@ def test_a_difference_has_what_appeared_and_what_is_gone():
     assert "#### New findings\n\na.yaml:7: error: another" in said
     assert "#### Findings that are gone\n\na.yaml:7: error: efa is 3" in said
     assert "Fields that changed" not in said
+
+
+def test_one_device_is_no_plural():
+    roles = Role(devices=1, processes=2), Role(replicas=2, gpus=8, efa=1)
+    job = Job(roles=roles)
+    title = job_title(JobSpec("pod", job, SourceLine("a.yaml", 1), {}))
+    assert title.endswith(
+        ": 1 x any instance, 1 device, 2 ranks each; 2 x any instance, 8 GPUs, 1 EFA each"
+    )

@@ -108,7 +108,11 @@ def _role_words(role: Role) -> str:
         "EFA": role.efa,
         "ranks": role.processes,
     }
-    stated = [f"{count} {unit}" for unit, count in counts.items() if count is not None]
+    stated = [
+        f"{count} {unit.removesuffix('s') if count == 1 else unit}"
+        for unit, count in counts.items()
+        if count is not None
+    ]
     return f"{', '.join([*parts, *stated])}{' each' if stated else ''}"
 
 

@@ -205,7 +205,7 @@ def _line_in(text: str, file: str) -> int | None:
 
 
 def _definitions(stored: bytes) -> dict[str, int]:
-    """The line of each function of a file, which parses."""
+    """Function name -> line of its definition, in a file that parses."""
     return {
         node.name: node.lineno
         for node in ast.walk(_parsed(stored))

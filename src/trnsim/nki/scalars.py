@@ -86,12 +86,12 @@ class NkiScalar(Scalar):
 
     Attributes:
         dtype: nl.int32 or nl.int64.
-        turn: the turn of the loop whose variable it is, or from which it was computed; else None.
+        turns: the turns of the loops whose variables it is computed from, or is.
 
     Source: nki.isa.NkiScalar.
     """
 
-    turn: Turn | None = None
+    turns: tuple[Turn, ...] = ()
 
     def __init__(self, state: object, dtype: Any = None, is_comparison: bool = False) -> None:
         """Refused: a program loads its scalars.
@@ -119,7 +119,7 @@ class NkiScalar(Scalar):
         """The int32 variable of a loop in a turn, which comes from the instructions `origins`."""
         scalar = cls.of_dtype(INT32)
         scalar.put(value)
-        scalar.origins, scalar.turn = origins, turn
+        scalar.origins, scalar.turns = origins, (turn,)
         return scalar
 
     __hash__ = object.__hash__
@@ -199,8 +199,7 @@ def require_in_turn(scalar: object) -> None:
     Raises:
         IllegalInstruction: if the turn is over.
     """
-    turn = scalar.turn if isinstance(scalar, NkiScalar) else None
-    if turn is not None and turn.is_over:
+    if isinstance(scalar, NkiScalar) and any(turn.is_over for turn in scalar.turns):
         raise IllegalInstruction(
             "the variable of nl.fori_loop, or a scalar computed from it, is used after its turn; "
             "legal: in the body of the loop",
@@ -215,8 +214,8 @@ def _recorded(op: str, x: Any, y: Any) -> NkiScalar:
     operands = [_operand(op, operand) for operand in (x, y)]
     dtype = next(operand.dtype for operand in operands if isinstance(operand, Scalar))
     scalar = NkiScalar.of_dtype(dtype, is_comparison=op in COMPARISONS)
-    turns = (getattr(operand, "turn", None) for operand in operands)
-    scalar.turn = next((turn for turn in turns if turn is not None), None)
+    turns = [turn for operand in operands for turn in getattr(operand, "turns", ())]
+    scalar.turns = tuple(dict.fromkeys(turns))
     current_core().issue(ScalarArithmetic(op, *operands, dst=scalar))
     return scalar
 

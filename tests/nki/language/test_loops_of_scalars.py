@@ -291,6 +291,40 @@ def test_the_variable_of_a_loop_ends_with_its_turn(name, derive):
     assert "nisa.scalar_store(tensor, scalar)" in caught.value.fix
 
 
+@pytest.mark.parametrize("combine", [lambda i, j: i + j, lambda i, j: j - i])
+def test_what_two_loops_compute_ends_with_the_first_of_their_turns(combine):
+    @jit
+    def kernel(x):
+        def outer(i):
+            kept = []
+            nl.fori_loop(0, 1, lambda j: kept.append(combine(i, j)))
+            in_the_body(x, kept[0])
+
+        nl.fori_loop(0, 1, outer)
+        return x
+
+    with pytest.raises(IllegalInstruction, match="is used after its turn"):
+        trnsim.run(kernel, np.zeros((1, 1), np.int32))
+
+
+def test_a_scalar_doubled_in_a_turn_knows_its_turn_once():
+    lengths = []
+
+    @jit
+    def kernel(x):
+        def body(i):
+            doubled = i
+            for _ in range(20):
+                doubled = doubled + doubled
+            lengths.append(len(doubled.turns))
+
+        nl.fori_loop(0, 1, body)
+        return x
+
+    trnsim.run(kernel, np.zeros((1, 1), np.int32))
+    assert lengths == [1]
+
+
 def test_the_variable_of_an_outer_loop_is_used_in_an_inner_one():
     @jit
     def kernel(x):

@@ -187,7 +187,7 @@ def clear(folder: Path, device: int | None = None) -> int:
 
 
 def reset(folder: Path) -> int:
-    """Remove all faults and empty the log, as a reload of the driver does; their number.
+    """Remove all faults and empty the log, as a reload of the driver does; the number removed.
 
     Raises:
         BadInput: the folder cannot be written to.

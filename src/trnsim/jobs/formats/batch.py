@@ -194,7 +194,7 @@ def _container(role: Role) -> dict[str, Any]:
 
 
 def _without_capabilities(role: Role) -> Role:
-    """A role with the limit of locked memory lifted in place of IPC_LOCK."""
+    """The role with unlimited locked memory, if IPC_LOCK is its only capability."""
     if role.capabilities != (_IPC_LOCK,):
         return role
     return replace(role, capabilities=(), is_memlock_unlimited=True)

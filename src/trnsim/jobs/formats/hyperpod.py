@@ -59,7 +59,7 @@ def _places(document: SourcePlace) -> Iterator[SourcePlace]:
 
 
 def _defaults(roles: int) -> Defaults:
-    """Fields that Kubernetes demands, beside those of the model."""
+    """Keys and values of fields that Kubernetes demands and a job does not have."""
     yield ("apiVersion",), _VERSION
     yield ("kind",), _KIND
     for at in range(roles):

@@ -47,7 +47,7 @@ def _places(document: SourcePlace) -> Iterator[SourcePlace]:
 
 
 def _defaults(roles: int) -> Defaults:
-    """Fields that Kubernetes demands, beside those of the model."""
+    """Keys and values of fields that Kubernetes demands and a job does not have."""
     yield ("apiVersion",), "jobset.x-k8s.io/v1alpha2"
     yield ("kind",), "JobSet"
     for at in range(roles):

@@ -81,7 +81,7 @@ class KubeflowKind:
         return ("spec", self.specs, *names)
 
     def defaults(self, names: list[str]) -> Defaults:
-        """Fields that Kubernetes demands, beside those of the model."""
+        """Keys and values of fields that Kubernetes demands and a job does not have."""
         yield ("apiVersion",), f"{_GROUP}/{self.version}"
         yield ("kind",), self.kind
         for name in names:

@@ -58,7 +58,7 @@ def _pod(name: str) -> Keys:
 
 
 def _defaults(names: list[str]) -> Defaults:
-    """Fields that Kubernetes demands, beside those of the model."""
+    """Keys and values of fields that Kubernetes demands and a job does not have."""
     yield ("apiVersion",), "leaderworkerset.x-k8s.io/v1"
     yield ("kind",), "LeaderWorkerSet"
     for name in names:

@@ -55,7 +55,7 @@ def _places(document: SourcePlace) -> Iterator[SourcePlace]:
 
 
 def _defaults(kind: str, groups: int) -> Defaults:
-    """Fields that KubeRay demands, beside those of the model."""
+    """Keys and values of fields that KubeRay demands and a job does not have."""
     yield ("apiVersion",), "ray.io/v1"
     yield ("kind",), kind
     spec = _SPECS[kind]

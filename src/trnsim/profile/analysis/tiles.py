@@ -26,10 +26,10 @@ _Place = tuple[int, "Box"]
 
 @dataclass(frozen=True, slots=True)
 class Merger:
-    """A distinct matmul that becomes part of a larger one.
+    """Several matmuls merged into one with larger tiles.
 
     Attributes:
-        placement: that of the larger matmul.
+        placement: the schedule entry of the merged matmul.
         factor: number of matmuls that become one.
         inputs: the growth of its stationary and of its moving tile.
         product: the growth of its product.

@@ -312,7 +312,7 @@ class LoadTest:
     def _are_beyond(
         self, limits: Slo, name: str, rate_per_s: float, count: int
     ) -> np.typing.NDArray[np.bool_]:
-        """For each request, whether the latency `name` is beyond its limit."""
+        """One value a request: True if its latency `name` is beyond the limit."""
         load, outcome, _ = self.run(rate_per_s, count)
         arrival, first = np.array(outcome.arrival_s), np.array(outcome.first_s)
         end, costs = np.array(outcome.end_s), self.cell.steps.costs()
