@@ -1,8 +1,11 @@
 """A kernel's call as a recording has it: equal where the chip's program would be."""
 
+import gc
 from functools import partial
+from weakref import ref
 
 import nki
+import numpy as np
 import pytest
 import torch
 
@@ -61,6 +64,17 @@ def test_kernels_of_one_line_that_differ_are_others():
     assert texts[0].startswith("kernel at ")
     options = [nki.jit(kernel_over, **each) for each in ({}, {"platform_target": "trn2"})]
     assert len({*map(kernel_text, options)}) == 2
+
+
+def test_arrays_of_kernels_that_are_gone_are_not_kept():
+    array = np.ones(4)
+    gone = ref(array)
+    first = kernel_text(kernel_over(array))
+    assert kernel_text(kernel_over(array)) == first
+    del array
+    gc.collect()
+    assert gone() is None
+    assert kernel_text(kernel_over(np.ones(4))) != first
 
 
 def test_a_function_that_calls_itself_or_is_still_to_be_set_ends():

@@ -6,10 +6,12 @@ and their options are: a kernel that each step decorates anew is that of the ste
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from inspect import signature
 from types import CodeType
 from typing import Any, Final
+from weakref import ref
 
 from trnsim.device.call_time import TensorSpec
 from trnsim.device.kernel_call import KernelCall
@@ -68,16 +70,22 @@ def _comparable(value: Any, depth: int) -> object:
 
 
 class _Identity:
-    """A value that equals itself alone, whatever its class says."""
+    """A value that equals itself alone, kept alive only if it has no weak references."""
 
     def __init__(self, value: object) -> None:
-        self.value = value
+        self._number = id(value)
+        self._value: Callable[[], object]
+        try:
+            self._value = ref(value)
+        except TypeError:  # of a class without weak references
+            self._value = lambda: value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and self.value is other.value
+        value = self._value()
+        return isinstance(other, _Identity) and value is not None and value is other._value()
 
     def __hash__(self) -> int:
-        return id(self.value)
+        return self._number
 
 
 def kernel_arguments(call: KernelCall) -> tuple[tuple[Any, ...], tuple[tuple[str, Any], ...]]:
