@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from layered_graphs import layered
+from spoiled_cache import OTHER_FIELDS, spoil
 from test_layers import stack
 
 from trnsim.compiler import Flags, compilation
@@ -104,6 +105,15 @@ def test_another_question_is_another_entry(compiles, name):
     asked = {"weights": weights}
     compile_graph(graph, **asked)
     compile_graph(graph, **asked | OTHERS[name])
+    assert len(compiles) == 2
+
+
+@pytest.mark.parametrize("changes", OTHER_FIELDS)
+def test_a_program_that_lacks_fields_is_compiled_again(folder, compiles, changes):
+    graph, weights = layered(2, width=128)
+    first = compile_graph(graph, weights=weights)
+    spoil(folder, changes)
+    assert compile_graph(graph, weights=weights) == first
     assert len(compiles) == 2
 
 

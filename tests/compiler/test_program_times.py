@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from spoiled_cache import OTHER_FIELDS, spoil
 from test_layers import stack
 
 from trnsim.compiler import program_times
@@ -61,6 +62,16 @@ def test_what_is_remembered_is_what_was_found(tmp_path, monkeypatch):
     assert time_graph(graph, weights, CompileOptions("trn2")) == first
     with pytest.raises(TypeError):
         time_graph(graph, weights, CompileOptions("trn1"))
+
+
+@pytest.mark.parametrize("changes", OTHER_FIELDS)
+@pytest.mark.parametrize("time", [time_graph, program_figures])
+def test_what_is_remembered_with_other_fields_is_found_again(tmp_path, monkeypatch, time, changes):
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    graph, weights = stack(2, width=128)
+    first = time(graph, weights, CompileOptions("trn2"))
+    spoil(tmp_path, changes)
+    assert time(graph, weights, CompileOptions("trn2")) == first
 
 
 def test_a_graph_whose_busiest_engine_works_longer_than_the_limit_is_left():

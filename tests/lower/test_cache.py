@@ -4,9 +4,10 @@ import subprocess
 import sys
 
 import pytest
+from spoiled_cache import OTHER_FIELDS, spoil
 
 from trnsim.graph import Graph
-from trnsim.lower import cache, costs, lowering
+from trnsim.lower import cache, costs, groups, lowering
 
 KEY = (("add", (1, 2)), "trn2")
 
@@ -17,11 +18,26 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "kept"
 
 
+def _read(key):
+    return cache.read(key, lambda stored: {**stored})
+
+
+@pytest.mark.parametrize("changes", OTHER_FIELDS)
+def test_a_kernels_time_with_other_fields_is_measured_again(folder, changes):
+    graph = Graph()
+    graph.outputs = [graph.elementwise("tanh", graph.input((3, 5), "float32"))]
+    (group,) = groups(graph)
+    measured = lowering._cost(group, "trn2", False)
+    spoil(folder, changes)
+    lowering._cost_of.clear()
+    assert lowering._cost(group, "trn2", False) == measured
+
+
 def test_what_was_written_is_read_and_nothing_else(folder):
-    assert cache.read(KEY) is None
+    assert _read(KEY) is None
     cache.write(KEY, {"time": 0.1})
-    assert cache.read(KEY) == {"time": 0.1}
-    assert cache.read((KEY, 1)) is None
+    assert _read(KEY) == {"time": 0.1}
+    assert _read((KEY, 1)) is None
     (file,) = (folder / cache.version()).iterdir()
     assert file.suffix == ".json"
 
@@ -29,7 +45,7 @@ def test_what_was_written_is_read_and_nothing_else(folder):
 def test_other_sources_have_other_files(folder, monkeypatch):
     cache.write(KEY, {"time": 0.1})
     monkeypatch.setattr(cache, "version", lambda: "another")
-    assert cache.read(KEY) is None
+    assert _read(KEY) is None
     assert folder.is_dir()
 
 
@@ -37,7 +53,7 @@ def test_a_file_that_was_cut_off_is_not_there(folder):
     cache.write(KEY, {"time": 0.1})
     (file,) = (folder / cache.version()).iterdir()
     file.write_text(file.read_text()[:-2])
-    assert cache.read(KEY) is None
+    assert _read(KEY) is None
 
 
 @pytest.mark.parametrize(
@@ -58,9 +74,9 @@ def test_a_file_that_holds_something_else_is_not_there_and_is_written_anew(folde
     cache.write(KEY, {"time": 0.1})
     (file,) = (folder / cache.version()).iterdir()
     file.write_text(content)
-    assert cache.read(KEY) is None
+    assert _read(KEY) is None
     cache.write(KEY, {"time": 0.1})
-    assert cache.read(KEY) == {"time": 0.1}
+    assert _read(KEY) == {"time": 0.1}
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes")
@@ -69,25 +85,25 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder):
     (file,) = (folder / cache.version()).iterdir()
     file.unlink()
     os.mkfifo(file)
-    assert cache.read(KEY) is None
+    assert _read(KEY) is None
 
 
 def test_what_was_changed_within_a_file_is_not_read(folder):
     cache.write(KEY, {"time": 0.1})
     (file,) = (folder / cache.version()).iterdir()
     file.write_text(file.read_text().replace("0.1", "0.2"))
-    assert cache.read(KEY) is None
+    assert _read(KEY) is None
 
 
 def test_off_keeps_nothing_and_a_folder_that_cannot_be_made_is_no_error(tmp_path, monkeypatch):
     monkeypatch.setenv(cache.VARIABLE, "off")
     cache.write(KEY, {})
-    assert cache.read(KEY) is None
+    assert _read(KEY) is None
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv(cache.VARIABLE, str(blocked))
     cache.write(KEY, {})
-    assert cache.read(KEY) is None
+    assert _read(KEY) is None
 
 
 def _aged(folder, version, numbers, monkeypatch):
@@ -116,7 +132,7 @@ def test_files_unused_for_longest_are_removed_whatever_their_version(folder, mon
     cache._remove_unused.cache_clear()
     cache.write((KEY, 5), {})
     assert all(file.is_file() for file in (*old, *new))  # four files are as many as may be
-    assert cache.read((KEY, 3)) is not None  # used now, so the file of 4 is older
+    assert _read((KEY, 3)) is not None  # used now, so the file of 4 is older
     cache._remove_unused.cache_clear()
     cache.write((KEY, 6), {})
     assert [file.is_file() for file in (*old, *new)] == [False, False, True, False]
@@ -128,7 +144,7 @@ def test_a_folder_is_looked_through_once_by_a_process(monkeypatch):
     cache.write((KEY, 1), {})
     monkeypatch.setattr(cache, "MAX_BYTES", 0)
     cache.write((KEY, 2), {})
-    assert cache.read((KEY, 1)) == {}
+    assert _read((KEY, 1)) == {}
 
 
 @pytest.mark.slow

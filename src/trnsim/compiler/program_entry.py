@@ -61,9 +61,10 @@ class ProgramEntry:
 
     def read(self) -> CompiledProgram | None:
         """The program; None where the same version of the sources stored none."""
-        values = cache.read(self._key) if self._key is not None else None
-        if values is None:
-            return None
+        return cache.read(self._key, self._decoded) if self._key is not None else None
+
+    def _decoded(self, values: dict[str, Any]) -> CompiledProgram:
+        """The program that `write` encoded; a KeyError where a field is missing."""
         exchanges = [
             GraphExchange(kind, nbytes, tuple(map(tuple, groups)))
             for kind, nbytes, groups in values["exchanges"]
@@ -73,8 +74,11 @@ class ProgramEntry:
             "bound": Bound(*values["bound"]),
             "notes": tuple(values["notes"]),
             "exchanges": tuple(exchanges),
+            "flags": self._flags,
         }
-        return CompiledProgram(flags=self._flags, **values | decoded)
+        return CompiledProgram(
+            **{item.name: (values | decoded)[item.name] for item in fields(CompiledProgram)}
+        )
 
     def write(self, program: CompiledProgram) -> None:
         """Store the program, unless it has a module or a line that no operation came from."""

@@ -87,7 +87,7 @@ class ProgramFigures:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> ProgramFigures:
-        """The figures that `as_json` gave."""
+        """The figures that `as_json` gave; a KeyError where a field is missing."""
         decoded: dict[str, Any] = {
             "notes": tuple(values["notes"]),
             "compiled_layers": tuple(values["compiled_layers"]),
@@ -95,7 +95,7 @@ class ProgramFigures:
             "schedule": SbufSchedule(*values["schedule"]),
             "lacks": frozenset(values["lacks"]),
         }
-        return cls(**values | decoded)
+        return cls(*((values | decoded)[item.name] for item in fields(cls)))
 
     def plus(self, other: ProgramFigures) -> ProgramFigures:
         """The sum of times, instructions, work and notes of two programs with a common launch."""
@@ -153,14 +153,18 @@ def time_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) -
         options.links() if has_exchanges(graph) else None,
         *sorted(omitted_patterns()),
     )
-    cached = cache.read(key)
     graph, own_weights = legalize_graph(graph, own_weights)
-    if cached is not None:
-        numbers = cached.pop("stacks")
+
+    def decode(values: dict[str, Any]) -> TimedGraph:
+        numbers = values.pop("stacks")
         stacks = stacks_of(graph) if numbers else []
         cached_stacks = tuple(stacks[number] for number in numbers)
-        figures = ProgramFigures.from_json(cached)
+        figures = ProgramFigures.from_json(values)
         return TimedGraph(graph, own_weights, figures, cached_stacks, options.cores)
+
+    cached = cache.read(key, decode)
+    if cached is not None:
+        return cached
     compiled = _compile_graph(graph, own_weights, options)
     stacks = stacks_of(graph) if compiled.stacks else []
     numbers = [stacks.index(stack) for stack in compiled.stacks]
@@ -293,9 +297,9 @@ def program_figures(
     links = options.links() if has_exchanges(graph) else None
     base = graph.key(), tuple(sorted(weights)), options.target, options.cores, schedule
     key = ("program", *base, links, *sorted(omitted_patterns()))
-    cached = cache.read(key)
+    cached = cache.read(key, ProgramFigures.from_json)
     if cached is not None:
-        return ProgramFigures.from_json(cached)
+        return cached
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
     tracing: dict[str, Any] = {"numerics": False, "lnc": options.cores, "schedule": schedule}
     tracing["links"] = links

@@ -16,14 +16,16 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from trnsim import files
 from trnsim.errors import BadInput
+
+Value = TypeVar("Value")
 
 VARIABLE: Final = "TRNSIM_CACHE"
 _ROOT: Final = Path(__file__).parents[1]
@@ -54,8 +56,11 @@ _HASHED_ROOMS: Final = (
 """The packages and files on which a kernel's time depends."""
 
 
-def read(key: Hashable) -> dict[str, Any] | None:
-    """The value stored for `key` by the same version of the sources, or None."""
+def read(key: Hashable, decode: Callable[[dict[str, Any]], Value]) -> Value | None:
+    """What `decode` makes of the value stored for `key` by the same version of the sources.
+
+    None where nothing is stored, or something of which `decode` makes no value.
+    """
     file = _file(key)
     if file is None:
         return None
@@ -65,12 +70,13 @@ def read(key: Hashable) -> dict[str, Any] | None:
         return None
     if digest != _digest(content):
         return None
-    stored = json.loads(content)
-    if not isinstance(stored, dict):
+    try:
+        value = decode(json.loads(content))
+    except (TypeError, ValueError, LookupError, AttributeError):  # of other fields or types
         return None
     with suppress(OSError):  # a folder that cannot be written
         os.utime(file)
-    return stored
+    return value
 
 
 def write(key: Hashable, value: dict[str, Any]) -> None:

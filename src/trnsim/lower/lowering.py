@@ -148,8 +148,8 @@ def _cost(group: FusionGroup, target: str, is_mirrored: bool) -> Cost:
         return _control_cost(group, target)
     key = (_structural_key(group), target, is_mirrored)
     if key not in _cost_of:
-        stored = cache.read(key)
-        _cost_of[key] = _measure(group, target, is_mirrored) if stored is None else Cost(**stored)
+        stored = cache.read(key, lambda values: Cost(**values))
+        _cost_of[key] = stored or _measure(group, target, is_mirrored)
         if stored is None:
             cache.write(key, asdict(_cost_of[key]))
     return _cost_of[key]

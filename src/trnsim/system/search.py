@@ -22,7 +22,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from trnsim.errors import BadInput
 from trnsim.lower import cache as disk
@@ -71,11 +71,11 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
     results_at: dict[int, list[Any]] = {}
     left: list[Chunk] = []
     for at, part in chunks:
-        results = (disk.read(_cache_key(function, part)) or {}).get("results")
-        if isinstance(results, list) and len(results) == len(part):
-            results_at[at] = results
-        else:  # not stored, or in another shape
+        results = disk.read(_cache_key(function, part), partial(_stored_results, len(part)))
+        if results is None:
             left.append((at, part))
+        else:
+            results_at[at] = results
     done = sum(len(results) for results in results_at.values())
     for (at, part), results in _chunk_results(
         function, left, ray, processes, until_s, most_in_process
@@ -106,6 +106,14 @@ def _chunk_results(
             yield chunk, _results(function, chunk[1])
     else:
         yield from _in_processes(function, left, count, until_s)
+
+
+def _stored_results(count: int, values: dict[str, Any]) -> list[Any]:
+    """The results of so many points that `map` stored."""
+    results: list[Any] = values["results"]
+    if not isinstance(cast("Any", results), list) or len(results) != count:
+        raise ValueError(count)
+    return results
 
 
 def _results(function: Function, points: list[Any]) -> list[Any]:
