@@ -1,6 +1,8 @@
 """A kernel's call as a recording has it: equal where the chip's program would be."""
 
 import gc
+import importlib
+import sys
 from functools import partial
 from weakref import ref
 
@@ -87,3 +89,69 @@ def test_a_function_that_calls_itself_or_is_still_to_be_set_ends():
     later = 1
     assert later
     assert kernel_text(nki.jit(partial(kernel_over, 1))).startswith("kernel_over")
+
+
+MODULE = """
+import math, settings
+import nki
+TILE = 128
+class Shape:
+    rows = 4
+shape = Shape()
+settings.shape = shape
+def helper(x):
+    return x, SCALE, shape.rows
+SCALE = 1.0
+@nki.jit
+def kernel(x):
+    def inner(y):
+        return y, TILE, Shape.rows, settings.depth
+    return inner(helper(x)), math.pi, kernel
+"""
+
+
+def imported(folder):
+    """The user's module with a kernel, which reads another one."""
+    (folder / "settings.py").write_text("depth = 2\nunread = 1\n")
+    (folder / "kernels.py").write_text(MODULE)
+    sys.path.insert(0, str(folder))
+    return importlib.import_module("kernels")
+
+
+def test_a_kernel_whose_globals_were_set_anew_is_another(tmp_path):
+    module = imported(tmp_path)
+    changes = [
+        (module, "TILE", 64),
+        (module, "TILE", 128.0),
+        (module, "SCALE", 2.0),
+        (module, "helper", len),
+        (module.Shape, "rows", 5),
+        (module.settings, "depth", 3),
+    ]
+    before = kernel_text(module.kernel)
+    for holder, name, value in changes:
+        old = getattr(holder, name)
+        setattr(holder, name, value)
+        assert kernel_text(module.kernel) != before, name
+        setattr(holder, name, old)
+        assert kernel_text(module.kernel) == before, name
+    module.shape.rows = 5
+    assert kernel_text(module.kernel) != before
+
+
+def test_globals_that_a_kernel_does_not_read_are_no_part_of_it(tmp_path):
+    module = imported(tmp_path)
+    before = kernel_text(module.kernel)
+    module.settings.unread = 2
+    module.other = 3
+    assert kernel_text(module.kernel) == before
+
+
+def test_many_functions_that_call_each_other_are_read_once(tmp_path):
+    names = [f"f{number}" for number in range(60)]
+    calls = ", ".join(f"{name}()" for name in names)
+    text = "".join(f"def {name}():\n    return {calls}\n" for name in names)
+    (tmp_path / "crowd.py").write_text(f"import nki\n{text}@nki.jit\ndef kernel():\n    f0()\n")
+    sys.path.insert(0, str(tmp_path))
+    kernel = importlib.import_module("crowd").kernel
+    assert kernel_text(kernel) == kernel_text(kernel)

@@ -1,20 +1,22 @@
 """A call of an NKI kernel as a recording has it: the kernel, its constants, its tensors.
 
-Two kernels of one name and line are equal if their code, the numbers and words that it closes over,
-and their options are: a kernel that each step decorates anew is that of the step before.
+Two kernels of one name and line are equal if their code, the numbers and words that it closes over
+or reads from modules of the user's, and their options are: a kernel that each step decorates anew
+is that of the step before, and one whose tile size was set anew is another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from inspect import signature
-from types import CodeType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 from weakref import ref
 
 from trnsim.device.call_time import TensorSpec
 from trnsim.device.kernel_call import KernelCall
+from trnsim.errors import is_program_file
 from trnsim.nki.kernel import Kernel
 from trnsim.xla.cuts.values import Operand
 
@@ -34,16 +36,23 @@ def kernel_text(kernel: Kernel) -> str:
     return f"{place}, {numbers.setdefault(content, len(numbers))}"
 
 
-def _content(function: Any, depth: int = 0) -> object:
-    """The code of a function and the plain values that it closes over; else its identity."""
+def _content(function: Any, seen: dict[int, int] | None = None, depth: int = 0) -> object:
+    """The code of a function and the plain values that it reads; else its identity."""
+    seen = {} if seen is None else seen
     if isinstance(function, partial):
         bound = (*function.args, *sorted(function.keywords.items()))
-        return (_content(function.func, depth), _comparable(bound, depth))
+        return (_content(function.func, seen, depth), _comparable(bound, seen, depth))
     code = getattr(function, "__code__", None)
     if code is None or depth > _MOST_DEEP:
         return _Identity(function)
-    parts = (*_closed_over(function), function.__defaults__, function.__kwdefaults__)
-    return (code, _comparable(parts, depth + 1))
+    if id(function) in seen:  # it calls itself, or two functions call it
+        return seen[id(function)]
+    seen[id(function)] = len(seen)
+    parts = (
+        *(*_closed_over(function), function.__defaults__, function.__kwdefaults__),
+        *_globals_read(function),
+    )
+    return (code, _comparable(parts, seen, depth + 1))
 
 
 def _closed_over(function: Any) -> list[Any]:
@@ -57,16 +66,38 @@ def _closed_over(function: Any) -> list[Any]:
     return values
 
 
-def _comparable(value: Any, depth: int) -> object:
+def _globals_read(function: Any) -> list[Any]:
+    """The globals that a function of the user's names, and their attributes that it names."""
+    code, scope = function.__code__, getattr(function, "__globals__", {})
+    if not is_program_file(code.co_filename):
+        return []
+    names = _names_of(code)
+    values = [scope[name] for name in names if name in scope]
+    for value in tuple(values):
+        if isinstance(value, ModuleType) and not is_program_file(str(value.__file__)):
+            continue
+        if not isinstance(value, FunctionType | Kernel):
+            values += [vars(value).get(name) for name in names if hasattr(value, "__dict__")]
+    return [value for value in values if not isinstance(value, ModuleType)]
+
+
+@lru_cache(maxsize=1024)
+def _names_of(code: CodeType) -> tuple[str, ...]:
+    """The names of globals and attributes in a function's code and in that of its inner ones."""
+    inner = (const for const in code.co_consts if isinstance(const, CodeType))
+    return (*code.co_names, *(name for part in inner for name in _names_of(part)))
+
+
+def _comparable(value: Any, seen: dict[int, int], depth: int) -> object:
     """A value with its type, so that 1 is not 1.0; one of another class by its identity."""
     if isinstance(value, tuple):
-        return tuple([_comparable(part, depth) for part in value])
+        return tuple([_comparable(part, seen, depth) for part in value])
     if isinstance(value, dict):
-        return tuple([_comparable(pair, depth) for pair in value.items()])
+        return tuple([_comparable(pair, seen, depth) for pair in value.items()])
     if isinstance(value, _PLAIN):
         return (type(value), repr(value) if isinstance(value, float) else value)
     inner = value.function if isinstance(value, Kernel) else value
-    return _content(inner, depth)
+    return _content(inner, seen, depth)
 
 
 class _Identity:
