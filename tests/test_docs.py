@@ -18,8 +18,12 @@ from unittest.mock import patch
 import pytest
 
 import trnsim
-from trnsim import demo
 from trnsim.cli import app
+from trnsim.demo.claims_section import claims_blocks
+from trnsim.demo.cost_section import cost_blocks
+from trnsim.demo.kernel_section import show_kernel
+from trnsim.demo.mistake_section import mistake_blocks
+from trnsim.demo.training_section import training_blocks
 from trnsim.document.text import section_text
 
 ROOT = Path(__file__).parents[1]
@@ -75,11 +79,11 @@ def printed():
 def sections():
     """The lines between the first and the last of `trnsim demo`."""
     blocks = [
-        *demo.show_kernel().blocks(),
-        *demo.mistake_blocks(),
-        *demo.training_blocks(),
-        *demo.cost_blocks(as_of=DAY),
-        *demo.claims_blocks(),
+        *show_kernel().blocks(),
+        *mistake_blocks(),
+        *training_blocks(),
+        *cost_blocks(as_of=DAY),
+        *claims_blocks(),
     ]
     return section_text("", blocks).splitlines()
 

@@ -63,10 +63,18 @@ def _is_command(module):
     return hasattr(import_module(f"trnsim.cli.{module}"), "app")
 
 
-def test_a_plan_imports_none_of_the_other_plans():
-    line = "import sys, trnsim.cli.plan.serve; print('trnsim.cli.plan.train' in sys.modules)"
+@pytest.mark.parametrize(
+    ("command", "others"),
+    [
+        ("plan.serve", ["cli.plan.train"]),
+        ("run", ["decide", "estimate", "graph", "lower", "system", "workload"]),
+    ],
+)
+def test_a_command_imports_no_room_of_others(command, others):
+    names = [f"trnsim.{other}" for other in others]
+    line = f"import sys, trnsim.cli.{command}; print({{*{names}}} & sys.modules.keys())"
     ran = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
-    assert ran.stdout == "False\n"
+    assert ran.stdout == "set()\n"
 
 
 def test_the_version_is_that_of_the_package():

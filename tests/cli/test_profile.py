@@ -2,11 +2,15 @@
 
 import json
 import re
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 from forked import trnsim
 from schema_checks import assert_legal
+from typer.testing import CliRunner
+
+from trnsim.cli import app
 
 ROOT = Path(__file__).parents[2]
 STEPS = ROOT / "examples" / "matmul_steps.py"
@@ -158,10 +162,11 @@ def models(tmp_path_factory):
     pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
     folder = tmp_path_factory.mktemp("models")
     (folder / "net.py").write_text(NET)
-    for name, cast in (("plain", "none"), ("cast", "all")):
-        options = ("--flags", f"--auto-cast={cast}", "--report", f"{name}.html")
-        done = trnsim("compile", "net.py", *options, cwd=folder)
-        assert done.returncode == 0, done.stderr
+    with chdir(folder):
+        for name, cast in (("plain", "none"), ("cast", "all")):
+            options = ("--flags", f"--auto-cast={cast}", "--report", f"{name}.html")
+            done = CliRunner().invoke(app, ["compile", "net.py", *options])
+            assert done.exit_code == 0, done.output
     return folder
 
 

@@ -7,9 +7,14 @@ from datetime import date
 import numpy as np
 import pytest
 
-from trnsim import demo, nki
+from trnsim import nki
 from trnsim.arch.catalogue import catalogue
 from trnsim.demo import examples, kernel_section
+from trnsim.demo.claims_section import claims_blocks
+from trnsim.demo.cost_section import cost_blocks
+from trnsim.demo.kernel_section import show_kernel
+from trnsim.demo.mistake_section import mistake_blocks
+from trnsim.demo.training_section import training_blocks
 
 DAY = date(2026, 11, 21)
 
@@ -20,27 +25,27 @@ def words(blocks):
 
 
 def claims_lines(*given):
-    return words(demo.claims_blocks(*given))
+    return words(claims_blocks(*given))
 
 
 def mistake_lines(**options):
-    return words(demo.mistake_blocks(**options))
+    return words(mistake_blocks(**options))
 
 
 def training_lines(**options):
-    return words(demo.training_blocks(**options))
+    return words(training_blocks(**options))
 
 
 def cost_lines(**options):
     """The heading, the names of columns, and a row a platform with its price."""
-    title, table = demo.cost_blocks(**options)
+    title, table = cost_blocks(**options)
     rows = [" ".join([*row, *table.below[at]]) for at, row in enumerate(table.rows)]
     return [title.words, " ".join(column.name for column in table.columns), *rows]
 
 
 @pytest.fixture(scope="module")
 def shown():
-    return demo.show_kernel(sequence=512, width=64)
+    return show_kernel(sequence=512, width=64)
 
 
 def test_the_kernel_lines_name_size_error_time_interval_bottleneck_and_advice(shown):
@@ -57,17 +62,17 @@ def test_the_error_is_that_of_bfloat16(shown):
 
 
 def test_other_inputs_give_another_error(shown):
-    assert demo.show_kernel(sequence=512, width=64, seed=1).largest_error != shown.largest_error
+    assert show_kernel(sequence=512, width=64, seed=1).largest_error != shown.largest_error
 
 
 def test_a_longer_sequence_takes_longer(shown):
-    longer = demo.show_kernel(sequence=1024, width=64)
+    longer = show_kernel(sequence=1024, width=64)
     assert longer.run.total_time_s > shown.run.total_time_s
     assert longer.run.timeline.interval().p10 > shown.run.timeline.interval().p10
 
 
 def test_another_chip_takes_another_time(shown):
-    other = demo.show_kernel(sequence=512, width=64, target="trn1")
+    other = show_kernel(sequence=512, width=64, target="trn1")
     assert other.run.total_time_s != shown.run.total_time_s
 
 

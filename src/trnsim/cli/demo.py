@@ -7,13 +7,18 @@ from typing import Annotated
 
 import typer
 
-from trnsim import demo, files
+from trnsim import files
 from trnsim.cli.on import chips as chips_of
 from trnsim.cli.on import on_option, one_platform
 from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.terminal import echo, width
 from trnsim.demo import examples
+from trnsim.demo.claims_section import claims_blocks
+from trnsim.demo.cost_section import cost_blocks
+from trnsim.demo.kernel_section import show_kernel
+from trnsim.demo.mistake_section import mistake_blocks
+from trnsim.demo.training_section import training_blocks
 from trnsim.document.text import section_text, wrapped
 from trnsim.errors import BadInput
 
@@ -54,13 +59,13 @@ def show(
         report /= "attention.html"
     files.check_folder(report.parent)
     echo(f"trnsim: a Trainium you can pip install      emulated {chip.name}, nothing rented")
-    kernel = demo.show_kernel(sequence=sequence, target=chip.name)
+    kernel = show_kernel(sequence=sequence, target=chip.name)
     sections = (
         kernel.blocks,
-        lambda: demo.mistake_blocks(chip.name),
-        lambda: demo.training_blocks(target=chip.name),
-        demo.cost_blocks,
-        demo.claims_blocks,
+        lambda: mistake_blocks(chip.name),
+        lambda: training_blocks(target=chip.name),
+        cost_blocks,
+        claims_blocks,
     )
     for section in sections:
         echo(section_text("", section(), width()))
