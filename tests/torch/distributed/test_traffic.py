@@ -54,6 +54,7 @@ def test_data_parallelism_sums_every_gradient_once_a_step(ranks):
     assert rows(ranks, "data_parallel", "allreduce") == {F32 * PARAMETERS: STEPS}
 
 
+@pytest.mark.slow
 def test_sharding_gathers_weights_twice_and_scatters_gradients_once(ranks):
     gathered = dict.fromkeys(SHARDED, 2 * STEPS)
     assert rows(ranks, "fully_sharded", "allgather_base") == gathered
@@ -61,10 +62,12 @@ def test_sharding_gathers_weights_twice_and_scatters_gradients_once(ranks):
     assert rows(ranks, "fully_sharded", "reduce_scatter_base") == scattered
 
 
+@pytest.mark.slow
 def test_a_column_and_a_row_layer_sum_their_output_once(ranks):
     assert rows(ranks, "tensor_parallel", "allreduce") == {F32 * 8 * 4: STEPS}
 
 
+@pytest.mark.slow
 def test_rows_go_to_their_experts_and_back_and_so_do_gradients(ranks):
     # Counts, rows and their experts go there, rows come back; of what is learnt gradients return.
     exchanged = rows(ranks, "expert_parallel", "alltoall_base")
@@ -96,6 +99,7 @@ def messages(kind, algorithm, chips):
     }[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [way.__name__ for way in WAYS])
 def test_one_chip_one_node_and_two_nodes_take_three_times(ranks, way):
     worlds = {name: world(on, [one[way] for one in ranks]) for name, on in PLACES.items()}
@@ -139,7 +143,6 @@ def hidden_by_compute(rank):
     return found
 
 
-@pytest.mark.slow
 def test_what_is_computed_before_the_wait_hides_the_exchange():
     given = together(hidden_by_compute, 2)
     on = fabric("trn2.48xlarge", lnc=2, ranks_per_node=2)
