@@ -7,7 +7,15 @@ import time
 import torch.distributed as dist
 from torch import multiprocessing
 
-PRELOADED = ["torch", "torch.distributed.fsdp", "torch.distributed.tensor.parallel"]
+PRELOADED = [
+    *("torch", "torch.distributed.fsdp", "torch.distributed.tensor.parallel"),
+    *(
+        "trnsim.compiler.operators",
+        "trnsim.compiler.ncc",
+        "trnsim.device.call_log",
+        "trnsim.profile",
+    ),
+]
 
 
 def free_port():
