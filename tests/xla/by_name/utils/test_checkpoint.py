@@ -27,3 +27,17 @@ def test_keywords_reach_the_function():
     tensor = torch.ones(2, device="xla", requires_grad=True)
     result = checkpoint(lambda x, factor: x * factor, tensor, use_reentrant=False, factor=3)
     assert result.tolist() == [3.0, 3.0]
+
+
+def test_it_may_take_the_place_of_pytorchs():
+    """As programs of AWS's samples do: `torch.utils.checkpoint.checkpoint = checkpoint`."""
+    import torch.utils.checkpoint
+    import torch_xla.utils.checkpoint
+
+    torch.utils.checkpoint.checkpoint = torch_xla.utils.checkpoint.checkpoint
+    tensor = torch.ones(2, device="xla", requires_grad=True)
+    for reentrant in (True, False):
+        torch.utils.checkpoint.checkpoint(
+            torch.sin, tensor, use_reentrant=reentrant
+        ).sum().backward()
+    assert tensor.grad.tolist() == [2 * torch.cos(torch.tensor(1.0)).item()] * 2

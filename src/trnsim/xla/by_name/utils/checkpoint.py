@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from torch.utils import checkpoint as of_pytorch
+# By name: programs put our function in the place of PyTorch's, in its module.
+from torch.utils.checkpoint import checkpoint as of_pytorch
 
 __path__: Final[list[str]] = []  # as in xla_model
 
@@ -18,4 +19,4 @@ def checkpoint(
     function: Callable[..., Any], *args: Any, use_reentrant: bool = True, **kwargs: Any
 ) -> Any:
     """`function(*args)`, of which only the arguments are kept for the backward pass."""
-    return of_pytorch.checkpoint(function, *args, use_reentrant=use_reentrant, **kwargs)
+    return of_pytorch(function, *args, use_reentrant=use_reentrant, **kwargs)
