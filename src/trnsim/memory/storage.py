@@ -32,7 +32,7 @@ class Memory(Enum):
     __hash__ = object.__hash__
 
     def __init__(self, label: str) -> None:
-        """On chip, dimension 0 of a tensor is the partition axis."""
+        """The memory with its label; on chip, dimension 0 of a tensor is the partition axis."""
         self.is_on_chip = label != "HBM"
 
 
@@ -61,12 +61,13 @@ class Storage:
         is_shared: whether several cores see it.
         has_sentinels: whether unwritten bytes may be read, as on AWS's simulator.
         written: the bytes that have been written.
-        changed: in a copy of the user's data that is written back, the bytes to write back.
+        changed: bytes written since the user's array was copied in, to be copied back to it; None
+            if nothing is copied back.
         serial: unique number, in order of allocation.
         root_serial: serial number of the storage whose bytes it shares; here its own.
         origin_bytes: its offset within that storage.
         allocated_as: format and pattern of the tensor that it was allocated for.
-        accesses: data of access trackers about its parts, kept here to live as long as it.
+        accesses: what hazard tracking has recorded of its parts, so that both are freed together.
     """
 
     __slots__ = (
@@ -151,7 +152,7 @@ class Storage:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one of the tensor's own rows, the unit of its patterns."""
+        """Bytes of a row of the tensor itself, which may be less than the pitch."""
         return self.pitch_bytes
 
     @property
@@ -250,7 +251,7 @@ class PlacedStorage(Storage):
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one of the tensor's own rows, the unit of its patterns."""
+        """Bytes of a row of the tensor itself, which may be less than the pitch."""
         return self._own_row_bytes
 
     def placed_bytes(self, own_bytes: int) -> int:

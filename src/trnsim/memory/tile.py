@@ -142,11 +142,12 @@ class Tile:
     def output(self, *inputs: Array) -> Float32Array | None:
         """The tile's own buffer, if a float32 result may be computed into it directly; else None.
 
-        Only a plain float32 tile qualifies. It must not share memory with an input of another
-        shape, or with one that is read again after the first element of the result is written.
+        The tile must be float32, without an index, and of the shape of the first input. It may
+        share memory with the first input, but not with the others.
 
         Args:
-            *inputs: the array with the result's shape, then those that are read later.
+            *inputs: an array of the result's shape, which is read element by element; then arrays
+                that are read again after the first element of the result is written.
         """
         if self.dtype is not FLOAT32 or self.index is not None:
             return None
@@ -158,7 +159,7 @@ class Tile:
                 return None
         return array
 
-    # Written flags
+    # Flags of written elements
 
     def index_tiles(self) -> tuple[Tile, ...]:
         """The tile that holds its indices, if any."""
@@ -185,7 +186,7 @@ class Tile:
             self._add_to(storage.changed)
 
     def _add_to(self, mask: ByteMask) -> None:
-        """Add its bytes to `mask`; without values, bytes behind an index are unknown: left out."""
+        """Add its bytes to `mask`; an index without values adds none, as they are not known."""
         layout = self.layout
         if self.index is not None:
             if self.storage.data is not None:
@@ -240,7 +241,7 @@ class Tile:
         return pattern
 
     def touched(self) -> Any:
-        """Numpy index of the elements in the footprint."""
+        """Numpy index of the tile's elements within `array`, without rows out of bounds."""
         return ... if self.index is None else self._places(self.legal_rows())
 
     def resolved(self) -> Tile:
@@ -266,7 +267,7 @@ class Tile:
         return None if mask.all() else mask
 
     def _places(self, rows: Array | None) -> Any:
-        """Numpy index of the elements in `array`."""
+        """Numpy index of the tile's elements within `array`; of those `rows` only, if not None."""
         index = self.index
         if index is None:
             return rows
@@ -306,7 +307,10 @@ class Tile:
             return self.layout
 
     def absent(self, name: str) -> Any:
-        """Raise Python's error of an absent attribute, or that of a property."""
+        """Raise AttributeError for an attribute that does not exist.
+
+        If it is a property that raised an AttributeError, that error is raised again.
+        """
         return object.__getattribute__(self, name)
 
     def require_within(self) -> None:
@@ -383,7 +387,8 @@ class Tile:
     def signature(self) -> object:
         """A key of all that a rule or a cost may depend on: memory, dtype, shape, strides, place.
 
-        Of an index it has its kind, its tile, and whether the kernel fixed their addresses.
+        A tile with an index adds the kind of the index, the signature of the tile that holds the
+        indices, and for both tiles whether the kernel fixed the address.
         """
         if self.index is None:
             return self.layout.signature

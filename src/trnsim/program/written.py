@@ -1,4 +1,4 @@
-"""Written elements: which operands can be read, and which elements an instruction leaves written.
+"""Written elements: which operands may be read, and which elements are written afterwards.
 
 Results that depend on unwritten elements are unwritten themselves; reading them is an error where
 an instruction needs them, and so is reading bytes that another tensor has overwritten.
@@ -15,7 +15,7 @@ from trnsim.isa import Instruction
 from trnsim.memory import Tile
 
 Partly: TypeAlias = list[tuple[Tile, Array]]
-"""Tiles that are left partly written, with a boolean per element."""
+"""Results that an instruction writes in part, with a boolean per element: True if written."""
 
 
 def refuse_unreadable(
@@ -23,7 +23,8 @@ def refuse_unreadable(
 ) -> None:
     """Raise if a tile has bytes that no instruction wrote, or that another tensor overwrote.
 
-    The errors of shared tensors are added to `unwritten_shared`: another core may have to write.
+    An unwritten tensor that cores share is no error yet, because another core may still write it:
+    its error is added to `unwritten_shared`.
     """
     storage = tile.storage
     if storage.written.is_full and not storage.is_placed:
@@ -44,7 +45,12 @@ def refuse_unreadable(
 def partly_written(
     instruction: Instruction, reads: Iterable[Tile], unwritten_shared: list[UninitializedRead]
 ) -> Partly:
-    """The tiles left partly written, with flags; raises if an input cannot be read."""
+    """The results that are written in part because inputs are, with flags.
+
+    Raises:
+        UninitializedRead: an input has unwritten elements that the instruction needs, or bytes that
+            another tensor overwrote.
+    """
     partly: Partly = []
     for tile in reads:
         if not tile.storage.written.is_full and tile.index is None and not tile.is_written():
@@ -70,7 +76,7 @@ def note_written(tiles: Iterable[Tile], partly: Partly, *, by_matmul: bool) -> N
 
 
 def _merged_flags(first: Partly, second: Sequence[tuple[Tile, Array]]) -> Partly:
-    """The elements written in both of two partly written operands."""
+    """The elements that are written according to both lists of flags."""
     if not first:
         return list(second)
     return [

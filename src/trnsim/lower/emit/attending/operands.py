@@ -37,7 +37,14 @@ _RUN_KEYS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A stretch of keys: its part, its first key in the part, its length, its first key of all."""
+    """Consecutive keys of one part.
+
+    Attributes:
+        part: index of the part in `Operands.parts`.
+        start: number of the first key within the part.
+        count: number of keys.
+        first: number of the first key in the whole sequence of keys.
+    """
 
     part: int
     start: int
@@ -47,7 +54,14 @@ class Stretch:
 
 @dataclass
 class KeyStretch:
-    """Tiles of a stretch: keys by 128 of E, [<= 128 of E, keys]; values by 128 keys, [keys, V]."""
+    """The keys and values of a stretch, as tiles on chip.
+
+    Attributes:
+        start: number of the first key.
+        length: number of keys.
+        keys: a tile for each 128 elements of E: [elements, keys].
+        values: a tile for each 128 keys: [keys, V].
+    """
 
     start: int
     length: int
@@ -57,11 +71,17 @@ class KeyStretch:
 
 @dataclass
 class QueryRows:
-    """Queries that share keys on the partitions, and their running softmax.
+    """Up to 128 queries that read the same keys, and the state of their running softmax.
+
+    The scores of these queries lie on the partitions, a query on each.
 
     Attributes:
-        places: (index of the head, first query, count) of each stretch of rows.
-        queries: by 128 of E, [up to 128 of E, rows].
+        places: (index of the head, first query, count) of each stretch of queries.
+        queries: a tile for each 128 elements of E: [elements, queries].
+        shift: ``-scale * maximum`` of the scores of each query until now.
+        total: None; the sums of the weights are the last column of `result`.
+        result: the weighted sums of the values of each query until now.
+        rows: number of queries.
     """
 
     places: list[tuple[tuple[int, ...], int, int]]
@@ -73,7 +93,21 @@ class QueryRows:
 
 
 class Operands:
-    """The queries, keys, values and bias of one attention."""
+    """The queries, keys, values and bias of one attention.
+
+    Attributes:
+        heads: the lengths of the dimensions before queries and width.
+        L: number of queries.
+        S: number of keys.
+        E: elements of a query and of a key.
+        V: elements of a value.
+        slices: (first, count) of each 128 elements of E.
+        parts: place of the keys, place of the values and number of keys, for each part.
+        logs: the place of the logarithms of the sums; None if no node reads them.
+        sums_weights: whether values have a column of ones, which sums the weights.
+        is_turned_together: whether neighbouring heads may be transposed together.
+        passes: passes over keys that have been emitted.
+    """
 
     def __init__(self, emission: Emission, node: Node) -> None:
         self.emission, self.node = emission, node
@@ -105,7 +139,7 @@ class Operands:
         self._together_masks: dict[Any, Tensor] = {}
 
     def _readable_place(self, value: Value) -> TensorPlace:
-        """A place of a value in which rows or columns of a head lie along columns."""
+        """A place of a value in which each row, or each column, of a head is on one partition."""
         *_, rows, width = range(len(value.shape))
         for place in self.emission.materialize(value):
             if place.is_on_chip and place.storage.tile.dtype != dtype_of(value.dtype):
@@ -124,7 +158,11 @@ class Operands:
         return [(k, v, n) for (k, n), (v, _) in zip(*sides, strict=True)]
 
     def _concatenated_parts(self, value: Value) -> list[tuple[TensorPlace, int]]:
-        """Operands of the concatenation along keys below a value's views, seen through them."""
+        """Places and numbers of keys of the parts that a value was concatenated from along keys.
+
+        Views between the concatenation and the value are applied to each part. A value that is no
+        such concatenation is one part.
+        """
         views, producer = self._views_of(value)
         if producer is None or producer.operation.dim != len(producer.result.shape) - 2:
             return [(self._readable_place(value), self.S)]
@@ -143,7 +181,10 @@ class Operands:
         return parts
 
     def _views_of(self, value: Value) -> tuple[list[Node], Any]:
-        """The views of a concatenation that keep its keys, in order, and its node."""
+        """The concatenation that a value is a view of, and the views from it to the value.
+
+        It is ([], None) if there is none, or if a view changes the last two dimensions.
+        """
         views: list[Node] = []
         node = self.emission.facts.producers.get(value.number)
         while node is not None and isinstance(node.operation, BroadcastInDim | Reshape):
@@ -165,7 +206,7 @@ class Operands:
         return tuple(tuple(head_of(side, index).offset for side in part[:2]) for part in self.parts)
 
     def tiles_of(self, heads: list[tuple[int, ...]]) -> list[QueryRows]:
-        """The queries of heads that share keys, up to 128 in a tile."""
+        """The queries of heads that read the same keys, in groups of up to 128."""
         places = [(h, at, n) for h in heads for at, n in tiles.pieces(self.L, P)]
         row_tiles: list[QueryRows] = []
         while places:
@@ -195,7 +236,11 @@ class Operands:
     def queries_at(
         self, index: tuple[int, ...], start: int, count: int, *, is_alone: bool
     ) -> list[Tensor]:
-        """Some queries of a head, by 128 of E; alone they begin at the partition of their keys."""
+        """`count` queries of a head from `start` on, a tile for each 128 elements of E.
+
+        Queries of one head (`is_alone`) begin at the partition at which its keys begin; those that
+        are put beside queries of other heads begin at partition 0.
+        """
         if is_alone and self.share_partitions(index):
             return [self.neighbours.columns(self.query, index)[:, start : start + count]]
         near, first = self.neighbours.head_and_first_row(self.query, index, start)
@@ -203,14 +248,17 @@ class Operands:
         return self._columns_of(near, start - first, count, from_)
 
     def _columns_of(self, place: TensorPlace, start: int, count: int, from_: int) -> list[Tensor]:
-        """Rows of a head [rows, E] as columns, by 128 of E."""
+        """Rows of a head [rows, E] as columns, a tile for each 128 elements of E."""
         parts = [
             place.sliced((place.shape[0], width), (0, at), (1, 1)) for at, width in self.slices
         ]
         return [columns_of(part, part.shape[1], start, count, self.dtype, from_) for part in parts]
 
     def share_partitions(self, index: tuple[int, ...]) -> bool:
-        """True if a head's queries and keys are transposed with neighbours, to equal partitions."""
+        """True if queries and keys are both transposed with neighbours, onto the same partitions.
+
+        The neighbours are other heads near in HBM.
+        """
         is_few = len(self.parts) == 1 and self.S <= _FEW_KEYS and self.is_turned_together
         places = [
             self.neighbours.first_partition(side, index) for side in (self.query, self.parts[0][0])
@@ -257,10 +305,10 @@ class Operands:
     def keys_at(
         self, heads: list[tuple[int, ...]], at: Stretch, slot: Hashable = None
     ) -> list[Tensor]:
-        """A stretch of the keys that some heads read, by 128 of E.
+        """A stretch of the keys that `heads` read, a tile for each 128 elements of E.
 
-        Its rows reuse the tiles of earlier ones of the same slot, so that their transfer waits for
-        the readers of those; without a slot they have tiles of their own.
+        Stretches with the same `slot` are loaded into the same tiles, one after the other: a
+        transfer waits until the previous stretch has been read. Without a slot, new tiles are made.
         """
         if len(heads) == 1 and self.share_partitions(heads[0]):
             turned = self.neighbours.columns(self.parts[0][0], heads[0])
@@ -288,7 +336,7 @@ class Operands:
     def values_at(
         self, heads: list[tuple[int, ...]], at: Stretch, slot: Hashable = None
     ) -> list[Tensor]:
-        """A stretch of the values that some heads read, by 128 keys, in the order of the keys."""
+        """A stretch of the values that `heads` read, a tile for each 128 keys, in their order."""
         value, is_free = self._side(heads, at, 1)
         if lies_in_rows(value, self.V):
             values = [
@@ -306,7 +354,7 @@ class Operands:
     def _side(
         self, heads: list[tuple[int, ...]], at: Stretch, side: int
     ) -> tuple[TensorPlace, bool]:
-        """The keys or values of a part, and whether the order of keys is free."""
+        """The keys (side 0) or values (side 1) of a part, and whether any order of keys will do."""
         key, value, length = self.parts[at.part]
         near = [self._near_head(side, heads[0], length) for side in (key, value)]
         both = lies_in_rows(near[0], self.E) and lies_in_rows(near[1], self.V)
@@ -330,9 +378,10 @@ class Operands:
     def _lines(
         self, place: TensorPlace, width: int, stretch: Stretch, slot: Hashable, *, is_free: bool
     ) -> Iterator[tuple[int, Tensor]]:
-        """Rows of a head in HBM, [rows of a block, blocks, width], from each place on.
+        """Load a stretch of a head from HBM, as (first key in it, tile [rows, blocks, width]).
 
-        Where the order of keys is free, a partition has neighbouring keys, in one long run.
+        Where any order of keys will do (`is_free`), a partition gets neighbouring keys, which are
+        one long run in HBM.
         """
         step, start, count = place.steps[0][0], stretch.start, stretch.count
         whole = None if slot is None else self._slot_tile((P, -(-count // P), width), slot)
@@ -357,7 +406,7 @@ class Operands:
             yield at, tile
 
     def _tile(self, shape: tuple[int, int, int], whole: Tensor | None, block: int) -> Tensor:
-        """A new tile [rows, blocks, width], or the blocks of a slot's tile from some block on."""
+        """A new tile [rows, blocks, width]; or, in a slot's tile, its blocks from `block` on."""
         rows, blocks, _ = shape
         return new(shape, self.dtype) if whole is None else whole[:rows, block : block + blocks]
 

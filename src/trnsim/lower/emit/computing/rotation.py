@@ -1,7 +1,8 @@
 """Rotary embeddings: halves of a dimension exchanged, one with its sign inverted.
 
-Elements move between partitions by the Tensor Engine or by a transfer alone; the
-product with a matrix of ones and minus ones is exact, and the sums stay in PSUM for their reader.
+Only the Tensor Engine and transfers move elements between partitions. Here the Tensor Engine
+multiplies by a matrix of ones and minus ones, which is exact. The products stay in PSUM, where the
+next instruction reads them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ from trnsim.nki import language as nl
 
 @emitter(Concatenate)
 def concatenate(emission: Emission, node: Node) -> None:
-    """Emit ``concatenate(-x[half:], x[:half])`` on partitions, images, or other tensors."""
+    """Emit a concatenation: of images, ``concatenate(-x[half:], x[:half])``, or any other.
+
+    The second is a rotation if `x` lies along the partitions.
+    """
     if emit_image_concatenation(emission, node):
         return
     match = match_node(ROTATION, node, Makers(emission.facts.producers))
@@ -118,7 +122,11 @@ class PendingRotation(PendingResult):
         )
 
     def _matrix(self, dtype: Any) -> Tensor:
-        """[k, n]: -1 where row n takes the second half's k, 1 where it takes the first half's."""
+        """The matrix [k, n] of factors with which element k enters element n of the result.
+
+        Elements of the first half take those of the second with -1, those of the second half take
+        those of the first with 1.
+        """
         half, size = self.width // 2, self.block
         tile = new((size, size), dtype)
         nisa.memset(dst=tile, value=0.0)

@@ -1,5 +1,6 @@
-"""Transposes: a value in another frame, where partitions and columns change places.
+"""Transposes: a value laid out in another `Frame`, with partitions and columns exchanged.
 
+A frame says which dimensions of a tensor lie along partitions, and which along columns.
 Blocks of 128 by 128 are transposed by the Tensor Engine, as many at once as a bank of PSUM holds.
 """
 
@@ -50,7 +51,10 @@ _WRITTEN_ELEMENTS: Final = 4096
 def load_in_frame(
     emission: Emission, value: Value, frame: Frame, start: int = 0, columns: int = 0
 ) -> TensorPlace:
-    """A value in SBUF in a frame, from its best place; or a range of the frame's columns."""
+    """A copy of a value in SBUF, laid out in a frame; of `columns` from `start` on if stated.
+
+    The source is a place that a transpose alone brings into the frame, or else the first place.
+    """
     places = emission.materialize(value)
     source = next((place for place in places if is_aligned(place, frame.flipped())), places[0])
     if not is_movable(source, frame) and not is_movable(source, frame.flipped()):
@@ -61,7 +65,15 @@ def load_in_frame(
 def copy_in_frame(
     source: TensorPlace, frame: Frame, start: int = 0, columns: int = 0, wanted: Any = None
 ) -> TensorPlace:
-    """A copy of a place in SBUF in a frame; or of a range of the frame's columns."""
+    """A copy in SBUF of the tensor at a place; of the frame's `columns` from `start` on if stated.
+
+    Args:
+        source: the place, in HBM or SBUF.
+        frame: the layout of the copy.
+        start: the first column.
+        columns: the number of columns; 0 for all.
+        wanted: the dtype of the copy; None for that of the source.
+    """
     span = TileSpan(0, frame.blocks, min(frame.block, frame.rows), start, columns or frame.columns)
     tile = load_part(source, frame, span, wanted)
     matrix = SbufMatrix(tile, frame.rows, frame.block, frame.is_replicated)
@@ -69,7 +81,7 @@ def copy_in_frame(
 
 
 def load_part(source: TensorPlace, frame: Frame, part: TileSpan, wanted: Any = None) -> Tensor:
-    """A span of a place in SBUF in a frame, [partitions, blocks, columns].
+    """A copy in SBUF of a span of a frame: a tile [partitions, blocks, columns].
 
     The last block of the frame may fill fewer partitions.
     """
@@ -101,7 +113,7 @@ def _fill_straight(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSp
 
 
 def repeated(row: TensorPlace, frame: Frame, partitions: int) -> Tensor:
-    """A row in HBM loaded on each of so many partitions at once: [partitions, 1, columns]."""
+    """A row in HBM loaded onto each partition by one transfer: [partitions, 1, columns]."""
     wide = TensorPlace(row.storage, (partitions, *row.shape), ((0,), *row.steps), row.offset)
     dims = tuple(dim + 1 for dim in frame.f_dims)
     frame_wide = Frame(wide.shape, (0,), dims, partitions)
@@ -142,7 +154,7 @@ def is_straight(source: TensorPlace, frame: Frame) -> bool:
 
 
 def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSpan) -> None:
-    """Fill a tile with transposed blocks, as many at once as are loaded at once."""
+    """Fill a tile with transposed blocks; each load has at most `_LOADED_BYTES` a partition."""
     across = frame.flipped()
     most = max(_LOADED_BYTES // tile.dtype.itemsize // frame.block, 1)
     if part.blocks > most and not frame.is_replicated:
@@ -174,7 +186,7 @@ def _fill_transposed(source: TensorPlace, frame: Frame, tile: Tensor, part: Tile
 
 
 def _load_rows(source: TensorPlace, across: Frame, part: TileSpan, row: int) -> Tensor:
-    """Columns of a source's rows from `row` on, [rows, 1, columns], without a transpose."""
+    """Rows of a source from `row` on, loaded as they lie: [rows, 1, columns of the span]."""
     if row % P == 0 and is_aligned(source, across):
         lines_there = slice_of(source, across, replace(part, block=row // P))
         if lines_there is not None and lines_there.shape[2] == part.columns:
@@ -187,7 +199,10 @@ def _load_rows(source: TensorPlace, across: Frame, part: TileSpan, row: int) -> 
 
 
 def is_fragmented(place: TensorPlace, value: Value) -> bool:
-    """True if a value on the chip lies in so many pieces that it is faster written as it lies."""
+    """True if a view on chip would take too many transfers to write in row-major order.
+
+    Its operand is then written first, and the view is read from HBM.
+    """
     if not place.is_on_chip:
         return False
     frame = frame_of(place, value.shape)
@@ -226,7 +241,7 @@ def write_all(place: TensorPlace, value: Value, target: TensorPlace) -> None:
 
 
 def _copy_in_hbm(place: TensorPlace, target: TensorPlace) -> None:
-    """Copy from HBM to HBM: by one transfer, or transposed where runs lie across each other."""
+    """Copy from HBM to HBM by one transfer, or transposed if it makes both sides contiguous."""
     both = [(*here, *there) for here, there in zip(place.steps, target.steps, strict=True)]
     along = merge_axes(place.shape, both) or [(1, (1, 1))]
     runs_at = next((at for at, (_, (step, _)) in enumerate(along[:-1]) if step == 1), None)
@@ -299,7 +314,15 @@ def _write_transposed(place: TensorPlace, frame: Frame, target: TensorPlace) -> 
 def _transpose_columns(
     source: TensorPlace, across: Frame, tile: Tensor, start: int, block: int
 ) -> None:
-    """Fill rows of a tile with columns of a matrix, from `start` and from `block` on."""
+    """Fill the rows of a tile with columns of a matrix.
+
+    Args:
+        source: the matrix.
+        across: its frame.
+        tile: the tile, [columns of the matrix, 1, rows of the matrix].
+        start: the first column.
+        block: the block of the matrix that holds the first row.
+    """
     rows, _, total = tile.shape
     together = max(1, _BANK_BYTES // tile.dtype.itemsize // across.block)
     for at in range(0, total, together * across.block):
