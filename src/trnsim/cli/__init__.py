@@ -7,6 +7,7 @@ A command's file, and with it the rooms that it needs, is imported when the comm
 from __future__ import annotations
 
 import errno
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, Final
 
@@ -110,6 +111,12 @@ def module_of(command: str) -> str:
     return f"trnsim.cli.{command.replace('-', '_')}"
 
 
+@cache
+def command_of(name: str) -> Any:
+    """The command of its file, which a process reads once."""
+    return typer.main.get_command(import_module(module_of(name)).app)
+
+
 class Commands(CommandGroup):
     """The commands by name; until a command is called, only its summary exists."""
 
@@ -127,8 +134,7 @@ class Commands(CommandGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the arguments name, from its file, and the arguments that are left."""
         name, _, rest = super().resolve_command(ctx, args)
-        module = import_module(module_of(str(name)))
-        return name, typer.main.get_command(module.app), rest
+        return name, command_of(str(name)), rest
 
 
 app = Parser(

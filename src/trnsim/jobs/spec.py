@@ -108,6 +108,7 @@ class SpecReader:
     def __init__(self, root: SourcePlace) -> None:
         self._root = root
         self._taken: set[tuple[str | int, ...]] = set()
+        self._places: dict[tuple[str | int, ...], SourcePlace | None] = {}
         self.lines: dict[str, SourceLine] = {}
         self.templates: list[TemplateValue] = []
         self.claims: dict[str, tuple[DeviceClaim, ...]] = {}
@@ -119,6 +120,11 @@ class SpecReader:
 
     def place(self, *keys: str | int) -> SourcePlace | None:
         """The value under keys; None if there is none."""
+        if keys not in self._places:
+            self._places[keys] = self._place(keys)
+        return self._places[keys]
+
+    def _place(self, keys: tuple[str | int, ...]) -> SourcePlace | None:
         value: Any = self._root.value
         for key in keys:
             if isinstance(key, int):

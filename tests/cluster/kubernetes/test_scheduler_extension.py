@@ -367,9 +367,20 @@ SETS = {
 """Sets of devices, typed from AWS's figures."""
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(st.sampled_from(sorted(SETS)), st.integers(0, 2**32 - 1))
 def test_forty_pods_in_random_order_with_deletions(instance, seed):
+    check_forty_pods(instance, seed)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(sorted(SETS)), st.integers(0, 2**32 - 1))
+def test_many_times_forty_pods(instance, seed):
+    check_forty_pods(instance, seed)
+
+
+def check_forty_pods(instance, seed):
     """No overlap, legal sets alone, and no pod waits while one is free; restarts in between."""
     random = Random(seed)  # noqa: S311  a sequence of tests
     objects, total = Objects(), max(map(max, SETS[instance])) + 1
@@ -437,9 +448,20 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(JSON, JSON, JSON)
 def test_a_call_of_any_form_is_answered(pod, nodes, names):
+    check_answer(pod, nodes, names)
+
+
+@pytest.mark.slow
+@settings(max_examples=400, deadline=None)
+@given(JSON, JSON, JSON)
+def test_many_calls_of_any_form_are_answered(pod, nodes, names):
+    check_answer(pod, nodes, names)
+
+
+def check_answer(pod, nodes, names):
     own = SchedulerExtension(Local(Objects()))
     answer = own.filter({"Pod": pod, "Nodes": nodes, "NodeNames": names})
     assert "Error" in answer or "FailedNodes" in answer
