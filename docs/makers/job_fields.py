@@ -1,13 +1,14 @@
 """The fields of job specs with their types, from the descriptions that the services publish.
 
 A type is "string", "integer", "number", "boolean", "quantity" (text or number) or "any"; after
-"spelled-" text may spell it. "[T]" is a list of T, "{T}" a mapping from names of the user's own,
-and a name with a capital another shape of the same file.
+"spelled-" text may spell it. "=a|b" is one of these texts, "[T]" a list of T, "{T}" a mapping from
+names of the user's own, and a name with a capital another shape of the same file.
 
 `python docs/makers/job_fields.py aws` writes the fields of the APIs that botocore describes.
 `.venv-specs/bin/python docs/makers/job_fields.py parallelcluster` and `... kubernetes FOLDER` write
-the others, the last from clones of jobset, kuberay, lws, mpi-operator and sagemaker-hyperpod-cli in
-one folder; the checkers' environment has the schemas of Kubernetes and ParallelCluster.
+the others, the last from clones of jobset, kuberay, lws, mpi-operator, training-operator and
+sagemaker-hyperpod-cli in one folder; the checkers' environment has the schemas of Kubernetes and
+ParallelCluster.
 """
 
 from __future__ import annotations
@@ -26,16 +27,19 @@ TARGET: Final = Path(__file__).parents[2] / "src" / "trnsim" / "jobs" / "fields"
 Shapes = dict[str, dict[str, str]]
 
 REQUESTS: Final = {
-    "batch": (("batch", "RegisterJobDefinitionRequest", "JobDefinition"),),
-    "ecs": (("ecs", "RegisterTaskDefinitionRequest", "TaskDefinition"),),
-    "sagemaker-training": (
-        ("sagemaker", "CreateTrainingJobRequest", "DescribeTrainingJobResponse"),
-    ),
-    "sagemaker-endpoint": (
-        ("sagemaker", "CreateEndpointConfigInput", "DescribeEndpointConfigOutput"),
-    ),
+    "batch": {
+        "Document": ("RegisterJobDefinitionRequest", "JobDefinition"),
+        "Submission": ("SubmitJobRequest",),
+    },
+    "ecs": {"Document": ("RegisterTaskDefinitionRequest", "TaskDefinition")},
+    "sagemaker-training": {"Document": ("CreateTrainingJobRequest", "DescribeTrainingJobResponse")},
+    "sagemaker-endpoint": {
+        "Document": ("CreateEndpointConfigInput", "DescribeEndpointConfigOutput")
+    },
 }
-"""Service, request and description of what was registered, by format: a file may be either."""
+"""Request, and description of what was registered, by format and shape: a file may be either."""
+MOST_VALUES: Final = 20
+"""Values of a list that is checked; the longer ones are of instances and languages, which grow."""
 SCALARS: Final = {
     **dict.fromkeys(("string", "timestamp", "blob"), "string"),
     **dict.fromkeys(("integer", "long"), "integer"),
@@ -50,7 +54,6 @@ MANIFESTS: Final = {
     "ReplicaSet": "io.k8s.api.apps.v1.ReplicaSet",
     "StatefulSet": "io.k8s.api.apps.v1.StatefulSet",
 }
-CHARTS: Final = "helm_chart/HyperPodHelmChart/charts/training-operators/crds"
 RESOURCES: Final = {
     "JobSet": ("jobset", "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"),
     "RayJob": ("kuberay", "ray-operator/config/crd/bases/ray.io_rayjobs.yaml"),
@@ -60,12 +63,47 @@ RESOURCES: Final = {
         "config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml",
     ),
     "MPIJob": ("mpi-operator", "manifests/base/kubeflow.org_mpijobs.yaml"),
-    "PyTorchJob": (
-        "sagemaker-hyperpod-cli",
-        f"{CHARTS}/pytorchjobs.kubeflow.org-CustomResourceDefinition.yaml",
-    ),
+    "PyTorchJob": ("training-operator", "manifests/base/crds/kubeflow.org_pytorchjobs.yaml"),
 }
 """Repository and file of the definition of each custom resource."""
+REVISIONS: Final = {"training-operator": "v1.9.0"}
+"""The last revision with the definition, where the newest has none."""
+VALUES: Final = {
+    "Container": {
+        "imagePullPolicy": "Always|IfNotPresent|Never",
+        "terminationMessagePolicy": "File|FallbackToLogsOnError",
+    },
+    "ContainerPort": {"protocol": "TCP|UDP|SCTP"},
+    "DeploymentStrategy": {"type": "Recreate|RollingUpdate"},
+    "HostPathVolumeSource": {
+        "type": "DirectoryOrCreate|Directory|FileOrCreate|File|Socket|CharDevice|BlockDevice"
+    },
+    "JobSpec": {
+        "completionMode": "NonIndexed|Indexed",
+        "podReplacementPolicy": "TerminatingOrFailed|Failed",
+    },
+    "LabelSelectorRequirement": {"operator": "In|NotIn|Exists|DoesNotExist"},
+    "MPIJobMpiReplicaSpecs": {"restartPolicy": "Always|OnFailure|Never|ExitCode"},
+    "MPIJobRunPolicy": {"cleanPodPolicy": "All|Running|None"},
+    "NodeSelectorRequirement": {"operator": "In|NotIn|Exists|DoesNotExist|Gt|Lt"},
+    "PodFailurePolicyRule": {"action": "FailJob|FailIndex|Ignore|Count"},
+    "PodSpec": {
+        "dnsPolicy": "ClusterFirstWithHostNet|ClusterFirst|Default|None",
+        "preemptionPolicy": "Never|PreemptLowerPriority",
+        "restartPolicy": "Always|OnFailure|Never",
+    },
+    "SeccompProfile": {"type": "Unconfined|RuntimeDefault|Localhost"},
+    "Toleration": {
+        "effect": "NoSchedule|PreferNoSchedule|NoExecute",
+        "operator": "Exists|Equal|Lt|Gt",
+    },
+    "TopologySpreadConstraint": {"whenUnsatisfiable": "DoNotSchedule|ScheduleAnyway"},
+}
+"""Values that the schemas of Kubernetes name in prose alone; an empty text is the default.
+
+Sources: k8s.io/api v0.37 core/v1/types.go, batch/v1/types.go, apps/v1/types.go; training-operator
+v1.9.0 and mpi-operator, CleanPodPolicy and RestartPolicy.
+"""
 HYPERPOD: Final = (
     "sagemaker-hyperpod-cli",
     "src/sagemaker/hyperpod/training/config/hyperpod_pytorch_job_unified_config.py",
@@ -92,6 +130,9 @@ class AwsFields:
             return f"[{self.type_of(shape.member)}]"
         if shape.type_name == "map":
             return f"{{{self.type_of(shape.value)}}}"
+        values = list(getattr(shape, "enum", ()))
+        if values and len(values) <= MOST_VALUES:
+            return f"={'|'.join(values)}"
         if shape.type_name != "structure":
             return SCALARS[shape.type_name]
         if shape.name not in self.shapes:
@@ -107,11 +148,12 @@ def aws() -> Iterator[tuple[str, str, Shapes]]:
     session: Any = import_module("botocore.session").get_session()
     for name, rows in REQUESTS.items():
         fields = AwsFields()
-        for service, *shapes in rows:
-            model = session.get_service_model(service)
-            fields.root("Document", *(model.shape_for(shape) for shape in shapes))
-        source = f"botocore {version('botocore')}: {rows[0][0]}, {' and '.join(rows[0][1:])}"
-        yield name, source, fields.shapes
+        service = name.partition("-")[0]
+        model = session.get_service_model(service)
+        for root, shapes in rows.items():
+            fields.root(root, *(model.shape_for(shape) for shape in shapes))
+        stands = ", ".join(shape for shapes in rows.values() for shape in shapes)
+        yield name, f"botocore {version('botocore')}: {service}, {stands}", fields.shapes
 
 
 class KubernetesFields:
@@ -146,6 +188,8 @@ class KubernetesFields:
             return f"[{self.type_of(row.get('items', {}), name)}]"
         if kind == "object" or "properties" in row:
             return self._object(row, name)
+        if kind == "string" and row.get("enum"):
+            return f"={'|'.join(row['enum'])}"
         return kind if kind in ("string", "integer", "number", "boolean") else "any"
 
     def _referred(self, definition: str) -> str:
@@ -206,6 +250,11 @@ def kubernetes(folder: Path) -> Iterator[tuple[str, str, Shapes]]:
         fields.kind, fields.shapes[kind] = kind, {}
         fields.shapes[kind] = {key: fields.type_of(row, key) for key, row in properties.items()}
     text, commits[HYPERPOD[0]] = _stored(folder / HYPERPOD[0], HYPERPOD[1])
+    for name, rows in VALUES.items():
+        for key, values in rows.items():
+            if fields.shapes[name][key] != "string":
+                raise ValueError(f"{name}.{key} is {fields.shapes[name][key]}")
+            fields.shapes[name][key] = f"={values}|"
     fields.shapes["HyperPodPyTorchJob"] = fields.shapes["MPIJob"] | {
         "spec": _pydantic(ast.parse(text), "_HyperPodPytorchJob", fields.shapes)
     }
@@ -215,11 +264,12 @@ def kubernetes(folder: Path) -> Iterator[tuple[str, str, Shapes]]:
 
 
 def _stored(repository: Path, path: str) -> tuple[str, str]:
-    """A file at the head of a clone, and the head's commit."""
+    """A file of a clone at its head or its revision, and the commit."""
     git = ("git", "-C", str(repository))
+    revision = REVISIONS.get(repository.name, "HEAD")
     text, head = (
         subprocess.run((*git, *words), capture_output=True, check=True).stdout.decode()  # noqa: S603
-        for words in (("show", f"HEAD:{path}"), ("rev-parse", "HEAD"))
+        for words in (("show", f"{revision}:{path}"), ("rev-parse", f"{revision}^{{commit}}"))
     )
     return text, head.strip()
 
@@ -298,6 +348,9 @@ class ClusterFields:
             fields.Float: "spelled-number",
             fields.String: "string",
         }
+        choices = [rule.choices for rule in field.validators if type(rule).__name__ == "OneOf"]
+        if isinstance(field, fields.String) and len(choices) == 1:
+            return f"={'|'.join(map(str, choices[0]))}"
         return next((name for kind, name in kinds.items() if isinstance(field, kind)), "any")
 
 

@@ -36,6 +36,8 @@ PLANTS = {
         (("propagateTags",), "yes", "field-type"),
         (("containerProperties", "readonlyRootFilesystem"), "true", "field-type"),
         (("containerProperties", "linuxParameters", "swappiness"), "60", "field-type"),
+        (("type",), "Container", "misspelled-value"),
+        (("containerProperties", "logConfiguration"), {"logDriver": "cloudwatch"}, "unknown-value"),
     ],
     "batch-eks": [
         (("retryStrateg",), {"attempts": 1}, "misspelled-field"),
@@ -44,6 +46,8 @@ PLANTS = {
         (("schedulingPriority",), "high", "field-type"),
         (("eksProperties", "podProperties", "hostNetwork"), "true", "field-type"),
         (("eksProperties", "podProperties", "containers", 0, "imagePullPolicy"), 1, "field-type"),
+        (("retryStrategy",), {"evaluateOnExit": [{"action": "EXITS"}]}, "misspelled-value"),
+        (("platformCapabilities",), ["ECS"], "unknown-value"),
     ],
     "ecs": [
         (("network_mode",), "host", "misspelled-field"),
@@ -56,6 +60,8 @@ PLANTS = {
         (("requiresCompatibilities",), "EC2", "field-type"),
         (("containerDefinitions", 0, "essential"), "true", "field-type"),
         (("containerDefinitions", 0, "linuxParameters", "maxSwap"), "0", "field-type"),
+        (("networkMode",), "hosts", "misspelled-value"),
+        (("containerDefinitions", 0, "portMappings"), [{"protocol": "sctp"}], "unknown-value"),
     ],
     "parallelcluster": [
         (("Monitorings",), {}, "misspelled-field"),
@@ -64,6 +70,9 @@ PLANTS = {
         (("Tags",), "a", "field-type"),
         (("HeadNode", "Networking", "SubnetId"), 12, "field-type"),
         (("Scheduling", "SlurmQueues", 0, "ComputeResources", 0, "Efa"), True, "field-type"),
+        (("Image", "Os"), "ubuntu-2204", "misspelled-value"),
+        (("Image", "Os"), "alinux2", "unknown-value"),
+        (("Scheduling", "SlurmQueues", 0, "CapacityType"), "ON_DEMAND", "misspelled-value"),
     ],
     "sagemaker-endpoint": [
         (("KmsKey",), "a", "misspelled-field"),
@@ -72,6 +81,12 @@ PLANTS = {
         (("EnableNetworkIsolation",), "true", "field-type"),
         (("ProductionVariants", 0, "EnableSSMAccess"), 1, "field-type"),
         (("ProductionVariants", 0, "RoutingConfig"), {"RoutingStrategy": 1}, "field-type"),
+        (
+            ("ProductionVariants", 0, "RoutingConfig"),
+            {"RoutingStrategy": "random"},
+            "misspelled-value",
+        ),
+        (("ProductionVariants", 0, "AcceleratorType"), "ml.eia3.medium", "unknown-value"),
     ],
     "sagemaker-training": [
         (("StoppingConditions",), {}, "misspelled-field"),
@@ -80,6 +95,8 @@ PLANTS = {
         (("EnableManagedSpotTraining",), "true", "field-type"),
         (("ResourceConfig", "KeepAlivePeriodInSeconds"), "60", "field-type"),
         (("AlgorithmSpecification", "MetricDefinitions"), [{"Name": 1}], "field-type"),
+        (("AlgorithmSpecification", "TrainingInputMode"), "Fastfile", "misspelled-value"),
+        (("AlgorithmSpecification", "TrainingInputMode"), "Stream", "unknown-value"),
     ],
 }
 MANIFEST = [
@@ -91,7 +108,25 @@ MANIFEST = [
     (("POD", "hostNetwork"), "true", "field-type"),
     (("POD", "containers", 0, "tty"), 1, "field-type"),
     (("POD", "containers", 0, "livenessProbe"), {"periodSeconds": "ten"}, "field-type"),
+    (("POD", "restartPolicy"), "Nevr", "misspelled-value"),
+    (("POD", "containers", 0, "imagePullPolicy"), "ifNotPresent", "misspelled-value"),
+    (("POD", "dnsPolicy"), "Cluster", "unknown-value"),
+    (("POD", "tolerations"), [{"effect": "None"}], "unknown-value"),
 ]
+OWN = {
+    "jobset": [(("spec", "failurePolicy", "restartStrategy"), "Recreated", "misspelled-value")],
+    "leaderworkerset": [(("spec", "startupPolicy"), "LeaderReadi", "misspelled-value")],
+    "mpijob": [(("spec", "mpiImplementation"), "openmpi", "misspelled-value")],
+    "pytorchjob": [
+        (("spec", "runPolicy", "cleanPodPolicy"), "running", "misspelled-value"),
+        (("spec", "runPolicy", "manageBy"), "a", "misspelled-field"),
+        (("spec", "elasticPolicy", "nprocPerNode"), 1, "misspelled-field"),
+    ],
+    "rayjob": [
+        (("spec", "rayClusterSpec", "upgradeStrategy"), {"type": "none"}, "misspelled-value")
+    ],
+}
+"""What a custom resource's own definition describes, beside its pods."""
 DESCRIBED = [name for name, known in FORMATS.items() if known.fields]
 
 
@@ -111,7 +146,7 @@ def planted(document, keys, value):
     document = copy.deepcopy(document)
     holder = document
     for key in keys[:-1]:
-        holder = holder[key]
+        holder = holder.setdefault(key, {}) if isinstance(holder, dict) else holder[key]
     holder[keys[-1]] = value
     return document, keys
 
@@ -128,16 +163,16 @@ def test_what_is_planted_at_three_depths_is_a_finding_at_its_line(tmp_path, name
     document = next(row for row in yaml.safe_load_all(text) if row)
     path, (legal,) = specs_of(tmp_path, document)
     assert legal.faults == ()
-    for keys, value, rule in PLANTS.get(name, MANIFEST):
+    for keys, value, rule in PLANTS.get(name, MANIFEST + OWN.get(name, [])):
         changed, at = planted(document, keys, value)
         path, (spec,) = specs_of(tmp_path, changed)
         rows = [row for row in findings(spec) if row.rule == rule]
         assert len(rows) == len(spec.faults) == 1, (keys, spec.faults)
         assert str(at[-1]) in rows[0].reason
+        assert rows[0].fix
         assert rows[0].source == field_table(FORMATS[name].fields).source
-        assert f'"{at[-1]}"' in path.read_text().split("\n")[rows[0].place.line - 1] or (
-            rule == "field-type"
-        )
+        line = path.read_text().split("\n")[rows[0].place.line - 1]
+        assert f'"{at[-1]}"' in line or rule.endswith(("type", "value"))
 
 
 def test_every_format_has_its_fields_described_or_takes_any():
@@ -179,6 +214,28 @@ def test_cloudformation_spells_numbers_as_text_and_names_with_capitals(tmp_path)
     assert [fault.reason for fault in spec.faults] == [
         "containerProperties.colour is no field of containerProperties"
     ]
+
+
+def test_a_value_of_a_list_is_one_of_them():
+    rows = {
+        "OnFailure": [],
+        "": [],
+        "onfailure": ["perhaps OnFailure"],
+        "OnFailur": ["perhaps OnFailure"],
+        "Sometimes": ["write a legal one"],
+        "v2": ["write a legal one"],
+        "${POLICY}": [],
+    }
+    table = FieldTable("s", {})
+    for value, fixes in rows.items():
+        faults = list(table.faults({"a": value}, "{=Never|OnFailure|v1|}"))
+        assert [fault.fix for fault in faults] == fixes
+        assert all('a is "' in fault.reason for fault in faults)
+        assert all(fault.reason.endswith("; legal: Never, OnFailure, v1") for fault in faults)
+    (fault,) = table.faults({"a": 3}, "{=Never|OnFailure|}")
+    assert (fault.rule, fault.reason) == ("field-type", "a is 3; legal: Never, OnFailure")
+    lenient = FieldTable("s", {}, is_lenient=True)
+    assert list(lenient.faults({"a": "never"}, "{=Never|OnFailure}")) == []
 
 
 TABLE = FieldTable(

@@ -14,11 +14,12 @@ class FieldFault(NamedTuple):
 
     Attributes:
         keys: the names and indexes that lead to it.
-        rule: name of the rule: "misspelled-field", "unknown-field", "ignored-field" or
-            "field-type".
+        rule: name of the rule: "misspelled-field", "unknown-field", "ignored-field",
+            "field-type", "misspelled-value" or "unknown-value".
         reason: what stands there, and what is legal.
         fix: what to change.
         source: the description; "" for that of the rule.
+        document: the document that has it: the job's own, or a request beside it.
     """
 
     keys: tuple[str | int, ...]
@@ -26,11 +27,12 @@ class FieldFault(NamedTuple):
     reason: str
     fix: str
     source: str = ""
+    document: str = "document"
 
     @property
     def path(self) -> str:
         """The path of its line in a spec."""
-        return f"document.{self.name}"
+        return f"{self.document}.{self.name}"
 
     @property
     def name(self) -> str:

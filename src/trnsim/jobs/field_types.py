@@ -11,13 +11,15 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, reduce
 from importlib import resources
 from typing import Any, Final
 
+from trnsim.errors import SourceLine
 from trnsim.jobs.field_fault import FieldFault
 from trnsim.jobs.job import KeptField
 from trnsim.jobs.spec import is_template
+from trnsim.reader import SourcePlace
 
 __all__ = ["FieldTable", "field_table"]
 
@@ -27,6 +29,8 @@ _SHOWN_CHARS: Final = 60
 _FUNCTION: Final = "Fn::"
 _SPELLED: Final = "spelled-"
 """The beginning of a type that text may spell."""
+_LISTED: Final = "="
+"""The beginning of a type that lists its values, with | between them."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class FieldTable:
 
     Attributes:
         source: the description.
-        shapes: the types of the fields of each shape, by their names.
+        shapes: the types of the fields of each shape, by their names; "=a|b" lists values.
         is_lenient: whether numbers and truth values may be text, and capitals small letters, as in
             a template of CloudFormation.
     """
@@ -47,6 +51,14 @@ class FieldTable:
     def faults(self, value: Any, kind: str) -> Iterator[FieldFault]:
         """The faults of a value that is to be of a type, in the order of the document."""
         yield from self._faults(value, kind, ())
+
+    def placed(
+        self, place: SourcePlace, kind: str, document: str = "document"
+    ) -> Iterator[tuple[FieldFault, SourceLine]]:
+        """The faults of a value in a file with their source, and their lines."""
+        for fault in self.faults(place.value, kind):
+            line = reduce(SourcePlace.inner, fault.keys, place).line
+            yield fault._replace(source=self.source, document=document), line
 
     def _faults(self, value: Any, kind: str, keys: tuple[str | int, ...]) -> Iterator[FieldFault]:
         if value is None or kind == "any" or (isinstance(value, str) and is_template(value)):
@@ -60,6 +72,8 @@ class FieldTable:
                 yield from self._faults(item, inner, (*keys, name))
         elif kind in self.shapes and isinstance(value, dict):
             yield from self._fields(value, self.shapes[kind], keys)
+        elif kind[0] == _LISTED and isinstance(value, str):
+            yield from self._values(value, kind[1:].split("|"), keys)
         elif not self._is_scalar(value, kind):
             yield self._type_fault(value, kind, keys)
 
@@ -77,6 +91,22 @@ class FieldTable:
                 continue
             near = [alike] if alike else get_close_matches(name[:100], legal, 1, _CUTOFF)
             yield self._name_fault((*keys, name), near, legal, value)
+
+    def _values(
+        self, value: str, legal: list[str], keys: tuple[str | int, ...]
+    ) -> Iterator[FieldFault]:
+        folded = {each.casefold(): each for each in legal}
+        alike = folded.get(value.casefold(), "")
+        if value in legal or (alike and self.is_lenient):
+            return
+        near = [alike] if alike else get_close_matches(value[:100], legal, 1, _CUTOFF)
+        near = [each for each in near if _digits(each) == _digits(value)]
+        name = KeptField(keys, None).name
+        reason = f'{name} is "{_cut(value)}"; legal: {", ".join(filter(None, legal))}'
+        if near:
+            yield FieldFault(keys, "misspelled-value", reason, f"perhaps {near[0]}")
+        else:
+            yield FieldFault(keys, "unknown-value", reason, "write a legal one")
 
     def _name_fault(
         self,
@@ -98,8 +128,7 @@ class FieldTable:
 
     def _type_fault(self, value: Any, kind: str, keys: tuple[str | int, ...]) -> FieldFault:
         name = KeptField(keys, None).name or "the document"
-        shown = json.dumps(value, ensure_ascii=False, default=str)
-        shown = shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}..."
+        shown = _cut(json.dumps(value, ensure_ascii=False, default=str))
         words = self._words(kind)
         fix = f"write {words}"
         if kind == "string" and not isinstance(value, dict | list):
@@ -111,6 +140,8 @@ class FieldTable:
             return f"a list, each item {self._words(kind[1:-1])}"
         if kind[0] == "{" or kind in self.shapes:
             return "a mapping"
+        if kind[0] == _LISTED:
+            return ", ".join(filter(None, kind[1:].split("|")))
         return _WORDS[kind.removeprefix(_SPELLED)]
 
     def _is_scalar(self, value: Any, kind: str) -> bool:
@@ -121,6 +152,15 @@ class FieldTable:
             return not isinstance(value, dict | list)
         is_spelled = (self.is_lenient or plain != kind) and _is_spelled(value, plain)
         return is_spelled or _CHECKS[plain](value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
+
+
+def _digits(text: str) -> str:
+    """Digits of a value: one with others is another version, and no misspelling."""
+    return "".join(filter(str.isdigit, text))
 
 
 def _is_spelled(value: Any, kind: str) -> bool:

@@ -8,6 +8,7 @@ from trnsim.errors import BadInput
 from trnsim.jobs.formats import read_specs
 from trnsim.jobs.formats.batch_request import submitted
 from trnsim.jobs.price import price_job
+from trnsim.jobs.rules import findings
 
 SPECS = Path(__file__).parent / "specs"
 API = ("batch", "SubmitJob")
@@ -112,6 +113,56 @@ def test_parameters_stand_for_references(tmp_path, parameters, rate):
 def test_a_malformed_request_is_refused_at_its_line(tmp_path, fields, why):
     with pytest.raises(BadInput, match=rf"submit\.json:{why}"):
         submit(tmp_path, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "rule", "line", "words"),
+    [
+        ({"timeOut": {}}, "misspelled-field", 5, "perhaps timeout"),
+        ({"colour": 1}, "unknown-field", 5, "take it out; legal there: arrayProperties"),
+        ({"schedulingPriorityOverride": "9"}, "field-type", 5, "write a whole number"),
+        ({"dependsOn": [{"jobId": "a", "type": "N_TO_M"}]}, "misspelled-value", 8, "N_TO_N"),
+        ({"dependsOn": [{"jobId": "a", "type": "ALL"}]}, "unknown-value", 8, "a legal one"),
+        (
+            {"containerOverrides": {"environments": []}},
+            "misspelled-field",
+            6,
+            "perhaps environment",
+        ),
+        (
+            {
+                "nodeOverrides": {
+                    "nodePropertyOverrides": [{"targetNode": "0:", "targetNodes": ":"}]
+                }
+            },
+            *("misspelled-field", 8, "perhaps targetNodes, which is stated too"),
+        ),
+        (
+            {"eksPropertiesOverride": {"podProperties": {"containers": [{"imag": "b"}]}}},
+            *("misspelled-field", 9, "perhaps image"),
+        ),
+    ],
+)
+def test_a_field_of_a_request_is_as_the_api_describes_it(tmp_path, fields, rule, line, words):
+    values = json.loads((SPECS / "batch_nodes.json").read_text())
+    values["nodeProperties"]["nodeRangeProperties"][1:] = []
+    values["nodeProperties"]["nodeRangeProperties"][0]["targetNodes"] = "0:"
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps(values))
+    (row,) = [row for row in findings(submit(tmp_path, path, **fields)) if row.rule == rule]
+    assert row.place == (str(tmp_path / "submit.json"), line)
+    assert words in row.fix
+    assert row.source.startswith("botocore")
+
+
+def test_a_request_as_the_api_has_it_and_its_definition_have_no_fault(tmp_path):
+    fields = {
+        "shareIdentifier": "a", "schedulingPriorityOverride": 9, "propagateTags": True,
+        "dependsOn": [{"jobId": "a", "type": "N_TO_N"}], "tags": {"own": "b"},
+        "retryStrategy": {"attempts": 2, "evaluateOnExit": [{"action": "RETRY"}]},
+    }  # fmt: skip
+    assert problems(NAME | fields, *API) == []
+    assert submit(tmp_path, **fields).faults == ()
 
 
 @pytest.mark.parametrize(("target", "is_legal"), [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
 from typing import Final
 
@@ -142,9 +141,8 @@ def _spec(known: JobFormat, place: SourcePlace, *, is_lenient: bool) -> JobSpec:
     untyped = {line for path, line in spec.lines.items() if ".untyped." in path}
     lines = dict(spec.lines)
     faults = []
-    for fault in table.faults(place.value, str(named)):
-        line = reduce(SourcePlace.inner, fault.keys, place).line
+    for fault, line in table.placed(place, str(named)):
         if line not in untyped:  # text that a pod has as a number: a rule of its own
-            faults.append(fault._replace(source=table.source))
+            faults.append(fault)
             lines[fault.path] = line
     return replace(spec, lines=lines, faults=tuple(faults))

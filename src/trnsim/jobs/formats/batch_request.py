@@ -1,7 +1,8 @@
 """SubmitJob requests of AWS Batch: what a submitted job changes in its definition.
 
 The size of an array, nodes, the time limit, and the overrides of containers. What a request has
-beside them (queue, dependencies, retries) is about its scheduling, and is not read.
+beside them (queue, dependencies, retries) is about its scheduling: its names, types and values are
+checked, and nothing else of it is read.
 
 Sources: AWS Batch API reference, SubmitJob, ContainerOverrides and NodeOverrides; user guide,
 "Array jobs" and "Parameters" (`Ref::name` in a command).
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from trnsim.errors import SourceLine
+from trnsim.jobs.field_fault import FieldFault
+from trnsim.jobs.field_types import field_table
 from trnsim.jobs.formats.batch_definition import (
     LEAST_ARRAY,
     LEAST_TIMEOUT_S,
@@ -46,6 +49,9 @@ _MAPPINGS: Final = ("arrayProperties", "nodeOverrides", "parameters", "timeout")
 _TARGET: Final = re.compile(r"(\d*):(\d*)")
 """A range of nodes; without its start it begins at 0, without its end it has the rest."""
 _POD: Final[Keys] = ("eksPropertiesOverride", "podProperties")
+_FIELDS: Final = "batch"
+_SHAPE: Final = "Submission"
+"""The description of a request's fields, and its shape there."""
 
 
 def is_request(value: Any) -> bool:
@@ -67,6 +73,7 @@ def submitted(specs: Sequence[JobSpec], path: Path | str) -> list[JobSpec]:
     if not is_request(document.root.value):
         raise document.refused(1, "no SubmitJob request, which names a jobDefinition", _FIX)
     reader = SpecReader(document.root)
+    faults = list(field_table(_FIELDS).placed(document.root, _SHAPE, "request"))
     named = reader.text("jobDefinition", field="definition")
     match = _DEFINITION.fullmatch(named)
     names = [spec.job.name for spec in specs if spec.format in _FORMATS]
@@ -76,11 +83,17 @@ def submitted(specs: Sequence[JobSpec], path: Path | str) -> list[JobSpec]:
             ("jobDefinition",), f"legal: {legal}", "name the file of its definition, too"
         )
     return [
-        _Request(reader, spec).applied()
+        _with_faults(_Request(reader, spec).applied(), faults)
         if spec.format in _FORMATS and spec.job.name == match[1]
         else spec
         for spec in specs
     ]
+
+
+def _with_faults(spec: JobSpec, faults: Sequence[tuple[FieldFault, SourceLine]]) -> JobSpec:
+    """The spec with the faults of the request's own fields."""
+    lines = {**spec.lines, **{fault.path: line for fault, line in faults}}
+    return replace(spec, lines=lines, faults=(*spec.faults, *(fault for fault, _ in faults)))
 
 
 class _Request:

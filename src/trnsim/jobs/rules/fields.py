@@ -48,5 +48,15 @@ RULES: Final = (
         "No key of a configuration has a name that is almost one that its program reads.",
         Severity.WARNING,
     ),
+    _rule(
+        "misspelled-value",
+        "No value is almost one of those that the service lists.",
+        Severity.ERROR,
+    ),
+    _rule(
+        "unknown-value",
+        "Every value of a list is one that the service describes; another version may have more.",
+        Severity.WARNING,
+    ),
     _rule("field-type", "Every value is of the type that the service describes.", Severity.ERROR),
 )
