@@ -69,6 +69,14 @@ def test_advice_stands_before_the_drawing_of_the_page_and_behind_the_tables_of_t
     assert lines.index("by operation") < lines.index("advice, by what")
 
 
+def test_gains_stand_below_the_advice(steps):
+    document = step_document(steps)
+    page, lines = html(document), text(document)
+    assert page.count("<h2>Gains, each timed again") == 1
+    assert page.index("<h2>Advice") < page.index("<h2>Gains") < page.index("<h2>Kernels, launches")
+    assert "x::dot for nothing: -" in lines
+
+
 def test_phases_that_do_not_occur_have_no_colour_in_the_legend(made_up, at):
     with recording() as found:
         note(made_up("x::dot", (2e-5,)), 0, at("up"))

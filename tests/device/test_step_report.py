@@ -11,6 +11,7 @@ from trnsim.device.step_document import mfu, step_document
 from trnsim.device.step_report import step_report
 from trnsim.device.step_time import step_time
 from trnsim.document.text import text as text_of
+from trnsim.profile.analysis.step_program import StepProgram
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +78,21 @@ def test_the_trace_has_kernels_under_their_operator_module_and_phase(training, t
     counted = [event for event in events if event["ph"] == "C"]
     assert len(counted) == 5
     assert {tuple(event["args"]) for event in counted} == {("bytes",)}
+
+
+def test_a_stored_step_has_its_program_unless_it_is_very_long(training, tmp_path, monkeypatch):
+    report = step_report(training, "trn2")
+    report.write(tmp_path)
+    chips = json.loads((tmp_path / "step.json").read_text())
+    for chip in chips:
+        program = StepProgram.of_data(chip["program"])
+        assert sum(program.times_s) == pytest.approx(chip["device_time_s"])
+        assert sum(program.launches_s) == pytest.approx(chip["launch_s"])
+        assert max(live for _, live in program.hbm) == chip["peak_hbm_bytes"]
+    monkeypatch.setattr("trnsim.device.step_report.MOST_STORED_KERNELS", 4)
+    report.write(tmp_path)
+    chips = json.loads((tmp_path / "step.json").read_text())
+    assert not any("program" in chip for chip in chips)  # of five kernels
 
 
 CUTS = {

@@ -174,3 +174,13 @@ def test_equal_parts_have_equal_colours_and_parts_of_nothing_have_none():
                    ("c1", "200.00", "/1/parts/b")]  # fmt: skip
     assert re.findall(r'<i class="(c\d)"></i>(\w+)', made) == [("c0", "a"), ("c1", "b")]
     assert "x &lt;" in made
+    assert re.findall("<title>(.*?)</title>", made) == [
+        "x &lt;, a: 3 s",
+        "x &lt;, b: 1 s",
+        "y, b: 2 s",
+    ]
+
+
+def test_a_part_of_a_bar_without_a_name_has_its_own_and_its_unit():
+    drawn = parts_chart("where", [Parts("", {"host": 2.5e-4}, "250 us", "/parts")])
+    assert re.findall("<title>(.*?)</title>", drawn) == ["host: 250 us"]

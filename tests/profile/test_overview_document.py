@@ -17,11 +17,13 @@ from trnsim.document.text import text
 from trnsim.document.values import document_json
 from trnsim.errors import BadInput
 from trnsim.profile.analysis.overview import Action, Overview
+from trnsim.profile.analysis.step_program import StepGain
 from trnsim.profile.overview_document import overview_diff, overview_document, paired
 
 STEP = Overview(
     "step", "trn2", 2e-3, (1e-3, 3e-3), "launches", {"forward": 1.5e-3, "a/b": 5e-4},
-    (Action("compile", 1e-3),), {"module": {"net": 2e-3}},
+    (Action("compile", 1e-3),), {"module": {"net": 2e-3}, "launches": {"launches": 3e-3}},
+    gains=(StepGain("the host twice as fast", 1.5e-3),), whole_s=3.5e-3,
 )  # fmt: skip
 RANKS = Overview("ranks", "", 1e-3, None, "", {}, (), {})
 FILES = Path("before.json"), Path("after.json")
@@ -32,15 +34,19 @@ def values_of(document):
 
 
 def test_the_text_has_total_interval_bound_parts_and_advice():
-    shown = text(overview_document([STEP, RANKS], "run-step"))
+    shown = text(overview_document([STEP, RANKS]))
     assert "time      2 ms (P10 to P90: 1 ms to 3 ms)" in shown
     assert "bound by  launches" in shown
     assert "compile: -1 ms at most" in shown
+    assert "gains, each timed again, of 3.5 ms from the first launch on:" in shown
+    assert "the host twice as fast: -1.5 ms\n" in shown
+    assert shown.count("gains") == 1  # ranks have none
+    assert "launches  3 ms  -" in shown  # no share of the time that they stand beside
     assert "forward  1.5 ms  75 %" in shown
 
 
 def test_the_page_draws_the_values_of_the_json():
-    document = overview_document([STEP, RANKS], "run-step")
+    document = overview_document([STEP, RANKS])
     shown = Shown(html(document))
     assert len(shown.drawn) == 2
     for place, value in shown.drawn:
@@ -48,9 +54,31 @@ def test_the_page_draws_the_values_of_the_json():
 
 
 def test_values_are_those_of_the_schema():
-    documents = overview_document([STEP], ""), overview_document([RANKS], "")
+    documents = overview_document([STEP]), overview_document([RANKS])
     found = [one for document in documents for one in values_of(document)]
     assert_both_ways(found, "profile-overview/1")
+
+
+@pytest.mark.parametrize(
+    ("machines", "words"),
+    [
+        ([""], "bert: latency"),
+        (["trn1"], "bert: latency on trn1"),
+        (["trn1", "trn1"], "bert: latency on trn1"),
+        (["trn1", "trn2", "trn3"], "bert: latency on trn1, trn2 and trn3"),
+        (["trn1", "trn2", "trn3", "p5"], "bert: latency on trn1, trn2, trn3 and 1 more"),
+    ],
+)
+def test_a_title_says_what_and_where(machines, words):
+    each = [replace(STEP, subject="bert: latency", machine=name) for name in machines]
+    assert overview_document(each).title == words
+    assert overview_diff([(one, one) for one in each]).title == f"What changed: {words}"
+
+
+def test_a_title_of_two_answers_names_both():
+    assert overview_document([STEP, RANKS]).title == "step and ranks on trn2"
+    other = replace(STEP, machine="trn3")
+    assert overview_diff([(STEP, other)]).title == "What changed: step on trn2, now step on trn3"
 
 
 def test_a_comparison_names_what_changed_most_first():

@@ -78,7 +78,7 @@ def summary(
     if file is None:
         return profile_document(load(stored)["profiles"], has_figures=all_figures)
     answer = load_answer(file)
-    return overview_document(answer.overviews, answer.title)
+    return overview_document(answer.overviews)
 
 
 @app.command()
@@ -107,9 +107,9 @@ def diff(before: _Report, after: _Report) -> Document:
 
 
 def _answer_diff(before: StoredAnswer, after: StoredAnswer) -> Document:
-    if before.title != after.title:
+    if before.kind != after.kind:
         raise BadInput(
-            f"{before.path} is an answer of {before.title}, {after.path} of {after.title}",
+            f"{before.path} is an answer of {before.kind}, {after.path} of {after.kind}",
             fix="compare two reports of the same command; trnsim why compares plans of two kinds",
         )
     return overview_diff(paired(before.overviews, after.overviews, (before.path, after.path)))
@@ -124,7 +124,7 @@ def _page(report: Path, output: Path | None) -> Path:
     if output is None and answer.page is not None:
         return answer.page
     page = output or file.with_suffix(".html")
-    return write(page, html(overview_document(answer.overviews, answer.title)), parents=True)
+    return write(page, html(overview_document(answer.overviews)), parents=True)
 
 
 def _pairs(old: Sequence[Data], new: Sequence[Data]) -> list[tuple[Data, Data]]:

@@ -1,8 +1,7 @@
 """A training step as a document: chips, time by phase, module and operation, kernels, HBM.
 
-Kernels are drawn one after another, as eager calls run, each launch before its kernel on a lane of
-its own; on a chip, launches are hidden while the host is ahead. Spans narrower than a pixel are
-merged.
+Launches are drawn on a lane of their own, and each kernel where the device runs it: behind its
+launch and the kernel before. Spans narrower than a pixel are merged.
 """
 
 from __future__ import annotations
@@ -27,11 +26,13 @@ from trnsim.document.answer import (
     Table,
 )
 from trnsim.document.drawing import legend
-from trnsim.document.lanes import CurveLane, Lane, LaneSpan, lanes
+from trnsim.document.lanes import lanes
 from trnsim.document.values import picked
 from trnsim.profile.analysis.overview import step_actions
-from trnsim.profile.overview_document import advice_text
-from trnsim.profile.units import bytes_text, percent_text, rate_text, time_text
+from trnsim.profile.analysis.step_lanes import PHASES, step_lanes
+from trnsim.profile.analysis.step_program import StepKernel, StepProgram, step_gains
+from trnsim.profile.overview_document import GAINS, advice_text, gain_text
+from trnsim.profile.units import percent_text, rate_text, time_text
 
 _MS_PER_S: Final = 1e3
 _MOST_NAMES: Final = 3
@@ -65,6 +66,7 @@ def step_document(
         added: sections of a framework.
     """
     first = steps[0]
+    program = step_program(first)
     notes = [
         chosen,
         f"device: {device_core(arch.target(first.target))}",
@@ -77,17 +79,22 @@ def step_document(
         Section(
             "The step on each chip", [*head, Table(_CHIP_COLUMNS, chips)], heading_place="page"
         ),
-        *_advice(values[0], "page"),
+        *_advice(values[0], program, "page"),
+        *_gains(program, "page"),
         Section(
             "Kernels, launches, HBM in use",
-            [Drawing(_legend(first), is_wide=True), Drawing(_drawing(first, pages), is_wide=True)],
+            [
+                Drawing(_legend(first), is_wide=True),
+                Drawing(_drawing(program, pages), is_wide=True),
+            ],
             place="page",
         ),
         *(
             Section(f"By {key}", [_time_table(first, key)], heading_place="page", is_column=True)
             for key in first.keys
         ),
-        *_advice(values[0], "text"),
+        *_advice(values[0], program, "text"),
+        *_gains(program, "text"),
         *_tile_kernels(pages),
         *_missing(first),
         *([Section("Collectives", exchanged, heading_place="page")] if exchanged else []),
@@ -170,9 +177,9 @@ def _time_table(step: StepTime, key: str) -> Table:
     return Table((Column(f"by {key} on {step.target}"), *numbers), rows)
 
 
-def _advice(values: dict[str, Any], place: Place) -> list[Section]:
+def _advice(values: dict[str, Any], program: StepProgram, place: Place) -> list[Section]:
     """Advice, the largest gain first: near the top of a page, and at the end of a text."""
-    actions = sorted(step_actions(values), key=lambda action: -action.gain_s)
+    actions = sorted(step_actions(values, program), key=lambda action: -action.gain_s)
     if not actions:
         return []
     head = Note("advice, by what it saves at most:", place="text")
@@ -184,6 +191,17 @@ def _advice(values: dict[str, Any], place: Place) -> list[Section]:
             heading_place="page",
         )
     ]
+
+
+def _gains(program: StepProgram, place: Place) -> list[Section]:
+    """What changes of the step gain, each timed again."""
+    gains = step_gains(program)
+    if not gains:
+        return []
+    whole = f"of {time_text(program.total_s)} from the first launch on:"
+    heads = Note(f"{GAINS}, {whole}", place="text"), Note(whole, place="page")
+    rows = Items([gain_text(gain) for gain in gains], indent=2)
+    return [Section("Gains, each timed again", [*heads, rows], place=place, heading_place="page")]
 
 
 def _missing(step: StepTime) -> list[Section]:
@@ -202,37 +220,31 @@ def _tile_kernels(pages: Mapping[str, str]) -> list[Section]:
     return [Section("Tile kernels of the program", [links], place="page")]
 
 
-def _drawing(step: StepTime, pages: Mapping[str, str]) -> str:
-    """A lane of kernels, a lane of launches and the curve of HBM over one time axis."""
-    total_s = step.device_time_s + step.launch_s
-    kernels: list[LaneSpan] = []
-    launches: list[LaneSpan] = []
-    curve: list[tuple[float, float]] = []
-    now_s = 0.0
+def step_program(step: StepTime) -> StepProgram:
+    """The kernels of a step in order, with their launches and the HBM in use."""
+    numbers: dict[StepKernel, int] = {}
+    order: list[int] = []
+    hbm: list[tuple[int, int]] = []
     for event in step.events:
-        time = step.times[event.call]
+        time, operation = step.times[event.call], event.call.name.removeprefix("aten::")
         for kernel, launch_s in zip(time.kernels, time.launches_s, strict=True):
-            words = f"launch of {kernel.name}: {time_text(launch_s)}"
-            launches.append(LaneSpan(now_s, launch_s, "launch", words))
-            now_s += launch_s
-            length_s = kernel.device_time_s
-            words = f"{kernel.name}, {event.module}: {time_text(length_s)}"
-            page = pages.get(kernel.name, "")
-            kernels.append(LaneSpan(now_s, length_s, event.phase.value, words, page))
-            now_s += length_s
-        curve.append((now_s, event.live_bytes))
-    peak_bytes = max((live for _, live in curve), default=0)
-    capacity = bytes_text(device_core(arch.target(step.target)).hbm_bytes)
-    rows: list[Lane | CurveLane] = [
-        Lane("kernels", kernels, time_text(step.device_time_s)),
-        Lane("launches", launches, time_text(step.launch_s)),
-        CurveLane("HBM in use", curve, f"{bytes_text(peak_bytes)} at most of {capacity}"),
-    ]
-    return lanes("Kernels, launches and HBM in use over time", rows, total_s)
+            named = (kernel.name, operation, event.module, event.phase.value)
+            row = StepKernel(*named, kernel.device_time_s, launch_s)
+            order.append(numbers.setdefault(row, len(numbers)))
+        if not hbm or hbm[-1][1] != event.live_bytes:
+            hbm.append((len(order), event.live_bytes))
+    hbm_bytes = device_core(arch.target(step.target)).hbm_bytes
+    return StepProgram(list(numbers), order, hbm, int(hbm_bytes))
+
+
+def _drawing(program: StepProgram, pages: Mapping[str, str]) -> str:
+    """A lane of kernels, a lane of launches and the curve of HBM over one time axis."""
+    rows = step_lanes(program, pages)
+    return lanes("Kernels, launches and HBM in use over time", rows, program.total_s)
 
 
 def _legend(step: StepTime) -> str:
     """The colours of the phases that occur, and of launches."""
     phases = {event.phase.value for event in step.events}
-    kinds = [kind for kind in ("forward", "backward", "optimizer") if kind in phases]
+    kinds = [kind for kind in PHASES if kind in phases]
     return legend([(kind, kind) for kind in (*kinds, "launch")])

@@ -18,13 +18,14 @@ from trnsim.device.call_log import Recording
 from trnsim.device.collective_log import collectives_blocks
 from trnsim.device.last_step import last_step
 from trnsim.device.report_parts import report_parts
-from trnsim.device.step_document import brief_rows, step_document
+from trnsim.device.step_document import brief_rows, step_document, step_program
 from trnsim.device.step_time import StepTime, step_time
 from trnsim.document.answer import Block, Document, Section
 from trnsim.document.html import html
 from trnsim.document.text import text
-from trnsim.document.values import document_json
+from trnsim.document.values import json_text, with_schema
 from trnsim.files import write_together
+from trnsim.profile.analysis.step_program import MOST_STORED_KERNELS
 from trnsim.profile.formats import trace_events
 from trnsim.profile.formats.trace_events import Point, counter, span
 
@@ -71,6 +72,16 @@ class StepReport:
         """Rows of a label and text on the time of the step and its parts."""
         return [*brief_rows(self.steps), *(row for part in report_parts for row in part().rows())]
 
+    def _stored_values(self) -> list[dict[str, Any]]:
+        """The values of each chip with its program, of which a later page has lanes and gains."""
+        programs = [step_program(step) for step in self.steps]
+        return [
+            {**values, "program": program.as_data()}
+            if len(program.order) <= MOST_STORED_KERNELS
+            else values
+            for values, program in zip(self.document.values, programs, strict=True)
+        ]
+
     def write(self, folder: Path) -> Path:
         """Write `step.txt`, `step.html`, `step.json` and a timeline; the path of the page.
 
@@ -83,7 +94,7 @@ class StepReport:
         contents = {
             "step.txt": text(self.document) + "\n",
             f"step-{self.target}.trace.json": trace_events.as_json(_trace(self.steps[0])),
-            "step.json": document_json(self.document),
+            "step.json": json_text(with_schema(self._stored_values(), self.document.schema)),
             "step.html": html(self.document),
         }
         return write_together(folder, contents)[-1]

@@ -14,7 +14,7 @@ from typing import Final
 
 from trnsim.document.figure import pointer
 from trnsim.document.scale import Scale, spanning
-from trnsim.formatting import amount, clipped
+from trnsim.formatting import amount, clipped, seconds
 
 Form = Callable[[float], str]
 
@@ -104,8 +104,8 @@ def colour(at: int) -> str:
     return f"c{at % COLOURS}"
 
 
-def bars(rows: Sequence[Bar]) -> str:
-    """Stacked bars below each other, on one scale."""
+def bars(rows: Sequence[Bar], form: Form = amount) -> str:
+    """Stacked bars below each other, on one scale; `form` has the words of a part's value."""
     longest = max((sum(part.value for part in row.parts) for row in rows), default=0.0)
     scale = Scale(0.0, longest or 1.0, 0.0, WIDTH)
     shapes: list[str] = []
@@ -116,17 +116,18 @@ def bars(rows: Sequence[Bar]) -> str:
         for part in row.parts:
             left, right = scale(done), scale(done + part.value)
             done += part.value
+            words = f"{', '.join(filter(None, (row.name, part.name)))}: {form(part.value)}"
             shapes.append(
                 f'<rect class="bar {part.colour}" x="{left:.2f}" y="{top + 17}" '
                 f'width="{right - left:.2f}" height="{_BAR}" {_value(part.of, part.value)}>'
-                f"<title>{escape(f'{row.name}, {part.name}: {amount(part.value)}')}</title></rect>"
+                f"<title>{escape(words)}</title></rect>"
             )
     return _view(shapes, len(rows) * _ROW)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A sum of parts: its name, their values, the sum in words, and their place in the JSON file.
+    """A sum of times: its name, the seconds of its parts, the sum in words, and where they are.
 
     Attributes:
         of: the JSON pointer of the object that has the values by name.
@@ -139,7 +140,7 @@ class Parts:
 
 
 def parts_chart(title: str, rows: Sequence[Parts]) -> str:
-    """A bar of each row's parts; equal names have equal colours, and parts of 0 have none."""
+    """A bar of each row's times; equal names have equal colours, and parts of 0 have none."""
     names = dict.fromkeys(name for row in rows for name, value in row.values.items() if value)
     colours = {name: colour(at) for at, name in enumerate(names)}
     stacked = [
@@ -154,7 +155,9 @@ def parts_chart(title: str, rows: Sequence[Parts]) -> str:
         )
         for row in rows
     ]
-    return chart(title, bars(stacked), legend([(shown, name) for name, shown in colours.items()]))
+    return chart(
+        title, bars(stacked, seconds), legend([(shown, name) for name, shown in colours.items()])
+    )
 
 
 def spans(

@@ -74,7 +74,9 @@ def diff_document(diffs: Sequence[Diff]) -> Document:
     rows = [row for diff in diffs for row in diff.rows()]
     table = records(rows, list(rows[0]))
     values = [diff.as_dict() for diff in diffs]
-    return Document("What changed", values, sections, rows=table, schema=_DIFF_SCHEMA)
+    compared = dict.fromkeys([diffs[0].before, diffs[0].after])
+    title = f"What changed: {', now '.join(compared)}"
+    return Document(title, values, sections, rows=table, schema=_DIFF_SCHEMA)
 
 
 def profile_values(profile: Data) -> dict[str, Any]:

@@ -21,17 +21,31 @@ from trnsim.document.answer import (
 )
 from trnsim.document.drawing import Parts, legend, parts_chart
 from trnsim.document.figure import pointer
-from trnsim.document.lanes import lanes
+from trnsim.document.lanes import Lane, lanes
 from trnsim.errors import BadInput
+from trnsim.formatting import enumerated
 from trnsim.profile.analysis.overview import Action, Overview
+from trnsim.profile.analysis.step_program import StepGain
 from trnsim.profile.units import percent_text, time_text
 
-__all__ = ["advice_text", "overview_diff", "overview_document", "paired"]
+__all__ = [
+    "GAINS",
+    "advice_text",
+    "gain_text",
+    "overview_diff",
+    "overview_document",
+    "paired",
+    "title",
+]
+
+GAINS: Final = "gains, each timed again"
 
 _SUMMARY_SCHEMA: Final = "profile-overview/1"
 _DIFF_SCHEMA: Final = "profile-overview-diff/1"
-_KINDS: Final = ("forward", "backward", "optimizer", "work", "exchange", "exposed")
+_KINDS: Final = ("forward", "backward", "optimizer", "work", "launch", "exchange", "exposed")
 _MOST_ROWS: Final = 12
+_MOST_NAMES: Final = 3
+"""Most names of a title."""
 _EQUAL_CHANGE: Final = 0.001
 
 
@@ -40,14 +54,34 @@ def advice_text(action: Action) -> str:
     return f"{action.text}: -{time_text(action.gain_s)} at most"
 
 
-def overview_document(overviews: Sequence[Overview], title: str) -> Document:
+def gain_text(gain: StepGain) -> str:
+    """A change with its gain: "the host twice as fast: -13.7 ms"."""
+    return f"{gain.change}: -{time_text(gain.gain_s)}"
+
+
+def title(overviews: Sequence[Overview]) -> str:
+    """The subjects and machines of an answer: "step of llama-3.1-8b on trn2 and p5en"."""
+    subjects = list(dict.fromkeys(overview.subject for overview in overviews))
+    machines = list(dict.fromkeys(each.machine for each in overviews if each.machine))
+    on = f" on {_some(machines)}" if machines else ""
+    return f"{_some(subjects)}{on}"
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names in words, and how many more there are."""
+    left = len(names) - _MOST_NAMES
+    words = [*names[:_MOST_NAMES], f"{left} more"] if left > 0 else names
+    return enumerated(words, "and")
+
+
+def overview_document(overviews: Sequence[Overview]) -> Document:
     """Overviews of an answer, such as a step on each chip, or a plan on each platform."""
     sections = [
         Section(_heading(overview), _blocks(overview, place), heading_place="everywhere")
         for place, overview in enumerate(overviews)
     ]
     values = [_values(overview) for overview in overviews]
-    return Document(title, values, sections, schema=_SUMMARY_SCHEMA)
+    return Document(title(overviews), values, sections, schema=_SUMMARY_SCHEMA)
 
 
 def _heading(overview: Overview) -> str:
@@ -73,6 +107,10 @@ def _blocks(overview: Overview, place: int) -> list[Block]:
     if overview.actions:
         blocks.append(Note("advice, by what it saves at most:"))
         blocks.append(Items([advice_text(action) for action in overview.actions], indent=2))
+    if overview.gains:
+        whole = time_text(overview.whole_s)
+        blocks.append(Note(f"{GAINS}, of {whole} from the first launch on:"))
+        blocks.append(Items([gain_text(gain) for gain in overview.gains], indent=2))
     blocks += [
         _table(name, group, overview.time_s) for name, group in overview.groups_s.items() if group
     ]
@@ -81,7 +119,8 @@ def _blocks(overview: Overview, place: int) -> list[Block]:
 
 def _over_time(overview: Overview) -> list[Block]:
     """The lanes of the page, with the colours that occur in them."""
-    spans = [span for lane in overview.lanes for span in (*lane.spans, *lane.lower)]
+    rows = [lane for lane in overview.lanes if isinstance(lane, Lane)]
+    spans = [span for lane in rows for span in (*lane.spans, *lane.lower)]
     kinds = [kind for kind in _KINDS if any(span.kind == kind for span in spans)]
     total_s = max((span.start_s + span.length_s for span in spans), default=0.0)
     drawn = lanes("Over time", overview.lanes, total_s)
@@ -104,7 +143,8 @@ def _table(name: str, times_s: Mapping[str, float], total_s: float) -> Table:
 
 
 def _share(time_s: float, total_s: float) -> str:
-    return percent_text(time_s / total_s) if total_s else "-"
+    """A share of the total; none of what runs beside it, such as launches, and outlasts it."""
+    return percent_text(time_s / total_s) if 0 < total_s >= time_s else "-"
 
 
 def _values(overview: Overview) -> dict[str, Any]:
@@ -118,6 +158,7 @@ def _values(overview: Overview) -> dict[str, Any]:
         "bound": overview.bound,
         "parts_s": overview.parts_s,
         "advice": [{"text": each.text, "gain_s": each.gain_s} for each in overview.actions],
+        "gains": [{"change": each.change, "gain_s": each.gain_s} for each in overview.gains],
         "groups_s": overview.groups_s,
     }
 
@@ -175,9 +216,9 @@ def overview_diff(pairs: Sequence[tuple[Overview, Overview]]) -> Document:
         )
         rows += [row for table in tables.values() for row in table]
     names = ["name", "before_s", "after_s"]
-    return Document(
-        "What changed", values, sections, rows=records(rows, names), schema=_DIFF_SCHEMA
-    )
+    titles = dict.fromkeys(title([pair[side] for pair in pairs]) for side in (0, 1))
+    heading = f"What changed: {', now '.join(titles)}"
+    return Document(heading, values, sections, rows=records(rows, names), schema=_DIFF_SCHEMA)
 
 
 def _changes(before: Overview, after: Overview) -> dict[str, list[dict[str, Any]]]:

@@ -100,6 +100,37 @@ def test_a_plan_to_serve_without_output_tokens_has_the_time_to_the_first():
     assert (seen.subject, seen.time_s, seen.parts_s) == ("time to the first token", 0.2, {})
 
 
+def test_subjects_name_the_model_and_the_collective_and_older_answers_have_neither():
+    ends = {"p10": 0.1, "p50": 0.2, "p90": 0.3}
+    serve = {"schema": "plan-serve/1", "platform": "trn3", "tpot_p50_s": None, "ttft_p50_s": ends}
+    infer = {"schema": "plan-infer/1", "platform": "trn2", "batch": 1, "item": "sequence",
+             "latency_p50_s": ends, "estimate": {"parts_s": {}}}  # fmt: skip
+    reduce = {"schema": "plan-collective/1", "platform": "trn2", "ranks": 8, "time_s": ends,
+              "inside_s": ends, "latency_s": 0.0, "bytes_s": 0.1}  # fmt: skip
+    asked = {"collective": "all_reduce", "bytes": 1 << 20}
+    answers = [infer, infer | {"batch": 2, "model": "bert"}, serve | {"model": "m"}, reduce]
+    assert [seen.subject for seen in overviews([*answers, reduce | asked])] == [
+        "latency of 1 sequence",
+        "bert: latency of 2 sequences",
+        "m: time to the first token",
+        "collective on 8 ranks",
+        "all_reduce of 1 MiB on 8 ranks",
+    ]
+
+
+def test_a_stored_program_has_lanes_and_gains_and_an_older_step_neither():
+    row = {"name": "dot", "operation": "mm", "module": "up", "phase": "backward",
+           "time_s": 1e-3, "launch_s": 2e-3}  # fmt: skip
+    program = {"kernels": [row], "order": [0, 0], "hbm": [[0, 1024]], "hbm_bytes": 2048}
+    old, new = overviews([step(), step(program=program)])
+    assert (old.lanes, old.gains) == ((), ())
+    assert [lane.name for lane in new.lanes] == ["kernels", "launches", "HBM in use"]
+    assert new.whole_s == pytest.approx(5e-3)  # both launches, and the kernel of the second
+    assert max(new.gains, key=lambda gain: gain.gain_s).change == "mm for nothing"
+    # Advice is timed again as well: one launch of 2 ms, and nothing but a step.
+    assert [action.gain_s for action in new.actions] == pytest.approx([5e-3, 1e-3])
+
+
 def test_a_compiled_graph_says_its_bound():
     estimate = {"p10_s": 1e-3, "p50_s": 2e-3, "p90_s": 3e-3, "parts_s": {"launch": 1e-3}}
     values = {"schema": "compile/1", "subject": "bert", "target": "trn1", "estimate": estimate,

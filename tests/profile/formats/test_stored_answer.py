@@ -23,7 +23,7 @@ def test_an_answer_is_found_by_its_file_and_by_its_folder(tmp_path):
     (tmp_path / "bytes.json").write_bytes(b"\xff\x00")
     assert answer_file(path) == answer_file(tmp_path) == path
     assert load_answer(path).overviews[0].time_s == 1.0
-    assert load_answer(stored(tmp_path, values=[RANKS, RANKS])).title == "run-ranks"
+    assert load_answer(stored(tmp_path, values=[RANKS, RANKS])).kind == "run-ranks"
 
 
 @pytest.mark.parametrize("name", ["page.html", "step.html", "world.html", "ranks.html"])

@@ -128,6 +128,8 @@ def _row(
     factor = time_s.p50 / alone_s.p50 if alone_s.p50 else 1.0
     inside_s, _ = site_collective(where.chip, floors.interval(Floor.PROGRAM), "")
     return {
+        "collective": kind,
+        "bytes": nbytes,
         "platform": where.name,
         "instance": instance,
         "instances": instances or needed,

@@ -106,15 +106,15 @@ def infer(options: InferOptions) -> Document:
     rows = own_rows(options.prices)
     estimates = _estimates(options, rows)
     said = price_remarks([estimated.quote for estimated in estimates], rows)
-    title = f"{_named(options.config)}: batch {options.batch} a copy, {estimates[0].item}s"
+    model = _named(options.config)
+    title = f"{model}: batch {options.batch} a copy, {estimates[0].item}s"
     sections = [
         Section("", [Note(title, place="text")]),
         Section("", [_table(estimates, said.mark), _bound(estimates), Drawing(_parts(estimates))]),
         *(Section("", _details(estimated)) for estimated in estimates),
     ]
-    return compared_document(
-        title, [_values(estimated) for estimated in estimates], sections, said, "plan-infer/1"
-    )
+    values = [{"model": model, **_values(estimated)} for estimated in estimates]
+    return compared_document(title, values, sections, said, "plan-infer/1")
 
 
 def _named(file: Path) -> str:

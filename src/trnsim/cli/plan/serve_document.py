@@ -83,7 +83,7 @@ def serve_document(
             _BEHIND_LATENCIES + 1,
             Section("Load against latency and cost", curves, heading_place="page"),
         )
-    values = [report.values(plan) for plan in plans]
+    values = [{"model": model.name, **report.values(plan)} for plan in plans]
     document = compared_document(title, values, sections, said, "plan-serve/1")
     return replace(document, rows=curve_rows(values))
 

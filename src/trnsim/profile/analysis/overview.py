@@ -12,7 +12,8 @@ launch, a compiled graph and plans. A kernel's own report has more, and its own 
 | plan-train, plan-infer, plan-collective | step, latency, collective | as estimated |
 | plan-serve | an output token, at the median; else the first | as estimated |
 
-A gain is an upper bound: the whole of a part that a change removes or hides.
+What advice saves is an upper bound: the whole of a part that a change removes or hides. Of a step
+whose program is stored, gains are timed again.
 """
 
 from __future__ import annotations
@@ -21,9 +22,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from trnsim.document.lanes import Lane
+from trnsim.document.lanes import CurveLane, Lane
 from trnsim.profile.analysis.rank_lanes import stored_rank_lanes
-from trnsim.profile.units import time_text
+from trnsim.profile.analysis.step_lanes import step_lanes
+from trnsim.profile.analysis.step_program import (
+    StepGain,
+    StepProgram,
+    one_launch_gain_s,
+    operation_gain_s,
+    step_gains,
+)
+from trnsim.profile.units import bytes_text, time_text
 
 __all__ = ["Action", "Overview", "is_readable", "overviews", "readable_schemas"]
 
@@ -70,6 +79,8 @@ class Overview:
         actions: advice, by gain.
         groups_s: further sums of the same time, by heading.
         lanes: its spans over time, where they are stored.
+        gains: changes that were timed again, where the program is stored.
+        whole_s: the time that gains shorten: from the first launch to the last end.
     """
 
     subject: str
@@ -80,7 +91,9 @@ class Overview:
     parts_s: Mapping[str, float]
     actions: Sequence[Action]
     groups_s: Mapping[str, Mapping[str, float]]
-    lanes: Sequence[Lane] = ()
+    lanes: Sequence[Lane | CurveLane] = ()
+    gains: Sequence[StepGain] = ()
+    whole_s: float = 0.0
 
 
 def is_readable(schema: str) -> bool:
@@ -166,13 +179,17 @@ def _stated_ends(answer: Values) -> tuple[float, float] | None:
     return None if answer.get("p10_s") is None else _ends(answer, "_s")
 
 
-def step_actions(answer: Values) -> list[Action]:
-    """Advice on a step of eager calls: the host is behind where launches outlast the work."""
+def step_actions(answer: Values, program: StepProgram | None = None) -> list[Action]:
+    """Advice on a step of eager calls: the host is behind where launches outlast the work.
+
+    With its `program` each change is timed again; else its gain is a bound from the sums.
+    """
     launch_s, device_s = answer["launch_s"], answer["device_time_s"]
     all_calls = sum(row["calls"] for row in answer["by_phase"])
     actions = []
-    gain_s = launch_s - device_s - launch_s / max(all_calls, 1)
-    if gain_s > 0:
+    bound_s = launch_s - device_s - launch_s / max(all_calls, 1)
+    gain_s = bound_s if program is None else one_launch_gain_s(program)
+    if bound_s > 0 and gain_s > 0:
         text = f"{time_text(launch_s)} of launches beside {time_text(device_s)} of work: compile"
         actions.append(Action(f"{text} the step (torch.compile, jax.jit, torch_xla)", gain_s))
     for row in answer["by_operation"][:1]:
@@ -180,7 +197,9 @@ def step_actions(answer: Values) -> list[Action]:
         calls = "1 call" if row["calls"] == 1 else f"{row['calls']} calls"
         place = "its" if row["calls"] == 1 else "their"
         text = f"{row['name']} takes {time_text(taken_s)} in {calls}"
-        actions.append(Action(f"{text}: an NKI kernel in {place} place", taken_s))
+        gain_s = taken_s if program is None else operation_gain_s(program, row["name"])
+        if gain_s > 0:
+            actions.append(Action(f"{text}: an NKI kernel in {place} place", gain_s))
     return actions
 
 
@@ -192,15 +211,24 @@ def _step(answer: Values) -> Overview:
         if key.startswith("by_")
     }
     bound = "launches of the host" if launch_s > device_s else ""
-    return _overview(
+    program = StepProgram.of_data(answer["program"]) if "program" in answer else None
+    overview = _overview(
         "step",
         answer["target"],
         device_s,
         _ends(answer["estimate"], "_s"),
         answer["estimate"]["parts_s"],
         bound=bound,
-        actions=step_actions(answer),
+        actions=step_actions(answer, program),
         groups_s={**groups, "launches": {"launches, hidden if ahead": launch_s}},
+    )
+    if program is None:
+        return overview
+    return replace(
+        overview,
+        lanes=step_lanes(program),
+        gains=step_gains(program),
+        whole_s=program.total_s,
     )
 
 
@@ -263,9 +291,17 @@ def _train(answer: Values) -> Overview:
     )
 
 
+def _asked_of(answer: Values) -> str:
+    """The model in front of a subject; none of an answer that an earlier trnsim wrote."""
+    model = answer.get("model")
+    return "" if model is None else f"{model}: "
+
+
 def _infer(answer: Values) -> Overview:
     latency = answer["latency_p50_s"]
-    subject = f"latency of {answer['batch']} {answer['item']}"
+    number = answer["batch"]
+    items = answer["item"] if number == 1 else f"{answer['item']}s"
+    subject = f"{_asked_of(answer)}latency of {number} {items}"
     parts = answer["estimate"]["parts_s"]
     return _overview(subject, answer["platform"], latency["p50"], _ends(latency), parts)
 
@@ -274,7 +310,9 @@ def _serve(answer: Values) -> Overview:
     token = answer["tpot_p50_s"] or answer["ttft_p50_s"]
     subject = "time of an output token" if answer["tpot_p50_s"] else "time to the first token"
     parts = answer["token_parts_s"] if answer["tpot_p50_s"] else {}
-    return _overview(subject, answer["platform"], token["p50"], _ends(token), parts or {})
+    return _overview(
+        f"{_asked_of(answer)}{subject}", answer["platform"], token["p50"], _ends(token), parts or {}
+    )
 
 
 def _collective(answer: Values) -> Overview:
@@ -284,7 +322,9 @@ def _collective(answer: Values) -> Overview:
         "latency": answer["latency_s"],
         "bytes": answer["bytes_s"],
     }
-    subject = f"collective of {answer['ranks']} ranks"
+    kind, nbytes = answer.get("collective", "collective"), answer.get("bytes")
+    size = "" if nbytes is None else f" of {bytes_text(nbytes)}"
+    subject = f"{kind}{size} on {answer['ranks']} ranks"
     return _overview(subject, answer["platform"], time_s["p50"], _ends(time_s), parts)
 
 

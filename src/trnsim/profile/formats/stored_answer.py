@@ -30,12 +30,12 @@ class StoredAnswer:
 
     Attributes:
         path: its file.
-        title: its schema, in words.
+        kind: the command's name in its schema, as plan-train.
         overviews: one for each of its answers.
     """
 
     path: Path
-    title: str
+    kind: str
     overviews: tuple[Overview, ...]
 
     @property
