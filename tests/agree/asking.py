@@ -114,7 +114,7 @@ def _assess(case: Case) -> Answer:
     speed = Predictor().speed(workload, where).speed
     assert speed is not None
     parts = {name: ms / 1e3 for name, ms in speed.ms.items()}
-    sigma = sum(one**2 for one in speed.doubts.values()) ** 0.5
+    sigma = sum(one**2 for one in speed.sigmas.values()) ** 0.5
     return Answer("assess", Estimate(parts, {"doubts": sigma * sum(parts.values())}))
 
 

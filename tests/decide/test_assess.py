@@ -8,7 +8,14 @@ import pytest
 import yaml
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.decide.assess import AssessmentOptions, assess, assumptions, decide, lengths, payment
+from trnsim.decide.assess import (
+    AssessmentOptions,
+    assess,
+    assumptions,
+    decide,
+    payment_assumptions,
+    workload_assumptions,
+)
 from trnsim.decide.candidates import WorkloadPlacements
 from trnsim.decide.decision import read as read_decision
 from trnsim.decide.inventory import Shape, WorkloadSlo, read
@@ -134,19 +141,27 @@ def test_one_input_flips_a_decision_and_the_reason_says_so(name, changes, verdic
 
 def test_lengths_that_nobody_states_are_said():
     (given,) = read(inventory("travel"))
-    assert lengths(given) == ()
+    assert workload_assumptions(given) == ()
     even = "demand is the same at all hours: the inventory names no peak_ratio"
     bare = replace(given, shape=Shape(), peak_ratio=None)
-    assert lengths(bare) == ("input_len is 2,048 tokens", "output_len is 256 tokens", even)
+    assert workload_assumptions(bare) == (
+        "input_len is 2,048 tokens",
+        "output_len is 256 tokens",
+        even,
+    )
     (trained,) = read(inventory("laws"))
-    assert lengths(replace(trained, shape=Shape())) == ("sequence is 8,192 tokens",)
-    assert lengths(trained) == ()
+    assert workload_assumptions(replace(trained, shape=Shape())) == ("sequence is 8,192 tokens",)
+    assert workload_assumptions(trained) == ()
 
 
 def test_what_is_paid_for_is_said():
-    assert "sold by the day" in payment("capacity_block", is_steady=False)[0]
-    assert "paid all year" in payment("savings_plan_1y", is_steady=False)[0]
-    assert payment("savings_plan_1y", is_steady=True) == payment("on_demand", is_steady=False) == ()
+    assert "sold by the day" in payment_assumptions("capacity_block", is_steady=False)[0]
+    assert "paid all year" in payment_assumptions("savings_plan_1y", is_steady=False)[0]
+    assert (
+        payment_assumptions("savings_plan_1y", is_steady=True)
+        == payment_assumptions("on_demand", is_steady=False)
+        == ()
+    )
 
 
 @pytest.mark.slow

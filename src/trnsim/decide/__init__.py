@@ -1,6 +1,8 @@
-"""Move, try or stay: a decision for each workload of a company, with its evidence.
+"""Decision on each workload of a company: move it to AWS's chips, try a pilot, or stay.
 
-Rooms, in the order of the steps: `inventory` reads what a company runs today, `scan` what in its
-programs stands in the way of another accelerator, `times` predicts, `candidates` finds places and
-prices, `rules` judges by the source document, `compare` and `verdict` decide, `decision` is a file.
+In the order of the steps: `inventory` reads what runs today, `scan` finds code that AWS's chips do
+not run unchanged, `times` predicts speeds, `candidates` chooses instances and prices, `rules`
+judges by published advice, `compare` and `verdict` decide, and `assess` runs all of these.
+`decision` is the result as a file, `document` as a page. `pilot` tests a decision by measurements,
+`guard` watches a workload that has moved, `difference` and `why` explain how two answers differ.
 """

@@ -1,4 +1,4 @@
-"""An inventory of workloads, and the decision about each."""
+"""Assessment of an inventory: a decision about each of its workloads."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ from trnsim.version import VERSION
 WEEKS_GPU: Final = assumed(2, "from one GPU to another: the same programs, measured again")
 
 BLOCKS: Final = ("capacity_block", "capacity_block_paid")
+"""Purchase kinds of EC2 capacity blocks, which are reserved and paid in advance."""
 
 Scan = Callable[[Workload], "tuple[ProgramFinding, ...] | None"]
-"""A function that finds problems in programs; None if the inventory names no programs."""
+"""Function from a workload to the findings in its programs; None if it names no programs."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,13 @@ class AssessmentOptions:
     """Options of an assessment.
 
     Attributes:
-        on: instances or families to consider; () for all candidates.
-        kind: purchase kind of all prices; "" for that of each workload.
+        on: instance types, chips or families to consider; () for all candidates.
+        kind: purchase kind of all prices; "" for today's kind of each workload.
         as_of: day of the prices; None for today.
         seed: seed of all draws.
-        draws: number of draws.
-        is_mixed: True if another public kind may stand in for one that is not on sale.
+        draws: number of Monte Carlo draws of the uncertain inputs.
+        is_mixed: True if the price of another public kind may be used for an instance that is not
+            on sale at the requested kind.
     """
 
     on: tuple[str, ...] = ()
@@ -120,7 +122,15 @@ def decide(
     options: AssessmentOptions,
     findings: tuple[ProgramFinding, ...] | None = None,
 ) -> WorkloadDecision:
-    """The decision about one workload, among `instances` beside its own."""
+    """The decision about one workload.
+
+    Args:
+        workload: a workload of the inventory.
+        instances: instance types to compare with today's.
+        places: maker of placements, with its predictor and prices.
+        options: seed and number of the draws.
+        findings: findings in the workload's programs; None without a scan.
+    """
     here = places.here(workload)
     limit = float(PAYBACK_LIMIT_MONTHS)
     comparison = WorkloadComparison(
@@ -132,7 +142,7 @@ def decide(
             there = places.there(workload, name, here, is_brief=True)
             cost = migration(here.is_neuron, there.is_neuron)
             pairs.append((there, comparison.candidate(there, cost)))
-    pairs = _with_best_measured(workload, pairs, places, comparison)
+    pairs = _with_full_prediction_of_best(workload, pairs, places, comparison)
     neuron_move = migration(here.is_neuron, is_neuron_there=True)
     evidence = _evidence(workload, pairs, neuron_move, findings)
     outcomes = rules(evidence)
@@ -166,33 +176,37 @@ def decide(
         split=tuple(finding.name for finding in findings or () if finding.kind == "operator"),
         assumptions=(
             *workload.assumptions,
-            *lengths(workload),
-            *payment(places.kind(workload), is_steady=here.is_steady),
+            *workload_assumptions(workload),
+            *payment_assumptions(places.kind(workload), is_steady=here.is_steady),
         ),
     )
 
 
-def _with_best_measured(
+def _with_full_prediction_of_best(
     workload: Workload,
     pairs: Sequence[Pair],
     places: WorkloadPlacements,
     comparison: WorkloadComparison,
 ) -> list[Pair]:
-    """The pairs, the best of which is predicted anew by a full plan (in serving, by long runs)."""
-    measured: dict[str, Pair] = {}
+    """The pairs, with a full prediction of the best pair in place of its brief prediction.
+
+    A brief prediction of serving is from shorter runs. A full prediction may make another pair the
+    best: the loop ends when the best pair has a full prediction.
+    """
+    full: dict[str, Pair] = {}
     while True:
-        current = [measured.get(move.instance, (place, move)) for place, move in pairs]
+        current = [full.get(move.instance, (place, move)) for place, move in pairs]
         best = verdict.best(current) or verdict.quotable(current)
-        if best is None or best[1].instance in measured:
+        if best is None or best[1].instance in full:
             return current
         here, name = comparison.here, best[1].instance
         there = places.there(workload, name, here)
         cost = migration(here.is_neuron, there.is_neuron)
-        measured[name] = (there, comparison.candidate(there, cost))
+        full[name] = (there, comparison.candidate(there, cost))
 
 
-def lengths(workload: Workload) -> tuple[str, ...]:
-    """Assumptions about lengths and demand that the inventory does not state."""
+def workload_assumptions(workload: Workload) -> tuple[str, ...]:
+    """Assumptions about lengths and hourly demand where the inventory states none."""
     shape, notes = workload.shape, list[str]()
     if workload.kind == "serve":
         tokens = {"input_len": shape.input_len, "output_len": shape.output_len}
@@ -203,14 +217,14 @@ def lengths(workload: Workload) -> tuple[str, ...]:
     if workload.kind == "train" and shape.sequence is None:
         length = workload.model.usual_length(SEQUENCE)
         notes.append(f"sequence is {length:,} tokens")
-    is_even = workload.kind == "serve" and workload.peak_ratio is None
-    if is_even and workload.volume_unit != "gpu_hours":
+    is_peak_missing = workload.kind == "serve" and workload.peak_ratio is None
+    if is_peak_missing and workload.volume_unit != "gpu_hours":
         notes.append("demand is the same at all hours: the inventory names no peak_ratio")
     return tuple(notes)
 
 
-def payment(kind: str, *, is_steady: bool) -> tuple[str, ...]:
-    """Assumptions about the hours that are paid for at prices of `kind`."""
+def payment_assumptions(kind: str, *, is_steady: bool) -> tuple[str, ...]:
+    """Assumptions about the hours that are paid for at the purchase kind `kind`."""
     if kind in BLOCKS:
         return ("blocks are priced by the hour that is used; they are sold by the day",)
     if kind in COMMITTED and not is_steady:
@@ -219,9 +233,9 @@ def payment(kind: str, *, is_steady: bool) -> tuple[str, ...]:
 
 
 def migration(is_neuron_here: bool, is_neuron_there: bool) -> Migration:
-    """One-time cost of a move: to a new program, or of the same one to another GPU."""
-    is_easy = not is_neuron_here and not is_neuron_there
-    weeks = WEEKS_GPU if is_easy else ENGINEER_WEEKS
+    """One-time cost of a move: to or from AWS's chips, or of the same program to another GPU."""
+    is_between_gpus = not is_neuron_here and not is_neuron_there
+    weeks = WEEKS_GPU if is_between_gpus else ENGINEER_WEEKS
     usd = float(USD_PER_ENGINEER_WEEK)
     return Migration(float(weeks), usd, weeks * usd)
 
@@ -233,10 +247,10 @@ def _evidence(
     findings: tuple[ProgramFinding, ...] | None,
 ) -> WorkloadEvidence:
     best_pair = verdict.best(pairs) or verdict.quotable(pairs)
-    neurons = [move for place, move in pairs if place.is_neuron and place.is_open]
-    promised = [move.slo for move in neurons if move.slo is not None]
-    if workload.deadline_hours is not None:  # enough instances are taken to keep it
-        promised += ["met" for move in neurons if move.refused is None]
+    neuron_moves = [move for place, move in pairs if place.is_neuron and place.is_open]
+    slo_states = [move.slo for move in neuron_moves if move.slo is not None]
+    if workload.deadline_hours is not None:  # every placement has enough instances to meet it
+        slo_states += ["met" for move in neuron_moves if move.refused is None]
     return WorkloadEvidence(
         workload=workload,
         migration=cost,
@@ -244,12 +258,12 @@ def _evidence(
         best=None if best_pair is None else best_pair[1],
         chips=0 if best_pair is None else best_pair[0].chips,
         findings=findings,
-        is_promise_kept="met" in promised if promised else None,
+        is_promise_kept="met" in slo_states if slo_states else None,
     )
 
 
 def _order(move: Candidate) -> tuple[bool, bool, bool, float, str]:
-    """Sort key: largest saving first, then no price, a missed promise, refused."""
+    """Sort key: largest saving first, then no price, then a missed SLO, then refused."""
     saving = -move.saving.p50 if move.saving is not None else 0.0
     is_late = move.slo == "missed"
     return move.refused is not None, is_late, move.saving is None, saving, move.instance
@@ -266,7 +280,10 @@ def assumptions() -> tuple[Assumption, ...]:
         "doubt about effort": (EFFORT_SPREAD, "one sigma"),
         "share of draws for a move": (verdict.SURE, "of 1"),
         "share of draws for a pilot": (verdict.LIKELY, "of 1"),
-        "bill over what is predicted here, or the inverse": (verdict.ODD, "at most for a move"),
+        "bill over what is predicted here, or the inverse": (
+            verdict.MOST_BILL_RATIO,
+            "at most for a move",
+        ),
     }
     return tuple(
         Assumption(name, float(fact), unit, fact.provenance.source)

@@ -1,10 +1,12 @@
-"""Placements of a workload: instances, their number for a month, and the price of an equal kind.
+"""Placements of a workload: instance type, number of instances, hours a month, and price.
 
-    instance-hours = units a month / (units an hour of an instance)
-    instances      = instance-hours / hours until the deadline, or all month of a service
+    instance-hours = units a month / (units an hour of an instance), units: tokens or items
+    instances      = instance-hours / hours until the deadline (of a service: hours of the month)
 
-A service keeps whole instances on all month, enough for its busiest hour. Training and batches pay
-for the hours that they take, on as many instances as end in time.
+A service keeps whole instances on all month, enough for its busiest hour. Training and offline
+inference pay for the hours of their work, on the fewest instances that meet the deadline. Prices
+are of the purchase kind at which the workload is bought today. Here is today's instance type,
+there another one.
 """
 
 from __future__ import annotations
@@ -26,14 +28,18 @@ from trnsim.price.payback import HOURS_PER_MONTH
 GPUS: Final = ("p4d", "p4de", "p5", "p5e", "p5en", "p6", "g5", "g6", "g6e")
 """Families of GPU instances that are candidates by default, beside all with AWS's chips."""
 PUBLIC: Final = ("on_demand", "capacity_block")
-"""Kinds that anybody can buy: their price shows if a quote of another kind is worth a request."""
-MOST: Final = 10_000
+"""Purchase kinds that anybody can buy; their prices show if a private quote is worth asking."""
+MOST_INSTANCES: Final = 10_000
 """Instances of one type: more than any region is known to have."""
-SHORTEST_MONTH: Final = 28 * 24
-LONGEST_MONTH: Final = 31 * 24
+SHORTEST_MONTH_HOURS: Final = 28 * 24
+LONGEST_MONTH_HOURS: Final = 31 * 24
 COMMITTED: Final = ("ri_1y", "ri_3y", "ri_effective", "savings_plan_1y", "savings_plan_3y")
-"""Kinds that are paid all year: a month's work comes again, other work has the hours between."""
+"""Purchase kinds that are paid for every hour of a year.
+
+The work is assumed to come again each month, and other work to use the hours between.
+"""
 _MOST_ROUNDS: Final = 4
+"""Predictions of training at most, on ever larger groups until one meets the deadline."""
 
 
 def candidate_names(on: tuple[str, ...] = (), rows: Catalogue | None = None) -> tuple[str, ...]:
@@ -57,19 +63,25 @@ def candidate_names(on: tuple[str, ...] = (), rows: Catalogue | None = None) -> 
 class WorkloadPlacement:
     """A workload on instances of one type.
 
+    A group is the set of instances that run one copy of the model together (`Speed.group`).
+
     Attributes:
         instance: instance type.
+        chip: name of its chip in the catalogue.
         is_neuron: True if its chips are AWS's.
-        is_open: True if a move there may be recommended: its chip still gets new software.
+        is_open: True if a move to it may be recommended: its chip is one of AWS's that still get
+            new software, and trains if the workload is training.
         speed: speed of a group of instances; None if the workload is refused.
-        hours: instance-hours a month, all inputs at their medians.
-        load: mean groups in use, a fraction; `hours` has whole groups if the service is steady.
+        hours: instance-hours a month, all inputs at their medians; of whole groups if `is_steady`.
+        load: groups that the work needs before rounding up: in the busiest hour if `is_steady`,
+            else on average over the month.
         is_steady: True if whole groups are on all month.
         instances: instances in use at one time.
-        price: price of the same kind as today's.
+        price: price of the same purchase kind as today's.
         no_price: reason for the lack of a price.
-        reference: cheapest price of public kinds.
-        refused: reason why it cannot run there.
+        reference: cheapest price of the kinds in `PUBLIC`.
+        refused: reason why the workload cannot run on this type.
+        notes: remarks on the chip and the region of the price, for readers.
     """
 
     instance: Instance
@@ -99,9 +111,10 @@ class WorkloadPlacements:
     Args:
         predictor: predictor of speeds.
         rows: catalogue of instances and prices.
-        kind: purchase kind of all prices; "" for today's of each workload.
+        kind: purchase kind of all prices; "" for today's kind of each workload.
         as_of: day of the prices.
-        is_mixed: True if another public kind may stand in for one that is not on sale.
+        is_mixed: True if the price of another public kind may be used for an instance that is not
+            on sale at the requested kind.
     """
 
     def __init__(
@@ -120,11 +133,11 @@ class WorkloadPlacements:
         self._is_mixed = is_mixed
 
     def kind(self, workload: Workload) -> str:
-        """The purchase kind of both sides."""
+        """Purchase kind of the prices of today's instance and of all candidates."""
         return self._kind or workload.current.kind
 
     def here(self, workload: Workload) -> WorkloadPlacement:
-        """The workload on its instances of today."""
+        """Placement on today's instance type."""
         count = workload.current.count
         name = workload.current.instance
         speed = self._predictor.speed(workload, name, count or 1).speed
@@ -139,7 +152,14 @@ class WorkloadPlacements:
         *,
         is_brief: bool = False,
     ) -> WorkloadPlacement:
-        """The same work on instances of the type `name`; a brief answer is from shorter runs."""
+        """Placement of the same work on the instance type `name`.
+
+        Args:
+            workload: a workload of the inventory.
+            name: instance type.
+            here: placement of today, whose speed gives the work if the volume is in hours.
+            is_brief: True for a prediction of serving from shorter runs.
+        """
         if name == here.instance.name:
             return here
         units = None
@@ -204,7 +224,15 @@ class WorkloadPlacements:
         *,
         is_brief: bool,
     ) -> tuple[Speed | None, str | None, int, float, float]:
-        """Speed, reason for its lack, instances, instance-hours a month, and groups in use."""
+        """Speed, reason for its lack, instances, instance-hours a month, groups before rounding.
+
+        Args:
+            workload: a workload of the inventory.
+            name: instance type.
+            units: tokens or items a month; None if unknown.
+            count: number of instances in use today; None to choose it.
+            is_brief: True for a prediction of serving from shorter runs.
+        """
         requested, rounds = count or 1, 0
         while True:
             answer = self._predictor.speed(workload, name, requested, is_brief=is_brief)
@@ -217,18 +245,18 @@ class WorkloadPlacements:
             if _is_steady(workload):
                 load = hours / speed.group / HOURS_PER_MONTH * _peak_ratio(workload)
                 instances = speed.group * max(math.ceil(load - 1e-9), 1)
-                if instances > MOST and name != workload.current.instance:
+                if instances > MOST_INSTANCES and name != workload.current.instance:
                     return None, _too_many(instances), 0, 0.0, 0.0
                 return speed, None, instances, instances * HOURS_PER_MONTH, load
-            limit = min(workload.deadline_hours or HOURS_PER_MONTH, HOURS_PER_MONTH)
-            needed = speed.group * math.ceil(hours / limit / speed.group - 1e-9)
+            limit_hours = min(workload.deadline_hours or HOURS_PER_MONTH, HOURS_PER_MONTH)
+            needed = speed.group * math.ceil(hours / limit_hours / speed.group - 1e-9)
             if count or workload.kind != "train" or needed <= speed.group >= requested:
                 break
             if speed.group >= MOST_TIMED or needed <= requested or rounds == _MOST_ROUNDS:
                 break
             requested = needed
         instances = max(count or needed, 1)
-        if instances > MOST:
+        if instances > MOST_INSTANCES:
             return None, _too_many(instances), 0, 0.0, 0.0
         return speed, None, instances, hours, hours / HOURS_PER_MONTH / speed.group
 
@@ -239,7 +267,7 @@ class WorkloadPlacements:
         current = self._quote(name, self.kind(workload), workload)
         reason = why_not(current, days=days, instances=instances, is_together=False)
         if name == workload.current.instance and current.row is not None:
-            return current, None  # it is bought so today
+            return current, None  # today's instance is bought at this kind, on sale or not
         if reason is None:
             return current, None
         if self._is_mixed:
@@ -264,15 +292,15 @@ class WorkloadPlacements:
 
 
 def _too_many(instances: int) -> str:
-    return f"{instances:,} instances are needed; legal: {MOST:,}"
+    return f"{instances:,} instances are needed; legal: {MOST_INSTANCES:,}"
 
 
 def _chip_notes(workload: Workload, chip: Accelerator, *, is_open: bool) -> tuple[str, ...]:
-    """Note that no move to one of AWS's chips is recommended although it could run the workload."""
+    """Note that a move to this chip of AWS's is not recommended, although it could be made."""
     if not chip.is_neuron or is_open:
         return ()
-    is_kept = any(target.chip == chip.name for target in TARGETS.values())
-    why = f"is not for kind {workload.kind}" if is_kept else "gets no new software"
+    is_supported = any(target.chip == chip.name for target in TARGETS.values())
+    why = f"is not for kind {workload.kind}" if is_supported else "gets no new software"
     return (f"no place to move to: {chip.name} {why}",)
 
 
@@ -284,21 +312,24 @@ def _region_notes(workload: Workload, price: Quote | None) -> tuple[str, ...]:
     return (f"no price in {region} is known; that of {price.row.region} stands in",)
 
 
-def units_per_month(workload: Workload, speed: Speed, accelerators: int) -> float:
-    """Tokens or items a month: as stated, or as predicted in the accelerator-hours of the bill."""
+def units_per_month(workload: Workload, speed: Speed, chips_per_instance: int) -> float:
+    """Tokens or items a month: the stated volume, or the speed x the stated accelerator-hours."""
     if workload.volume_unit != "gpu_hours":
         return workload.volume
-    hours = workload.volume / accelerators
+    hours = workload.volume / chips_per_instance
     return speed.units_per_hour * (whole_months(hours) if _is_steady(workload) else hours)
 
 
 def whole_months(hours: float) -> float:
-    """`hours` of an instance as whole instances in a mean month, if they are so in a real month.
+    """Instance-hours of whole instances in a mean month of 730 hours; other hours are unchanged.
 
-    A bill of October has 744 hours of an instance that is on all month: 1 instance, not 1.02.
+    An instance that is on all October has 744 hours on the bill: it counts as 1 instance, not 1.02.
+
+    Args:
+        hours: instance-hours of a calendar month.
     """
     instances = round(hours / HOURS_PER_MONTH)
-    if instances * SHORTEST_MONTH <= hours <= instances * LONGEST_MONTH:
+    if instances * SHORTEST_MONTH_HOURS <= hours <= instances * LONGEST_MONTH_HOURS:
         return instances * float(HOURS_PER_MONTH)
     return hours
 
@@ -310,5 +341,5 @@ def _is_steady(workload: Workload) -> bool:
 
 
 def _peak_ratio(workload: Workload) -> float:
-    """Demand of the busiest hour over the mean; accelerator-hours of a bill include it already."""
+    """Demand of the busiest hour over the mean; 1 for accelerator-hours, which include the peak."""
     return 1.0 if workload.volume_unit == "gpu_hours" else workload.peak_ratio or 1.0

@@ -1,10 +1,11 @@
 """Cost, saving and payback of a workload on another instance, at the medians and over draws.
 
-    ratio    = (hours there x USD/h there) / (hours here x USD/h here)
-    saving   = 1 - ratio
-    payback  = migration / (today's bill x saving)
+    ratio           = (hours there x USD/h there) / (hours here x USD/h here)
+    saving          = 1 - ratio
+    payback months  = migration USD / (today's bill in USD a month x saving)
 
-An error of the model that is the same on both sides cancels in the ratio; staying has the ratio 1.
+Here is today's instance type, there the candidate. An error of the model that is the same on both
+sides cancels in the ratio; staying has the ratio 1.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def listed_price(quote: Quote | None) -> DatedPrice | None:
 def price_here(workload: Workload, here: WorkloadPlacement) -> DatedPrice | None:
     """Price of today's instance: from the catalogue, or the bill over its hours.
 
-    The bill's hours are those of `count` instances all month, or its accelerator-hours.
+    Hours of the bill, the first that is known: `count` instances all month, the accelerator-hours
+    of the inventory, the hours that the model predicts.
     """
     price = listed_price(here.price)
     if price is not None:
@@ -70,10 +72,12 @@ def price_here(workload: Workload, here: WorkloadPlacement) -> DatedPrice | None
 
 @dataclass(frozen=True)
 class WorkloadComparison:
-    """Draws by which a workload's other placements are compared with today's.
+    """Comparison of a workload's candidate placements with today's.
 
     Attributes:
-        here: the placement of today.
+        workload: workload of the inventory.
+        here: placement of today.
+        draws: Monte Carlo draws of the uncertain inputs.
         limit_months: months within which a move must pay back.
     """
 
@@ -94,7 +98,10 @@ class WorkloadComparison:
 
     @property
     def bill_ratio(self) -> float | None:
-        """Today's bill over the cost predicted here; None without that or an equal price."""
+        """Today's bill over the cost predicted here.
+
+        None without a prediction, or if the known price is of another purchase kind than the bill.
+        """
         kind = self.workload.current.kind
         if self.price is None or self.here.speed is None or self.price.kind != kind:
             return None
@@ -103,14 +110,14 @@ class WorkloadComparison:
     def today(self) -> Today:
         """Today's instances, bill and price, with the hours predicted for them."""
         here, current = self.here, self.workload.current
-        is_known = here.speed is not None
+        is_predicted = here.speed is not None
         return Today(
             instance=current.instance,
             count=current.count,
             kind=current.kind,
             usd_per_month=current.usd_per_month,
-            hours=interval_around(here.hours, self._hour_draws(here)) if is_known else None,
-            paid_hours=here.hours if is_known else None,
+            hours=interval_around(here.hours, self._hour_draws(here)) if is_predicted else None,
+            paid_hours=here.hours if is_predicted else None,
             price=self.price,
             refused=here.refused,
         )
@@ -128,7 +135,7 @@ class WorkloadComparison:
         )
         if speed is None:
             return candidate
-        timed = replace(
+        candidate = replace(
             candidate,
             instances=there.instances,
             hours=interval_around(there.hours, self._hour_draws(there)),
@@ -143,7 +150,7 @@ class WorkloadComparison:
             notes=(*speed.notes, *there.notes),
         )
         ratio = self.ratio(there)
-        return timed if ratio is None else self._with_prices(timed, there, ratio, migration)
+        return candidate if ratio is None else self._with_prices(candidate, there, ratio, migration)
 
     def ratio(self, there: WorkloadPlacement) -> float | None:
         """Cost there over cost here, at the medians; None without prices."""
@@ -153,27 +160,27 @@ class WorkloadComparison:
         return there.hours * price.usd_per_hour / (self.here.hours * self.price.usd_per_hour)
 
     def break_even(self, there: WorkloadPlacement, migration: Migration) -> float | None:
-        """USD an hour up to which a move there pays back in time; None where none does."""
+        """Highest USD an hour at which the move pays back in time; None if no price does."""
         if self.price is None or self.here.speed is None or there.speed is None:
             return None
-        share = 1 - migration.usd / (self.limit_months * self.bill)
-        usd = share * self.here.hours * self.price.usd_per_hour / there.hours
+        budget = 1 - migration.usd / (self.limit_months * self.bill)
+        usd = budget * self.here.hours * self.price.usd_per_hour / there.hours
         return usd if usd > 0 else None
 
     def _with_prices(
-        self, timed: Candidate, there: WorkloadPlacement, ratio: float, migration: Migration
+        self, candidate: Candidate, there: WorkloadPlacement, ratio: float, migration: Migration
     ) -> Candidate:
         """The candidate with the figures that need prices on both sides."""
         saving = 1 - self.ratio_draws(there, ratio)
         months = self._payback_months(saving, migration)
-        total_ms, usd = sum(timed.ms.values()), self.bill * ratio
+        total_ms, usd = sum(candidate.ms.values()), self.bill * ratio
         return replace(
-            timed,
+            candidate,
             usd_per_month=interval_around(usd, self.bill * (1 - saving)),
             saving=interval_around(1 - ratio, saving),
             pays_back_months=_months_quantiles(months, migration.usd, self.bill * (1 - ratio)),
             share_paying_back=float(np.mean(months <= self.limit_months)),
-            usd={cause: usd * ms / total_ms for cause, ms in timed.ms.items()},
+            usd={cause: usd * ms / total_ms for cause, ms in candidate.ms.items()},
         )
 
     def ratio_draws(self, there: WorkloadPlacement, ratio: float) -> Samples:
@@ -197,15 +204,19 @@ class WorkloadComparison:
         return _scaled_hours(place, self._demand_factors() * self._time_factors(place))
 
     def _time_factors(self, place: WorkloadPlacement) -> Samples:
-        """Draws of true over predicted time; hours on the bill are at today's speed."""
-        times = self.draws.factor({} if place.speed is None else place.speed.doubts)
+        """Draws of true over predicted time.
+
+        If the volume is hours on the bill, true hours here are known: the draws are then of the
+        factor there over the factor here.
+        """
+        times = self.draws.factor({} if place.speed is None else place.speed.sigmas)
         if self.workload.volume_unit != _HOURS_UNIT or self.here.speed is None:
             return times
-        return times / self.draws.factor(self.here.speed.doubts)
+        return times / self.draws.factor(self.here.speed.sigmas)
 
     @staticmethod
     def _price_sigmas(place: WorkloadPlacement) -> dict[str, float]:
-        """Sigma of a price, by the name of the instance that it buys."""
+        """One sigma of the logarithm of a placement's price, by cause; empty without a price."""
         quote = place.price
         if quote is None or quote.usd_per_hour is None:
             return {}
@@ -214,18 +225,17 @@ class WorkloadComparison:
     def tornado(self, there: WorkloadPlacement, migration: Migration) -> tuple[Swing, ...]:
         """Net saving at P10 and P90 of each input alone, the widest range first.
 
-        Net: of the bills until the limit, the saving less the cost of the migration.
+        Net saving = saving - cost of the migration / sum of today's bills until the payback limit.
         """
         ratio = self.ratio(there)
         if ratio is None or there.speed is None or self.here.speed is None:
             return ()
-        there_doubts, here_doubts = there.speed.doubts, self.here.speed.doubts
-        performance = difference_sigma(there_doubts, here_doubts)
+        performance = difference_sigma(there.speed.sigmas, self.here.speed.sigmas)
         prices = difference_sigma(self._price_sigmas(there), self._price_sigmas(self.here))
-        base = migration.usd / (self.limit_months * self.bill)
+        migration_share = migration.usd / (self.limit_months * self.bill)
 
         def net(ratio: float, effort: float = 1.0, demand: float = 1.0) -> float:
-            return 1 - ratio - base * effort / demand
+            return 1 - ratio - migration_share * effort / demand
 
         swings: list[Swing] = []
         for name, sigma in (("performance", performance), ("price", prices)):
@@ -241,14 +251,14 @@ class WorkloadComparison:
         return tuple(sorted(swings, key=lambda swing: -abs(swing.high - swing.low)))
 
     def _ratio_factor_at(self, there: WorkloadPlacement, demand: float) -> float:
-        """Factor of the ratio at another demand, as groups are rounded up to whole ones."""
+        """Ratio at `demand` x today's work over the ratio now; not 1 if groups are rounded up."""
         factor = np.array([demand])
         scale = _scaled_hours(there, factor) / _scaled_hours(self.here, factor)
         return float(scale[0]) / (there.hours / self.here.hours)
 
 
 def _scaled_hours(place: WorkloadPlacement, factor: Samples) -> Samples:
-    """Instance-hours at a factor of the work: whole groups all month, or the hours of the work."""
+    """Instance-hours at `factor` x the work: whole groups all month, or the hours of the work."""
     if not place.is_steady or place.speed is None:
         return place.hours * factor
     groups = np.maximum(np.ceil(place.load * factor - 1e-9), 1.0)
@@ -256,13 +266,25 @@ def _scaled_hours(place: WorkloadPlacement, factor: Samples) -> Samples:
 
 
 def difference_sigma(left: dict[str, float], right: dict[str, float]) -> float:
-    """One sigma of the difference of two logarithms; causes of the same name cancel."""
+    """One sigma of the logarithm of a ratio; equal causes on both sides cancel.
+
+    Args:
+        left: one sigma of the logarithm of the numerator, by cause.
+        right: likewise of the denominator.
+    """
     names = left.keys() | right.keys()
     return math.hypot(*(left.get(name, 0.0) - right.get(name, 0.0) for name in names))
 
 
 def _months_quantiles(months: Samples, migration_usd: float, saved_usd: float) -> Months:
-    likely = migration_usd / saved_usd if saved_usd > 0 else math.inf
+    """P10 and P90 of `months`, and between them the months at the medians of all inputs.
+
+    Args:
+        months: draws of the months until the migration is paid back.
+        migration_usd: cost of the migration at its median.
+        saved_usd: USD saved a month at the medians of all inputs.
+    """
+    median = migration_usd / saved_usd if saved_usd > 0 else math.inf
     p10, p90 = (float(np.quantile(months, at, method="nearest")) for at in (0.1, 0.9))
-    quantiles = (min(p10, likely), likely, max(p90, likely))
+    quantiles = (min(p10, median), median, max(p90, median))
     return Months(*(months if math.isfinite(months) else None for months in quantiles))

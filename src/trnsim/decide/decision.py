@@ -1,10 +1,12 @@
 """Decisions as values, and as the JSON file that pages, pilots and guards read.
 
-Every dollar of a workload follows from figures in the same file:
+Every dollar of a workload follows from figures in the same file, here today's instance, there the
+candidate:
 
-    usd_per_month = today's x (paid hours x USD/h there) / (paid hours x USD/h here)   at P50
-    saving        = 1 - usd_per_month / today's
-    pays back     = migration USD / (today's x saving)
+    usd_per_month    = bill x (paid hours x USD/h there) / (paid hours x USD/h here)   at P50
+    saving           = 1 - usd_per_month / bill
+    pays_back_months = migration USD / (bill x saving)
+    bill             = today's USD a month
 
 P50 is the figure at the medians of all inputs; P10 and P90 are quantiles of the draws.
 """
@@ -38,7 +40,7 @@ class Verdict(StrEnum):
     NO_GO = "no-go"
     """Leave it on GPUs: it does not pay back, or something forbids it."""
     NEEDS_QUOTE = "needs-quote"
-    """Ask for a price: it pays back below a break-even price, and no equal kind is on sale."""
+    """Ask for a price: it pays back at some price, and is not on sale at today's kind."""
     STAY = "stay"
     """It runs on AWS's chips, and no other instance pays back."""
 
@@ -73,7 +75,14 @@ class Ruling:
 
 @dataclass(frozen=True)
 class DatedPrice:
-    """A dated price of an instance."""
+    """A dated price of an instance.
+
+    Attributes:
+        kind: purchase kind, one of `trnsim.price.quotes.KINDS`.
+        region: code of the AWS region.
+        day: day of the price, YYYY-MM-DD; "" if unknown.
+        is_stale: True if the price is more than 90 days old.
+    """
 
     usd_per_hour: float
     kind: str
@@ -85,7 +94,7 @@ class DatedPrice:
 
 @dataclass(frozen=True)
 class Months:
-    """Months until a migration is paid back; None: never."""
+    """Quantiles of the months until a migration is paid back; None where it never is."""
 
     p10: float | None
     p50: float | None
@@ -97,10 +106,13 @@ class Today:
     """Today's instances and bill of a workload.
 
     Attributes:
+        count: number of instances; None if the inventory does not state it.
+        kind: purchase kind of the bill.
         usd_per_month: the bill.
-        hours: instance-hours a month that the model predicts here, as it does for candidates.
+        hours: instance-hours a month that the model predicts, as it does for candidates.
         paid_hours: hours that are paid for, at P50.
-        price: price of the same kind, from the catalogue or the bill; None if neither has it.
+        price: price of this kind, from the catalogue or the bill; None if neither has it.
+        refused: reason why the instance cannot be predicted.
     """
 
     instance: str
@@ -115,26 +127,31 @@ class Today:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A workload on another instance.
+    """A workload on another instance, or on today's as the choice to stay.
 
     Attributes:
+        instance: instance type.
         is_neuron: True if its chips are AWS's.
         instances: instances in use at one time.
+        kind: purchase kind of `price`; "" without a price.
         hours: instance-hours a month.
         paid_hours: hours paid for, at P50; not rounded up to the whole days of a block.
-        price: price of the same kind as today's; None if it is not on sale.
+        price: price of the same kind as today's; None if the instance is not on sale so.
         no_price: reason for the lack of a price.
-        usd_per_month: today's bill x predicted cost there / predicted cost here.
+        usd_per_month: today's bill x predicted cost of this candidate / that of today's instance.
         saving: part of today's bill.
         break_even_usd_per_hour: highest price at which the move pays back in time, at P50.
-        share_paying_back: share of the draws in which it pays back within the limit.
-        family: family of published times that its prediction is judged by.
-        is_validated: True if times of such a pass on this chip were published.
-        error: sizes of the family's errors: {"median": 0.05, "p90": 0.10}.
-        refused: reason why it cannot run there.
+        pays_back_months: months until the migration is paid back.
+        share_paying_back: share of the draws in which the move pays back within the limit.
+        family: family of published times whose errors the prediction is assumed to have.
+        is_validated: True if times of such a model and phase on this chip were published.
+        error: relative errors of the family's predictions: {"median": 0.05, "p90": 0.10}.
+        refused: reason why the workload cannot run on this instance.
+        layout: parallel layout or deployment that the planner chose.
         slo: state of the promised latency: "met", "missed", or None without one.
-        ms: milliseconds by cause, of a step, a token or an item.
+        ms: milliseconds by cause, of a training step, a token or an item.
         usd: USD a month by the same causes.
+        notes: remarks on the prediction and the price, for readers.
     """
 
     instance: str
@@ -163,7 +180,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Swing:
-    """Saving at P10 and at P90 of one input, the others at their medians."""
+    """Net saving at P10 and at P90 of one input, the other inputs at their medians.
+
+    Attributes:
+        input: name of the input.
+        low: share of the bills at P10 of the input, net of the cost of the migration.
+        high: likewise at P90.
+    """
 
     input: str
     low: float
@@ -172,7 +195,15 @@ class Swing:
 
 @dataclass(frozen=True)
 class ProgramFinding:
-    """Something in a program that stands in the way of a move, found by a scan."""
+    """Code that other chips do not run unchanged, found by a scan of a program.
+
+    Attributes:
+        path: file, relative to the folder of the inventory.
+        line: line number from 1.
+        kind: kind of finding, one of `trnsim.decide.scan.findings.KINDS`.
+        name: name in the code, such as "flash_attn".
+        text: remedy.
+    """
 
     path: str
     line: int
@@ -183,7 +214,13 @@ class ProgramFinding:
 
 @dataclass(frozen=True)
 class Migration:
-    """One-time cost of a move."""
+    """One-time cost of a move.
+
+    Attributes:
+        weeks: engineer-weeks.
+        usd_per_week: cost of an engineer-week.
+        usd: cost of all weeks.
+    """
 
     weeks: float
     usd_per_week: float
@@ -196,10 +233,17 @@ class WorkloadDecision:
 
     Attributes:
         kind: "train", "serve" or "infer".
-        is_close_call: True if sampling error of the share that pays back covers a threshold.
-        best: instance that the decision is about, or None.
-        tornado: swings of `best`, widest first.
-        split: operators that AWS's chips do not run.
+        model: name of the model.
+        volume: work of a month, in `volume_unit`.
+        volume_unit: "tokens_per_month", "items_per_month" or "gpu_hours".
+        is_close_call: True if the share of draws that pay back is too near a threshold to tell the
+            side, or if the move pays back at the medians of all inputs but not in most draws.
+        reason: reason for the verdict, with its figures.
+        best: instance that the verdict is about, or None.
+        migration: cost of a move to AWS's chips.
+        tornado: net saving of a move to `best` by input, the widest range first.
+        split: operators in the programs that AWS's chips do not run.
+        assumptions: assumptions about this workload.
     """
 
     name: str
@@ -228,7 +272,13 @@ class Decision:
     Attributes:
         version: version of trnsim.
         as_of: day of the prices, YYYY-MM-DD.
-        kind: purchase kind of all prices; "" for that of each workload.
+        seed: seed of all draws.
+        draws: number of draws.
+        kind: purchase kind of all prices; "" for today's kind of each workload.
+        inventory: path of the inventory.
+        assumptions: numbers of the model that no user stated.
+        caveats: warnings about all decisions, such as old prices.
+        format: version of the file.
     """
 
     version: str

@@ -1,13 +1,13 @@
 """Differences between two answers of a plan or a decision, and the inputs that explain them.
 
 Answers are JSON as the commands print it. Floating-point numbers and intervals {p10, p50, p90} are
-figures; text, whole numbers and flags are inputs and choices. An answer has one figure of cost:
+figures; text, whole numbers and flags are inputs and choices. An answer has one of these costs:
 
     usd                     = price x instances x time_s
     usd_per_million_tokens  = price x instances / output_tokens_per_s
     usd_per_million_items   = price x instances / items_per_s
 
-so the part of its change that neither time nor instances explain is due to the price.
+so the part of a change of cost that neither time nor instances explain is due to the price.
 """
 
 from __future__ import annotations
@@ -23,20 +23,22 @@ _COSTS: Final = (
     ("usd_per_million_tokens", "output_tokens_per_s", -1),
     ("usd_per_million_items", "items_per_s", -1),
 )
-"""Figures of cost, each with the figure of speed that it depends on, and the power of that."""
+"""Cost, the time or rate on which it depends, and the exponent: 1 for a time, -1 for a rate."""
 _NAME_FIELDS: Final = ("platform", "name", "target")
-"""Fields that may name the subject of an answer; the first that it has counts."""
+"""Fields that may name the subject of an answer; the first that the answer has counts."""
 _PART_NAMES: Final = (*_NAME_FIELDS, "instance")
-"""Likewise of a part of an answer, such as a candidate of a decision."""
+"""Fields that may name a part of an answer, such as a candidate of a decision."""
 
 
 @dataclass(frozen=True)
 class AnswerChange:
-    """A value that differs between two answers; None stands for a missing one.
+    """A value that differs between two answers.
 
     Attributes:
         path: keys of the value in the JSON, joined by dots.
-        within: True if the new median lies in the old interval; None without an interval.
+        old: value in the old answer, the median of an interval; None if missing.
+        new: likewise in the new answer.
+        within: True if the new median lies in the old P10 to P90; None without an interval.
     """
 
     path: str
@@ -46,7 +48,7 @@ class AnswerChange:
 
     @property
     def ratio(self) -> float | None:
-        """``new / old``, or None where that is no number."""
+        """``new / old``; None if either is not a number, or the ratio is not finite."""
         if not (_is_number(self.old) and _is_number(self.new)) or not self.old:
             return None
         ratio = float(self.new / self.old)
@@ -55,13 +57,13 @@ class AnswerChange:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two answers about one platform or workload.
+    """Differences between two answers about one platform or workload.
 
     Attributes:
         name: name of the platform or workload.
         figures: predicted values that differ.
         causes: inputs and choices that differ.
-        cost: ratios new to old of the price, the instances and the time that make up the cost.
+        cost: ratios new / old of the factors of the cost: "price", "instances" and "time".
     """
 
     name: str
@@ -76,10 +78,12 @@ class Difference:
 
 
 def difference(
-    name: str, old: Mapping[str, Any], new: Mapping[str, Any], aside: Sequence[str] = ()
+    name: str, old: Mapping[str, Any], new: Mapping[str, Any], ignored_fields: Sequence[str] = ()
 ) -> Difference:
-    """Differences between two answers about `name`, except in the fields `aside`."""
-    sides = [{key: answer[key] for key in answer if key not in aside} for answer in (old, new)]
+    """Differences between two answers about `name`, except in the top-level `ignored_fields`."""
+    sides = [
+        {key: answer[key] for key in answer if key not in ignored_fields} for answer in (old, new)
+    ]
     changes = list(_changes("", *sides))
     return Difference(
         name,
@@ -90,7 +94,12 @@ def difference(
 
 
 def name_of(plain: object, keys: Sequence[str] = _NAME_FIELDS) -> str | None:
-    """Name of an answer, or by other `keys` of a part of one; None if it has none."""
+    """Name of an answer or a part of an answer; None without a name.
+
+    Args:
+        plain: JSON value of the answer or part.
+        keys: fields that may hold the name; the first that is present counts.
+    """
     if not isinstance(plain, Mapping):
         return None
     name = next((plain[key] for key in keys if key in plain), None)
@@ -111,13 +120,18 @@ def _changes(path: str, old: object, new: object) -> Iterator[AnswerChange]:
 
 
 def _changed_interval(path: str, old: Any, new: Any) -> Iterator[AnswerChange]:
-    """Change of a figure with an interval, if its median changes, appears or disappears."""
+    """Change of an interval's median; nothing if the median stays.
+
+    A side may be a plain number or None in place of an interval.
+    """
     before, after = (side["p50"] if _is_interval(side) else side for side in (old, new))
     if before == after:
         return
     is_known = _is_interval(old) and _is_number(after) and _is_number(old["p10"])
     within = None
-    if is_known and (old["p90"] is None or _is_number(old["p90"])):  # months without an end: None
+    if is_known and (
+        old["p90"] is None or _is_number(old["p90"])
+    ):  # a P90 of None: no end, as of months that never pay back
         within = bool(old["p10"] <= after) and (old["p90"] is None or bool(after <= old["p90"]))
     yield AnswerChange(path, before, after, within)
 
@@ -125,7 +139,8 @@ def _changed_interval(path: str, old: Any, new: Any) -> Iterator[AnswerChange]:
 def _by_name(members: Any) -> dict[str, Any]:
     """The members of a list by their names, or by their positions.
 
-    A line ``name = value: source`` is the constant of that name.
+    In a list of text, ``name = value: source`` is a constant's name and value; a line without a
+    value has the value "said".
     """
     if all(isinstance(member, str) for member in members):
         halves = [member.partition(" = ") for member in members]
@@ -137,16 +152,16 @@ def _by_name(members: Any) -> dict[str, Any]:
 
 
 def _cost(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, float]:
-    """Factors of a change of cost; empty if no cost is known on both sides."""
-    for cost, speed, power in _COSTS:
-        total, time = (
+    """Factors of a change of cost, new / old; empty unless both answers have a cost."""
+    for cost, speed, exponent in _COSTS:
+        cost_ratio, speed_ratio = (
             AnswerChange(key, _p50(old, key), _p50(new, key)).ratio for key in (cost, speed)
         )
         count = AnswerChange("instances", old.get("instances", 1), new.get("instances", 1)).ratio
-        if total and time and count:
-            factor = time if power == 1 else 1 / time
-            if factor * count:
-                return {"price": total / (factor * count), "instances": count, "time": factor}
+        if cost_ratio and speed_ratio and count:
+            time = speed_ratio if exponent == 1 else 1 / speed_ratio
+            if time * count:
+                return {"price": cost_ratio / (time * count), "instances": count, "time": time}
     return {}
 
 
@@ -173,5 +188,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_figure(change: AnswerChange) -> bool:
-    """True if a change is of a predicted value rather than of an input."""
+    """True if the value is a prediction (an interval or a floating-point number), not an input."""
     return change.within is not None or float in (type(change.old), type(change.new))

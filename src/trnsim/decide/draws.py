@@ -1,9 +1,10 @@
-"""Draws of uncertain inputs: performance, prices, effort and demand, together.
+"""Monte Carlo draws of uncertain inputs: performance, prices, effort and demand.
 
-Each input is a lognormal factor of median 1. Its values are the quantiles of equal shares, in an
-order that is drawn: the sample of one input has no sampling error, that of several has little. The
-order of an input depends on the seed, the workload's name and the input's name alone, so that two
-instances with the same input have the same draws of it, and lines of an inventory may change place.
+Each input is a lognormal factor of median 1. Draws are a Latin hypercube: the values of an input
+are the midpoints of equal shares of its distribution, in random order. A single input then has no
+sampling error, and several together have little. The order depends on the seed, the workload's name
+and the input's name alone: two instances with the same input have the same draws of it, and the
+order of an inventory's rows does not matter.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from trnsim.facts import P90_SIGMAS, Interval, assumed
 Samples = NDArray[np.float64]
 
 DRAWS: Final = 4000
-ERRORS: Final = 3.0
-"""Standard errors within which a share may lie on either side of a threshold."""
+CLOSE_STANDARD_ERRORS: Final = 3.0
+"""Distance from a threshold, in standard errors, within which a share's side is not certain."""
 DEMAND_SPREAD: Final = assumed(0.20, "one sigma of next year's volume over this year's; no source")
 EFFORT_SPREAD: Final = assumed(0.30, "one sigma of engineer-weeks, as of any assumed number here")
 DEMAND: Final = "demand"
 EFFORT: Final = "effort"
+"""Names of the inputs demand (of next year) and effort (engineer-weeks of a migration)."""
 _SIGMAS_OF_QUANTILE: Final = {"p10": -P90_SIGMAS, "p90": P90_SIGMAS}
 
 
@@ -48,7 +50,7 @@ class Draws:
         self._normals: dict[str, Samples] = {}
 
     def normal(self, input_: str) -> Samples:
-        """Draws of a standard normal, by the name of an input."""
+        """Draws of the standard normal variable z of the input called `input_`."""
         if input_ not in self._normals:
             names = [zlib.crc32(text.encode()) for text in (self._name, input_)]
             order = np.random.default_rng([self._seed, *names]).permutation(self.count)
@@ -56,7 +58,11 @@ class Draws:
         return self._normals[input_]
 
     def factor(self, sigmas: Mapping[str, float]) -> Samples:
-        """``exp(sum of sigma z)`` over inputs."""
+        """Draws of ``exp(sum of sigma z)`` over inputs.
+
+        Args:
+            sigmas: one sigma of the logarithm, by the name of the input.
+        """
         total = np.zeros(self.count)
         for name, sigma in sigmas.items():
             total = total + sigma * self.normal(name)
@@ -65,25 +71,31 @@ class Draws:
 
 @lru_cache(maxsize=4)
 def _quantiles(count: int) -> Samples:
+    """Standard normal quantiles at the midpoints of `count` equal shares of probability."""
     normal = NormalDist()
-    return np.array([normal.inv_cdf((at + 0.5) / count) for at in range(count)])
+    return np.array([normal.inv_cdf((rank + 0.5) / count) for rank in range(count)])
 
 
 def at_quantile(sigma: float, quantile: str) -> float:
-    """The factor of a lognormal at "p10" or "p90"."""
+    """Value at "p10" or "p90" of a lognormal factor of median 1; `sigma` is of its logarithm."""
     return math.exp(_SIGMAS_OF_QUANTILE[quantile] * sigma)
 
 
 def interval_around(median: float, samples: Samples) -> Interval:
-    """P10 and P90 of samples, with the figure at the medians of all inputs between them."""
+    """P10 and P90 of `samples` around `median`, moved outwards where `median` lies beyond them."""
     p10, p90 = (float(percentile) for percentile in np.percentile(samples, [10, 90]))
     return Interval(min(p10, median), median, max(p90, median))
 
 
 def is_close(share: float, threshold: float, count: int) -> bool:
-    """True if the sampling error of a share of draws covers a threshold.
+    """True if a share of draws is too near a threshold to tell on which side the true share lies.
 
-    Its standard error is ``sqrt(threshold (1 - threshold) / count)``.
+    The standard error of the share is ``sqrt(threshold (1 - threshold) / count)``.
+
+    Args:
+        share: share of the draws.
+        threshold: share from which a verdict changes.
+        count: number of draws.
     """
     error = math.sqrt(threshold * (1 - threshold) / count)
-    return abs(share - threshold) <= ERRORS * error
+    return abs(share - threshold) <= CLOSE_STANDARD_ERRORS * error

@@ -1,13 +1,16 @@
-"""The verdict: first what the rules forbid, then the draws of the best place with AWS's chips.
+"""The verdict about a workload: a rule that forbids a move, else the draws of the best placement.
 
-    go           it pays back in `SURE` of the draws, and its family is validated on that chip
-    pilot        in `LIKELY` of them, or one of the two above is missing, or the bill and the volume
-                 do not belong together
-    needs-quote  no priced place does, but one would at a price that is public for another kind
-    no-go, stay  else
+The best placement is the one with AWS's chips that saves most at P50. Its verdict:
 
-A share that its sampling error does not tell from a threshold is a close call, and so is one below
-`LIKELY` of a move that pays back in time at the medians of all inputs. The safer verdict stands.
+    go           it pays back in at least `SURE` of the draws, its family of published times is
+                 validated on that chip, the bill agrees with the prediction, and no GPU saves more
+    pilot        it pays back in at least `LIKELY` of the draws, but another condition of go fails
+    needs-quote  no placement on sale pays back, but one would at the price of another purchase kind
+    no-go        otherwise, on GPUs today
+    stay         otherwise, on AWS's chips today
+
+It is a close call if the sampling error of the share covers a threshold, or if the share is below
+`LIKELY` although the move pays back in time at the medians of all inputs. The safer verdict stands.
 """
 
 from __future__ import annotations
@@ -24,17 +27,24 @@ from trnsim.facts import assumed
 
 SURE: Final = assumed(0.9, "share of draws for a move: a decision that is rarely regretted")
 LIKELY: Final = assumed(0.5, "share of draws for a pilot: as likely as not")
-ODD: Final = assumed(
+MOST_BILL_RATIO: Final = assumed(
     3, "an idle fleet, a discount and an error of the model together; beyond, a figure is wrong"
 )
-EQUAL: Final = assumed(0.02, "savings no further apart are equal; a validated place is then taken")
+EQUAL_SAVING: Final = assumed(
+    0.02, "savings no further apart are equal; a validated place is then taken"
+)
 
 Pair = tuple["WorkloadPlacement", Candidate]
+"""A placement, and its figures as a candidate of the decision."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, its reason, and the instance that it is about."""
+    """A verdict, its reason, and the instance that it is about.
+
+    Attributes:
+        best: instance type to which the workload may move; None if the verdict is against a move.
+    """
 
     verdict: Verdict
     is_close_call: bool
@@ -43,7 +53,7 @@ class Judgement:
 
 
 def best(pairs: Sequence[Pair]) -> Pair | None:
-    """Placement with AWS's chips that saves most at P50, at a price that can be paid."""
+    """Pair with AWS's chips that saves most at P50; None if no such pair has a price."""
     return _pair_of_most(
         [
             (move.saving.p50, (place, move))
@@ -54,7 +64,7 @@ def best(pairs: Sequence[Pair]) -> Pair | None:
 
 
 def quotable(pairs: Sequence[Pair]) -> Pair | None:
-    """Placement that would save most with AWS's chips at a price public for another kind."""
+    """Pair with AWS's chips, not sold at today's kind, that saves most at a public price."""
     savings: list[tuple[float, Pair]] = []
     for place, move in _open_pairs(pairs):
         limit, public = move.break_even_usd_per_hour, place.reference
@@ -66,7 +76,7 @@ def quotable(pairs: Sequence[Pair]) -> Pair | None:
 
 
 def _open_pairs(pairs: Sequence[Pair]) -> list[Pair]:
-    """Placements to which a move may be recommended."""
+    """Pairs to which a move may be recommended."""
     return [
         (place, move)
         for place, move in pairs
@@ -75,11 +85,13 @@ def _open_pairs(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _pair_of_most(ranked: list[tuple[float, Pair]]) -> Pair | None:
-    """Pair of the largest value; of equal values, a validated pair."""
+    """Pair of the largest value; of pairs within `EQUAL_SAVING` of it, a validated pair."""
     if not ranked:
         return None
     top = max(value for value, _ in ranked)
-    equal = [(pair[1].is_validated, value, pair) for value, pair in ranked if value >= top - EQUAL]
+    equal = [
+        (pair[1].is_validated, value, pair) for value, pair in ranked if value >= top - EQUAL_SAVING
+    ]
     return max(equal, key=lambda item: item[:2])[2]
 
 
@@ -98,18 +110,18 @@ def judge(
     Args:
         pairs: placements other than today's, each with its candidate.
         rules: outcomes of the source document's rules.
-        is_neuron_today: True if it runs on AWS's chips.
+        is_neuron_today: True if the workload runs on AWS's chips today.
         refused: reason why today's instance cannot be predicted, or None.
-        draws: number of draws that shares are of.
+        draws: number of draws.
         limit_months: months within which a move must pay back.
-        bill_ratio: today's bill over the cost predicted here, or None.
+        bill_ratio: today's bill over the cost predicted for today's instance, or None.
     """
-    no = Verdict.STAY if is_neuron_today else Verdict.NO_GO
+    against = Verdict.STAY if is_neuron_today else Verdict.NO_GO
     for rule in rules:
         if rule.applies and rule.effect == FORBIDS:
-            return Judgement(no, False, f"{rule.name}: {rule.evidence}", None)
+            return Judgement(against, False, f"{rule.name}: {rule.evidence}", None)
     if refused is not None:
-        return Judgement(no, False, f"today's instance is not predicted: {refused}", None)
+        return Judgement(against, False, f"today's instance is not predicted: {refused}", None)
     top = best(pairs)
     share = 0.0 if top is None else top[1].share_paying_back or 0.0
     is_near = is_close(share, LIKELY, draws) or (
@@ -117,11 +129,12 @@ def judge(
     )
     if top is None or share < LIKELY or is_near:
         wanted_quote = quotable(pairs)
-        besides = "" if is_neuron_today else _rival_note(pairs)
+        rival_note = "" if is_neuron_today else _rival_note(pairs)
         if wanted_quote is not None and not is_near:
-            reason = _quote_reason(wanted_quote) + besides
+            reason = _quote_reason(wanted_quote) + rival_note
             return Judgement(Verdict.NEEDS_QUOTE, False, reason, wanted_quote[1].instance)
-        return Judgement(no, is_near, _no_reason(top, share, limit_months) + besides, None)
+        reason = _reason_against(top, share, limit_months) + rival_note
+        return Judgement(against, is_near, reason, None)
     move = top[1]
     is_near = is_close(share, SURE, draws)
     is_sure = share >= SURE and not is_near
@@ -132,7 +145,7 @@ def judge(
         doubts.append(f"plans of {move.family} are not validated there")
     doubts += _odd_bill_doubts(bill_ratio)
     rival = _rival(pairs)
-    if rival is not None and _saving_at_p50(rival) > _saving_at_p50(move) + EQUAL:
+    if rival is not None and _saving_at_p50(rival) > _saving_at_p50(move) + EQUAL_SAVING:
         doubts.append(f"{rival.instance} saves {_saving_at_p50(rival):.0%} with the same programs")
     if not doubts:
         reason = f"{text}; {move.family} is validated there"
@@ -142,8 +155,8 @@ def judge(
 
 
 def _odd_bill_doubts(bill_ratio: float | None) -> list[str]:
-    """Doubt that the volume and the bill belong together, judged by the prediction."""
-    if bill_ratio is None or 1 / ODD <= bill_ratio <= ODD:
+    """Doubt that bill and volume belong together, if the bill is far from the predicted cost."""
+    if bill_ratio is None or 1 / MOST_BILL_RATIO <= bill_ratio <= MOST_BILL_RATIO:
         return []
     return [f"the bill is {bill_ratio:.2g} times what its volume takes here: check both"]
 
@@ -155,7 +168,7 @@ def _is_in_time(move: Candidate, limit_months: float) -> bool:
 
 
 def _rival(pairs: Sequence[Pair]) -> Candidate | None:
-    """GPU instance that saves most and pays back as likely as not."""
+    """GPU candidate that saves most, of those that pay back in at least `LIKELY` of the draws."""
     rivals = [
         move
         for place, move in pairs
@@ -167,9 +180,9 @@ def _rival(pairs: Sequence[Pair]) -> Candidate | None:
 
 
 def _rival_note(pairs: Sequence[Pair]) -> str:
-    """Note that another GPU instance pays back although no move to AWS's chips does."""
+    """Note on a GPU instance that pays back where no move to AWS's chips does; "" without one."""
     rival = _rival(pairs)
-    if rival is None or _saving_at_p50(rival) <= EQUAL:
+    if rival is None or _saving_at_p50(rival) <= EQUAL_SAVING:
         return ""
     return f"; {rival.instance} saves {_saving_at_p50(rival):.0%} with the same programs"
 
@@ -193,7 +206,7 @@ def _quote_reason(pair: Pair) -> str:
     )
 
 
-def _no_reason(top: Pair | None, share: float, limit_months: float) -> str:
+def _reason_against(top: Pair | None, share: float, limit_months: float) -> str:
     if top is None:
         return "no instance with AWS's chips can run it at a price of the same kind"
     move = top[1]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from decision_cases import decision
 
 from trnsim.decide.document.decision_document import decision_document
-from trnsim.decide.document.workload_section import SHOWN
+from trnsim.decide.document.workload_section import MOST_TEXT_CANDIDATES
 from trnsim.document.text import WIDTH
 from trnsim.document.text import text as text_of
 from trnsim.facts import Interval
@@ -50,7 +50,7 @@ def test_the_instance_of_the_verdict_is_in_the_table_however_many_save_more():
     better = [replace(found.candidates[0], instance=f"gpu-{at}.large") for at in range(20)]
     output = changed(candidates=(*better, *found.candidates))
     assert "  trn1.32xlarge" in output
-    assert output.count(".large") == SHOWN - 1
+    assert output.count(".large") == MOST_TEXT_CANDIDATES - 1
     assert "14 more, refused or dearer" in output
 
 

@@ -26,7 +26,7 @@ def corrected(**factors):
 def test_a_measured_speed_is_the_measured_one_with_the_error_of_the_run():
     found = corrected(here=Factor(1.25, 0.02, is_met=True)).speed(workload(), HERE).speed
     assert found.units_per_s == 80
-    assert found.doubts == {f"pilot on {HERE}": 0.02}
+    assert found.sigmas == {f"pilot on {HERE}": 0.02}
     assert found.family == FAMILY
     assert found.is_validated
     assert found.is_met
@@ -38,8 +38,8 @@ def test_another_instance_learns_the_cause_that_it_shares():
     found = corrected(here=Factor(1.25, 0.0)).speed(workload(), OTHER).speed
     # by hand: of log 1.25, the shared cause explains 0.09 of 0.09 + 0.16
     assert found.units_per_s == pytest.approx(120 / 1.25**0.36)
-    assert found.doubts["train on GPUs"] == pytest.approx(0.3 * math.sqrt(0.64))
-    assert found.doubts["train on h200"] == pytest.approx(0.4)
+    assert found.sigmas["train on GPUs"] == pytest.approx(0.3 * math.sqrt(0.64))
+    assert found.sigmas["train on h200"] == pytest.approx(0.4)
     assert not found.is_validated
 
 
@@ -47,7 +47,7 @@ def test_an_instance_that_shares_nothing_is_unchanged():
     base = Told(SPEEDS, DOUBTS).speed(None, THERE)
     found = corrected(here=Factor(1.25, 0.01)).speed(workload(), THERE)
     assert found.speed.units_per_s == base.speed.units_per_s
-    assert found.speed.doubts == base.speed.doubts
+    assert found.speed.sigmas == base.speed.sigmas
 
 
 def test_another_workload_and_a_refusal_are_unchanged():

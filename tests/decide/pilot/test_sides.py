@@ -44,7 +44,7 @@ def test_a_side_is_as_fast_as_the_decision_takes_it_to_be(kind):
     for side in (found.today, found.there):
         speed = places[side.name].speed
         assert side.rate_per_s.p50 == pytest.approx(speed.units_per_s, rel=0.02)
-        sigma = math.hypot(*speed.doubts.values())
+        sigma = math.hypot(*speed.sigmas.values())
         assert side.rate_per_s.p90 / side.rate_per_s.p50 == pytest.approx(
             math.exp(1.2815516 * sigma)
         )

@@ -40,9 +40,9 @@ def test_all_families_of_the_page_are_there():
 
 @pytest.mark.parametrize("family", [ENCODERS, TPOT, NETWORKS, TRAINING])
 def test_a_family_with_small_errors_supports_decisions(family):
-    assert family.is_near
+    assert family.is_accurate
 
 
 @pytest.mark.parametrize("family", [CLIP, TTFT, DIFFUSION])
 def test_a_family_with_wide_errors_supports_none(family):
-    assert not family.is_near
+    assert not family.is_accurate

@@ -1,12 +1,12 @@
 """All numbers of a decision's page, as a JSON structure and as rows of a table.
 
-The structure is that of `Decision`, with figures that follow from it:
+The structure is that of `Decision`, with these figures besides:
 
     migration_usd                of a candidate: weeks x USD a week, 0 for staying
     time                         of a candidate: latency or duration, and its unit
     totals.today_usd_per_month   sum of the bills
-    totals.after_usd_per_month   the same after all "go" workloads have moved, at P50
-    totals.migration_usd         sum over "go" workloads
+    totals.after_usd_per_month   sum of the bills once all "go" workloads have moved, at P50
+    totals.migration_usd         sum of migration_usd over the "go" workloads
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CANDIDATE_COLUMNS: Final = (
     "pays_back_months_p10=pays_back_months.p10 pays_back_months_p50=pays_back_months.p50 "
     "pays_back_months_p90=pays_back_months.p90 share_paying_back slo family validated=is_validated"
 )
-"""Columns of a candidate, as attributes that `picked` reads: ``column=attribute``."""
+"""Columns of a candidate in the table: ``column=attribute``, or the attribute's own name."""
 
 
 def figures(decision: Decision) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def figures(decision: Decision) -> dict[str, Any]:
 
 
 def best_candidate(workload: WorkloadDecision) -> Candidate | None:
-    """Candidate that the verdict is about; None without a best one."""
+    """Candidate that the verdict is about; None if the verdict names no instance."""
     return next(
         (candidate for candidate in workload.candidates if candidate.instance == workload.best),
         None,
@@ -94,7 +94,7 @@ def _migration_usd(workload: WorkloadDecision, candidate: Candidate) -> float:
 
 
 def _time(workload: WorkloadDecision, candidate: Candidate) -> dict[str, Any] | None:
-    """Time that is plotted against dollars; None without a prediction."""
+    """Time that is plotted against dollars, with its unit; None without a prediction."""
     if workload.kind == "train":
         if candidate.paid_hours is None or not candidate.instances:
             return None

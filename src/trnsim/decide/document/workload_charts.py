@@ -1,4 +1,4 @@
-"""Charts of a workload: cost against time, causes, inputs of the doubt, months to pay back."""
+"""Charts of a workload: cost against time, cost and time by cause, tornado, months to pay back."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from trnsim.document.figure import Figures, percent, pointer
 from trnsim.formatting import amount
 
 _MOST_MONTH_ROWS: Final = 8
-"""Candidates of the chart of months."""
+"""Candidates that the chart of months shows at most."""
 _MOST_COMPARED_CANDIDATES: Final = 4
-"""Bars of the charts by cause."""
+"""Candidates that the charts by cause show at most."""
 _TORNADO_NOTE: Final = (
     '<p class="soft">Net saving: bills saved until the payback limit less the cost of the move, as '
     "a part of the bills. The other inputs are at their medians.</p>"
@@ -33,19 +33,27 @@ _TORNADO_NOTE: Final = (
 _AXIS_PAYBACK_LIMITS: Final = 2.5
 """Length of the axis of months, in payback limits."""
 _MS_UNIT_BY_KIND: Final = {"train": "ms a step", "serve": "ms a token", "infer": "ms an item"}
+"""Unit of a candidate's `ms`, by kind of workload."""
 
 
 def workload_charts(
-    workload: WorkloadDecision, figures: Figures, at: int, limit: float
+    workload: WorkloadDecision, figures: Figures, index: int, limit_months: float
 ) -> tuple[Drawing, ...]:
-    """All charts of workload number `at`, or the reason why a chart is empty."""
-    places = {option.instance: n for n, option in enumerate(workload.candidates)}
+    """All charts of a workload; an empty chart says why it is empty.
+
+    Args:
+        workload: decision about the workload.
+        figures: figures of the decision, to which the charts refer by their paths.
+        index: position of the workload in the decision, from 0.
+        limit_months: months within which a move must pay back.
+    """
+    places = {option.instance: number for number, option in enumerate(workload.candidates)}
     charts = (
-        _pareto_chart(workload, figures, at),
-        _causes(workload, at, places, "usd"),
-        _causes(workload, at, places, "ms"),
-        _tornado(workload, at),
-        _months(workload, at, limit),
+        _pareto_chart(workload, figures, index),
+        _causes(workload, index, places, "usd"),
+        _causes(workload, index, places, "ms"),
+        _tornado(workload, index),
+        _months(workload, index, limit_months),
     )
     return tuple(map(Drawing, charts))
 
@@ -54,41 +62,42 @@ def _empty_chart(caption: str, why: str) -> str:
     return chart(caption, f'<p class="soft">{why}</p>')
 
 
-def _pareto_chart(workload: WorkloadDecision, figures: Figures, at: int) -> str:
+def _pareto_chart(workload: WorkloadDecision, figures: Figures, index: int) -> str:
     caption = "Cost and time: nothing is both cheaper and faster than what is on the line"
     points: list[Dot] = []
-    for n, option in enumerate(workload.candidates):
-        time = figures.at("workloads", at, "candidates", n, "time")
+    for number, option in enumerate(workload.candidates):
+        time = figures.at("workloads", index, "candidates", number, "time")
         if option.usd_per_month is None or time is None:
             continue
-        place = pointer("workloads", at, "candidates", n, "usd_per_month", "p50")
+        place = pointer("workloads", index, "candidates", number, "usd_per_month", "p50")
         usd = option.usd_per_month.p50
-        points.append(Dot(option.instance, usd, time["value"], _kind(workload, option), place))
+        points.append(Dot(option.instance, usd, time["value"], _dot_kind(workload, option), place))
     if not points:
         return _empty_chart(caption, "No candidate has a price of the same kind.")
     labels = _labelled_names(workload, points)
-    shown = [
+    labelled = [
         Dot(dot.name, dot.x, dot.y, dot.kind, dot.of, is_named=dot.name in labels) for dot in points
     ]
     unit = next(
         time["unit"]
-        for n in range(len(workload.candidates))
-        if (time := figures.at("workloads", at, "candidates", n, "time")) is not None
+        for number in range(len(workload.candidates))
+        if (time := figures.at("workloads", index, "candidates", number, "time")) is not None
     )
-    below = [("ours", "AWS's chips"), ("other", "GPUs"), ("here", "today's")]
+    legend_entries = [("ours", "AWS's chips"), ("other", "GPUs"), ("here", "today's")]
     if any(dot.kind == "out" for dot in points):
-        below.append(("out", "misses its SLO"))
-    return chart(caption, dots(shown, "USD a month", unit, amount), legend(below))
+        legend_entries.append(("out", "misses its SLO"))
+    return chart(caption, dots(labelled, "USD a month", unit, amount), legend(legend_entries))
 
 
 def _labelled_names(workload: WorkloadDecision, points: list[Dot]) -> set[str]:
     """Names of the instances with a label: today's, the best, the cheapest and the fastest."""
-    legal = [dot for dot in points if dot.kind != "out"] or points
-    ends = (min(legal, key=lambda dot: dot.x).name, min(legal, key=lambda dot: dot.y).name)
-    return {workload.today.instance, *ends, *([workload.best] if workload.best else [])}
+    in_time = [dot for dot in points if dot.kind != "out"] or points
+    extremes = (min(in_time, key=lambda dot: dot.x).name, min(in_time, key=lambda dot: dot.y).name)
+    return {workload.today.instance, *extremes, *([workload.best] if workload.best else [])}
 
 
-def _kind(workload: WorkloadDecision, option: Candidate) -> str:
+def _dot_kind(workload: WorkloadDecision, option: Candidate) -> str:
+    """Kind of a candidate's dot: today's, an SLO missed, AWS's chips, or GPUs."""
     if option.instance == workload.today.instance:
         return "here"
     if option.slo == "missed":
@@ -97,28 +106,36 @@ def _kind(workload: WorkloadDecision, option: Candidate) -> str:
 
 
 def compared_candidates(workload: WorkloadDecision) -> list[Candidate]:
-    """Candidates of charts by cause: today's, the best, and the cheapest, Neuron and overall."""
+    """Candidates of charts by cause: today's, the verdict's, the cheapest Neuron, the cheapest."""
     priced = [
         option for option in workload.candidates if option.usd_per_month is not None and option.ms
     ]
     cheapest = sorted(
         priced, key=lambda option: option.usd_per_month.p50 if option.usd_per_month else 0.0
     )
-    ours = [option for option in cheapest if option.is_neuron]
-    selected = [todays_candidate(workload), best_candidate(workload), *ours[:1], *cheapest[:1]]
+    neuron = [option for option in cheapest if option.is_neuron]
+    selected = [todays_candidate(workload), best_candidate(workload), *neuron[:1], *cheapest[:1]]
     unique = {option.instance: option for option in selected if option is not None and option.ms}
     return list(unique.values())[:_MOST_COMPARED_CANDIDATES]
 
 
-def _causes(workload: WorkloadDecision, at: int, places: dict[str, int], field: str) -> str:
+def _causes(workload: WorkloadDecision, index: int, places: dict[str, int], field: str) -> str:
+    """Chart of USD or milliseconds by cause.
+
+    Args:
+        workload: decision about the workload.
+        index: position of the workload in the decision.
+        places: positions of the candidates, by instance.
+        field: "usd" or "ms".
+    """
     unit = "USD a month" if field == "usd" else _MS_UNIT_BY_KIND[workload.kind]
     caption = f"By cause: {unit}"
     options = compared_candidates(workload)
-    shown = [option for option in options if getattr(option, field)]
-    if not shown:
+    with_causes = [option for option in options if getattr(option, field)]
+    if not with_causes:
         return _empty_chart(caption, "There is nothing to show: no prediction with a price.")
     causes = list(dict.fromkeys(cause for option in options for cause in option.ms))
-    colours = {cause: colour(n) for n, cause in enumerate(causes)}
+    colours = {cause: colour(number) for number, cause in enumerate(causes)}
     rows = [
         Bar(
             option.instance,
@@ -127,18 +144,20 @@ def _causes(workload: WorkloadDecision, at: int, places: dict[str, int], field: 
                     cause,
                     value,
                     colours[cause],
-                    pointer("workloads", at, "candidates", places[option.instance], field, cause),
+                    pointer(
+                        "workloads", index, "candidates", places[option.instance], field, cause
+                    ),
                 )
                 for cause, value in getattr(option, field).items()
             ),
             amount(sum(getattr(option, field).values())),
         )
-        for option in shown
+        for option in with_causes
     ]
     return chart(caption, bars(rows), legend([(colours[cause], cause) for cause in causes]))
 
 
-def _tornado(workload: WorkloadDecision, at: int) -> str:
+def _tornado(workload: WorkloadDecision, index: int) -> str:
     caption = "Which input matters: net saving at its P10 and P90"
     if not workload.tornado:
         return _empty_chart(caption, "No candidate with a price was chosen.")
@@ -148,29 +167,31 @@ def _tornado(workload: WorkloadDecision, at: int) -> str:
             swing.low,
             None,
             swing.high,
-            pointer("workloads", at, "tornado", n, "low"),
+            pointer("workloads", index, "tornado", number, "low"),
             f"{percent(swing.low)} to {percent(swing.high)}",
         )
-        for n, swing in enumerate(workload.tornado)
+        for number, swing in enumerate(workload.tornado)
     ]
     return chart(caption, spans(rows, percent), _TORNADO_NOTE)
 
 
-def _months(workload: WorkloadDecision, at: int, limit: float) -> str:
-    caption = f"Months until a move is paid back, P10 to P90; the limit is {limit:g}"
+def _months(workload: WorkloadDecision, index: int, limit_months: float) -> str:
+    caption = f"Months until a move is paid back, P10 to P90; the limit is {limit_months:g}"
     rows: list[RangeBar] = []
-    for n, option in enumerate(workload.candidates):
+    for number, option in enumerate(workload.candidates):
         months = option.pays_back_months
         if months is None or months.p10 is None or option.instance == workload.today.instance:
             continue
         words = "never at P50" if months.p50 is None else f"{amount(months.p50)} at P50"
-        of = pointer("workloads", at, "candidates", n, "pays_back_months", "p10")
-        rows.append(RangeBar(option.instance, months.p10, months.p50, months.p90, of, words))
+        place = pointer("workloads", index, "candidates", number, "pays_back_months", "p10")
+        rows.append(RangeBar(option.instance, months.p10, months.p50, months.p90, place, words))
     if not rows:
         return _empty_chart(caption, "No move with a price is ever paid back.")
     rows.sort(key=lambda row: (row.mid is None, row.mid or row.low))
     hidden = len(rows) - _MOST_MONTH_ROWS
     more = f'<p class="soft">{hidden} more in the table.</p>' if hidden > 0 else ""
     return chart(
-        caption, spans(rows[:_MOST_MONTH_ROWS], amount, limit, _AXIS_PAYBACK_LIMITS * limit), more
+        caption,
+        spans(rows[:_MOST_MONTH_ROWS], amount, limit_months, _AXIS_PAYBACK_LIMITS * limit_months),
+        more,
     )

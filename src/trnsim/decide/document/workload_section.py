@@ -24,8 +24,8 @@ from trnsim.document.figure import Figures, percent, usd_per_hour
 from trnsim.facts import Interval
 from trnsim.formatting import amount, clipped
 
-SHOWN: Final = 8
-"""Candidates of a workload that the text shows; page and JSON have all."""
+MOST_TEXT_CANDIDATES: Final = 8
+"""Candidates of a workload that the text shows at most; page and JSON have all."""
 _NAME_CHARS: Final = 20
 _MARK_BY_RULING: Final = {True: "yes", False: "no", None: "?"}
 _HEADING_BY_GROUP: Final = {
@@ -69,9 +69,21 @@ class PriceSources:
 
 
 def workload_section(
-    workload: WorkloadDecision, figures: Figures, at: int, limit: float, sources: PriceSources
+    workload: WorkloadDecision,
+    figures: Figures,
+    index: int,
+    limit_months: float,
+    sources: PriceSources,
 ) -> Section:
-    """Section of workload number `at`, whose moves must pay back in `limit` months."""
+    """Section of a workload.
+
+    Args:
+        workload: decision about the workload.
+        figures: figures of the decision, to which the section refers by their paths.
+        index: position of the workload in the decision, from 0.
+        limit_months: months within which a move must pay back.
+        sources: sources of prices, to which the section adds its own.
+    """
     close = " (close call)" if workload.is_close_call else ""
     blocks: list[Block] = [
         Note(
@@ -79,15 +91,15 @@ def workload_section(
             place="text",
         ),
         Note((verdict_mark(workload), f" {workload.reason}"), place="page"),
-        _today(workload, figures, at),
-        Note(_move(workload, figures, at, sources), kind="soft", place="page"),
-        *_basis(workload, figures, at),
-        *workload_charts(workload, figures, at, limit),
-        *_candidates(workload, figures, at, sources),
+        _today(workload, figures, index),
+        Note(_cost_of_move(workload, figures, index, sources), kind="soft", place="page"),
+        *_bill_notes(workload, figures, index),
+        *workload_charts(workload, figures, index, limit_months),
+        *_candidates(workload, figures, index, sources),
         *_rules(workload),
         *_findings(workload),
     ]
-    return Section(workload.name, blocks, f"workload-{at}", heading_place="page")
+    return Section(workload.name, blocks, f"workload-{index}", heading_place="page")
 
 
 def verdict_mark(workload: WorkloadDecision) -> Mark:
@@ -96,7 +108,7 @@ def verdict_mark(workload: WorkloadDecision) -> Mark:
     return Mark(workload.verdict.value + close, f"verdict {workload.verdict.value}")
 
 
-def _today(workload: WorkloadDecision, figures: Figures, at: int) -> Note:
+def _today(workload: WorkloadDecision, figures: Figures, index: int) -> Note:
     today = workload.today
     count = "" if today.count is None else f"{today.count} x "
     unit = workload.volume_unit.replace("_per_month", "").replace("_", " ")
@@ -104,32 +116,34 @@ def _today(workload: WorkloadDecision, figures: Figures, at: int) -> Note:
         f"{workload.kind} {workload.model}, {amount(workload.volume)} {unit} a month, today {count}"
         f"{today.instance} {today.kind}, "
     )
-    usd = figures.usd("workloads", at, "today", "usd_per_month")
+    usd = figures.usd("workloads", index, "today", "usd_per_month")
     return Note((text, usd, " USD a month"), indent=2)
 
 
-def _move(workload: WorkloadDecision, figures: Figures, at: int, sources: PriceSources) -> Words:
+def _cost_of_move(
+    workload: WorkloadDecision, figures: Figures, index: int, sources: PriceSources
+) -> Words:
     """Words on the source of today's price, a missing prediction, and the cost of a move."""
     today, move = workload.today, workload.migration
     parts: list[Words] = []
     if today.price is not None:
-        usd = figures.usd("workloads", at, "today", "price", "usd_per_hour", form=usd_per_hour)
+        usd = figures.usd("workloads", index, "today", "price", "usd_per_hour", form=usd_per_hour)
         parts.append(("Today's price: ", usd, f" USD/h [{sources.number(today.price.source)}]. "))
     if today.refused is not None:
         parts.append(f"Today is not predicted: {today.refused}. ")
-    week = figures.usd("workloads", at, "migration", "usd_per_week")
-    cost = figures.usd("workloads", at, "migration", "usd")
+    week = figures.usd("workloads", index, "migration", "usd_per_week")
+    cost = figures.usd("workloads", index, "migration", "usd")
     parts.append((f"A move to AWS's chips: {amount(move.weeks)} weeks x ", week, " USD = "))
     return (*parts, cost, " USD.")
 
 
-def _basis(workload: WorkloadDecision, figures: Figures, at: int) -> list[Note]:
-    """Notes on the prediction that today's bill is compared with, and the assumptions."""
+def _bill_notes(workload: WorkloadDecision, figures: Figures, index: int) -> list[Note]:
+    """Notes on the predicted cost of today's instance beside the bill, and on assumptions."""
     today, notes = workload.today, list[Note]()
     if today.paid_hours is not None and today.price is not None:
         usd = today.paid_hours * today.price.usd_per_hour
-        place = ("workloads", at, "today", "price", "usd_per_hour")
-        price = figures.usd(*place, form=usd_per_hour)
+        path = ("workloads", index, "today", "price", "usd_per_hour")
+        price = figures.usd(*path, form=usd_per_hour)
         text = (
             f"predicted here: {amount(today.paid_hours)} instance-hours x ",
             price,
@@ -143,33 +157,43 @@ def _basis(workload: WorkloadDecision, figures: Figures, at: int) -> list[Note]:
 
 
 def _candidates(
-    workload: WorkloadDecision, figures: Figures, at: int, sources: PriceSources
+    workload: WorkloadDecision, figures: Figures, index: int, sources: PriceSources
 ) -> Sequence[Block]:
-    """Tables of candidates: today's instance, the verdict's, the others; then those refused."""
-    places = {id(option): number for number, option in enumerate(workload.candidates)}
+    """Table of candidates, today's instance and the verdict's first, and table of refusals."""
+    positions = {id(option): number for number, option in enumerate(workload.candidates)}
     runnable = [option for option in workload.candidates if option.refused is None]
     first = [
         option for option in runnable if option.instance in {workload.today.instance, workload.best}
     ]
-    shown = [*first, *(option for option in runnable if option not in first)]
+    ordered = [*first, *(option for option in runnable if option not in first)]
     rows = [
         _candidate(
-            workload, option, figures, ("workloads", at, "candidates", places[id(option)]), sources
+            workload,
+            option,
+            figures,
+            ("workloads", index, "candidates", positions[id(option)]),
+            sources,
         )
-        for option in shown
+        for option in ordered
     ]
-    best = {n: "best" for n, option in enumerate(shown) if option.instance == workload.best}
+    best = {row: "best" for row, option in enumerate(ordered) if option.instance == workload.best}
     refused = [option for option in workload.candidates if option.refused is not None]
-    hidden = len(workload.candidates) - min(len(shown), SHOWN)
+    hidden = len(workload.candidates) - min(len(ordered), MOST_TEXT_CANDIDATES)
     more = f"{hidden} more, refused or dearer: --json"
-    cannot = Table(columns(" | ", numbers_from=2), [(e.instance, e.refused or "") for e in refused])
+    cannot = Table(
+        columns(" | ", numbers_from=2),
+        [(option.instance, option.refused or "") for option in refused],
+    )
     return (
-        Table(_CANDIDATE_COLUMNS, rows, indent=2, marked=best, most=SHOWN)
-        if shown
+        Table(_CANDIDATE_COLUMNS, rows, indent=2, marked=best, most=MOST_TEXT_CANDIDATES)
+        if ordered
         else Note("No instance can run it.", indent=2),
         *([Note(more, indent=2, place="text")] if hidden else []),
         *([Folded(f"{len(refused)} instances cannot run it", [cannot], "page")] if refused else []),
-        *(Note(note, indent=2, place="text") for note in _notes(workload, shown[:SHOWN])),
+        *(
+            Note(note, indent=2, place="text")
+            for note in _notes(workload, ordered[:MOST_TEXT_CANDIDATES])
+        ),
     )
 
 
@@ -177,23 +201,24 @@ def _candidate(
     workload: WorkloadDecision,
     option: Candidate,
     figures: Figures,
-    place: tuple[str | int, ...],
+    path: tuple[str | int, ...],
     sources: PriceSources,
 ) -> Sequence[Cell]:
+    """Row of a candidate, whose figures lie at `path` in the JSON."""
     months, price = option.pays_back_months, option.price
     share = "-" if option.share_paying_back is None else f"{option.share_paying_back:.0%}"
     today = " (today)" if option.instance == workload.today.instance else ""
     details = Mark("; ".join(filter(None, (option.layout, *option.notes))), is_below=True)
-    break_even = figures.usd(*place, "break_even_usd_per_hour", form=usd_per_hour)
-    usd = figures.at(*place, "usd_per_month")
+    break_even = figures.usd(*path, "break_even_usd_per_hour", form=usd_per_hour)
+    usd = figures.at(*path, "usd_per_month")
     return (
         clipped(_short(option.instance), _NAME_CHARS),
         f"x {option.instances}",
         (Mark(option.instance, "strong"), f"{today} x {option.instances}", details),
         _hours(option.hours),
-        _price(option, figures, place, sources),
-        "-" if usd is None else figures.usd(*place, "usd_per_month", "p50"),
-        figures.usd_range(*place, "usd_per_month"),
+        _price(option, figures, path, sources),
+        "-" if usd is None else figures.usd(*path, "usd_per_month", "p50"),
+        figures.usd_range(*path, "usd_per_month"),
         _saving(option.saving),
         "slo missed" if option.slo == "missed" else share,
         "no price" if price is None else usd_per_hour(price.usd_per_hour),
@@ -218,14 +243,14 @@ def _hours(hours: Interval | None) -> Cell:
 
 
 def _price(
-    option: Candidate, figures: Figures, place: tuple[str | int, ...], sources: PriceSources
+    option: Candidate, figures: Figures, path: tuple[str | int, ...], sources: PriceSources
 ) -> Cell:
     price = option.price
     if price is None:
         return Mark(option.no_price or "no price")
     stale = ", more than 90 days old" if price.is_stale else ""
     text = f"{price.kind}, {price.region}, {price.day}{stale} [{sources.number(price.source)}]"
-    usd = figures.usd(*place, "price", "usd_per_hour", form=usd_per_hour)
+    usd = figures.usd(*path, "price", "usd_per_hour", form=usd_per_hour)
     return (usd, Mark(text, is_below=True))
 
 
@@ -244,14 +269,14 @@ def _error(option: Candidate) -> Cell:
 
 
 def _notes(workload: WorkloadDecision, shown: Sequence[Candidate]) -> list[str]:
-    """Remarks on prices and times that are shown, by instance."""
+    """Lines of remarks on prices and times, each behind the names of its instances."""
     names_by_note: dict[str, list[str]] = {}
     today = workload.today
-    bought = today.kind if today.price is None else today.price.kind
+    todays_kind = today.kind if today.price is None else today.price.kind
     for option in shown:
         notes = option.notes
-        if option.price is not None and option.kind != bought:
-            notes = (*notes, f"{option.kind}, against {bought} today")
+        if option.price is not None and option.kind != todays_kind:
+            notes = (*notes, f"{option.kind}, against {todays_kind} today")
         for note in notes:
             names_by_note.setdefault(note, []).append(option.instance)
     return [f"{', '.join(names)}: {note}" for note, names in names_by_note.items()]

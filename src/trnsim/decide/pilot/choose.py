@@ -194,7 +194,7 @@ def _stake(there: WorkloadPlacement, comparison: WorkloadComparison) -> Stake | 
     return Stake(
         bill=comparison.bill,
         ratio=ratio,
-        sigma=difference_sigma(there.speed.doubts, here.speed.doubts),
+        sigma=difference_sigma(there.speed.sigmas, here.speed.sigmas),
         migration_usd=migration(here.is_neuron, there.is_neuron).usd,
         limit_months=comparison.limit_months,
     )

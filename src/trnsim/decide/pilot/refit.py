@@ -79,7 +79,7 @@ class PilotPredictor(Predictor):
         speeds = {name: self._base.speed(workload, name).speed for name in self._factors}
         return update(
             [
-                (speed.doubts, self._factors[name])
+                (speed.sigmas, self._factors[name])
                 for name, speed in speeds.items()
                 if speed is not None
             ]
@@ -92,7 +92,7 @@ def _measured_speed(speed: Speed, name: str, factor: Factor) -> Speed:
     error = {"median": _MEDIAN_ERROR_SIGMAS * factor.sigma, "p90": _P90_ERROR_SIGMAS * factor.sigma}
     return replace(
         slower,
-        doubts={f"pilot on {name}": factor.sigma} if factor.sigma else {},
+        sigmas={f"pilot on {name}": factor.sigma} if factor.sigma else {},
         family=FAMILY,
         is_validated=True,
         error=error,
@@ -117,12 +117,12 @@ class _Update:
 
     def updated_speed(self, speed: Speed) -> Speed:
         """A speed that was not measured, with the update of the causes that it shares."""
-        shift = sum(sigma * self.z.get(cause, 0.0) for cause, sigma in speed.doubts.items())
+        shift = sum(sigma * self.z.get(cause, 0.0) for cause, sigma in speed.sigmas.items())
         doubts = {
             cause: sigma * math.sqrt(self.variance.get(cause, 1.0))
-            for cause, sigma in speed.doubts.items()
+            for cause, sigma in speed.sigmas.items()
         }
-        return replace(_slower(speed, math.exp(shift)), doubts=doubts)
+        return replace(_slower(speed, math.exp(shift)), sigmas=doubts)
 
 
 def update(runs: list[tuple[Mapping[str, float], Factor]]) -> _Update:

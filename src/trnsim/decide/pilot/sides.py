@@ -166,7 +166,7 @@ def _run(workload: Workload, seed: int, count: int, unit: str, dtype: str = "bf1
 def _side(
     name: str, at: Host, *, instances: int, ranks: int, layout: str, rate: float, units: float
 ) -> Side:
-    spread = math.exp(P90_SIGMAS * math.hypot(*at.speed.doubts.values()))
+    spread = math.exp(P90_SIGMAS * math.hypot(*at.speed.sigmas.values()))
     hours = units / rate / 3600 + float(START_HOURS)
     usd = None if at.price is None else instances * hours * at.price.usd_per_hour
     return Side(
@@ -251,7 +251,7 @@ def _serving(
             ranks=deployment.ranks_used,
             layout=f"{deployment.replicas} replicas of {deployment.ranks} ranks, "
             f"{flying[name]} requests at a time each",
-            rate=busy.rate(flying[name]),
+            rate=busy.tokens_per_s_at(flying[name]),
             units=float(run.count * outputs),
         )
         files[f"{name}-server.sh"] = _server(deployment, run.model)

@@ -1,7 +1,9 @@
-"""The rules of the source document about Trainium and Inferentia, each with its evidence.
+"""Published advice on when to use Trainium and Inferentia, as rules, each with its evidence.
 
-A rule holds, does not hold, or cannot be judged from the inventory. Rules that hold speak for a
-move or against it; one that forbids a move decides alone, the others explain the draws.
+The source document is a public guide to the two chips: ideal conditions, considerations before a
+migration, and uses for which the chips are not recommended. A rule applies, does not apply, or
+cannot be judged from the inventory. A rule whose effect is `FORBIDS` decides alone; the other rules
+are reported beside the decision and do not change it.
 """
 
 from trnsim.decide.decision import Ruling
@@ -14,11 +16,11 @@ from trnsim.decide.rules.not_recommended import FORBIDS, not_recommended
 __all__ = ["FORBIDS", "WorkloadEvidence", "rules"]
 
 
-def rules(facts: WorkloadEvidence) -> tuple[Ruling, ...]:
-    """All rules, in the order of the document."""
+def rules(evidence: WorkloadEvidence) -> tuple[Ruling, ...]:
+    """Rulings of all rules, in the order of the source document."""
     return (
-        *ideal(facts),
-        *considerations(facts),
-        *not_recommended(facts),
-        *inferentia(facts),
+        *ideal(evidence),
+        *considerations(evidence),
+        *not_recommended(evidence),
+        *inferentia(evidence),
     )

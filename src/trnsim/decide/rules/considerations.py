@@ -10,24 +10,24 @@ from trnsim.decide.rules.evidence import WorkloadEvidence
 _GROUP: Final = "considerations"
 
 
-def considerations(facts: WorkloadEvidence) -> tuple[Ruling, ...]:
-    """Rules that hold if a point must be settled before a move."""
-    return _operators(facts), _time(facts), _lock_in(facts), _verification(facts)
+def considerations(evidence: WorkloadEvidence) -> tuple[Ruling, ...]:
+    """Rules that apply if a point must be settled before a move."""
+    return _operators(evidence), _time(evidence), _lock_in(evidence), _verification(evidence)
 
 
-def _operators(facts: WorkloadEvidence) -> Ruling:
+def _operators(evidence: WorkloadEvidence) -> Ruling:
     name = "support of operators"
-    if facts.findings is None:
+    if evidence.findings is None:
         return Ruling(name, _GROUP, None, "scan them before a move", "no sources are given")
-    places = [f"{finding.path}:{finding.line} {finding.name}" for finding in facts.findings]
+    places = [f"{finding.path}:{finding.line} {finding.name}" for finding in evidence.findings]
     if not places:
         return Ruling(name, _GROUP, False, "none", "nothing was found in the sources")
     more = f" and {len(places) - 1} more" if len(places) > 1 else ""
     return Ruling(name, _GROUP, True, "to be rewritten, or kept on GPUs", places[0] + more)
 
 
-def _time(facts: WorkloadEvidence) -> Ruling:
-    name, weeks, staff = "engineering time", facts.migration.weeks, facts.workload.staff_weeks
+def _time(evidence: WorkloadEvidence) -> Ruling:
+    name, weeks, staff = "engineering time", evidence.migration.weeks, evidence.workload.staff_weeks
     if staff is None:
         text = f"{weeks:.0f} weeks are needed; staff_weeks is not given"
         return Ruling(name, _GROUP, None, "to be answered", text)
@@ -37,15 +37,15 @@ def _time(facts: WorkloadEvidence) -> Ruling:
     return Ruling(name, _GROUP, applies, effect, text)
 
 
-def _lock_in(facts: WorkloadEvidence) -> Ruling:
-    clouds = facts.workload.other_clouds
+def _lock_in(evidence: WorkloadEvidence) -> Ruling:
+    clouds = evidence.workload.other_clouds
     text = f"runs on {', '.join(clouds)} besides" if clouds else "no other cloud is named"
     effect = "these keep GPUs, and two programs are kept" if clouds else "none"
     return Ruling("lock-in to AWS", _GROUP, bool(clouds), effect, text)
 
 
-def _verification(facts: WorkloadEvidence) -> Ruling:
-    name, best = "verification of the performance", facts.best
+def _verification(evidence: WorkloadEvidence) -> Ruling:
+    name, best = "verification of the performance", evidence.best
     if best is None:
         return Ruling(name, _GROUP, None, "none", "no place to verify")
     error = f"plans of the family {best.family!r} are off by {best.error.get('median', 0):.0%}"

@@ -13,11 +13,15 @@ class WorkloadEvidence:
     """A workload, with figures and findings about it.
 
     Attributes:
-        best: cheapest candidate with AWS's chips at an equal kind of purchase; None without one.
-        chips: chips in use there; 0 without such a candidate.
-        findings: findings in its programs; None if the inventory names no programs.
-        is_promise_kept: True if an instance of AWS's keeps its latency or deadline; None without.
+        workload: workload of the inventory.
+        migration: cost of a move to AWS's chips.
         limit_months: months within which a move must pay back.
+        best: cheapest candidate with AWS's chips at today's purchase kind; without a price of that
+            kind, the cheapest at a public price; None without either.
+        chips: chips in use by `best`; 0 without it.
+        findings: findings in the programs; None if the inventory names no programs.
+        is_promise_kept: True if an instance with AWS's chips meets the latency SLO or the deadline;
+            None without either, or if no such instance can run the workload.
     """
 
     workload: Workload
@@ -30,5 +34,5 @@ class WorkloadEvidence:
 
     @property
     def saving(self) -> float | None:
-        """Share of the bill that is saved, at P50."""
+        """Share of today's bill that `best` saves, at P50; None without a price of today's kind."""
         return None if self.best is None or self.best.saving is None else self.best.saving.p50

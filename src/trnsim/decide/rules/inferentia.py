@@ -1,4 +1,4 @@
-"""Ideal conditions for Inferentia: volume, latency, architecture, two thresholds of the bill."""
+"""Ideal conditions for Inferentia: volume, latency, architecture, and two sizes of the bill."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from trnsim.decide.rules.evidence import WorkloadEvidence
 LEAST_USD_PER_MONTH: Final = 10_000
 """USD a month below which engineering costs more than is saved."""
 LARGE_USD_PER_MONTH: Final = 100_000
-"""USD a month above which 40 to 50 % saved is much money."""
+"""USD a month above which a saving of 40 to 50 % is much money."""
 HIGH_VOLUME_PER_MONTH: Final = 1e8
-"""Items a month above which volume is high, 40 a second; the source names no number."""
+"""Items or tokens a month (40 a second) above which volume is high; the source names no number."""
 TOLERANT_S: Final = 0.5
-"""Seconds above which a latency limit is tolerant; the source names no number."""
+"""Seconds of a latency limit from which it is tolerant; the source names no number."""
 STANDARD_FAMILIES: Final = ("encoders and ViT", "CLIP", "TPOT", "TTFT")
-"""Families of published times by which plans of BERT, GPT and vision models are judged."""
+"""Families of published times to which BERT, GPT and vision models belong."""
 _GROUP: Final = "inferentia"
 
 
 def inferentia(evidence: WorkloadEvidence) -> tuple[Ruling, ...]:
-    """Rules for inference; none for training."""
+    """Rulings for inference; none for training."""
     if evidence.workload.kind == "train":
         return ()
     return (

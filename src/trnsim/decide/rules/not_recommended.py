@@ -1,4 +1,7 @@
-"""Uses for which Trainium is not recommended; all but the last forbid a move at any saving."""
+"""Uses for which Trainium is not recommended.
+
+A use that applies forbids a move at any saving, but for small training, which only speaks against.
+"""
 
 from __future__ import annotations
 
@@ -9,52 +12,52 @@ from trnsim.decide.rules.evidence import WorkloadEvidence
 
 FORBIDS: Final = "forbids a move"
 CUDA: Final = ("cuda", "triton")
-"""Kinds of findings that do not compile for AWS's chips."""
+"""Kinds of findings in programs that do not compile for AWS's chips."""
 _GROUP: Final = "not-recommended"
 
 
-def not_recommended(facts: WorkloadEvidence) -> tuple[Ruling, ...]:
-    """CUDA alone, maximum performance, several clouds, small training."""
-    return _cuda(facts), _performance(facts), _clouds(facts), _small(facts)
+def not_recommended(evidence: WorkloadEvidence) -> tuple[Ruling, ...]:
+    """Rulings: CUDA only, maximum performance, several clouds, small bill."""
+    return _cuda(evidence), _performance(evidence), _clouds(evidence), _small(evidence)
 
 
-def _cuda(facts: WorkloadEvidence) -> Ruling:
-    name, framework = "CUDA-only", facts.workload.framework
-    kernels = [finding for finding in facts.findings or () if finding.kind in CUDA]
+def _cuda(evidence: WorkloadEvidence) -> Ruling:
+    name, framework = "CUDA-only", evidence.workload.framework
+    kernels = [finding for finding in evidence.findings or () if finding.kind in CUDA]
     if framework == "cuda":
         return Ruling(name, _GROUP, True, FORBIDS, "framework is cuda: it does not compile")
     if kernels:
         first = kernels[0]
         text = f"{first.path}:{first.line}: a kernel of {first.kind}, {first.name}"
         return Ruling(name, _GROUP, True, FORBIDS, text)
-    if framework is None and facts.findings is None:
+    if framework is None and evidence.findings is None:
         text = "neither framework nor sources are given"
         return Ruling(name, _GROUP, None, "to be answered", text)
     return Ruling(name, _GROUP, False, "none", f"framework is {framework or 'not given'}")
 
 
-def _performance(facts: WorkloadEvidence) -> Ruling:
+def _performance(evidence: WorkloadEvidence) -> Ruling:
     name = "maximum performance"
-    if facts.is_promise_kept is None:
+    if evidence.is_promise_kept is None:
         text = "no latency and no deadline is promised"
-        if _is_promised(facts):
+        if _is_promised(evidence):
             text = "a limit is promised, and no instance with AWS's chips can run it"
         return Ruling(name, _GROUP, None, "none", text)
-    if facts.is_promise_kept:
+    if evidence.is_promise_kept:
         text = "an instance with AWS's chips keeps what is promised"
         return Ruling(name, _GROUP, False, "none", text)
     text = "no instance with AWS's chips keeps what is promised"
     return Ruling(name, _GROUP, True, FORBIDS, text)
 
 
-def _is_promised(facts: WorkloadEvidence) -> bool:
-    slo, deadline = facts.workload.slo, facts.workload.deadline_hours
+def _is_promised(evidence: WorkloadEvidence) -> bool:
+    slo, deadline = evidence.workload.slo, evidence.workload.deadline_hours
     limits = (slo.ttft_s, slo.tpot_s, slo.latency_s, deadline)
     return any(limit is not None for limit in limits)
 
 
-def _clouds(facts: WorkloadEvidence) -> Ruling:
-    name, workload = "several clouds", facts.workload
+def _clouds(evidence: WorkloadEvidence) -> Ruling:
+    name, workload = "several clouds", evidence.workload
     clouds = ", ".join(workload.other_clouds) or "no other cloud named"
     if workload.is_portability_needed:
         text = f"portability_needed is yes ({clouds}), and no other cloud has these chips"
@@ -62,14 +65,14 @@ def _clouds(facts: WorkloadEvidence) -> Ruling:
     return Ruling(name, _GROUP, False, "none", f"portability_needed is no ({clouds})")
 
 
-def _small(facts: WorkloadEvidence) -> Ruling:
-    name, usd = "small: a migration costs more than it saves", facts.migration.usd
-    limit, bill = facts.limit_months, facts.workload.current.usd_per_month
-    if facts.saving is None:
+def _small(evidence: WorkloadEvidence) -> Ruling:
+    name, usd = "small: a migration costs more than it saves", evidence.migration.usd
+    limit, bill = evidence.limit_months, evidence.workload.current.usd_per_month
+    if evidence.saving is None:
         applies = usd > limit * bill
         text = f"{usd:,.0f} USD for the migration, {limit * bill:,.0f} USD of bills in {limit:.0f}"
         return Ruling(name, _GROUP, applies, "against" if applies else "none", f"{text} months")
-    saved = limit * bill * facts.saving
+    saved = limit * bill * evidence.saving
     applies = saved < usd
     if saved <= 0:
         text = f"nothing saved at P50, {usd:,.0f} USD to move"

@@ -1,4 +1,4 @@
-"""Speed of a workload on an instance, by the planner's models; the same for here and there."""
+"""Speed of a workload on an instance type, by the planner's models, today's as a candidate's."""
 
 from trnsim.decide.times.predict import Predictor, SpeedAnswer
 from trnsim.decide.times.speed import Speed

@@ -1,9 +1,9 @@
-"""Errors of plans against published times, by family.
+"""Errors of predictions against published times, by family of measurements.
 
 Source: docs/generated/accuracy-models.md; a test compares the two.
 
-A prediction is validated if published rows of its cell are (`trnsim.estimate.cells`), and P90 of
-the errors of its family's held-out rows is at most `MOST_ERROR`.
+A prediction is validated if times of its model kind, phase and chip were published
+(`trnsim.estimate.cells`), and P90 of its family's held-out errors is at most `MOST_ERROR`.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ from dataclasses import dataclass
 from typing import Final
 
 MOST_ERROR: Final = 0.25
-"""P90 of errors up to which a family's plans support a decision: the target of training, the
-widest target that a family has met."""
+"""P90 of relative errors up to which a family's predictions support a decision.
+
+It is the accuracy target of training, the widest that a family has met.
+"""
 
 
 @dataclass(frozen=True)
 class RowFamily:
-    """A family of published rows.
+    """A family of published times: rows of the table of accuracy that share constants.
 
     Attributes:
         name: name in the table.
-        median: median of the sizes of errors of held-out rows.
-        p90: their P90.
+        median: median of the absolute relative errors of held-out rows.
+        p90: P90 of these errors.
     """
 
     name: str
@@ -32,11 +34,11 @@ class RowFamily:
 
     @property
     def error(self) -> dict[str, float]:
-        """Median and P90 of errors."""
+        """Median and P90 of the errors, by name."""
         return {"median": self.median, "p90": self.p90}
 
     @property
-    def is_near(self) -> bool:
+    def is_accurate(self) -> bool:
         """True if its errors are small enough for decisions."""
         return self.p90 <= MOST_ERROR
 

@@ -1,4 +1,7 @@
-"""Speed of single passes over encoders, images and pairs, at the batch with the highest rate."""
+"""Speed of inference without generated tokens (kind "infer"), at the batch of the highest rate.
+
+Models are encoders, vision models, image and text pairs, captured networks and diffusion.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Final
 from trnsim.arch.catalogue import Catalogue
 from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.times.families import CLIP, DIFFUSION, ENCODERS, NETWORKS, RowFamily
-from trnsim.decide.times.speed import Speed, doubts
+from trnsim.decide.times.speed import Speed, phase_sigmas
 from trnsim.errors import EmulatorError, InternalError
 from trnsim.estimate.choice import DENOISER, NETWORK
 from trnsim.facts import P90_SIGMAS
@@ -19,14 +22,14 @@ from trnsim.workload.captured import CapturedModel
 from trnsim.workload.operators import Phase
 
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
-"""Batches to try if the inventory names none."""
+"""Batch sizes to try if the inventory states none."""
 
 
 def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed:
     """Speed of the workload on the type `name`, in items a second.
 
-    Of the batches within the latency limit, that with most items a second; if there is none, the
-    quickest batch.
+    The batch size is that of most items a second within the latency limit; if none is within it,
+    that of the lowest latency.
 
     Raises:
         EmulatorError: no batch can run.
@@ -38,7 +41,9 @@ def speed(workload: Workload, name: str, rows: Catalogue | None = None) -> Speed
 def best_estimate(
     workload: Workload, name: str, rows: Catalogue | None = None
 ) -> tuple[InferenceEstimate, bool | None]:
-    """Estimate of that batch, and whether it is within the latency limit; None without a limit.
+    """Estimate at the batch size that `speed` takes, and whether it is within the latency limit.
+
+    The second value is None without a limit.
 
     Raises:
         EmulatorError: no batch can run.
@@ -48,7 +53,9 @@ def best_estimate(
     refused: EmulatorError | None = None
     for batch in (workload.shape.batch,) if workload.shape.batch else BATCHES:
         try:
-            trials.append(estimate(workload.model_path, name, _options(workload, batch), rows=rows))
+            trials.append(
+                estimate(workload.model_path, name, _input_sizes(workload, batch), rows=rows)
+            )
         except EmulatorError as error:
             refused = error
             break
@@ -62,7 +69,7 @@ def best_estimate(
     return best, None if limit is None else bool(in_time)
 
 
-def _options(workload: Workload, batch: int) -> InputSizes:
+def _input_sizes(workload: Workload, batch: int) -> InputSizes:
     shape = workload.shape
     return InputSizes(batch=batch, sequence=shape.sequence, image=shape.image, steps=shape.steps)
 
@@ -75,19 +82,19 @@ def _speed(
     rows: Catalogue | None,
 ) -> Speed:
     chip = machine(name, rows=rows).chip
-    parts = inference(workload.model_path, _options(workload, best.batch)).parts
+    parts = inference(workload.model_path, _input_sizes(workload, best.batch)).parts
     graphs = [part.model for part in parts if isinstance(part.model, CapturedModel)]
-    kind = ""
+    graph_kind = ""
     if graphs:
-        kind = DENOISER if any(graph.is_of_diffusers for graph in graphs) else NETWORK
-    family = _family(best, kind)
+        graph_kind = DENOISER if any(graph.is_of_diffusers for graph in graphs) else NETWORK
+    family = _family(best, graph_kind)
     sigma = math.log(best.latency_s.p90 / best.latency_s.p50) / P90_SIGMAS
     return Speed(
         units_per_s=best.items_per_s.p50,
         group=1,
-        doubts=doubts(chip, kind or Phase.ENCODE, sigma),
+        sigmas=phase_sigmas(chip, graph_kind or Phase.ENCODE, sigma),
         family=family.name,
-        is_validated=family.is_near and best.estimate.is_validated,
+        is_validated=family.is_accurate and best.estimate.is_validated,
         error=family.error,
         is_met=is_met,
         layout=f"{best.copies} copies of batch {best.batch}",
@@ -96,7 +103,8 @@ def _speed(
     )
 
 
-def _family(best: InferenceEstimate, kind: str) -> RowFamily:
-    if kind:
-        return DIFFUSION if kind == DENOISER else NETWORKS
+def _family(best: InferenceEstimate, graph_kind: str) -> RowFamily:
+    """Family of an estimate; `graph_kind` is "" unless the model is a captured graph."""
+    if graph_kind:
+        return DIFFUSION if graph_kind == DENOISER else NETWORKS
     return CLIP if best.item == "pair" else ENCODERS

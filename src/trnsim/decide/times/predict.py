@@ -1,4 +1,4 @@
-"""Predictor for today's instance and for candidates; equal questions are answered once."""
+"""Predictor of speeds on today's instance and on candidates, with a cache of its answers."""
 
 from __future__ import annotations
 
@@ -20,18 +20,23 @@ __all__ = ["Predictor", "SpeedAnswer"]
 
 @dataclass(frozen=True)
 class SpeedAnswer:
-    """Speed of a workload on an instance, or the reason for its lack."""
+    """Speed of a workload on an instance type, or the reason why it cannot run.
+
+    Attributes:
+        speed: predicted speed; None if refused.
+        refused: reason for the refusal; None with a speed.
+    """
 
     speed: Speed | None
     refused: str | None = None
 
 
 class Predictor:
-    """Speeds of workloads on instances.
+    """Predictor of the speeds of workloads on instance types.
 
     Args:
-        rows: catalogue of instances.
-        tell: called with each new question.
+        rows: catalogue of instances; the built-in one by default.
+        tell: called with "WORKLOAD: INSTANCE" before each new prediction, to show progress.
     """
 
     def __init__(
@@ -44,14 +49,17 @@ class Predictor:
     def speed(
         self, workload: Workload, name: str, instances: int = 1, *, is_brief: bool = False
     ) -> SpeedAnswer:
-        """The speed of `workload` on the type `name`, with at least `instances` of it.
+        """Speed of `workload`, whatever its volume, bill and deadline.
 
-        Volume, bill and deadline have no influence on it. A brief answer about serving is from
-        shorter runs.
+        Args:
+            workload: a workload of the inventory.
+            name: instance type.
+            instances: least number of instances of a training job; of no effect on other kinds.
+            is_brief: True for a prediction of serving from shorter runs.
         """
         count = instances if workload.kind == "train" else 1
         is_brief = is_brief and workload.kind == "serve" and has_promise(workload)
-        key = (*self._question(workload), *self._hardware(name), count, is_brief)
+        key = (*self._workload_key(workload), *self._hardware_key(name), count, is_brief)
         if key not in self._answers:
             if self._tell is not None:
                 self._tell(f"{workload.name}: {name}")
@@ -71,17 +79,18 @@ class Predictor:
             return SpeedAnswer(None, error.reason)
 
     @staticmethod
-    def _question(workload: Workload) -> tuple[object, ...]:
+    def _workload_key(workload: Workload) -> tuple[object, ...]:
+        """Properties of a workload that decide its speed."""
         return (workload.kind, str(workload.model_path), workload.shape, workload.slo)
 
-    def _hardware(self, name: str) -> tuple[object, ...]:
-        """Properties of a type that decide a time: types of equal hardware share an answer."""
+    def _hardware_key(self, name: str) -> tuple[object, ...]:
+        """Properties of an instance type that decide a speed; equal types share an answer."""
         fleet = machine(name, rows=self._rows)
         chip, host = fleet.chip, fleet.instance
         return (chip.name, host.count, float(host.memory_bytes), host.efa_bytes_per_s, host.shape)
 
 
 def has_promise(workload: Workload) -> bool:
-    """True if some latency of a workload is limited."""
+    """True if the workload has a latency SLO."""
     slo = workload.slo
     return any(limit is not None for limit in (slo.ttft_s, slo.tpot_s, slo.latency_s))

@@ -1,10 +1,10 @@
-"""Speed of serving: the layout of an instance that keeps the most load within the promise.
+"""Speed of serving: the deployment that serves the most output tokens a second within the SLO.
 
-With a promise it is the capacity answer of `trnsim plan serve`, from runs of the server. Without
-one a closed form at full load ranks the layouts:
+With a latency SLO it is the capacity of `trnsim plan serve`, from simulated runs of the server.
+Without an SLO, deployments are ranked by instance-seconds of a token at full load, in closed form:
 
-    cycle  = sequences x prefill + output tokens x decode(sequences)
-    tokens = sequences x output tokens / cycle
+    cycle seconds   = sequences x prefill seconds + output tokens x decode step seconds(sequences)
+    tokens a second = replicas x sequences x output tokens / cycle seconds
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from trnsim.arch.catalogue import Catalogue
 from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.times.families import TPOT, TTFT
-from trnsim.decide.times.speed import Speed, doubts
+from trnsim.decide.times.speed import Speed, phase_sigmas
 from trnsim.estimate.ported import Port
 from trnsim.place.machine import machine
 from trnsim.system.serve.answer import capacity_answer
@@ -28,13 +28,13 @@ from trnsim.workload.operators import Phase
 
 INPUT_TOKENS: Final = 2048
 OUTPUT_TOKENS: Final = 256
-"""Lengths of a request if none are stated, as in `trnsim plan serve`."""
+"""Lengths of a request and of its answer if not stated, as in `trnsim plan serve`."""
 
 
 def speed(
     workload: Workload, name: str, rows: Catalogue | None = None, *, is_brief: bool = False
 ) -> Speed:
-    """Speed in output tokens a second on the type `name`, prompts included.
+    """Speed in output tokens a second on the type `name`; the time includes the prefills.
 
     Raises:
         BadInput: nothing can be deployed.
@@ -46,10 +46,16 @@ def speed(
 
 def best_deployment(
     workload: Workload, name: str, rows: Catalogue | None = None, *, is_brief: bool = False
-) -> tuple[Busy, float, bool | None]:
-    """Best deployment, its output tokens a second, and whether it keeps the promised latencies.
+) -> tuple[FullLoad, float, bool | None]:
+    """Best deployment, its output tokens a second, and whether it meets the latency SLO.
 
-    A brief answer is from shorter runs.
+    The last value is None without an SLO.
+
+    Args:
+        workload: a workload of kind "serve".
+        name: instance type.
+        rows: catalogue of instances.
+        is_brief: True for shorter simulated runs.
 
     Raises:
         BadInput: nothing can be deployed.
@@ -68,74 +74,85 @@ def best_deployment(
             deployments, free_demand(*lengths), sum(lengths), limits, is_brief=is_brief
         )
         if answer.nearest is None:
-            best = Busy(answer.test.deployment, demand)
-            return best, answer.capacity.per_s * best.outputs, True
-    best = min((Busy(deployment, demand) for deployment in deployments), key=lambda busy: busy.cost)
+            best = FullLoad(answer.test.deployment, demand)
+            return best, answer.capacity.per_s * best.output_tokens, True
+    loads = (FullLoad(deployment, demand) for deployment in deployments)
+    best = min(loads, key=lambda load: load.instance_s_per_token)
     return best, best.tokens_per_s, False if limits else None
 
 
 @dataclass(frozen=True)
-class Busy:
-    """A deployment under full load of requests of one kind."""
+class FullLoad:
+    """A deployment at full load: every replica always decodes as many sequences as it may.
+
+    Attributes:
+        deployment: replicas of the model and their layout.
+        demand: lengths of requests and answers, the same for all.
+    """
 
     deployment: Deployment
     demand: Demand
 
     @property
     def sequences(self) -> int:
-        """Sequences that a replica decodes together."""
+        """Sequences in the decode batch of a replica."""
         return self.deployment.engine.max_num_seqs
 
     @property
-    def outputs(self) -> float:
-        """Tokens of an answer."""
+    def output_tokens(self) -> float:
+        """Mean tokens of an answer."""
         return self.demand.drawn.outputs.mean
 
     @property
     def cycle_s(self) -> float:
-        """Seconds in which a replica serves all its sequences."""
+        """Seconds in which a replica serves all its sequences, from prefill to the last token."""
         return request_s(self.deployment, self.demand.drawn)
 
     @property
     def tokens_per_s(self) -> float:
         """Output tokens a second of all replicas."""
         cycle_s = self.cycle_s
-        return self.deployment.replicas * self.sequences * self.outputs / cycle_s
+        return self.deployment.replicas * self.sequences * self.output_tokens / cycle_s
 
-    def rate(self, flying: int) -> float:
-        """Output tokens a second of all replicas, each with `flying` requests at a time."""
+    def tokens_per_s_at(self, concurrency: int) -> float:
+        """Output tokens a second of all replicas, each with `concurrency` requests in flight."""
         steps, engine = self.deployment.steps, self.deployment.engine
         prompt_s = steps.prefill(1, engine.bucket(self.demand.drawn.inputs.mean), 0).time_s
-        decode_s = steps.decode(flying, engine.max_model_len).time_s / engine.growth
-        cycle_s = flying * prompt_s + self.outputs * decode_s
-        return self.deployment.replicas * flying * self.outputs / cycle_s
+        decode_s = steps.decode(concurrency, engine.max_model_len).time_s / engine.growth
+        cycle_s = concurrency * prompt_s + self.output_tokens * decode_s
+        return self.deployment.replicas * concurrency * self.output_tokens / cycle_s
 
     @property
-    def cost(self) -> float:
+    def instance_s_per_token(self) -> float:
         """Instance-seconds of a token."""
         return self.deployment.instances / self.tokens_per_s
 
     def speed(self, tokens_per_s: float, is_met: bool | None) -> Speed:
-        """Speed of an instance at this rate of the deployment."""
+        """Speed of the deployment at a rate, with the uncertainty and parts of its steps.
+
+        Args:
+            tokens_per_s: output tokens a second of all replicas.
+            is_met: True if the latency SLO is met; None without an SLO.
+        """
         deployment, engine = self.deployment, self.deployment.engine
         prompt = deployment.steps.prefill(1, engine.bucket(self.demand.drawn.inputs.mean), 0)
         decode = deployment.steps.decode(self.sequences, engine.max_model_len)
-        share = self.outputs * decode.time_s / engine.growth / self.cycle_s
+        decode_share = self.output_tokens * decode.time_s / engine.growth / self.cycle_s
         chip = deployment.machine.chip
-        family, most = (TPOT, decode) if share >= 1 / 2 else (TTFT, prompt)
-        prompts_s = self.sequences * prompt.time_s / self.outputs
+        family, main_step = (TPOT, decode) if decode_share >= 1 / 2 else (TTFT, prompt)
+        prompts_s = self.sequences * prompt.time_s / self.output_tokens
         parts = {cause: 1e3 * time_s for cause, time_s in decode.parts_s.items() if time_s}
         return Speed(
             units_per_s=tokens_per_s,
             group=deployment.instances,
-            doubts=doubts(chip, Phase.DECODE, decode.sigma, share)
-            | doubts(chip, Phase.PREFILL, prompt.sigma, 1 - share),
+            sigmas=phase_sigmas(chip, Phase.DECODE, decode.sigma, decode_share)
+            | phase_sigmas(chip, Phase.PREFILL, prompt.sigma, 1 - decode_share),
             family=family.name,
-            is_validated=family.is_near and most.is_validated,
+            is_validated=family.is_accurate and main_step.is_validated,
             error=family.error,
             is_met=is_met,
             layout=f"{deployment.replicas} replicas of {deployment.ranks} ranks, "
             f"{self.sequences} sequences" + (", as ported" * deployment.options.is_ported),
             ms={"prompts of others": 1e3 * prompts_s, **parts},
-            notes=most.evidence,
+            notes=main_step.evidence,
         )

@@ -1,4 +1,4 @@
-"""Predicted speed of a workload on an instance, and its doubt by cause."""
+"""Predicted speed of a workload on an instance type, and its uncertainty by cause."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ class Speed:
 
     Attributes:
         units_per_s: tokens or items a second of the group, at the medians of all inputs.
-        group: instances that work together; 1 if each works alone.
-        doubts: by cause, one sigma of the logarithm of (true / predicted) time. Causes of the same
-            name are the same error on two instances, which cancels between them.
-        family: family of published times that the prediction is judged by.
-        is_validated: True if published rows of its cell are, and the family's plans are near them.
-        error: median and P90 of that family's errors.
-        is_met: True if the promised latency is kept; None without a promise.
+        group: instances that run one copy of the model together; 1 if each works alone.
+        sigmas: one sigma of the logarithm of (true / predicted) time, by cause. A cause that two
+            instances have in common is the same error on both, and cancels in their ratio.
+        family: family of published times whose errors the prediction is assumed to have.
+        is_validated: True if times of such a model and phase on this chip were published, and the
+            family's errors are small (`trnsim.decide.times.families`).
+        error: median and P90 of the family's relative errors.
+        is_met: True if the latency SLO is met; None without an SLO.
         layout: layout or deployment that the planner chose.
         ms: milliseconds by cause, of a step, a token or a batch.
         notes: notes for readers.
@@ -29,7 +30,7 @@ class Speed:
 
     units_per_s: float
     group: int
-    doubts: dict[str, float]
+    sigmas: dict[str, float]
     family: str
     is_validated: bool
     error: dict[str, float]
@@ -44,20 +45,22 @@ class Speed:
         return 3600 * self.units_per_s / self.group
 
 
-def doubts(chip: Accelerator, phase: str, sigma: float, share: float = 1.0) -> dict[str, float]:
-    """Doubt about a phase on a chip: the share of its constants, and that of the chip alone.
+def phase_sigmas(
+    chip: Accelerator, phase: str, sigma: float, share: float = 1.0
+) -> dict[str, float]:
+    """Uncertainty of a phase's time on a chip, split into a shared cause and the chip's own.
 
-    Constants of a phase are shared by all of AWS's chips, or by all GPUs: their error is equal on
-    both sides. The remainder of `sigma`, in squares, belongs to the chip alone.
+    ``sigma^2 = shared^2 + own^2``. The constants of a phase are shared by all of AWS's chips, or by
+    all GPUs: their error is the same on any two of them.
 
     Args:
         chip: the accelerator.
-        phase: a `Phase`, or one of `trnsim.estimate.choice` for graphs.
-        sigma: one sigma of the logarithm of (true / predicted) time, of the phase.
-        share: share of the phase in the total time.
+        phase: a `Phase`, or the kind of a captured graph (`trnsim.estimate.choice`).
+        sigma: one sigma of the logarithm of (true / predicted) time of the phase.
+        share: part of the phase in the total time, from 0 to 1.
     """
     side = "AWS's chips" if chip.is_neuron else "GPUs"
-    common = min(shared_spread(chip, phase), sigma)
-    chip_sigma = math.sqrt(sigma**2 - common**2)
-    sigmas = {f"{phase} on {side}": share * common, f"{phase} on {chip.name}": share * chip_sigma}
+    shared = min(shared_spread(chip, phase), sigma)
+    own = math.sqrt(sigma**2 - shared**2)
+    sigmas = {f"{phase} on {side}": share * shared, f"{phase} on {chip.name}": share * own}
     return {name: value for name, value in sigmas.items() if value > 0}

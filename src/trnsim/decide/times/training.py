@@ -9,7 +9,7 @@ from typing import Final
 from trnsim.arch.catalogue import Catalogue
 from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.times.families import TRAINING
-from trnsim.decide.times.speed import Speed, doubts
+from trnsim.decide.times.speed import Speed, phase_sigmas
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.facts import P90_SIGMAS
 from trnsim.place.machine import Machine, machine
@@ -20,7 +20,7 @@ from trnsim.system.train.run import goodput
 from trnsim.workload.operators import Phase
 
 MOST_TIMED: Final = 64
-"""Instances of a job that is timed; larger jobs are assumed as fast per instance."""
+"""Most instances of a predicted job; a larger job is assumed to be as fast per instance."""
 _DEFAULT_EFFORT: Final = Effort()
 
 
@@ -31,7 +31,7 @@ def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None 
     `instances` if that is more.
 
     Raises:
-        BadInput: no layout is legal, or the type cannot exchange with others.
+        BadInput: no layout is legal, or several instances are needed and the type has no EFA.
         OutOfMemory: the model does not fit.
     """
     choice = smallest(workload, name, rows)
@@ -47,9 +47,9 @@ def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None 
     return Speed(
         units_per_s=layout.global_batch * layout.sequence / step.step_s.p50 * useful_share,
         group=fleet.count,
-        doubts=doubts(fleet.chip, Phase.TRAIN, sigma),
+        sigmas=phase_sigmas(fleet.chip, Phase.TRAIN, sigma),
         family=TRAINING.name,
-        is_validated=TRAINING.is_near and step.estimate.is_validated,
+        is_validated=TRAINING.is_accurate and step.estimate.is_validated,
         error=TRAINING.error,
         layout=description,
         ms={cause: 1e3 * time_s for cause, time_s in step.parts_s.items() if time_s},
@@ -69,6 +69,7 @@ def smallest(workload: Workload, name: str, rows: Catalogue | None = None) -> Be
 
 
 def _job(workload: Workload, fleet: Machine) -> LayoutRequest:
+    """Request for a layout on `fleet`, with the usual batch unless the workload states one."""
     job = usual_request(workload.model, fleet, workload.shape.sequence)
     batch = workload.shape.batch
     return replace(job, global_batch=batch) if batch else job
@@ -77,17 +78,20 @@ def _job(workload: Workload, fleet: Machine) -> LayoutRequest:
 def _larger_group(workload: Workload, choice: Best, name: str, count: int) -> Best:
     """Best layout on about `count` instances of the type `name`, or `choice` if none is legal.
 
+    Groups are tried whose size is a multiple of that of `choice`: the largest up to `count`, then
+    the multiple that is a power of two.
+
     Raises:
-        BadInput: the type cannot exchange with others.
+        BadInput: the type has no EFA between instances.
     """
     least = choice.machine.count
-    times = max(count // least, 1)
+    multiple = max(count // least, 1)
     if not choice.machine.instance.efa_bytes_per_s:
         raise BadInput(f"{count} x {name} are needed, and without EFA they cannot train together")
-    for more in dict.fromkeys((times, 1 << (times.bit_length() - 1))):
+    for factor in dict.fromkeys((multiple, 1 << (multiple.bit_length() - 1))):
         try:
-            job = _job(workload, machine(name, more * least))
-            return best_on(workload.model, name, more * least, job, _DEFAULT_EFFORT)
+            job = _job(workload, machine(name, factor * least))
+            return best_on(workload.model, name, factor * least, job, _DEFAULT_EFFORT)
         except EmulatorError:
             continue
     return choice
