@@ -131,7 +131,10 @@ def launched_time(price: JobPrice, path: Path | str) -> LaunchedTime:
     plan = price.training
     if plan is None:
         why = "; ".join(price.reasons) or "it is no training"
-        raise BadInput(f"the job has no plan to compare the launch with: {why}")
+        raise BadInput(
+            f"the job has no plan to compare the launch with: {why}",
+            fix="state what it names by options: --model, --run-steps, --seq, --batch",
+        )
     _check_world(world, plan, path)
     slowest = max(world.ranks, key=lambda rank: rank.step_s)
     return LaunchedTime(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from trnsim.errors import BadInput, SourceLine
+from trnsim.jobs.correction import field_fix, near_name
 from trnsim.jobs.device_claim import DeviceClaim
 from trnsim.jobs.field_fault import FieldFault
 from trnsim.jobs.job import Job, KeptField
@@ -254,8 +255,22 @@ class SpecReader:
 
     def refused(self, keys: tuple[str | int, ...], why: str, fix: str = "") -> BadInput:
         """The error that the value under keys is `why`; of a missing one, with its name."""
-        missing = SourcePlace(self._root.document, (*self._root.keys, *keys), None)
-        return (self.place(*keys) or missing).refused(why, fix)
+        place = self.place(*keys)
+        name = keys[-1] if keys and isinstance(keys[-1], str) else "it"
+        if place is None:
+            place = SourcePlace(self._root.document, (*self._root.keys, *keys), None)
+            return place.refused(why, fix or self.renaming(*keys) or field_fix(name, why, None))
+        return place.refused(why, fix or field_fix(name, why, place.value))
+
+    def renaming(self, *keys: str | int) -> str:
+        """The fix for a missing field beside one that has almost its name; "" without such."""
+        if self.place(*keys) is not None or not keys:
+            return ""
+        beside = near_name(str(keys[-1]), self.names(*keys[:-1]))
+        place = self.place(*keys[:-1], beside) if beside else None
+        if place is None:
+            return ""
+        return f"rename {beside}, at line {place.line.line}, to {keys[-1]}"
 
     def kept(self) -> tuple[KeptField, ...]:
         """Fields that nothing took: text, numbers, truth values, and empty lists and mappings."""

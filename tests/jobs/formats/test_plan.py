@@ -76,5 +76,5 @@ def test_a_plan_that_is_no_plan_is_refused(tmp_path, change, why):
 
 
 def test_no_job_is_written_as_a_plan():
-    with pytest.raises(BadInput, match="--as plan: a plan is written by trnsim plan train"):
+    with pytest.raises(BadInput, match="--as plan: a plan is no spec of a job"):
         write_spec(Job(), "plan")

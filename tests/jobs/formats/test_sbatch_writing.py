@@ -40,7 +40,7 @@ ROLE = Role(environment=(("A", "1"),), command=("a",))
         (Job(roles=(ROLE,), config=(("hidden_size", 8),)), "config is stated beside the command"),
         (
             Job(roles=(ROLE,), parallelism=replace(Job().parallelism, tensor=8)),
-            "tensor is stated beside the command: state it as the command's options",
+            "tensor is stated beside the command: a script has its options alone",
         ),
     ],
 )
@@ -48,6 +48,7 @@ def test_a_job_that_a_script_cannot_express_is_refused(job, why):
     with pytest.raises(BadInput, match="sbatch cannot express the job: ") as error:
         write_spec(job, "sbatch")
     assert why in str(error.value)
+    assert error.value.fix
 
 
 def test_what_nodes_have_by_themselves_is_a_comment():

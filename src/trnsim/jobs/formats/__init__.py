@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -107,7 +108,9 @@ def write_spec(job: Job, format_name: str) -> str:
         BadInput: no such format, or it cannot express the job.
     """
     if format_name not in FORMATS:
-        raise BadInput(f"--as {format_name}; legal: {', '.join(FORMATS)}")
+        near = get_close_matches(format_name.lower(), FORMATS, 1)
+        fix = f"perhaps --as {near[0]}" if near else "trnsim job --help says what each is"
+        raise BadInput(f"--as {format_name}; legal: {', '.join(FORMATS)}", fix=fix)
     return FORMATS[format_name].write(job)
 
 

@@ -209,7 +209,7 @@ def _check(job: Job) -> None:
     check_expressible(job, _LIMITS)
     check_definition(job)
     if any(field.keys[0] == "ecsProperties" for field in job.kept):
-        raise BadInput("a Batch job with ecsProperties is read, not written")
+        raise BadInput("a Batch job with ecsProperties is read, not written", fix="--as ecs")
     for role in job.roles:
         _check_role(job, role)
 

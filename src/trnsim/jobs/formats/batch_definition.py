@@ -98,7 +98,8 @@ def node_replicas(reader: SpecReader) -> list[int | None]:
     """
     count = item_count(reader, *NODES)
     if not count:
-        raise reader.refused(NODES, "a multi-node job needs a range of nodes")
+        fix = 'add {"targetNodes": "0:", "container": {...}}'
+        raise reader.refused(NODES, "a multi-node job needs a range of nodes", fix)
     nodes = reader.whole("nodeProperties", "numNodes", field="roles.0.replicas", least=1)
     if reader.value("nodeProperties", "mainNode") == 0:
         reader.take("nodeProperties", "mainNode")
@@ -135,7 +136,8 @@ def _bounds(reader: SpecReader, index: int, nodes: int | None) -> tuple[int, int
     last = (match[2] if match[3] is None else match[3]) if match else ""
     end = nodes if last == "" else int(last) + 1
     if not match or (end is not None and end <= first):
-        raise reader.refused(at, "legal: first:last, first: or :last")
+        fix = "write 0: for all nodes, or 0:3 for the first four"
+        raise reader.refused(at, "legal: first:last, first: or :last", fix)
     return first, end
 
 
@@ -160,7 +162,10 @@ def check_definition(job: Job) -> None:
         raise BadInput(f"a {job.kind.value} job is no Batch job, which ends", fix="--as ecs")
     check_name(job.name, _NAME, "Batch: 1 to 128 letters, digits, - and _")
     if job.time_limit_s is not None and job.time_limit_s < LEAST_TIMEOUT_S:
-        raise BadInput(f"time_limit_s is {job.time_limit_s}; legal in Batch: 60 s or more")
+        raise BadInput(
+            f"time_limit_s is {job.time_limit_s}; legal in Batch: 60 s or more",
+            fix="set a limit of 60 s, or none",
+        )
     if job.copies != 1 and not LEAST_ARRAY <= job.copies <= MOST_ARRAY:
         raise BadInput(
             f"copies is {job.copies}; legal for an array job of Batch: 1, or {LEAST_ARRAY} to "
@@ -169,7 +174,7 @@ def check_definition(job: Job) -> None:
             source="AWS Batch API reference, SubmitJob, arrayProperties",
         )
     if not job.roles:
-        raise BadInput("a Batch job needs a role")
+        raise BadInput("a Batch job needs a role", fix="give the job a role")
 
 
 def check_nodes(job: Job, role: Role) -> None:
@@ -185,6 +190,12 @@ def check_nodes(job: Job, role: Role) -> None:
             fix="set is_exclusive for a multi-node parallel job",
         )
     if role.replicas is None and len(job.roles) > 1:
-        raise BadInput(f"{name}: the number of its nodes is not stated")
+        raise BadInput(
+            f"{name}: the number of its nodes is not stated",
+            fix="state it in the spec that is read",
+        )
     if role.replicas is not None and role.replicas < 1:
-        raise BadInput(f"{name}: {role.replicas} nodes; legal in Batch: 1 or more")
+        raise BadInput(
+            f"{name}: {role.replicas} nodes; legal in Batch: 1 or more",
+            fix="give the role a node, or take it out",
+        )

@@ -151,7 +151,8 @@ def _check(job: Job) -> None:
     for name in ("region", "purchase"):
         if getattr(job, name):
             raise BadInput(
-                f"{name} is {getattr(job, name)!r}; the job queue states it, not a job of Batch"
+                f"{name} is {getattr(job, name)!r}; the job queue states it, not a job of Batch",
+                fix=f"take {name} out, and submit the job to such a queue",
             )
     for own in job.roles:
         check_nodes(job, own)

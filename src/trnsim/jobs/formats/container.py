@@ -171,7 +171,8 @@ def device_numbers(role: Role) -> DeviceSet:
     """
     if role.device_indexes and role.devices != len(role.device_indexes):
         raise BadInput(
-            f"role {role.name!r} has {role.devices} devices and the numbers {role.device_indexes}"
+            f"role {role.name!r} has {role.devices} devices and the numbers {role.device_indexes}",
+            fix=f"ask for {len(role.device_indexes)} devices, or name {role.devices} numbers",
         )
     instance = catalogue().instances.get(role.instance)
     if role.device_indexes or instance is None or role.devices != instance.count:

@@ -92,7 +92,8 @@ def _read(place: SourcePlace) -> JobSpec:
     count = item_count(reader, _CONTAINERS)
     indexes = [index for index in range(count) if _has_devices(reader, index)] or [0][:count]
     if not indexes:
-        raise reader.refused((_CONTAINERS,), "a task needs a container")
+        fix = 'add {"name": "train", "image": "REPOSITORY:TAG", "memory": 1024}'
+        raise reader.refused((_CONTAINERS,), "a task needs a container", fix)
     instance = _instance(reader, len(indexes))
     roles, names = [], {}
     for number, index in enumerate(indexes):

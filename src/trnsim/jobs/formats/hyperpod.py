@@ -31,6 +31,7 @@ from trnsim.jobs.formats.kubernetes import (
 from trnsim.jobs.formats.pod_head import has_head
 from trnsim.jobs.formats.pod_template import role, selected
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
+from trnsim.jobs.formats.refusal import runs_to_its_end
 from trnsim.jobs.formats.replica_processes import stated_processes, word_or_processes
 from trnsim.jobs.formats.writing import without_empty
 from trnsim.jobs.job import Job, JobKind, Role
@@ -72,7 +73,8 @@ def _read(place: SourcePlace) -> JobSpec:
         check_mapping(reader, *keys)
     number = check_list(reader, *_ROLES)
     if not number:
-        raise reader.refused(_ROLES, "legal: a list of one replica spec or more")
+        fix = "add an item with name, replicas and template"
+        raise reader.refused(_ROLES, "legal: a list of one replica spec or more", fix)
     roles = [_role(reader, at) for at in range(number)]
     if number == 1 and reader.value(*_ELASTIC) is not None:
         least = count(reader, *_ELASTIC, "minReplicas", field="roles.0.least_replicas")
@@ -103,7 +105,7 @@ def _write(job: Job) -> str:
     beyond = ("processes", "least_replicas")
     check_job(job, _TITLE, roles=range(1, _MOST_ROLES + 1), beyond=beyond)
     if job.kind is not JobKind.TRAINING:
-        raise BadInput(f"{_TITLE} runs to its end; the job is of kind {job.kind.value}")
+        raise runs_to_its_end(_TITLE, job)
     job = _without_meeting(job)
     if has_head(job):
         raise BadInput(

@@ -28,6 +28,7 @@ from trnsim.jobs.formats.kubernetes import (
 from trnsim.jobs.formats.pod_head import with_head, without_head
 from trnsim.jobs.formats.pod_template import role, selected
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
+from trnsim.jobs.formats.refusal import runs_to_its_end
 from trnsim.jobs.formats.writing import without_empty
 from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
@@ -61,7 +62,8 @@ def _read(place: SourcePlace) -> JobSpec:
     for name in ("metadata", "spec"):
         check_mapping(reader, name)
     if not check_list(reader, *_ROLES):
-        raise reader.refused(_ROLES, "legal: a list of one replicated job or more")
+        fix = "add an item with name, replicas and template"
+        raise reader.refused(_ROLES, "legal: a list of one replicated job or more", fix)
     roles: list[Role] = []
     for at in range(reader.length(*_ROLES)):
         keys = (*_ROLES, at)
@@ -116,7 +118,7 @@ def _time_limit_s(reader: SpecReader, roles: int) -> float | None:
 def _write(job: Job) -> str:
     check_job(job, "a JobSet", roles=range(1, _MOST_ROLES + 1))
     if job.kind is not JobKind.TRAINING:
-        raise BadInput(f"a JobSet runs to its end; the job is of kind {job.kind.value}")
+        raise runs_to_its_end("a JobSet", job)
     job = with_head(job, _head(job))
     kept = KeptFields(job.kept)
     document = {
@@ -137,7 +139,10 @@ def _replicated(job: Job, at: int, kept: KeptFields) -> dict[str, Any]:
     counts = {}
     if pods is not None and jobs:
         if pods % jobs:
-            raise BadInput(f"role {own.name!r}: {pods} replicas in {jobs} jobs of equal size")
+            raise BadInput(
+                f"role {own.name!r}: {pods} replicas in {jobs} jobs of equal size",
+                fix=f"choose a multiple of {jobs} replicas",
+            )
         each = pods // jobs
         completions = inner.value(*_JOB, "completions", default=each)
         counts = {"parallelism": each, "completions": completions}

@@ -6,8 +6,9 @@ Source: github.com/kubeflow/training-operator v1.9.0 pkg/apis/kubeflow.org/v1/co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any, Final
 
 from trnsim.errors import BadInput
@@ -29,6 +30,7 @@ from trnsim.jobs.formats.kubernetes import (
 from trnsim.jobs.formats.pod_head import with_head, without_head
 from trnsim.jobs.formats.pod_template import role, selected
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
+from trnsim.jobs.formats.refusal import runs_to_its_end
 from trnsim.jobs.formats.replica_processes import stated_processes, word_or_processes
 from trnsim.jobs.formats.writing import without_empty
 from trnsim.jobs.job import Job, JobKind, Role
@@ -113,7 +115,11 @@ def _read(kind: KubeflowKind, place: SourcePlace) -> JobSpec:
     legal = (kind.head, kind.workers)
     stated = reader.names(*kind.roles())
     if not stated or not set(stated) <= set(legal):
-        raise reader.refused(kind.roles(), f"legal: a mapping of {' and '.join(legal)}")
+        raise reader.refused(
+            kind.roles(),
+            f"legal: a mapping of {' and '.join(legal)}",
+            _role_fix(kind, stated, legal),
+        )
     names = [name for name in legal if name in stated]
     roles: list[Role] = []
     for at, name in enumerate(names):
@@ -134,6 +140,14 @@ def _read(kind: KubeflowKind, place: SourcePlace) -> JobSpec:
     )
     job = without_head(job, _head(kind, job.name, names))
     return spec_of(kind.format, reader, job, kind.defaults(names))
+
+
+def _role_fix(kind: KubeflowKind, stated: Iterable[str], legal: Sequence[str]) -> str:
+    """A legal name in place of the first that is none."""
+    wrong = next((name for name in stated if name not in legal), "")
+    near = get_close_matches(wrong.lower(), [name.lower() for name in legal], 1)
+    name = next((each for each in legal if each.lower() in near), kind.workers)
+    return f"rename {wrong} to {name}" if wrong else f"add {name} with replicas and template"
 
 
 def _head(kind: KubeflowKind, name: str, names: list[str]) -> str:
@@ -178,7 +192,7 @@ def _write(kind: KubeflowKind, job: Job) -> str:
     beyond = ("processes",) if kind.is_head_needed else ("processes", "least_replicas")
     check_job(job, kind.title, roles=range(1 + kind.is_head_needed, 3), beyond=beyond)
     if job.kind is not JobKind.TRAINING:
-        raise BadInput(f"{kind.title} runs to its end; the job is of kind {job.kind.value}")
+        raise runs_to_its_end(kind.title, job)
     names = _names(kind, job)
     job = with_head(job, _head(kind, job.name, names))
     kept = KeptFields(job.kept)
@@ -213,6 +227,7 @@ def _names(kind: KubeflowKind, job: Job) -> list[str]:
         raise BadInput(
             f"role {job.roles[0].name!r}: {job.roles[0].replicas} replicas; the {kind.head} of "
             f"{kind.title} is one",
+            fix="give the job a first role of one replica",
         )
     return [kind.head, kind.workers]
 
@@ -225,7 +240,10 @@ def _elastic(job: Job, kept: KeptFields) -> dict[str, Any]:
     """
     for own in job.roles[:-1]:
         if own.least_replicas is not None:
-            raise BadInput(f"role {own.name!r}: from {own.least_replicas} replicas; it is one")
+            raise BadInput(
+                f"role {own.name!r}: from {own.least_replicas} replicas; it is one",
+                fix="let the last role alone grow",
+            )
     workers = job.roles[-1]
     if workers.least_replicas is None:
         return {}

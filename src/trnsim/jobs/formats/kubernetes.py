@@ -7,6 +7,7 @@ them where they have another.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from trnsim.errors import BadInput
+from trnsim.jobs.correction import quantity_fix
 from trnsim.jobs.formats.kubernetes_quantity import LEGAL, parse_quantity
 from trnsim.jobs.formats.writing import in_order, with_kept, yaml_spec
 from trnsim.jobs.job import Job, KeptField
@@ -108,7 +110,7 @@ def stated_count(reader: SpecReader, *keys: str | int, field: str) -> int | None
         return None
     is_whole = isinstance(place.value, int) and not isinstance(place.value, bool)
     if not is_whole or not 0 <= place.value <= MOST_COUNT:
-        raise place.refused(f"legal: a whole number from 0 to {MOST_COUNT:,}")
+        raise reader.refused(keys, f"legal: a whole number from 0 to {MOST_COUNT:,}")
     reader.lines.setdefault(field, place.line)
     return int(place.value)
 
@@ -139,7 +141,7 @@ def quantity(reader: SpecReader, *keys: str | int, field: str) -> Fraction | Non
         return None
     number = parse_quantity(value)
     if number is None:
-        raise reader.refused(keys, f"legal: {LEGAL}")
+        raise reader.refused(keys, f"legal: {LEGAL}", quantity_fix(value))
     place = reader.place(*keys)
     if place is not None:
         reader.lines.setdefault(field, place.line)
@@ -240,7 +242,10 @@ def stated_replicas(job: Job, index: int, kept: KeptFields, *places: Keys) -> in
             fix="state it in the spec that is read",
         )
     if role.replicas is not None and role.replicas > MOST_COUNT:
-        raise BadInput(f"role {role.name!r}: {role.replicas:,} replicas; at most {MOST_COUNT:,}")
+        raise BadInput(
+            f"role {role.name!r}: {role.replicas:,} replicas; at most {MOST_COUNT:,}",
+            fix="write several jobs",
+        )
     return role.replicas
 
 
@@ -255,6 +260,7 @@ def deadline(job: Job) -> int | None:
     if job.time_limit_s != int(job.time_limit_s) or job.time_limit_s < 1:
         raise BadInput(
             f"time_limit_s is {job.time_limit_s:g}; legal: whole seconds from 1 on",
+            fix=f"set {max(1, math.ceil(job.time_limit_s))} s, or no limit",
             source="k8s.io/api batch/v1 JobSpec, activeDeadlineSeconds",
         )
     return int(job.time_limit_s)

@@ -29,6 +29,7 @@ from trnsim.jobs.formats.kubernetes import (
 from trnsim.jobs.formats.pod_head import has_head, with_head, without_head
 from trnsim.jobs.formats.pod_template import role, selected
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
+from trnsim.jobs.formats.refusal import runs_to_its_end
 from trnsim.jobs.formats.writing import without_empty, yaml_spec
 from trnsim.jobs.job import Job, JobKind
 from trnsim.jobs.spec import JobSpec, SpecReader
@@ -101,7 +102,7 @@ def _write(job: Job) -> str:
     kept = KeptFields(job.kept)
     check_job(job, "a Job", beyond=("copies",))
     if job.kind is not JobKind.TRAINING:
-        raise BadInput(f"a Job runs to its end; the job is of kind {job.kind.value}")
+        raise runs_to_its_end("a Job", job)
     replicas = stated_replicas(job, 0, kept, ("spec", "completions"), ("spec", "parallelism"))
     if job.copies > 1 and replicas != 1:
         raise BadInput(

@@ -107,7 +107,10 @@ def _write(job: Job) -> str:
             f"{_TITLE} runs for ever; the job is of kind {job.kind.value}", fix="write a jobset"
         )
     if job.copies > _MOST_GROUPS:
-        raise BadInput(f"{job.copies:,} copies; {_TITLE} has at most {_MOST_GROUPS:,} groups")
+        raise BadInput(
+            f"{job.copies:,} copies; {_TITLE} has at most {_MOST_GROUPS:,} groups",
+            fix="write several sets",
+        )
     kept = KeptFields(job.kept)
     names = [_LEADER, _WORKER] if len(job.roles) > 1 else [_WORKER]
     group: dict[str, Any] = {"size": _pods(job, kept)}
@@ -133,7 +136,8 @@ def _pods(job: Job, kept: KeptFields) -> int | None:
     *leader, workers = job.roles
     if leader and leader[0].replicas != 1:
         raise BadInput(
-            f"role {leader[0].name!r}: {leader[0].replicas} replicas; the leader of a group is one"
+            f"role {leader[0].name!r}: {leader[0].replicas} replicas; the leader of a group is one",
+            fix="give the job a first role of one replica",
         )
     if workers.replicas is None:
         if kept.has(*_SIZE):
@@ -144,7 +148,10 @@ def _pods(job: Job, kept: KeptFields) -> int | None:
         )
     size = len(leader) + workers.replicas
     if not size:
-        raise BadInput(f"role {workers.name!r}: 0 replicas; a group has 1 pod or more")
+        raise BadInput(
+            f"role {workers.name!r}: 0 replicas; a group has 1 pod or more",
+            fix="give the role a replica",
+        )
     return size
 
 

@@ -128,7 +128,8 @@ def check_model(job: Job) -> None:
     if not _TAG.fullmatch(job.model):
         raise BadInput(
             f"model is {job.model!r}; legal for a tag: up to 256 letters, digits, spaces and "
-            "_ . : / = + - @"
+            "_ . : / = + - @",
+            fix="name a model without other signs",
         )
 
 

@@ -94,7 +94,10 @@ def _write(job: Job) -> str:
     has_kept = any(kept.keys in ((_MODEL, _TENSOR), (_MODEL, _MICRO_BATCH)) for kept in job.kept)
     if layout.tensor is None and layout.micro_batch is None and not has_kept:
         why = f"{_TENSOR} or {_MICRO_BATCH} makes a file one of NeMo's"
-        raise BadInput(f"nemo cannot express the job: no layout: {why}")
+        raise BadInput(
+            f"nemo cannot express the job: no layout: {why}",
+            fix="state --tensor-parallel-size or --micro-batch-size in the command",
+        )
     return write_config(job, _KEYS)
 
 

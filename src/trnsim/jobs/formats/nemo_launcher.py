@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput, SourceLine
+from trnsim.jobs.correction import memory_fix, quantity_fix
 from trnsim.jobs.formats import nemo, sbatch_options
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.kubernetes_quantity import parse_quantity
@@ -131,7 +132,10 @@ def _training(reader: SpecReader, parts: _Parts, job: Job) -> Job:
     if place is None:
         return job
     if not list(nemo.FORMAT.places(place)):
-        raise place.refused("legal: a configuration of a training, with trainer and model")
+        raise place.refused(
+            "legal: a configuration of a training, with trainer and model",
+            f"choose another file below {_TRAINING}/",
+        )
     spec = nemo.FORMAT.read(place)
     parts.lines.update(spec.lines)
     parts.templates += spec.templates
@@ -186,14 +190,15 @@ def _memory_bytes(cluster: SpecReader) -> int | None:
     try:
         return None if is_template(text) else sbatch_options.memory_bytes(text)
     except ValueError as error:
-        raise cluster.refused(("mem",), "legal: a size as 64G; units K, M, G, T") from error
+        legal = "legal: a size as 64G; units K, M, G, T"
+        raise cluster.refused(("mem",), legal, memory_fix(text)) from error
 
 
 def _shm_bytes(cluster: SpecReader) -> int | None:
     text = cluster.text("shm_size", field="roles.0.shm_bytes")
     size = None if not text or is_template(text) else parse_quantity(text)
     if size is None and text and not is_template(text):
-        raise cluster.refused(("shm_size",), "legal: a quantity as 512Gi")
+        raise cluster.refused(("shm_size",), "legal: a quantity as 512Gi", quantity_fix(text))
     return None if size is None else int(size)
 
 

@@ -93,16 +93,19 @@ def _numbers(reader: SpecReader) -> Iterator[tuple[int, int]]:
     """Numbers of each queue and of each compute resource in it."""
     for queue in range(reader.length(*_QUEUES)):
         if not isinstance(reader.value(*_QUEUES, queue), dict):
-            raise reader.refused((*_QUEUES, queue), "legal: a mapping of a queue's fields")
+            fix = "write - Name: QUEUE, and ComputeResources below it"
+            raise reader.refused((*_QUEUES, queue), "legal: a mapping of a queue's fields", fix)
         _pass_over(reader, (*_QUEUES, queue, *_SUBNETS), [_SUBNET])
         if not reader.length(*_QUEUES, queue, _RESOURCES):
             listed = (*_QUEUES, queue, _RESOURCES)
             at = listed if reader.place(*listed) else (*_QUEUES, queue)
-            raise reader.refused(at, f"legal: {_RESOURCES}, a list of compute resources")
+            fix = f"add {_RESOURCES}, and in it - Name, InstanceType and MaxCount"
+            raise reader.refused(at, f"legal: {_RESOURCES}, a list of compute resources", fix)
         for resource in range(reader.length(*_QUEUES, queue, _RESOURCES)):
             keys = (*_QUEUES, queue, _RESOURCES, resource)
             if not isinstance(reader.value(*keys), dict):
-                raise reader.refused(keys, "legal: a mapping of a compute resource's fields")
+                fix = "write - Name, InstanceType and MaxCount"
+                raise reader.refused(keys, "legal: a mapping of a compute resource's fields", fix)
             yield queue, resource
 
 
@@ -231,10 +234,11 @@ def _resource(role: Role, name: str) -> dict[str, Any]:
 def _check(job: Job) -> None:
     """Refuse a job that no cluster expresses."""
     if job.kind is not JobKind.CLUSTER:
-        why = "the nodes of a cluster wait for jobs; --as sbatch writes a job for them"
-        raise _refused(f"kind is {job.kind.value}", why)
+        why = "the nodes of a cluster wait for jobs"
+        raise _refused(f"kind is {job.kind.value}", why, "--as sbatch writes a job for them")
     if job.purchase and job.purchase not in _PURCHASES.values():
-        raise _refused(f"purchase is {job.purchase}", f"legal: {', '.join(_PURCHASES.values())}")
+        legal = f"legal: {', '.join(_PURCHASES.values())}"
+        raise _refused(f"purchase is {job.purchase}", legal, "state one of them, or none")
     beside = [
         name
         for name, is_stated in {
@@ -247,14 +251,16 @@ def _check(job: Job) -> None:
         if is_stated
     ]
     if beside:
-        raise _refused(f"{', '.join(beside)} stated", "that is a job's, not a cluster's")
+        what = f"{', '.join(beside)} stated"
+        raise _refused(what, "that is a job's, not a cluster's", "--as sbatch writes the job")
     names = [role.name.rpartition("/") for role in job.roles]
     queues = [queue or name for queue, _, name in names]
     blocks = [
         queue for queue, before in zip(queues, ["", *queues], strict=False) if queue != before
     ]
     if len({role.name for role in job.roles}) < len(names) or len(set(blocks)) < len(blocks):
-        raise _refused("roles have the same name", "a queue stands once, with all its resources")
+        why = "a queue stands once, with all its resources"
+        raise _refused("roles have the same name", why, "name each QUEUE/RESOURCE")
     for number, role in enumerate(job.roles):
         _check_role(role, job, number)
 
@@ -267,31 +273,38 @@ def _check_role(role: Role, job: Job, number: int) -> None:
         if field.name not in _FIELDS and getattr(role, field.name) != getattr(default, field.name)
     ]
     if beside:
-        raise _refused(f"role {role.name}: {', '.join(beside)}", "a compute resource has none")
+        what = f"role {role.name}: {', '.join(beside)}"
+        raise _refused(what, "a compute resource has none", f"leave out {', '.join(beside)}")
     if not role.is_exclusive:
-        raise _refused(f"role {role.name} has a part of an instance", "nodes are whole ones")
+        what = f"role {role.name} has a part of an instance"
+        raise _refused(what, "nodes are whole ones", "give it all devices of its instance")
     for part in role.name.split("/", 1):
         if not _NAME.fullmatch(part) and not _is_template(part):
             why = "legal: QUEUE/RESOURCE of a-z, 0-9 and -, a letter first, at most 25 each"
-            raise _refused(f"role's name {role.name!r}", why)
+            raise _refused(f"role's name {role.name!r}", why, "rename the role")
     if role.replicas == 0 or (role.replicas or _MOST_NODES) < (role.least_replicas or 0):
-        raise _refused(f"role {role.name}: {role.replicas} replicas", "MaxCount is the most")
+        what = f"role {role.name}: {role.replicas} replicas"
+        least = max(role.least_replicas or 0, 1)
+        raise _refused(what, "MaxCount is the most", f"state {least} or more")
     if role.efa is not None and role.efa not in (0, _interfaces(role.instance)):
         why = f"EFA is enabled on all interfaces of {role.instance or 'an instance'}, or on none"
-        raise _refused(f"role {role.name}: {role.efa} EFA interfaces", why)
+        fix = f"state {_interfaces(role.instance) or 'no number'}, or 0"
+        raise _refused(f"role {role.name}: {role.efa} EFA interfaces", why, fix)
     if role.memory_bytes is not None and (role.memory_bytes % _MIB or not role.memory_bytes):
-        raise _refused(f"role {role.name}: {role.memory_bytes} bytes", "multiples of 1 MiB")
+        what = f"role {role.name}: {role.memory_bytes} bytes"
+        raise _refused(what, "multiples of 1 MiB", "round the memory to MiB")
     has_kept = any(kept.keys[:2] == _QUEUES for kept in job.kept)
     if not role.instance and not has_kept:
-        raise _refused(f"role {role.name} (number {number})", "a compute resource has a type")
+        what = f"role {role.name} (number {number})"
+        raise _refused(what, "a compute resource has a type", "name the instance type of the role")
 
 
 def _is_template(text: str) -> bool:
     return "$" in text or "{{" in text
 
 
-def _refused(what: str, why: str) -> BadInput:
-    return BadInput(f"parallelcluster cannot express the job: {what}: {why}")
+def _refused(what: str, why: str, fix: str) -> BadInput:
+    return BadInput(f"parallelcluster cannot express the job: {what}: {why}", fix=fix)
 
 
 FORMAT: Final = JobFormat(

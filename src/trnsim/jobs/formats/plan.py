@@ -47,7 +47,10 @@ def _read(place: SourcePlace) -> JobSpec:
 
 def _write(job: Job) -> str:
     del job
-    raise BadInput("--as plan: a plan is written by trnsim plan train --output plan.json")
+    raise BadInput(
+        "--as plan: a plan is no spec of a job",
+        fix="trnsim plan train --output plan.json writes one",
+    )
 
 
 FORMAT: Final = JobFormat(

@@ -98,7 +98,10 @@ def _write(job: Job) -> str:
     kind = kept.value("kind", default=_SETS[0] if job.kind is JobKind.SERVING else _POD)
     check_job(job, f"a {kind}")
     if job.kind is JobKind.CLUSTER:
-        raise BadInput(f"a {kind} runs a program; the job is a cluster that waits for jobs")
+        raise BadInput(
+            f"a {kind} runs a program; the job is a cluster that waits for jobs",
+            fix="--as parallelcluster or --as rayjob",
+        )
     document = {
         "apiVersion": "v1" if kind == _POD else "apps/v1",
         "kind": kind,
@@ -131,13 +134,18 @@ def _set(job: Job, kind: str, kept: KeptFields) -> dict[str, Any]:
         BadInput: the job ends, or has no accelerators.
     """
     if job.time_limit_s is not None:
-        raise BadInput(f"a {kind} has no time limit, and the job has one")
+        raise BadInput(
+            f"a {kind} has no time limit, and the job has one",
+            fix="take the limit out, or --as job",
+        )
     inner = kept.below("spec", "template", "spec")
     (own,) = job.roles
     has_kept = any("resourceClaims" in field.keys or "limits" in field.keys for field in job.kept)
     if not (own.devices or own.cores or own.gpus or own.is_exclusive or has_kept):
         raise BadInput(
-            f"role {own.name!r} has no accelerators; a {kind} without them is a service beside jobs"
+            f"role {own.name!r} has no accelerators; "
+            f"a {kind} without them is a service beside jobs",
+            fix="state the number of its devices",
         )
     replicas = stated_replicas(job, 0, kept, ("spec", "replicas"))
     template = {"spec": pod_spec(own, job, inner)}

@@ -6,6 +6,7 @@ deploy/includes/k8s-neuron-device-plugin.rst (names of the resources).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
@@ -48,6 +49,8 @@ Source: kubernetes.io docs, Schedule GPUs, and Manage HugePages.
 _SHARED: Final = {"cpu": "vcpus", "memory": "memory_bytes"}
 """Fields of a role by resource, of which a request may be below the limit."""
 _ACCELERATORS: Final = ("aws.amazon.com/neuron", "nvidia.com/gpu")
+_MOST_SHOWN: Final = 200
+"""Characters of a command that an error repeats."""
 INSTANCE_LABELS: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 REGION_LABEL: Final = "topology.kubernetes.io/region"
 JOB_LABELS: Final = {REGION_LABEL: "region", "eks.amazonaws.com/capacityType": "purchase"}
@@ -90,7 +93,8 @@ def container_index(reader: SpecReader, pod: Keys) -> int:
         BadInput: the pod has no containers.
     """
     if not check_list(reader, *pod, "containers"):
-        raise reader.refused((*pod, "containers"), "legal: a list of one container or more")
+        fix = reader.renaming(*pod, "containers") or "add containers, and in it - name and image"
+        raise reader.refused((*pod, "containers"), "legal: a list of one container or more", fix)
     containers = reader.value(*pod, "containers")
     return next((at for at, each in enumerate(containers) if has_accelerator(each)), 0)
 
@@ -237,6 +241,16 @@ def _instance(reader: SpecReader, pod: Keys, field: str) -> str:
     return ""
 
 
+def _list_fix(name: str, value: Any) -> str:
+    """The words of a text as a list; a shell reads those that have its signs."""
+    if not isinstance(value, str) or len(value) > _MOST_SHOWN:
+        return f"write {name} as a list of words"
+    words = value.split()
+    if any(sign in value for sign in "|&;<>$`\"'\\"):
+        words = ["sh", "-c", value]
+    return f"write {name}: {json.dumps(words)}"
+
+
 def _program(reader: SpecReader, at: Keys, path: str) -> dict[str, Any]:
     """The program of a role: words of command, which is the entry point, and of args.
 
@@ -249,7 +263,7 @@ def _program(reader: SpecReader, at: Keys, path: str) -> dict[str, Any]:
         if value is None or reader.is_left(*at, name, field=f"{path}.command"):
             continue
         if not isinstance(value, list):
-            raise reader.refused((*at, name), "legal: a list of texts")
+            raise reader.refused((*at, name), "legal: a list of texts", _list_fix(name, value))
         words[name] = reader.words(*at, name, field=f"{path}.command") if value else ()
         untyped = [
             index for index, word in enumerate(value) if isinstance(word, (bool, int, float))
@@ -283,7 +297,8 @@ def _environment(reader: SpecReader, at: Keys, path: str) -> tuple[tuple[str, st
         keys = (*at, "env", index)
         name = reader.value(*keys, "name")
         if not isinstance(name, str) or not name:
-            raise reader.refused((*keys, "name"), "legal: the name of a variable")
+            fix = reader.renaming(*keys, "name") or "write - name: NAME, and value: 'TEXT' below it"
+            raise reader.refused((*keys, "name"), "legal: the name of a variable", fix)
         field = f"{path}.{name}"
         source = reader.place(*keys, "valueFrom")
         if source is not None:

@@ -47,7 +47,10 @@ def check_job(
     """
     if len(job.roles) not in roles:
         most = "one role" if roles[-1] == 1 else f"{roles[0]} to {roles[-1]} roles"
-        raise BadInput(f"the job has {len(job.roles)} roles; {title} has {most}")
+        raise BadInput(
+            f"the job has {len(job.roles)} roles; {title} has {most}",
+            fix="--as jobset writes several roles",
+        )
     if job.copies != 1 and "copies" not in beyond:
         raise BadInput(
             f"the job has {job.copies} copies; {title} is one job", fix="write a Job, as job"
@@ -80,6 +83,7 @@ def _check_role(role: Role, title: str, beyond: Collection[str]) -> None:
         raise BadInput(
             f"role {role.name!r}: from {role.least_replicas} to {role.replicas} replicas; "
             f"{title} has one number",
+            fix="state one, or --as pytorchjob, whose workers may grow",
         )
     ranks = started_ranks(role.command)
     if role.processes not in (None, ranks or 1) and "processes" not in beyond:
@@ -157,7 +161,8 @@ def _selector(job: Job) -> dict[str, str]:
     for label, field in JOB_LABELS.items():
         if field == "purchase" and job.purchase:
             if job.purchase not in names:
-                raise BadInput(f"purchase is {job.purchase!r}; legal: {', '.join(names)}")
+                legal = f"legal: {', '.join(names)}"
+                raise BadInput(f"purchase is {job.purchase!r}; {legal}", fix="state one of them")
             values[label] = names[job.purchase]
     return values
 
@@ -194,6 +199,7 @@ def _resources(role: Role, *, is_claimed: bool) -> dict[str, Any]:
         if shared["cpu"] is None:
             raise BadInput(
                 f"role {role.name!r}: {role.vcpus} vCPUs; legal: thousandths, as 0.5 or 500m",
+                fix=f"state {round(role.vcpus, 3) or 0.001:g}",
                 source="kubernetes.io docs, Resource Management for Pods, CPU resource units",
             )
     if role.memory_bytes is not None:

@@ -139,7 +139,10 @@ def _write(job: Job) -> str:
     check_job(job, "a RayJob", roles=range(1, _MOST_GROUPS + 1), beyond=("least_replicas",))
     kinds = {use: kind for kind, use in _KINDS.items()}
     if job.kind not in kinds:
-        raise BadInput(f"a RayJob or RayCluster is no server; the job is of kind {job.kind.value}")
+        raise BadInput(
+            f"a RayJob or RayCluster is no server; the job is of kind {job.kind.value}",
+            fix="--as leaderworkerset or --as pod",
+        )
     kind = kinds[job.kind]
     _check_roles(job, kind)
     kept = KeptFields(job.kept)
@@ -179,9 +182,12 @@ def _check_roles(job: Job, kind: str) -> None:
             raise BadInput(
                 f"role {own.name!r} has a command; the program of a RayJob runs on its head, and "
                 "a RayCluster has none",
+                fix="give the first role alone a command",
             )
     if kind == "RayCluster" and job.time_limit_s is not None:
-        raise BadInput("a RayCluster has no time limit, and the job has one")
+        raise BadInput(
+            "a RayCluster has no time limit, and the job has one", fix="take the limit out"
+        )
 
 
 def _cluster(job: Job, kept: KeptFields) -> dict[str, Any]:

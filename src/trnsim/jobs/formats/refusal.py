@@ -8,11 +8,12 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from trnsim.errors import BadInput
-from trnsim.jobs.job import Job, Role
+from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.parallelism import started_ranks
 from trnsim.jobs.spec import is_template
 
-__all__ = ["Limit", "check_expressible", "check_name", "check_ranks", "in_units", "shared"]
+__all__ = ["Limit", "check_expressible", "check_name", "check_ranks", "in_units"]
+__all__ += ["runs_to_its_end", "shared"]
 
 
 class Limit(NamedTuple):
@@ -45,7 +46,7 @@ def check_expressible(job: Job, limits: Mapping[str, Limit]) -> None:
             if getattr(part, name) != default:
                 owner = f"role {part.name!r}: " if name != path else ""
                 text = f"{owner}{name} is {getattr(part, name)!r}: {limit.why}"
-                raise BadInput(text, fix=limit.fix)
+                raise BadInput(text, fix=limit.fix or f"leave out {name}")
 
 
 def shared(job: Job, name: str, why: str) -> Any:
@@ -57,7 +58,10 @@ def shared(job: Job, name: str, why: str) -> Any:
     values = [getattr(role, name) for role in job.roles] or [_default(Role, name)]
     for value in values:
         if value != values[0]:
-            raise BadInput(f"{name} is {values[0]!r} in one role and {value!r} in another: {why}")
+            raise BadInput(
+                f"{name} is {values[0]!r} in one role and {value!r} in another: {why}",
+                fix=f"give all roles the same {name}, or write a job for each",
+            )
     return values[0]
 
 
@@ -68,7 +72,17 @@ def check_name(name: str, pattern: re.Pattern[str], legal: str) -> None:
         BadInput: it is not.
     """
     if not pattern.fullmatch(name) and not is_template(name):
-        raise BadInput(f"name is {name!r}; legal for {legal}")
+        raise BadInput(f"name is {name!r}; legal for {legal}", fix="rename the job")
+
+
+def runs_to_its_end(title: str, job: Job) -> BadInput:
+    """The error that a format has jobs that end alone."""
+    fixes = {
+        JobKind.SERVING: "--as pod, --as leaderworkerset or --as ecs",
+        JobKind.CLUSTER: "--as parallelcluster or --as rayjob",
+    }
+    what = f"{title} runs to its end; the job is of kind {job.kind.value}"
+    return BadInput(what, fix=fixes.get(job.kind, ""))
 
 
 def check_ranks(role: Role) -> None:
@@ -94,7 +108,10 @@ def in_units(value: float | None, unit: float, name: str, units: str) -> int | N
         return None
     count = round(value / unit)
     if count * unit != value:
-        raise BadInput(f"{name} is {value}; legal: a whole number of {units}")
+        raise BadInput(
+            f"{name} is {value}; legal: a whole number of {units}",
+            fix=f"state {count * unit:g}, which is {count} {units}",
+        )
     return count
 
 

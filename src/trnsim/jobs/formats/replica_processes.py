@@ -48,5 +48,6 @@ def stated_processes(roles: Sequence[Role], title: str) -> int | None:
         raise BadInput(
             f"roles start {' and '.join(sorted(map(str, counts)))} processes; {title} has "
             "one number",
+            fix="start as many in each, or write a job for each role",
         )
     return counts.pop()

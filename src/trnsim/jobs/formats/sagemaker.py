@@ -39,7 +39,8 @@ def instance_in(reader: SpecReader, *keys: str | int, field: str) -> str:
     """
     text = reader.text(*keys, field=field)
     if text and not text.startswith(_PREFIX) and not is_template(text):
-        raise reader.refused(keys, "legal: a type of SageMaker, which begins with ml.")
+        legal = "legal: a type of SageMaker, which begins with ml."
+        raise reader.refused(keys, legal, f"write {_PREFIX}{text}")
     return text.removeprefix(_PREFIX)
 
 
@@ -66,9 +67,15 @@ def check_whole(role: Role) -> None:
     """
     check_ranks(role)
     if not role.is_exclusive:
-        raise BadInput(f"role {role.name!r} shares its instance, which SageMaker has no way to")
+        raise BadInput(
+            f"role {role.name!r} shares its instance, which SageMaker has no way to",
+            fix="give it all devices of its instance",
+        )
     if set(role.capabilities) - {"IPC_LOCK"}:
-        raise BadInput(f"role {role.name!r}: SageMaker adds no capabilities: {role.capabilities}")
+        raise BadInput(
+            f"role {role.name!r}: SageMaker adds no capabilities: {role.capabilities}",
+            fix="take out all but IPC_LOCK",
+        )
     instance = catalogue().instances.get(role.instance)
     has: dict[str, Any] = {"devices": None, "gpus": None, "efa": None}
     if instance is not None:
@@ -89,4 +96,6 @@ def check_whole(role: Role) -> None:
     for name, most in host.items():
         value = getattr(role, name)
         if value is not None and (most is None or value > most):
-            raise BadInput(f"role {role.name!r}: {name} is {value}; {_WHOLE}: {most}")
+            raise BadInput(
+                f"role {role.name!r}: {name} is {value}; {_WHOLE}: {most}", fix=f"leave out {name}"
+            )

@@ -68,7 +68,8 @@ def _read(place: SourcePlace) -> JobSpec:
     name = reader.text("EndpointConfigName", field="name")
     count = item_count(reader, _VARIANTS)
     if not count:
-        raise reader.refused((_VARIANTS,), "an endpoint needs a variant")
+        fix = 'add {"VariantName": ..., "ModelName": ..., "InstanceType": "ml.inf2.xlarge"}'
+        raise reader.refused((_VARIANTS,), "an endpoint needs a variant", fix)
     roles = tuple(_role(reader, index) for index in range(count))
     model = tagged_model(reader, "Tags", key="Key", value="Value")
     job = Job(name=name, kind=JobKind.SERVING, roles=roles, model=model, kept=reader.kept())
@@ -112,7 +113,7 @@ def _write(job: Job) -> str:
     if job.kind is not JobKind.SERVING:
         raise BadInput(f"a {job.kind.value} job is no endpoint", fix="--as sagemaker-training")
     if not job.roles:
-        raise BadInput("an endpoint needs a role")
+        raise BadInput("an endpoint needs a role", fix="give the job a role")
     legal = "SageMaker: 1 to 63 letters, digits and -, no - at an end"
     check_name(job.name, _NAME, legal)
     for role in job.roles:

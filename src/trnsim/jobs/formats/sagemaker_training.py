@@ -192,7 +192,7 @@ def _write(job: Job) -> str:
         raise BadInput(f"a {job.kind.value} job is no training job", fix="--as sagemaker-endpoint")
     check_name(job.name, _NAME, "SageMaker: 1 to 63 letters, digits and -, no - at an end")
     if not job.roles:
-        raise BadInput("a training job needs a role")
+        raise BadInput("a training job needs a role", fix="give the job a role")
     for role in job.roles:
         check_whole(role)
     why = "instance groups of a training job share it"

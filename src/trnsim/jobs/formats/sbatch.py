@@ -14,6 +14,7 @@ from typing import Final
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import SourceLine
+from trnsim.jobs.correction import count_fix, memory_fix, time_fix
 from trnsim.jobs.formats import sbatch_options
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.sbatch_faults import SOURCE, option_faults
@@ -205,7 +206,11 @@ def _replicas(reader: SpecReader, key: str, path: str) -> tuple[int | None, int 
         return None, None
     match = _COUNT.fullmatch(text)
     if not match or int(match[2] or match[1]) < max(int(match[1]), 1):
-        raise reader.refused((key, "nodes"), "legal: a number of nodes, or LEAST-MOST")
+        raise reader.refused(
+            (key, "nodes"),
+            "legal: a number of nodes, or LEAST-MOST",
+            count_fix(text, "a number from 1 on"),
+        )
     return (int(match[1]), int(match[2])) if match[2] else (None, int(match[1]))
 
 
@@ -257,7 +262,8 @@ def _memory_bytes(reader: SpecReader, key: str, path: str) -> int | None:
     try:
         return sbatch_options.memory_bytes(text)
     except ValueError as error:
-        raise reader.refused((key, "mem"), "legal: a size as 64G; units K, M, G, T") from error
+        legal = "legal: a size as 64G; units K, M, G, T"
+        raise reader.refused((key, "mem"), legal, memory_fix(text)) from error
 
 
 def _time_limit_s(reader: SpecReader) -> float | None:
@@ -268,7 +274,7 @@ def _time_limit_s(reader: SpecReader) -> float | None:
         return sbatch_options.time_limit_s(text)
     except ValueError as error:
         why = "legal: minutes, hours:minutes:seconds or days-hours:minutes:seconds"
-        raise reader.refused((HEADER, "time"), why) from error
+        raise reader.refused((HEADER, "time"), why, time_fix(text)) from error
 
 
 def _copies(reader: SpecReader) -> int:
@@ -283,7 +289,8 @@ def _copies(reader: SpecReader) -> int:
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         step = int(match[3] or 1) if match else 1
         if last < first or not step:
-            raise reader.refused((HEADER, "array"), "legal: indexes as 0-9, 1,3,5 or 0-15%4")
+            legal = "legal: indexes as 0-9, 1,3,5 or 0-15%4"
+            raise reader.refused((HEADER, "array"), legal, "write 0-9 for ten tasks")
         count += (last - first) // step + 1
     if text == f"0-{count - 1}":
         reader.take(HEADER, "array", field="copies")

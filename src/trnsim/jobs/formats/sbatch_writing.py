@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import fields
@@ -47,48 +48,63 @@ def write(job: Job) -> str:
 def _check(job: Job) -> None:
     """Refuse a job that no script expresses."""
     if job.kind is not JobKind.TRAINING:
-        why = {
-            JobKind.SERVING: "a server does not end, and a batch job does",
-            JobKind.CLUSTER: "its nodes wait for jobs; --as parallelcluster writes them",
+        reasons = {
+            JobKind.SERVING: (
+                "a server does not end, and a batch job does",
+                "--as pod",
+            ),
+            JobKind.CLUSTER: ("its nodes wait for jobs", "--as parallelcluster writes them"),
         }
-        raise _refused(f"kind is {job.kind.value}", why[job.kind])
+        raise _refused(f"kind is {job.kind.value}", *reasons[job.kind])
     if not job.roles:
-        raise _refused("no role", "a script asks for nodes")
+        raise _refused("no role", "a script asks for nodes", "give the job a role")
     stated = parallelism_in(options_of(job.roles[0].command)).stated
     missing = [name for name, value in job.parallelism.stated.items() if stated.get(name) != value]
     if missing or job.config:
         what = ", ".join(missing) or "config"
-        raise _refused(f"{what} is stated beside the command", "state it as the command's options")
+        why = "a script has its options alone"
+        fix = "state it as the command's options"
+        raise _refused(f"{what} is stated beside the command", why, fix)
     if len({role.environment for role in job.roles}) > 1:
-        raise _refused("roles have different variables", "all components share one script")
+        why = "all components share one script"
+        raise _refused("roles have different variables", why, "give all roles the same variables")
     for role in job.roles:
         _check_role(role, job)
     if job.time_limit_s is not None and (job.time_limit_s % 1 or job.time_limit_s <= 0):
-        raise _refused(f"time_limit_s is {job.time_limit_s}", "sbatch takes whole seconds from 1")
+        fix = f"set {max(1, math.ceil(job.time_limit_s))} s, or no limit"
+        what = f"time_limit_s is {job.time_limit_s}"
+        raise _refused(what, "sbatch takes whole seconds from 1", fix)
 
 
 def _check_role(role: Role, job: Job) -> None:
     for name, _ in role.environment:
         if not _NAME.fullmatch(name):
-            raise _refused(f"variable {name!r}", "a shell's variable has letters, digits and _")
+            why = "a shell's variable has letters, digits and _"
+            raise _refused(f"variable {name!r}", why, "rename the variable")
     if not job.name.isprintable():
-        raise _refused(f"name is {job.name!r}", "an option is one line of text")
+        raise _refused(f"name is {job.name!r}", "an option is one line of text", "rename the job")
     texts = {"instance": role.instance} | {name: getattr(job, name) for name in NOTES}
     for field, text in texts.items():
         if text and not _WORD.fullmatch(text):
-            raise _refused(f"{field} is {text!r}", "a value without spaces and quotes")
+            why = "a value without spaces and quotes"
+            raise _refused(f"{field} is {text!r}", why, f"write {field} as one word")
     if role.command[:1] and role.command[0].startswith("-"):
-        raise _refused(f"command begins with {role.command[0]!r}", "srun takes it for an option")
+        what = f"command begins with {role.command[0]!r}"
+        raise _refused(what, "srun takes it for an option", "begin it with the program")
     tasks = _tasks(role) or 1
     if role.vcpus is not None and (role.vcpus < 1 or role.vcpus % tasks):
         why = f"sbatch counts CPUs of a task, a whole number for each of {tasks}"
-        raise _refused(f"vcpus is {role.vcpus:g}", why)
+        fix = f"state {max(1, round(role.vcpus / tasks)) * tasks}"
+        raise _refused(f"vcpus is {role.vcpus:g}", why, fix)
     if role.memory_bytes is not None and (role.memory_bytes % 1024 or not role.memory_bytes):
-        raise _refused(f"memory_bytes is {role.memory_bytes}", "sbatch takes multiples of 1 KiB")
+        why = "sbatch takes multiples of 1 KiB"
+        raise _refused(f"memory_bytes is {role.memory_bytes}", why, "round the memory to KiB")
     key = component_key(job.roles.index(role))
     is_counted = any(kept.keys in ((key, "ntasks"), (key, "nodes")) for kept in job.kept)
     if role.replicas is None and not is_counted:
-        raise _refused(f"role {role.name}: no number of replicas", "sbatch would take one node")
+        fix = "state the number of its nodes"
+        what = f"role {role.name}: no number of replicas"
+        raise _refused(what, "sbatch would take one node", fix)
 
 
 def _tasks(role: Role) -> int | None:
@@ -102,12 +118,13 @@ def _tasks(role: Role) -> int | None:
     ranks = tasks_of(role.command) or 1
     if role.processes % ranks or not role.processes:
         what = f"processes is {role.processes}"
-        raise _refused(what, f"each task starts {ranks}, so their number is a multiple of it")
+        why = f"each task starts {ranks}, so their number is a multiple of it"
+        raise _refused(what, why, f"state {max(1, role.processes // ranks) * ranks}")
     return role.processes // ranks
 
 
-def _refused(what: str, why: str) -> BadInput:
-    return BadInput(f"sbatch cannot express the job: {what}: {why}")
+def _refused(what: str, why: str, fix: str) -> BadInput:
+    return BadInput(f"sbatch cannot express the job: {what}: {why}", fix=fix)
 
 
 def _options(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:

@@ -7,12 +7,14 @@ command and variables in comments.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, Final
 
 from trnsim.errors import BadInput
+from trnsim.jobs.correction import time_fix
 from trnsim.jobs.field_fault import FieldFault
 from trnsim.jobs.formats import sbatch_options
 from trnsim.jobs.formats.interpolation import ConfigReader, Keys
@@ -179,7 +181,8 @@ def _time_limit_s(reader: ConfigReader) -> float | None:
     try:
         return sbatch_options.time_limit_s(text)
     except ValueError as error:
-        raise reader.refused(keys, "legal: a time of Slurm, days-hours:minutes:seconds") from error
+        legal = "legal: a time of Slurm, days-hours:minutes:seconds"
+        raise reader.refused(keys, legal, time_fix(text)) from error
 
 
 class _Document:
@@ -252,7 +255,8 @@ def _layout_values(
         text = next((text for text, meaning in meanings.items() if meaning == values), _NONE)
         if text is _NONE:
             words = ", ".join(f"{name} {stated.get(name)}" for name in names)
-            raise _refused(keys, words, f"{'.'.join(path)} has no name for it")
+            what = f"{'.'.join(path)} has no name for it"
+            raise _refused(keys, words, what, f"leave out {names[0]}, or state another")
         yield path, _NULL if text is None else text
 
 
@@ -264,16 +268,20 @@ _NULL: Final = object()
 def _check(job: Job, keys: TrainingConfigKeys) -> None:
     """Refuse a job that a configuration cannot express."""
     if job.kind is not JobKind.TRAINING:
-        raise _refused(keys, f"kind is {job.kind.value}", "it configures a training")
+        what = f"kind is {job.kind.value}"
+        raise _refused(keys, what, "it configures a training", "choose another --as")
     if len(job.roles) != 1:
-        raise _refused(keys, f"{len(job.roles)} roles", "all nodes run the same program")
+        what = f"{len(job.roles)} roles"
+        raise _refused(keys, what, "all nodes run the same program", "--as sbatch or --as jobset")
     if job.copies != 1:
-        raise _refused(keys, f"{job.copies} copies", "it configures one run")
+        fix = "write it once, and start it in an array of --as sbatch"
+        raise _refused(keys, f"{job.copies} copies", "it configures one run", fix)
     if job.roles[0].processes == 0 or job.roles[0].replicas == 0:
-        raise _refused(keys, "no rank", "a training has one at least")
+        raise _refused(keys, "no rank", "a training has one at least", "state one or more")
     limit_s = job.time_limit_s
     if limit_s is not None and (limit_s % 1 or limit_s <= 0):
-        raise _refused(keys, f"time_limit_s is {limit_s}", "whole seconds from 1")
+        fix = f"set {max(1, math.ceil(limit_s))} s, or no limit"
+        raise _refused(keys, f"time_limit_s is {limit_s}", "whole seconds from 1", fix)
     _check_layout(job, keys)
 
 
@@ -283,12 +291,15 @@ def _check_layout(job: Job, keys: TrainingConfigKeys) -> None:
     beside = [name for name in layout if name not in named]
     beside += [name for name, _ in job.config if name not in (*keys.sizes, "model_type")]
     if beside:
-        raise _refused(keys, ", ".join(beside), "no key states it")
+        what = ", ".join(beside)
+        raise _refused(keys, what, "no key states it", f"leave out {what}")
     if "zero" in keys.truths and layout.get("zero", 0) > 1:
-        raise _refused(keys, f"zero {layout['zero']}", "it has ZeRO-1 or none")
+        what = f"zero {layout['zero']}"
+        raise _refused(keys, what, "it has ZeRO-1 or none", "state zero 1 or 0")
     model_type = dict(job.config).get("model_type", "llama")
     if model_type not in ("llama", "mixtral"):
-        raise _refused(keys, f"model_type {model_type}", "legal: llama, mixtral")
+        what = f"model_type {model_type}"
+        raise _refused(keys, what, "legal: llama, mixtral", "state one of them")
 
 
 def _start_facts(job: Job, keys: TrainingConfigKeys) -> Iterator[str]:
@@ -315,5 +326,5 @@ def _clean(text: str) -> str:
     return " ".join(text.split())
 
 
-def _refused(keys: TrainingConfigKeys, what: str, why: str) -> BadInput:
-    return BadInput(f"{keys.name} cannot express the job: {what}: {why}")
+def _refused(keys: TrainingConfigKeys, what: str, why: str, fix: str) -> BadInput:
+    return BadInput(f"{keys.name} cannot express the job: {what}: {why}", fix=fix)

@@ -1,0 +1,102 @@
+"""Values to write instead of those that a spec cannot have: the fixes of errors."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Any, Final
+
+__all__ = ["count_fix", "field_fix", "memory_fix", "near_name", "quantity_fix", "time_fix"]
+
+_CUTOFF: Final = 0.75
+_MOST_CHARS: Final = 60
+_LEGAL: Final = "legal: "
+_TRUE: Final = {"yes", "on", "y", "t", "1", "enabled"}
+_FALSE: Final = {"no", "off", "n", "f", "0", "disabled"}
+_FIXES: Final = {
+    "a mapping": "the fields of NAME below it, each as FIELD: VALUE",
+    "text": "NAME as one text",
+}
+_NUMBER: Final = re.compile(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([A-Za-z]*)\.?\s*")
+_TIME: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([dhms])[a-z]*\s*")
+_CLOCK: Final = re.compile(r"(\d{1,6}):(\d{1,9}:\d{1,9}:\d{1,9})")
+_UNIT_S: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_UNITS: Final = "KMGTPE"
+
+
+def near_name(name: str, legal: Iterable[str]) -> str:
+    """The legal name that is almost another one, in its capitals too; "" if there is none."""
+    folded = {each.casefold(): each for each in legal}
+    near = get_close_matches(name[:_MOST_CHARS].casefold(), folded, 1, _CUTOFF)
+    return folded[near[0]] if near else ""
+
+
+def field_fix(name: str, why: str, value: Any) -> str:
+    """The fix of a field that has no legal value.
+
+    Args:
+        name: the field.
+        why: what is legal, after "legal: "; any other reason has no fix of its own.
+        value: what stands there; None for a field that is missing.
+    """
+    if not why.startswith(_LEGAL):
+        return ""
+    legal = why.removeprefix(_LEGAL)
+    if value is None:
+        return f"add {name}: {legal}"
+    if legal == "true, false":
+        word = str(value).lower()
+        return "write " + (
+            "true" if word in _TRUE else "false" if word in _FALSE else "true or false"
+        )
+    if legal.startswith("a whole number"):
+        return count_fix(value, legal)
+    if legal.startswith("a list"):
+        return f"write {name} as a list: each item after a dash, or in brackets"
+    return f"write {_FIXES.get(legal, '') or legal}".replace("NAME", name)
+
+
+def count_fix(value: Any, legal: str = "a whole number") -> str:
+    """The number that a text such as "4 nodes" begins with; else what is legal."""
+    match = _NUMBER.fullmatch(str(value))
+    is_other = match is not None and match[1] != str(value) and "." not in match[1]
+    return f"write {int(match[1])}" if match and is_other and int(match[1]) else f"write {legal}"
+
+
+def quantity_fix(value: Any) -> str:
+    """A quantity of Kubernetes for a text such as "64 GB": 64Gi."""
+    match = _NUMBER.fullmatch(str(value))
+    if match is None:
+        return "write a number with or without a unit, as 8, 500m or 64Gi"
+    unit = match[2][:1].upper()
+    return f"write {match[1]}{unit}i" if unit and unit in _UNITS else f"write {match[1]}"
+
+
+def memory_fix(text: str) -> str:
+    """A size of Slurm for a text such as "64 GiB": 64G."""
+    match = _NUMBER.fullmatch(text)
+    unit = match[2][:1].upper() if match else ""
+    if match is None or (unit and unit not in _UNITS[:4]):
+        return "write 64G for 64 GiB, or 0 for all memory of a node"
+    number, at = Fraction(match[1]), _UNITS.find(unit or "M")
+    while number.denominator != 1 and at:
+        number, at = number * 1024, at - 1
+    return f"write {math.ceil(number)}{_UNITS[at]}"
+
+
+def time_fix(text: str) -> str:
+    """A time of Slurm for a text such as "36h" or "1d12h": 1-12:00:00."""
+    plain = text.strip().lower()
+    parts = _TIME.findall(plain)
+    if clock := _CLOCK.fullmatch(plain):
+        return f"write {clock[1]}-{clock[2]}"
+    if not parts or _TIME.sub("", plain):
+        return "write 1-00:00:00 for a day, or 30 for half an hour"
+    seconds = math.ceil(sum(Fraction(number) * _UNIT_S[unit] for number, unit in parts))
+    days, rest = divmod(seconds, _UNIT_S["d"])
+    hours, rest = divmod(rest, _UNIT_S["h"])
+    clock_text = f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
+    return f"write {days}-{clock_text}" if days else f"write {clock_text}"
