@@ -59,7 +59,7 @@ def test_documents_are_typed_as_json_is():
         "a": 1,
         "b": "1",
         "c": True,
-        "d": "yes",
+        "d": True,
         "e": -2500.0,
         "f": None,
         "g": "0x10",

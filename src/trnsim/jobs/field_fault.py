@@ -15,7 +15,7 @@ class FieldFault(NamedTuple):
     Attributes:
         keys: the names and indexes that lead to it.
         rule: name of the rule: "misspelled-field", "unknown-field", "ignored-field",
-            "field-type", "misspelled-value" or "unknown-value".
+            "field-type", "misspelled-value", "unknown-value" or "misspelled-resource".
         reason: what stands there, and what is legal.
         fix: what to change.
         source: the description; "" for that of the rule.

@@ -15,11 +15,14 @@ __all__ = ["parse_yaml", "parse_yaml_documents"]
 
 _EMPTY: Final = ("", "~", "null", "Null", "NULL")
 """Plain scalars that stand for no value. Source: YAML 1.2.2, section 10.3.2."""
+_TRUE: Final = ("true", "yes", "on")
+_FALSE: Final = ("false", "no", "off")
 _TRUTHS: Final = {
-    word: truth
-    for truth, name in ((True, "true"), (False, "false"))
+    word: name in _TRUE
+    for name in (*_TRUE, *_FALSE)
     for word in (name, name.capitalize(), name.upper())
 }
+"""Plain scalars that are truth values to PyYAML and to Kubernetes. Source: YAML 1.1, bool."""
 _WHOLE: Final = re.compile(r"[-+]?\d{1,30}")
 _FRACTION: Final = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?")
 _MOST_VALUES: Final = 50_000

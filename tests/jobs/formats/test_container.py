@@ -74,12 +74,13 @@ def test_numbers_of_all_devices_are_known():
 
 
 def test_lists_have_room_for_items_kept_whole():
-    role = Role(environment=(("A", "1"),), efa=1)
+    role = Role(environment=(("A", "1"),), efa=1, image="i")
     kept = (
         KeptField(("c", "environment", 0, "name"), "kept"),
         KeptField(("c", "linuxParameters", "devices", 0, "hostPath"), "/dev/kmsg"),
     )
     assert with_places(common_fields(role), kept, ("c",)) == {
+        "image": "i",
         "environment": [{}, {"name": "A", "value": "1"}],
         "linuxParameters": {
             "devices": [

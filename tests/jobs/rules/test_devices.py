@@ -102,6 +102,16 @@ BROKEN = [
         role(TRN2, [(COUNT, "64"), ("NEURON_RT_VIRTUAL_CORE_SIZE", "2")]),
     ),
     (
+        *("core-precedence", ("pod", "ecs"), "32"),
+        role(TRN2, [(VISIBLE, "0-15"), (COUNT, "32")]),
+        role(TRN2, [(VISIBLE, "0-15"), (COUNT, "16")]),
+    ),
+    (
+        *("core-precedence", ("pod",), "2"),
+        role(TRN2, [(VISIBLE, "3"), (COUNT, "2")]),
+        role(TRN2, [(VISIBLE, "3"), (COUNT, "0")]),
+    ),
+    (
         *("shared-core", ("pytorchjob", "mpijob"), "0-1"),
         *(cores("0-1", processes=3), cores("0-1", processes=2)),
     ),

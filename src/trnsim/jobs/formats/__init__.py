@@ -34,6 +34,7 @@ from trnsim.jobs.formats import (
 from trnsim.jobs.formats.batch_request import is_request
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.resource_claims import claim_templates, with_claims
+from trnsim.jobs.formats.resource_names import misspelled_resources
 from trnsim.jobs.job import Job
 from trnsim.jobs.spec import JobSpec
 from trnsim.reader import FileContent, SourcePlace, load_documents
@@ -144,7 +145,10 @@ def _spec(known: JobFormat, place: SourcePlace, *, is_lenient: bool) -> JobSpec:
     untyped = {line for path, line in spec.lines.items() if ".untyped." in path}
     lines = dict(spec.lines)
     faults = []
-    for fault, line in table.placed(place, str(named)):
+    placed = [*table.placed(place, str(named))]
+    if known.is_manifest:
+        placed += misspelled_resources(place)
+    for fault, line in placed:
         if line not in untyped:  # text that a pod has as a number: a rule of its own
             faults.append(fault)
             lines[fault.path] = line

@@ -15,7 +15,7 @@ from trnsim.errors import BadInput
 from trnsim.instance.device_sets import DeviceSet
 from trnsim.jobs.formats.listing import Keys, item_count, placed
 from trnsim.jobs.formats.refusal import in_units
-from trnsim.jobs.formats.writing import without_empty
+from trnsim.jobs.formats.writing import IMAGE, stated_image, without_empty
 from trnsim.jobs.job import KeptField, Role
 from trnsim.jobs.spec import SpecReader
 
@@ -60,7 +60,7 @@ class ContainerReader:
         """
         shm = self.whole("linuxParameters", "sharedMemorySize", field="shm_bytes")
         return {
-            "image": self.text("image", field="image"),
+            "image": stated_image(self.text("image", field="image")),
             "environment": self._environment(),
             "is_privileged": bool(
                 self.reader.truth(*self.keys, "privileged", field=f"{self.field}.is_privileged")
@@ -192,7 +192,7 @@ def common_fields(role: Role) -> dict[str, Any]:
     paths += [f"/dev/neuron{index}" for index in device_numbers(role)]
     unlimited = {"name": "memlock", "softLimit": _UNLIMITED, "hardLimit": _UNLIMITED}
     return {
-        "image": role.image,
+        "image": role.image or IMAGE,
         "environment": [{"name": name, "value": value} for name, value in role.environment],
         "privileged": role.is_privileged or None,
         "ulimits": [unlimited] if role.is_memlock_unlimited else [],

@@ -18,13 +18,13 @@ from trnsim.jobs.formats.kubernetes import (
     quantity,
 )
 from trnsim.jobs.formats.resource_claims import claimed_names
+from trnsim.jobs.formats.writing import stated_image
 from trnsim.jobs.job import Role
 from trnsim.jobs.parallelism import started_ranks
 from trnsim.jobs.spec import SpecReader, TemplateValue
 
 __all__ = [
     "EXTENDED",
-    "IMAGE",
     "INSTANCE_LABELS",
     "JOB_LABELS",
     "PURCHASES",
@@ -65,8 +65,6 @@ PURCHASES: Final = {
     "CAPACITY_BLOCK": "capacity_block",
 }
 """Kinds of purchase by value of the label. Source: Amazon EKS API reference, Nodegroup."""
-IMAGE: Final = "${IMAGE}"
-"""The image of a job that states none: Kubernetes demands one, and a template fills it in."""
 _SHM: Final = "/dev/shm"  # noqa: S108  a place in the container
 _TERMS: Final = (
     "affinity",
@@ -281,9 +279,7 @@ def _program(reader: SpecReader, at: Keys, path: str) -> dict[str, Any]:
 
 
 def _image(reader: SpecReader, at: Keys, field: str) -> str:
-    """The image of a container; "" where a template leaves all of it open."""
-    name = reader.text(*at, "image", field=field)
-    return "" if name == IMAGE else name
+    return stated_image(reader.text(*at, "image", field=field))
 
 
 def _environment(reader: SpecReader, at: Keys, path: str) -> tuple[tuple[str, str], ...]:

@@ -12,13 +12,23 @@ import yaml
 
 from trnsim.jobs.job import KeptField
 
-__all__ = ["in_order", "json_spec", "with_kept", "without_empty", "yaml_spec"]
+__all__ = ["IMAGE", "in_order", "json_spec", "stated_image", "with_kept", "without_empty"]
+__all__ += ["yaml_spec"]
 
 _AMBIGUOUS: Final = re.compile(r"[-+]?\.?\d[\d._]*([eE][-+]?\d+)?|0[box][\da-fA-F_]+|[yYnN]")
 """Text that stands for a number or a truth value.
 
 Sources: YAML 1.2.2, section 10.3.2; YAML 1.1, bool, by which Kubernetes reads y and n.
 """
+
+
+IMAGE: Final = "${IMAGE}"
+"""The image of a job that states none: a container needs one, and a template fills it in."""
+
+
+def stated_image(name: str) -> str:
+    """The image that a container states; "" where all of it is left open."""
+    return "" if name == IMAGE else name
 
 
 def json_spec(document: Any) -> str:

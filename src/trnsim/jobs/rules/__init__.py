@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from trnsim.jobs.finding import Finding, JobRule
-from trnsim.jobs.rules import claims, containers, devices, fields, launch, layout
+from trnsim.jobs.rules import claims, containers, devices, fields, launch, layout, names
 from trnsim.jobs.spec import JobSpec
 
 __all__ = ["RULES", "findings"]
@@ -17,6 +17,7 @@ RULES: Final[tuple[JobRule, ...]] = (
     *claims.RULES,
     *launch.RULES,
     *layout.RULES,
+    *names.RULES,
     *fields.RULES,
 )
 """All rules, by family."""

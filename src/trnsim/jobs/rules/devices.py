@@ -100,8 +100,16 @@ def _accelerators(spec: JobSpec) -> Iterator[Violation]:
                 yield Violation(
                     f"{path}.{field}",
                     f"a replica asks for {number:,} {words}; {name} {has}",
-                    f"ask for at most {most}" if most else "name another instance type",
+                    f"ask for at most {most}" if most else _other_kind(machine),
                 )
+
+
+def _other_kind(machine: _Machine) -> str:
+    """The fix of a role that asks for accelerators of the other kind."""
+    count = machine.instance.count
+    if machine.is_neuron:
+        return f"ask for its {count} Neuron devices, or name an instance type with GPUs"
+    return f"ask for its {count} GPUs, or name an instance type of Trainium or Inferentia"
 
 
 def _scheduled_counts(spec: JobSpec) -> Iterator[Violation]:
@@ -210,6 +218,20 @@ def _core_counts(spec: JobSpec) -> Iterator[Violation]:
                 f"{path}.environment.{_COUNT}",
                 f"{count} cores; a replica has {holder}",
                 f"set at most {cores}",
+            )
+
+
+def _core_precedence(spec: JobSpec) -> Iterator[Violation]:
+    for index, role in enumerate(spec.job.roles):
+        visible, text = _visible(role), role.variable(_COUNT) or ""
+        if not visible or not re.fullmatch(r"\d{1,9}", text, re.ASCII):
+            continue
+        if int(text) not in (0, len(visible)):
+            yield Violation(
+                f"roles.{index}.environment.{_COUNT}",
+                f"{_COUNT} is {text}, and {_VISIBLE} names {len(visible)} cores, which takes "
+                "precedence",
+                f"take {_COUNT} out, or set {len(visible)}",
             )
 
 
@@ -331,6 +353,13 @@ RULES: Final = (
         "A process is given no more cores than its replica's devices have.",
         f"{_CORES_GUIDE}, Notes",
         _core_counts,
+    ),
+    JobRule(
+        "core-precedence",
+        "NEURON_RT_NUM_CORES is the number of the cores that NEURON_RT_VISIBLE_CORES names.",
+        f"{_CORES_GUIDE}, Notes, 5",
+        _core_precedence,
+        Severity.WARNING,
     ),
     JobRule(
         "shared-core",

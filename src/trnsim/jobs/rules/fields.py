@@ -58,5 +58,10 @@ RULES: Final = (
         "Every value of a list is one that the service describes; another version may have more.",
         Severity.WARNING,
     ),
+    _rule(
+        "misspelled-resource",
+        "No resource of a container has a name that is almost one that nodes offer.",
+        Severity.ERROR,
+    ),
     _rule("field-type", "Every value is of the type that the service describes.", Severity.ERROR),
 )

@@ -1,0 +1,60 @@
+"""Names of resources that containers ask for, which are almost those that nodes offer.
+
+Kubernetes takes any name below a domain: a pod that asks for another one waits for ever, or starts
+without the devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from functools import reduce
+from typing import Any, Final
+
+from trnsim.errors import SourceLine
+from trnsim.jobs.field_fault import FieldFault
+from trnsim.jobs.spec import is_template
+from trnsim.reader import SourcePlace
+
+__all__ = ["misspelled_resources"]
+
+_OFFERED: Final = (
+    *("aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice"),
+    *("vpc.amazonaws.com/efa", "nvidia.com/gpu", "hugepages-2Mi", "hugepages-1Gi"),
+    *("cpu", "memory", "ephemeral-storage"),
+)
+_ALMOST: Final = 0.85
+_MOST_CHARS: Final = 100
+_SOURCE: Final = (
+    "aws-neuron-sdk deploy/includes/k8s-neuron-device-plugin.rst; kubernetes.io docs, Resource "
+    "Management for Pods and Containers"
+)
+
+
+def misspelled_resources(place: SourcePlace) -> Iterator[tuple[FieldFault, SourceLine]]:
+    """The faults of names below `resources` of containers, with their lines."""
+    for keys in _asked(place.value, ()):
+        name = str(keys[-1])
+        near = "" if name in _OFFERED or is_template(name) else _near(name)
+        if near:
+            reason = f"{name[:_MOST_CHARS]} is no resource that nodes offer; {near} is"
+            fault = FieldFault(keys, "misspelled-resource", reason, f"rename it to {near}", _SOURCE)
+            yield fault, reduce(SourcePlace.inner, keys, place).line
+
+
+def _asked(value: Any, keys: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    """The keys of each resource in limits and requests of a document."""
+    rows = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in rows:
+        if keys[-1:] in (("limits",), ("requests",)) and keys[-2:-1] == ("resources",):
+            yield (*keys, key)
+        elif isinstance(inner, dict | list):
+            yield from _asked(inner, (*keys, key))
+
+
+def _near(name: str) -> str:
+    """The offered resource of almost this name, or of this name below another domain."""
+    last = name.rpartition("/")[2]
+    same = (each for each in _OFFERED if "/" in each and each.partition("/")[2] == last)
+    near = get_close_matches(name[:_MOST_CHARS], _OFFERED, 1, _ALMOST)
+    return near[0] if near else next(same, "")
