@@ -19,7 +19,7 @@ from trnsim.instance.state import folder, hardware
 from trnsim.tools.monitor.config import all_groups
 from trnsim.tools.monitor.own import own_monitor, own_reports
 from trnsim.tools.monitor.prometheus import Exporter
-from trnsim.tools.monitor.series import Collected
+from trnsim.tools.monitor.series import CollectedSeries
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def scraped(report):
     """What Prometheus reads of a report, by the series' name and labels but the instance's."""
     client = import_module("prometheus_client")
     registry = client.CollectorRegistry()
-    collected = Collected()
+    collected = CollectedSeries()
     collected.add(report)
     registry.register(Exporter(replace(collected, instance={})))
     return client.generate_latest(registry).decode()
@@ -178,7 +178,7 @@ def test_after_a_reset_all_that_runs_on_begins_at_0(place, sysfs_of_device_3):
     """neuron-monitor, what its exporters have, and sysfs."""
     keeper, device = sysfs_of_device_3
     ecc = device / "stats/hardware/mem_ecc_uncorrected"
-    monitor, collected = own_monitor(all_groups(period_s=1e-6)), Collected()
+    monitor, collected = own_monitor(all_groups(period_s=1e-6)), CollectedSeries()
 
     def seen():
         keeper.refresh()

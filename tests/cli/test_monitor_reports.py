@@ -13,7 +13,7 @@ from trnsim.errors import BadInput
 from trnsim.instance.state.folder import state_folder
 from trnsim.instance.state.identity import own
 from trnsim.instance.state.record import ProcessRecord, to_json
-from trnsim.tools.monitor.series import Collected
+from trnsim.tools.monitor.series import CollectedSeries
 
 REPORT = {
     "neuron_runtime_data": [], "system_data": {}, "instance_info": {}, "neuron_hardware_info": {},
@@ -69,7 +69,7 @@ def test_a_report_of_another_version_is_left_out_and_the_next_is_taken(
     report = next(monitor_reports.own_reports())
     assert report["neuron_runtime_data"]
     for changed in damaged(report):
-        collected = Collected()
+        collected = CollectedSeries()
         list(monitor_reports.collect(iter([report, changed]), collected))
         assert collected.series
     said = capsys.readouterr().err.splitlines()

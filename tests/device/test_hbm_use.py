@@ -17,7 +17,7 @@ from trnsim.nki import collectives, isa
 from trnsim.nki import language as nl
 from trnsim.tools.monitor.config import all_groups
 from trnsim.tools.monitor.reports import Monitor
-from trnsim.tools.monitor.series import Collected
+from trnsim.tools.monitor.series import CollectedSeries
 from trnsim.tools.top.view import ALL, figures
 
 MIB = 1 << 20
@@ -189,7 +189,7 @@ def test_every_reader_shows_the_same_bytes():
     model = instance_model(record.instance, record.lnc)
     monitor = Monitor(all_groups(), lambda: [record], lambda _: model, lambda _: [])
     report = monitor.report()
-    collected = Collected()
+    collected = CollectedSeries()
     collected.add(report)
     found = {one.metric.name: one.value for one in collected.series if one.labels.get("neuroncore")}
     shown = figures(report, ALL)

@@ -65,7 +65,7 @@ def test_zero_and_text_are_no_degree():
 
 
 def test_stated_fields_stand_over_others():
-    both = Parallelism(tensor=4).over(Parallelism(tensor=2, pipeline=8))
+    both = Parallelism(tensor=4).with_defaults(Parallelism(tensor=2, pipeline=8))
     assert both.stated == {"tensor": 4, "pipeline": 8}
 
 

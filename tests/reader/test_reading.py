@@ -7,11 +7,20 @@ from typing import Literal
 import pytest
 
 from trnsim.errors import BadInput
-from trnsim.reader import FileContent, FileRecord, Foreign, Rule, declared, read, read_rows, record
+from trnsim.reader import (
+    FileContent,
+    FileRecord,
+    ForeignRecord,
+    Rule,
+    declared,
+    read,
+    read_rows,
+    record,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deep(Foreign):
+class Deep(ForeignRecord):
     size: float = declared(help="its size", inside=("a", "b"), alias=("s",))
     more: int | None = declared(None, help="more", inside=("a",))
 
@@ -47,7 +56,7 @@ class Plain:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lenient(Foreign):
+class Lenient(ForeignRecord):
     size: float = declared(help="its size", unit="s")
 
 
@@ -187,15 +196,15 @@ def test_a_record_refuses_what_its_fields_mean_together(written):
         ":3: within is 'b': not with serve"
     )
     assert found.refused("day", "give one").reason.endswith(":1: day is missing: give one")
-    assert found.broken("two things").reason.endswith("file.yaml:1: two things")
+    assert found.record_error("two things").reason.endswith("file.yaml:1: two things")
     assert found.line.line == 1
 
 
 def test_a_record_may_be_filled_up(written):
     found = read(Kind, written("name: a\ninner: b\n"))
-    assert found.filled(Kind, {"sort": "serve"}, "inner") == Kind(name="a", sort="serve")
+    assert found.converted(Kind, {"sort": "serve"}, "inner") == Kind(name="a", sort="serve")
     with pytest.raises(BadInput, match=r"file\.yaml:1: sort is 'x'; legal"):
-        found.filled(Kind, {"sort": "x"})
+        found.converted(Kind, {"sort": "x"})
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_a_torus_of_three_dimensions_is_its_squares():
     text = drawing(instance_model("Trn2 UltraServer (u-trn2x64)"))
     assert all(f"[{index:>2} ]" in text for index in range(64))
     assert text.count("[") == 64
-    assert "in the squares beside it, in a ring" in text
+    assert "The squares form a ring: a device is joined to those at its place" in text
 
 
 def test_devices_behind_switches_are_said_to_be():

@@ -8,7 +8,7 @@ from typing import Any
 
 from trnsim.tools.monitor.lines import is_fed, reports
 from trnsim.tools.monitor.own import own_reports
-from trnsim.tools.monitor.series import Collected
+from trnsim.tools.monitor.series import CollectedSeries
 
 
 def source() -> Iterator[dict[str, Any]]:
@@ -20,7 +20,7 @@ def source() -> Iterator[dict[str, Any]]:
     return reports(sys.stdin, _complain) if is_fed(sys.stdin) else own_reports()
 
 
-def collect(reports: Iterator[dict[str, Any]], collected: Collected) -> Iterator[None]:
+def collect(reports: Iterator[dict[str, Any]], collected: CollectedSeries) -> Iterator[None]:
     """Take reports in, one at each step; one that is not understood is named and left out."""
     for report in reports:
         try:

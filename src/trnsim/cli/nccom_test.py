@@ -20,7 +20,12 @@ from trnsim.instance.model import InstanceModel, instance_model, runs_on
 from trnsim.tools.nccom import notes, report
 from trnsim.tools.nccom.hosts import ALLOCATED, DEFAULT_PORT, MOST_PORT, NodeOptions, node_notes
 from trnsim.tools.nccom.operations import ITEM_BYTES, OPERATIONS
-from trnsim.tools.nccom.options import CHECKS, DEFAULT_DIMENSION, OperationOptions
+from trnsim.tools.nccom.options import (
+    CHECKS,
+    DEFAULT_DIMENSION,
+    RANDOM,
+    OperationOptions,
+)
 from trnsim.tools.nccom.sizes import DEFAULT_SIZE
 from trnsim.tools.nccom.streams import blocks, streams_of
 from trnsim.tools.nccom.times import PlannedOperation, SizeTime, fabric_of, planned
@@ -53,7 +58,7 @@ def folded(args: Sequence[str]) -> Iterator[str]:
     while rest:
         word = rest.pop(0)
         if word in _CHECK:
-            yield from (word, rest.pop(0) if rest and rest[0] in CHECKS else CHECKS[0])
+            yield from (word, rest.pop(0) if rest and rest[0] in CHECKS else RANDOM)
         elif word in _SEVERAL and rest and not rest[0].startswith("-"):
             while rest and not rest[0].startswith("-"):
                 yield from (word, rest.pop(0))
@@ -339,7 +344,7 @@ def _check_values(operation: PlannedOperation) -> None:
         seed = int(time.time()) % _SEED_RANGE
     checked = [check(operation, nbytes, seed) for nbytes in operation.sizes]
     how = operation.options.check
-    of_seed = f" with --seed {seed}" if how == CHECKS[0] else ""
+    of_seed = f" with --seed {seed}" if how == RANDOM else ""
     sizes = f"{len(checked)} size{'' if len(checked) == 1 else 's'}"
     echo(
         f"--check {how}{of_seed}: {operation.operation.name} is right at {sizes}, in up to "

@@ -12,7 +12,7 @@ from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import number
 from trnsim.errors import BadInput
 from trnsim.tools.monitor.otlp import export
-from trnsim.tools.monitor.series import Collected
+from trnsim.tools.monitor.series import CollectedSeries
 
 app = parser()
 
@@ -36,7 +36,7 @@ def neuron_monitor_otlp(
     """
     if not 0 < period <= 3600:  # noqa: PLR2004
         raise BadInput(f"--period is {period:g}; legal: above 0, up to 3600 seconds")
-    collected = Collected()
+    collected = CollectedSeries()
     taken = collect(source(), collected)
     for _ in taken:
         break

@@ -16,7 +16,7 @@ from trnsim.files import write
 from trnsim.tools.monitor.dashboard import dashboard as page
 from trnsim.tools.monitor.prometheus import serve
 from trnsim.tools.monitor.rules import rules as rule_file
-from trnsim.tools.monitor.series import Collected
+from trnsim.tools.monitor.series import CollectedSeries
 
 app = parser()
 
@@ -68,7 +68,7 @@ def neuron_monitor_prometheus(
                 write(path, text())
                 echo(f"wrote {path}")
         return
-    collected = Collected(has_pods=enable_k8s_info)
+    collected = CollectedSeries(has_pods=enable_k8s_info)
     reports = source()
     serving = serve(collected, port, address)
     where = f"{address} port {serving.port}"

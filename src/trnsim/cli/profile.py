@@ -17,7 +17,7 @@ from trnsim.document.html import html
 from trnsim.errors import BadInput
 from trnsim.files import write
 from trnsim.profile import compare, load, write_page
-from trnsim.profile.analysis.data import Data
+from trnsim.profile.analysis.data import JsonObject
 from trnsim.profile.document import diff_document, profile_document
 from trnsim.profile.formats.stored_answer import StoredAnswer, answer_file, load_answer
 from trnsim.profile.overview_document import overview_diff, overview_document, paired
@@ -127,7 +127,9 @@ def _page(report: Path, output: Path | None) -> Path:
     return write(page, html(overview_document(answer.overviews)), parents=True)
 
 
-def _pairs(old: Sequence[Data], new: Sequence[Data]) -> list[tuple[Data, Data]]:
+def _pairs(
+    old: Sequence[JsonObject], new: Sequence[JsonObject]
+) -> list[tuple[JsonObject, JsonObject]]:
     """Pairs of profiles with the same target; where each side has one profile, these two."""
     if len(old) == len(new) == 1:
         return [(old[0], new[0])]
@@ -141,7 +143,7 @@ def _pairs(old: Sequence[Data], new: Sequence[Data]) -> list[tuple[Data, Data]]:
     return pairs
 
 
-def _targets(profiles: Sequence[Data]) -> str:
+def _targets(profiles: Sequence[JsonObject]) -> str:
     return ", ".join(profile["target"] for profile in profiles)
 
 

@@ -19,7 +19,7 @@ from trnsim.document.answer import (
     records,
 )
 from trnsim.document.values import picked, with_schema
-from trnsim.profile.analysis.data import Data
+from trnsim.profile.analysis.data import JsonObject
 from trnsim.profile.document import (
     SUMMARY_SCHEMA,
     brief_rows,
@@ -82,7 +82,12 @@ def run_document(
 
 
 def kernel_part(
-    runs: Sequence[Run], profiles: Sequence[Data], files: Files, reason: str, *, is_verbose: bool
+    runs: Sequence[Run],
+    profiles: Sequence[JsonObject],
+    files: Files,
+    reason: str,
+    *,
+    is_verbose: bool,
 ) -> RunPart:
     """One kernel: its runs, one a chip, and the stored profile of each."""
     outputs = array_files.leaves(runs[0].outputs)
@@ -100,7 +105,7 @@ def kernel_part(
 
 
 def _kernel_in_brief(
-    runs: Sequence[Run], profiles: Sequence[Data], output: _Row, files: Files, reason: str
+    runs: Sequence[Run], profiles: Sequence[JsonObject], output: _Row, files: Files, reason: str
 ) -> list[list[Block]]:
     """Six lines for one chip; a column for each of several."""
     rows = [
@@ -124,7 +129,7 @@ def _kernel_in_brief(
 
 
 def _kernel_in_full(
-    runs: Sequence[Run], profiles: Sequence[Data], output: _Row, files: Files, reason: str
+    runs: Sequence[Run], profiles: Sequence[JsonObject], output: _Row, files: Files, reason: str
 ) -> list[list[Block]]:
     """All figures of each chip, then those that differ side by side, and every file."""
     groups = [

@@ -118,7 +118,7 @@ def _check_once(rows: Iterable[MeasuredRow]) -> None:
     for row in rows:
         key = (row.phase, row.part, row.layer, row.batch, row.tokens + row.past)
         if key in lines:
-            raise row.broken(
+            raise row.record_error(
                 f"phase, part, layer, batch and length of line {lines[key]}",
                 "keep one of them, as the median of your runs",
             )

@@ -166,7 +166,7 @@ def baselines_of(path: Path, stored: bytes) -> Baselines:
         try:
             key = Key.of(text)
         except ValueError as error:
-            raise row.broken(str(error)) from None
+            raise row.record_error(str(error)) from None
         baselines.times[key] = _time_of(key, row, file)
     return baselines
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from trnsim.errors import BadInput
 from trnsim.jobs.price import JobPrice
-from trnsim.reader import Foreign, between, declared, load, record
+from trnsim.reader import ForeignRecord, between, declared, load, record
 from trnsim.system.train.estimate import TrainingEstimate
 from trnsim.system.train.step import AXES
 
@@ -31,7 +31,7 @@ _FIX: Final = "name the world.json of a launch: trnsim launch --report DIR"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Rank(Foreign):
+class _Rank(ForeignRecord):
     """The fields of a rank of a report that its time needs."""
 
     steps: int = between("steps", 0, 1e12)
@@ -40,7 +40,7 @@ class _Rank(Foreign):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _World(Foreign):
+class _World(ForeignRecord):
     """The fields of a report of a launch that its time needs."""
 
     instance: str

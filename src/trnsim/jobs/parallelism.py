@@ -17,24 +17,25 @@ __all__ = [
     "has_launcher",
     "options_of",
     "parallelism_in",
-    "rank_count",
+    "rank_count_text",
     "started_ranks",
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parallelism:
-    """Degrees of parallelism and batch that a spec states; None for the others.
+    """The parallel layout and batch of a job; None for what its specification does not state.
 
     Attributes:
-        tensor: ranks that share heads and columns of a layer.
+        tensor: ranks that divide the heads and columns of a layer among them.
         pipeline: pipeline stages.
         virtual: parts of a pipeline stage.
         data: ranks with different sequences.
-        context: ranks that share the tokens of a sequence.
-        expert: data ranks that share experts.
+        context: ranks that divide the tokens of a sequence among them.
+        expert: data ranks that divide the experts among them.
         zero: stage of ZeRO.
-        is_sequence: whether tensor ranks share tokens between products.
+        is_sequence: whether sequence parallelism is on: outside of matrix products, tensor ranks
+            divide the tokens among them.
         recompute: "none", "selective" or "full".
         micro_batch: sequences that a data rank takes at once.
         accumulation: micro batches of a data rank in a step.
@@ -43,7 +44,7 @@ class Parallelism:
         server_sequences: sequences that a server decodes together.
         steps: optimizer steps of the run.
         checkpoint_steps: steps between checkpoints.
-        logical_cores: NeuronCores of a logical core that the framework is told.
+        logical_cores: physical NeuronCores in a logical one (LNC), as the framework's option says.
         dtype: "bf16", "fp16", "fp32" or "fp8".
         optimizer: name of the optimizer.
     """
@@ -74,8 +75,8 @@ class Parallelism:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
-    def over(self, other: Parallelism) -> Parallelism:
-        """Its own fields, and those of `other` that it does not state."""
+    def with_defaults(self, other: Parallelism) -> Parallelism:
+        """A layout with these fields, and those of `other` where these are not stated."""
         return replace(other, **self.stated)
 
 
@@ -120,7 +121,9 @@ OPTIONS: Final = {
     "optimizer": "optimizer",
     "logical-nc-config": "logical_cores",
 }
-"""Fields by option, with dashes for underscores; "" for one that is known and stands for none.
+"""The field that each option sets; "" for a known option that sets none.
+
+Options are spelled with dashes for underscores.
 
 Sources: Megatron-LM `megatron/training/arguments.py`; neuronx-distributed
 `examples/training/llama`; transformers `TrainingArguments`; vLLM `EngineArgs`;
@@ -136,8 +139,9 @@ _FLAGS: Final = {
     "fp16": ("dtype", "fp16"),
     "fp32": ("dtype", "fp32"),
 }
-"""Options without a value: the field, and the value for it; 0 and "false" after them deny it."""
+"""Options that need no value: the field that each sets, and to which value."""
 _DENIALS: Final = ("0", "false", "False", "no")
+"""Values with which an option of `_FLAGS` sets nothing."""
 MODEL_OPTIONS: Final = ("model", "model-name", "model-id", "model-path", "model-name-or-path")
 """Options that name a model or the folder of one."""
 
@@ -158,8 +162,10 @@ def options_of(words: Sequence[str]) -> dict[str, str]:
     return options
 
 
-def rank_count(words: Sequence[str]) -> str:
-    """The number of ranks on an instance that a launcher in a command states; "" for none.
+def rank_count_text(words: Sequence[str]) -> str:
+    """The text of a launcher's option for the ranks of an instance; "" without one.
+
+    It need not be a number: torchrun takes "auto".
 
     Sources: PyTorch, torchrun's `--nproc-per-node`; docs/how-to-slurm.md, `--ranks-per-node`.
     """
@@ -168,17 +174,20 @@ def rank_count(words: Sequence[str]) -> str:
 
 
 def has_launcher(words: Sequence[str], tasks: int) -> bool:
-    """Whether each task of a node starts ranks by itself: torchrun, or `trnsim slurm launch`.
+    """True if each task of a node starts ranks itself: with torchrun, or `trnsim slurm launch`.
 
-    The latter's tasks are ranks where a node has several. Source: docs/how-to-slurm.md.
+    `trnsim slurm launch` does so only if a node has one task; with several tasks, each task is a
+    rank. Source: docs/how-to-slurm.md.
     """
-    is_ours = "launch" in words and any("trnsim" in word for word in words[: words.index("launch")])
-    return (is_ours and tasks == 1) or "nproc-per-node" in options_of(words)
+    is_trnsim = "launch" in words and any(
+        "trnsim" in word for word in words[: words.index("launch")]
+    )
+    return (is_trnsim and tasks == 1) or "nproc-per-node" in options_of(words)
 
 
 def started_ranks(words: Sequence[str]) -> int | None:
-    """Ranks that a launcher in a command starts on an instance; None if none is stated."""
-    count = rank_count(words)
+    """Ranks that a launcher starts on an instance; None if its option gives no number."""
+    count = rank_count_text(words)
     return int(count) if count.isdecimal() and int(count) > 0 else None
 
 

@@ -46,7 +46,7 @@ def parallelism_of(job: Job) -> Parallelism:
     """The parallelism that the job's fields state, and then the options of its commands."""
     stated = job.parallelism
     for role in job.roles:
-        stated = stated.over(parallelism_in(options_of(role.command)))
+        stated = stated.with_defaults(parallelism_in(options_of(role.command)))
     return stated
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 from trnsim.jobs.job import Job, Role
-from trnsim.jobs.parallelism import rank_count
+from trnsim.jobs.parallelism import rank_count_text
 from trnsim.place.machine import Machine, machine
 
 __all__ = ["all_ranks", "is_neuron", "machine_of", "ranks_of"]
@@ -32,7 +32,7 @@ def ranks_of(role: Role) -> int | None:
     """Ranks of a replica: stated, or those that its launcher starts; None for an unknown number."""
     if role.processes is not None:
         return role.processes
-    text = rank_count(role.command)
+    text = rank_count_text(role.command)
     return int(text) if text.isdecimal() and text.isascii() and len(text) < len("1000000") else None
 
 

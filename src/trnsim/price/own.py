@@ -109,7 +109,7 @@ def _amount_field(row: OwnPrice) -> str:
     if len(given) == 1:
         return given[0]
     what = " and ".join(given) if given else "no amount"
-    raise row.broken(f"the row has {what}; legal: one of {', '.join(_AMOUNT_FIELDS)}")
+    raise row.record_error(f"the row has {what}; legal: one of {', '.join(_AMOUNT_FIELDS)}")
 
 
 def _credit(row: OwnPrice) -> Credit:
@@ -124,7 +124,7 @@ def _provenance(row: OwnPrice, kind: Evidence = Evidence.DOCUMENTED, how: str = 
 
 
 def _prices_of_row(row: OwnPrice, amount: str, rows: Catalogue) -> list[Price]:
-    kind = row.among("kind", KINDS)
+    kind = row.choice("kind", KINDS)
     as_of, until = row.as_of, row.until
     if as_of is None:
         raise row.refused("as_of", "this field is required")
@@ -148,7 +148,7 @@ def _prices_of_row(row: OwnPrice, amount: str, rows: Catalogue) -> list[Price]:
     )
     if amount == "usd_per_hour":
         rate = Rate(row.usd_per_hour or 0.0, _provenance(row))
-        instance = row.among("instance", _known_names(rows))
+        instance = row.choice("instance", _known_names(rows))
         return [replace(price, instance=instance, usd_per_hour=rate)]
     return _discounted_prices(row, price, rows)
 
@@ -165,7 +165,7 @@ def _discounted_prices(row: OwnPrice, price: Price, rows: Catalogue) -> list[Pri
     names = (
         [name for name in _known_names(rows) if fnmatchcase(name, pattern)]
         if is_pattern
-        else [row.among("instance", _known_names(rows))]
+        else [row.choice("instance", _known_names(rows))]
     )
     region = None if price.region == "any" else price.region
     found: list[Price] = []

@@ -16,7 +16,7 @@ from trnsim.document.answer import (
     labelled,
     records,
 )
-from trnsim.profile.analysis.data import Data
+from trnsim.profile.analysis.data import JsonObject
 from trnsim.profile.analysis.diff import Diff
 from trnsim.profile.analysis.edges import MOST_INSTRUCTIONS, MOST_TRIED
 from trnsim.profile.analysis.summary import Summary
@@ -56,7 +56,7 @@ _FULL_FIGURES: Final[dict[str, Callable[[Summary], str]]] = {
 }
 
 
-def profile_document(profiles: Sequence[Data], *, has_figures: bool = False) -> Document:
+def profile_document(profiles: Sequence[JsonObject], *, has_figures: bool = False) -> Document:
     """The profiles of one kernel, by chip, in full; `has_figures` as in `profile_blocks`."""
     sections = [
         Section(profile["title"], profile_blocks(profile, has_figures=has_figures))
@@ -79,13 +79,13 @@ def diff_document(diffs: Sequence[Diff]) -> Document:
     return Document(title, values, sections, rows=table, schema=_DIFF_SCHEMA)
 
 
-def profile_values(profile: Data) -> dict[str, Any]:
+def profile_values(profile: JsonObject) -> dict[str, Any]:
     """A stored profile as plain values, in seconds."""
 
-    def placed(rows: Sequence[Data]) -> list[Data]:
+    def placed(rows: Sequence[JsonObject]) -> list[JsonObject]:
         return [{**row, "line": _place(profile, row) if row["line"] >= 0 else None} for row in rows]
 
-    tables: Data = {name: placed(profile[name]) for name in ("by_line", "gains", "advice")}
+    tables: JsonObject = {name: placed(profile[name]) for name in ("by_line", "gains", "advice")}
     if profile.get("edges"):  # reports of an earlier trnsim have none
         tables["edges"] = placed(profile["edges"])
     for line, row in zip(tables["by_line"], profile["by_line"], strict=True):
@@ -97,7 +97,7 @@ def profile_values(profile: Data) -> dict[str, Any]:
     return values
 
 
-def brief_rows(profile: Data) -> list[tuple[str, str]]:
+def brief_rows(profile: JsonObject) -> list[tuple[str, str]]:
     """Labels and words of the time, what bounds it, and the change that shortens it most."""
     summary = summary_of(profile)
     median_s = summary.total_time_p50_s if summary.is_corrected else summary.total_time_s
@@ -109,7 +109,7 @@ def brief_rows(profile: Data) -> list[tuple[str, str]]:
     return [("time", time), ("bound by", _bottleneck(summary)), next_row(profile)]
 
 
-def next_row(profile: Data) -> tuple[str, str]:
+def next_row(profile: JsonObject) -> tuple[str, str]:
     """The advice with the largest gain; where there is none, the line with most time."""
     for item in profile["advice"][:1]:
         action = item["text"].partition(": ")[2].rstrip(".")
@@ -120,7 +120,7 @@ def next_row(profile: Data) -> tuple[str, str]:
     return "longest", "no instruction"
 
 
-def profile_blocks(profile: Data, *, has_figures: bool = False) -> list[Block]:
+def profile_blocks(profile: JsonObject, *, has_figures: bool = False) -> list[Block]:
     """A stored profile in full: figures, lines, what changes would save, and what to try.
 
     `has_figures` adds the figures of Neuron Explorer's Summary table.
@@ -145,7 +145,7 @@ def profile_blocks(profile: Data, *, has_figures: bool = False) -> list[Block]:
     return blocks
 
 
-def edge_words(profile: Data, edge: Data) -> str:
+def edge_words(profile: JsonObject, edge: JsonObject) -> str:
     """The effect of the edges of a statement in words."""
     many = f" ({edge['edges']} edges)" if edge["edges"] > 1 else ""
     head = f"{edge['form']} at {_place(profile, edge)} ({edge['kind']}), {edge['text']}{many}"
@@ -161,7 +161,7 @@ def edge_words(profile: Data, edge: Data) -> str:
     return f"{head}: {times}: {'gains' if gain_ns > 0 else 'costs'} {_time(abs(gain_ns))}"
 
 
-def comparison(profiles: Sequence[Data], *, is_brief: bool = False) -> Table:
+def comparison(profiles: Sequence[JsonObject], *, is_brief: bool = False) -> Table:
     """One kernel on several chips, a column each."""
     summaries = [summary_of(profile) for profile in profiles]
     figures = _BRIEF_FIGURES if is_brief else _FULL_FIGURES
@@ -185,7 +185,7 @@ def _bottleneck(summary: Summary) -> str:
     return "; ".join([summary.bound_by, *busiest[:1], used, waits])
 
 
-def _lines(profile: Data) -> Table:
+def _lines(profile: JsonObject) -> Table:
     free = {gain["line"]: gain["gain_ns"] for gain in profile["gains"]}
     rows = [
         (
@@ -203,7 +203,7 @@ def _lines(profile: Data) -> Table:
     )
 
 
-def _place(profile: Data, row: Data) -> str:
+def _place(profile: JsonObject, row: JsonObject) -> str:
     """The source line of a row as FILE:LINE."""
     if row["line"] < 0:
         return "no line"
@@ -211,12 +211,12 @@ def _place(profile: Data, row: Data) -> str:
     return f"{line['file']}:{line['line']}"
 
 
-def _short_place(profile: Data, row: Data) -> str:
+def _short_place(profile: JsonObject, row: JsonObject) -> str:
     """File and line of a row, without the folder."""
     return Path(_place(profile, row)).name
 
 
-def _source(profile: Data, row: Data) -> str:
+def _source(profile: JsonObject, row: JsonObject) -> str:
     text: str = profile["lines"][row["line"]]["text"] if row["line"] >= 0 else ""
     return text
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from trnsim.files import write, write_together
-from trnsim.profile.analysis.data import Data, Profiled
+from trnsim.profile.analysis.data import JsonObject, ProfiledRun
 from trnsim.profile.formats.chrome import chrome
 from trnsim.profile.formats.perfetto import perfetto
 from trnsim.profile.formats.stored import as_text
@@ -18,8 +18,10 @@ from trnsim.profile.tables.parquet import is_available, write_tables
 _PAGE: Final = "report.html"
 
 
-def write_page(report: Data, folder_or_file: Path | str) -> Path:
-    """The HTML page of `report` as `FILE.html`, or as `report.html` in the folder; its path.
+def write_page(report: JsonObject, folder_or_file: Path | str) -> Path:
+    """Write the HTML page of a report; the page's path.
+
+    A path that ends in ".html" is the page's own; any other is a folder, for `report.html`.
 
     Raises:
         BadInput: the path cannot be written.
@@ -30,7 +32,7 @@ def write_page(report: Data, folder_or_file: Path | str) -> Path:
     return write(path, html(report), parents=True)
 
 
-def write_report(report: Data, folder: Path | str, name: str) -> Path:
+def write_report(report: JsonObject, folder: Path | str, name: str) -> Path:
     """Write one kernel's page NAME.html and stored report NAME.json; the page's path.
 
     Raises:
@@ -41,7 +43,7 @@ def write_report(report: Data, folder: Path | str, name: str) -> Path:
 
 
 def write_traces(
-    run: Profiled, folder: Path | str, name: str, tell: Callable[[str], None] = lambda _: None
+    run: ProfiledRun, folder: Path | str, name: str, tell: Callable[[str], None] = lambda _: None
 ) -> dict[str, Path]:
     """Write Perfetto's and Chrome's traces and Parquet tables of a run; the paths by kind.
 

@@ -8,6 +8,7 @@ _TIME_UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _BYTE_UNITS: Final = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 _RATE_PREFIXES: Final = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _WHOLE_PERCENT: Final = 9.95
+"""Percentage that one decimal would round to 10.0; from here on there are no decimals."""
 _SIGNIFICANT_DIGITS: Final = 3
 
 

@@ -16,13 +16,13 @@ from trnsim.reader.document import (
     load_documents,
     parse,
 )
-from trnsim.reader.reading import FileRecord, Foreign, read, read_rows, record, rows
+from trnsim.reader.reading import FileRecord, ForeignRecord, read, read_rows, record, rows
 from trnsim.reader.template import field_table, row_template
 
 __all__ = [
     "FileContent",
     "FileRecord",
-    "Foreign",
+    "ForeignRecord",
     "Rule",
     "SourcePlace",
     "between",

@@ -47,7 +47,7 @@ _MISSING: Final = object()
 
 
 def fault(path: Path | str, why: str, fix: str = "", line: int = 1) -> BadInput:
-    """The error that a line of a file is `why`; line 1 where that is about the whole file."""
+    """The error of a line of a file, to be raised; line 1 if it is about the whole file."""
     at = SourceLine(str(path), line)
     return BadInput(f"{at}: {why}", fix=fix, line=at)
 
@@ -77,7 +77,7 @@ class FileContent:
         return SourcePlace(self, (), self.parsed.content)
 
     def refused(self, line: int, why: str, fix: str = "") -> BadInput:
-        """The error `why` of a line; 0 for a file without lines."""
+        """The error of a line, to be raised; line 0 for a file without lines."""
         if not line:
             return BadInput(f"{self.file}: {why}", fix=fix or self.fix)
         return fault(self.file, why, fix or self.fix, line)
@@ -113,7 +113,10 @@ class SourcePlace(NamedTuple):
         return text.lstrip(".") or ("the row" if self.keys else "the file")
 
     def refused(self, why: str, fix: str = "") -> BadInput:
-        """The error that the value here is `why`, which may begin with ``legal:``."""
+        """The error of the value here, to be raised.
+
+        `why` says what is wrong with it; or what is legal, if it begins with ``legal:``.
+        """
         is_legal = why.startswith("legal: ")
         if isinstance(self.value, dict) and not is_legal:
             return self.field_error(f": {why}", fix)
@@ -122,7 +125,7 @@ class SourcePlace(NamedTuple):
         )
 
     def field_error(self, what: str, fix: str = "") -> BadInput:
-        """The error of this field; `what` follows the field's name in the message."""
+        """The error of this field, to be raised; its message is the field's name and `what`."""
         return self.document.refused(self.line.line, f"{self.name}{what}", fix)
 
 

@@ -1,7 +1,7 @@
-"""Records of declared kinds from documents: each value checked against its declaration.
+"""Records read from files: dataclasses whose fields are declared, each value checked.
 
-Errors are `BadInput`. They name the file, the line, the field, what was given, what is legal, and
-near names of a name that is not known.
+Errors are `BadInput`. They name the file, the line, the field, what was given and what is legal.
+For an unknown name they suggest legal names that are spelled alike.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ from trnsim.reader.declaration import (
 from trnsim.reader.document import FileContent, SourcePlace, load
 from trnsim.reader.parsed import Parsed
 
-__all__ = ["FileRecord", "Foreign", "read", "read_rows", "record", "rows"]
+__all__ = ["FileRecord", "ForeignRecord", "read", "read_rows", "record", "rows"]
 
-_TRUTHS: Final = {"yes": True, "no": False, "true": True, "false": False}
-_NEAR: Final = 3
-_DIGITS: Final = 20
+_BOOLEANS: Final = {"yes": True, "no": False, "true": True, "false": False}
+_MOST_SUGGESTIONS: Final = 3
+"""Names that an error suggests for an unknown one."""
+_MOST_DIGITS: Final = 20
+"""Digits from which on a name of a mapping is no whole number."""
 _NOT_FINITE: Final = ("nan", "inf", "infinity")
 _UNIT: Final = re.compile(r"[a-zµμ%]$", re.IGNORECASE)
-"""The end of a number with a unit, which programs do not write."""
+"""The end of a text that is a number with a unit: a person wrote it, not a program."""
 _T = TypeVar("_T")
 
 
 class FileRecord:
-    """Base of the dataclasses of kinds of files: a mapping of a file, with its place in the file.
+    """Base class of dataclasses that are read from a file; each knows its place in the file.
 
     ``name in record`` is True if the file states the field.
     """
@@ -60,25 +62,38 @@ class FileRecord:
         return self._place.line
 
     def refused(self, field: str, why: str, fix: str = "", *, item: str = "") -> BadInput:
-        """The error that the field, or an item of it, is `why`, which may begin with ``legal:``."""
+        """The error of a field or an item of it, to be raised.
+
+        Args:
+            field: the field.
+            why: what is wrong with the value; or what is legal, if it begins with ``legal:``.
+            fix: what the user can do.
+            item: name of an item of the field; "" for the field itself.
+        """
         place = self._place.inner(self._stated(field) or field)
         return (place.inner(item) if item else place).refused(why, fix)
 
-    def broken(self, why: str, fix: str = "") -> BadInput:
-        """The error that the mapping as a whole is `why`."""
+    def record_error(self, why: str, fix: str = "") -> BadInput:
+        """The error of the record as a whole, to be raised; `why` says what is wrong with it."""
         return self._place.document.refused(self.line.line, why, fix)
 
-    def among(self, field: str, legal: Collection[str]) -> str:
-        """The text of a field, one of the names that are legal in this file.
+    def choice(self, field: str, legal: Collection[str]) -> str:
+        """The text of a field that must be one of the `legal` names.
 
         Raises:
-            BadInput: it is missing, or another.
+            BadInput: it is missing, or another text.
         """
         named = {name: name for name in legal}
         return str(_value_named(named, self._place.inner(self._stated(field) or field)))
 
-    def filled(self, kind: type[_T], values: Mapping[str, Any], *without: str) -> _T:
-        """A record of another kind at the same place: these fields without some, and `values`."""
+    def converted(self, kind: type[_T], values: Mapping[str, Any], *without: str) -> _T:
+        """A record of another kind at the same place of the file.
+
+        Args:
+            kind: its kind.
+            values: fields that are added, or that replace fields of this record.
+            without: fields of this record that are left out; it has all others.
+        """
         stated = {name: value for name, value in self._place.value.items() if name not in without}
         return record(kind, self._place._replace(value={**stated, **values}))
 
@@ -87,8 +102,8 @@ class FileRecord:
         return next(iter(_stated(fields_of(type(self))[field], self._place.value)), None)
 
 
-class Foreign(FileRecord):
-    """A mapping that another program wrote: fields that are not declared are left alone.
+class ForeignRecord(FileRecord):
+    """A record that another program wrote: fields that are not declared are ignored.
 
     Attributes:
         has_text_numbers: True if the program writes numbers as text, as in CSV. Elsewhere a number
@@ -123,7 +138,7 @@ def rows(kind: type[_T], document: FileContent) -> list[_T]:
         BadInput: it holds no list, or a field is unknown, missing or not legal.
     """
     content = document.parsed.content
-    if isinstance(content, dict) and len(content) == 1:  # TOML has lists below names alone
+    if isinstance(content, dict) and len(content) == 1:  # in TOML a list always has a name
         ((name, content),) = content.items()
         line_of = document.parsed.line_of
         named = Parsed(content, lambda keys: line_of((name, *keys)))
@@ -163,8 +178,8 @@ def record(kind: type[_T], place: SourcePlace) -> _T:
             raise holder.inner(stated[1]).refused(f"another name of {stated[0]}, given too")
         if stated:
             inner_place = holder.inner(stated[0])
-            if issubclass(kind, Foreign):
-                _check_programs_number(kind, declaration, inner_place)
+            if issubclass(kind, ForeignRecord):
+                _check_foreign_number(kind, declaration, inner_place)
             values[name] = _value(declaration.hint, declaration.rule, inner_place)
         elif type(None) in get_args(declaration.hint) and name in inner:
             values[name] = None
@@ -177,8 +192,13 @@ def record(kind: type[_T], place: SourcePlace) -> _T:
     return instance
 
 
-def _check_programs_number(kind: type[Foreign], declaration: Declared, place: SourcePlace) -> None:
-    """Refuse a text in a number field; if the program writes numbers as text, one with a unit."""
+def _check_foreign_number(
+    kind: type[ForeignRecord], declaration: Declared, place: SourcePlace
+) -> None:
+    """Refuse a text in a number field, which a person edited.
+
+    If the program writes numbers as text, only a text with a unit is refused.
+    """
     is_number = not {int, float}.isdisjoint(members(declaration.hint))
     if not is_number or declaration.rule.parse is not None or not isinstance(place.value, str):
         return
@@ -189,7 +209,7 @@ def _check_programs_number(kind: type[Foreign], declaration: Declared, place: So
 def _check_names(kind: type[Any], place: SourcePlace) -> None:
     """Refuse a field that is not declared."""
     legal = names_of(kind)
-    if place.value.keys() <= legal.keys() or issubclass(kind, Foreign):
+    if place.value.keys() <= legal.keys() or issubclass(kind, ForeignRecord):
         return
     name = next(name for name in place.value if name not in legal)
     inner = place.inner(name)
@@ -230,7 +250,7 @@ def _value_of_member(hint: Any, rule: Rule, place: SourcePlace) -> Any:
 
 
 def _member(hint: Any, value: Any) -> Any:
-    """The type of a union that holds values like this: a mapping, a list, a truth, a number, ..."""
+    """The member of a union type that fits a value: by its shape, and by type if bool or int."""
     several = members(hint)
     if type(value) in (bool, int) and type(value) in several:
         return type(value)
@@ -275,7 +295,7 @@ def _key(hint: Any, place: SourcePlace, name: str) -> str | int:
     """A name of a mapping, which may be a whole number."""
     if hint is not int:
         return name
-    if not (name.isascii() and name.isdecimal() and len(name) < _DIGITS):
+    if not (name.isascii() and name.isdecimal() and len(name) < _MOST_DIGITS):
         raise place.field_error(": legal names: whole numbers from 0 on")
     return int(name)
 
@@ -294,7 +314,9 @@ def _value_named(named: dict[str, Any], place: SourcePlace) -> Any:
     key = str(place.value)
     if key in named and not isinstance(place.value, bool | list | dict):
         return named[key]
-    raise place.refused(f"legal: {', '.join(named)}", _similar_names(key, list(named), _NEAR))
+    raise place.refused(
+        f"legal: {', '.join(named)}", _similar_names(key, list(named), _MOST_SUGGESTIONS)
+    )
 
 
 def _similar_names(stated: str, legal: list[str], most: int) -> str:
@@ -343,12 +365,12 @@ def _spelled(parse: Any, rule: Rule, place: SourcePlace) -> Any:
         raise place.refused(said) from None
 
 
-def _truth(rule: Rule, hint: Any, place: SourcePlace) -> bool:
+def _boolean(rule: Rule, hint: Any, place: SourcePlace) -> bool:
     if isinstance(place.value, bool):
         return place.value
-    if place.value not in tuple(_TRUTHS):
+    if place.value not in tuple(_BOOLEANS):
         raise _illegal(rule, hint, place)
-    return _TRUTHS[place.value]
+    return _BOOLEANS[place.value]
 
 
 def _day(rule: Rule, hint: Any, place: SourcePlace) -> date:
@@ -365,4 +387,4 @@ def _illegal(rule: Rule, hint: Any, place: SourcePlace) -> BadInput:
     return place.refused(f"legal: {legal_text(hint, rule)}")
 
 
-_SCALARS: Final = {str: _text, float: _number, int: _whole_number, bool: _truth, date: _day}
+_SCALARS: Final = {str: _text, float: _number, int: _whole_number, bool: _boolean, date: _day}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trnsim.document.values import SCHEMA, compact_json
-from trnsim.reader import Foreign, SourcePlace, declared, load, record
+from trnsim.reader import ForeignRecord, SourcePlace, declared, load, record
 from trnsim.version import VERSION
 
 SITE_SCHEMA: Final = "calibrate/1"
@@ -30,7 +30,7 @@ _FIX: Final = "write it again with trnsim calibrate, or delete it"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Correction(Foreign):
+class Correction(ForeignRecord):
     """The correction of one family of times on one chip.
 
     Attributes:
@@ -55,7 +55,7 @@ class Correction(Foreign):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _SiteFields(Foreign):
+class _SiteFields(ForeignRecord):
     """The fields of the file that estimates use; others are the answer's own."""
 
     version: str = declared(help="the version of trnsim whose estimates were compared")

@@ -1,7 +1,8 @@
 """Devices and the links between them as text, in the form of ``neuron-ls --topology``.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/neuron-ls.rst, which draws a torus of 4x4. Rings and
-chains are drawn as one row of a torus, a torus of three dimensions as squares; switches are named.
+chains are drawn as one row of a torus, a torus of three dimensions as squares. Devices behind a
+switch are not drawn: a sentence says how many the switch joins.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _WRAP_IN: Final = "◄\u2013\u2013*"
 _LINK: Final = "◄\u2013\u2013►"
 _LEGEND: Final = f"\nLegend:\n\n        {_WRAP_OUT} = Wrap-around link"
 _PAIR_DEVICES: Final = 2
+"""Devices that one link joins; a ring needs more."""
 
 Row = list[int]
 
@@ -39,7 +41,8 @@ def drawing(model: InstanceModel) -> str:
         lines += _square(model, square)
     if len(squares) > 1:
         lines.append(
-            "A device is joined to those of its place in the squares beside it, in a ring."
+            "The squares form a ring: a device is joined to those at its place in the squares "
+            "before and after its own."
         )
     if any("*" in line for line in lines):
         lines.append(_LEGEND)
@@ -47,14 +50,17 @@ def drawing(model: InstanceModel) -> str:
 
 
 def _is_switched(model: InstanceModel) -> bool:
-    """True if all devices of a server are joined to each other, which takes a switch."""
+    """True if all devices of a server are joined to each other, by a switch.
+
+    Two devices joined to each other are a pair, and three are a ring: they need no switch.
+    """
     group = {0, *model.devices[0].connected}
     is_all_to_all = all({device, *model.devices[device].connected} == group for device in group)
     return is_all_to_all and len(group) > _PAIR_DEVICES + 1
 
 
 def _squares(model: InstanceModel) -> list[list[Row]]:
-    """Squares of neighbouring rows, each a row of neighbouring devices."""
+    """The devices in squares; a square is a list of rows, a row a list of devices."""
     rows: list[Row] = [[0]]
     for device in model.devices[1:]:
         is_next = device.index - 1 in device.connected

@@ -42,7 +42,8 @@ class RecordedExchange(NamedTuple):
     Attributes:
         kind: its plain name ("allreduce", "send").
         arguments: its arguments by name.
-        reduction: the name of its reduction; "" for none, and where a library in C++ names it.
+        reduction: the name of its reduction; "" if it has none, or if it was called from C++, where
+            the name is not seen.
         ranks: the ranks of its group.
         group_name: the name of the group.
         pair: sender and receiver of a message; () for a collective.
@@ -59,7 +60,10 @@ class RecordedExchange(NamedTuple):
 
 
 class CallWatcher(Protocol):
-    """A reader of every call on the device with its tensors, whose calls are no events then."""
+    """An object that is told of every call on the device, with its tensors.
+
+    While one is in `watchers`, calls are not added to the recordings of `call_log`.
+    """
 
     def called(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Note a call that has run."""
@@ -72,11 +76,11 @@ class CallWatcher(Protocol):
 
 
 watchers: Final[list[CallWatcher]] = []
-"""The reader of calls; empty unless the program has imported `torch_xla`."""
+"""The watchers of this program: empty unless it has imported `torch_xla`, then one."""
 
 
 def watched_kernel(name: str, kernel: Kernel) -> Kernel:
-    """`kernel`, whose calls are no events, for the reader of calls."""
+    """`kernel`, with its calls told to `watchers` but not added to recordings."""
 
     def call_and_tell(*args: Any, **kwargs: Any) -> Any:
         result = kernel(*args, **kwargs)
@@ -137,7 +141,7 @@ def core_of(*values: Any) -> int:
 
 
 def note_transfer(source: torch.Tensor, destination: torch.Tensor) -> None:
-    """Record a copy: a call within the device, else bytes over the host's link."""
+    """Record a copy: a call if both tensors are on the device, else bytes to or from the host."""
     nbytes = bytes_on_device(source.numel() * source.element_size(), source.dtype)
     if call_log.are_collectives_under_way():
         call_log.touch(buffers_of([source, destination]))

@@ -5,8 +5,8 @@ from trnsim.system.claims.amounts import (
     Citation,
     Grade,
     citations,
-    less_than,
-    more_than,
+    percent_less,
+    percent_more,
 )
 
 ROW, OTHER = Citation(Grade.ROW, "chips/a"), Citation(Grade.PRICE, "prices/b")
@@ -20,8 +20,8 @@ ONE, TWO = Amount(3.0, (ROW,)), Amount(2.0, (OTHER,))
         (ONE - TWO, 1),
         (ONE * TWO, 6),
         (ONE / TWO, 1.5),
-        (less_than(TWO, ONE), 100 / 3),
-        (more_than(ONE, TWO), 50),
+        (percent_less(TWO, ONE), 100 / 3),
+        (percent_more(ONE, TWO), 50),
     ],
 )
 def test_arithmetic_joins_what_both_sides_cite(amount, expected):

@@ -35,7 +35,7 @@ def test_a_rate_is_served_by_the_layout_that_keeps_the_most_of_equal_cost():
     slo = Slo(0.3, 0.03)
     free = ranking(slo).best()
     slow = ranking(slo, rate_per_s=1.0, spare=Spare.INSTANCE).best()
-    assert slow.per_instance_s == pytest.approx(free.per_instance_s, rel=0.05)
+    assert slow.instance_rate_per_s == pytest.approx(free.instance_rate_per_s, rel=0.05)
     assert slow.unit.engine.max_num_seqs > 1
     assert slow.tried == len(UNITS)
 

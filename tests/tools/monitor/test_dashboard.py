@@ -15,7 +15,7 @@ from trnsim.tools.monitor.dashboard import dashboard
 from trnsim.tools.monitor.metrics import METRICS
 from trnsim.tools.monitor.prometheus import Exporter
 from trnsim.tools.monitor.reports import Monitor
-from trnsim.tools.monitor.series import Collected
+from trnsim.tools.monitor.series import CollectedSeries
 
 pytest.importorskip("prometheus_client", reason="extra platform not installed")
 SUFFIX = {"counter": "_total", "info": "_info", "gauge": ""}
@@ -24,7 +24,7 @@ NAMES = {name + SUFFIX[metric.kind]: metric for name, metric in METRICS.items()}
 
 def scraped():
     """What the exporter says of an instance with one program, as promtool's input."""
-    collected = Collected()
+    collected = CollectedSeries()
     model = instance_model("trn2.48xlarge", 2)
     monitor = Monitor(ALL_GROUPS, lambda: [record()], lambda _: model, partial(counters, ()))
     collected.add(monitor.report())

@@ -10,7 +10,7 @@ from trnsim.tools.monitor.config import ALL_GROUPS
 from trnsim.tools.monitor.metrics import METRICS
 from trnsim.tools.monitor.otlp import export
 from trnsim.tools.monitor.reports import Monitor
-from trnsim.tools.monitor.series import Collected
+from trnsim.tools.monitor.series import CollectedSeries
 
 memory = pytest.importorskip(
     "opentelemetry.sdk.metrics.export", reason="the extra platform is not installed"
@@ -38,7 +38,7 @@ class Kept(memory.MetricExporter):
 @pytest.fixture(scope="module")
 def collected():
     model = instance_model("trn2.48xlarge", 2)
-    found = Collected()
+    found = CollectedSeries()
     found.add(
         Monitor(ALL_GROUPS, lambda: [record()], lambda _: model, partial(counters, ())).report()
     )

@@ -12,7 +12,7 @@ from trnsim.tools.monitor.config import ALL_GROUPS
 from trnsim.tools.monitor.metrics import METRICS
 from trnsim.tools.monitor.prometheus import serve
 from trnsim.tools.monitor.reports import Monitor
-from trnsim.tools.monitor.series import Collected
+from trnsim.tools.monitor.series import CollectedSeries
 
 parser = pytest.importorskip("prometheus_client.parser", reason="extra platform not installed")
 
@@ -27,7 +27,7 @@ def free_port():
 def text():
     """What a scrape is answered with after one report."""
     model = instance_model("trn2.48xlarge", 2)
-    collected = Collected()
+    collected = CollectedSeries()
     collected.add(
         Monitor(ALL_GROUPS, lambda: [record()], lambda _: model, partial(counters, ())).report()
     )
@@ -68,11 +68,11 @@ def test_a_port_that_is_taken_is_named():
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(BadInput, match=f"cannot listen on 127.0.0.1 port {port}: another pro"):
-            serve(Collected(), port, "127.0.0.1")
+            serve(CollectedSeries(), port, "127.0.0.1")
 
 
 def test_any_port_that_is_free_is_named():
-    serving = serve(Collected(), 0, "127.0.0.1")
+    serving = serve(CollectedSeries(), 0, "127.0.0.1")
     with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/metrics", timeout=10) as answer:
         assert answer.status == 200
     serving.end()
@@ -80,10 +80,10 @@ def test_any_port_that_is_free_is_named():
 
 def test_an_address_that_is_not_this_machines_is_named():
     with pytest.raises(BadInput, match=r"cannot listen on 192\.0\.2\.1 port 0"):
-        serve(Collected(), 0, "192.0.2.1")
+        serve(CollectedSeries(), 0, "192.0.2.1")
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "prometheus_client", None)
     with pytest.raises(BadInput, match="prometheus_client is not installed"):
-        serve(Collected(), 0, "127.0.0.1")
+        serve(CollectedSeries(), 0, "127.0.0.1")

@@ -8,7 +8,7 @@ from trnsim.instance.model import instance_model
 from trnsim.tools.monitor.config import ALL_GROUPS
 from trnsim.tools.monitor.metrics import METRICS
 from trnsim.tools.monitor.reports import Monitor
-from trnsim.tools.monitor.series import Collected
+from trnsim.tools.monitor.series import CollectedSeries
 
 MODEL = instance_model("trn2.48xlarge", 2)
 
@@ -32,7 +32,7 @@ def reports():
 
 
 def collected(*reports):
-    found = Collected(lambda: 1000.0)
+    found = CollectedSeries(lambda: 1000.0)
     for one in reports:
         found.add(copy.deepcopy(one))
     return found
@@ -56,7 +56,7 @@ def test_counts_of_periods_are_added_up(reports):
 
 def test_a_count_of_memory_errors_that_went_back_began_anew(reports):
     now = [1000.0]
-    found = Collected(lambda: now[0])
+    found = CollectedSeries(lambda: now[0])
     begun = []
     for at in (0, 1, 0, 1):
         found.add(copy.deepcopy(reports[at]))
@@ -189,7 +189,7 @@ def test_two_pods_whose_programs_have_one_tag_have_their_own_series(reports):
             for name, added in (("p", 0), ("q", 32))
         }
     }  # fmt: skip
-    found = Collected(lambda: 1000.0, has_pods=True)
+    found = CollectedSeries(lambda: 1000.0, has_pods=True)
     found.add(first)
     for pod in ("p", "q"):
         assert values(found, "execution_status", status_type="completed", pod=pod) == [10]

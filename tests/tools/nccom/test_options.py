@@ -76,7 +76,7 @@ def test_a_stream_overrides_what_it_states(tmp_path):
         '{"operation": "allg", "minbytes": 8, "maxbytes": "1KB", "stepfactor": 2,\n'
         '"custom_replica_groups": "g.json", "check": false, "ops_per_iter": 3,\n'
         '"coalesced_cc_size_ratio": [1, 2, 1]}',
-    ).over(base)
+    ).with_defaults(base)
     assert over == OperationOptions(
         operation="allg",
         datatype="bf16",
@@ -87,8 +87,8 @@ def test_a_stream_overrides_what_it_states(tmp_path):
         coalesced_cc_size_ratio="[1,2,1]",
         ops_per_iter=3,
     )
-    assert stream(tmp_path, '{"check": true}').over(base).check == "random"
-    assert stream(tmp_path, "{}").over(base) == base
+    assert stream(tmp_path, '{"check": true}').with_defaults(base).check == "random"
+    assert stream(tmp_path, "{}").with_defaults(base) == base
 
 
 def test_a_field_of_a_stream_that_is_not_known_is_refused_at_its_line(tmp_path):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trnsim.calibrate.logs.measured import Load, RunLog, load
-from trnsim.reader import Foreign, SourcePlace, declared, record
+from trnsim.reader import ForeignRecord, SourcePlace, declared, record
 
 _S_PER_MS: Final = 1e-3
 _SUCCESSFUL: Final = "successful"
@@ -27,7 +27,7 @@ def _ms(help_text: str, *inside: str, name: str = "", is_required: bool = False)
 
 
 @dataclass(frozen=True, kw_only=True)
-class VllmFields(Foreign):
+class VllmFields(ForeignRecord):
     """The JSON of ``vllm bench serve``."""
 
     completed: int = declared(help="requests that were finished", least=0)
@@ -44,7 +44,7 @@ class VllmFields(Foreign):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuidellmFields(Foreign):
+class GuidellmFields(ForeignRecord):
     """A benchmark in the report of guidellm, at one load."""
 
     duration: float = declared(help="time of the test", unit="s")

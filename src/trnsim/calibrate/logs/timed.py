@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from trnsim.errors import SourceLine
 from trnsim.files import check_readable
-from trnsim.reader import Foreign, SourcePlace, declared, fault, record
+from trnsim.reader import ForeignRecord, SourcePlace, declared, fault, record
 
 _US: Final = 1e-6
 _TOTAL: Final = "total_time"
@@ -81,21 +81,21 @@ class TimedLog:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SummaryFields(Foreign):
+class SummaryFields(ForeignRecord):
     """A summary of a profile."""
 
     total_time: float = declared(help="time of the program", unit="s", above=0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LatencyFields(Foreign):
+class LatencyFields(ForeignRecord):
     """Latencies of executions on a device, as neuron-monitor prints them."""
 
     p50: float = declared(help="median latency", unit="s", least=0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectiveFields(Foreign):
+class CollectiveFields(ForeignRecord):
     """A line of nccom-test's JSON."""
 
     size_bytes: int = declared(help="bytes of the message", above=0, alias=(_SIZE_KEY,))
@@ -105,7 +105,7 @@ class CollectiveFields(Foreign):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BilledRate(Foreign):
+class BilledRate(ForeignRecord):
     """A line of a bill with the rate of the work that its usage did."""
 
     usage: float = declared(help="usage", unit="hours", above=0, alias=_USAGE)

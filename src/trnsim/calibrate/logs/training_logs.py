@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trnsim.calibrate.logs.measured import LoggedStep, RunLog, training
-from trnsim.reader import Foreign, SourcePlace, declared, fault, record
+from trnsim.reader import ForeignRecord, SourcePlace, declared, fault, record
 
 _COLOUR_PATTERN: Final = re.compile(r"\x1b\[[0-9;]*m")
 _NUMBER_PATTERN: Final = r"([-+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?|nan|inf|-inf)"
@@ -117,7 +117,7 @@ def nemo(path: str, text: str) -> RunLog:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainerSummary(Foreign):
+class TrainerSummary(ForeignRecord):
     """The last record of Hugging Face's Trainer: the rate of all steps."""
 
     train_runtime: float = declared(help="time of the run", unit="s", above=0)
@@ -125,7 +125,7 @@ class TrainerSummary(Foreign):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainerRecord(Foreign):
+class TrainerRecord(ForeignRecord):
     """A record of Hugging Face's Trainer."""
 
     step: int = declared(help="its number", least=0)

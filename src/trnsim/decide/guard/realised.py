@@ -131,7 +131,7 @@ class _Line:
 def _table_lines(path: Path, names: Sequence[str]) -> list[_Line]:
     """Lines of a table."""
     lines = [
-        _Line(row.among("workload", names), row.month, row.usd, row.volume)
+        _Line(row.choice("workload", names), row.month, row.usd, row.volume)
         for row in read_rows(BillLine, path)
     ]
     if not lines:

@@ -19,7 +19,7 @@ from trnsim.decide.inventory.bill_rows import FIX, TAG, Line, bill_rows
 from trnsim.decide.inventory.fields import MOST_GPU_HOURS, MOST_USD
 from trnsim.errors import BadInput
 from trnsim.price.quotes import today
-from trnsim.reader import FileContent, Foreign, between, declared, fault, record
+from trnsim.reader import FileContent, ForeignRecord, between, declared, fault, record
 from trnsim.reader.parsed import Parsed
 
 __all__ = ["Bill", "Usage", "read_bill"]
@@ -52,7 +52,7 @@ def _day(text: str) -> date:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CostLine(Foreign):
+class CostLine(ForeignRecord):
     """Use of an instance, in a line of a report."""
 
     has_text_numbers: ClassVar[bool] = True

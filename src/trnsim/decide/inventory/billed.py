@@ -79,16 +79,18 @@ def _row_usages(bill: Bill, rows: Sequence[BilledRow]) -> list[list[Usage]]:
     usages: list[list[Usage]] = []
     for row in rows:
         if not any(name in row for name in ("tag", "resource", *_USAGE_ATTRIBUTES_BY_FIELD)):
-            raise row.broken("the row picks no usage", _FIX)
+            raise row.record_error("the row picks no usage", _FIX)
         usage = [item for item in bill.usage if _is_of(row, item)]
         if not usage:
-            raise row.broken(f"no usage in {bill.path} is picked; it has {_machines(bill.usage)}")
+            raise row.record_error(
+                f"no usage in {bill.path} is picked; it has {_machines(bill.usage)}"
+            )
         for item in usage:
             if item in owners:
                 overlap = (
                     f"line {item.line} of {bill.path} is also that of line {owners[item].line.line}"
                 )
-                raise row.broken(overlap, "pick less: by tag, resource, instance or region")
+                raise row.record_error(overlap, "pick less: by tag, resource, instance or region")
             owners[item] = row
         usages.append(usage)
     return usages
@@ -112,7 +114,9 @@ def _completed_row(row: BilledRow, usage: list[Usage], bill: Bill, rows: Catalog
     machines = {(item.instance, item.kind, item.region) for item in usage}
     if len(machines) > 1:
         text = f"its usage is of several machines: {_machines(usage)}"
-        raise row.broken(text, "make a row for each, with current_instance, purchase_kind, region")
+        raise row.record_error(
+            text, "make a row for each, with current_instance, purchase_kind, region"
+        )
     ((instance, kind, region),) = machines
     hours = sum(item.hours for item in usage)
     usd = sum(item.usd for item in usage)
@@ -125,9 +129,9 @@ def _completed_row(row: BilledRow, usage: list[Usage], bill: Bill, rows: Catalog
         cells["usd_per_month"] = repr(usd)
     elif "usd_per_month" not in row:
         reason = f"{hours:g} hours of {instance} have no cost: capacity blocks are paid in advance"
-        raise row.broken(reason, "give usd_per_month, the part of the fee for this month")
+        raise row.record_error(reason, "give usd_per_month, the part of the fee for this month")
     cells["as_of"] = str(bill.last_day)
-    return row.filled(InventoryRow, cells, "tag", "resource")
+    return row.converted(InventoryRow, cells, "tag", "resource")
 
 
 def _assumptions(bill: Bill, usages: Sequence[Sequence[Usage]]) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ def _volume(row: InventoryRow) -> tuple[float, VolumeUnit]:
     legal = _UNITS_OF[row.kind]
     if len(amounts) != 1:
         units = " and ".join(amounts) or "no volume"
-        raise row.broken(f"{units} given; legal: exactly one of {' and '.join(legal)}")
+        raise row.record_error(f"{units} given; legal: exactly one of {' and '.join(legal)}")
     ((unit, amount),) = amounts.items()
     if unit not in legal:
         raise row.refused(unit, f"not of kind {row.kind}; legal: {' or '.join(legal)}")
@@ -153,7 +153,7 @@ def _current(row: InventoryRow, hardware: Catalogue) -> Current:
     """Instances, bill and region of a row; short names of instances such as p5 are legal."""
     name = platforms().get(row.current_instance, row.current_instance)
     if name not in hardware.instances:
-        name = row.among("current_instance", hardware.instances)
+        name = row.choice("current_instance", hardware.instances)
     return Current(name, row.current_count, row.purchase_kind, row.usd_per_month, row.region)
 
 

@@ -12,7 +12,7 @@ from trnsim.jobs.job import Job
 from trnsim.jobs.planned import planned_job
 from trnsim.jobs.spec import JobSpec
 from trnsim.place.machine import machine
-from trnsim.reader import Foreign, SourcePlace, between, declared, record
+from trnsim.reader import ForeignRecord, SourcePlace, between, declared, record
 from trnsim.system.train.layout import Layout
 
 __all__ = ["FORMAT"]
@@ -21,7 +21,7 @@ _SCHEMA: Final = "plan-train/1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _StoredPlan(Foreign):
+class _StoredPlan(ForeignRecord):
     """The fields of a stored plan that a job needs."""
 
     instance: str

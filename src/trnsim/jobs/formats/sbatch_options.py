@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from trnsim.jobs.parallelism import rank_count
+from trnsim.jobs.parallelism import rank_count_text
 
 __all__ = ["NOTES", "memory_bytes", "notes_in", "options_in", "program_start", "tasks_of"]
 __all__ += ["time_limit_s", "time_text", "words_in"]
@@ -113,7 +113,7 @@ def program_start(words: Sequence[str], is_option: Sequence[bool]) -> int:
 
 def tasks_of(command: Sequence[str]) -> int | None:
     """Ranks that a task's launcher starts on its node; None if it does not say so in a number."""
-    value = rank_count(command)
+    value = rank_count_text(command)
     return int(value) if re.fullmatch(r"[1-9]\d{0,5}", value, re.ASCII) else None
 
 

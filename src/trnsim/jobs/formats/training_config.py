@@ -236,7 +236,7 @@ def write_config(job: Job, keys: TrainingConfigKeys) -> str:
 
 def _whole_layout(job: Job) -> Parallelism:
     """The layout that the job's fields and the options of its command state."""
-    return job.parallelism.over(parallelism_in(options_of(job.roles[0].command)))
+    return job.parallelism.with_defaults(parallelism_in(options_of(job.roles[0].command)))
 
 
 def _layout_values(

@@ -36,12 +36,12 @@ _MOST_SOURCE_LETTERS: Final = 400_000
 _MAX_PAIRS: Final = 1024
 """Most edges of a statement that are drawn."""
 
-Data = dict[str, Any]
+JsonObject = dict[str, Any]
 """A JSON object."""
 
 
-class Profiled(Protocol):
-    """The part of a run that a report uses."""
+class ProfiledRun(Protocol):
+    """A run of a kernel, with all that a report shows of it."""
 
     @property
     def title(self) -> str:
@@ -74,7 +74,7 @@ class Profiled(Protocol):
         ...
 
 
-def profile_data(run: Profiled) -> Data:
+def profile_data(run: ProfiledRun) -> JsonObject:
     """The data of one run's report, for the core that took longest."""
     timeline = run.timeline
     program = timeline.program
@@ -136,7 +136,7 @@ def _column_ns(times_s: Seconds) -> list[float]:
     return rounded
 
 
-def _spans(timeline: Timeline) -> Data:
+def _spans(timeline: Timeline) -> JsonObject:
     """One list a property; the predecessors of i are waits[waits_from[i]:waits_from[i + 1]]."""
     spans, program = columns(timeline), timeline.program
     waits = [program.waits_for(index) for index in range(len(program))]
@@ -163,13 +163,13 @@ def _operands(instruction: Instruction) -> list[str]:
     return [text for text in operands if not text.endswith(" = None")] + others
 
 
-def _line(line: SourceLine) -> Data:
+def _line(line: SourceLine) -> JsonObject:
     return {"file": line.file, "line": line.line, "text": line_text(line)}
 
 
-def _sources(lines: Sequence[SourceLine]) -> list[Data]:
+def _sources(lines: Sequence[SourceLine]) -> list[JsonObject]:
     """The whole files of the lines, where they can be read and are of a size that people read."""
-    rows: list[Data] = []
+    rows: list[JsonObject] = []
     for file in dict.fromkeys(line.file for line in lines):
         text = "".join(linecache.getlines(file))
         if text and len(text) <= _MOST_SOURCE_LETTERS:
@@ -181,7 +181,7 @@ def _number(line: SourceLine | None, numbers: dict[SourceLine, int]) -> int:
     return -1 if line is None else numbers[line]
 
 
-def _line_time(row: LineTime, numbers: dict[SourceLine, int]) -> Data:
+def _line_time(row: LineTime, numbers: dict[SourceLine, int]) -> JsonObject:
     return {
         "line": _number(row.line, numbers),
         "instructions": row.instructions,
@@ -191,7 +191,7 @@ def _line_time(row: LineTime, numbers: dict[SourceLine, int]) -> Data:
     }
 
 
-def _advice(advice: Advice, numbers: dict[SourceLine, int]) -> Data:
+def _advice(advice: Advice, numbers: dict[SourceLine, int]) -> JsonObject:
     return {
         "rule": advice.rule,
         "text": advice.text,
@@ -201,9 +201,9 @@ def _advice(advice: Advice, numbers: dict[SourceLine, int]) -> Data:
     }
 
 
-def _edge(effect: EdgeEffect, numbers: dict[SourceLine, int]) -> Data:
+def _edge(effect: EdgeEffect, numbers: dict[SourceLine, int]) -> JsonObject:
     """The edges of a statement; without times if it was not tried."""
-    row: Data = {
+    row: JsonObject = {
         "form": effect.form,
         "kind": effect.kind,
         "text": effect.text,
@@ -217,8 +217,8 @@ def _edge(effect: EdgeEffect, numbers: dict[SourceLine, int]) -> Data:
     return row
 
 
-def _memories(timeline: Timeline) -> list[Data]:
-    rows: list[Data] = []
+def _memories(timeline: Timeline) -> list[JsonObject]:
+    rows: list[JsonObject] = []
     for memory in (Memory.SBUF, Memory.PSUM):
         used = occupancy(timeline, memory)
         time_s, level_bytes = _downsampled(used.time_s, used.level_bytes)
@@ -241,19 +241,19 @@ def _downsampled(time_s: Seconds, level_bytes: Integers) -> tuple[Seconds, Integ
     return time_s[first], np.maximum.reduceat(level_bytes, first)
 
 
-def _hbm(timeline: Timeline) -> Data:
+def _hbm(timeline: Timeline) -> JsonObject:
     """Bytes a second into and out of HBM, in steps."""
     hbm = Core(timeline, 0).hbm
     time_s, level = _downsampled(hbm.time_s, np.round(hbm.bytes_per_s).astype(np.int64))
     return {"time": _column_ns(time_s), "bytes_per_s": level.tolist()}
 
 
-def _opcodes(timeline: Timeline) -> list[Data]:
+def _opcodes(timeline: Timeline) -> list[JsonObject]:
     """Count and busy time of each opcode on each engine, busiest first."""
     spans, checked = columns(timeline), timeline.program.checked
     busy_s = np.bincount(spans.which, spans.busy_until_s - spans.start_s, len(checked))
     counts = np.bincount(spans.which, minlength=len(checked))
-    rows: dict[tuple[str, str], Data] = {}
+    rows: dict[tuple[str, str], JsonObject] = {}
     for which, distinct in enumerate(checked):
         key = (distinct.opcode, distinct.engine.label)
         row = rows.setdefault(key, {"opcode": key[0], "engine": key[1], "count": 0, "busy_ns": 0.0})

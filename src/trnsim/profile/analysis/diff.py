@@ -17,7 +17,7 @@ from trnsim.document.answer import Block, Column, Document, Note, Section, Table
 from trnsim.document.text import text
 from trnsim.document.values import picked
 from trnsim.errors import BadInput
-from trnsim.profile.analysis.data import Data
+from trnsim.profile.analysis.data import JsonObject
 from trnsim.profile.units import bytes_text, count_text, percent_text, time_text
 
 _NS_PER_S: Final = 1e9
@@ -162,7 +162,7 @@ MODEL_ENGINES: Final = "engine, on the critical path"
 TRAFFIC: Final = "HBM, read and written"
 
 
-def compare(before: Data, after: Data) -> Diff:
+def compare(before: JsonObject, after: JsonObject) -> Diff:
     """The changes from one stored profile to another: two kernels, or two models.
 
     Raises:
@@ -179,7 +179,7 @@ def compare(before: Data, after: Data) -> Diff:
     return _model_diff(before, after) if models else _kernel_diff(before, after)
 
 
-def _kernel_diff(before: Data, after: Data) -> Diff:
+def _kernel_diff(before: JsonObject, after: JsonObject) -> Diff:
     return Diff(
         before["title"],
         after["title"],
@@ -193,7 +193,7 @@ def _kernel_diff(before: Data, after: Data) -> Diff:
     )
 
 
-def _model_diff(before: Data, after: Data) -> Diff:
+def _model_diff(before: JsonObject, after: JsonObject) -> Diff:
     first, second = before["model"], after["model"]
     quantities = (
         Change(name, value(first), value(second), words) for name, words, value in _MODEL_QUANTITIES
@@ -239,7 +239,7 @@ def _critical_times(model: Mapping[str, Any], table: str) -> dict[str, tuple[flo
     }
 
 
-def _traffic_bytes(model: Data) -> dict[str, tuple[float, str]]:
+def _traffic_bytes(model: JsonObject) -> dict[str, tuple[float, str]]:
     return {row["reason"]: (row["bytes"], "") for row in model["traffic"]}
 
 
@@ -269,7 +269,7 @@ _MODEL_QUANTITIES: Final[
 )
 
 
-def _kernel_quantities(before: Data, after: Data) -> Iterable[Change]:
+def _kernel_quantities(before: JsonObject, after: JsonObject) -> Iterable[Change]:
     first, second = before["summary"], after["summary"]
     for name, words, value in _KERNEL_QUANTITIES:
         yield Change(name, value(first), value(second), words)
@@ -301,14 +301,14 @@ _KERNEL_QUANTITIES: Final[
 )
 
 
-def _engine_times(profile: Data) -> dict[str, tuple[float, str]]:
+def _engine_times(profile: JsonObject) -> dict[str, tuple[float, str]]:
     return {
         use["engine"]: (use["active_s"], f"{use['instructions']:,} instructions")
         for use in profile["summary"]["engines"]
     }
 
 
-def _opcode_times(profile: Data) -> dict[str, tuple[float, str]]:
+def _opcode_times(profile: JsonObject) -> dict[str, tuple[float, str]]:
     return {
         f"{row['opcode']}, {row['engine']}": (row["busy_ns"] / _NS_PER_S, f"{row['count']:,}")
         for row in profile["opcodes"]
@@ -334,7 +334,7 @@ def _changes(
 _Key = tuple[str, str, int]
 
 
-def _line_changes(before: Data, after: Data) -> tuple[Change, ...]:
+def _line_changes(before: JsonObject, after: JsonObject) -> tuple[Change, ...]:
     old, new = _keyed_line_rows(before), _keyed_line_rows(after)
     changes: list[Change] = []
     for key in dict.fromkeys([*old, *new]):
@@ -347,7 +347,7 @@ def _line_changes(before: Data, after: Data) -> tuple[Change, ...]:
     return tuple(sorted(changes, key=lambda change: -abs(change.difference)))
 
 
-def _keyed_line_rows(profile: Data) -> dict[_Key, Data]:
+def _keyed_line_rows(profile: JsonObject) -> dict[_Key, JsonObject]:
     """Each line's times by file name, text, and its number among equal texts."""
     lines = profile["lines"]
     rows = sorted(
@@ -355,7 +355,7 @@ def _keyed_line_rows(profile: Data) -> dict[_Key, Data]:
         key=lambda row: (lines[row["line"]]["file"], lines[row["line"]]["line"]),
     )
     counts: Counter[tuple[str, str]] = Counter()
-    rows_by_line: dict[_Key, Data] = {}
+    rows_by_line: dict[_Key, JsonObject] = {}
     for row in rows:
         line = lines[row["line"]]
         name = PurePath(line["file"]).name

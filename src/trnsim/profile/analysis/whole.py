@@ -14,7 +14,7 @@ from typing import Any, Final
 from trnsim.document.answer import Block, Note, Table, columns, labelled
 from trnsim.errors import SourceLine
 from trnsim.isa import Engine
-from trnsim.profile.analysis.data import Data
+from trnsim.profile.analysis.data import JsonObject
 from trnsim.profile.measures.parts import WAITING, PartCost
 from trnsim.profile.units import bytes_text, percent_text, time_text
 
@@ -120,7 +120,7 @@ class Whole:
             for module, part in rows
         )
 
-    def as_data(self) -> Data:
+    def as_data(self) -> JsonObject:
         """The model in a report."""
         operations = _by_key(self.shares, lambda share: share.operation)
         return {
@@ -149,7 +149,7 @@ class Whole:
         }
 
 
-def model_blocks(model: Data) -> list[Block]:
+def model_blocks(model: JsonObject) -> list[Block]:
     """A model in a report: time, bound, use, and the modules with most time."""
     bound_ns, device_ns = model["bound_ns"], model["device_ns"] or 1.0
     times = f", the time is {model['time_ns'] / bound_ns:.1f} times that" if bound_ns else ""
@@ -179,7 +179,7 @@ def model_blocks(model: Data) -> list[Block]:
     ]
 
 
-def modules(shares: Iterable[Share]) -> list[Data]:
+def modules(shares: Iterable[Share]) -> list[JsonObject]:
     """The tree of modules, parents first, each with the sum of itself and its descendants.
 
     A module without operations of its own and with a single child is left out. The number of equal
@@ -193,7 +193,7 @@ def modules(shares: Iterable[Share]) -> list[Data]:
         for parent, child in _ancestry(path):
             within[child] = within.get(child, PartCost()).plus(part)
             below.setdefault(parent, {})[child] = None
-    rows: list[Data] = []
+    rows: list[JsonObject] = []
 
     def add(path: str, depth: int, layers_above: int) -> None:
         children = list(below.get(path, ()))
@@ -233,7 +233,7 @@ def _longest(row: tuple[str, PartCost]) -> float:
     return -row[1].time_s
 
 
-def _row(part: PartCost) -> Data:
+def _row(part: PartCost) -> JsonObject:
     return {
         "instructions": round(part.instructions),
         "time_ns": _ns(part.time_s),
@@ -249,7 +249,7 @@ def label(name: str) -> str:
     return "waiting for results" if name == WAITING else name or "nothing"
 
 
-def _engines(shares: Iterable[Share]) -> list[Data]:
+def _engines(shares: Iterable[Share]) -> list[JsonObject]:
     total = _total(shares)
     names = dict.fromkeys([*total.critical_s, *total.busy_s])
     rows: list[dict[str, Any]] = [
@@ -263,7 +263,7 @@ def _engines(shares: Iterable[Share]) -> list[Data]:
     return sorted(rows, key=lambda row: -row["critical_ns"])
 
 
-def _traffic(shares: Iterable[Share]) -> list[Data]:
+def _traffic(shares: Iterable[Share]) -> list[JsonObject]:
     bytes_by_reason = _total(shares).hbm_bytes
     rows = sorted(bytes_by_reason.items(), key=lambda row: -row[1])
     return [{"reason": reason, "bytes": round(nbytes)} for reason, nbytes in rows]

@@ -16,7 +16,7 @@ from trnsim import reader
 from trnsim.document.values import compact_json
 from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
-from trnsim.profile.analysis.data import Data, Profiled, profile_data
+from trnsim.profile.analysis.data import JsonObject, ProfiledRun, profile_data
 from trnsim.profile.analysis.overview import readable_schemas
 from trnsim.profile.analysis.summary import EngineUse, Summary
 from trnsim.profile.analysis.whole import Whole
@@ -40,7 +40,7 @@ _FIRST_BYTES: Final = f'{{"format":"{FORMAT}"'.encode()
 _FIX: Final = "write one with trnsim run SCRIPT --report DIR"
 
 
-def report_of(runs: Sequence[Profiled], wholes: Sequence[Whole] = ()) -> Data:
+def report_of(runs: Sequence[ProfiledRun], wholes: Sequence[Whole] = ()) -> JsonObject:
     """The report of one kernel: a profile for each of its runs, one per target.
 
     `wholes` has the estimate of the model that each run is a part of, where there is one.
@@ -57,12 +57,12 @@ def report_of(runs: Sequence[Profiled], wholes: Sequence[Whole] = ()) -> Data:
     }
 
 
-def as_text(report: Data) -> str:
+def as_text(report: JsonObject) -> str:
     """The content of a stored report's file."""
     return compact_json(report) + "\n"
 
 
-def load(path: Path | str) -> Data:
+def load(path: Path | str) -> JsonObject:
     """The report stored at `path`, or the only report in that folder.
 
     Raises:
@@ -71,7 +71,7 @@ def load(path: Path | str) -> Data:
     """
     path = _file(Path(path))
     content = reader.load(path, _FIX).parsed.content
-    report = cast("Data", content) if isinstance(content, dict) else {}
+    report = cast("JsonObject", content) if isinstance(content, dict) else {}
     profiles = report.get("profiles")
     is_list = isinstance(profiles, list) and all(isinstance(profile, dict) for profile in profiles)
     if report.get("format") != FORMAT or not profiles or not is_list:
@@ -131,7 +131,7 @@ def is_kernel_report(file: Path) -> bool:
     return False
 
 
-def summary_of(profile: Data) -> Summary:
+def summary_of(profile: JsonObject) -> Summary:
     """The summary in a stored profile."""
     fields: dict[str, Any] = dict(profile["summary"])
     fields["engines"] = tuple(EngineUse(**use) for use in fields["engines"])

@@ -11,7 +11,7 @@ from html import escape
 from typing import Final
 
 from trnsim.document.builder import as_json, filled, page, resource
-from trnsim.profile.analysis.data import Data
+from trnsim.profile.analysis.data import JsonObject
 
 _PACKAGE: Final = "trnsim.profile.report_page"
 _SCRIPTS: Final = (
@@ -20,7 +20,7 @@ _SCRIPTS: Final = (
 )
 
 
-def html(report: Data) -> str:
+def html(report: JsonObject) -> str:
     """One self-contained HTML page of a report (`profile.stored`)."""
     parts = {
         "title": escape(report["title"]),

@@ -27,7 +27,10 @@ class Grade(Enum):
 
 
 class Absent(BadInput):
-    """An input that is unknown: a row, a price, a published figure. It is named, never guessed."""
+    """Error: a figure needs an input that is unknown, such as a row, a price or a publication.
+
+    The message names the input; no value is guessed for it.
+    """
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,10 @@ class Citation:
     """The source of one input.
 
     Attributes:
-        kind: of input.
+        kind: the kind of the input.
         row: key of the catalogue's row, such as ``chips/trainium2``; "" where it is in none.
-        day: on which it was read or held, as its source gives it; "" where none is stated.
+        day: the day on which the input was read or was valid, as the source writes it; "" if the
+            source states none.
         source: the document, or the model.
         doubt: why a figure from it may only illustrate a claim; "" if it may support one.
     """
@@ -84,13 +88,13 @@ class Amount:
         return _combine(operator.truediv, Amount(other), self)
 
 
-def less_than(ours: Amount, theirs: Amount) -> Amount:
-    """``1 - ours / theirs`` in per cent."""
+def percent_less(ours: Amount, theirs: Amount) -> Amount:
+    """Per cent by which `ours` is less than `theirs`: ``100 * (1 - ours / theirs)``."""
     return _PERCENT * (1 - ours / theirs)
 
 
-def more_than(ours: Amount, theirs: Amount) -> Amount:
-    """``ours / theirs - 1`` in per cent."""
+def percent_more(ours: Amount, theirs: Amount) -> Amount:
+    """Per cent by which `ours` is more than `theirs`: ``100 * (ours / theirs - 1)``."""
     return _PERCENT * (ours / theirs - 1)
 
 

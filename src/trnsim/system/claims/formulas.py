@@ -25,8 +25,8 @@ from trnsim.system.claims.amounts import (
     Citation,
     Grade,
     WordAmount,
-    less_than,
-    more_than,
+    percent_less,
+    percent_more,
 )
 from trnsim.system.claims.published import FACTS
 from trnsim.system.claims.rates import rate
@@ -129,7 +129,7 @@ def _cut(rows: RowReader, instance: str, kind: str, day: str) -> Amount:
     before = [price for price in prices if price.first_seen < since]
     if not after or not before:
         raise Absent(f"{kind} prices of {instance} before and after {since:%B %Y}")
-    return less_than(rows.usd(after[0]), rows.usd(before[0]))
+    return percent_less(rows.usd(after[0]), rows.usd(before[0]))
 
 
 def _cheaper_chip(rows: RowReader, ours: str, theirs: str, kind: str) -> WordAmount:
@@ -238,6 +238,6 @@ FIGURES: Final[Mapping[str, Callable[..., Amount | WordAmount]]] = {
     "has_feature": _has_feature,
     "migration_return": _migration_return,
     "migration_threshold": _migration_threshold,
-    "more_than": more_than,
+    "more_than": percent_more,
 }
 """Functions of other figures, of documents and of assumptions, by name in formulas."""

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from trnsim.arch.catalogue import Price
-from trnsim.system.claims.amounts import Amount, Citation, Grade, less_than, more_than
+from trnsim.system.claims.amounts import Amount, Citation, Grade, percent_less, percent_more
 from trnsim.system.claims.published import TABLES, Published
 from trnsim.system.claims.rates import geometric_mean, rate, stored_rates
 from trnsim.system.claims.rows import Pair, RowReader, label
@@ -30,7 +30,7 @@ _TWO_KINDS: Final = Citation(Grade.PRICE, doubt="two kinds of purchase")
 
 def _gain(ours: Amount, theirs: Amount) -> Amount:
     """Per cent more work per USD, from USD per work."""
-    return more_than(theirs, ours)
+    return percent_more(theirs, ours)
 
 
 def _share(ours: Amount, theirs: Amount) -> Amount:
@@ -38,7 +38,7 @@ def _share(ours: Amount, theirs: Amount) -> Amount:
     return 100.0 * (ours / theirs)
 
 
-COMPARED: Final = {"gain": _gain, "less_than": less_than, "share": _share}
+COMPARED: Final = {"gain": _gain, "less_than": percent_less, "share": _share}
 
 
 def _usd_of_equal_work(
@@ -150,7 +150,7 @@ def hourly(
     """Per cent by which an hour costs less, at `times` the throughput."""
 
     def saved(pair: Pair) -> Amount:
-        return less_than(rows.usd(pair.ours), rows.usd(pair.theirs) * times)
+        return percent_less(rows.usd(pair.ours), rows.usd(pair.theirs) * times)
 
     for pair in rows.pairs(ours, theirs, [kind]):
         yield stand_in(f"{text}, {pair.text}", partial(saved, pair), caveats=pair.caveats)

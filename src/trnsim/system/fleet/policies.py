@@ -21,7 +21,7 @@ GROW_BY: Final = assumed(0.1, "a job that would grow by less than this part stay
 def separate(scenario: Scenario) -> FleetPlan:
     """Plan of two fleets: services always hold the need of their busiest hour, jobs the rest."""
     wanted = allotment(scenario, needs(scenario, scenario.planning.demand)).max(axis=0, initial=0)
-    wanted = allotment(scenario, wanted[None, :])
+    wanted = allotment(scenario, wanted[None, :])  # busiest hours need not coincide
     left = scenario.blocks - int(wanted.sum())
     levels = _widen(scenario.jobs, _waiting_levels(scenario.jobs), left)
     jobs = tuple(
@@ -34,8 +34,9 @@ def separate(scenario: Scenario) -> FleetPlan:
 def threshold(scenario: Scenario) -> FleetPlan:
     """Plan hour by hour: services grow with their need and shrink late, jobs take the rest.
 
-    A job gives up width only where services need it, the last one first. It takes the largest
-    width that there is room for, the first one first, where that is much larger.
+    Where services need blocks, jobs become narrower, beginning with the last job. Where blocks are
+    free, jobs become as wide as fits, beginning with the first job; a job that would grow by less
+    than `GROW_BY` stays as it is.
     """
     services = allotment(scenario, _held_blocks(needs(scenario, scenario.planning.demand)))
     free = scenario.blocks - services.sum(axis=1)
@@ -59,14 +60,16 @@ def _held_blocks(needed: Counts) -> Counts:
 
 
 _Levels = list[list[int]]
-"""For each kind of job, the level of each of its jobs."""
+"""For each kind of job, the width of each of its jobs, as an index into the kind's `levels`."""
 
 
 def _waiting_levels(jobs: Sequence[TrainingJobKind]) -> _Levels:
+    """The levels while every job waits."""
     return [[0] * job.count for job in jobs]
 
 
 def _level_counts(jobs: Sequence[TrainingJobKind], levels: _Levels) -> list[Counts]:
+    """For each kind of job, the number of jobs at each of its levels."""
     return [
         np.bincount(own, minlength=len(job.levels)).astype(np.int64)
         for job, own in zip(jobs, levels, strict=True)

@@ -1,8 +1,11 @@
-"""The layout of least cost: of all that fit, the one that keeps the most load an instance.
+"""The layout of least cost: the one that serves the most requests per instance within the limits.
 
-Short runs of the same requests compare layouts, from the highest closed form of a full batch on. A
-layout whose closed form is well below what another keeps is not run. Long runs decide between those
-that are near; the winner alone is measured in the longest, and meets the others once more in those.
+1. `saturated_per_s` gives a bound for each layout. Layouts are tried in the order of their bounds,
+   the highest first, in short runs of the same requests. A layout whose bound is well below what
+   another one has served is not run.
+2. Long runs compare the best layout with those that were nearly as good.
+3. The longest runs measure the capacity of the winner. If they are longer than those of step 2,
+   step 2 is repeated with runs as long.
 """
 
 from __future__ import annotations
@@ -25,12 +28,16 @@ from trnsim.system.serve.server import Deployment
 from trnsim.system.serve.sizing import Spare, lost_units, units_for
 
 BOUND_SLACK: Final = 1.25
-"""How far a layout may keep more than its closed form says."""
+"""Ratio of the load that a layout may serve to its bound, which is an estimate."""
 _SHORT_ERROR: Final = 0.08
-"""How far the capacity of a short run may be from that of a long one."""
+"""Relative difference that the capacities of short and long runs may have."""
 _EQUAL_RATIO: Final = 0.98
-"""Ratio from which capacities count as equal; then the layout that is faster alone is taken."""
+"""Ratio from which capacities count as equal.
+
+Among equal layouts the one is taken that answers a request without others the soonest.
+"""
 _FIRST_PART: Final = 0.8
+"""The first rate that is tried, as a part of the bound."""
 _MOST_LONG: Final = 3
 """Layouts besides the best that long runs compare with it."""
 
@@ -39,15 +46,15 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class RankedUnit:
-    """A unit that keeps the limits.
+    """A unit, which is a deployment of one layout, with the load that it serves within the limits.
 
     Attributes:
-        test: its runs.
+        test: the load test, which runs it.
         short_per_s: most requests a second in short runs.
-        per_s: the same in the longest runs that it had.
-        requests: requests of each of those long runs; 0 of a unit that had none.
-        capacity: the capacity, with its sampling error; None for one that was only compared.
-        tried: layouts that were compared.
+        per_s: most requests a second in its longest runs until now.
+        requests: requests of each of its long runs; 0 if it had only short ones.
+        capacity: the capacity, with its sampling error; None if it was not measured.
+        tried: number of layouts that were compared.
     """
 
     test: LoadTest
@@ -63,8 +70,8 @@ class RankedUnit:
         return self.test.deployment
 
     @property
-    def per_instance_s(self) -> float:
-        """Most requests a second of an instance."""
+    def instance_rate_per_s(self) -> float:
+        """Most requests a second, divided by the instances of the unit."""
         return self.per_s / self.unit.instances
 
 
@@ -72,12 +79,12 @@ class Ranking:
     """Units compared for a rate, or for the most load.
 
     Args:
-        units: all that fit.
+        units: all units whose model fits in memory.
         pattern: the requests.
-        router: how they are placed.
+        router: the rule by which a request is placed on a replica.
         slo: the limits.
-        rate_per_s: requests a second that have to be kept; None for the most load.
-        spare: what may fail.
+        rate_per_s: requests a second that must be served; None for the most load.
+        spare: the failure during which the rest must serve the load.
         is_brief: whether capacities are measured briefly.
         tell: called with what is being tried.
     """
@@ -106,9 +113,9 @@ class Ranking:
         self.tests.sort(key=lambda test: -self._bounds[id(test)])
 
     def best(self) -> RankedUnit | None:
-        """The unit that keeps the most an instance, or costs less for the rate; None if none does.
+        """The unit that serves the most requests per instance; None if none is within the limits.
 
-        It is the same for all rates, unless another saves an instance at one of them.
+        For a stated rate it is another unit if that takes fewer instances.
         """
         ranked = self._short_runs()
         if not ranked:
@@ -125,7 +132,15 @@ class Ranking:
         best: RankedUnit,
         run: Callable[[RankedUnit], RankedUnit],
     ) -> RankedUnit:
-        """The best, or one near it that costs less in runs as long, for any rate or for the one."""
+        """The best unit, or a nearly as good one that costs less in the same kind of run.
+
+        The cost is compared per request, and then for the stated rate.
+
+        Args:
+            ranked: all units.
+            best: the best until now.
+            run: runs a unit as `best` was run.
+        """
         for rate_per_s in dict.fromkeys((None, self._rate_per_s)):
             for other in self._near_best(ranked, best, rate_per_s):
                 self._tell(f"comparing {layout(other.unit)}")
@@ -136,7 +151,7 @@ class Ranking:
         return best
 
     def _short_runs(self) -> list[RankedUnit]:
-        """The units that keep nearly as much as the best, in short runs."""
+        """The units that serve nearly as much as the best, in short runs."""
         ranked: list[RankedUnit] = []
         most = 0.0
         for place, test in enumerate(self.tests):
@@ -157,9 +172,9 @@ class Ranking:
         return ranked
 
     def _fastest(self, ranked: Sequence[RankedUnit]) -> RankedUnit:
-        """Of those that keep the most an instance, the fastest alone."""
-        most = max(each.per_instance_s for each in ranked)
-        equal = [each for each in ranked if each.per_instance_s >= _EQUAL_RATIO * most]
+        """Of the units with the most load per instance, the fastest with one request at a time."""
+        most = max(each.instance_rate_per_s for each in ranked)
+        equal = [each for each in ranked if each.instance_rate_per_s >= _EQUAL_RATIO * most]
         return min(equal, key=lambda each: each.test.alone().values["e2e_p50_s"])
 
     def _near_best(
@@ -172,7 +187,7 @@ class Ranking:
             for each in ranked
             if each.test is not best.test and self._cost(each, rate_per_s, more) < least
         ]
-        return sorted(near, key=lambda each: -each.per_instance_s)[:_MOST_LONG]
+        return sorted(near, key=lambda each: -each.instance_rate_per_s)[:_MOST_LONG]
 
     def _is_better(self, other: RankedUnit, best: RankedUnit, rate_per_s: float | None) -> bool:
         """True if a long run of the other costs less than the best."""
@@ -184,21 +199,21 @@ class Ranking:
     def _rate_to_beat(
         self, unit: Deployment, best: RankedUnit, rate_per_s: float | None
     ) -> float | None:
-        """Requests a second of a unit from which it costs less than the best; None if never."""
+        """The load at which a unit would cost less than the best one; None if there is none."""
         if rate_per_s is None:
-            return (1 + 2 * TOLERANCE) * best.per_instance_s * unit.instances
+            return (1 + 2 * TOLERANCE) * best.instance_rate_per_s * unit.instances
         units = (round(self._cost(best, rate_per_s)) - 1) // unit.instances
         left = units - lost_units(self._spare, unit.replicas)
         return rate_per_s / left if left > 0 else None
 
     def _long_run(self, ranked: RankedUnit) -> RankedUnit:
-        """A unit in long runs."""
+        """Run a unit in long runs; the unit with their figures."""
         self._tell(f"capacity of {layout(ranked.unit)}")
         per_s, count = ranked.test.long_most(self.slo, ranked.short_per_s)
         return replace(ranked, per_s=per_s, requests=count)
 
     def _capacity_run(self, ranked: RankedUnit) -> RankedUnit:
-        """A unit with its capacity, in runs that are long enough for its sampling error."""
+        """Measure the capacity of a unit, in runs as long as its sampling error needs."""
         compared = ranked if ranked.requests else self._long_run(ranked)
         capacity = ranked.test.final_capacity(self.slo, compared.per_s, compared.requests)
         return replace(
@@ -206,18 +221,21 @@ class Ranking:
         )
 
     def _cost(self, ranked: RankedUnit, rate_per_s: float | None, more: float = 1.0) -> float:
-        """Instances for a rate, or instance-seconds of a request; `more`: ratio of capacities."""
-        per_instance_s = more * ranked.per_instance_s
-        if not per_instance_s:
+        """Instances for a rate; without one, instance-seconds of a request.
+
+        The load that the unit serves is taken `more` times as high.
+        """
+        instance_rate_per_s = more * ranked.instance_rate_per_s
+        if not instance_rate_per_s:
             return float("inf")
         if rate_per_s is None:
-            return 1 / per_instance_s
+            return 1 / instance_rate_per_s
         unit = ranked.unit
         lost = lost_units(self._spare, unit.replicas)
-        return unit.instances * units_for(rate_per_s, per_instance_s * unit.instances, lost)
+        return unit.instances * units_for(rate_per_s, instance_rate_per_s * unit.instances, lost)
 
 
 def layout(deployment: Deployment) -> str:
-    """``8 x TP8, 32 sequences``."""
+    """A layout in words: ``8 x TP8, 32 sequences``."""
     options, sequences = deployment.options, deployment.engine.max_num_seqs
     return f"{deployment.replicas} x TP{options.tensor}, {sequences} sequences"

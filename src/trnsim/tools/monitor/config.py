@@ -162,7 +162,7 @@ def read(path: Path) -> Config:
     )
     system = _groups(config.system_metrics, period_s)
     if not system and not any(one.groups for one in programs):
-        raise config.broken("no group of metrics is asked for")
+        raise config.record_error("no group of metrics is asked for")
     return Config(programs, system)
 
 

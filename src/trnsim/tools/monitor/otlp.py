@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from trnsim.errors import BadInput
 from trnsim.tools.monitor.metrics import METRICS, Metric
-from trnsim.tools.monitor.series import Collected
+from trnsim.tools.monitor.series import CollectedSeries
 
 _FIX: Final = "pip install 'trnsim[platform]'"
 
 
 def export(
-    collected: Collected, endpoint: str, period_s: float, exporter: Any = None
+    collected: CollectedSeries, endpoint: str, period_s: float, exporter: Any = None
 ) -> Callable[[], None]:
     """Send the series to `endpoint` every `period_s`; the function to send a last time and stop.
 
@@ -52,7 +52,7 @@ def export(
     return end
 
 
-def _observation_callback(metric: Metric, collected: Collected) -> Callable[[Any], list[Any]]:
+def _observation_callback(metric: Metric, collected: CollectedSeries) -> Callable[[Any], list[Any]]:
     """The callback by which OpenTelemetry asks for the values of a metric."""
     observation = _load("opentelemetry.metrics").Observation
 

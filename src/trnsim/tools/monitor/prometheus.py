@@ -17,7 +17,7 @@ from typing import Any
 from trnsim.errors import BadInput
 from trnsim.tools.monitor.metrics import Metric, Series
 from trnsim.tools.monitor.scrape_server import ScrapeServer
-from trnsim.tools.monitor.series import Collected
+from trnsim.tools.monitor.series import CollectedSeries
 
 _FIX = "pip install 'trnsim[platform]'"
 
@@ -25,7 +25,7 @@ _FIX = "pip install 'trnsim[platform]'"
 class Exporter:
     """A collector of prometheus_client over the last report."""
 
-    def __init__(self, collected: Collected) -> None:
+    def __init__(self, collected: CollectedSeries) -> None:
         self.collected = collected
 
     def collect(self) -> Iterator[Any]:
@@ -50,7 +50,7 @@ class Serving:
     end: Callable[[], None]
 
 
-def serve(collected: Collected, port: int, address: str) -> Serving:
+def serve(collected: CollectedSeries, port: int, address: str) -> Serving:
     """Answer scrapes on `address` and `port` from now on.
 
     Raises:

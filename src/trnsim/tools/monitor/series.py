@@ -1,7 +1,7 @@
 """Series of numbers from the reports of neuron-monitor, for Prometheus and OpenTelemetry.
 
-Ratios are 0 to 1 where a report has per cent. A program's series end with it. Programs with one
-tag, such as the ranks of a job, have one series between them.
+Ratios are 0 to 1 where a report has per cent. A program's series end with it. Programs with
+the same tag, such as the ranks of a job, have one series together.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ _VCPU_PARTS: Final = {
     "user": ("user", "nice"),
     "system": ("system", "io_wait", "irq", "soft_irq"),
 }
-"""The host's two usage types and the report's parts of each: AWS's page adds the types up to the
-used time, so that idle time belongs to none."""
+"""The host's two usage types, and the parts of a report that each is the sum of.
+
+No type has the idle time, because AWS's Grafana page shows the sum of the types as the used time.
+"""
 
 _NO_PLACE: Final = "None"
 """neuron-monitor-prometheus.py's label of memory whose place is not split up."""
 
 
 @dataclass
-class Collected:
-    """The series of the last report.
+class CollectedSeries:
+    """The series of the last report that was added.
 
     Attributes:
         has_pods: whether series of cores, devices and programs have labels of Kubernetes.

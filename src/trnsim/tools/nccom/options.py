@@ -15,8 +15,10 @@ from trnsim.errors import BadInput
 from trnsim.reader import FileRecord, declared
 from trnsim.tools.nccom.sizes import DEFAULT_SIZE
 
-CHECKS: Final = ("random", "all_ones")
-"""Contents of the inputs of ``--check``; the first without a word."""
+RANDOM: Final = "random"
+"""Content of the inputs of ``--check`` that names none."""
+CHECKS: Final = (RANDOM, "all_ones")
+"""Contents of the inputs of ``--check``."""
 FILE_FIX: Final = "write it as docs/how-to-nccom-test.md shows"
 """The advice about a file that is not JSON."""
 _RATIO: Final = re.compile(r"\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]")
@@ -82,11 +84,11 @@ class OperationOptions:
         """
         if self.check and self.check not in CHECKS:
             raise BadInput(f"--check {self.check}; legal: {', '.join(CHECKS)}, or nothing")
-        if self.seed is not None and self.check != CHECKS[0]:
+        if self.seed is not None and self.check != RANDOM:
             raise BadInput(
-                f"--seed {self.seed} without --check {CHECKS[0]}, whose inputs it is of; legal: "
+                f"--seed {self.seed} without --check {RANDOM}, whose inputs it is of; legal: "
                 "both or neither",
-                fix=f"--check {CHECKS[0]} --seed {self.seed}",
+                fix=f"--check {RANDOM} --seed {self.seed}",
             )
         if self.custom_replica_groups is not None and self.data_parallel_dimension is not None:
             raise BadInput(
@@ -176,7 +178,7 @@ class StreamFields(FileRecord):
         None, help="operations for each iteration", above=0, most=_MOST_OPERATIONS
     )
 
-    def over(self, base: OperationOptions) -> OperationOptions:
+    def with_defaults(self, base: OperationOptions) -> OperationOptions:
         """The options of the command line with what the stream states instead."""
         values = {field.name: getattr(base, field.name) for field in fields(base)}
         for stated, other in _ALTERNATIVES:
@@ -211,7 +213,7 @@ def _as_stated(name: str, value: object) -> object:
     if name in _SIZES:
         return str(value)
     if name == "check" and isinstance(value, bool):
-        return CHECKS[0] if value else ""
+        return RANDOM if value else ""
     if isinstance(value, tuple):
         return f"[{','.join(map(str, value))}]"
     return value

@@ -36,7 +36,7 @@ def streams_of(base: OperationOptions, path: Path | None) -> list[OperationOptio
     """
     if path is None:
         return [base]
-    return [stream.over(base) for stream in read(StreamsFile, path, FILE_FIX).streams]
+    return [stream.with_defaults(base) for stream in read(StreamsFile, path, FILE_FIX).streams]
 
 
 def blocks(streams: Sequence[PlannedOperation]) -> list[list[SizeTime]]:

@@ -1,10 +1,10 @@
 """The computation of ``--check``: an operation on real values, beside a golden result.
 
-Reductions add in the order of the fabric's algorithm and are rounded where it writes to memory, as
-those of kernels are; the golden result is NumPy's sum of the inputs in 64 bits. A message is
-computed up to `MOST_ELEMENTS` of each rank. Integers are small enough for their sum to be exact,
-because the collective engine adds in float32. What floats may differ by is AWS's to say and is not
-said; here it is what their roundings can add up to.
+A reduction adds in the order of the fabric's algorithm, and is rounded wherever that writes to
+memory, as in a kernel. The golden result is NumPy's sum of the inputs in 64 bits. At most
+`MOST_ELEMENTS` of a rank's message are computed. The collective engine adds in float32, so integers
+are kept so small that their sum is exact. AWS documents no tolerance for floats; here it is the
+most that the roundings can add up to.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Data Integrity;
 compiler/error-codes/EVRF061.rst, Why this happens.
@@ -25,14 +25,15 @@ from trnsim.errors import BadInput, InternalError
 from trnsim.fabric.exchange import groups_like
 from trnsim.fabric.reduction import Order, reduction_order
 from trnsim.tools.nccom.operations import item_bytes
-from trnsim.tools.nccom.options import CHECKS
+from trnsim.tools.nccom.options import RANDOM
 from trnsim.tools.nccom.times import PlannedOperation
 
 MOST_ELEMENTS: Final = 4096
 """Elements of a rank's message that are computed."""
 MOST_EXTENT: Final = 2**18
-"""The element up to which chunks of stated sizes are computed."""
+"""The highest legal end of a chunk, in elements, where a file states the chunks' sizes."""
 _EXACT: Final = 2**24
+"""The integer up to which float32 has every integer."""
 _FORMATS: Final[dict[str, Dtype]] = {
     "uint8": dtypes.UINT8,
     "int8": dtypes.INT8,
@@ -67,7 +68,7 @@ def check(planned: PlannedOperation, nbytes: int, seed: int) -> CheckedValues:
     Args:
         planned: the operation.
         nbytes: bytes of the message.
-        seed: of pseudo-random inputs.
+        seed: the seed of random inputs.
 
     Raises:
         BadInput: a sum has no value of the data type.
@@ -91,7 +92,7 @@ def check(planned: PlannedOperation, nbytes: int, seed: int) -> CheckedValues:
 
 
 def _inputs(planned: PlannedOperation, nbytes: int, group: Sequence[int], seed: int) -> list[Array]:
-    """The input of each rank: all of its message, of which it sends a part in a gather."""
+    """The input of each rank: its whole message, although a gather sends only a part of it."""
     options, ranks = planned.options, len(group)
     form = _FORMATS[options.datatype]
     elements = nbytes // item_bytes(options.datatype)
@@ -104,7 +105,7 @@ def _inputs(planned: PlannedOperation, nbytes: int, group: Sequence[int], seed: 
         _check_sum(options.datatype, form, ranks)
     else:
         most = max(most, 1)
-    if options.check != CHECKS[0]:
+    if options.check != RANDOM:
         return [round_to(np.ones(count, np.float32), form) for _ in group]
     inputs = []
     for rank in group:
@@ -153,7 +154,7 @@ def _results(
     exact = [to_float32(array).astype(np.float64) for array in inputs]
     ranks, count = len(group), len(inputs[0])
     if planned.metadata is not None:
-        return _variable(planned, group, inputs), _sent_chunks(planned, group, exact)
+        return _received_chunks(planned, group, inputs), _sent_chunks(planned, group, exact)
     match planned.operation.name:
         case "all_reduce" | "reduce_scatter":
             total = _reduced(planned, nbytes, group, inputs)
@@ -217,20 +218,20 @@ def _sent_messages(
     return golden
 
 
-def _variable(
+def _received_chunks(
     planned: PlannedOperation, group: Sequence[int], inputs: Sequence[Array]
 ) -> list[Any]:
     """The chunks that each rank receives, at their places; zeros between them."""
     metadata = planned.metadata
     outputs: list[Any] = [np.zeros_like(array) for array in inputs]
     if metadata is not None:
-        for own in range(len(group)):
-            places = metadata.places(group, own)
-            for place, sender in enumerate(group):
-                length = metadata.sent(sender, own)
-                begins = metadata.sent_from(sender, own)
-                at = places[place]
-                outputs[own][at : at + length] = inputs[place][begins : begins + length]
+        for receiver in range(len(group)):
+            places = metadata.places(group, receiver)
+            for index, sender in enumerate(group):
+                length = metadata.sent(sender, receiver)
+                begins = metadata.sent_from(sender, receiver)
+                at = places[index]
+                outputs[receiver][at : at + length] = inputs[index][begins : begins + length]
     return outputs
 
 
@@ -240,15 +241,16 @@ def _sent_chunks(
     """The expected chunks, computed from the side of the senders, element by element."""
     golden = [np.zeros_like(array) for array in exact]
     if planned.metadata is not None:
-        places = [planned.metadata.places(group, own) for own in range(len(group))]
-        for place, sender in enumerate(group):
+        places = [planned.metadata.places(group, receiver) for receiver in range(len(group))]
+        for index, sender in enumerate(group):
             entry = planned.metadata.entries[sender]
-            many = len(entry.send_counts) > 1
-            for own in range(len(group)):
-                chunk = own if many else 0
+            has_chunks = len(entry.send_counts) > 1
+            for receiver in range(len(group)):
+                chunk = receiver if has_chunks else 0
                 first, length = entry.send_displs[chunk], entry.send_counts[chunk]
+                begin = places[receiver][index]
                 for at in range(length):
-                    golden[own][places[own][place] + at] = exact[place][first + at]
+                    golden[receiver][begin + at] = exact[index][first + at]
     return golden
 
 

@@ -1,4 +1,4 @@
-"""The command line of `neuronx-cc compile`: files, and flags of the compiler's one table."""
+"""The command line of `neuronx-cc compile`: the file of a graph, and flags of `FLAGS`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROGRAM: Final = "neuronx-cc"
 DEFAULT_OUTPUT: Final = "file.neff"
 DEFAULT_LOG: Final = "log-neuron-cc.txt"
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
-"""Levels of --verbose by name; Python's numbers of them."""
+"""The number of each level of --verbose, as in Python's `logging`."""
 _WARNING: Final = LEVELS["warning"]
 _REQUIRED: Final = ("framework", "target")
 _OWN: Final = frozenset({"framework", "logfile", "output", "target", "verbose", "workdir"})
@@ -35,7 +35,7 @@ class CompileArguments:
         target: the chip.
         family: the family of instances, as --target names it.
         flags: those of the compiler, as words.
-        output: the file in place of the NEFF.
+        output: the file that is written where neuronx-cc would write its NEFF.
         logfile: the file of the report's text.
         workdir: the folder of the whole report; None for none.
         level: the level of messages.

@@ -60,7 +60,7 @@ def register(library: Library) -> None:
 
 
 def _reported(name: str, kernel: Kernel) -> Kernel:
-    """`kernel`, with its calls told to a reader if it makes a value."""
+    """`kernel`, with its calls told to the watchers of calls if it makes a value."""
     return kernel if name in _WITHOUT_VALUES else watched_kernel(f"aten::{name}", kernel)
 
 

@@ -264,7 +264,7 @@ def _pair(kind: str, arguments: dict[str, Any]) -> tuple[int, ...]:
 
 
 def _exchange(kind: str, arguments: dict[str, Any]) -> RecordedExchange:
-    """A collective, or a message, for the reader of calls."""
+    """A collective, or a message, for the watchers of calls."""
     group: Any = torch.distributed.ProcessGroup.unbox(arguments["process_group"])
     is_root = arguments.get("root_rank") == group.rank()
     reduction = reduction_name.get() if "reduce_op" in arguments else ""

@@ -67,7 +67,7 @@ def as_bits(host: Tensor) -> Tensor:
 _factor: Final[ContextVar[float | None]] = ContextVar("_factor", default=None)
 """The factor of the `PREMUL_SUM` in progress, or None."""
 reduction_name: Final[ContextVar[str]] = ContextVar("reduction_name", default="")
-"""The name of the reduction in progress; "" for one that a library in C++ calls."""
+"""The name of the reduction in progress; "" for one that was called from C++, not Python."""
 
 REDUCING_METHODS: Final = (
     "allreduce",

@@ -64,6 +64,7 @@ def _fused_step(step: Callable[..., Sequence[Value]]) -> Decomposition:
             grad = b.ew("negate", unscaled) if maximize else unscaled
             param_states = [state[place] if state else None for state in states]
             outputs += step(b, param, grad, *param_states, **options)
+            # PyTorch's fused steps also write the unscaled gradient back.
             outputs += [] if grad_scale is None else [_unscale(b, scaled, grad_scale)]
         return tuple(outputs)
 
@@ -78,7 +79,7 @@ def _unscale(b: Build, grad: Value, scale: Value) -> Value:
 Rate = float | Value
 """A learning rate: a number of the host, or a tensor of one element."""
 _BIAS_CORRECTION: Final = 1.001
-"""A bias correction, which differs from step to step."""
+"""A stand-in for the bias corrections, whose values differ from step to step."""
 
 
 def adam(
@@ -100,7 +101,8 @@ def adam(
 ) -> Sequence[Value]:
     """One step of Adam, or of AdamW where the decay is decoupled.
 
-    The bias corrections are numbers of the host; their values change no time.
+    The host computes the bias corrections. A constant stands in for them in the graph, because its
+    time does not depend on their values.
     """
     del count
     if weight_decay and is_decoupled:
@@ -177,7 +179,11 @@ def adagrad(
     weight_decay: float,
     eps: float,
 ) -> Sequence[Value]:
-    """One step of Adagrad; the decay of the learning rate is computed on the host."""
+    """One step of Adagrad.
+
+    The host computes the decay of the learning rate. The graph leaves it out, because its time does
+    not depend on the rate's value.
+    """
     del count, lr_decay
     if weight_decay:
         grad = _add_decay(b, grad, param, weight_decay)
