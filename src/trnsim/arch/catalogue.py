@@ -91,7 +91,7 @@ class Accelerator:
         power_w: watts, where a figure is public.
         kind: "neuron", "gpu" or "tpu".
         aliases: other names ("Trn2").
-        year: of its first instances, where a source states one.
+        year: the year of its first instances, where a source states one.
         clock_peak_flop_per_s: dense peak of a dtype as array times clock, where the clock is known.
         other_peak_flop_per_s: peaks that other pages publish, by dtype and page.
         memory_kind: kind of its memory, in words.

@@ -51,7 +51,7 @@ class Price:
 
     Attributes:
         kind: the purchase option: on_demand, capacity_block, spot, ri_1y, ...
-        usd_per_hour: of the whole instance; None where AWS publishes no price.
+        usd_per_hour: price of the whole instance; None where AWS publishes no price.
         first_seen: earliest day on which the source states the price.
         last_seen: latest such day.
         as_of: the date as the source gives it.

@@ -62,7 +62,7 @@ def figures_of(schema: str, values: Any, asked: Asked = ()) -> dict[str, Estimat
     """The figures of an answer, by name.
 
     Args:
-        schema: of the answer, with its version.
+        schema: the schema of the answer, with its version.
         values: its JSON.
         asked: chips and families whose times it asked for.
 

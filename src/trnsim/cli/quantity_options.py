@@ -23,7 +23,7 @@ def number(
     Args:
         text: its help.
         names: its names, where they are not those of its parameter.
-        unit: of a number that states none.
+        unit: the unit of a number that states none.
         example: a value that its help shows.
         default: the default in a unit that reads better.
     """

@@ -67,7 +67,7 @@ class ScriptProgram:
 
     Attributes:
         path: the script.
-        arguments: of the whole program.
+        arguments: the arguments of the whole program.
         inputs: files of arrays, one for each argument of the kernel; () for the whole program.
         kernel: name of the kernel; None where the script has only one.
     """

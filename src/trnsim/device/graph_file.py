@@ -64,8 +64,8 @@ class GraphFile:
     Attributes:
         graph: the graph.
         weights: the numbers of its inputs that are the same at every step.
-        names: of its inputs, by number.
-        operators: of the framework's program, in order.
+        names: the names of its inputs, by number.
+        operators: the operators of the framework's program, in order.
         missing: operators without a lowering, each with the reason.
         calls: the operators with those of their arguments that JSON holds.
         origins: the call that a value came from, by the value's number.

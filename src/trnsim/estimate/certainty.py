@@ -333,7 +333,7 @@ def judged(
     Times that a site corrects by rows of its own keep the errors of these.
 
     Args:
-        estimate: of the pass.
+        estimate: the estimate of the pass.
         model: the model.
         model_pass: the pass.
         machine: the machine.

@@ -91,7 +91,7 @@ def layer_times(
     Args:
         machine: the machine.
         family: a `Phase`, for its passes alone; "" for all phases.
-        dtype: of products: "fp32", "bf16" or "fp8"; of T4, "fp16".
+        dtype: the dtype of products: "fp32", "bf16" or "fp8"; of T4, "fp16".
         measured: the user's table.
 
     Raises:

@@ -258,7 +258,7 @@ def gpu_times(chip: Accelerator, dtype: str = "bf16", *, is_fused: bool = True) 
 
     Args:
         chip: the GPU.
-        dtype: of products: "bf16" or "fp16", or "fp8" where it multiplies that.
+        dtype: the dtype of products: "bf16" or "fp16", or "fp8" where it multiplies that.
         is_fused: whether attention is one kernel.
 
     Raises:

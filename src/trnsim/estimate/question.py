@@ -36,7 +36,7 @@ class Question:
         model_pass: phase, batch and tokens of the pass.
         machine: the machine.
         split: ranks of a layer.
-        dtype: of products.
+        dtype: the dtype of products.
         measured: a user's times of layers, which take precedence.
     """
 

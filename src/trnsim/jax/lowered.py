@@ -70,7 +70,7 @@ class Untimed:
     """A program without a graph, and so without a time.
 
     Attributes:
-        name: of the program.
+        name: the name of the program.
         reason: why it has no time.
     """
 
@@ -95,7 +95,7 @@ class Lowered:
     """The graphs of a program, one a device: they differ where it reads the device's number.
 
     Attributes:
-        name: of the program.
+        name: the name of the program.
         devices: number of devices that run it together.
     """
 

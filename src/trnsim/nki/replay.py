@@ -47,7 +47,7 @@ class Recording:
 
     Attributes:
         run: the run, without outputs.
-        guards: of each core, the integers that its instructions read, in order.
+        guards: for each core, the integers that its instructions read, in order.
         together: the number of instructions that are executed with others in one step.
         is_fixed: whether no values decide what it executes, or which elements it writes.
         dtypes: the dtypes of the tensors that entered.

@@ -51,7 +51,7 @@ class Rule:
 
     Attributes:
         help: its meaning, a noun phrase.
-        unit: of a number; "" for none.
+        unit: the unit of a number; "" for none.
         above: exclusive lower limit of a number, or of the count of a list's or mapping's items.
         least: inclusive lower limit of the same.
         below: exclusive upper limit of the same.

@@ -19,7 +19,7 @@ class Parsed:
     Attributes:
         content: text, numbers, True and False, None, lists and dicts.
         line_of: the line, from 1, of the value under keys, or of what lacks it.
-        columns: of a table in CSV, the names in its first line.
+        columns: the names in the first line of a table in CSV.
     """
 
     content: Any

@@ -48,9 +48,9 @@ def holding(
     Args:
         model: an architecture.
         where: an instance type; its count is ignored.
-        tokens: of each sequence, whose keys and values are kept; a model that makes no tokens
-            keeps none.
-        sequences: in memory at one time.
+        tokens: tokens of each sequence, whose keys and values are kept; a model that makes no
+            tokens keeps none.
+        sequences: sequences in memory at the same time.
 
     Raises:
         BadInput: tokens or sequences are not positive, or more tokens than the model knows.

@@ -33,7 +33,7 @@ class Process:
 
     Attributes:
         devices: indices of its devices.
-        version: of the runtime; "NA" for a tool.
+        version: the version of the runtime; "NA" for a tool.
     """
 
     pid: int

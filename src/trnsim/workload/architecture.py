@@ -82,7 +82,7 @@ class Attention:
         biases: elements of the biases of its projections.
         norms: elements of the weights of norms over heads.
         output_biases: those of `biases` that are the output's.
-        scale: of the products of queries and keys; 0 for ``head_dim ** -0.5``.
+        scale: the factor on products of queries and keys; 0 for ``head_dim ** -0.5``.
         cap: bound of the scores, by a tanh; 0 for none.
         rotary: rotary position embedding of queries and keys; None without.
         head_norm: norm of queries and keys; None for none.

@@ -65,7 +65,7 @@ class RankGraph:
         cache_inputs: bits of an element of earlier tokens' keys and values, by number of input.
         cache_outputs: bits of an element of new tokens' keys and values, by number of result.
         statistics: logarithms of the sums of exponentials of the last attention: [B, H, L].
-        names: of the inputs that are weights, by number.
+        names: the names of the inputs that are weights, by number.
         named_inputs: inputs from another part, by name: "hidden", "cosine".
         named_outputs: results that other parts read, by name.
         shared: numbers of values that all tensor ranks have, and whose gradients they sum.

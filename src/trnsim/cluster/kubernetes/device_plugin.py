@@ -57,7 +57,7 @@ class Settings:
         state: the folder of the instance's state, whose faults make devices unhealthy.
         files: whether containers get the files /dev/neuron*, which must exist on this machine.
         holdings: what all containers hold now, by kubelet.
-        reserved: of that, the sets that a scheduler extension has chosen and nobody holds yet.
+        reserved: the sets that a scheduler extension has chosen and that no container holds yet.
         say: prints a line.
     """
 

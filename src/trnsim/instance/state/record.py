@@ -150,7 +150,7 @@ def latency_percentiles(
     """Percentiles of latencies with the launch, and on the device alone; {} where nothing ran.
 
     Args:
-        record: of a process.
+        record: the record of a process.
         before: an earlier one of it; executions since then count.
     """
     counts = Counter({(total_s, device_s): count for total_s, device_s, count in record.latencies})

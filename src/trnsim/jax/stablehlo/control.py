@@ -242,7 +242,7 @@ class _BlockGraph:
     """A block as a graph of its own.
 
     Attributes:
-        scope: of the block, with the graph.
+        scope: the scope of the block, with the graph.
         carried_inputs: the graph's inputs for the values carried from trip to trip.
         outside_inputs: the graph's inputs for the values outside that the block reads.
         results: the values that the block returns.

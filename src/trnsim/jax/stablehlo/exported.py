@@ -35,7 +35,7 @@ class ProgramGraph:
     Attributes:
         graph: the graph.
         weights: its constants, and the arguments that are said to be weights, by number.
-        names: of its inputs, by number.
+        names: the names of its inputs, by number.
         operators: StableHLO's operations, in order.
         origins: the primitive and the line that a value came from, by the value's number.
         missing: none: what has no lowering is refused.

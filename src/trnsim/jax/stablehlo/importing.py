@@ -59,7 +59,7 @@ class Imported:
 
     Attributes:
         graph: its inputs are those of the module's main function, in order, then its constants.
-        inputs: of the main function.
+        inputs: the inputs of the main function.
         outputs: what it returns, in order.
         constants: numbers of the program that are inputs of the graph, by the value's number.
         names: the names of the inputs, by the value's number.

@@ -41,10 +41,10 @@ class Path:
     """The scopes around an operation.
 
     Attributes:
-        names: of the program's scopes, outermost first.
-        trips: of the loops around it, outermost first, those of one function that are not yet
-            among the names.
-        line: of the innermost call around it, for what has no line of its own.
+        names: the names of the program's scopes, outermost first.
+        trips: the trips of the loops around it in the present function, outermost first, which are
+            not yet among the names.
+        line: the line of the innermost call around it, for what has no line of its own.
     """
 
     def __init__(

@@ -39,10 +39,10 @@ class Stack:
     """Parts behind one another.
 
     Attributes:
-        type: of the whole tensor.
+        type: the type of the whole tensor.
         dim: the dimension along which the parts lie.
         parts: in order.
-        origin: of the operation that made it.
+        origin: the origin of the operation that made it.
     """
 
     type: TensorType

@@ -23,7 +23,7 @@ class Options(NamedTuple):
     """The options that all collectives have.
 
     Attributes:
-        priority: of its transfers, 0 to 3; None for the default.
+        priority: the priority of its transfers, 0 to 3; None for the default.
         name: the label of the instruction.
     """
 

@@ -68,7 +68,7 @@ def inputs_of(
         kernel: the kernel.
         shapes: shapes of parameters by their name.
         arrays: arrays of the first parameters.
-        seed: of the random values.
+        seed: the seed of the random values.
     """
     random = np.random.default_rng(seed)
     every = [*kernel.args.posonlyargs, *kernel.args.args]

@@ -66,7 +66,7 @@ def trials_of(
         shapes: shapes of parameters by their name; annotations of nki.typing have others.
         arrays: arrays of the first parameters.
         kernel: the name of the only kernel to try; a function without @nki.jit is one too.
-        seed: of the random inputs.
+        seed: the seed of the random inputs.
     """
     trials: list[Trial] = []
     for version, function in _functions(report, kernel):

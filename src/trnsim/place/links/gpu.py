@@ -40,7 +40,7 @@ class Protocol:
         nvlink_s: seconds of a step over NVLink.
         pcie_s: seconds of a step over PCIe.
         net_s: seconds of a step over the network.
-        part: of the bandwidth.
+        part: the part of the bandwidth that it reaches.
     """
 
     name: str

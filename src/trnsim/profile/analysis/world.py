@@ -52,8 +52,8 @@ class RankTimes:
     """A rank's time and that of its collectives, in seconds.
 
     Attributes:
-        total_s: of its core that took longest, launch included.
-        collectives_s: while a collective ran.
+        total_s: time of the core that took longest, launch included.
+        collectives_s: time in which a collective ran.
         hidden_s: the part beside which a compute engine of the rank worked.
         exposed_s: the rest of it.
         waited_s: how long it waited for other ranks, before collectives.
@@ -77,7 +77,7 @@ class CollectiveTimesByRank:
         opcode: its name in nki.collectives.
         line: the user's line.
         algorithm: the algorithm that it takes; "" for a single rank.
-        dtype: of its first tensor.
+        dtype: the dtype of its first tensor.
         nbytes: bytes of the whole message of a rank.
         groups: the ranks of each group.
         time_s: seconds of one.

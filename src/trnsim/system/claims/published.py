@@ -29,8 +29,8 @@ class Published:
     """A figure that a document states.
 
     Attributes:
-        value: as stated.
-        day: on which the document was written, or the event that it tells of happened.
+        value: the figure as it is stated.
+        day: the day on which the document was written, or on which the event in it happened.
         source: the document.
         kind: whether it was measured or merely stated.
         is_own_word: whether it is the word of an interested party or of one unnamed person: a

@@ -31,8 +31,8 @@ class Pair:
     """Two prices that are compared.
 
     Attributes:
-        ours: of an instance with AWS's chips.
-        theirs: of an instance that it is compared with.
+        ours: price of an instance with AWS's chips.
+        theirs: price of an instance that it is compared with.
     """
 
     ours: Price
@@ -203,8 +203,8 @@ class RowReader:
         Args:
             ours: an instance with AWS's chips.
             theirs: an instance that it is compared with.
-            kinds: of purchase; pairs are of one kind.
-            their_kinds: another kind of theirs, for pairs of two kinds.
+            kinds: kinds of purchase; the prices of a pair are of the same kind.
+            their_kinds: for each kind that of their price, if it is another one.
         """
         for kind, their_kind in zip(kinds, their_kinds or kinds, strict=True):
             mine = self.prices(ours, kind)

@@ -46,7 +46,7 @@ class ClaimBasis:
     Attributes:
         text: the rows and the arithmetic, in words.
         value: our value, in the claim's unit.
-        origins: of every input.
+        origins: the origins of every input.
         is_stand_in: whether it replaces the claimed quantity.
         caveats: remarks that belong to it.
     """
@@ -149,7 +149,7 @@ class Claim:
     """A claim of one or more documents.
 
     Attributes:
-        id: of the claim.
+        id: the id of the claim.
         documents: which of the four documents make it.
         quote: a short quotation, in the language of the first document that makes it.
         says: the claim in our words.

@@ -86,7 +86,7 @@ def compare(
         scenario: the fleet and its work.
         policies: among `POLICIES`.
         draws: number of draws of demand and failures.
-        seed: of the draws.
+        seed: the seed of the draws.
         tell: called with a line on progress.
 
     Raises:

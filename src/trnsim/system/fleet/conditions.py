@@ -20,7 +20,7 @@ class FleetConditions:
     Attributes:
         demand: requests a second of each service ``[draws, steps]``.
         short: UltraServers that failed and that no spare of their building replaces, likewise.
-        seed: of the failures that hit services and jobs; None for their mean.
+        seed: the seed of failures that hit services and jobs; None for their mean.
     """
 
     demand: Sequence[Array]

@@ -63,7 +63,7 @@ def shaped_curve(
     """``peak hours[hour] weekdays[day]``, with straight lines between hours.
 
     Args:
-        start: of the first step, with its time zone: shapes follow local clocks.
+        start: time of the first step, with its time zone: shapes follow local clocks.
         steps: number of steps.
         peak_requests_per_s: the median where both shapes are 1.
         hours: the shape of a day at each hour, from midnight on.

@@ -58,8 +58,8 @@ def read(path: Path, zone: ZoneInfo, start: datetime, steps: int) -> Curve:
     """The curve of `steps` steps from `start` on; a row holds until the next.
 
     Args:
-        path: with the columns time, requests_per_s (the median), and p10 and p90 or neither.
-        zone: of times without an offset, and which offsets must agree with.
+        path: a file with the columns time, requests_per_s (the median), and p10 and p90 or neither.
+        zone: the zone of times without an offset; the offsets of other times must agree with it.
         start: the first step, with its time zone.
         steps: number of steps.
 

@@ -58,7 +58,7 @@ def _spares(fields: FleetFields, buildings: dict[str, int], repaired: float) -> 
     """Spare UltraServers by building: as set, or the 90th percentile of those under repair.
 
     Args:
-        fields: of the fleet.
+        fields: the fields of the fleet.
         buildings: UltraServers by building.
         repaired: the mean part of them under repair.
     """

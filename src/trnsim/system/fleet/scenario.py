@@ -36,8 +36,8 @@ class Fleet:
         spares: UltraServers that wait to replace others, by building.
         chip_mtbf_s: mean seconds between failures of one chip and its share of a server.
         repair_s: seconds until an UltraServer that failed is there again.
-        usd_per_chip_hour: paid whether the chip is used or not.
-        usd_per_kwh: of energy; 0 where it is part of the chip's price.
+        usd_per_chip_hour: price of a chip, paid whether it is used or not.
+        usd_per_kwh: price of energy; 0 where it is part of the chip's price.
         watts: power of a chip; None if unknown.
         price: source of the price.
     """
@@ -73,9 +73,9 @@ class Service:
         name: its field in the scenario.
         replica_chips: chips of one replica.
         requests_per_s: rate of a replica within the SLO.
-        drain_s: until a replica that takes no new request has answered those it has.
+        drain_s: seconds until a replica that takes no new request has answered those it has.
         start_s: until chips that it receives serve: weights, then programs from the compile cache.
-        usd_per_missed_request: of a request outside the SLO.
+        usd_per_missed_request: cost of a request outside the SLO.
         curve: demand by step.
         basis: source of replica and rate.
     """
@@ -159,10 +159,10 @@ class Scenario:
     Attributes:
         name: name of the scenario.
         start: its first hour, with the time zone of its clocks.
-        days: of 24 hours each, whatever clocks do.
+        days: number of days, each of 24 hours even when clocks change.
         fleet: the chips.
-        services: in the order in which they receive chips when these do not suffice.
-        jobs: likewise.
+        services: the services, in the order in which they receive chips if these are too few.
+        jobs: the kinds of training jobs, in the order in which they receive chips.
         planning: how plans are made.
         block_ultraservers: UltraServers of a block.
     """

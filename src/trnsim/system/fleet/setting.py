@@ -24,8 +24,8 @@ class Setting:
     Attributes:
         fleet: the chips.
         instance: their instance type.
-        folder: of the scenario, where the files lie that it names.
-        zone: of local times.
+        folder: the folder of the scenario, to which the files that it names are relative.
+        zone: the zone of local times.
         start: the first hour.
         days: number of days.
         tell: called with a line on what is computed.

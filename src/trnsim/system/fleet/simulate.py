@@ -28,11 +28,11 @@ class FleetOutcome:
     """Requests, tokens and USD of a plan, by draw.
 
     Attributes:
-        requests: of each service ``[services, draws, hours]``.
-        missed: requests outside the SLO, likewise.
-        tokens: trained and kept ``[jobs, draws, hours]``.
+        requests: requests to each service ``[services, draws, hours]``.
+        missed: requests to each service outside its SLO, in the same order.
+        tokens: tokens that were trained and kept ``[jobs, draws, hours]``.
         useful_chip_hours: chips that serve or train, less what is lost ``[draws]``.
-        chip_hours: of all chips.
+        chip_hours: chip-hours of all chips.
         usd: chips, energy and missed requests, less the worth of tokens ``[draws]``.
         cost_usd: likewise, without the worth of tokens.
         energy_kwh: energy of all chips; None if watts are unknown.

@@ -130,7 +130,7 @@ def estimate(
         on: an instance type, or a short name of `trnsim.place.machine.platforms`.
         sizes: sizes of the input.
         cores: ranks in use; all of the instance's by default.
-        dtype: of products and weights; by default bf16, or fp16 where a chip has no bf16.
+        dtype: dtype of products and weights; by default bf16, or fp16 where a chip has no bf16.
         measured: a user's times of layers, which take precedence.
         kind: purchase kind of the price.
         as_of: day of the price; today by default.

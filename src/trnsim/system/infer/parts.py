@@ -49,7 +49,7 @@ class InputSizes:
         batch: items that go through a copy of the model at once: texts, images, or pairs.
         sequence: tokens of a text; the usual number where it is None.
         image: pixels of an image along a side; the model's own where it is None.
-        steps: of a denoiser; `STEPS` where it is None.
+        steps: steps of a denoiser; None for `STEPS`.
         is_guided: whether a step predicts with the text and without it.
     """
 

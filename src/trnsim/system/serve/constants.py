@@ -58,10 +58,10 @@ class HostTimes:
     """Seconds of the host of a server.
 
     Attributes:
-        step_s: between two steps.
-        sequence_s: of each sequence in a step: sampling, text and output.
-        request_s: of a request, before its queue and behind its first token.
-        token_s: of a token of its prompt.
+        step_s: time between two steps.
+        sequence_s: time for each sequence in a step: sampling, text and output.
+        request_s: time for a request, before its queue and behind its first token.
+        token_s: time for a token of its prompt.
     """
 
     step_s: Rate

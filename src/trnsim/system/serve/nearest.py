@@ -24,7 +24,7 @@ class MissedLimit:
     """A limit that a request alone breaks.
 
     Attributes:
-        name: of the latency, as ``ttft``.
+        name: the name of the latency, as ``ttft``.
         limit_s: the limit.
         least_s: the latency of a request alone, in the layout that comes nearest.
     """

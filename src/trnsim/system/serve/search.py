@@ -68,7 +68,7 @@ class SmallerSplit:
     Attributes:
         tensor: ranks of a layer.
         e2e_s: seconds of a request on them, in a short run.
-        asked_e2e_s: of the same run on the requested number.
+        asked_e2e_s: seconds of the same request on the requested number of ranks.
     """
 
     tensor: int

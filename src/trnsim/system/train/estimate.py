@@ -51,9 +51,9 @@ class Size:
     Attributes:
         machine: the instances.
         step: the shortest step on them.
-        goodput: of a job on all their chips.
+        goodput: the goodput of a job on all their chips.
         time_s: seconds of the run: ``steps step / goodput``; infinite where it never finishes.
-        usd: of the run; None without a public price or an end.
+        usd: price of the run; None without a public price or an end.
     """
 
     machine: Machine
@@ -71,7 +71,7 @@ class TrainingEstimate(Size):
         model: the architecture that is trained.
         platform: the name in the question.
         best: result of the search of layouts.
-        tokens: of the whole run.
+        tokens: tokens of the whole run.
         quote: the price of an instance.
         basis: provenance of the inputs.
         assumed: assumed inputs, and effects that times of few constants on AWS's chips leave out.
@@ -117,7 +117,7 @@ def estimate(
     Args:
         model: the architecture that is trained.
         on: an instance type, or a short name of `trnsim.place.machine.platforms`.
-        tokens: of the whole run.
+        tokens: tokens of the whole run.
         request: fixed axes of the layout; `usual_request` by default.
         instances: number of instances; by default the smallest with a layout that has room.
         reliability: failures and stragglers of the run.

@@ -51,8 +51,8 @@ class Layout:
         micro_batch: sequences that a data rank takes at once.
         global_batch: sequences of a step.
         sequence: tokens of a sequence.
-        dtype: of products: one of `DTYPES`.
-        schedule: of the pipeline: one of `SCHEDULES`.
+        dtype: the dtype of products, one of `DTYPES`.
+        schedule: the schedule of the pipeline, one of `SCHEDULES`.
         optimizer: one of `trnsim.workload.gradients.OPTIMIZERS`.
     """
 

@@ -46,11 +46,11 @@ class StageMemory:
     """Bytes of one rank of a stage.
 
     Attributes:
-        weights: of products, tables and norms.
-        gradients: of the same.
+        weights: weights of products, tables and norms.
+        gradients: gradients of these weights.
         optimizer: moments, and weights in FP32 beside ones of fewer bits.
         activations: kept for backward, of all micro batches in flight.
-        logits: of the last stage.
+        logits: logits, on the last stage.
         buffers: results of exchanges that gather.
     """
 

@@ -42,10 +42,11 @@ class StageCosts:
     """Seconds of each part's operations.
 
     Attributes:
-        forward_s: of each part.
-        backward_s: likewise; without the gradients of weights where those have their own.
-        weights_s: of the gradients of weights; zeros where they are a part of backward.
-        transfer_s: from a part to the next on another stage, and back.
+        forward_s: the forward pass of each part.
+        backward_s: the backward pass of each part; without the gradients of weights if they are in
+            `weights_s`.
+        weights_s: the gradients of weights of each part; zeros if they are in `backward_s`.
+        transfer_s: the transfer from a part to the next one on another stage, and that back.
     """
 
     forward_s: Sequence[float]
@@ -91,9 +92,9 @@ def orders(schedule: str, stages: int, parts: int, micro_batches: int) -> list[l
 
     Args:
         schedule: "1f1b", "zb-h1" or "zb-h2".
-        stages: of the pipeline.
-        parts: of each stage; more than one is interleaved.
-        micro_batches: of a step; a multiple of `stages` where it is interleaved.
+        stages: number of stages of the pipeline.
+        parts: number of parts of each stage; with more than one the schedule is interleaved.
+        micro_batches: number of micro batches of a step; a multiple of `stages` if interleaved.
     """
     if parts > 1:
         return [_interleaved_order(stage, stages, parts, micro_batches) for stage in range(stages)]

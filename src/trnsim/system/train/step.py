@@ -62,7 +62,7 @@ class TrainingStep:
             "optimizer" and "host".
         parts_s: median seconds by what a rank does: "compute" stands for all causes of computing.
         data_hidden_s: seconds of exchanges of gradients and weights behind computing.
-        memory: of a rank of each stage.
+        memory: the memory of a rank of each stage.
         flop: useful FLOPs of a step, masked and repeated ones left out.
         mfu: these over the peak FLOPs of all chips in that time.
         sequences_per_s: ``global batch / step``.
@@ -111,7 +111,7 @@ class _RoughWork:
     """The work of a micro batch on all parts of a model.
 
     Attributes:
-        total: of all of them.
+        total: the work of all parts together.
         ends_s: seconds of the last one.
         weights_s: seconds of gradients of weights.
     """

@@ -24,11 +24,11 @@ class StageWork:
     """Seconds of a rank.
 
     Attributes:
-        compute_s: of products and all else that is computed.
-        tensor_s: of exchanges of tensor ranks.
-        context_s: of ranks that share a sequence.
-        expert_s: of ranks that share experts.
-        data_s: of weights and gradients that ZeRO-2 and 3 move for each micro batch, as far as
+        compute_s: time of products and all else that is computed.
+        tensor_s: time of exchanges between tensor ranks.
+        context_s: time of exchanges between context ranks.
+        expert_s: time of exchanges between expert ranks.
+        data_s: time of weights and gradients that ZeRO-2 and 3 move for each micro batch, as far as
             computing does not hide them.
     """
 
@@ -68,8 +68,8 @@ class Passes:
     """The work of a micro batch.
 
     Attributes:
-        forward: of a forward pass.
-        backward: of both gradients, and of what is computed again before.
+        forward: the work of the forward pass.
+        backward: the work of both gradients, and of what is computed again before.
         weights_s: seconds of `backward` that the gradients of weights take.
         ahead: time of the forward pass of one of equal layers, without exchanges.
         back: the same of both gradients.

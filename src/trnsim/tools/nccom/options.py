@@ -40,7 +40,7 @@ class OperationOptions:
         stepbytes: bytes between two sizes; "" for a tenth of the way.
         stepfactor: a size over the one before it; "" for none.
         check: what the inputs are filled with; "" for no check.
-        seed: of pseudo-random inputs; None for one of the clock.
+        seed: the seed of random inputs; None for one from the clock.
         unique_buff: whether each operation has buffers of its own.
         coalesced_cc_size_ratio: the parts of the message, as "[1,2,1]"; "" for one.
         shared_output_buff: whether two cores share an output buffer.

@@ -30,8 +30,8 @@ class Compiled:
     """A compiled graph.
 
     Attributes:
-        report: on its program.
-        files: that were written: the kind and path of each.
+        report: the report on its program.
+        files: the kind and path of each file that was written.
     """
 
     report: ModelReport

@@ -53,10 +53,10 @@ class Decoder:
     Attributes:
         names: keys of its sizes.
         is_gated: whether its MLP has a gate.
-        biases: of queries, keys and values.
-        output_bias: of the attention's output.
-        mlp_biases: of the MLP.
-        head_bias: of the logits.
+        biases: whether queries, keys and values have biases.
+        output_bias: whether the attention's output has a bias.
+        mlp_biases: whether the MLP has biases.
+        head_bias: whether the logits have a bias.
         norm: parameters of a norm for each element: 0, 1, or 2 with a bias.
         norms: norms of a layer.
         head_norm: whether heads of queries and keys have norms.

@@ -62,7 +62,7 @@ class ImageEncoder:
         extra_positions: rows of learned positions beyond the patches.
         mask_vectors: learned vectors that stand in for masked patches.
         patch_bias: whether the projection of patches has a bias.
-        biases: of queries, keys and values.
+        biases: whether queries, keys and values have biases.
         is_normed_first: whether a norm is before the layers.
         has_scales: whether the outputs of halves of layers are scaled element by element
             (LayerScale).

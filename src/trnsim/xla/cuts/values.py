@@ -114,11 +114,11 @@ class RecordedValue:
         index: which of its results.
         geometry: shape, strides and dtype.
         source: the value itself, or the one that it is in another layout.
-        home: of data the address of the storage that holds it; 0 for none.
-        step: of data the last step that read it.
-        heir: of data that takes the place of an earlier step's, that.
+        home: the address of the storage that holds data; 0 for none.
+        step: the last step that read data.
+        heir: the data of an earlier step whose place this data takes.
         has_layouts: True for data that another value is in another layout.
-        event: of data the last recorded call whose operands were looked up with it.
+        event: the last recorded call that was given this data as an operand.
     """
 
     __slots__ = (

@@ -25,7 +25,7 @@ class _Points:
         slope: the derivative of each position by its grid coordinate.
         first_rows: the first table row of the image of the batch that each point reads.
         lengths: height and width.
-        mode: of interpolation, bilinear or nearest.
+        mode: the mode of interpolation, bilinear or nearest.
     """
 
     positions: list[Value]
