@@ -40,7 +40,7 @@ class Case:
         phase: encode, prefill, decode or train.
         batch: sequences or images.
         sequence: tokens of each; in decode, keys in the cache.
-        ranks: that share a layer.
+        ranks: ranks that divide a layer among them.
         has_text: whether it reads texts.
     """
 

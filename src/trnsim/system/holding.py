@@ -27,7 +27,7 @@ class Holding:
 
     Attributes:
         instances: number of instances.
-        tensor: ranks that share a layer.
+        tensor: ranks that divide a layer among them.
         pipeline: parts into which the layers are cut.
         needed_bytes: bytes that the fullest rank needs.
         usable_bytes: memory of a rank, less the reserve.

@@ -1,7 +1,7 @@
 """Architectures: the sizes of a model from which its parameters, FLOPs and bytes follow.
 
 A model is a chain of towers (an encoder, a decoder, a tower of images), a tower a chain of groups
-of equal layers. Sizes are those of the whole model; `Split` says how ranks share them.
+of equal layers. Sizes are those of the whole model; `Split` divides them among ranks.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class _RankAttention:
 
     Attributes:
         heads: query heads of the rank, padded where the tensor ranks do not divide them.
-        new: new tokens of a sequence on the rank; in a decode step, ranks share the earlier ones.
+        new: new tokens of a sequence on the rank; ranks divide earlier ones in a decode step.
         keys: tokens whose keys and values its queries attend to, masked ones too.
     """
 

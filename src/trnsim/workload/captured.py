@@ -98,7 +98,7 @@ class CapturedModel:
 
         Raises:
             BadInput: a package that it needs is not installed, or cannot build it at these sizes.
-            NotModelled: for ranks that share experts or a sequence.
+            NotModelled: for ranks that divide experts or a sequence among them.
         """
         for axis in ("expert", "context"):
             if getattr(split, axis) > 1:

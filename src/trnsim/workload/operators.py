@@ -79,12 +79,12 @@ class Pass:
 
 @dataclass(frozen=True)
 class Split:
-    """Numbers of ranks that share one layer.
+    """Numbers of ranks that divide the work of one layer among them.
 
     Attributes:
-        tensor: ranks that share heads and columns.
-        expert: ranks that share experts, each of which has tokens of its own.
-        context: ranks that share the tokens of a sequence.
+        tensor: ranks that divide heads and columns.
+        expert: ranks that divide experts; each of them has tokens of its own.
+        context: ranks that divide the tokens of a sequence.
         is_sequence: whether norms and residuals are spread over the tensor ranks too.
     """
 

@@ -392,7 +392,7 @@ class RankTower:
         return rank.norm(total, wiring.norm) if wiring.norm_position == "sum" else total
 
     def _all_rows(self, rank: RankGraph, x: Value) -> Value:
-        """All rows, gathered from the tensor ranks that share norms."""
+        """All rows, gathered from the tensor ranks, each of which computed norms of a part."""
         if not self.split.is_sequence or self.split.tensor == 1:
             return x
         rows = rank.exchange("all_gather", x, Axis.TENSOR, self.split.tensor)

@@ -20,7 +20,7 @@ class ModelShape:
         batch: sequences or images.
         sequence: tokens of each sequence; ignored in a decode step, which takes one.
         past: cached tokens of each sequence; 0 except in a decode step.
-        ranks: tensor ranks that share every layer.
+        ranks: tensor ranks that divide every layer among them.
         is_padded: whether heads are padded to a multiple of the ranks.
     """
 

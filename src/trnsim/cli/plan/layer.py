@@ -39,7 +39,7 @@ def layer(
     sequence: Annotated[
         int, whole("Tokens of each sequence; in decode, those before the new one.", unit="tokens")
     ] = 2048,
-    tensor_parallel_size: Annotated[int, whole("Ranks that share a layer.")] = 1,
+    tensor_parallel_size: Annotated[int, whole("Ranks that divide a layer.")] = 1,
     measured: MeasuredFile = None,
 ) -> Document:
     """The time of one layer on one rank, without exchanges, and where it comes from.

@@ -63,9 +63,9 @@ class ServeOptions:
     instances: Annotated[
         int | None, whole("Number of instances; without, the fewest that fit.")
     ] = None
-    tensor_parallel_size: Annotated[int | None, whole("Ranks that share a layer.")] = None
+    tensor_parallel_size: Annotated[int | None, whole("Ranks that divide a layer.")] = None
     pipeline_parallel_size: Annotated[int | None, whole("Pipeline stages.")] = None
-    expert_parallel_size: Annotated[int, whole("Groups that share experts.")] = 1
+    expert_parallel_size: Annotated[int, whole("Groups that divide experts.")] = 1
     data_parallel_size: Annotated[int | None, whole("Replicas; without, all that fit.")] = None
     prefill_replicas: Annotated[int, whole("Replicas for prompts alone.")] = 0
     lnc: Lnc = None

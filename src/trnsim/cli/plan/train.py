@@ -80,8 +80,8 @@ class TrainOptions:
         None
     )
     dp: Annotated[int | None, whole("Data ranks.")] = None
-    cp: Annotated[int | None, whole("Ranks that share a sequence.")] = None
-    ep: Annotated[int | None, whole("Data ranks that share experts.")] = None
+    cp: Annotated[int | None, whole("Ranks that divide a sequence.")] = None
+    ep: Annotated[int | None, whole("Data ranks that divide experts.")] = None
     zero: Annotated[int | None, whole("Stage of ZeRO, 0 to 3: what data ranks share.")] = None
     recompute: Annotated[
         str | None,
@@ -91,7 +91,7 @@ class TrainOptions:
     ] = None
     sequence_parallel: Annotated[
         bool | None,
-        typer.Option("--sp/--no-sp", help="Whether tensor ranks share tokens between products."),
+        typer.Option("--sp/--no-sp", help="Whether tensor ranks divide tokens between products."),
     ] = None
     schedule: Annotated[
         str, typer.Option(help="Schedule of the pipeline: 1f1b, zb-h1 or zb-h2.", metavar="NAME")

@@ -44,8 +44,8 @@ _LONGEST_S: Final = 1e12
 _CHANGES: Final = {
     "bubble": "more micro batches in a step, or interleaved stages (--vp)",
     "tensor": "fewer tensor ranks (--tp), or exchanges beside products",
-    "context": "fewer ranks that share a sequence (--cp)",
-    "expert": "fewer ranks that share experts (--ep)",
+    "context": "fewer ranks for a sequence (--cp)",
+    "expert": "fewer ranks for the experts (--ep)",
     "data": "a larger global batch, or a lower stage of ZeRO",
     "optimizer": "an optimizer with less state (--optimizer adamw-bf16)",
     "host": "a larger batch, which the host starts as seldom",

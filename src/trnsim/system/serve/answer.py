@@ -93,10 +93,9 @@ def capacity_answer(
 ) -> CapacityAnswer:
     """The fleet of least cost among `deployments` for the rate of a demand.
 
-    Where the user set the number of instances, or names no rate, it is the fleet that keeps the
-    most load an instance. A spare is added where the number of instances is searched, unless
-    `spare` says otherwise. A brief answer is found sooner, by
-    shorter runs and without an interval.
+    If the user set the number of instances, or named no rate, it is the fleet that serves the most
+    requests per instance. A spare is added if the number of instances is searched, unless `spare`
+    says otherwise. A brief answer is found sooner, by shorter runs and without an interval.
     """
     pattern = RequestPattern(demand.drawn, demand.trace, longest)
     rate_per_s = None if demand.is_free or demand.is_busy else pattern.rate_per_s

@@ -302,8 +302,8 @@ class LoadTest:
     ) -> float:
         """``sigma(share) / (d share / d ln rate)``, relative to the capacity; 1 at most.
 
-        share: the share of requests beyond the limit. Its sigma is that of the means of parts of the
-        run, which holds for requests that are alike because they met in one queue.
+        share: the share of requests beyond the limit. Its sigma is that of the means of parts of
+        the run, which holds for requests that are alike because they met in one queue.
         """
         parts = np.array_split(self._are_beyond(limits, name, most, count), _PARTS)
         sigma = float(np.std([np.mean(part) for part in parts])) / math.sqrt(_PARTS - 1)

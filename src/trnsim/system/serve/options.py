@@ -31,10 +31,10 @@ class ServerOptions:
     """A user's settings; None for a default, or for a value that a search chooses.
 
     Attributes:
-        tensor: ranks that share heads and columns.
+        tensor: ranks that divide heads and columns among them.
         pipeline: stages, each on instances of its own where one does not hold all; one, or as
             few as hold the model.
-        expert: groups of tensor ranks that share experts.
+        expert: groups of tensor ranks that divide experts among them.
         replicas: replicas that serve, those of prefill included.
         prefill_replicas: replicas that only make keys and values for others; 0 for none.
         instances: instances of the fleet.

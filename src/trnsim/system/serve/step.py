@@ -82,7 +82,7 @@ class ReplicaSteps:
 
     @cached_property
     def rank(self) -> Rank:
-        """The rank that represents all that share a layer."""
+        """The rank that represents all ranks of a layer."""
         return Rank(self.machine, self.times, self.split)
 
     @property
@@ -139,7 +139,7 @@ class ReplicaSteps:
         return self._estimates[key]
 
     def _group_size(self, sequences: int) -> int:
-        """Sequences of each group of tensor ranks, which share experts alone."""
+        """Sequences of each group of tensor ranks; the groups divide nothing but experts."""
         return -(-sequences // self.split.expert)
 
     def _decode_pass(self, batch: int, length: int) -> Pass:

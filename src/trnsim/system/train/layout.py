@@ -22,7 +22,7 @@ RECOMPUTES: Final = tuple(recompute.value for recompute in Recompute)
 SCHEDULES: Final = ("1f1b", "zb-h1", "zb-h2")
 DTYPES: Final = ("fp32", "fp16", "bf16", "fp8")
 ZERO: Final = ("nothing", "optimizer", "gradients", "weights")
-"""By ZeRO's stage, what data ranks share besides what those before it share."""
+"""What each stage of ZeRO shards among data ranks, besides what earlier stages shard."""
 _INFERENCE_CHIP: Final = "inferentia1"
 
 
@@ -38,16 +38,18 @@ class Layout:
     """The shares of a training step: degrees of parallelism, batch, and what is recomputed.
 
     Attributes:
-        tensor: ranks that share heads and columns of a layer.
+        tensor: ranks that divide heads and columns of a layer among them.
         pipeline: stages, each with a part of the layers.
         virtual: parts that a stage has, which are not neighbours; above 1 the schedule is
             interleaved.
         data: ranks with different sequences.
-        context: ranks that share the tokens of a sequence.
-        expert: data ranks that share experts.
-        zero: what data ranks share (ZeRO): 1 optimizer state, 2 gradients too, 3 weights too.
+        context: ranks that divide the tokens of a sequence among them.
+        expert: data ranks that divide experts among them.
+        zero: stage of ZeRO; data ranks shard the optimizer state (1), gradients too (2), weights
+            too (3).
         recompute: activations that backward recomputes: one of `RECOMPUTES`.
-        is_sequence: whether tensor ranks share the tokens between products (sequence parallelism).
+        is_sequence: whether sequence parallelism is on: outside of matrix products, tensor ranks
+            divide the tokens among them.
         micro_batch: sequences that a data rank takes at once.
         global_batch: sequences of a step.
         sequence: tokens of a sequence.
@@ -88,18 +90,18 @@ class Layout:
         return Split(self.tensor, self.expert, self.context, self.is_sequence)
 
     @property
-    def shares_optimizer(self) -> bool:
-        """Whether data ranks share the optimizer's state: ZeRO-1 and on."""
+    def shards_optimizer(self) -> bool:
+        """Whether data ranks shard the optimizer's state: ZeRO-1 and on."""
         return self.zero >= ZERO.index("optimizer")
 
     @property
-    def shares_gradients(self) -> bool:
-        """Whether data ranks share gradients: ZeRO-2 and on."""
+    def shards_gradients(self) -> bool:
+        """Whether data ranks shard gradients: ZeRO-2 and on."""
         return self.zero >= ZERO.index("gradients")
 
     @property
-    def shares_weights(self) -> bool:
-        """Whether data ranks share weights: ZeRO-3."""
+    def shards_weights(self) -> bool:
+        """Whether data ranks shard weights: ZeRO-3."""
         return self.zero >= ZERO.index("weights")
 
     @property

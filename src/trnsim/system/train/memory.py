@@ -85,9 +85,9 @@ def stage(held: list[Chunk], layout: Layout, at: int) -> StageMemory:
     flights = in_flight(layout, at) / layout.virtual
     layer_bytes = sum(part.times * kept_bytes(part, layout) for part in parts if part.is_layer)
     return StageMemory(
-        weights=weight * (shared if layout.shares_weights else all_parts),
-        gradients=gradient * (shared if layout.shares_gradients else all_parts),
-        optimizer=state * (shared if layout.shares_optimizer else all_parts),
+        weights=weight * (shared if layout.shards_weights else all_parts),
+        gradients=gradient * (shared if layout.shards_gradients else all_parts),
+        optimizer=state * (shared if layout.shards_optimizer else all_parts),
         activations=flights * layer_bytes
         + max((working_bytes(part, layout) for part in parts), default=0.0),
         logits=sum(logit_bytes(part) for part in parts),
@@ -157,7 +157,7 @@ def _buffer(part: StagePart, layout: Layout) -> float:
     """The largest message that a layer gathers, and the weights of two layers with ZeRO-3."""
     message = max((sent.nbytes for sent in part.summary.exchanges), default=0.0)
     weights = WEIGHT_BYTES[layout.dtype] * (part.dense + part.experts)
-    return message + (GATHERED_LAYERS * weights if layout.shares_weights and part.is_layer else 0.0)
+    return message + (GATHERED_LAYERS * weights if layout.shards_weights and part.is_layer else 0.0)
 
 
 def room(machine: Machine) -> float:
@@ -194,8 +194,8 @@ def _advice(largest: str, layout: Layout) -> str:
         return "use --recompute full, a smaller --micro-batch, or more --tp, --cp or --pp"
     if largest == "logits":
         return "use a smaller --micro-batch, or more --tp or --cp"
-    if largest == "optimizer" and not layout.shares_optimizer:
+    if largest == "optimizer" and not layout.shards_optimizer:
         return "use --zero 1, or more --tp or --pp"
-    if largest in ("weights", "gradients") and not layout.shares_weights:
+    if largest in ("weights", "gradients") and not layout.shards_weights:
         return "use more --tp or --pp, or --zero 3"
     return "use more --tp, --cp or --pp, or more instances"

@@ -315,11 +315,11 @@ class TrainingSteps:
         """The exchanges of a stage once a step, and the part that computing hides."""
         total, layers = held.part, held.layers
         reduced_s = gathered_s = 0.0
-        if not layout.shares_optimizer:
+        if not layout.shards_optimizer:
             reduced_s = shared_s("all_reduce", total, GRADIENT_BYTES, layout, self.exchanges)
-        elif not layout.shares_gradients:
+        elif not layout.shards_gradients:
             reduced_s = shared_s("reduce_scatter", total, GRADIENT_BYTES, layout, self.exchanges)
-        if layout.shares_optimizer and not layout.shares_weights:
+        if layout.shards_optimizer and not layout.shards_weights:
             width = WEIGHT_BYTES[layout.dtype]
             gathered_s = shared_s("all_gather", total, width, layout, self.exchanges)
         beside = 1 - 1 / max(layers, 1)  # the last layer's have nothing to hide behind
@@ -332,7 +332,7 @@ class TrainingSteps:
         """Seconds in which the optimizer's state crosses HBM."""
         total = held.part
         parameters = total.dense + total.experts
-        if layout.shares_optimizer:
+        if layout.shards_optimizer:
             parameters = (total.dense + total.experts * layout.expert) / layout.shard
         width = WEIGHT_BYTES[layout.dtype]
         moved = OPTIMIZERS[layout.optimizer].moved_bytes(width, GRADIENT_BYTES)
@@ -379,7 +379,7 @@ def _sources(pipe: list[Chunk], work: list[list[Passes]]) -> dict[str, str]:
 
 def _work_key(layout: Layout) -> tuple[object, ...]:
     """The fields that the work of a layer depends on, beside its summary."""
-    moved = (layout.zero, layout.data) if layout.shares_gradients else (0, 0)
+    moved = (layout.zero, layout.data) if layout.shards_gradients else (0, 0)
     return (layout.recompute, layout.dtype, *moved)
 
 

@@ -118,7 +118,7 @@ def still_passes(
 
 def with_movement(still: Passes, part: StagePart, layout: Layout, exchanges: Exchanges) -> Passes:
     """Passes with the transfers of ZeRO-2 and 3, as far as they outlast the computing."""
-    if not layout.shares_gradients:
+    if not layout.shards_gradients:
         return still
     gathered_s, moved_s = _moved_s(part, layout, exchanges)
     forward, backward = still.forward, still.backward
@@ -153,7 +153,7 @@ def _weighted_share(summary: PartSummary) -> float:
 def _moved_s(part: StagePart, layout: Layout, exchanges: Exchanges) -> tuple[float, float]:
     """Seconds of weights gathered before a forward pass, and of all that ZeRO moves in backward."""
     gathered_s = 0.0
-    if layout.shares_weights:
+    if layout.shards_weights:
         gathered_s = shared_s("all_gather", part, WEIGHT_BYTES[layout.dtype], layout, exchanges)
     scattered_s = shared_s("reduce_scatter", part, GRADIENT_BYTES, layout, exchanges)
     return gathered_s, gathered_s + scattered_s

@@ -56,15 +56,17 @@ class _HeadGroup:
 
     Attributes:
         heads: the indices of the heads.
-        query: by 128 of E, [up to 128 of E, L].
-        key: by 128 of E, [up to 128 of E, S].
-        value: by 128 of V, [up to 128 of V, S].
-        grad: by 128 of V, [up to 128 of V, L].
-        query_rows: by 128 queries, then by head, [queries, E].
-        key_rows: by 128 keys, then by head, [keys, E].
-        grad_rows: by 128 queries, then by head, [queries, V].
-        drops: by 128 queries, [queries, heads]: sum of each query's gradient times its result.
-        to_query: by 128 queries, the gradient from earlier keys: by 128 of E, [.., heads, queries].
+        query: for each head a tile for each 128 elements of E: [elements, L].
+        key: for each head a tile for each 128 elements of E: [elements, S].
+        value: for each head a tile for each 128 elements of V: [elements, S].
+        grad: for each head a tile for each 128 elements of V: [elements, L].
+        query_rows: for each 128 queries a tile for each head: [queries, E].
+        key_rows: for each 128 keys a tile for each head: [keys, E].
+        grad_rows: for each 128 queries a tile for each head: [queries, V].
+        drops: a tile for each 128 queries, [queries, heads]: the sum of each query's gradient times
+            its result.
+        to_query: the gradient from earlier keys; by the number of each 128 queries, a tile for each
+            128 elements of E: [elements, heads, queries].
     """
 
     heads: list[Index]
@@ -188,7 +190,10 @@ class AttentionGradient(AttentionEmitter):
         return self._loaded_rows[key]
 
     def _columns(self, part: TensorPlace, from_: int) -> list[Tensor]:
-        """A head's matrix [rows, width] by 128 of its width: a view, or its rows transposed."""
+        """A head's matrix [rows, width] as columns, a tile for each 128 of its width.
+
+        They are views where they lie so, and else transposed rows.
+        """
         length, total_width = part.shape
         slices = list(tiles.pieces(total_width, P))
         if part.is_on_chip or lies_across(part):
@@ -278,7 +283,10 @@ class AttentionGradient(AttentionEmitter):
         return rows
 
     def _row_sums(self, heads: list[Index]) -> list[Tensor]:
-        """Each query's sum of its gradient times its result, by 128 queries, [queries, heads]."""
+        """Each query's sum of its gradient times its result, a tile for each 128 queries.
+
+        A tile is [queries, heads].
+        """
         grads, results = self._sides(self.grad, self.result, heads, self.V)
         both: list[tuple[int, Tensor]] = []
         for number, sides in enumerate(zip(grads, results, strict=True)):
