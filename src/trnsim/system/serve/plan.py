@@ -93,9 +93,9 @@ def plan(
 ) -> ServingPlan:
     """The deployment of least cost of `model` for `demand` among those that `options` allow.
 
-    For a demand with a rate it is the fewest instances that keep the SLO, with a spare. For a demand
-    whose rate is free it is the layout that serves the most requests per instance. A user's
-    `measured` times of layers replace `times`, which are the project's own by default.
+    For a demand with a rate it is the fewest instances that keep the SLO, with a spare. If the rate
+    is free, it is the layout that serves the most requests per instance. A user's `measured` times
+    of layers replace `times`, which are the project's own by default.
 
     Raises:
         BadInput: options that no deployment can have, a measured table of another model.
