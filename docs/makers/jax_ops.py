@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trnsim.jax.stablehlo import importing
-from trnsim.jax.stablehlo.refused import REFUSED, Refused
+from trnsim.jax.stablehlo.refused import REFUSED, RefusedOperation
 from trnsim.jax.stablehlo.rules import RULES, Rule
 
 _FAMILIES: Final = importing.RULES_IN
@@ -102,7 +102,7 @@ def _of_rule(made: Rule) -> tuple[str, str]:
     return "composed" if made.composed else "lowered", "; ".join(words).replace("|", "\\|")
 
 
-def _of_refusal(name: str, found: Refused) -> tuple[str, str]:
+def _of_refusal(name: str, found: RefusedOperation) -> tuple[str, str]:
     source = found.source.replace("{}", name.partition(".")[2])
     here = "host" if found.is_on_host else "refused"
     return here, f"{found.why}; {found.fix} ({source})"

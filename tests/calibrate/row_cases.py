@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from trnsim.calibrate.row import CauseTime, Estimated, Measurement, Row
+from trnsim.calibrate.row import CauseTime, EstimatedFigure, Measurement, Row
 from trnsim.errors import SourceLine
 
 CAUSES = {"decode": ("weights", "KV", "fixed"), "encode": ("products", "elements", "fixed")}
@@ -14,7 +14,7 @@ def estimated(chip="trainium1", family="decode", time_s=0.01, shares=None, bound
     """An estimate whose causes have these shares of its time."""
     shares = shares or {CAUSES[family][0]: 1.0}
     parts = tuple(CauseTime(family, cause, time_s * share) for cause, share in shares.items())
-    return Estimated(chip, family, time_s, parts, 0.0, 0.9 * time_s, 1.1 * time_s, bound_s)
+    return EstimatedFigure(chip, family, time_s, parts, 0.0, 0.9 * time_s, 1.1 * time_s, bound_s)
 
 
 def row(measured_s, own=None, *, line=2, file="log.csv", figure="time", question="plan x"):

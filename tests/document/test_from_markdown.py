@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from trnsim.document.answer import Document, Items, Note, Preformatted, Table
+from trnsim.document.answer import Document, Items, MonospaceLines, Note, Table
 from trnsim.document.from_markdown import sections
 from trnsim.document.html import html
 from trnsim.document.text import words_text
@@ -41,7 +41,7 @@ def test_each_form_is_a_block():
     note, code = first.blocks
     assert isinstance(note, Note)
     assert words_text(note.words) == "Adds a | b, see the page."
-    assert code == Preformatted("op(\n    a,\n\n    b)")
+    assert code == MonospaceLines("op(\n    a,\n\n    b)")
     items, numbered, table = rules.blocks
     assert isinstance(items, Items)
     assert [words_text(item) for item in items.items] == ["one, which goes on", "two <x>"]

@@ -5,12 +5,12 @@ from trnsim.document.answer import (
     Document,
     Drawing,
     Figure,
-    Folded,
+    FoldedBlocks,
     Items,
     Mark,
+    MonospaceLines,
     Note,
     PageLink,
-    Preformatted,
     Section,
     Table,
     columns,
@@ -62,8 +62,8 @@ def test_blocks():
     assert body(Note("a", kind="soft")) == panel('<p class="soft">a</p>')
     assert body(Items(["a", "b"])) == panel("<ul><li>a</li><li>b</li></ul>")
     assert body(Items(["a"], is_numbered=True)) == panel("<ol><li>a</li></ol>")
-    assert body(Preformatted("a\n<b>")) == panel("<pre>a\n&lt;b&gt;</pre>")
-    assert body(Folded("more", [Note("a")])) == panel(
+    assert body(MonospaceLines("a\n<b>")) == panel("<pre>a\n&lt;b&gt;</pre>")
+    assert body(FoldedBlocks("more", [Note("a")])) == panel(
         "<details><summary>more</summary><p>a</p></details>"
     )
 
@@ -115,7 +115,7 @@ def test_text_is_text():
         Note(HOSTILE),
         Items([HOSTILE]),
         Table(columns(HOSTILE), [[HOSTILE], [Figure(HOSTILE, HOSTILE, HOSTILE)], [Mark(HOSTILE)]]),
-        Folded(HOSTILE, [Preformatted(HOSTILE)]),
+        FoldedBlocks(HOSTILE, [MonospaceLines(HOSTILE)]),
     ]
     page = html(Document(HOSTILE, None, [Section(HOSTILE, blocks, HOSTILE)], HOSTILE))
     assert "<script" not in page

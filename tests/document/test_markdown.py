@@ -2,11 +2,11 @@ from trnsim.document.answer import (
     Column,
     Document,
     Figure,
-    Folded,
+    FoldedBlocks,
     Items,
     Mark,
+    MonospaceLines,
     Note,
-    Preformatted,
     Section,
     Table,
 )
@@ -44,13 +44,13 @@ def test_a_cell_has_its_further_lines():
 
 
 def test_folded_blocks_are_details():
-    text = written(Folded("more", [Note("inside")]))
+    text = written(FoldedBlocks("more", [Note("inside")]))
     assert text.endswith("<details><summary>more</summary>\n\ninside\n\n</details>\n")
 
 
 def test_fences_are_longer_than_those_inside():
-    assert written(Preformatted("a\n````\nb\n")).endswith("`````\na\n````\nb\n`````\n")
-    assert written(Preformatted("a")).endswith("```\na\n```\n")
+    assert written(MonospaceLines("a\n````\nb\n")).endswith("`````\na\n````\nb\n`````\n")
+    assert written(MonospaceLines("a")).endswith("```\na\n```\n")
 
 
 def test_what_is_of_the_text_alone_is_left_out():

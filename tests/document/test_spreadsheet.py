@@ -5,7 +5,7 @@ from trnsim.document.answer import (
     Column,
     Document,
     Figure,
-    Folded,
+    FoldedBlocks,
     Mark,
     Note,
     Section,
@@ -38,7 +38,7 @@ def test_figures_are_values_and_no_cell_is_a_formula():
 
 
 def test_without_rows_the_first_table_is_written():
-    sections = [Section("", [Note("a")]), Section("", [Folded("more", [ROWS])])]
+    sections = [Section("", [Note("a")]), Section("", [FoldedBlocks("more", [ROWS])])]
     assert read(Document("t", None, sections))[0] == ["name", "ms", "note"]
 
 

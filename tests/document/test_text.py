@@ -9,12 +9,12 @@ from trnsim.document.answer import (
     Document,
     Drawing,
     Figure,
-    Folded,
+    FoldedBlocks,
     Items,
     Mark,
+    MonospaceLines,
     Note,
     PageLink,
-    Preformatted,
     Section,
     Table,
     columns,
@@ -102,7 +102,9 @@ def test_wide_characters_take_two_columns():
 def test_no_text_commands_the_terminal():
     hostile = "a\x1b[2Jb\nc\u202e"
     block = Table(columns("name"), [[hostile], [Figure(1, hostile)], [Mark(hostile)]])
-    shown = section_text(hostile, [block, Note(hostile), Items([hostile]), Preformatted("\x1b[2J")])
+    shown = section_text(
+        hostile, [block, Note(hostile), Items([hostile]), MonospaceLines("\x1b[2J")]
+    )
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert table(block)[1] == "a\\x1b[2Jb c\\u202e"
@@ -113,8 +115,8 @@ def test_blocks_of_the_page_are_left_out():
         Note("both"),
         Note("page", place="page"),
         Drawing("<svg></svg>"),
-        Folded("two more", [Items(["first", ["second ", PageLink("here", "#x")]], indent=2)]),
-        Folded("hidden", [Note("no")], place="page"),
+        FoldedBlocks("two more", [Items(["first", ["second ", PageLink("here", "#x")]], indent=2)]),
+        FoldedBlocks("hidden", [Note("no")], place="page"),
         Table((Column("a"), Column("b", place="page")), [["1", "2"]]),
     ]
     sections = [Section("head", blocks), Section("page", [Note("x")], place="page")]

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from trnsim.arch import TARGETS
-from trnsim.calibrate.row import CauseTime, Estimated
+from trnsim.calibrate.row import CauseTime, EstimatedFigure
 from trnsim.errors import BadInput
 from trnsim.estimate.choice import (
     largest_peak,
@@ -58,7 +58,7 @@ _CAUSAL: Final = 0.5
 """Least part of the products of a causal pass that are not masked."""
 
 
-def figures_of(schema: str, values: Any, asked: Asked = ()) -> dict[str, Estimated]:
+def figures_of(schema: str, values: Any, asked: Asked = ()) -> dict[str, EstimatedFigure]:
     """The figures of an answer, by name.
 
     Args:
@@ -78,7 +78,7 @@ def figures_of(schema: str, values: Any, asked: Asked = ()) -> dict[str, Estimat
     return _READERS[name](values, asked)
 
 
-def _infer(values: Values, asked: Asked) -> dict[str, Estimated]:
+def _infer(values: Values, asked: Asked) -> dict[str, EstimatedFigure]:
     where, estimate = machine(values["instance"]), values["estimate"]
     family = _family(where, asked, Phase.ENCODE)
     parts, fixed_s = _split(where, estimate["parts_s"], family, is_host_part=True)
@@ -95,7 +95,7 @@ def _family(where: Machine, asked: Asked, usual: str) -> str:
     return (own or families or [family_of(where.chip, usual)])[0]
 
 
-def _layer(values: Values, _asked: Asked) -> dict[str, Estimated]:
+def _layer(values: Values, _asked: Asked) -> dict[str, EstimatedFigure]:
     where, layer = machine(values["platform"]), values["answer"]
     family = family_of(where.chip, values["phase"])
     width = math.exp(QUANTILES["p90"] * layer["spread"])
@@ -106,7 +106,7 @@ def _layer(values: Values, _asked: Asked) -> dict[str, Estimated]:
     return {TIME: _estimated(where, family, estimate, parts, fixed_s, bound_s)}
 
 
-def _train(values: Values, _asked: Asked) -> dict[str, Estimated]:
+def _train(values: Values, _asked: Asked) -> dict[str, EstimatedFigure]:
     where, estimate = machine(values["instance"], values["instances"]), values["estimate"]
     family = family_of(where.chip, Phase.TRAIN)
     parts, fixed_s = _split(where, estimate["parts_s"], family)
@@ -121,10 +121,10 @@ def _train(values: Values, _asked: Asked) -> dict[str, Estimated]:
     return {TIME: step, **rates}
 
 
-def _serve(values: Values, _asked: Asked) -> dict[str, Estimated]:
+def _serve(values: Values, _asked: Asked) -> dict[str, EstimatedFigure]:
     where = machine(values["instance"])
     decode, prefill = (family_of(where.chip, phase) for phase in (Phase.DECODE, Phase.PREFILL))
-    figures: dict[str, Estimated] = {}
+    figures: dict[str, EstimatedFigure] = {}
     step = values["decode_step"]
     if step is not None and "tpot_p50_s" in values:
         causes = dict(values["token_parts_s"])
@@ -147,14 +147,14 @@ def _serve(values: Values, _asked: Asked) -> dict[str, Estimated]:
     return figures
 
 
-def _collective(values: Values, _asked: Asked) -> dict[str, Estimated]:
+def _collective(values: Values, _asked: Asked) -> dict[str, EstimatedFigure]:
     where, time_s = machine(values["instance"]), values["time_s"]
     family = family_of(where.chip, EXCHANGES_FAMILY)
     part = CauseTime(family, collective_cause(values["floor"]), time_s["p50"])
     return {TIME: _scaled(where, family, time_s, (part,), 0.0, 0.0)}
 
 
-def _compile(values: Values, _asked: Asked) -> dict[str, Estimated]:
+def _compile(values: Values, _asked: Asked) -> dict[str, EstimatedFigure]:
     where, estimate = machine(values["target"]), values["estimate"]
     phases = [source for source in estimate["sources"] if source in tuple(Phase)]
     family = family_of(where.chip, phases[0] if phases else PROGRAMS_FAMILY)
@@ -165,7 +165,7 @@ def _compile(values: Values, _asked: Asked) -> dict[str, Estimated]:
     return {TIME: _estimated(where, family, estimate, parts, fixed_s, values["bound_s"])}
 
 
-def _run(values: Values, _asked: Asked) -> dict[str, Estimated]:
+def _run(values: Values, _asked: Asked) -> dict[str, EstimatedFigure]:
     profiles = [profile for kernel in values["kernels"] for profile in kernel["profiles"]]
     if len(profiles) != 1:
         raise BadInput(f"it runs {len(profiles)} kernels; legal: one, as trnsim run FILE KERNEL")
@@ -174,7 +174,7 @@ def _run(values: Values, _asked: Asked) -> dict[str, Estimated]:
     time_s = core["total_time_s"]
     parts = (CauseTime(KERNELS_FAMILY, "", time_s),)
     ends = core["total_time_p10_s"], core["total_time_p90_s"]
-    return {TIME: Estimated(where.chip, KERNELS_FAMILY, time_s, parts, 0.0, *ends)}
+    return {TIME: EstimatedFigure(where.chip, KERNELS_FAMILY, time_s, parts, 0.0, *ends)}
 
 
 def _split(
@@ -209,7 +209,7 @@ def _estimated(
     parts: tuple[CauseTime, ...],
     fixed_s: float,
     bound_s: float,
-) -> Estimated:
+) -> EstimatedFigure:
     ends = {quantile: estimate[f"{quantile}_s"] for quantile in ("p10", "p50", "p90")}
     return _scaled(where, family, ends, parts, fixed_s, bound_s)
 
@@ -221,12 +221,12 @@ def _scaled(
     parts: tuple[CauseTime, ...],
     fixed_s: float,
     bound_s: float,
-) -> Estimated:
+) -> EstimatedFigure:
     """An estimate whose causes are scaled to add up to its time."""
     time_s = ends["p50"]
     total_s = fixed_s + sum(part.time_s for part in parts)
     scale = time_s / total_s if total_s else 1.0
-    return Estimated(
+    return EstimatedFigure(
         chip=where.chip.name,
         family=family,
         time_s=time_s,
@@ -256,7 +256,7 @@ def _products_bound(where: Machine, family: str, parts_s: Mapping[str, float]) -
     return parts_s.get("products", 0.0) * published_products_share(where, family)
 
 
-_READERS: Final[dict[str, Callable[[Values, Asked], dict[str, Estimated]]]] = {
+_READERS: Final[dict[str, Callable[[Values, Asked], dict[str, EstimatedFigure]]]] = {
     "plan-infer": _infer,
     "plan-layer": _layer,
     "plan-train": _train,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from trnsim.calibrate.answers import figures_of
-from trnsim.calibrate.row import Estimated, Measurement, Row
+from trnsim.calibrate.row import EstimatedFigure, Measurement, Row
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.place.machine import machine
 from trnsim.reader import fault
@@ -40,7 +40,7 @@ def rows_of(
     quick = [question for question in first if question.startswith(_QUICK)]
     long = [question for question in first if not question.startswith(_QUICK)]
     chosen = [*_spread(quick, MOST_QUESTIONS), *_spread(long, MOST_LONG_QUESTIONS)]
-    answers: dict[str, Mapping[str, Estimated]] = {}
+    answers: dict[str, Mapping[str, EstimatedFigure]] = {}
     for count, question in enumerate(chosen):
         tell(f"question {count + 1} of {len(chosen)}")
         answers[question] = answer_of(question, ask, first[question])
@@ -60,7 +60,7 @@ def _spread(questions: Sequence[str], most: int) -> list[str]:
 
 def answer_of(
     question: str, ask: Ask, measurement: Measurement | None = None
-) -> Mapping[str, Estimated]:
+) -> Mapping[str, EstimatedFigure]:
     """The figures of the answer to a question, without a site.
 
     Raises:
@@ -77,7 +77,7 @@ def answer_of(
         raise fault(measurement.line.file, why, error.fix, measurement.line.line) from error
 
 
-def _figure(measurement: Measurement, figures: Mapping[str, Estimated]) -> Estimated:
+def _figure(measurement: Measurement, figures: Mapping[str, EstimatedFigure]) -> EstimatedFigure:
     """The figure that was measured.
 
     Raises:
@@ -97,7 +97,7 @@ def _figure(measurement: Measurement, figures: Mapping[str, Estimated]) -> Estim
     return figure
 
 
-def _check_chip(measurement: Measurement, figure: Estimated) -> None:
+def _check_chip(measurement: Measurement, figure: EstimatedFigure) -> None:
     """Refuse a row of an instance type that has another chip than its question.
 
     Raises:

@@ -17,7 +17,7 @@ import numpy as np
 
 from trnsim.calibrate.checks import LeftOut, usable
 from trnsim.calibrate.fit import Fit, causes, fit, mean_shares
-from trnsim.calibrate.row import Estimated, Row
+from trnsim.calibrate.row import EstimatedFigure, Row
 from trnsim.document.values import plain
 from trnsim.estimate.estimate import QUANTILES
 from trnsim.site import OTHER, sealed
@@ -255,5 +255,5 @@ def _like(rows: Sequence[Row], chip: str, family: str) -> Row:
     parts = mean_shares(rows, family)
     if not parts:
         parts = (replace(rows[0].parts[0], family=family, cause="", time_s=1.0),)
-    estimated = Estimated(chip, family, 1.0, parts, 0.0, 1.0, 1.0)
+    estimated = EstimatedFigure(chip, family, 1.0, parts, 0.0, 1.0, 1.0)
     return Row(replace(rows[0].measurement, value=1.0, sigma=0.0), estimated)

@@ -24,7 +24,7 @@ class CauseTime:
 
 
 @dataclass(frozen=True)
-class Estimated:
+class EstimatedFigure:
     """An answer of trnsim about one figure.
 
     Attributes:
@@ -81,7 +81,7 @@ class Row:
     """
 
     measurement: Measurement
-    estimated: Estimated
+    estimated: EstimatedFigure
 
     @property
     def measured_s(self) -> float:

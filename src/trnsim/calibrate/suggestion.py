@@ -21,7 +21,7 @@ from trnsim.arch.catalogue import Instance, catalogue
 from trnsim.calibrate.answers import INSTANCE_RATE, RATE, TIME, figures_of
 from trnsim.calibrate.asking import Ask, answer_of
 from trnsim.calibrate.fit import PRIOR_ERROR, PRIOR_SIGMAS, Effect, effects_of
-from trnsim.calibrate.row import Estimated
+from trnsim.calibrate.row import EstimatedFigure
 from trnsim.calibrate.shrinkage import Array, shrink
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.estimate.estimate import QUANTILES
@@ -119,7 +119,7 @@ def _is_dearer(experiment: Experiment, others: Sequence[Experiment]) -> bool:
 
 
 def _experiments(
-    words: Sequence[str], asked: Estimated, sigma: float, ask: Ask
+    words: Sequence[str], asked: EstimatedFigure, sigma: float, ask: Ask
 ) -> Iterator[Experiment]:
     """The candidates that can be asked, with the width that each leaves."""
     own = shlex.join(words)
@@ -145,7 +145,7 @@ def _experiments(
         )
 
 
-def _candidates(words: Sequence[str], asked: Estimated) -> Iterator[tuple[str, Machine]]:
+def _candidates(words: Sequence[str], asked: EstimatedFigure) -> Iterator[tuple[str, Machine]]:
     """The question itself, the same on other instances of the chip, a layer, a collective."""
     where = _machine(words, asked)
     yield shlex.join(words), where
@@ -167,7 +167,7 @@ def _candidates(words: Sequence[str], asked: Estimated) -> Iterator[tuple[str, M
         yield f"plan collective all_reduce --on {where.instance.name} --bytes 1MiB", where
 
 
-def _machine(words: Sequence[str], asked: Estimated) -> Machine:
+def _machine(words: Sequence[str], asked: EstimatedFigure) -> Machine:
     """The instances of a question."""
     if _ON in words and words.index(_ON) + 1 < len(words):
         name = words[words.index(_ON) + 1].partition(":")[0]
@@ -197,7 +197,11 @@ def _price(instance: str) -> Quote | None:
 
 
 def _sigma_after(
-    asked: Estimated, sigma: float, measured_figures: Sequence[Estimated], *, is_same: bool
+    asked: EstimatedFigure,
+    sigma: float,
+    measured_figures: Sequence[EstimatedFigure],
+    *,
+    is_same: bool,
 ) -> float:
     """One sigma of the answer once these figures have been measured."""
     effects: dict[Effect, int] = {}
@@ -216,7 +220,7 @@ def _sigma_after(
     return min(math.sqrt(float(gradient @ covariance @ gradient) + own**2), sigma)
 
 
-def _gradient(figure: Estimated, effects: Mapping[Effect, int]) -> Array:
+def _gradient(figure: EstimatedFigure, effects: Mapping[Effect, int]) -> Array:
     """The gradient of the logarithm of a figure by the effects."""
     gradient = np.zeros(len(effects))
     for part in figure.parts:

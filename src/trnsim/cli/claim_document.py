@@ -11,7 +11,7 @@ from trnsim.document.answer import (
     Column,
     Document,
     Figure,
-    Folded,
+    FoldedBlocks,
     Items,
     Mark,
     Note,
@@ -161,7 +161,7 @@ def _part(part: ClaimPart, claim: Claim) -> list[Block]:
     ]
     if more:
         rest = Table(_BASIS_COLUMNS, more, kind="small")
-        blocks.append(Folded(f"{len(more)} more", [rest], place="page"))
+        blocks.append(FoldedBlocks(f"{len(more)} more", [rest], place="page"))
     return blocks + [Note(f"not known: {text}", 2 * _INDENT, 0, "soft") for text in part.missing]
 
 

@@ -16,7 +16,7 @@ from trnsim.cli.instances import instance_values, quote_of
 from trnsim.cli.options import parser
 from trnsim.cli.price_blocks import history_sections, in_words, quotes_of
 from trnsim.cli.report_files import answering
-from trnsim.document.answer import Document, Note, Preformatted, Section, Table, columns
+from trnsim.document.answer import Document, MonospaceLines, Note, Section, Table, columns
 from trnsim.document.from_markdown import sections
 from trnsim.errors import BadInput
 from trnsim.isa import Instruction
@@ -92,7 +92,7 @@ def _instruction_document(instruction: type[Instruction]) -> Document:
         "source": instruction.source,
         "page": lines,
     }
-    text = Section("", [Preformatted(lines.rstrip())], place="text")
+    text = Section("", [MonospaceLines(lines.rstrip())], place="text")
     shown = [text, *sections(lines)]
     return Document(instruction.opcode, values, shown, schema="explain-instruction/1")
 

@@ -25,7 +25,7 @@ from trnsim.cli import COMMANDS
 from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import number
 from trnsim.cli.report_files import answering
-from trnsim.document.answer import Document, Note, Preformatted, Section, labelled
+from trnsim.document.answer import Document, MonospaceLines, Note, Section, labelled
 from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 from trnsim.redaction import KINDS, redacted, redacted_error
@@ -245,7 +245,7 @@ def report_document(values: dict[str, Any]) -> Document:
     rows.append(("left out", enumerated(counted, "and")))
     sections = [Section("", [labelled(rows)])]
     if values["error"]:
-        sections.append(Section("Error", [Preformatted(values["error"])]))
+        sections.append(Section("Error", [MonospaceLines(values["error"])]))
     sections.append(Section("", [Note(_UNSENT), *_address_notes(values["issues_url"])]))
     return Document("Report of a fault", values, sections, schema="report-bug/1")
 

@@ -18,7 +18,7 @@ from trnsim.cluster.slurm.gres import gres_conf, links, node_types, slurm_conf
 from trnsim.cluster.slurm.job import SlurmJob, slurm_job
 from trnsim.cluster.slurm.step import step_of
 from trnsim.cluster.slurm.task import follow
-from trnsim.document.answer import Document, Preformatted, Section
+from trnsim.document.answer import Document, MonospaceLines, Section
 from trnsim.document.values import picked
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.files import check_folder, write_together
@@ -76,7 +76,7 @@ def gres(
         ],
         "files": contents,
     }
-    sections = [Section(name, [Preformatted(text)]) for name, text in contents.items()]
+    sections = [Section(name, [MonospaceLines(text)]) for name, text in contents.items()]
     document = Document("Neuron devices for Slurm", values, sections, schema="slurm-gres/1")
     return PrintedAnswer(document, files=paths)
 

@@ -26,7 +26,7 @@ from trnsim.compiler.reports.shown import reported_run
 from trnsim.device.collective_log import kind_of
 from trnsim.device.device_core import DeviceCore, compiled_cores, device_core, device_text
 from trnsim.device.fallback_policy import state
-from trnsim.document.answer import Block, Note, Preformatted, Table, columns
+from trnsim.document.answer import Block, MonospaceLines, Note, Table, columns
 from trnsim.document.text import WIDTH, section_text
 from trnsim.errors import BadInput, NotModelled, OutOfMemory
 from trnsim.estimate.estimate import EXCHANGES, QUANTILES, Estimate
@@ -222,7 +222,7 @@ class ModelReport:
         blocks: list[Block] = [Note(self.title), table]
         if self.said:
             said = "\n".join(indent(note, "  ") for note in self.said)
-            blocks += [Note("neuronx-cc"), Preformatted(said)]
+            blocks += [Note("neuronx-cc"), MonospaceLines(said)]
         return blocks
 
     def text(self, width: int = WIDTH) -> str:

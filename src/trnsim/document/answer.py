@@ -22,13 +22,13 @@ __all__ = [
     "Document",
     "Drawing",
     "Figure",
-    "Folded",
+    "FoldedBlocks",
     "Items",
     "Mark",
+    "MonospaceLines",
     "Note",
     "PageLink",
     "Place",
-    "Preformatted",
     "Section",
     "Table",
     "Words",
@@ -157,7 +157,7 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Preformatted:
+class MonospaceLines:
     """Lines as they are, in letters of one width."""
 
     lines: str
@@ -165,7 +165,7 @@ class Preformatted:
 
 
 @dataclass(frozen=True)
-class Folded:
+class FoldedBlocks:
     """Blocks that the page shows once its `summary` is opened."""
 
     summary: str
@@ -173,7 +173,7 @@ class Folded:
     place: Place = "everywhere"
 
 
-Block: TypeAlias = Note | Items | Table | Drawing | Preformatted | Folded
+Block: TypeAlias = Note | Items | Table | Drawing | MonospaceLines | FoldedBlocks
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from trnsim.document.answer import (
     Column,
     Items,
     Mark,
+    MonospaceLines,
     Note,
-    Preformatted,
     Section,
     Table,
     Words,
@@ -61,7 +61,7 @@ def _parts(markdown: str) -> list[str]:
 
 def _blocks(part: str) -> list[Block]:
     if part.startswith(_FENCE):
-        return [Preformatted(part.removeprefix(_FENCE))]
+        return [MonospaceLines(part.removeprefix(_FENCE))]
     lines = part.splitlines()
     if part.startswith("|"):
         return [_table(lines)]

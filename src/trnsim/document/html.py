@@ -19,12 +19,12 @@ from trnsim.document.answer import (
     Document,
     Drawing,
     Figure,
-    Folded,
+    FoldedBlocks,
     Items,
     Mark,
+    MonospaceLines,
     Note,
     PageLink,
-    Preformatted,
     Section,
     Table,
     Words,
@@ -107,9 +107,9 @@ def _block(block: Block) -> str:
             return _table(block)
         case Drawing():
             return block.markup
-        case Preformatted():
+        case MonospaceLines():
             return f"<pre>{escape(block.lines)}</pre>"
-        case Folded():
+        case FoldedBlocks():
             content = _blocks(block.blocks)
             return f"<details><summary>{escape(block.summary)}</summary>{content}</details>"
 

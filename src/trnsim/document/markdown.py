@@ -13,10 +13,10 @@ from trnsim.document.answer import (
     Block,
     Cell,
     Document,
-    Folded,
+    FoldedBlocks,
     Items,
+    MonospaceLines,
     Note,
-    Preformatted,
     Table,
     Words,
 )
@@ -56,11 +56,11 @@ def _part(block: Block) -> str:
             )
         case Table():
             return _table(block)
-        case Folded():
+        case FoldedBlocks():
             inner = "\n\n".join(_parts(block.blocks))
             summary = markdown_text(block.summary)
             return f"<details><summary>{summary}</summary>\n\n{inner}\n\n</details>"
-        case Preformatted():
+        case MonospaceLines():
             return _fenced(block.lines)
         case _:
             return ""

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-from trnsim.document.answer import Cell, Document, Figure, Folded, Mark, PageLink, Table
+from trnsim.document.answer import Cell, Document, Figure, FoldedBlocks, Mark, PageLink, Table
 from trnsim.document.text import words_text
 from trnsim.foreign_text import table_row
 
@@ -43,7 +43,7 @@ def cell_value(cell: Cell) -> str | int | float:
 def _first_table(document: Document) -> Table | None:
     for section in document.sections:
         for block in section.blocks:
-            for inner in block.blocks if isinstance(block, Folded) else (block,):
+            for inner in block.blocks if isinstance(block, FoldedBlocks) else (block,):
                 if isinstance(inner, Table):
                     return inner
     return None

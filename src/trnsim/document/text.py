@@ -16,12 +16,12 @@ from trnsim.document.answer import (
     Document,
     Drawing,
     Figure,
-    Folded,
+    FoldedBlocks,
     Items,
     Mark,
+    MonospaceLines,
     Note,
     PageLink,
-    Preformatted,
     Table,
     Words,
 )
@@ -90,9 +90,9 @@ def _lines(block: Block, width: int, emphasis: Emphasis) -> list[str]:
             lines = _items(block, width)
         case Table():
             lines = _table(block, width, emphasis)
-        case Folded():
+        case FoldedBlocks():
             lines = [line for inner in block.blocks for line in _lines(inner, width, emphasis)]
-        case Preformatted():
+        case MonospaceLines():
             lines = [terminal_text(line) for line in block.lines.splitlines()]
         case Drawing():
             pass

@@ -14,7 +14,7 @@ from trnsim.arch.catalogue import Accelerator
 from trnsim.errors import BadInput
 from trnsim.estimate import constants, gpu
 from trnsim.estimate.few import ByPhase, FewConstants
-from trnsim.estimate.measured import Measured
+from trnsim.estimate.measured import MeasuredTimes
 from trnsim.estimate.site import site_times
 from trnsim.estimate.times import LayerTime, LayerTimes
 from trnsim.facts import Rate, assumed
@@ -66,7 +66,7 @@ class MeasuredFirst:
     """
 
     modelled: LayerTimes
-    measured: Measured | None = None
+    measured: MeasuredTimes | None = None
 
     def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary."""
@@ -84,7 +84,7 @@ def layer_times(
     family: str = "",
     dtype: str = "bf16",
     *,
-    measured: Measured | None = None,
+    measured: MeasuredTimes | None = None,
 ) -> LayerTimes:
     """Times of layers on a rank of a machine.
 
@@ -138,7 +138,7 @@ class ScaledTimes:
         )
 
 
-def pair_times(machine: Hardware, dtype: str, measured: Measured | None = None) -> LayerTimes:
+def pair_times(machine: Hardware, dtype: str, measured: MeasuredTimes | None = None) -> LayerTimes:
     """Times of the towers of a model of image and text pairs, such as CLIP.
 
     Raises:

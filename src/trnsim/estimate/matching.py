@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from trnsim.arch.catalogue import Accelerator
 from trnsim.errors import BadInput
 from trnsim.estimate.curve import signature
-from trnsim.estimate.measured import Measured, MeasuredRow
+from trnsim.estimate.measured import MeasuredRow, MeasuredTimes
 from trnsim.formatting import amount, enumerated
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Pass, Phase, Split
@@ -43,7 +43,7 @@ class MachineProperties(Protocol):
 
 
 def check(
-    table: Measured,
+    table: MeasuredTimes,
     machine: MachineProperties,
     phases: Sequence[Phase],
     models: Iterable[tuple[Architecture, Split]],
@@ -73,7 +73,7 @@ def check(
         _check_row(row, machine, _by_size(row, cases), names)
 
 
-def check_used(table: Measured, sources: Mapping[str, str], asked: str) -> None:
+def check_used(table: MeasuredTimes, sources: Mapping[str, str], asked: str) -> None:
     """Refuse a table of which no row entered a plan.
 
     Args:

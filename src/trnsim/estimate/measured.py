@@ -59,7 +59,7 @@ class MeasuredRow(FileRecord):
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredTimes:
     """Measured times.
 
     Attributes:
@@ -92,7 +92,7 @@ class Measured:
         return None
 
 
-def read(path: str | Path) -> Measured:
+def read(path: str | Path) -> MeasuredTimes:
     """The measured times in a CSV file.
 
     Raises:
@@ -109,7 +109,7 @@ def read(path: str | Path) -> Measured:
                 point = MeasuredPoint(row.batch, row.tokens + row.past, time_s)
                 points.setdefault((direction, row.phase, row.part, row.layer), []).append(point)
     curves = {key: TimeCurve(tuple(curve_points)) for key, curve_points in points.items()}
-    return Measured(str(path), rows, curves)
+    return MeasuredTimes(str(path), rows, curves)
 
 
 def _check_once(rows: Iterable[MeasuredRow]) -> None:

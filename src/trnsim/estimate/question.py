@@ -10,7 +10,7 @@ from trnsim.estimate.certainty import judged
 from trnsim.estimate.choice import graph_times, layer_times, pair_times
 from trnsim.estimate.estimate import Estimate
 from trnsim.estimate.fused import fuse_operators
-from trnsim.estimate.measured import Measured
+from trnsim.estimate.measured import MeasuredTimes
 from trnsim.estimate.rank import Rank
 from trnsim.estimate.times import LayerTimes
 from trnsim.facts import derived
@@ -45,7 +45,7 @@ class Question:
     machine: Machine
     split: Split = WHOLE
     dtype: str = "bf16"
-    measured: Measured | None = None
+    measured: MeasuredTimes | None = None
 
     @cached_property
     def summaries(self) -> tuple[PartSummary, ...]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from trnsim import files
-from trnsim.document.answer import Document, Note, Preformatted, Section
+from trnsim.document.answer import Document, MonospaceLines, Note, Section
 from trnsim.document.markdown import markdown
 
 MARK: Final = "<!-- trnsim -->"
@@ -93,7 +93,7 @@ def _answered(command: Sequence[str], folder: Path) -> tuple[str, int]:
 
 def _titled_markdown(title: str, text: str) -> str:
     is_short = "\n" not in text
-    blocks = [Note(text) if is_short else Preformatted(text)]
+    blocks = [Note(text) if is_short else MonospaceLines(text)]
     return markdown(Document(title, {}, [Section("", blocks)]))
 
 

@@ -22,7 +22,7 @@ from trnsim.errors import BadInput
 from trnsim.jax import private, rounding
 from trnsim.jax.host_client import HostArray, as_numpy, host
 from trnsim.jax.host_kernels import HostKernels
-from trnsim.jax.lowered import Arrays, ArraySpec, Lowered
+from trnsim.jax.lowered import Arrays, ArraySpec, LoweredProgram
 from trnsim.jax.memory_kinds import forget_kinds, is_placed, kinds_of
 from trnsim.jax.partitioning import Override, device_program
 from trnsim.jax.snapshots import ask_snapshot, has_callback
@@ -76,7 +76,7 @@ class DeviceProgram:
         self._loaded = {tuple(self.cores): self._load(module, assignment)}
         split = self._split_module if self.partitions > 1 else None
         devices = self.replicas * self.partitions
-        self.lowered = Lowered(self.name, self._module, split, self._specs, devices)
+        self.lowered = LoweredProgram(self.name, self._module, split, self._specs, devices)
         types = private.program_shape(self.loaded.hlo_modules()[0])
         self.arguments, self.results = ([ArrayType(*spec) for spec in specs] for specs in types)
         counts = len(self.arguments), len(self.results)

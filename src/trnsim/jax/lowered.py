@@ -39,7 +39,7 @@ from trnsim.fabric.floors import Floor
 from trnsim.graph import Graph, Kind, TensorType
 from trnsim.graph.ops.control_flow import Branching, While
 from trnsim.graph.ops.leaves import Rng, RngBitGenerator
-from trnsim.jax.stablehlo import Imported
+from trnsim.jax.stablehlo import ImportedModule
 from trnsim.lower import GraphExchange, evaluate, exchange, memory_plan
 from trnsim.lower.control import nodes_within
 
@@ -66,7 +66,7 @@ class ArraySpec(TensorSpec):
 
 
 @dataclass(frozen=True, eq=False)
-class Untimed:
+class UntimedProgram:
     """A program without a graph, and so without a time.
 
     Attributes:
@@ -91,7 +91,7 @@ class Untimed:
         raise NotModelled(f"{self.name} has no time on {target}: {self.reason}")
 
 
-class Lowered:
+class LoweredProgram:
     """The graphs of a program, one a device: they differ where it reads the device's number.
 
     Attributes:
@@ -116,9 +116,9 @@ class Lowered:
         self._module = module
         self._split = split
         self._arguments = arguments
-        self._graphs: dict[int, Imported | EmulatorError] = {}
+        self._graphs: dict[int, ImportedModule | EmulatorError] = {}
 
-    def _graph_or_error(self, device_number: int = 0) -> Imported | EmulatorError:
+    def _graph_or_error(self, device_number: int = 0) -> ImportedModule | EmulatorError:
         """A device's graph, or the error that refused it."""
         for graph in self._graphs.values():
             if isinstance(graph, EmulatorError) or not graph.is_device_specific:
@@ -127,7 +127,7 @@ class Lowered:
             self._graphs[device_number] = self._import(device_number)
         return self._graphs[device_number]
 
-    def _import(self, device_number: int) -> Imported | EmulatorError:
+    def _import(self, device_number: int) -> ImportedModule | EmulatorError:
         # Loaded late: importing the rules takes a while, and a program may never need them.
         from trnsim.jax.stablehlo import Device, graph_of, is_device_program  # noqa: PLC0415
 
@@ -140,7 +140,7 @@ class Lowered:
         except EmulatorError as error:
             return error
 
-    def imported(self, device_number: int = 0) -> Imported:
+    def imported(self, device_number: int = 0) -> ImportedModule:
         """The program of a device as a graph.
 
         Raises:
@@ -173,12 +173,12 @@ class Lowered:
         """
         last = self._graph_or_error(self.devices - 1)
         if isinstance(last, EmulatorError):
-            return (Untimed(self.name, last.reason),) * self.devices
+            return (UntimedProgram(self.name, last.reason),) * self.devices
         if not last.is_device_specific or not _BRANCH_OPERATIONS & set(last.operators):
             return (self._call(last),) * self.devices
         return tuple(self._call(self.imported(number)) for number in range(self.devices))
 
-    def _call(self, module: Imported) -> DeviceCall:
+    def _call(self, module: ImportedModule) -> DeviceCall:
         plan = memory_plan(module.graph, module.names)
         inputs = tuple(self._arguments())
         flags = Flags.of_environment()
@@ -261,7 +261,7 @@ class Lowered:
         return None
 
 
-def _host_reason(imported: Imported) -> str:
+def _host_reason(imported: ImportedModule) -> str:
     """Why the chip's program does not compute a graph's values in exact numerics, or ""."""
     nodes = list(nodes_within(imported.graph))
     outside = set(map(id, imported.graph.nodes))
@@ -276,7 +276,7 @@ def _host_reason(imported: Imported) -> str:
     return ""
 
 
-def arguments_of(imported: Imported, arguments: Arrays) -> Arrays:
+def arguments_of(imported: ImportedModule, arguments: Arrays) -> Arrays:
     """The inputs of a graph: a device's arguments in the graph's types, then its constants."""
     types = [value.type.numpy_dtype() for value in imported.inputs]
     pairs = zip(arguments, types, strict=True)

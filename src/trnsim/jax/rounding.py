@@ -24,7 +24,7 @@ from trnsim.dtypes import as_dtype, round_stochastically
 from trnsim.errors import EmulatorError, NotModelled
 from trnsim.graph import TensorType, rounding_with
 from trnsim.graph.types import round_to_dtype
-from trnsim.jax.lowered import Lowered, arguments_of
+from trnsim.jax.lowered import LoweredProgram, arguments_of
 
 _NARROW_FLOAT: Final = re.compile(r"[x<](?:bf16|f16|f8\w+|f4\w+)[>,]")
 """A type of MLIR with floating point of less than 32 bits."""
@@ -43,7 +43,7 @@ def _generators() -> list[np.random.Generator]:
 
 
 def rounded_results(
-    lowered: Lowered, arguments: Sequence[npt.NDArray[Any]], core: int
+    lowered: LoweredProgram, arguments: Sequence[npt.NDArray[Any]], core: int
 ) -> list[npt.NDArray[Any]]:
     """The results of a program on a core, rounded stochastically.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 
-from trnsim.reader.parsed import Keys, Malformed, Parsed
+from trnsim.reader.parsed import Keys, Malformed, ParsedText
 
 __all__ = ["parse_csv"]
 
 
-def parse_csv(text: str) -> Parsed:
+def parse_csv(text: str) -> ParsedText:
     """A dict for each row, of the cells that are not empty.
 
     Raises:
@@ -40,7 +40,7 @@ def parse_csv(text: str) -> Parsed:
     def line_of(keys: Keys) -> int:
         return lines[keys[0]] if keys and isinstance(keys[0], int) else 1
 
-    return Parsed(rows, line_of, tuple(header))
+    return ParsedText(rows, line_of, tuple(header))
 
 
 def _check_header(header: list[str]) -> None:

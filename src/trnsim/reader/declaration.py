@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin,
 
 __all__ = [
     "ANY",
-    "Declared",
+    "DeclaredField",
     "Rule",
     "between",
     "choices",
@@ -111,7 +111,7 @@ def declared(default: Any = MISSING, **rule: Any) -> Any:
     return field(default=default, metadata={_RULE: Rule(**rule)})
 
 
-class Declared(NamedTuple):
+class DeclaredField(NamedTuple):
     """A field of a kind of file.
 
     Attributes:
@@ -142,7 +142,7 @@ def between(help_: str, least: float, most: float, default: Any = MISSING, **rul
     return declared(default, help=help_, least=least, most=most, **rule)
 
 
-def fields_of(kind: type[Any]) -> Mapping[str, Declared]:
+def fields_of(kind: type[Any]) -> Mapping[str, DeclaredField]:
     """The fields of a dataclass, by name."""
     if kind not in _FIELDS:
         hints = get_type_hints(kind)
@@ -158,16 +158,16 @@ def names_of(kind: type[Any]) -> Mapping[str, str]:
     return _NAMES[kind]
 
 
-_FIELDS: Final[dict[type[Any], Mapping[str, Declared]]] = {}
+_FIELDS: Final[dict[type[Any], Mapping[str, DeclaredField]]] = {}
 _NAMES: Final[dict[type[Any], Mapping[str, str]]] = {}
 
 
-def _declared(declaration: Field[Any], hint: Any) -> Declared:
+def _declared(declaration: Field[Any], hint: Any) -> DeclaredField:
     rule: Rule = declaration.metadata.get(_RULE, ANY)
     default = declaration.default
     if declaration.default_factory is not MISSING:
         default = declaration.default_factory()
-    return Declared((declaration.name, *rule.alias), hint, rule, default)
+    return DeclaredField((declaration.name, *rule.alias), hint, rule, default)
 
 
 def is_record(hint: Any) -> bool:

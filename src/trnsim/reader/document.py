@@ -19,7 +19,7 @@ from trnsim import files
 from trnsim.errors import BadInput, SourceLine
 from trnsim.reader.csv_text import parse_csv
 from trnsim.reader.json_text import parse_json, parse_json_lines
-from trnsim.reader.parsed import Keys, Malformed, Parsed
+from trnsim.reader.parsed import Keys, Malformed, ParsedText
 from trnsim.reader.toml_text import parse_toml
 from trnsim.reader.yaml_text import parse_yaml, parse_yaml_documents
 
@@ -29,7 +29,7 @@ _SCRIPTS: Final = (".sh", ".bash", ".sbatch")
 _SPREADSHEETS: Final = (".xlsx", ".xls", ".ods", ".numbers")
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _SUFFIXES: Final = {".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json"}
-_PARSERS: Final[dict[str, Callable[[str], Parsed]]] = {
+_PARSERS: Final[dict[str, Callable[[str], ParsedText]]] = {
     "csv": parse_csv,
     "json": parse_json,
     "json lines": parse_json_lines,
@@ -63,13 +63,13 @@ class FileContent:
     """
 
     file: str
-    parsed: Parsed
+    parsed: ParsedText
     fix: str = ""
 
     @classmethod
     def of(cls, content: Any, file: str, fix: str = "") -> FileContent:
         """Values that stand in no file: errors name `file` and no line."""
-        return cls(file, Parsed(content, lambda _: 0), fix)
+        return cls(file, ParsedText(content, lambda _: 0), fix)
 
     @property
     def root(self) -> SourcePlace:
@@ -181,7 +181,7 @@ def load_documents(path: Path | str, fix: str = "") -> list[FileContent]:
     text = _checked_text(files.read_bytes(path, fix), path, fix)
     blank = FileContent.of(None, str(path), fix)
     if text.startswith("#!") or Path(path).suffix.lower() in _SCRIPTS:
-        return [FileContent(str(path), Parsed(text, lambda _: 1), fix)]
+        return [FileContent(str(path), ParsedText(text, lambda _: 1), fix)]
     try:
         if _form(text, "", is_table=False) == "json" and not text.lstrip().startswith("{{"):
             return [FileContent(str(path), parse_json(text), fix)]
@@ -193,7 +193,7 @@ def load_documents(path: Path | str, fix: str = "") -> list[FileContent]:
     return [FileContent(str(path), parsed, fix) for parsed in documents]
 
 
-def _documents(text: str) -> list[Parsed]:
+def _documents(text: str) -> list[ParsedText]:
     """The documents of YAML, or of a template of YAML.
 
     Raises:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Final, NoReturn
 
-from trnsim.reader.parsed import Keys, Malformed, Parsed
+from trnsim.reader.parsed import Keys, Malformed, ParsedText
 
 __all__ = ["parse_json", "parse_json_lines"]
 
@@ -21,16 +21,16 @@ _MOST_DEPTH: Final = 500
 """Deeper than any file that a user writes; Python's own parser gives up at about 1,000."""
 
 
-def parse_json(text: str) -> Parsed:
+def parse_json(text: str) -> ParsedText:
     """The one value of a JSON text.
 
     Raises:
         Malformed: it is not JSON.
     """
-    return Parsed(_value(text), _Lines(text).line_of)
+    return ParsedText(_value(text), _Lines(text).line_of)
 
 
-def parse_json_lines(text: str) -> Parsed:
+def parse_json_lines(text: str) -> ParsedText:
     """The values of JSON texts, one a line.
 
     Raises:
@@ -44,7 +44,7 @@ def parse_json_lines(text: str) -> Parsed:
             content.append(_value(lines[number - 1]))
         except Malformed as error:
             raise Malformed(number, error.why) from error
-    return Parsed(content, lambda keys: numbers[int(keys[0])] if keys else 1)
+    return ParsedText(content, lambda keys: numbers[int(keys[0])] if keys else 1)
 
 
 def _value(text: str) -> Any:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Keys", "Malformed", "Parsed"]
+__all__ = ["Keys", "Malformed", "ParsedText"]
 
 Keys = tuple[str | int, ...]
 """Names of fields and indexes of items that lead to a value."""
 
 
 @dataclass(frozen=True)
-class Parsed:
+class ParsedText:
     """The values of a text.
 
     Attributes:

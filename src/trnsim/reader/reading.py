@@ -20,7 +20,7 @@ from trnsim import quantities
 from trnsim.errors import BadInput, SourceLine
 from trnsim.reader.declaration import (
     ANY,
-    Declared,
+    DeclaredField,
     Rule,
     choices,
     fields_of,
@@ -30,7 +30,7 @@ from trnsim.reader.declaration import (
     names_of,
 )
 from trnsim.reader.document import FileContent, SourcePlace, load
-from trnsim.reader.parsed import Parsed
+from trnsim.reader.parsed import ParsedText
 
 __all__ = ["FileRecord", "ForeignRecord", "read", "read_rows", "record", "rows"]
 
@@ -141,7 +141,7 @@ def rows(kind: type[_T], document: FileContent) -> list[_T]:
     if isinstance(content, dict) and len(content) == 1:  # in TOML a list always has a name
         ((name, content),) = content.items()
         line_of = document.parsed.line_of
-        named = Parsed(content, lambda keys: line_of((name, *keys)))
+        named = ParsedText(content, lambda keys: line_of((name, *keys)))
         document = replace(document, parsed=named)
     if not isinstance(content, list):
         why = "no list; write one row as '- field: value', its fields below it"
@@ -193,7 +193,7 @@ def record(kind: type[_T], place: SourcePlace) -> _T:
 
 
 def _check_foreign_number(
-    kind: type[ForeignRecord], declaration: Declared, place: SourcePlace
+    kind: type[ForeignRecord], declaration: DeclaredField, place: SourcePlace
 ) -> None:
     """Refuse a text in a number field, which a person edited.
 
@@ -217,7 +217,7 @@ def _check_names(kind: type[Any], place: SourcePlace) -> None:
     raise place.document.refused(inner.line.line, why, _similar_names(name, list(legal), 1))
 
 
-def _stated(declaration: Declared, values: Mapping[str, Any]) -> list[str]:
+def _stated(declaration: DeclaredField, values: Mapping[str, Any]) -> list[str]:
     """The names and aliases of a field that have a value in a mapping."""
     empty = (None,) if declaration.rule is ANY else (None, "")
     return [name for name in declaration.names if values.get(name) not in empty]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from trnsim.formatting import markdown_table
-from trnsim.reader.declaration import Declared, fields_of
+from trnsim.reader.declaration import DeclaredField, fields_of
 
 __all__ = ["field_table", "row_template"]
 
@@ -33,7 +33,7 @@ def field_table(kind: type[Any], names: Collection[str] | None = None) -> str:
     return markdown_table(("field", "meaning", "legal", "default"), list(_rows(shown)))
 
 
-def _rows(fields: Iterable[Declared]) -> Iterator[tuple[str, str, str, str]]:
+def _rows(fields: Iterable[DeclaredField]) -> Iterator[tuple[str, str, str, str]]:
     for field in fields:
         names = " or ".join(f"`{name}`" for name in field.names)
         has_default = field.is_optional and isinstance(field.default, int | float | str)

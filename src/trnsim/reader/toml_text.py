@@ -8,12 +8,12 @@ from datetime import date, datetime, time
 from itertools import takewhile
 from typing import Any
 
-from trnsim.reader.parsed import Keys, Malformed, Parsed
+from trnsim.reader.parsed import Keys, Malformed, ParsedText
 
 __all__ = ["parse_toml"]
 
 
-def parse_toml(text: str) -> Parsed:
+def parse_toml(text: str) -> ParsedText:
     """The tables of a TOML text.
 
     Raises:
@@ -26,7 +26,7 @@ def parse_toml(text: str) -> Parsed:
         line = int(place[1]) if place and place[1] else text.count("\n") + 1 if place else 1
         why = str(error)[: place.start()] if place else str(error)
         raise Malformed(line, f"not TOML: {why}") from error
-    return Parsed(_without_dates(content), lambda keys: _line(text, keys))
+    return ParsedText(_without_dates(content), lambda keys: _line(text, keys))
 
 
 def _without_dates(value: Any) -> Any:

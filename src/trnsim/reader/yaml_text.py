@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-from trnsim.reader.parsed import Keys, Malformed, Parsed
+from trnsim.reader.parsed import Keys, Malformed, ParsedText
 from trnsim.reader.yaml_nodes import composed
 
 __all__ = ["parse_yaml", "parse_yaml_documents"]
@@ -31,7 +31,7 @@ _TABS_FIX: Final = "indent with spaces"
 _MARKS_FIX: Final = "close what is open, and put a text with : # , [ ] { or } in quotes"
 
 
-def parse_yaml(text: str) -> Parsed:
+def parse_yaml(text: str) -> ParsedText:
     """The values of a YAML text: None for null, and else text.
 
     Raises:
@@ -43,7 +43,7 @@ def parse_yaml(text: str) -> Parsed:
     return _parsed(nodes[0], _Nodes())
 
 
-def parse_yaml_documents(text: str) -> list[Parsed]:
+def parse_yaml_documents(text: str) -> list[ParsedText]:
     """The documents of a YAML text, typed as JSON is: text, numbers, True, False, None.
 
     A plain scalar is a number or a truth value where YAML's core schema says so; a quoted one is
@@ -77,12 +77,12 @@ def _composed(text: str, *, is_single: bool = False) -> list[yaml.Node]:
         raise Malformed(1, f"no YAML: {str(error).partition(chr(10))[0]}") from error
 
 
-def _parsed(node: yaml.Node, nodes: _Nodes) -> Parsed:
+def _parsed(node: yaml.Node, nodes: _Nodes) -> ParsedText:
     try:
         content = nodes.value(node)
     except RecursionError as error:
         raise Malformed(1, "no YAML: nested too deeply, or within itself") from error
-    return Parsed(content, lambda keys: _line(node, keys))
+    return ParsedText(content, lambda keys: _line(node, keys))
 
 
 def _is_blank(node: yaml.Node) -> bool:

@@ -16,7 +16,7 @@ from trnsim.document.answer import (
     Column,
     Document,
     Drawing,
-    Folded,
+    FoldedBlocks,
     Items,
     Mark,
     Note,
@@ -160,7 +160,7 @@ def _day(fleet: dict[str, Any], last: str) -> list[Block]:
     others = range(1, min(fleet["days"], _MOST_DRAWN_DAYS))
     if others:
         drawn = [Drawing(day(fleet, last, at, _date(fleet, at))) for at in others]
-        blocks.append(Folded(f"{last}: the next {len(others)} days", drawn, "page"))
+        blocks.append(FoldedBlocks(f"{last}: the next {len(others)} days", drawn, "page"))
     return blocks
 
 

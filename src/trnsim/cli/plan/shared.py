@@ -15,7 +15,7 @@ from trnsim.cli.price_blocks import credit_lines
 from trnsim.document.answer import Document, Note, Section
 from trnsim.document.figure import pointer
 from trnsim.errors import BadInput
-from trnsim.estimate.measured import Measured, read
+from trnsim.estimate.measured import MeasuredTimes, read
 from trnsim.fabric.floors import Floor
 from trnsim.formatting import enumerated
 from trnsim.place.machine import compared
@@ -144,7 +144,7 @@ def place_of(at: int, count: int, *steps: str) -> str:
     return pointer(*steps) if count == 1 else pointer(at, *steps)
 
 
-def measured_table(file: Path | None, names: Sequence[str]) -> Measured | None:
+def measured_table(file: Path | None, names: Sequence[str]) -> MeasuredTimes | None:
     """The times in the file that `--measured` names.
 
     Raises:

@@ -27,7 +27,7 @@ from trnsim.cli.report_files import answering
 from trnsim.cli.terminal import echo
 from trnsim.document.answer import Document
 from trnsim.errors import BadInput
-from trnsim.estimate.measured import Measured
+from trnsim.estimate.measured import MeasuredTimes
 from trnsim.formatting import enumerated
 from trnsim.jobs.start_files import KINDS, check_kind, start_file
 from trnsim.place.machine import machine
@@ -237,7 +237,7 @@ def _sizes(
 
 
 def _write_trace(
-    runs: Sequence[TrainingEstimate], trace_file: Path | None, table: Measured | None
+    runs: Sequence[TrainingEstimate], trace_file: Path | None, table: MeasuredTimes | None
 ) -> None:
     """Write the trace of one platform's pipeline.
 

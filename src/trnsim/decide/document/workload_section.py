@@ -11,7 +11,7 @@ from trnsim.document.answer import (
     Block,
     Cell,
     Column,
-    Folded,
+    FoldedBlocks,
     Items,
     Mark,
     Note,
@@ -189,7 +189,11 @@ def _candidates(
         if ordered
         else Note("No instance can run it.", indent=2),
         *([Note(more, indent=2, place="text")] if hidden else []),
-        *([Folded(f"{len(refused)} instances cannot run it", [cannot], "page")] if refused else []),
+        *(
+            [FoldedBlocks(f"{len(refused)} instances cannot run it", [cannot], "page")]
+            if refused
+            else []
+        ),
         *(
             Note(note, indent=2, place="text")
             for note in _notes(workload, ordered[:MOST_TEXT_CANDIDATES])

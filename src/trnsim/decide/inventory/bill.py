@@ -20,7 +20,7 @@ from trnsim.decide.inventory.fields import MOST_GPU_HOURS, MOST_USD
 from trnsim.errors import BadInput
 from trnsim.price.quotes import today
 from trnsim.reader import FileContent, ForeignRecord, between, declared, fault, record
-from trnsim.reader.parsed import Parsed
+from trnsim.reader.parsed import ParsedText
 
 __all__ = ["Bill", "Usage", "read_bill"]
 
@@ -175,7 +175,7 @@ def _dated_usage(path: Path, line: Line, instance: str, rows: Catalogue) -> tupl
     values = {
         name: cell for name, cell in cells.items() if name == column or name not in _COST_COLUMNS
     }
-    document = FileContent(str(path), Parsed(values, lambda _: number), FIX)
+    document = FileContent(str(path), ParsedText(values, lambda _: number), FIX)
     if column not in cells:
         raise document.refused(number, f"{column} is missing")
     row = record(CostLine, document.root)

@@ -3,7 +3,7 @@
 Imported with jaxlib alone; JAX itself is not needed.
 """
 
-from trnsim.jax.stablehlo.importing import Imported, graph_of, is_device_program
+from trnsim.jax.stablehlo.importing import ImportedModule, graph_of, is_device_program
 from trnsim.jax.stablehlo.scope import Device
 
-__all__ = ["Device", "Imported", "graph_of", "is_device_program"]
+__all__ = ["Device", "ImportedModule", "graph_of", "is_device_program"]

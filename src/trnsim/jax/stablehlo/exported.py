@@ -19,7 +19,7 @@ from trnsim.files import read_bytes
 from trnsim.graph import Graph
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.hlo import HLO_FIX, kind_of_hlo, stablehlo_of_hlo
-from trnsim.jax.stablehlo.importing import Imported, graph_of
+from trnsim.jax.stablehlo.importing import ImportedModule, graph_of
 
 _MAGIC: Final = b"ML\xefR"
 """The first bytes of MLIR's bytecode."""
@@ -51,7 +51,7 @@ class ProgramGraph:
     calls: tuple[FrameworkCall, ...] = ()
 
     @classmethod
-    def of(cls, imported: Imported, weights: Sequence[str] = ()) -> ProgramGraph:
+    def of(cls, imported: ImportedModule, weights: Sequence[str] = ()) -> ProgramGraph:
         """The graph of an imported module.
 
         `weights` names the arguments of JAX's function that hold the weights: "params" for
@@ -84,7 +84,7 @@ class ProgramGraph:
         )
 
 
-def _argument_numbers(imported: Imported, name: str) -> set[int]:
+def _argument_numbers(imported: ImportedModule, name: str) -> set[int]:
     """The numbers of the arguments of that name, and of those within it."""
     return {
         value.number

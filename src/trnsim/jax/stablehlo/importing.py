@@ -54,7 +54,7 @@ RULES_IN: Final = (
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedModule:
     """A module as a graph.
 
     Attributes:
@@ -84,7 +84,7 @@ class Imported:
         return self.graph.reference(self.arguments(arrays))
 
 
-def graph_of(module: Op, device: Device = Device()) -> Imported:  # noqa: B008  frozen
+def graph_of(module: Op, device: Device = Device()) -> ImportedModule:  # noqa: B008  frozen
     """The graph of a module of StableHLO on a device; nothing of it keeps the module.
 
     Raises:
@@ -111,7 +111,9 @@ def graph_of(module: Op, device: Device = Device()) -> Imported:  # noqa: B008  
     names |= {number: f"constant{at}" for at, number in enumerate(target.constants)}
     operators, is_specific = tuple(target.operators), bool(target.reads)
     outputs = tuple(graph.outputs)
-    return Imported(graph, tuple(inputs), outputs, target.constants, names, operators, is_specific)
+    return ImportedModule(
+        graph, tuple(inputs), outputs, target.constants, names, operators, is_specific
+    )
 
 
 def is_device_program(module: Op, shapes: Sequence[Sequence[int]]) -> bool:

@@ -11,7 +11,7 @@ _KNOWN_ISSUES: Final = "aws-neuron-sdk frameworks/jax/setup/jax-neuronx-known-is
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedOperation:
     """Why an operation is not imported.
 
     Attributes:
@@ -27,28 +27,32 @@ class Refused:
     source: str = _KNOWN_ISSUES
 
 
-_COMPLEX: Final = Refused("a NeuronCore has no complex numbers", "keep two real tensors", True)
-_DYNAMIC: Final = Refused(
+_COMPLEX: Final = RefusedOperation(
+    "a NeuronCore has no complex numbers", "keep two real tensors", True
+)
+_DYNAMIC: Final = RefusedOperation(
     "a program for a NeuronCore has fixed shapes",
     "export it at fixed shapes",
     source="aws-neuron-sdk compiler/error-codes/EMOD025.rst",
 )
-_QUANTIZED: Final = Refused(
+_QUANTIZED: Final = RefusedOperation(
     "no type of a NeuronCore has a scale",
     "multiply by the scale in the program",
     source="nki.api.shared.rst, Supported Data Types",
 )
-_HOST: Final = Refused("the host exchanges nothing with a program that runs", "return the value")
-_LINKED: Final = Refused(
+_HOST: Final = RefusedOperation(
+    "the host exchanges nothing with a program that runs", "return the value"
+)
+_LINKED: Final = RefusedOperation(
     "cores exchange values by collectives alone",
     "use collective_permute",
     source="nki.collectives, Collective Operations",
 )
-_ASYNC: Final = Refused(
+_ASYNC: Final = RefusedOperation(
     "operations of a program have one order", "call the operation itself", source="nki-about.rst"
 )
 
-REFUSED: Final[dict[str, Refused]] = {
+REFUSED: Final[dict[str, RefusedOperation]] = {
     **dict.fromkeys(("stablehlo.complex", "stablehlo.real", "stablehlo.imag"), _COMPLEX),
     "stablehlo.fft": _COMPLEX,
     **{

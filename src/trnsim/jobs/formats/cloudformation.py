@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from trnsim.reader import FileContent, SourcePlace
-from trnsim.reader.parsed import Keys, Parsed
+from trnsim.reader.parsed import Keys, ParsedText
 
 __all__ = ["resources"]
 
@@ -58,7 +58,7 @@ def _document(place: SourcePlace, logical: str, name: str) -> SourcePlace:
         around = place.keys if stated else place.keys[:-1]  # the resource has its logical name
         return place.document.parsed.line_of((*around, *stated))
 
-    return FileContent(place.document.file, Parsed(content, line_of), place.document.fix).root
+    return FileContent(place.document.file, ParsedText(content, line_of), place.document.fix).root
 
 
 def _converted(value: Any, is_small: bool) -> Any:

@@ -24,7 +24,7 @@ from trnsim.jobs.job import Job, Role
 from trnsim.jobs.parallelism import options_of, started_ranks
 from trnsim.jobs.spec import JobSpec, SpecReader, TemplateValue, is_template
 from trnsim.reader import FileContent, SourcePlace
-from trnsim.reader.parsed import Parsed
+from trnsim.reader.parsed import ParsedText
 
 __all__ = ["FORMAT", "WHY_NOT", "is_script"]
 
@@ -90,7 +90,7 @@ def _read(place: SourcePlace) -> JobSpec:
         BadInput: a quote or a bracket is not closed.
     """
     script = script_of(place)
-    parsed = Parsed(script.content, script.line_of)
+    parsed = ParsedText(script.content, script.line_of)
     reader = SpecReader(FileContent(place.document.file, parsed, place.document.fix).root)
     for key in (HEADER, "tail"):
         reader.take(key)

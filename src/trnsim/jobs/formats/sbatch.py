@@ -24,7 +24,7 @@ from trnsim.jobs.job import Job, Role
 from trnsim.jobs.parallelism import has_launcher
 from trnsim.jobs.spec import JobSpec, SpecReader, TemplateValue, is_template
 from trnsim.reader import FileContent, SourcePlace
-from trnsim.reader.parsed import Malformed, Parsed
+from trnsim.reader.parsed import Malformed, ParsedText
 
 __all__ = ["FORMAT", "command_words", "exported_variables", "script_of"]
 
@@ -62,7 +62,7 @@ def _read(place: SourcePlace) -> JobSpec:
         why = "sbatch takes no script whose first line does not begin with #!"
         raise place.document.refused(1, why, "begin it with #!/bin/bash")
     script = script_of(place)
-    parsed = Parsed(script.content, script.line_of)
+    parsed = ParsedText(script.content, script.line_of)
     reader = SpecReader(FileContent(place.document.file, parsed, place.document.fix).root)
     components = sum(1 for key in script.content if key.startswith(HEADER))
     environment = exported_variables(reader, components, script)

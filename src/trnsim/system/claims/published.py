@@ -25,7 +25,7 @@ def yaml_data(name: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedFigure:
     """A figure that a document states.
 
     Attributes:
@@ -54,21 +54,23 @@ class Published:
         return Amount(float(self.value), (self.origin,))
 
 
-def _table(name: str) -> dict[str, tuple[Published, Published]]:
+def _table(name: str) -> dict[str, tuple[PublishedFigure, PublishedFigure]]:
     """A table by the names of its rows: measurements of Inferentia1 and of Inferentia2."""
     tables = yaml_data("facts.yaml")["tables"]
     day, documents = tables["day"], tables["documents"]
     rows = {}
     for row, values in tables[name].items():
         old, new = (
-            Published(value, day, documents[document], Grade.MEASURED)
+            PublishedFigure(value, day, documents[document], Grade.MEASURED)
             for document, value in values.items()
         )
         rows[row] = old, new
     return rows
 
 
-FACTS: Final = {name: Published(**fact) for name, fact in yaml_data("facts.yaml")["facts"].items()}
+FACTS: Final = {
+    name: PublishedFigure(**fact) for name, fact in yaml_data("facts.yaml")["facts"].items()
+}
 """Figures by their subject."""
 TABLES: Final = {name: _table(name) for name in ("throughput", "latency")}
 """Inferences a second, and median milliseconds."""

@@ -19,7 +19,7 @@ from typing import Final
 
 from trnsim.arch.catalogue import Price
 from trnsim.system.claims.amounts import Amount, Citation, Grade, percent_less, percent_more
-from trnsim.system.claims.published import TABLES, Published
+from trnsim.system.claims.published import TABLES, PublishedFigure
 from trnsim.system.claims.rates import geometric_mean, rate, stored_rates
 from trnsim.system.claims.rows import Pair, RowReader, label
 from trnsim.system.claims.verdict import BasisOrGap, figure, stand_in
@@ -160,7 +160,7 @@ def table(rows: RowReader, name: str) -> Iterator[BasisOrGap]:
     """Gain of each row of a table, second document over first; inverse for times."""
     del rows
 
-    def ratio(pair: tuple[Published, Published]) -> Amount:
+    def ratio(pair: tuple[PublishedFigure, PublishedFigure]) -> Amount:
         old, new = pair
         return old.amount / new.amount if name == "latency" else new.amount / old.amount
 

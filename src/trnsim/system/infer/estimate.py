@@ -23,7 +23,7 @@ from trnsim.arch.catalogue import Catalogue
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.estimate import matching
 from trnsim.estimate.estimate import Estimate
-from trnsim.estimate.measured import Measured
+from trnsim.estimate.measured import MeasuredTimes
 from trnsim.estimate.question import Question, answer
 from trnsim.facts import Interval, assumed
 from trnsim.place.machine import Machine, machine
@@ -118,7 +118,7 @@ def estimate(
     *,
     cores: int | None = None,
     dtype: str | None = None,
-    measured: Measured | None = None,
+    measured: MeasuredTimes | None = None,
     kind: str = "on_demand",
     as_of: date | None = None,
     rows: Catalogue | None = None,
@@ -177,7 +177,12 @@ class _PassTime:
     """The layers of one part of an inference, with their time."""
 
     def __init__(
-        self, part: InferencePart, where: Machine, dtype: str, ranks: int, measured: Measured | None
+        self,
+        part: InferencePart,
+        where: Machine,
+        dtype: str,
+        ranks: int,
+        measured: MeasuredTimes | None,
     ) -> None:
         model_pass = part.model_pass
         guided = math.ceil(part.guided / ranks)
@@ -207,7 +212,7 @@ class _PassTime:
         return bytes_of(max(elements, default=0.0), _ACTIVATION_BITS)
 
 
-def _total(timed: Sequence[_PassTime], measured: Measured | None) -> Estimate:
+def _total(timed: Sequence[_PassTime], measured: MeasuredTimes | None) -> Estimate:
     """Time of all parts, one after another.
 
     Raises:
@@ -223,7 +228,7 @@ def _total(timed: Sequence[_PassTime], measured: Measured | None) -> Estimate:
     return total
 
 
-def _check_measured(table: Measured, plan: Inference, where: Machine) -> None:
+def _check_measured(table: MeasuredTimes, plan: Inference, where: Machine) -> None:
     """Refuse a measured table if no part has layers, or if it covers none of them.
 
     Raises:

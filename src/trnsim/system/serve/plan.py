@@ -9,7 +9,7 @@ from typing import Final
 from trnsim.arch.catalogue import Catalogue
 from trnsim.estimate import matching
 from trnsim.estimate.choice import layer_times
-from trnsim.estimate.measured import Measured
+from trnsim.estimate.measured import MeasuredTimes
 from trnsim.estimate.times import LayerTimes
 from trnsim.facts import Interval
 from trnsim.place.machine import Machine
@@ -88,7 +88,7 @@ def plan(
     as_of: date | None = None,
     rows: Catalogue | None = None,
     times: LayerTimes | None = None,
-    measured: Measured | None = None,
+    measured: MeasuredTimes | None = None,
     tell: Tell = lambda _: None,
 ) -> ServingPlan:
     """The deployment of least cost of `model` for `demand` among those that `options` allow.
@@ -218,7 +218,7 @@ def _usd(shown: ServingResult, deployment: Deployment, price: Quote) -> Interval
 
 
 def _check_measured(
-    table: Measured, model: Architecture, machine: Machine, options: ServerOptions
+    table: MeasuredTimes, model: Architecture, machine: Machine, options: ServerOptions
 ) -> None:
     """Refuse a measured table that covers none of the layouts of the search."""
     tensors = [options.tensor] if options.tensor else legal_tensors(model, machine)

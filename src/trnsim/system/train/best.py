@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Final, NoReturn
 
 from trnsim.errors import BadInput, OutOfMemory
-from trnsim.estimate.measured import Measured
+from trnsim.estimate.measured import MeasuredTimes
 from trnsim.place.machine import Machine, machine
 from trnsim.system import search
 from trnsim.system.train import memory
@@ -78,7 +78,7 @@ def best(
     instances: int | None,
     request: LayoutRequest,
     effort: Effort | None = None,
-    measured: Measured | None = None,
+    measured: MeasuredTimes | None = None,
 ) -> Best:
     """The best layout on instances of the type, or target, called `name`.
 
@@ -129,7 +129,7 @@ class _Search:
     name: str
     request: LayoutRequest
     effort: Effort
-    measured: Measured | None
+    measured: MeasuredTimes | None
     begun_s: float
 
     def on_fewest_instances(self) -> Best:
@@ -268,7 +268,7 @@ def layout_step_s(
     name: str,
     count: int,
     lnc: int,
-    measured: Measured | None = None,
+    measured: MeasuredTimes | None = None,
 ) -> Any:
     """Seconds of a step of the layout with these fields; "memory" if it has no room.
 
@@ -282,7 +282,7 @@ def layout_step_s(
 
 @lru_cache(maxsize=4)
 def _steps(
-    model: Architecture, name: str, count: int, lnc: int, measured: Measured | None
+    model: Architecture, name: str, count: int, lnc: int, measured: MeasuredTimes | None
 ) -> TrainingSteps:
     return TrainingSteps(model, machine(name, count, lnc=lnc or None), measured=measured)
 

@@ -14,7 +14,7 @@ from trnsim.errors import BadInput
 from trnsim.estimate import matching
 from trnsim.estimate.choice import PRODUCTS
 from trnsim.estimate.choice import facts as layer_facts
-from trnsim.estimate.measured import Measured
+from trnsim.estimate.measured import MeasuredTimes
 from trnsim.facts import Interval, Rate
 from trnsim.place.machine import Machine, machine
 from trnsim.price import Quote, quote
@@ -107,7 +107,7 @@ def estimate(
     instances: int | None = None,
     reliability: Reliability | None = None,
     effort: Effort | None = None,
-    measured: Measured | None = None,
+    measured: MeasuredTimes | None = None,
     kind: str = "capacity_block",
     as_of: date | None = None,
     rows: Catalogue | None = None,
@@ -170,7 +170,7 @@ def _shapeless(result: Best) -> tuple[str, ...]:
 
 
 def _check_measured(
-    table: Measured, model: Architecture, where: Machine, request: LayoutRequest
+    table: MeasuredTimes, model: Architecture, where: Machine, request: LayoutRequest
 ) -> None:
     """Refuse a measured table that covers none of the layouts of the search."""
     splits = {(layout.split, layout.dtype) for layout in layouts(model, where, request)}

@@ -17,7 +17,7 @@ from typing import Final
 from trnsim.estimate.certainty import FEW, judged
 from trnsim.estimate.choice import bytes_per_s, layer_times
 from trnsim.estimate.estimate import EXCHANGES, HOST, Estimate
-from trnsim.estimate.measured import Measured
+from trnsim.estimate.measured import MeasuredTimes
 from trnsim.estimate.times import LayerTimes, Sources
 from trnsim.fabric.constants import BANDWIDTHS
 from trnsim.facts import Interval, assumed
@@ -130,7 +130,7 @@ class TrainingSteps:
         machine: Machine,
         times: LayerTimes | None = None,
         *,
-        measured: Measured | None = None,
+        measured: MeasuredTimes | None = None,
     ) -> None:
         self.model = model
         self.machine = machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trnsim.errors import BadInput
-from trnsim.estimate.measured import Measured
+from trnsim.estimate.measured import MeasuredTimes
 from trnsim.place.machine import Machine
 from trnsim.profile.formats.spans import NamedSpan, perfetto_spans
 from trnsim.system.train import pipeline
@@ -17,7 +17,7 @@ _MOST_OPERATIONS: Final = 1 << 20
 
 
 def perfetto(
-    model: Architecture, machine: Machine, layout: Layout, measured: Measured | None = None
+    model: Architecture, machine: Machine, layout: Layout, measured: MeasuredTimes | None = None
 ) -> bytes:
     """The trace of one data rank's pipeline; a user's measured times take precedence.
 

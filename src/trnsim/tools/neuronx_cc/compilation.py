@@ -26,7 +26,7 @@ _FIX: Final = "name a file of HLO (text or HloModuleProto) or StableHLO"
 
 
 @dataclass(frozen=True)
-class Compiled:
+class Compilation:
     """A compiled graph.
 
     Attributes:
@@ -61,7 +61,7 @@ def check_files(arguments: CompileArguments) -> None:
 
 def compile_file(
     arguments: CompileArguments, tell: Callable[[str], None] = lambda _: None
-) -> Compiled:
+) -> Compilation:
     """Compile the graph in a file, and write what was asked for.
 
     Raises:
@@ -84,7 +84,7 @@ def compile_file(
     if arguments.workdir is not None:
         files += write_folder(report, arguments.workdir, file_name(arguments.model.stem))
     files.append(("program", write(arguments.output, stored.serialized())))
-    return Compiled(report, tuple(files))
+    return Compilation(report, tuple(files))
 
 
 def write_folder(report: ModelReport, folder: Path, name: str) -> list[tuple[str, Path]]:
@@ -106,7 +106,7 @@ def write_folder(report: ModelReport, folder: Path, name: str) -> list[tuple[str
 
 
 def messages(
-    compiled: Compiled, level: int, ignored: tuple[str, ...]
+    compiled: Compilation, level: int, ignored: tuple[str, ...]
 ) -> tuple[list[str], list[str]]:
     """Lines for stdout and lines for stderr at a level of verbosity, as AWS's page says."""
     report = compiled.report
