@@ -23,7 +23,7 @@ from trnsim.system.serve.load import Lengths, Synthetic
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import ServingPlan, plan
 from trnsim.system.serve.search import Search
-from trnsim.system.serve.sizing import Spare, lost_units, unit_of
+from trnsim.system.serve.sizing import Spare, unit_of, units_of_spare
 from trnsim.workload.config import read
 
 MODEL = read(Path(__file__).parents[1] / "examples" / "llama-3.1-8b.json")
@@ -90,7 +90,7 @@ class Case:
         longest = demand.longest
         options = replace(PLACES[self.on], max_model_len=longest)
         looking = Search(MODEL, machine(self.on), options, demand, None, self.slo, None)
-        pattern = RequestPattern(replace(demand.drawn, seed=seed), None, longest)
+        pattern = RequestPattern(replace(demand.synthetic, seed=seed), None, longest)
         units = [unit_of(deployment) for deployment in looking.deployments()]
         return [LoadTest(unit, pattern, Router.ROUND_ROBIN) for unit in units]
 
@@ -104,9 +104,9 @@ def fewest(case: Case, instances: int, spare: Spare, count: int) -> int:
         limits = test.limits(case.slo)
         if not limits.is_met(test.alone()):
             continue
-        lost = lost_units(spare, test.deployment.replicas)
-        while instances - 1 > lost and test.is_kept(
-            limits, case.rate_per_s / (instances - 1 - lost), count
+        spare_units = units_of_spare(spare, test.deployment.replicas)
+        while instances - 1 > spare_units and test.is_kept(
+            limits, case.rate_per_s / (instances - 1 - spare_units), count
         ):
             instances -= 1
     return instances
@@ -117,7 +117,7 @@ def kept(case: Case, found: ServingPlan, seeds: int) -> list[tuple[float, bool, 
     answer = found.answer
     outcomes = []
     for seed in range(1, seeds + 1):
-        drawn = replace(case.demand.drawn, seed=seed)
+        drawn = replace(case.demand.synthetic, seed=seed)
         pattern = RequestPattern(drawn, None, answer.test.pattern.longest)
         test = LoadTest(answer.test.deployment, pattern, Router.ROUND_ROBIN)
         for part, should in PARTS:

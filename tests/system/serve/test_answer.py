@@ -77,8 +77,8 @@ def test_what_cannot_be_kept_names_what_could(free):
     assert (answer.most_per_s, answer.load_per_s) == (0.0, 1.0)
     assert answer.instances_for(1.0) is None
     full = other_instances(answer, LLAMA, machine("trn1"), ServerOptions(), slo)
-    assert "trn1.32xlarge" not in full.nearest.others
-    assert "p5en.48xlarge" in full.nearest.others
+    assert "trn1.32xlarge" not in full.nearest.instance_types
+    assert "p5en.48xlarge" in full.nearest.instance_types
     assert other_instances(free, LLAMA, machine("trn1"), ServerOptions(), slo) is free
 
 

@@ -8,7 +8,7 @@ def test_equal_steps_are_made_at_once_until_a_bucket_is_full():
     one.add(sequence(0, 100, 60))
     assert one.plan(0.0)[0] == 1.0
     first, ended = one.complete(1.0)
-    assert ([made[0].place for made in first], ended) == ([0], [])
+    assert ([made[0].index for made in first], ended) == ([0], [])
     # Steps that meet 101 to 128 keys, then those of the next bucket to the end.
     assert one.plan(1.0)[0] == 1.0 + 28 * 0.125
     one.complete(4.5)

@@ -28,7 +28,7 @@ def test_a_busy_deployment_has_a_client_for_each_sequence_that_decodes():
 
 
 def test_a_request_of_a_busy_replica_waits_for_the_prompts_of_its_batch():
-    one, drawn = deployment(), busy_demand(256, 32).drawn
+    one, drawn = deployment(), busy_demand(256, 32).synthetic
     prefill_s, decode_s = one.steps.prefill(1, 256, 0).time_s, one.steps.decode(4, 512).time_s
     assert request_s(one, drawn) == pytest.approx(4 * prefill_s + 32 * decode_s)
 
@@ -55,8 +55,8 @@ def test_a_promise_at_another_percentile_or_of_the_whole_request():
     figures = RunFigures({"e2e_p50_s": 1.0, "e2e_p90_s": 2.0, "e2e_p99_s": 3.0}, {})
     assert Slo(latency_s=1.5, percentile=50).is_met(figures)
     assert not Slo(latency_s=1.5, percentile=75).is_met(figures)
-    assert Slo(latency_s=2.5, percentile=75).rank == 90
-    assert Slo(percentile=99.9).rank == 99
+    assert Slo(latency_s=2.5, percentile=75).reported_percentile == 90
+    assert Slo(percentile=99.9).reported_percentile == 99
 
 
 def test_a_free_demand_has_no_rate_and_is_not_kept_busy():

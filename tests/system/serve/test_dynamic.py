@@ -11,8 +11,8 @@ def test_what_has_to_go_for_blocks_is_what_began_last():
     while not one.preempted:
         now_s = one.plan(now_s)[0]
         one.complete(now_s)
-    assert [left.place for left in one.waiting] == [1]
-    assert one.waiting[0].prompt == 128  # with what it has got until then: eight blocks each
+    assert [left.index for left in one.waiting] == [1]
+    assert one.waiting[0].prompt_tokens == 128  # with what it has got until then: eight blocks each
 
 
 def test_prompts_take_what_decodes_leave_of_a_step():

@@ -78,21 +78,21 @@ def test_the_mean_of_drawn_steps_is_the_closed_form(drafted, acceptance, seed):
     one = engine(draft_tokens=drafted, acceptance=acceptance)
     generator = np.random.default_rng(seed)
     steps = one.steps(40_000, generator)
-    assert 40_000 / steps == pytest.approx(one.growth, rel=0.05)
+    assert 40_000 / steps == pytest.approx(one.tokens_per_step, rel=0.05)
 
 
 def test_without_drafts_each_step_gives_one_token():
-    assert engine().growth == 1
+    assert engine().tokens_per_step == 1
     assert engine().steps(7, None) == 7
     assert engine().steps(-1, None) == 0
 
 
 def test_what_is_always_accepted_is_all_that_is_drafted():
     one = engine(draft_tokens=3, acceptance=1.0)
-    assert one.growth == 4
+    assert one.tokens_per_step == 4
     assert [one.steps(tokens, np.random.default_rng(0)) for tokens in (1, 4, 5)] == [1, 1, 2]
     never = engine(draft_tokens=3, acceptance=0.0)
-    assert never.growth == 1
+    assert never.tokens_per_step == 1
     assert never.steps(5, np.random.default_rng(0)) == 5
 
 

@@ -27,15 +27,15 @@ def clients(count=4, outputs=100, requests=16):
 def test_a_static_batch_of_equal_requests_has_the_figures_of_its_steps():
     one = deployment(prompts_at_once=4)
     _, found = run_once(one, clients())
-    around_s = one.steps.host.around_s(256)
-    prefill_s = one.steps.prefill(4, 256, 0).time_s + around_s
+    overhead_s = one.steps.host.request_overhead_s(256)
+    prefill_s = one.steps.prefill(4, 256, 0).time_s + overhead_s
     decode_s = one.steps.decode(4, 512).time_s  # 257 to 355 keys
     assert found.values["ttft_p50_s"] == pytest.approx(prefill_s)
     assert found.values["tpot_p99_s"] == pytest.approx(decode_s)
     e2e_s = prefill_s + 99 * decode_s
     assert found.values["e2e_p90_s"] == pytest.approx(e2e_s)
     assert found.values["tpot_inclusive_p50_s"] == pytest.approx(e2e_s / 100)
-    rate = 4 * 100 / (e2e_s - around_s)
+    rate = 4 * 100 / (e2e_s - overhead_s)
     assert found.values["output_tokens_per_s"] == pytest.approx(rate, rel=1e-6)
     assert found.values["utilisation"] == pytest.approx(1.0)
     assert found.values["batch_filled"] == pytest.approx(1.0)
@@ -54,7 +54,7 @@ def test_one_user_has_no_queue(on, more):
 def test_the_time_to_the_first_token_is_that_of_an_idle_server_and_a_queue():
     one = deployment()
     found = run_once(one, clients(count=12, requests=36))[1].values
-    alone_s = one.steps.prefill(1, 256, 0).time_s + one.steps.host.around_s(256)
+    alone_s = one.steps.prefill(1, 256, 0).time_s + one.steps.host.request_overhead_s(256)
     assert found["ttft_unloaded_p50_s"] == pytest.approx(alone_s)
     assert found["ttft_p50_s"] == pytest.approx(alone_s + found["ttft_queue_p50_s"])
     assert found["ttft_queue_p50_s"] > 10 * alone_s  # four places for twelve clients

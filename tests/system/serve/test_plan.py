@@ -64,7 +64,7 @@ def test_what_a_busy_deployment_gives_is_near_its_closed_form():
     options = ServerOptions(tensor=8, max_num_seqs=16, prompts_at_once=1)
     found = plan(LLAMA, machine("trn1"), options, busy_demand(256, 64))
     one = found.deployment
-    guess = 16 * 64 * one.replicas / request_s(one, busy_demand(256, 64).drawn)
+    guess = 16 * 64 * one.replicas / request_s(one, busy_demand(256, 64).synthetic)
     assert figures(found)["output_tokens_per_s"] == pytest.approx(guess, rel=0.2)
 
 
@@ -79,7 +79,7 @@ def test_a_promise_is_kept_below_the_load_that_is_found_and_not_above():
     assert shown["requests_per_s"] == pytest.approx(0.8 * found.most_per_s, rel=0.05)
     layout = replace(found.deployment.options, max_model_len=None, instances=1)
     for part, is_met in ((0.95, True), (1.05, False)):
-        load = replace(free_demand(512, 64).drawn.at_rate(part * found.most_per_s), count=6000)
+        load = replace(free_demand(512, 64).synthetic.at_rate(part * found.most_per_s), count=6000)
         again = plan(LLAMA, machine("trn1"), layout, Demand(None, load), slo=slo)
         assert again.is_met is is_met
 
@@ -223,6 +223,6 @@ def test_more_ranks_are_never_slower_without_a_word(hidden, on, power, clients):
         for tensor in (1 << power, 2 << power)
     )
     if figures(more)["e2e_p50_s"] >= figures(fewer)["e2e_p50_s"]:
-        assert more.fewer is not None
-        assert more.fewer.tensor <= 1 << power
-        assert more.fewer.e2e_s <= 1.02 * more.fewer.asked_e2e_s
+        assert more.smaller_split is not None
+        assert more.smaller_split.tensor <= 1 << power
+        assert more.smaller_split.e2e_s <= 1.02 * more.smaller_split.requested_e2e_s

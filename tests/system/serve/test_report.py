@@ -58,9 +58,9 @@ def test_replicas_without_a_request_are_counted():
     demand = Demand(None, Synthetic(*lengths, 6, concurrency=2))
     one = plan(LLAMA, machine("trn1"), ServerOptions(tensor=8, max_num_seqs=1), demand)
     assert one.deployment.replicas == 4
-    assert report.idle(one) == 0  # in turns each gets some
+    assert report.idle_replicas(one) == 0  # in turns each gets some
     two = plan(LLAMA, machine("trn1"), ServerOptions(tensor=2, max_num_seqs=1), demand)
-    assert report.idle(two) == 16 - 6
+    assert report.idle_replicas(two) == 16 - 6
 
 
 def test_what_is_assumed_is_told_with_its_reason():

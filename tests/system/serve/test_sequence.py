@@ -30,7 +30,7 @@ def test_one_token_of_a_prompt_is_always_computed():
     cache = PrefixCache(16)
     one = sequence(0, 32, 1, "a", 32)
     cache.keep(one, 1000)
-    assert one.shared == 16
+    assert one.shared_tokens == 16
 
 
 def test_a_prefix_without_room_is_not_kept():

@@ -10,10 +10,10 @@ from trnsim.system.serve.sizing import (
     Sizing,
     Spare,
     is_set,
-    lost_units,
     repeated,
     unit_of,
     units_for,
+    units_of_spare,
 )
 
 
@@ -21,19 +21,19 @@ from trnsim.system.serve.sizing import (
 def test_the_units_keep_the_rate_with_the_spare_lost_and_one_less_does_not(
     rate, unit, spare, replicas
 ):
-    lost = lost_units(spare, replicas)
-    count = units_for(rate, unit, lost)
-    sizing = Sizing(count, unit, spare, lost, rate)
+    spare_units = units_of_spare(spare, replicas)
+    count = units_for(rate, unit, spare_units)
+    sizing = Sizing(count, unit, spare, spare_units, rate)
     assert sizing.promised_per_s >= rate * (1 - 1e-6)
     assert sizing.headroom >= 1 - 1e-6
-    assert count == 1 or (count - 1 - lost) * unit < rate * (1 + 1e-6)
+    assert count == 1 or (count - 1 - spare_units) * unit < rate * (1 + 1e-6)
 
 
 def test_a_spare_instance_is_a_unit_and_a_spare_replica_a_part_of_one():
-    assert units_for(10, 10, lost_units(Spare.NONE, 4)) == 1
-    assert units_for(10, 10, lost_units(Spare.REPLICA, 4)) == 2
-    assert units_for(7.5, 10, lost_units(Spare.REPLICA, 4)) == 1
-    assert units_for(7.5, 10, lost_units(Spare.INSTANCE, 4)) == 2
+    assert units_for(10, 10, units_of_spare(Spare.NONE, 4)) == 1
+    assert units_for(10, 10, units_of_spare(Spare.REPLICA, 4)) == 2
+    assert units_for(7.5, 10, units_of_spare(Spare.REPLICA, 4)) == 1
+    assert units_for(7.5, 10, units_of_spare(Spare.INSTANCE, 4)) == 2
     assert Sizing(3, 10.0, Spare.INSTANCE, 1.0, None).headroom is None
 
 

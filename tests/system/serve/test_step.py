@@ -173,7 +173,10 @@ def test_the_host_takes_time_for_each_sequence_of_a_step():
 
 
 def test_a_request_waits_for_the_host_around_its_steps():
-    costs = [QuantileCosts(steps(), quantile).around(1000) for quantile in ("p10", "p50", "p90")]
+    costs = [
+        QuantileCosts(steps(), quantile).request_overhead_s(1000)
+        for quantile in ("p10", "p50", "p90")
+    ]
     assert costs == sorted(costs)
     assert costs[1] == pytest.approx(2e-3 + 1000e-6)
 

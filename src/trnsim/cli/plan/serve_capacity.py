@@ -84,7 +84,7 @@ def capacity_notes(e: ServingPlan) -> list[str]:
 
 def _limits(limits: Slo) -> str:
     words = [f"{_NAMES[name]} <= {seconds(limit)}" for name, limit in limits.by_name.items()]
-    return f"{' and '.join(words)} at P{limits.rank}"
+    return f"{' and '.join(words)} at P{limits.reported_percentile}"
 
 
 def _instances(answer: CapacityAnswer) -> list[str]:
@@ -111,8 +111,9 @@ def _instances(answer: CapacityAnswer) -> list[str]:
 
 def _infeasible(answer: CapacityAnswer, near: Nearest) -> list[str]:
     """Which limit is missed and by how much, and what would be feasible."""
+    level = near.slo.reported_percentile
     missed = ", ".join(
-        f"{_NAMES[each.name]} of a request alone is {seconds(each.least_s)} at P{near.slo.rank}, "
+        f"{_NAMES[each.name]} of a request alone is {seconds(each.least_s)} at P{level}, "
         f"{each.least_s / each.limit_s:.3g} times the limit of {seconds(each.limit_s)}"
         for each in near.missed
     )
@@ -128,8 +129,8 @@ def _infeasible(answer: CapacityAnswer, near: Nearest) -> list[str]:
         instances = answer.test.deployment.instances
         where = "one instance keeps" if instances == 1 else f"{instances} instances keep"
         lines.append(f"feasible: {options}, within which {where} {amount(near.most_per_s)}/s")
-    if near.others:
-        lines.append(f"a request alone keeps it on {', '.join(near.others)}")
+    if near.instance_types:
+        lines.append(f"a request alone keeps it on {', '.join(near.instance_types)}")
     else:
         lines.append("no other instance that plans know keeps it either")
     return lines

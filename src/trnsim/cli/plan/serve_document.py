@@ -96,7 +96,7 @@ def _load(demand: Demand) -> str:
     """The load in words."""
     if demand.trace is not None:
         return f"{len(demand.trace):,} requests of a trace"
-    drawn = demand.drawn
+    drawn = demand.synthetic
     lengths = f"{amount(drawn.inputs.first)} tokens in, {amount(drawn.outputs.first)} out"
     if demand.is_busy:
         return f"{lengths}; kept busy"
@@ -251,12 +251,13 @@ def _details(e: ServingPlan) -> list[str]:
     ]
     if not e.is_met:
         lines.append("the SLO is missed under this load")
-    if e.fewer:
+    split = e.smaller_split
+    if split:
         lines.append(
-            f"note: TP{deployment.options.tensor} is not faster than TP{e.fewer.tensor}: a "
-            f"request takes {seconds(e.fewer.asked_e2e_s)} against {seconds(e.fewer.e2e_s)}"
+            f"note: TP{deployment.options.tensor} is not faster than TP{split.tensor}: a "
+            f"request takes {seconds(split.requested_e2e_s)} against {seconds(split.e2e_s)}"
         )
-    idle = report.idle(e)
+    idle = report.idle_replicas(e)
     if idle:
         lines.append(f"{idle} of {deployment.replicas} replicas had no request")
     return lines

@@ -101,12 +101,12 @@ class FullLoad:
     @property
     def output_tokens(self) -> float:
         """Mean tokens of an answer."""
-        return self.demand.drawn.outputs.mean
+        return self.demand.synthetic.outputs.mean
 
     @property
     def cycle_s(self) -> float:
         """Seconds in which a replica serves all its sequences, from prefill to the last token."""
-        return request_s(self.deployment, self.demand.drawn)
+        return request_s(self.deployment, self.demand.synthetic)
 
     @property
     def tokens_per_s(self) -> float:
@@ -117,8 +117,8 @@ class FullLoad:
     def tokens_per_s_at(self, concurrency: int) -> float:
         """Output tokens a second of all replicas, each with `concurrency` requests in flight."""
         steps, engine = self.deployment.steps, self.deployment.engine
-        prompt_s = steps.prefill(1, engine.bucket(self.demand.drawn.inputs.mean), 0).time_s
-        decode_s = steps.decode(concurrency, engine.max_model_len).time_s / engine.growth
+        prompt_s = steps.prefill(1, engine.bucket(self.demand.synthetic.inputs.mean), 0).time_s
+        decode_s = steps.decode(concurrency, engine.max_model_len).time_s / engine.tokens_per_step
         cycle_s = concurrency * prompt_s + self.output_tokens * decode_s
         return self.deployment.replicas * concurrency * self.output_tokens / cycle_s
 
@@ -135,9 +135,9 @@ class FullLoad:
             is_met: True if the latency SLO is met; None without an SLO.
         """
         deployment, engine = self.deployment, self.deployment.engine
-        prompt = deployment.steps.prefill(1, engine.bucket(self.demand.drawn.inputs.mean), 0)
+        prompt = deployment.steps.prefill(1, engine.bucket(self.demand.synthetic.inputs.mean), 0)
         decode = deployment.steps.decode(self.sequences, engine.max_model_len)
-        decode_share = self.output_tokens * decode.time_s / engine.growth / self.cycle_s
+        decode_share = self.output_tokens * decode.time_s / engine.tokens_per_step / self.cycle_s
         chip = deployment.machine.chip
         family, main_step = (TPOT, decode) if decode_share >= 1 / 2 else (TTFT, prompt)
         prompts_s = self.sequences * prompt.time_s / self.output_tokens

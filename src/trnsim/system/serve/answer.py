@@ -1,4 +1,4 @@
-"""The capacity answer: the fleet of least cost for a rate, its headroom, and its curve."""
+"""Capacity answer: the cheapest fleet for a request rate, its headroom, and its load curve."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ from trnsim.system.serve.sizing import (
     Sizing,
     Spare,
     is_set,
-    lost_units,
     repeated,
     unit_of,
     units_for,
+    units_of_spare,
 )
 from trnsim.workload.architecture import Architecture
 
 OPERATING_PART: Final = 0.8
-"""Part of the most load at which figures stand where no rate is asked for. Assumed: a fifth is
-left for minutes that are busier than their hour."""
+"""Fraction of the capacity at which latencies are reported where the user names no rate. Assumed:
+a fifth is left for minutes that are busier than their hour."""
 
 
 @dataclass(frozen=True)
 class CapacityAnswer:
-    """A fleet with what it keeps.
+    """A fleet of equal units (see `sizing`) and the load that it serves within its limits.
 
     Attributes:
-        test: the runs of a unit.
-        sizing: the number of units, for which load.
-        capacity: the most load of a unit.
-        unit_per_s: its interval, at the P90, P50 and P10 of the times of steps.
-        has_slo: whether the limits are the user's; those of the knee otherwise.
-        tried: layouts that were compared.
-        nearest: what would be feasible; None where the SLO is.
+        test: the load tests of one unit.
+        sizing: the number of units, and the load that it was chosen for.
+        capacity: the highest request rate of one unit within the limits.
+        unit_per_s: requests a second of `capacity` as an interval: its P10 is the capacity with
+            all steps at the P90 of their times, its P90 that with all steps at their P10.
+        has_slo: True if the limits are the user's SLO; False if they are those of the knee.
+        tried: number of layouts compared.
+        nearest: the feasible layout nearest to an SLO that no layout keeps; None if one keeps it.
         curve: load against latencies and cost; set once a price is known.
     """
 
@@ -57,27 +58,27 @@ class CapacityAnswer:
 
     @property
     def deployment(self) -> Deployment:
-        """All units that are paid for."""
+        """The whole fleet, spare units included."""
         return repeated(self.test.deployment, self.sizing.units)
 
     @property
     def most_per_s(self) -> float:
-        """Most requests a second of the fleet while all of it works."""
+        """Highest request rate of the fleet with no unit failed, in requests a second."""
         return self.sizing.most_per_s
 
     @property
     def load_per_s(self) -> float | None:
-        """The rate of the demand, or the part of the most at which figures stand."""
+        """The demand's rate, or `OPERATING_PART` of the capacity without one; None if that is 0."""
         if self.sizing.rate_per_s is not None:
             return self.sizing.rate_per_s
         return OPERATING_PART * self.most_per_s or None
 
     def instances_for(self, rate_per_s: float, quantile: str = "p50") -> int | None:
-        """Instances for a rate with the spare; None where no load is kept."""
+        """Instances for a rate, spare included; None if a unit's capacity at `quantile` is 0."""
         unit_per_s: float = getattr(self.unit_per_s, quantile)
         if not unit_per_s:
             return None
-        units = units_for(rate_per_s, unit_per_s, self.sizing.lost)
+        units = units_for(rate_per_s, unit_per_s, self.sizing.spare_units)
         return units * self.test.deployment.instances
 
 
@@ -91,13 +92,22 @@ def capacity_answer(
     is_brief: bool = False,
     tell: Tell = lambda _: None,
 ) -> CapacityAnswer:
-    """The fleet of least cost among `deployments` for the rate of a demand.
+    """The cheapest fleet among `deployments` for the request rate of a demand.
 
-    If the user set the number of instances, or named no rate, it is the fleet that serves the most
-    requests per instance. A spare is added if the number of instances is searched, unless `spare`
-    says otherwise. A brief answer is found sooner, by shorter runs and without an interval.
+    Where the user set the number of instances, or names no rate, it is the fleet with the highest
+    capacity per instance.
+
+    Args:
+        deployments: the layouts to choose from.
+        demand: the requests.
+        longest: tokens of the longest sequence, prompt and answer.
+        slo: the limits; without any, those of the knee.
+        spare: the failure to survive; by default an instance where the number of instances is
+            searched, otherwise none.
+        is_brief: shorter runs, and no interval.
+        tell: called with a line of progress.
     """
-    pattern = RequestPattern(demand.drawn, demand.trace, longest)
+    pattern = RequestPattern(demand.synthetic, demand.trace, longest)
     rate_per_s = None if demand.is_free or demand.is_busy else pattern.rate_per_s
     is_fixed = is_set(deployments[0].options) or rate_per_s is None
     spare = spare or (Spare.NONE if is_fixed else Spare.INSTANCE)
@@ -117,31 +127,34 @@ def capacity_answer(
         return _infeasible(ranking, slo, rate_per_s)
     unit = best.unit
     whole = next(each for each in deployments if unit_of(each).options == unit.options)
-    lost = lost_units(spare, unit.replicas)
+    spare_units = units_of_spare(spare, unit.replicas)
     count, capacity = whole.replicas // unit.replicas, best.capacity
     if not is_fixed and rate_per_s is not None:
-        capacity = _at_fewest(best.test, capacity, rate_per_s, lost)
-        count = units_for(rate_per_s, capacity.per_s, lost)
+        capacity = _at_fewest(best.test, capacity, rate_per_s, spare_units)
+        count = units_for(rate_per_s, capacity.per_s, spare_units)
     per_s = capacity.per_s
-    sizing = Sizing(count, per_s, spare, lost, rate_per_s)
+    sizing = Sizing(count, per_s, spare, spare_units, rate_per_s)
     interval = Interval(per_s, per_s, per_s) if is_brief else _interval(best, slo)
     return CapacityAnswer(best.test, sizing, capacity, interval, bool(slo), best.tried)
 
 
 def measured_answer(deployment: Deployment, demand: Demand, slo: Slo) -> CapacityAnswer:
-    """The capacity of one deployment for requests like those of a demand, at any rate."""
+    """The capacity of one deployment under a demand's requests, whatever the demand's own rate."""
     free = replace(demand, is_free=True)
     return capacity_answer([deployment], free, deployment.engine.max_model_len, slo)
 
 
-def _at_fewest(test: LoadTest, capacity: Capacity, rate_per_s: float, lost: float) -> Capacity:
-    """The capacity at which fewer units would do, if it is within the tolerance and is kept.
+def _at_fewest(
+    test: LoadTest, capacity: Capacity, rate_per_s: float, spare_units: float
+) -> Capacity:
+    """A capacity raised within the tolerance of bisection so that fewer units serve the rate.
 
-    Of a hundred units or more, several lie within the tolerance.
+    Each step removes one unit and runs the others at their larger share; it stands if that run
+    keeps the limits. From about a hundred units on, several can be saved so.
     """
     most_per_s = (1 + 2 * TOLERANCE) * capacity.per_s
     while True:
-        left = units_for(rate_per_s, capacity.per_s, lost) - 1 - lost
+        left = units_for(rate_per_s, capacity.per_s, spare_units) - 1 - spare_units
         if left <= 0 or rate_per_s / left > most_per_s:
             return capacity
         if not test.is_kept(capacity.limits, rate_per_s / left, capacity.requests):
@@ -150,7 +163,10 @@ def _at_fewest(test: LoadTest, capacity: Capacity, rate_per_s: float, lost: floa
 
 
 def _interval(best: RankedUnit, slo: Slo) -> Interval:
-    """The capacity with all steps at their P90, P50 and P10: short runs, as a ratio to its own."""
+    """The capacity with all steps at their P90, P50 and P10.
+
+    P90 and P10 are measured in short runs, as ratios to the P50 of short runs.
+    """
     per_s = best.per_s
     parts: dict[str, float] = {}
     for quantile in ("p10", "p90"):
@@ -164,7 +180,7 @@ def _interval(best: RankedUnit, slo: Slo) -> Interval:
 
 
 def _infeasible(ranking: Ranking, slo: Slo, rate_per_s: float | None) -> CapacityAnswer:
-    """One unit of the layout that comes nearest."""
+    """The answer where no layout keeps the SLO: one unit of the layout nearest to it."""
     near = nearest(ranking.tests, slo)
     limits = near.test.limits(slo)
     none = Capacity(0.0, limits, limits.worst(near.test.alone())[0], 0.0, 0)
@@ -177,7 +193,10 @@ def _infeasible(ranking: Ranking, slo: Slo, rate_per_s: float | None) -> Capacit
 def other_instances(
     answer: CapacityAnswer, model: Architecture, where: Machine, options: ServerOptions, slo: Slo
 ) -> CapacityAnswer:
-    """The answer with the instance types that keep an SLO which this one does not."""
+    """The answer, and if it is infeasible the other instance types on which the SLO is feasible.
+
+    `where` is the machine of the answer.
+    """
     if answer.nearest is None:
         return answer
     others = dict.fromkeys(platforms().values())
@@ -187,4 +206,4 @@ def other_instances(
         if name != where.instance.name
         and keeps_alone(model, machine(name), options, answer.test.pattern, slo)
     ]
-    return replace(answer, nearest=replace(answer.nearest, others=tuple(kept)))
+    return replace(answer, nearest=replace(answer.nearest, instance_types=tuple(kept)))

@@ -1,9 +1,10 @@
-"""Count of latencies beyond their limits, which stops a run that can no longer keep the limits.
+"""Early stop of a run: counts of latencies over their limits that prove an SLO violated.
 
-    P99 of n latencies > limit   if more than n - floor(0.99 (n - 1)) latencies are > limit
+    P99 of n latencies > limit   if at least n - floor(0.99 (n - 1)) latencies are > limit
 
-The percentile lies between the sorted latencies at floor(0.99 (n - 1)) and the next, so this is a
-proof. One latency more than the proof needs is waited for, so that rounding decides nothing.
+The percentile is interpolated between the sorted latencies at floor(0.99 (n - 1)) and the next, so
+this is a proof. The run stops one latency later than the proof needs, so that rounding decides
+nothing.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from trnsim.system.serve.load import Load
 
 
 class Breaches:
-    """The latencies of a run that are beyond their limits.
+    """Counts of the latencies of a run that are over their limits.
 
     Args:
         limits_s: seconds by the names of latencies: ``ttft``, ``tpot``, ``e2e``.
-        percentile: percent of the requests that keep each limit.
-        load: the requests.
-        around_s: tokens of a prompt -> seconds that the host spends on it outside of steps.
+        percentile: percent of the requests that have to keep each limit.
+        load: the requests; other methods name a request by its index in it.
+        overhead_s: seconds of host time outside of steps, by tokens of the prompt.
 
     Attributes:
-        is_broken: True once a limit is broken for certain, whatever the running requests do.
+        is_broken: True once a limit is certainly broken, whatever the remaining requests do.
     """
 
     def __init__(
@@ -32,27 +33,27 @@ class Breaches:
         limits_s: Mapping[str, float],
         percentile: float,
         load: Load,
-        around_s: Callable[[int], float],
+        overhead_s: Callable[[int], float],
     ) -> None:
         self._load = load
-        self._around_s = around_s
+        self._overhead_s = overhead_s
         self._ttft_s = limits_s.get("ttft", math.inf)
         self._tpot_s = limits_s.get("tpot", math.inf)
         self._e2e_s = limits_s.get("e2e", math.inf)
-        several = sum(request.output_tokens > 1 for request in load)
-        counts = {"ttft": len(load), "tpot": several, "e2e": len(load)}
+        with_gaps = sum(request.output_tokens > 1 for request in load)
+        counts = {"ttft": len(load), "tpot": with_gaps, "e2e": len(load)}
         self._left = {name: _enough(count, percentile) for name, count in counts.items()}
         self.is_broken = False
 
-    def start(self, place: int, waited_s: float) -> None:
+    def start(self, index: int, waited_s: float) -> None:
         """Count a first token that came `waited_s` after its request."""
-        if waited_s + self._around_s(self._load[place].input_tokens) > self._ttft_s:
+        if waited_s + self._overhead_s(self._load[index].input_tokens) > self._ttft_s:
             self._count("ttft")
 
-    def end(self, place: int, took_s: float, decoding_s: float) -> None:
+    def end(self, index: int, took_s: float, decoding_s: float) -> None:
         """Count a request that took `took_s`, of which `decoding_s` after its first token."""
-        request = self._load[place]
-        if took_s + self._around_s(request.input_tokens) > self._e2e_s:
+        request = self._load[index]
+        if took_s + self._overhead_s(request.input_tokens) > self._e2e_s:
             self._count("e2e")
         if request.output_tokens > 1 and decoding_s / (request.output_tokens - 1) > self._tpot_s:
             self._count("tpot")
@@ -64,5 +65,5 @@ class Breaches:
 
 
 def _enough(count: int, percentile: float) -> int:
-    """Number of latencies beyond a limit that puts the percentile of `count` beyond it."""
+    """Latencies over a limit, of `count`, at which a run stops: one more than the proof needs."""
     return count - math.floor(percentile / 100 * (count - 1)) + 1

@@ -1,4 +1,4 @@
-"""The most load of a deployment: the highest rate at which its latencies are within their limits.
+"""Capacity of a deployment: the highest request rate at which its latencies keep their limits.
 
     capacity = max { rate : P99 of each latency at that rate <= its limit }
 
@@ -30,8 +30,9 @@ KNEE_RATIO: Final = 2.0
 SHORT_RUN: Final = 512
 """Requests of a run that compares layouts."""
 LONG_RUN: Final = 4096
-"""Requests of a run that measures a capacity, and of one whose sampling error is too large."""
+"""Requests of a run that measures a capacity."""
 LONGEST_RUN: Final = 16384
+"""Requests to which such a run grows while its sampling error is too large."""
 BRIEF_RUN: Final = 1024
 """Requests of every run of a brief measurement, whose sampling error is not reduced."""
 SAMPLING_ERROR: Final = 0.01
@@ -39,51 +40,57 @@ SAMPLING_ERROR: Final = 0.01
 TOLERANCE: Final = 0.01
 """Relative distance of a kept and a broken rate at which bisection ends."""
 _MOST_REQUESTS: Final = 65536
+"""Requests of a run at most, however long its queue needs to show."""
 _ALONE_REQUESTS: Final = 64
+"""Requests, one at a time, of a run without load."""
 _STEP: Final = 1.3
-"""Ratio of two rates of the search for a bracket."""
+"""First ratio of successive rates while bisection looks for its bracket."""
 _NEAR_STEP: Final = 1.06
-"""Ratio of two rates of the search that starts at the result of a run."""
+"""The same where the first rate is the result of a shorter run."""
 _LEAST_PART: Final = 1e-3
-"""Part of the guess below which a deployment is said to keep no load."""
+"""Fraction of the guessed rate below which the capacity counts as 0."""
 _PARTS: Final = 8
+"""Parts of a run whose spread gives the sampling error."""
 _PROBE: Final = 0.05
+"""Relative overload that a run has to reveal, and distance of the rates that give a slope."""
 _SHORT_PROBE: Final = 0.2
+"""Relative overload that a short run has to reveal."""
 
 
 @dataclass(frozen=True)
 class RequestPattern:
-    """Requests of which the rate is free: those of a trace, or drawn.
+    """Requests without a fixed rate, from a trace or a distribution: a load can have any rate.
 
     Attributes:
-        drawn: the distribution; of a trace, its seed alone counts.
-        trace: the user's requests, whose order in time is kept.
+        synthetic: the distribution; with a trace only its seed is used.
+        trace: the user's requests, whose order and relative spacing are kept; None to draw them.
         longest: tokens of the longest sequence.
     """
 
-    drawn: Synthetic
+    synthetic: Synthetic
     trace: Load | None
     longest: int
     _drawings: dict[tuple[int, int], Load] = field(default_factory=dict[tuple[int, int], Load])
 
     def load(self, rate_per_s: float, count: int, every: int = 1) -> Load:
-        """`count` requests at a rate: every `every`-th of a load `every` times as dense.
+        """`count` requests at `rate_per_s`, as round robin gives them to one of `every` replicas.
 
-        Of gamma arrivals every n-th are gamma arrivals of n times the shape.
+        That is every `every`-th request of a load of `every` times the rate. Every n-th of gamma
+        arrivals are again gamma arrivals, of n times the shape, so that they are drawn directly.
         """
-        seed = self.drawn.seed
+        seed = self.synthetic.seed
         if self.trace is not None:
             dense = at_rate(self.trace, rate_per_s * every, count * every, seed, every)
             return dense[:count]
         key = (count, every)
         if key not in self._drawings:
-            shape = every * self.drawn.burstiness
-            drawn = replace(self.drawn.at_rate(1.0), count=count, burstiness=shape)
+            shape = every * self.synthetic.burstiness
+            drawn = replace(self.synthetic.at_rate(1.0), count=count, burstiness=shape)
             self._drawings[key] = drawn.requests(self.longest)
         return at_rate(self._drawings[key], rate_per_s, count, seed)
 
     def one_by_one(self, count: int) -> Load:
-        """`count` requests, each of which comes when the one before has ended."""
+        """`count` requests, each sent when the one before it has ended."""
         requests = self.load(1.0, count)
         return tuple(
             replace(request, arrival_s=0.0, after=place - 1 if place else None)
@@ -94,30 +101,30 @@ class RequestPattern:
     def mean_tokens(self) -> tuple[float, float]:
         """Mean tokens of a prompt, less its shared prefix, and of an answer."""
         if self.trace is None:
-            return self.drawn.inputs.mean, self.drawn.outputs.mean
+            return self.synthetic.inputs.mean, self.synthetic.outputs.mean
         inputs = [request.input_tokens - request.prefix_tokens for request in self.trace]
         outputs = [request.output_tokens for request in self.trace]
         return float(np.mean(inputs)), float(np.mean(outputs))
 
     @property
     def rate_per_s(self) -> float | None:
-        """Requests a second of the demand; None of one that has no rate."""
+        """Requests a second of the trace or distribution; None if it has no rate."""
         if self.trace is None:
-            return self.drawn.rate_per_s or None
+            return self.synthetic.rate_per_s or None
         span_s = self.trace[-1].arrival_s - self.trace[0].arrival_s
         return (len(self.trace) - 1) / span_s if span_s > 0 else None
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """The most load of a deployment.
+    """The highest request rate of a deployment within its limits.
 
     Attributes:
-        per_s: requests a second; 0 if a request alone breaks a limit.
-        limits: the limits that bind: the SLO, or those of the knee.
-        binding: the latency that reaches its limit first, as ``ttft``.
-        error: relative sampling error, one sigma.
-        requests: requests of each run.
+        per_s: requests a second; 0 if a single request without load breaks a limit.
+        limits: the limits: the SLO, or those of the knee.
+        binding: the latency that reaches its limit first: ``ttft``, ``tpot`` or ``e2e``.
+        error: relative sampling error of `per_s`, one sigma.
+        requests: number of requests in each run.
     """
 
     per_s: float
@@ -128,9 +135,18 @@ class Capacity:
 
 
 class LoadTest:
-    """Runs of a deployment at rates of its own; equal runs are made once.
+    """Load tests of a deployment at any request rate; each distinct run is made once.
 
-    Only one replica is run where all are alike: round robin gives each of n every n-th request.
+    Where replicas do not affect each other (round robin, no prefill replicas) one replica is run,
+    with every n-th request; all rates given to the methods are those of the whole deployment.
+
+    Attributes:
+        deployment: the whole deployment.
+        pattern: the requests.
+        router: the rule that places requests on replicas.
+        cells: n, the number of equal parts of the deployment of which one is run.
+        cell: that part: one replica, or the whole deployment.
+        is_brief: whether runs stay short and their sampling error is not reduced.
     """
 
     def __init__(
@@ -155,7 +171,10 @@ class LoadTest:
     def run(
         self, rate_per_s: float, count: int, quantile: str = "p50"
     ) -> tuple[Load, RunOutcome, RunFigures]:
-        """The part that is run, under its share of a rate of the whole deployment."""
+        """The run of the cell under its share of a rate, with `count` requests.
+
+        `quantile` is that of the times of all steps.
+        """
         key = (rate_per_s, count, quantile)
         if key not in self._runs:
             load = self._load(rate_per_s, count)
@@ -163,19 +182,19 @@ class LoadTest:
         return self._runs[key]
 
     def alone(self, quantile: str = "p50") -> RunFigures:
-        """Figures of requests that never meet another."""
+        """Figures without load: requests one at a time."""
         if quantile not in self._alone:
             load = self.pattern.one_by_one(_ALONE_REQUESTS)
             self._alone[quantile] = self._run(load, quantile)[1]
         return self._alone[quantile]
 
     def limits(self, slo: Slo, quantile: str = "p50") -> Slo:
-        """The SLO, with the limits without which no load is too high.
+        """The SLO, completed so that an unbounded queue breaks it.
 
-        Without one for the whole request or its first token a queue may grow for ever: the first
-        token then comes within twice the time of a whole request alone.
+        An SLO of `tpot` alone gets a limit of `ttft`, an empty one a limit of `e2e`: the knee,
+        twice the time of a whole request without load.
         """
-        knee_s = KNEE_RATIO * self.alone(quantile).values[f"e2e_p{slo.rank}_s"]
+        knee_s = KNEE_RATIO * self.alone(quantile).values[f"e2e_p{slo.reported_percentile}_s"]
         if not slo:
             return replace(slo, latency_s=knee_s)
         if slo.ttft_s is None and slo.latency_s is None:
@@ -183,18 +202,19 @@ class LoadTest:
         return slo
 
     def requests(self, limits: Slo, rate_per_s: float, count: int) -> int:
-        """`count`, or as many requests as show that a rate is too high.
+        """Requests of a run: `count`, or more where a too high rate would not show.
 
-        A queue that grows by a twentieth of the time has to reach the limit before the run ends;
-        in the shortest runs, which only compare layouts, one that grows by a fifth.
+        With 5 % overload (20 % in short runs) the queue has to reach the limit before the run ends:
+
+            requests >= limit x rate / overload
         """
         limit_s = min(filter(None, (limits.ttft_s, limits.latency_s)), default=0.0)
-        growth = _PROBE if count > SHORT_RUN else _SHORT_PROBE
-        shown = math.ceil(limit_s * rate_per_s / self.cells / growth)
-        return max(count, min(shown, _MOST_REQUESTS))
+        overload = _PROBE if count > SHORT_RUN else _SHORT_PROBE
+        revealing = math.ceil(limit_s * rate_per_s / self.cells / overload)
+        return max(count, min(revealing, _MOST_REQUESTS))
 
     def is_kept(self, limits: Slo, rate_per_s: float, count: int, quantile: str = "p50") -> bool:
-        """True if a rate is served within the limits."""
+        """True if a run at `rate_per_s` keeps the limits."""
         key = (rate_per_s, self.requests(limits, rate_per_s, count), quantile)
         if (*key, limits) in self._broken:
             return False
@@ -212,7 +232,10 @@ class LoadTest:
         quantile: str = "p50",
         step: float = _STEP,
     ) -> float:
-        """The highest rate within the limits, found from a guess; 0 if none is."""
+        """The highest rate within the limits, by bisection from a guess; 0 if none keeps them.
+
+        `step` is the first ratio of successive rates; it is squared until they bracket the result.
+        """
         low = high = guess_per_s
         if self.is_kept(limits, guess_per_s, count, quantile):
             high = low * step
@@ -234,16 +257,16 @@ class LoadTest:
         return low
 
     def capacity(self, slo: Slo, guess_per_s: float) -> Capacity:
-        """The most load within an SLO, in runs that are long enough for its sampling error.
+        """The capacity within an SLO, in runs that are long enough for its sampling error.
 
-        The guess is that of a short run.
+        `guess_per_s` is the result of short runs.
         """
         return self.final_capacity(slo, *self.long_most(slo, guess_per_s))
 
     def long_most(self, slo: Slo, guess_per_s: float) -> tuple[float, int]:
-        """The most load within an SLO in long runs, and their requests.
+        """The highest rate within an SLO in long runs, and the number of requests of each run.
 
-        The load is 0 if a request alone breaks a limit.
+        The rate is 0 if a request without load breaks a limit.
         """
         limits = self.limits(slo)
         if not limits.is_met(self.alone()) or guess_per_s <= 0:
@@ -252,7 +275,10 @@ class LoadTest:
         return self.most(limits, guess_per_s, count, step=_NEAR_STEP), count
 
     def final_capacity(self, slo: Slo, most_per_s: float, count: int) -> Capacity:
-        """The capacity of a most load in long runs, or in longer ones if its error is too large."""
+        """The capacity, from the highest rate in runs of `count` requests.
+
+        Runs are doubled, and the rate searched again, while the sampling error is too large.
+        """
         limits, most, first = self.limits(slo), most_per_s, count
         if not most:
             return Capacity(0.0, limits, limits.worst(self.alone())[0], 0.0, count)
@@ -273,24 +299,30 @@ class LoadTest:
     def _runs_within(self, limits: Slo, rate_per_s: float, count: int, quantile: str) -> bool:
         """Run at a rate until a limit is broken for certain; True if that does not happen."""
         load, names = self._load(rate_per_s, count), limits.by_name
-        seed = self.pattern.drawn.seed
+        seed = self.pattern.synthetic.seed
         ran = run_within(
-            self.cell, load, names, limits.rank, quantile, router=self.router, seed=seed
+            self.cell,
+            load,
+            names,
+            limits.reported_percentile,
+            quantile,
+            router=self.router,
+            seed=seed,
         )
         if ran is not None:
             self._runs[rate_per_s, count, quantile] = (load, *ran)
         return ran is not None
 
     def _load(self, rate_per_s: float, count: int) -> Load:
-        """The share of the part that is run."""
+        """The requests of the cell under its share of a rate."""
         return self.pattern.load(rate_per_s / self.cells, count, self.cells)
 
     def _run(self, load: Load, quantile: str) -> tuple[RunOutcome, RunFigures]:
-        seed = self.pattern.drawn.seed
+        seed = self.pattern.synthetic.seed
         return run_once(self.cell, load, quantile, router=self.router, seed=seed)
 
     def _slope(self, limits: Slo, name: str, most: float, count: int) -> float:
-        """Growth of the share of requests beyond a limit with the logarithm of the rate."""
+        """``d share / d ln rate``; share: fraction of requests over the limit of latency `name`."""
         low, high = (
             float(self._are_beyond(limits, name, part * most, count).mean())
             for part in (1 - _PROBE, 1 + _PROBE)
@@ -302,8 +334,8 @@ class LoadTest:
     ) -> float:
         """``sigma(share) / (d share / d ln rate)``, relative to the capacity; 1 at most.
 
-        share: the share of requests beyond the limit. Its sigma is that of the means of parts of
-        the run, which holds for requests that are alike because they met in one queue.
+        share: fraction of requests over the limit. Its sigma comes from the means of parts of the
+        run, as requests that shared a queue are correlated.
         """
         parts = np.array_split(self._are_beyond(limits, name, most, count), _PARTS)
         sigma = float(np.std([np.mean(part) for part in parts])) / math.sqrt(_PARTS - 1)
@@ -312,11 +344,11 @@ class LoadTest:
     def _are_beyond(
         self, limits: Slo, name: str, rate_per_s: float, count: int
     ) -> np.typing.NDArray[np.bool_]:
-        """One value a request: True if its latency `name` is beyond the limit."""
+        """For each request, True if its latency `name` is over the limit."""
         load, outcome, _ = self.run(rate_per_s, count)
         arrival, first = np.array(outcome.arrival_s), np.array(outcome.first_s)
         end, costs = np.array(outcome.end_s), self.cell.steps.costs()
-        host = np.array([costs.around(request.input_tokens) for request in load])
+        host = np.array([costs.request_overhead_s(request.input_tokens) for request in load])
         tokens = np.array([max(request.output_tokens, 2) for request in load])
         latencies = {
             "ttft": first - arrival + host,
@@ -330,17 +362,18 @@ class LoadTest:
 def saturated_per_s(deployment: Deployment, pattern: RequestPattern) -> float:
     """Requests a second of a deployment whose batches are always full, by a closed form.
 
-        sequences / (sequences x prompt + output tokens x step)
+        replicas x sequences / (sequences x prompt_s + output tokens x decode_s)
 
-    It ranks layouts: prompts and steps in turn, at the mean length.
+    Prompts and decodes alternate, at mean lengths; with prefill replicas it is the lower rate of
+    the two kinds. It orders layouts before they are run.
     """
     engine, steps, options = deployment.engine, deployment.steps, deployment.options
     inputs, outputs = pattern.mean_tokens
     sequences = engine.max_num_seqs
     length = min(inputs + outputs, engine.max_model_len)
     prompt_s = steps.prefill(1, engine.bucket(min(inputs, engine.max_model_len)), 0).time_s
-    step_s = steps.decode(sequences, engine.bucket(length) if engine.is_compiled else int(length))
-    decoding_s = outputs * step_s.time_s / engine.growth
+    decode = steps.decode(sequences, engine.bucket(length) if engine.is_compiled else int(length))
+    decoding_s = outputs * decode.time_s / engine.tokens_per_step
     if options.prefill_replicas:
         decoding = (deployment.replicas - options.prefill_replicas) * sequences / decoding_s
         return min(options.prefill_replicas / prompt_s, decoding)

@@ -1,4 +1,4 @@
-"""The capacity answer as the plain values that `--json` prints."""
+"""The capacity answer as the values of the `--json` document of ``trnsim plan serve``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trnsim.system.serve.ranking import layout
 
 
 def capacity_values(plan: ServingPlan) -> dict[str, Any]:
-    """The most load of a plan, its curve, and what an hour costs."""
+    """The capacity of a plan, its load curve, and its cost an hour."""
     answer = plan.answer
     has_slo = answer is not None and answer.has_slo
     return {
@@ -26,17 +26,23 @@ def capacity_values(plan: ServingPlan) -> dict[str, Any]:
 
 
 def most_per_s(answer: CapacityAnswer) -> Interval:
-    """Most requests a second of the fleet, at the P90, P50 and P10 of the times of steps."""
+    """Capacity of the fleet in requests a second; slow steps (P90) give its P10."""
     return answer.unit_per_s.scaled(answer.sizing.units)
 
 
 def instances_for_rate(answer: CapacityAnswer) -> dict[str, int | None] | None:
-    """Instances for the rate of the demand, by quantile of their number; None without a rate."""
+    """Instances for the demand's rate, by quantile of their number; None without a rate.
+
+    The P10 of their number belongs to the P90 of the capacity, and the reverse.
+    """
     rate_per_s = answer.sizing.rate_per_s
     if rate_per_s is None:
         return None
-    loads = {"p10": "p90", "p50": "p50", "p90": "p10"}
-    return {name: answer.instances_for(rate_per_s, load) for name, load in loads.items()}
+    capacity_quantiles = {"p10": "p90", "p50": "p50", "p90": "p10"}
+    return {
+        name: answer.instances_for(rate_per_s, quantile)
+        for name, quantile in capacity_quantiles.items()
+    }
 
 
 def _capacity(answer: CapacityAnswer) -> dict[str, Any]:
@@ -58,8 +64,8 @@ def _capacity(answer: CapacityAnswer) -> dict[str, Any]:
 
 
 def _limits(slo: Slo) -> dict[str, float]:
-    """Limits by the names of the figures that they hold for."""
-    return {f"{name}_p{slo.rank}_s": limit for name, limit in slo.by_name.items()}
+    """Limits in seconds, by figure: ``ttft_p99_s``."""
+    return {f"{name}_p{slo.reported_percentile}_s": limit for name, limit in slo.by_name.items()}
 
 
 def _nearest(nearest: Nearest) -> dict[str, Any]:
@@ -71,7 +77,7 @@ def _nearest(nearest: Nearest) -> dict[str, Any]:
         ],
         "limits": _limits(nearest.slo),
         "requests_per_s": nearest.most_per_s,
-        "instances": list(nearest.others),
+        "instances": list(nearest.instance_types),
     }
 
 

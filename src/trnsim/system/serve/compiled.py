@@ -1,4 +1,4 @@
-"""A replica of a compiled engine: prompts go first, and a step costs its compiled shape."""
+"""A replica of a compiled engine: prompts run before decodes, and a step costs its padded shape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from trnsim.system.serve.sequence import Sequence
 
 
 class CompiledReplica(Replica):
-    """A replica whose steps have compiled batches and buckets."""
+    """A replica whose steps are padded to compiled batches and buckets.
+
+    Every sequence has blocks for the longest length, reserved when the server starts.
+    """
 
     def __init__(self, engine: Engine, costs: StepCosts) -> None:
         super().__init__(engine, costs)
@@ -22,36 +25,38 @@ class CompiledReplica(Replica):
         self._draft_tokens = engine.draft_tokens
         self._above, self._bucket = -1, -1
 
-    def _has_place(self, begun: int) -> bool:
+    def _has_slot(self, begun: int) -> bool:
         if len(self._running) + len(self._filling) >= self._most_sequences:
             return False
         return self._decodes_only or (begun < self._prompts_at_once and self._fits_in_step())
 
     def _has_blocks_for(self, sequence: Sequence) -> bool:
         del sequence
-        return True  # each of `max_num_seqs` has its own
+        return True  # each of `max_num_seqs` sequences has reserved blocks
 
     def _fits_in_step(self) -> bool:
-        """True if the next prompt fits in a compiled step with the chosen ones."""
+        """True if the next prompt fits in a compiled step with the prompts already admitted."""
         if not self._filling:
             return True
         filling = [*self._filling, self.waiting[0]]
-        longest = self.engine.bucket(max(sequence.prompt - sequence.filled for sequence in filling))
+        longest = self.engine.bucket(
+            max(sequence.prompt_tokens - sequence.filled_tokens for sequence in filling)
+        )
         prompts = self.engine.prompts(len(filling))
         return prompts * longest <= self.engine.max_num_batched_tokens
 
     def _fill(self) -> float:
-        """Seconds of all segments of the chosen prompts, one after another."""
+        """Seconds of the prefill of all admitted prompts: their segments, one after another."""
         chosen = self._filling
         self._chunks = chunks = [
-            (sequence, sequence.prompt - sequence.filled) for sequence in chosen
+            (sequence, sequence.prompt_tokens - sequence.filled_tokens) for sequence in chosen
         ]
         self._left_tokens = 0
         if len(chosen) == 1:
-            key = 1, chunks[0][1], chosen[0].filled
+            key = 1, chunks[0][1], chosen[0].filled_tokens
         else:
             left = max([tokens for _, tokens in chunks])
-            key = len(chosen), left, max([sequence.filled for sequence in chosen])
+            key = len(chosen), left, max([sequence.filled_tokens for sequence in chosen])
         segments = self._segments.get(key)
         if segments is None:
             segments = self._segments[key] = self._priced_segments(*key)
@@ -63,7 +68,13 @@ class CompiledReplica(Replica):
     def _priced_segments(
         self, count: int, left: int, past: int
     ) -> tuple[list[tuple[int, int, int]], float]:
-        """The steps of `count` prompts of `left` tokens behind `past`, and their seconds."""
+        """The prefill steps of a batch of prompts as (prompts, bucket, past), and their seconds.
+
+        Args:
+            count: prompts.
+            left: tokens to compute of the longest prompt.
+            past: most tokens of a prompt that are already cached.
+        """
         engine = self.engine
         steps = list(engine.segments(engine.prompts(count), left, past))
         return steps, sum([self._costs.prefill(*step) for step in steps])
@@ -75,7 +86,7 @@ class CompiledReplica(Replica):
 
     def _join(self, sequence: Sequence) -> None:
         super()._join(sequence)
-        heappush(self._longest_heap, (-sequence.base, sequence.place, sequence))
+        heappush(self._longest_heap, (-sequence.base_tokens, sequence.index, sequence))
 
     def _next_decodes(self, *, is_turn: bool) -> tuple[int, tuple[int, int]]:
         longest, live = self._longest_keys(), len(self._running)
@@ -87,12 +98,15 @@ class CompiledReplica(Replica):
         step = batch, self._bucket
         if is_turn:
             return 1, step
-        more, end = int((self._bucket - longest) / self._growth) + 1, self._steps_to_an_end()
+        more, end = (
+            int((self._bucket - longest) / self._tokens_per_step) + 1,
+            self._steps_to_an_end(),
+        )
         return (end if end < more else max(more, 1)), step
 
     def _longest_keys(self) -> float:
-        """Keys that the longest sequence attends to in the next step."""
+        """Keys that the longest running sequence attends to in the next step."""
         heap = self._longest_heap
         while not heap[0][2].is_running:
             heappop(heap)
-        return self._growth * self._steps - heap[0][0] + 1 + self._draft_tokens
+        return self._tokens_per_step * self._steps - heap[0][0] + 1 + self._draft_tokens

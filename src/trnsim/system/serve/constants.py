@@ -1,8 +1,8 @@
-"""Constants of serving: times of the host, of loading and of compiling.
+"""Times of a server other than those of the model: host, loading of weights, compiling.
 
 A request waits for the host in three places: between two steps (a pass of the scheduler, copies,
-and for each sequence its sampled token and text), before its queue (network and tokenizer), and
-behind its first token.
+and the sampled token and text of each sequence), before it enters the queue (network, tokenizer),
+and after its first token (network).
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ COMPILE_LAYER_S: Final = derived(
 
 @dataclass(frozen=True)
 class HostTimes:
-    """Seconds of the host of a server.
+    """Host time that the devices do not hide.
 
     Attributes:
-        step_s: time between two steps.
-        sequence_s: time for each sequence in a step: sampling, text and output.
-        request_s: time for a request, before its queue and behind its first token.
-        token_s: time for a token of its prompt.
+        step_s: seconds between two steps.
+        sequence_s: seconds between two steps for each running sequence: sampling, text, output.
+        request_s: seconds for each request, outside of steps: network and parsing.
+        token_s: seconds for each token of a prompt, outside of steps: tokenizer.
     """
 
     step_s: Rate
@@ -69,21 +69,21 @@ class HostTimes:
     request_s: Rate = REQUEST_S
     token_s: Rate = TOKENIZER_TOKEN_S
 
-    def between_s(self, sequences: float) -> float:
-        """Seconds between two steps of `sequences`."""
+    def step_overhead_s(self, sequences: float) -> float:
+        """Seconds of host time between two steps of `sequences` running sequences."""
         return self.step_s + sequences * self.sequence_s
 
-    def around_s(self, tokens: int) -> float:
-        """Seconds that the host spends on a prompt of `tokens` tokens outside of steps."""
+    def request_overhead_s(self, tokens: int) -> float:
+        """Seconds of host time, outside of steps, of a request with a prompt of `tokens` tokens."""
         return self.request_s + tokens * self.token_s
 
     @property
     def facts(self) -> dict[str, Rate]:
-        """The times by name, without that of a sequence where it is hidden."""
-        each = {"host s of a sequence": self.sequence_s} if self.sequence_s else {}
+        """The times by the names that reports print; a sequence's is left out where it is 0."""
+        sequence = {"host s of a sequence": self.sequence_s} if self.sequence_s else {}
         return {
             "host s": self.step_s,
-            **each,
+            **sequence,
             "host s of a request": self.request_s,
             "host s of a token of a prompt": self.token_s,
         }
@@ -93,7 +93,7 @@ _HIDDEN: Final = assumed(0.0, "hidden by asynchronous scheduling, as the host's 
 
 
 def host_times(machine: Machine, *, is_ported: bool = False) -> HostTimes:
-    """Times of a machine's host.
+    """Default host times of a machine.
 
     Args:
         machine: the machine.
@@ -105,6 +105,6 @@ def host_times(machine: Machine, *, is_ported: bool = False) -> HostTimes:
 
 
 def user_host_times(step_s: float) -> HostTimes:
-    """A user's seconds between two steps, all sequences included."""
-    given, none = (derived(time_s, "--host-time", spread=0.0) for time_s in (step_s, 0.0))
-    return HostTimes(given, none)
+    """Host times of a user who states `step_s` seconds between two steps, of whatever sequences."""
+    step, sequence = (derived(time_s, "--host-time", spread=0.0) for time_s in (step_s, 0.0))
+    return HostTimes(step, sequence)

@@ -1,4 +1,4 @@
-"""Demands on a server: the requests, and the SLO."""
+"""Demand on a server: the requests it has to serve, and the latency limits (SLO)."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ USUAL_INPUT: Final = 2048
 USUAL_OUTPUT: Final = 256
 """Tokens of a prompt and of an answer where a user states none."""
 WAVES: Final = 4
-"""Requests of each client of a load that keeps a deployment busy."""
+"""Requests that each client sends in a saturating load."""
 _LEAST_REQUESTS: Final = 64
-"""Requests of such a load at least."""
+"""Requests of a saturating load at least."""
 _RAMP_REQUEST_TIMES: Final = 1.5
-"""Durations of a request over which such clients start: no deployment begins with a queue."""
+"""Durations of a request over which the clients of a saturating load start, so that the run does
+not begin with a queue."""
 _LONGEST_SIGMAS: Final = 3.1
 """Sigmas within which 99.9 % of lognormal lengths lie."""
 
 
 @dataclass(frozen=True)
 class Slo:
-    """Limits of latency that users are promised.
+    """Latency limits (service level objective); false if none is set.
 
     Attributes:
-        ttft_s: seconds to the first token; None without a promise.
-        tpot_s: seconds between tokens.
-        latency_s: seconds of a whole request.
-        percentile: percent of the requests that keep each limit.
+        ttft_s: limit of the time to the first token; None for no limit.
+        tpot_s: limit of the mean time between the tokens of a request; None for no limit.
+        latency_s: limit of the time of a whole request; None for no limit.
+        percentile: percent of the requests that have to keep each limit.
     """
 
     ttft_s: float | None = None
@@ -51,53 +52,57 @@ class Slo:
 
     @property
     def by_name(self) -> dict[str, float]:
-        """The limits that are set, by the names of figures."""
+        """The limits that are set, in seconds: ``ttft``, ``tpot``, ``e2e``."""
         limits = {"ttft": self.ttft_s, "tpot": self.tpot_s, "e2e": self.latency_s}
         return {name: limit for name, limit in limits.items() if limit is not None}
 
     @property
-    def rank(self) -> int:
-        """The least percentile of figures that is not below this one."""
-        return next((rank for rank in PERCENTILES if rank >= self.percentile), PERCENTILES[-1])
+    def reported_percentile(self) -> int:
+        """The lowest of `PERCENTILES` that is not below `percentile`: runs report no others."""
+        return next((level for level in PERCENTILES if level >= self.percentile), PERCENTILES[-1])
 
     def is_met(self, figures: RunFigures) -> bool:
-        """True if a run keeps the limits."""
+        """True if the figures of a run keep every limit."""
         return self.worst(figures)[1] <= 1
 
     def worst(self, figures: RunFigures) -> tuple[str, float]:
-        """The latency that is highest against its limit, and that ratio; "" without limits."""
+        """The latency of the highest ratio to its limit, and the ratio; ("", 0) without limits."""
         ratios = {
-            name: figures.values.get(f"{name}_p{self.rank}_s", 0.0) / limit
+            name: figures.values.get(f"{name}_p{self.reported_percentile}_s", 0.0) / limit
             for name, limit in self.by_name.items()
         }
         return max(ratios.items(), key=lambda pair: pair[1], default=("", 0.0))
 
 
-def request_s(deployment: Deployment, drawn: Synthetic) -> float:
-    """Seconds of a request on a saturated replica: all prompts of a batch, and its decodes."""
+def request_s(deployment: Deployment, synthetic: Synthetic) -> float:
+    """Rough seconds of a request on a saturated replica, from which loads and costs are guessed.
+
+    prefills of a full batch of prompts + decode steps of the request
+    """
     engine, steps = deployment.engine, deployment.steps
-    inputs = min(math.ceil(drawn.inputs.mean) + drawn.prefix_tokens, engine.max_model_len)
-    outputs = drawn.outputs.mean
+    inputs = min(math.ceil(synthetic.inputs.mean) + synthetic.prefix_tokens, engine.max_model_len)
+    outputs = synthetic.outputs.mean
     prefill = steps.prefill(1, engine.bucket(inputs), 0).time_s
     decode = steps.decode(engine.max_num_seqs, engine.max_model_len).time_s
-    return engine.max_num_seqs * prefill + outputs * decode / engine.growth
+    return engine.max_num_seqs * prefill + outputs * decode / engine.tokens_per_step
 
 
 @dataclass(frozen=True)
 class Demand:
-    """The load of a deployment: a trace, a distribution, saturation, or the most that is kept.
+    """The requests that a deployment has to serve, at a rate that is known or still to be found.
 
     Attributes:
-        trace: the user's requests; None where they are drawn.
-        drawn: the load to draw, or its lengths where a deployment is kept busy.
-        is_busy: whether the deployment is saturated: a client for each of its sequences.
-        is_free: whether the rate is to be found: a part of the most that a deployment keeps.
-        router: how requests are placed.
+        trace: the user's requests; None to draw them from `synthetic`.
+        synthetic: the distribution to draw from; with `is_busy` and `is_free` only its lengths,
+            prefixes and seed count.
+        is_busy: whether a client for each slot of the deployment keeps it saturated.
+        is_free: whether the rate is open: latencies are reported at a fraction of the capacity.
+        router: the rule that places requests on replicas.
         is_saved: whether the user saves the load as a trace: then every replica is run.
     """
 
     trace: Load | None
-    drawn: Synthetic
+    synthetic: Synthetic
     is_busy: bool = False
     is_free: bool = False
     router: Router = Router.ROUND_ROBIN
@@ -105,34 +110,37 @@ class Demand:
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest sequence; of unlimited lengths, the 99.9th percentile."""
+        """Tokens of the longest sequence; for a lognormal distribution its 99.9th percentile."""
         if self.trace is not None:
             return max(request.tokens for request in self.trace)
         limits = [
             lengths.longest or round(lengths.first * math.exp(_LONGEST_SIGMAS * lengths.second))
-            for lengths in (self.drawn.inputs, self.drawn.outputs)
+            for lengths in (self.synthetic.inputs, self.synthetic.outputs)
         ]
-        return sum(limits) + self.drawn.prefix_tokens
+        return sum(limits) + self.synthetic.prefix_tokens
 
     def busy(self, deployment: Deployment) -> Load:
-        """A client for each sequence; they begin one after another, as in a steady state."""
+        """A saturating load: a client for each sequence that the deployment decodes at once.
+
+        Clients start one after another, so that the run resembles a steady state.
+        """
         clients = deployment.engine.max_num_seqs * len(deployment.decoding)
-        drawn = replace(
-            self.drawn,
+        saturating = replace(
+            self.synthetic,
             concurrency=clients,
             rate_per_s=0.0,
             count=max(WAVES, -(-_LEAST_REQUESTS // clients)) * clients,
-            ramp_s=_RAMP_REQUEST_TIMES * request_s(deployment, self.drawn),
+            ramp_s=_RAMP_REQUEST_TIMES * request_s(deployment, self.synthetic),
         )
-        return drawn.requests(deployment.engine.max_model_len)
+        return saturating.requests(deployment.engine.max_model_len)
 
 
 def busy_demand(inputs: int = USUAL_INPUT, outputs: int = USUAL_OUTPUT) -> Demand:
-    """Saturation with requests of one size."""
+    """A demand that saturates its deployment with requests of `inputs` and `outputs` tokens."""
     lengths = (Lengths("fixed", inputs), Lengths("fixed", outputs))
     return Demand(None, Synthetic(*lengths, 1, concurrency=1), is_busy=True)
 
 
 def free_demand(inputs: int, outputs: int) -> Demand:
-    """Requests of one size, at a rate that is to be found."""
+    """A demand of requests of `inputs` and `outputs` tokens at an open rate."""
     return replace(busy_demand(inputs, outputs), is_busy=False, is_free=True)

@@ -1,4 +1,4 @@
-"""A replica of a dynamic engine: a token of each sequence a step, chunks of prompts, blocks."""
+"""A replica of a dynamic engine: continuous batching with chunked prefill and paged KV memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trnsim.system.serve.sequence import Sequence
 
 
 class DynamicReplica(Replica):
-    """A replica whose steps cost what is live, and which shares blocks of memory."""
+    """A replica whose steps cost the live batch, and whose sequences share a pool of KV blocks."""
 
     def __init__(self, engine: Engine, costs: StepCosts) -> None:
         super().__init__(engine, costs)
@@ -20,7 +20,7 @@ class DynamicReplica(Replica):
 
     # Prompts.
 
-    def _has_place(self, begun: int) -> bool:
+    def _has_slot(self, begun: int) -> bool:
         del begun
         live = len(self._running)
         if live + len(self._filling) >= self.engine.max_num_seqs:
@@ -28,22 +28,25 @@ class DynamicReplica(Replica):
         return self._decodes_only or self._left_tokens < self._prompt_budget(live)
 
     def _prompt_budget(self, live: int) -> int:
-        """Tokens of a step of `live` sequences that are left for prompts."""
+        """Tokens that a step with `live` running sequences leaves for prompts."""
         return self._most_tokens - live * self._decode_tokens
 
     def _fill(self) -> float:
-        """Seconds of one step: a token of each running sequence, and chunks of prompts."""
+        """Seconds of one step with chunks of prompts.
+
+        With chunked prefill each running sequence decodes in the same step.
+        """
         budget = max(self._prompt_budget(len(self._running)), 1)
         self._chunks = chunks = []
         computed = past = 0
         for sequence in self._filling:
-            tokens = min(sequence.prompt - sequence.filled, budget)
+            tokens = min(sequence.prompt_tokens - sequence.filled_tokens, budget)
             if tokens <= 0:
                 break
             chunks.append((sequence, tokens))
             budget -= tokens
             computed += tokens
-            past += sequence.filled
+            past += sequence.filled_tokens
         self._left_tokens -= computed
         count = len(chunks)
         tokens, past = rounded_count(-(-computed // count)), rounded_count(past // count)
@@ -60,10 +63,10 @@ class DynamicReplica(Replica):
 
     def _join(self, sequence: Sequence) -> None:
         super()._join(sequence)
-        self._base_tokens += sequence.base
+        self._base_tokens += sequence.base_tokens
 
     def _leave(self, sequence: Sequence) -> None:
-        self._base_tokens -= sequence.base
+        self._base_tokens -= sequence.base_tokens
         super()._leave(sequence)
         if not self._running:
             self._base_tokens = 0.0
@@ -72,35 +75,38 @@ class DynamicReplica(Replica):
         count = 1 if is_turn else self._make_room(self._steps_to_an_end())
         mean = self._mean_tokens()
         if count > 1:
-            until = math.ceil(((mean // GRANULE + 1) * GRANULE - mean) / self._growth)
+            until = math.ceil(((mean // GRANULE + 1) * GRANULE - mean) / self._tokens_per_step)
             count = min(count, max(until, 1))
         return count, (len(self._running), self.engine.length(mean))
 
     def _mean_tokens(self) -> float:
-        return self._base_tokens / len(self._running) + self._growth * self._steps
+        return self._base_tokens / len(self._running) + self._tokens_per_step * self._steps
 
     # Memory.
 
     def _tokens_in_blocks(self) -> float:
-        """Tokens in blocks: of running sequences, of prompts that have begun, of prefixes."""
-        running = self._base_tokens + self._growth * self._steps * len(self._running)
+        """Tokens in KV blocks: running sequences, prompts in prefill and cached prefixes."""
+        running = self._base_tokens + self._tokens_per_step * self._steps * len(self._running)
         return running + self._filling_tokens - self._shared_tokens + self._cache.tokens
 
     def _used_blocks(self, steps: int) -> int:
-        """Exact number of blocks in use after `steps` more steps."""
-        block, more = self.engine.block_tokens, self._growth * (self._steps + steps)
+        """Exact number of KV blocks in use after `steps` more decode steps."""
+        block, more = self.engine.block_tokens, self._tokens_per_step * (self._steps + steps)
         running = sum(
-            math.ceil((sequence.base + more - sequence.shared) / block)
+            math.ceil((sequence.base_tokens + more - sequence.shared_tokens) / block)
             for sequence in self._running.values()
         )
-        prompts = [sequence.prompt - sequence.shared for sequence in self._filling]
+        prompts = [sequence.prompt_tokens - sequence.shared_tokens for sequence in self._filling]
         filling = sum(-(-tokens // block) for tokens in prompts)
         return running + filling + self._cache.tokens // block
 
     def _has_blocks_for(self, sequence: Sequence) -> bool:
-        """True if there are blocks for its prompt, after unused prefixes are evicted."""
+        """True if KV blocks hold the prompt, after unused prefixes are evicted where needed.
+
+        An upper bound of the blocks in use is tried first, the exact number only if it fails.
+        """
         engine = self.engine
-        block, tokens = engine.block_tokens, sequence.prompt + 1
+        block, tokens = engine.block_tokens, sequence.prompt_tokens + 1
         count = len(self._running) + len(self._filling) + 1
         if (self._tokens_in_blocks() + tokens) / block + count <= engine.blocks:
             return True
@@ -108,13 +114,16 @@ class DynamicReplica(Replica):
         return over <= 0 or self._cache.evict(over * block)
 
     def _make_room(self, count: int) -> int:
-        """How many of the next `count` steps have blocks; preempts sequences until one has."""
+        """Number of the next decode steps, up to `count`, that free blocks suffice for.
+
+        Prefixes are evicted, then sequences preempted, until they suffice for at least one step.
+        """
         engine = self.engine
         while True:
             live = len(self._running)
             others = live + len(self._filling)
             free = (engine.blocks - others) * engine.block_tokens - self._tokens_in_blocks()
-            sure = int(free / (live * self._growth))
+            sure = int(free / (live * self._tokens_per_step))
             if sure >= 1:
                 return min(count, sure)
             over = self._used_blocks(1) - engine.blocks
@@ -123,15 +132,17 @@ class DynamicReplica(Replica):
             self._preempt()
 
     def _preempt(self) -> None:
-        """Requeue the sequence that began last; its prompt grows by its answer so far.
+        """Requeue the sequence that joined last; its answer so far becomes part of its prompt.
 
         Source: vLLM's documentation, Optimization and Tuning, Preemption: recomputed in V1.
         """
         sequence = next(reversed(self._running.values()))
-        tokens = sequence.base + self._growth * self._steps
-        sequence.steps = sequence.ends - self._steps - 1  # its prompt's step gives a token, too
+        tokens = sequence.base_tokens + self._tokens_per_step * self._steps
+        sequence.decode_steps = (
+            sequence.end_step - self._steps - 1
+        )  # its second prefill gives a token, too
         self._leave(sequence)
-        sequence.prompt = int(tokens)
-        sequence.filled = 0
+        sequence.prompt_tokens = int(tokens)
+        sequence.filled_tokens = 0
         self.waiting.appendleft(sequence)
         self.preempted += 1

@@ -1,10 +1,10 @@
-"""An engine: the rules by which one replica makes steps of the requests that wait for it.
+"""Engine: the scheduling rules by which one replica forms steps from its requests.
 
-Two kinds. A compiled one (Neuron) has programs of fixed shapes: prompts and decodes never share a
-step, prompts go first, one a step, so that each stalls the tokens of all others, and a step costs
-the compiled batch and bucket, not the live one. A dynamic one (vLLM on GPUs) gives each running
-sequence its token and fills a budget of tokens with chunks of prompts; without chunks, prompts go
-first there, too.
+There are two kinds of engine. A compiled engine (Neuron) has programs of fixed shapes: prompts and
+decodes never share a step; prompts run first, by default one a step, while running sequences wait;
+a step costs its compiled batch and bucket, not the live batch. A dynamic engine (vLLM on GPUs)
+gives each running sequence a token and fills the rest of the step's token budget with chunks of
+prompts; with chunked prefill off, prompts run first there, too.
 
 Source: aws-neuron-sdk, libraries/nxd-inference/developer_guides/feature-guide.rst, Bucketing;
 vllm-neuron/docs/design/vllm/neuron-scheduler.md; vLLM's documentation, Optimization and Tuning.
@@ -25,11 +25,12 @@ import numpy as np
 from trnsim.errors import BadInput
 
 FIRST_BUCKET: Final = 128
-"""Least of the automatic buckets, in tokens. Source: feature-guide.rst, Automatic Bucketing."""
+"""Smallest automatic bucket, in tokens. Source: feature-guide.rst, Automatic Bucketing."""
 GRANULE: Final = 64
-"""Tokens by which the mean length of a dynamic batch moves before its step is priced anew."""
+"""Width, in tokens, of the ranges of mean length whose decode steps have one estimate."""
 
 _LEADING_BITS: Final = 4
+"""Significant bits to which sizes of mixed steps are rounded."""
 
 
 class ReplicaRole(StrEnum):
@@ -37,16 +38,17 @@ class ReplicaRole(StrEnum):
 
     BOTH = "both"
     PREFILL = "prefill"
-    """Prompts alone; keys and values then go to a replica that decodes."""
+    """Prefill only; keys and values then go to a decode replica."""
     DECODE = "decode"
-    """All tokens of the answer, the first too. Source: vllm-neuron, disaggregated-inference.md."""
+    """Decode only, the first token of the answer included. Source: vllm-neuron,
+    disaggregated-inference.md."""
 
 
 class StepCosts(Protocol):
-    """Seconds of a replica's steps."""
+    """Seconds of a replica's steps, by their shapes."""
 
     def prefill(self, prompts: int, tokens: int, past: int) -> float:
-        """A step of `prompts` prompts of `tokens` tokens, each behind `past` cached ones."""
+        """A step that computes `tokens` tokens of each of `prompts` prompts after `past` cached."""
         ...
 
     def decode(self, batch: int, length: int) -> float:
@@ -54,16 +56,16 @@ class StepCosts(Protocol):
         ...
 
     def mixed(self, prompts: int, tokens: int, past: int, batch: int, length: int) -> float:
-        """A step of prompts and decodes together."""
+        """A step of both: prompts as in `prefill`, sequences as in `decode`."""
         ...
 
 
 @dataclass(frozen=True)
 class Engine:
-    """The rules by which a replica schedules.
+    """The scheduling rules of a replica.
 
     Attributes:
-        is_compiled: whether steps have compiled shapes.
+        is_compiled: whether steps have compiled shapes (Neuron).
         max_num_seqs: sequences that decode together at most.
         max_model_len: tokens of the longest sequence.
         max_num_batched_tokens: tokens of one step at most; longer prompts take several.
@@ -71,14 +73,14 @@ class Engine:
         buckets: compiled lengths, ascending.
         batches: compiled batches of decode steps, ascending.
         block_tokens: tokens of a block of keys and values.
-        blocks: blocks of a replica's memory.
+        blocks: blocks of keys and values that fit in a replica's memory.
         has_prefix_cache: whether keys and values of equal prefixes are kept.
         is_chunked: whether a step of a dynamic engine mixes decodes and chunks of prompts.
-        draft_tokens: tokens that are drafted for each step; 0 without speculation.
+        draft_tokens: tokens drafted for each decode step of a sequence; 0 without speculation.
         acceptance: probability with which a drafted token is accepted.
-        role: what the replica does.
-        is_alternating: whether running sequences take a step between two prompts of a compiled
-            engine, so that each of them waits for every prompt that comes while it runs.
+        role: the phases that the replica runs.
+        is_alternating: whether a compiled engine takes one decode step between two prefill steps,
+            instead of all prefill steps first.
     """
 
     is_compiled: bool
@@ -98,8 +100,10 @@ class Engine:
     is_alternating: bool = False
 
     @property
-    def growth(self) -> float:
-        """Mean tokens of a sequence's step: ``(1 - a^(k+1)) / (1 - a)``.
+    def tokens_per_step(self) -> float:
+        """Mean tokens that a sequence gains in a decode step: ``(1 - a^(k+1)) / (1 - a)``.
+
+        a: `acceptance`; k: `draft_tokens`. It is 1 without speculation.
 
         Source: Leviathan et al., arXiv:2211.17192, equation 1.
         """
@@ -116,7 +120,7 @@ class Engine:
 
     @property
     def slot_blocks(self) -> int:
-        """Blocks that a compiled engine keeps for each sequence."""
+        """Blocks that a compiled engine reserves for each sequence."""
         return -(-self.max_model_len // self.block_tokens)
 
     def bucket(self, tokens: float) -> int:
@@ -125,15 +129,18 @@ class Engine:
         return self.buckets[min(place, len(self.buckets) - 1)]
 
     def bucket_around(self, tokens: float) -> tuple[int, int]:
-        """The bucket of `tokens`, behind the one below it: all lengths between have that bucket."""
+        """The next smaller bucket (or 0) and the bucket of `tokens`.
+
+        Lengths above the first and up to the second have the same bucket.
+        """
         place = min(bisect_left(self.buckets, tokens), len(self.buckets) - 1)
         return self.buckets[place - 1] if place else 0, self.buckets[place]
 
     def length(self, tokens: float) -> int:
-        """The length for which a decode step of sequences of `tokens` tokens is estimated.
+        """The length for which a decode step is estimated.
 
-        A compiled engine uses the bucket of the longest sequence, a dynamic one the middle of a
-        granule.
+        For a compiled engine it is the bucket of `tokens`, the longest sequence; for a dynamic
+        engine the middle of the granule of `tokens`, the mean sequence.
         """
         if self.is_compiled:
             return self.bucket(tokens)
@@ -144,13 +151,14 @@ class Engine:
         return self.batches[bisect_left(self.batches, sequences)]
 
     def prompts(self, count: int) -> int:
-        """The compiled number of prompts that holds `count`: a power of two, or all at once."""
+        """The compiled batch for `count` prompts: a power of two, at most `prompts_at_once`."""
         return min(1 << (count - 1).bit_length(), self.prompts_at_once)
 
     def segments(self, prompts: int, tokens: int, past: int) -> Iterator[tuple[int, int, int]]:
-        """The compiled steps of prompts of `tokens` tokens behind `past`: (prompts, bucket, past).
+        """The prefill steps of a compiled engine, in order, as (prompts, bucket, past).
 
-        One after another, each of at most `max_num_batched_tokens` tokens.
+        Each of `prompts` prompts has `tokens` tokens to compute after `past` cached ones, in
+        segments of at most `max_num_batched_tokens` tokens.
         """
         while tokens > 0:
             segment = min(tokens, self.max_num_batched_tokens)
@@ -160,7 +168,10 @@ class Engine:
             past += segment
 
     def prompt_steps(self, tokens: int, cached: int = 0) -> list[tuple[int, int, int]]:
-        """The steps of a prompt that has a replica to itself: (prompts, tokens, past)."""
+        """The prefill steps, as (prompts, tokens, past), of one prompt alone on a replica.
+
+        `tokens` counts the prompt, its `cached` tokens included.
+        """
         if self.is_compiled:
             return list(self.segments(1, tokens - cached, cached))
         most = self.max_num_batched_tokens
@@ -170,7 +181,10 @@ class Engine:
         ]
 
     def steps(self, tokens: int, generator: np.random.Generator | None) -> int:
-        """Decode steps until a sequence has `tokens` more tokens; accepted drafts are drawn."""
+        """Number of decode steps until a sequence has `tokens` more tokens.
+
+        With speculation the number of accepted drafts of each step is random, from `generator`.
+        """
         if tokens <= 0 or generator is None or self.acceptance == 0:
             return max(tokens, 0)
         if self.acceptance == 1:
@@ -182,9 +196,9 @@ class Engine:
 
 @cache
 def rounded_count(count: int) -> int:
-    """`count` rounded to four significant bits: at most a sixteenth off, without bias.
+    """`count` rounded to the nearest number of four significant bits, at most a sixteenth off.
 
-    Steps that mix prompts and decodes have too many shapes to estimate each.
+    It limits the number of shapes of mixed steps that are estimated.
     """
     step = 1 << max(count.bit_length() - _LEADING_BITS, 0)
     return (count + step // 2) // step * step
@@ -201,12 +215,16 @@ def powers_of_two(first: int, last: int) -> tuple[int, ...]:
 
 
 def checked_buckets(name: str, sizes: Sequence[int], last: int, held: str) -> tuple[int, ...]:
-    """`sizes` as compiled sizes, the largest of which has to hold `last`.
+    """`sizes` as compiled sizes, after a check that they ascend and hold `last`.
 
-    `name` is the option that errors cite, `held` is the thing of that size, in words.
+    Args:
+        name: the option that errors cite.
+        sizes: the user's sizes.
+        last: the size that the largest has to hold.
+        held: words for what has the size `last`: "a batch".
 
     Raises:
-        BadInput: they do not ascend from 1, or the largest does not hold `last`.
+        BadInput: `sizes` do not ascend from 1 or more, or the largest is below `last`.
     """
     is_ascending = all(low < high for low, high in pairwise(sizes))
     if not sizes or sizes[0] < 1 or not is_ascending:

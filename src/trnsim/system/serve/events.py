@@ -1,7 +1,7 @@
-"""Iteration events: requests come, a router places them, replicas make steps, requests end.
+"""Discrete events of serving: arrivals of requests, routing, begins and ends of replicas' steps.
 
 Of simultaneous events, ends of steps come first, then arrivals, then begins of steps. So a run
-depends on the load and the seed alone, and a trace of a run gives the same run.
+depends on the load and the seed alone, and a run of its own trace gives the same times.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from trnsim.system.serve.sequence import Sequence as Running
 _STEP_ENDS: Final = 0
 _REQUEST_ARRIVES: Final = 1
 _STEP_IS_PLANNED: Final = 2
-_DRAFT_SEED: Final = 7  # the stream of draws of accepted drafts
+_DRAFT_SEED: Final = 7  # random stream of the numbers of accepted drafts
 
 
 _Event = tuple[float, int, int, int, int]
-"""Time, kind, serial number (the order of simultaneous events), place, detail."""
+"""Time in seconds, kind, serial number (orders simultaneous events), index, detail.
+
+The index is that of the request for an arrival, of the replica for other kinds. The detail is the
+stage of an arrival and the version of the steps that end; events of older versions are void."""
 
 
 class Router(StrEnum):
@@ -36,18 +39,18 @@ class Router(StrEnum):
 
     ROUND_ROBIN = "round-robin"
     LEAST_WORK = "least-work"
-    """The replica with the fewest tokens of requests that have not ended."""
+    """The replica whose unfinished requests have the fewest tokens, prompts and answers."""
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """Times of each request, by its place in the load.
+    """Times of each request, by its index in the load, in seconds from the start of the run.
 
     Attributes:
-        arrival_s: when it arrived.
+        arrival_s: when the request arrived.
         start_s: when its first step began.
         first_s: when its first token was produced.
-        end_s: when its last token was.
+        end_s: when its last token was produced.
         cached: tokens of its prompt that lay in the cache when its first step began.
         replicas: the replicas with their counters.
     """
@@ -76,15 +79,32 @@ def run(
         replicas: fresh replicas; where some have `ReplicaRole.PREFILL`, others have
             `ReplicaRole.DECODE`.
         router: how requests are placed.
-        transfer: seconds from the end of a prefill until a replica that decodes has its keys.
-        seed: seed of the draws of accepted drafts.
-        breaches: limits; the run stops where one is broken for certain.
+        transfer: seconds from the end of a request's prefill until a decode replica has its keys
+            and values; None for no time.
+        seed: seed of the random numbers of accepted drafts.
+        breaches: latency limits; the run stops once a limit is certainly broken.
     """
     return _Run(load, replicas, router, transfer, seed, breaches).outcome()
 
 
 class _Run:
-    """The state of a run."""
+    """The state of a run.
+
+    Attributes:
+        load: the requests, by index.
+        replicas: the replicas, by index.
+        stage_replicas: replicas of stage 0 (prefill, or both phases) and of stage 1 (decode).
+        next_turn: requests that round robin has placed so far, by stage.
+        steps: decode steps of each request.
+        arrival_s, start_s, first_s, end_s, cached: as in `RunOutcome`; NaN before the event.
+        followers: requests of a closed load by the index of the request whose end brings them.
+        serial: serial number of the last event.
+        arrivals: arrivals at fixed times, the latest first.
+        heap: all other future events.
+        version: version of the current steps of each replica; an interruption or begin raises it.
+        is_planned: whether the heap holds a begin of steps for each replica.
+        is_over: whether the run stops early.
+    """
 
     def __init__(
         self,
@@ -103,8 +123,8 @@ class _Run:
         self.transfer = transfer
         decoding = [replica for replica in replicas if replica.engine.role is ReplicaRole.DECODE]
         others = [replica for replica in replicas if replica.engine.role is not ReplicaRole.DECODE]
-        self.stages = [others, decoding]
-        self.turns = [0, 0]
+        self.stage_replicas = [others, decoding]
+        self.next_turn = [0, 0]
         self.steps = _decode_steps(load, (decoding or self.replicas)[0].engine, seed)
         none = math.nan
         self.arrival_s = [none] * len(load)
@@ -114,19 +134,19 @@ class _Run:
         self.cached = [0] * len(load)
         self.followers: dict[int, list[int]] = {}
         self.serial = 0
-        self.arrivals: list[_Event] = []  # the last of an open load first
+        self.arrivals: list[_Event] = []
         self.heap: list[_Event] = []
         self.version = [0] * len(self.replicas)
         self.is_planned = [False] * len(self.replicas)
-        self.index_of_replica = {id(replica): place for place, replica in enumerate(self.replicas)}
+        self.index_of_replica = {id(replica): index for index, replica in enumerate(self.replicas)}
 
     def outcome(self) -> RunOutcome:
         """Run until no event is left, or a limit is broken."""
-        for place, request in enumerate(self.load):
+        for index, request in enumerate(self.load):
             if request.after is None:
-                self.arrivals.append((request.arrival_s, _REQUEST_ARRIVES, place, place, 0))
+                self.arrivals.append((request.arrival_s, _REQUEST_ARRIVES, index, index, 0))
             else:
-                self.followers.setdefault(request.after, []).append(place)
+                self.followers.setdefault(request.after, []).append(index)
         self.serial = len(self.load)
         self.arrivals.sort(reverse=True)
         if len(self.replicas) == 1 and not self.followers:
@@ -138,10 +158,10 @@ class _Run:
         )
 
     def run_single(self) -> None:
-        """All events of one replica under an open load.
+        """All events of one replica under an open load, without a heap.
 
-        The next is the end of its steps or a request, so that no heap has to order them. A search
-        of capacity makes millions of them.
+        The next event is the end of its steps or the next arrival. A search of capacity makes
+        millions of events, so that this saves much of its time.
         """
         arrivals, replica = self.arrivals, self.replicas[0]
         end_s = math.inf  # of the steps under way
@@ -161,31 +181,31 @@ class _Run:
             end_s = math.inf if steps_end_s is None else steps_end_s
 
     def run_heap(self) -> None:
-        """All events of several replicas, or of clients that wait for answers."""
+        """All events of several replicas, or of a closed load."""
         arrivals, heap = self.arrivals, self.heap
         while (arrivals or heap) and not self.is_over:
             is_next = bool(arrivals) and (not heap or arrivals[-1] < heap[0])
-            now_s, event, _, place, detail = arrivals.pop() if is_next else heappop(heap)
+            now_s, event, _, index, detail = arrivals.pop() if is_next else heappop(heap)
             if event == _REQUEST_ARRIVES:
-                self.arrive(now_s, place, detail)
+                self.arrive(now_s, index, detail)
             elif event == _STEP_IS_PLANNED:
-                self.is_planned[place] = False
-                self.plan(now_s, place)
-            elif detail == self.version[place]:
-                self.end(now_s, place)
+                self.is_planned[index] = False
+                self.plan(now_s, index)
+            elif detail == self.version[index]:
+                self.end(now_s, index)
 
-    def push(self, time_s: float, event: int, place: int, detail: int = 0) -> None:
-        """Add a future event; of simultaneous ones the first that was pushed comes first."""
+    def push(self, time_s: float, event: int, index: int, detail: int = 0) -> None:
+        """Add a future event; simultaneous events of one kind keep the order of their pushes."""
         self.serial += 1
-        heappush(self.heap, (time_s, event, self.serial, place, detail))
+        heappush(self.heap, (time_s, event, self.serial, index, detail))
 
-    def arrive(self, now_s: float, place: int, stage: int) -> None:
-        """Place a request that comes to a stage: 0 with its prompt, 1 with its keys."""
+    def arrive(self, now_s: float, index: int, stage: int) -> None:
+        """Place a request on a replica of a stage: 0 for its prompt, 1 for its decodes."""
         if stage == 0:
-            self.arrival_s[place] = now_s
+            self.arrival_s[index] = now_s
         replica = self.choose(stage)
         replica_index = self.index_of_replica[id(replica)]
-        replica.add(Running(place, self.load[place], self.steps[place]))
+        replica.add(Running(index, self.load[index], self.steps[index]))
         if replica.is_idle:
             self.wake(now_s, replica_index)
             return
@@ -194,21 +214,21 @@ class _Run:
             self.version[replica_index] += 1
             self.push(end_s, _STEP_ENDS, replica_index, self.version[replica_index])
 
-    def add(self, now_s: float, place: int, replica: Replica) -> None:
-        """Add a request that arrives to the queue of a replica."""
-        self.arrival_s[place] = now_s
-        replica.add(Running(place, self.load[place], self.steps[place]))
+    def add(self, now_s: float, index: int, replica: Replica) -> None:
+        """Note the arrival of a request and add it to the queue of a replica."""
+        self.arrival_s[index] = now_s
+        replica.add(Running(index, self.load[index], self.steps[index]))
 
     def choose(self, stage: int) -> Replica:
         """The replica of a stage that takes the next request."""
-        among = self.stages[stage]
+        among = self.stage_replicas[stage]
         if self.router is Router.LEAST_WORK:
             return min(among, key=lambda replica: replica.outstanding)
-        self.turns[stage] += 1
-        return among[(self.turns[stage] - 1) % len(among)]
+        self.next_turn[stage] += 1
+        return among[(self.next_turn[stage] - 1) % len(among)]
 
     def wake(self, now_s: float, replica_index: int) -> None:
-        """Let a replica plan once all events of this moment have happened."""
+        """Let a replica begin steps once all other events at `now_s` have happened."""
         heap, arrivals = self.heap, self.arrivals
         if not (heap and heap[0][0] <= now_s) and not (arrivals and arrivals[-1][0] <= now_s):
             self.plan(now_s, replica_index)
@@ -217,7 +237,7 @@ class _Run:
             self.push(now_s, _STEP_IS_PLANNED, replica_index)
 
     def plan(self, now_s: float, replica_index: int) -> None:
-        """Begin the next steps of a replica."""
+        """Begin the next steps of a replica, if it is idle, and schedule their end."""
         replica = self.replicas[replica_index]
         end_s = self.begin(now_s, replica) if replica.is_idle else None
         if end_s is None:
@@ -226,15 +246,15 @@ class _Run:
         self.push(end_s, _STEP_ENDS, replica_index, self.version[replica_index])
 
     def begin(self, now_s: float, replica: Replica) -> float | None:
-        """Begin the next steps of a replica that has none; their end, None without work."""
+        """Begin the next steps of an idle replica; return when they end, None without work."""
         steps = replica.plan(now_s)
         if steps is None:
             return None
         end_s, begun = steps
         for sequence in begun:
-            if math.isnan(self.start_s[sequence.place]):
-                self.start_s[sequence.place] = now_s
-                self.cached[sequence.place] = sequence.shared
+            if math.isnan(self.start_s[sequence.index]):
+                self.start_s[sequence.index] = now_s
+                self.cached[sequence.index] = sequence.shared_tokens
         return end_s
 
     def end(self, now_s: float, replica_index: int) -> None:
@@ -242,45 +262,48 @@ class _Run:
         replica = self.replicas[replica_index]
         if replica.engine.role is ReplicaRole.PREFILL:
             for sequence in replica.complete(now_s)[1]:
-                self.hand_over(now_s, sequence.place)
+                self.hand_over(now_s, sequence.index)
         else:
             self.complete(now_s, replica)
         self.wake(now_s, replica_index)
 
     def complete(self, now_s: float, replica: Replica) -> None:
-        """End the steps of a replica that decodes: first tokens, and the ends of requests."""
+        """End the steps of a replica that decodes; note first tokens and ends of requests."""
         first, ended = replica.complete(now_s)
         for sequence, time_s in first:
-            if math.isnan(self.first_s[sequence.place]):
-                self.start(time_s, sequence.place)
+            if math.isnan(self.first_s[sequence.index]):
+                self.start(time_s, sequence.index)
         for sequence in ended:
-            self.finish(now_s, sequence.place)
+            self.finish(now_s, sequence.index)
 
-    def hand_over(self, now_s: float, place: int) -> None:
-        """Send keys and values to a replica that decodes."""
-        delay_s = self.transfer(self.load[place]) if self.transfer else 0.0
-        self.push(now_s + delay_s, _REQUEST_ARRIVES, place, 1)
+    def hand_over(self, now_s: float, index: int) -> None:
+        """Send keys and values of a request to a decode replica."""
+        delay_s = self.transfer(self.load[index]) if self.transfer else 0.0
+        self.push(now_s + delay_s, _REQUEST_ARRIVES, index, 1)
 
-    def start(self, time_s: float, place: int) -> None:
-        """Give a request its first token."""
-        self.first_s[place] = time_s
+    def start(self, time_s: float, index: int) -> None:
+        """Note the first token of a request."""
+        self.first_s[index] = time_s
         if self.breaches is not None:
-            self.breaches.start(place, time_s - self.arrival_s[place])
+            self.breaches.start(index, time_s - self.arrival_s[index])
             self.is_over = self.breaches.is_broken
 
-    def finish(self, now_s: float, place: int) -> None:
-        """End a request; those that wait for its end arrive."""
-        self.end_s[place] = now_s
+    def finish(self, now_s: float, index: int) -> None:
+        """End a request; requests that wait for its end arrive now."""
+        self.end_s[index] = now_s
         if self.breaches is not None:
-            took_s, decoding_s = now_s - self.arrival_s[place], now_s - self.first_s[place]
-            self.breaches.end(place, took_s, decoding_s)
+            took_s, decoding_s = now_s - self.arrival_s[index], now_s - self.first_s[index]
+            self.breaches.end(index, took_s, decoding_s)
             self.is_over = self.breaches.is_broken
-        for follower in self.followers.get(place, ()):
+        for follower in self.followers.get(index, ()):
             self.push(now_s, _REQUEST_ARRIVES, follower)
 
 
 def _decode_steps(load: Load, engine: Engine, seed: int) -> list[int]:
-    """Decode steps of each request; a prefill gives the first token, unless others decode."""
+    """Number of decode steps of each request.
+
+    The prefill gives the first token, unless decode replicas do.
+    """
     prefilled = 0 if engine.role is ReplicaRole.DECODE else 1
     generator = np.random.default_rng([seed, _DRAFT_SEED]) if engine.draft_tokens else None
     return [engine.steps(request.output_tokens - prefilled, generator) for request in load]

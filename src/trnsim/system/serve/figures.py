@@ -1,4 +1,4 @@
-"""Figures of a run: latency percentiles, throughput, utilisation, and a token's time by cause."""
+"""Figures of a run: latency percentiles, throughput, utilisation, time per token by cause."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ _FIGURES_OF_ALL_REPLICAS: Final = (
     "preemptions",
     "cached_prompt_tokens",
 )
-"""Figures that grow with the replicas."""
+"""Figures that are sums over replicas, so that they scale with their number."""
 _LEAST_QUEUE_S: Final = 1e-9
-"""Seconds below which a queue is the rounding of two sums of the same steps."""
+"""Queueing times below this are rounding errors and count as 0."""
 _LEAST_SHARE: Final = 0.25
-"""Least part of a run over which throughput is counted."""
+"""Least fraction of a run over which throughput is counted; the whole run otherwise."""
 WAITING: Final = "prompts of others"
-"""Cause of the time of a token in which prompts are computed between two decodes, or with them."""
+"""Cause of the time that an output token waits for prefills of other requests: in steps between
+two decodes, or in mixed steps."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class RunFigures:
     """Figures of one run.
 
     Attributes:
-        values: by name, in SI units: ``ttft_p50_s``, ``output_tokens_per_s``.
-        parts_s: seconds of a token between tokens, by cause.
+        values: figures by name, in SI units: ``ttft_p50_s``, ``output_tokens_per_s``.
+        parts_s: mean time per output token in seconds, by cause.
     """
 
     values: Mapping[str, float]
@@ -54,12 +55,12 @@ class RunFigures:
 
 @dataclass(frozen=True)
 class ServingResult:
-    """A deployment under a load.
+    """Figures of a deployment under a load, with the uncertainty of the times of steps.
 
     Attributes:
-        figures: by name, as intervals of the model's uncertainty.
-        parts_s: seconds of a token between tokens, by cause, of the median run.
-        outcome: times of requests in the median run.
+        figures: P10, P50 and P90 of each figure, by name.
+        parts_s: mean time per output token in seconds, by cause, in the median run.
+        outcome: times of requests in the median run (all steps at the P50 of their times).
     """
 
     figures: Mapping[str, Interval]
@@ -67,7 +68,7 @@ class ServingResult:
     outcome: RunOutcome
 
     def times(self, count: float) -> ServingResult:
-        """The figures of `count` times as many replicas."""
+        """The figures of `count` times the replicas under `count` times the load."""
         figures = {
             name: x.scaled(count) if name in _FIGURES_OF_ALL_REPLICAS else x
             for name, x in self.figures.items()
@@ -82,7 +83,7 @@ def serve(
     router: Router = Router.ROUND_ROBIN,
     seed: int = 0,
 ) -> ServingResult:
-    """The figures of `deployment` under `load`: one run for each quantile of its times."""
+    """The figures of `deployment` under `load`, by three runs: all steps at P10, P50 or P90."""
     runs = {name: run_once(deployment, load, name, router=router, seed=seed) for name in QUANTILES}
     outcome, median = runs["p50"]
     figures: dict[str, Interval] = {}
@@ -100,7 +101,7 @@ def run_once(
     router: Router = Router.ROUND_ROBIN,
     seed: int = 0,
 ) -> tuple[RunOutcome, RunFigures]:
-    """One run, at a quantile of the times of steps."""
+    """One run, with all steps at one quantile of their times."""
     costs = deployment.steps.costs(quantile)
     outcome = _outcome(deployment, load, costs, router, seed)
     return outcome, _figures(deployment, load, outcome, costs)
@@ -116,12 +117,21 @@ def run_within(
     router: Router = Router.ROUND_ROBIN,
     seed: int = 0,
 ) -> tuple[RunOutcome, RunFigures] | None:
-    """`run_once`; None of a run that was stopped, as it breaks a limit.
+    """`run_once` that stops early, with None, once a limit is certainly broken.
 
-    One that is not stopped may break a limit, too.
+    A run to its end may still break a limit.
+
+    Args:
+        deployment: the deployment.
+        load: the requests.
+        limits_s: limits in seconds: ``ttft``, ``tpot``, ``e2e``.
+        percentile: percent of the requests that have to keep each limit.
+        quantile: quantile of the times of steps.
+        router: the rule that places requests on replicas.
+        seed: seed of the random numbers of accepted drafts.
     """
     costs = deployment.steps.costs(quantile)
-    breaches = Breaches(limits_s, percentile, load, costs.around)
+    breaches = Breaches(limits_s, percentile, load, costs.request_overhead_s)
     outcome = _outcome(deployment, load, costs, router, seed, breaches)
     return None if breaches.is_broken else (outcome, _figures(deployment, load, outcome, costs))
 
@@ -134,7 +144,7 @@ def _outcome(
     seed: int,
     breaches: Breaches | None = None,
 ) -> RunOutcome:
-    """The times of requests that fresh replicas serve."""
+    """A run on fresh replicas."""
     return events.run(
         load,
         [replica_of(engine, costs) for engine in deployment.engines()],
@@ -148,14 +158,16 @@ def _outcome(
 def unloaded_s(
     deployment: Deployment, request: Request, cached: int, costs: QuantileCosts
 ) -> float:
-    """Seconds to the first token of a request that has the server to itself.
+    """Time to the first token of a request without load, in seconds.
 
-    The host, the steps of its prompt behind `cached` tokens, and where other replicas decode, the
-    way of its keys and a step there.
+    It is the sum of host time, the prefill after `cached` cached tokens, and with decode replicas
+    the transfer of keys and values and one decode step.
     """
     engine = deployment.engine
     steps = engine.prompt_steps(request.input_tokens, cached)
-    time_s = costs.around(request.input_tokens) + sum(costs.prefill(*step) for step in steps)
+    time_s = costs.request_overhead_s(request.input_tokens) + sum(
+        costs.prefill(*step) for step in steps
+    )
     if not deployment.options.prefill_replicas:
         return time_s
     tokens, batch = request.input_tokens, 1
@@ -165,7 +177,7 @@ def unloaded_s(
 
 
 def transfer_s(deployment: Deployment, request: Request) -> float:
-    """Seconds in which the keys and values of a prompt go to a replica that decodes.
+    """Seconds of the transfer of a prompt's keys and values to a decode replica.
 
     Each rank sends its own part, over EFA where replicas are on several instances.
     """
@@ -183,18 +195,18 @@ def _figures(
     start, end = np.array(outcome.start_s), np.array(outcome.end_s)
     counts = np.array([request.output_tokens for request in load], np.float64)
     duration_s = float(end.max() - arrival.min())
-    several = counts > 1
-    between = (end[several] - first[several]) / (counts[several] - 1)
-    around, alone = _unloaded(deployment, load, outcome, costs)
-    ttft = first - arrival + around
-    queue = np.where(ttft - alone > _LEAST_QUEUE_S, ttft - alone, 0.0)
+    has_gaps = counts > 1
+    between = (end[has_gaps] - first[has_gaps]) / (counts[has_gaps] - 1)
+    overhead, unloaded = _unloaded(deployment, load, outcome, costs)
+    ttft = first - arrival + overhead
+    queue = np.where(ttft - unloaded > _LEAST_QUEUE_S, ttft - unloaded, 0.0)
     values = {
         **_percentiles("ttft", ttft),
-        **_percentiles("ttft_unloaded", alone),
+        **_percentiles("ttft_unloaded", unloaded),
         **_percentiles("ttft_queue", queue),
         **_percentiles("tpot", between),
-        **_percentiles("tpot_inclusive", (end - arrival + around) / counts),
-        **_percentiles("e2e", end - arrival + around),
+        **_percentiles("tpot_inclusive", (end - arrival + overhead) / counts),
+        **_percentiles("e2e", end - arrival + overhead),
         "output_tokens_per_s": _tokens_per_s(load, outcome),
         "requests_per_s": len(load) / duration_s,
         **_uses(outcome.replicas, duration_s),
@@ -206,7 +218,7 @@ def _figures(
 def _unloaded(
     deployment: Deployment, load: Load, outcome: RunOutcome, costs: QuantileCosts
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Seconds of the host around each request, and to its first token on a server of its own."""
+    """Host time and unloaded time to the first token of each request, in seconds."""
     alone_s: dict[tuple[int, int], float] = {}
     for request, cached in zip(load, outcome.cached, strict=True):
         key = request.input_tokens, cached
@@ -214,15 +226,16 @@ def _unloaded(
             alone_s[key] = unloaded_s(deployment, request, cached, costs)
     keys = zip((request.input_tokens for request in load), outcome.cached, strict=True)
     return (
-        np.array([costs.around(request.input_tokens) for request in load]),
+        np.array([costs.request_overhead_s(request.input_tokens) for request in load]),
         np.array([alone_s[key] for key in keys]),
     )
 
 
 def _tokens_per_s(load: Load, outcome: RunOutcome) -> float:
-    """Output tokens a second while requests come and all clients have one.
+    """Output tokens a second between ramp-up and the last arrival.
 
-    Of a load that lies mostly outside that time, or has no token in it, all over the whole run.
+    If that window is less than `_LEAST_SHARE` of the run, or holds no token, it is all tokens over
+    the whole run.
     """
     arrival, end = np.array(outcome.arrival_s), np.array(outcome.end_s)
     first = np.minimum(np.array(outcome.first_s), end)
@@ -233,7 +246,7 @@ def _tokens_per_s(load: Load, outcome: RunOutcome) -> float:
     run_s = float(end.max() - arrival.min())
     if last_s - begin_s < _LEAST_SHARE * run_s:
         return float(counts.sum()) / run_s
-    is_inside = (first >= begin_s) & (first < last_s)  # its first token comes at once
+    is_inside = (first >= begin_s) & (first < last_s)  # the first token is one point in time
     inside_s = np.clip(end, begin_s, last_s) - np.clip(first, begin_s, last_s)
     share = inside_s / np.maximum(end - first, 1e-30)
     tokens = float((is_inside + (counts - 1) * share).sum())
@@ -248,7 +261,7 @@ def _percentiles(name: str, seconds: NDArray[np.float64]) -> dict[str, float]:
 
 
 def _uses(replicas: Sequence[Replica], duration_s: float) -> dict[str, float]:
-    """Utilisation of time and of batches, preemptions, and prompts from the cache."""
+    """Utilisation of time and of batch slots, preemptions, and prompt tokens from the cache."""
     steps = sum(sum(replica.decodes.values()) for replica in replicas)
     places = sum(n * batch for replica in replicas for (batch, _), n in replica.decodes.items())
     live = sum(replica.sequence_steps for replica in replicas)
@@ -264,8 +277,12 @@ def _uses(replicas: Sequence[Replica], duration_s: float) -> dict[str, float]:
 def _parts(
     deployment: Deployment, replicas: Sequence[Replica], between: NDArray[np.float64]
 ) -> dict[str, float]:
-    """Mean seconds between two tokens of a sequence, by cause."""
-    growth = deployment.engine.growth
+    """Mean time per output token in seconds, by cause.
+
+    `between` is the mean time between tokens of each request; what decode steps do not explain is
+    waiting for prefills.
+    """
+    tokens_per_step = deployment.engine.tokens_per_step
     weighted: dict[str, float] = {}
     tokens = 0.0
     for replica in replicas:
@@ -273,7 +290,7 @@ def _parts(
             continue
         for (batch, length), count in replica.decodes.items():
             step = deployment.steps.decode(batch, length)
-            tokens += count * growth
+            tokens += count * tokens_per_step
             for name, time_s in step.parts_s.items():
                 weighted[name] = weighted.get(name, 0.0) + count * time_s
     if not tokens:

@@ -1,4 +1,4 @@
-"""The command lines that start a deployment: vLLM's on GPUs, vLLM-Neuron's on AWS's chips.
+"""``vllm serve`` commands of a deployment: vLLM on GPUs, vLLM-Neuron on AWS's chips.
 
 Source: vllm-neuron/docs/guides/reference-configuration.md and features-guide.md;
 design/vllm/disaggregated-inference.md; vLLM's documentation, Engine Arguments.
@@ -15,13 +15,14 @@ from trnsim.system.serve.engine import ReplicaRole
 from trnsim.system.serve.server import Deployment
 
 _LENGTH_TILE: Final = 128
-"""Lengths of decode programs are multiples of it. Source: reference-configuration.md."""
+"""Tokens of which the lengths of decode programs are multiples. Source:
+reference-configuration.md."""
 _ROLES: Final = {ReplicaRole.PREFILL: "kv_producer", ReplicaRole.DECODE: "kv_consumer"}
 _CONNECTORS: Final = {True: "NeuronNixlConnector", False: "NixlConnector"}
 
 
 def vllm(deployment: Deployment, model: str) -> str:
-    """The commands that start every replica; `model` is what they serve.
+    """The commands that start every replica; `model` is the name or path of the checkpoint.
 
     Raises:
         NotModelled: a layout that the server documents no option for.
@@ -46,7 +47,7 @@ def vllm(deployment: Deployment, model: str) -> str:
 
 
 def _command(deployment: Deployment, model: str, replicas: int, role: ReplicaRole) -> str:
-    """One command, with remarks above it for what has no option."""
+    """The command for `replicas` replicas of a role, after comments for what has no option."""
     options, machine = deployment.options, deployment.machine
     lines = _remarks(deployment)
     words = [
@@ -65,7 +66,7 @@ def _command(deployment: Deployment, model: str, replicas: int, role: ReplicaRol
 
 
 def _remarks(deployment: Deployment) -> list[str]:
-    """Remarks and exports above the command."""
+    """Comments and exports that precede the command."""
     options, machine = deployment.options, deployment.machine
     lines = []
     if machine.is_neuron:
@@ -81,7 +82,7 @@ def _remarks(deployment: Deployment) -> list[str]:
 
 
 def _sizes(deployment: Deployment, replicas: int) -> list[str]:
-    """Options of ranks and of steps."""
+    """Options of parallelism and of step sizes."""
     options, engine = deployment.options, deployment.engine
     words = [f"--tensor-parallel-size {options.tensor}"]
     if options.stages > 1:
@@ -100,7 +101,7 @@ def _sizes(deployment: Deployment, replicas: int) -> list[str]:
 
 
 def _step_tokens(deployment: Deployment) -> int:
-    """Tokens of a step: vLLM-Neuron takes one prompt at a time."""
+    """Tokens of a step: on Neuron at most those of one prompt, as it takes one prompt at a time."""
     engine = deployment.engine
     if deployment.machine.is_neuron:
         return min(engine.max_num_batched_tokens, engine.max_model_len)
@@ -108,7 +109,7 @@ def _step_tokens(deployment: Deployment) -> int:
 
 
 def _memory(deployment: Deployment) -> list[str]:
-    """Options of memory, bits and caches."""
+    """Options of memory, quantization and caches."""
     options, machine = deployment.options, deployment.machine
     prefix = "" if options.has_prefix_cache else "no-"
     words = [

@@ -1,7 +1,7 @@
-"""Loads: the requests that a deployment has to serve, drawn by seed.
+"""Load: the requests that a deployment has to serve, drawn from distributions by seed.
 
-A load is open (requests come at times of their own) or closed (clients send one request after
-another: a request comes when another has ended). A trace of either kind is in
+A load is open (requests arrive at fixed times) or closed (clients send one request after another: a
+request arrives when the client's last one has ended). Either kind can be a trace, see
 `trnsim.system.serve.trace`.
 """
 
@@ -26,12 +26,12 @@ class Request:
     """One request.
 
     Attributes:
-        arrival_s: seconds at which it comes; of no effect with `after`.
+        arrival_s: time of arrival, in seconds from the start; ignored with `after`.
         input_tokens: tokens of its prompt.
         output_tokens: tokens of its answer.
         prefix: name of the shared prefix of its prompt; "" for none.
         prefix_tokens: tokens of that prefix.
-        after: place in the load of the request at whose end this one comes.
+        after: index in the load of the request at whose end this one arrives; None in an open load.
     """
 
     arrival_s: float
@@ -43,7 +43,7 @@ class Request:
 
     @property
     def tokens(self) -> int:
-        """Tokens of prompt and answer: the longest that its sequence becomes."""
+        """Tokens of prompt and answer: the final length of the sequence."""
         return self.input_tokens + self.output_tokens
 
 
@@ -55,8 +55,10 @@ class Lengths:
     """A distribution of lengths, in tokens.
 
     Attributes:
-        kind: "fixed", "uniform" (`first` to `second`, both met) or "lognormal" (median `first`,
-            sigma `second`).
+        kind: "fixed" (all `first`), "uniform" (`first` to `second` inclusive) or "lognormal"
+            (median `first`, sigma `second`).
+        first: the first parameter, in tokens.
+        second: the second parameter: tokens for "uniform", no unit for "lognormal".
     """
 
     kind: str
@@ -64,7 +66,7 @@ class Lengths:
     second: float = 0.0
 
     def draw(self, count: int, generator: np.random.Generator, most: int) -> NDArray[np.int64]:
-        """`count` lengths from 1 to `most`."""
+        """`count` random lengths, clipped to 1 to `most`."""
         if self.kind == "uniform":
             drawn = generator.integers(int(self.first), int(self.second), count, endpoint=True)
         elif self.kind == "lognormal":
@@ -76,22 +78,22 @@ class Lengths:
 
     @property
     def mean(self) -> float:
-        """The mean of the distribution, without the limit of `draw`."""
+        """The mean of the distribution, without the clipping of `draw`."""
         if self.kind == "uniform":
             return (self.first + self.second) / 2
         return self.first * math.exp(self.second**2 / 2) if self.second else self.first
 
     @property
     def longest(self) -> int | None:
-        """The longest that can be drawn; None if unlimited."""
+        """The greatest possible length; None if unlimited."""
         return {"fixed": int(self.first), "uniform": int(self.second)}.get(self.kind)
 
 
 def lengths(text: str, option: str) -> Lengths:
-    """The lengths that `text` describes; `option` names it in errors.
+    """The distribution that a user's `text` describes; `option` is the option that errors name.
 
     Raises:
-        BadInput: it describes none, or lengths below 1.
+        BadInput: `text` describes no distribution, or lengths below 1.
     """
     kind, *numbers = text.split(":")
     try:
@@ -110,10 +112,10 @@ def lengths(text: str, option: str) -> Lengths:
 
 
 def _check_lengths(distribution: Lengths, text: str, option: str) -> None:
-    """Refuse lengths that no request can have.
+    """Refuse a distribution of lengths that no request can have.
 
     Raises:
-        BadInput: below one token, not in order, or no number.
+        BadInput: lengths below one token, bounds not in order, or not finite.
     """
     if not (distribution.first >= 1 and math.isfinite(distribution.first)):
         raise BadInput(f"{option} is {text}; a request has at least 1 token", fix=f"{option} 128")
@@ -124,19 +126,19 @@ def _check_lengths(distribution: Lengths, text: str, option: str) -> None:
 
 @dataclass(frozen=True)
 class Synthetic:
-    """The distribution of a load.
+    """A synthetic load: distributions of lengths and arrivals.
 
     Attributes:
-        inputs: tokens of prompts.
+        inputs: tokens of prompts, without `prefix_tokens`.
         outputs: tokens of answers.
-        count: requests.
+        count: number of requests.
         concurrency: clients, each of which sends its next request when the last has ended; 0 for
             an open load.
         ramp_s: seconds over which clients send their first request.
         rate_per_s: requests a second of an open load.
         burstiness: shape of the gamma distribution of the time between two requests: 1 for a
             Poisson process, less for bursts, more for even arrivals.
-        prefix_tokens: tokens that prompts share, in front of `inputs`.
+        prefix_tokens: tokens of the shared prefix of a prompt, in front of `inputs`.
         prefixes: number of different prefixes.
         seed: seed of all draws.
     """
@@ -170,7 +172,7 @@ class Synthetic:
             raise BadInput(f"--burstiness is {self.burstiness}; legal: a positive number")
 
     def at_rate(self, rate_per_s: float) -> Synthetic:
-        """The same load at another rate: the same draws, closer together or further apart.
+        """The load as an open one at another rate: the same requests, closer together or apart.
 
         Raises:
             BadInput: for a rate that is not positive.
@@ -178,10 +180,10 @@ class Synthetic:
         return replace(self, concurrency=0, ramp_s=0.0, rate_per_s=rate_per_s)
 
     def requests(self, longest: int) -> Load:
-        """The requests, none of which becomes longer than `longest` tokens.
+        """The requests, shortened to sequences of at most `longest` tokens.
 
         Raises:
-            BadInput: where the prefix alone leaves no room.
+            BadInput: the prefix leaves less than two tokens of `longest`.
         """
         streams = {
             name: np.random.default_rng([self.seed, place])
@@ -219,25 +221,25 @@ class Synthetic:
 
 
 def _check_least(name: str, value: int, least: int) -> None:
-    """Refuse a number below `least`.
+    """Refuse a value of the option `name` below `least`.
 
     Raises:
-        BadInput: naming it.
+        BadInput: names the option.
     """
     if value < least:
         raise BadInput(f"{name} is {value}; legal: whole numbers from {least} on")
 
 
 def is_closed(load: Load) -> bool:
-    """True if requests wait for others to end."""
+    """True for a closed load: some request waits for the end of another."""
     return any(request.after is not None for request in load)
 
 
 def share_of_load(load: Load, count: int, most: int) -> tuple[Load, int]:
-    """One of `count` replicas' share of the beginning of a load, and the number of equal shares.
+    """The requests of one of `count` replicas, and the number of replicas that have as many.
 
-    Of an open load every `count`-th request, as round robin gives it; of a closed one every
-    `count`-th client with all that it sends. `most` requests are enough.
+    Of an open load it is every `count`-th request, as round robin places them, up to `most`; of a
+    closed load every `count`-th client with all its requests.
     """
     if not is_closed(load):
         return load[: most * count : count], count
@@ -259,10 +261,10 @@ def share_of_load(load: Load, count: int, most: int) -> tuple[Load, int]:
 
 
 def at_rate(load: Load, rate_per_s: float, least: int, seed: int, every: int = 1) -> Load:
-    """At least `least` requests at a rate: those of `load`, repeated.
+    """At least `least` requests at a rate: those of `load`, repeated; of them every `every`-th.
 
-    Their order in time is that of the load; of a closed one, and of one that comes all at once, a
-    Poisson process drawn by `seed`. Every `every`-th of these is returned, from the first on.
+    Arrivals keep the load's relative spacing. A closed load, or one that arrives all at once, gets
+    Poisson arrivals by `seed`.
     """
     count = len(load)
     repeats = -(-least // count)
@@ -275,7 +277,7 @@ def at_rate(load: Load, rate_per_s: float, least: int, seed: int, every: int = 1
         scaled = (arrivals - arrivals[0]) / (arrivals[-1] - arrivals[0]) * (count - 1) / rate_per_s
         arrivals_s = np.concatenate([scaled + turn * span_s for turn in range(repeats)])
     picks = zip(range(0, len(arrivals_s), every), arrivals_s[::every].tolist(), strict=True)
-    # Not `replace`, which takes five times as long: a search asks for many thousands.
+    # Not `replace`, which takes five times as long: a search makes many thousands of requests.
     return tuple(
         Request(moment, like.input_tokens, like.output_tokens, like.prefix, like.prefix_tokens)
         for like, moment in ((load[place % count], moment) for place, moment in picks)
@@ -286,7 +288,7 @@ def check_tokens(load: Load, longest: int) -> None:
     """Refuse a load with a sequence longer than `longest` tokens.
 
     Raises:
-        BadInput: naming the request.
+        BadInput: names the longest request.
     """
     place, worst = max(enumerate(load), key=lambda pair: pair[1].tokens)
     if worst.tokens > longest:

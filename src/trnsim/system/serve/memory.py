@@ -1,8 +1,8 @@
-"""Memory of a rank that serves: weights, keys and values, and activations of a step.
+"""Device memory of a serving rank: weights, KV cache, and activations of a step.
 
-    blocks = (memory x utilization - weights - draft - activations) / bytes of a block
+    KV blocks = (memory x utilization - weights - draft - activations) / bytes of a block
 
-The rest of the memory, ``1 - utilization``, is the reserve of runtime, code and fragmentation.
+The rest of the memory, ``1 - utilization``, is left for runtime, code and fragmentation.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from trnsim.workload.passes import summaries
 
 _GIB: Final = 2**30
 _ON_CHIP: Final = ("scores", "values")
-"""Products of attention, whose results a tiled kernel keeps on the chip."""
+"""Names of the matrix products of attention whose results a tiled kernel keeps on the chip."""
 
 
 @dataclass(frozen=True)
 class RankMemory:
-    """Bytes of one rank.
+    """Use of the device memory of one rank.
 
     Attributes:
         total_bytes: memory of the rank.
-        utilization: the part of it that the server may use.
+        utilization: the fraction of it that the server may use.
         weights_bytes: parameters.
         draft_bytes: parameters of the draft model.
-        activations_bytes: inputs and results of the largest product of a step.
-        sequence_bytes: keys and values of a sequence of the greatest length.
-        longest: that length, in tokens.
+        activations_bytes: inputs and results of the largest matrix product of a step.
+        sequence_bytes: keys and values of a sequence of `longest` tokens.
+        longest: tokens of the longest sequence.
     """
 
     total_bytes: float
@@ -50,12 +50,17 @@ class RankMemory:
         return self.total_bytes * self.utilization - used
 
     def blocks(self, block_tokens: int) -> int:
-        """Blocks of `block_tokens` tokens that fit."""
+        """Number of KV blocks of `block_tokens` tokens that fit."""
         block_bytes = self.sequence_bytes / self.longest * block_tokens
         return max(int(self.free_bytes / block_bytes), 0)
 
     def check(self, sequences: int, rank: str, model: str) -> None:
-        """Refuse a server whose `sequences` of the greatest length do not fit.
+        """Refuse a server whose `sequences` sequences of the longest length do not fit.
+
+        Args:
+            sequences: number of sequences.
+            rank: the machine's word for a rank, for the error.
+            model: name of the model, for the error.
 
         Raises:
             OutOfMemory: lists the bytes of each part.
@@ -86,7 +91,7 @@ def _gib(size: float) -> str:
 
 
 def activations_bytes(model: Architecture, split: Split, tokens: int) -> float:
-    """Inputs and results of the largest product of a step of `tokens` tokens."""
+    """Bytes of inputs and results of the largest matrix product of a prefill of `tokens` tokens."""
     step = Pass(Phase.PREFILL, 1, tokens)
     products = (
         product

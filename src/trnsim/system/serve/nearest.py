@@ -1,4 +1,4 @@
-"""The nearest feasible layout where none of an instance keeps an SLO."""
+"""The feasible layout and SLO nearest to an SLO that no layout of an instance type keeps."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from trnsim.system.serve.server import deploy, legal_tensors, served_model
 from trnsim.workload.architecture import Architecture
 
 _SLACK: Final = 1.25
-"""Limits of the nearest SLO over the latency of a request alone, so that some load is kept."""
+"""Ratio of a relaxed limit to the latency without load, so that it allows some load."""
 
 
 @dataclass(frozen=True)
 class MissedLimit:
-    """A limit that a request alone breaks.
+    """A limit that a request breaks even without load.
 
     Attributes:
-        name: the name of the latency, as ``ttft``.
+        name: the latency: ``ttft``, ``tpot`` or ``e2e``.
         limit_s: the limit.
-        least_s: the latency of a request alone, in the layout that comes nearest.
+        least_s: the latency without load, in the nearest layout.
     """
 
     name: str
@@ -36,28 +36,28 @@ class MissedLimit:
 
 @dataclass(frozen=True)
 class Nearest:
-    """The layout that comes nearest to an SLO that none keeps.
+    """The layout nearest to an SLO that no layout keeps.
 
     Attributes:
-        test: runs of the layout that comes nearest.
-        missed: the limits that it breaks.
-        slo: limits that it keeps.
-        most_per_s: most requests a second of a unit within those.
-        others: instance types on which a request alone keeps the SLO.
+        test: load tests of one unit of the layout.
+        missed: the limits that the layout breaks without load.
+        slo: the SLO with those limits relaxed as far as the layout needs.
+        most_per_s: highest request rate of one unit within `slo`, in requests a second.
+        instance_types: other instance types that keep the original SLO without load.
     """
 
     test: LoadTest
     missed: tuple[MissedLimit, ...]
     slo: Slo
     most_per_s: float
-    others: tuple[str, ...] = ()
+    instance_types: tuple[str, ...] = ()
 
 
 def nearest(tests: Sequence[LoadTest], slo: Slo) -> Nearest:
-    """The layout whose worst latency alone is the lowest against its limit."""
+    """The layout whose worst ratio of unloaded latency to limit is the lowest."""
     test = min(tests, key=lambda each: each.limits(slo).worst(each.alone())[1])
     values, limits = test.alone().values, slo.by_name
-    alone = {name: values.get(f"{name}_p{slo.rank}_s", 0.0) for name in limits}
+    alone = {name: values.get(f"{name}_p{slo.reported_percentile}_s", 0.0) for name in limits}
     missed = tuple(
         MissedLimit(name, limit, alone[name])
         for name, limit in limits.items()
@@ -70,15 +70,15 @@ def nearest(tests: Sequence[LoadTest], slo: Slo) -> Nearest:
         tpot_s=wider.get("tpot", slo.tpot_s),
         latency_s=wider.get("e2e", slo.latency_s),
     )
-    guess = 0.5 * saturated_per_s(test.deployment, test.pattern)
-    most = test.most(test.limits(feasible), guess, SHORT_RUN)
-    return Nearest(test, missed, feasible, most)
+    guess_per_s = 0.5 * saturated_per_s(test.deployment, test.pattern)
+    most_per_s = test.most(test.limits(feasible), guess_per_s, SHORT_RUN)
+    return Nearest(test, missed, feasible, most_per_s)
 
 
 def keeps_alone(
     model: Architecture, machine: Machine, options: ServerOptions, pattern: RequestPattern, slo: Slo
 ) -> bool:
-    """True if some layout of a machine, with one sequence a replica, keeps an SLO alone."""
+    """True if some layout of a machine keeps an SLO without load, one sequence at a time."""
     try:
         tensors = legal_tensors(served_model(model, options, machine), machine)
     except BadInput:

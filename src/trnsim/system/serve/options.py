@@ -1,4 +1,4 @@
-"""A user's settings of a server; each attribute has an option of the command line."""
+"""Server settings of a user; each attribute has an option of ``trnsim plan serve``."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ QUANTIZATIONS: Final[dict[str, tuple[int, str]]] = {
     "awq": (4, "GPU"),
     "gptq": (4, "GPU"),
 }
-"""Bits of a weight, and where servers have it. Source: aws-neuron-sdk, feature-guide.rst,
+"""Bits of a weight, and the platforms that support it. Source: aws-neuron-sdk, feature-guide.rst,
 Quantization; vllm-neuron/docs/guides/reference-configuration.md; vLLM, Supported Hardware."""
 KV_DTYPES: Final = {"auto": 0, "fp8": 8}
-"""Bits of keys and values; 0 for those of the model."""
+"""Bits of an element of keys and values; 0 for the model's own."""
 
 
 @dataclass(frozen=True)
@@ -31,31 +31,31 @@ class ServerOptions:
     """A user's settings; None for a default, or for a value that a search chooses.
 
     Attributes:
-        tensor: ranks that divide heads and columns among them.
-        pipeline: stages, each on instances of its own where one does not hold all; one, or as
-            few as hold the model.
-        expert: groups of tensor ranks that divide experts among them.
-        replicas: replicas that serve, those of prefill included.
-        prefill_replicas: replicas that only make keys and values for others; 0 for none.
+        tensor: tensor parallel size: ranks that divide heads and columns among them.
+        pipeline: pipeline stages; if they do not all fit on one instance they span several. By
+            default one stage, or the fewest that hold the model.
+        expert: expert parallel size: groups of `tensor` ranks that divide the experts among them.
+        replicas: replicas (data parallel size), `prefill_replicas` included.
+        prefill_replicas: replicas that only run prefills, for the others; 0 for none.
         instances: instances of the fleet.
-        max_num_seqs: sequences that a replica decodes together.
+        max_num_seqs: sequences that a replica decodes together at most.
         max_model_len: tokens of the longest sequence.
-        max_num_batched_tokens: tokens of a step.
-        prompts_at_once: prompts of a prefill step.
+        max_num_batched_tokens: tokens of a step at most.
+        prompts_at_once: prompts of a prefill step at most.
         block_tokens: tokens of a block of keys and values.
-        utilization: the part of HBM that may be used.
+        utilization: the fraction of HBM that may be used.
         quantization: a key of `QUANTIZATIONS`.
         kv_dtype: a key of `KV_DTYPES`.
         has_prefix_cache: whether equal prefixes are computed once.
         is_chunked: whether steps mix decodes and chunks of prompts, on GPUs.
-        draft_tokens: tokens drafted for a step.
+        draft_tokens: tokens drafted for a decode step of a sequence; 0 without speculation.
         acceptance: probability with which a drafted token is accepted.
-        draft: the model that drafts; None for a head.
-        buckets: compiled lengths.
-        batches: compiled batches of decode steps.
-        host_s: seconds of the host for a step.
-        imbalance: tokens of the busiest expert rank over the mean.
-        port: state of the model's port to AWS's chips, a `Port`.
+        draft: the draft model; None for a draft head of one layer on the model itself (EAGLE).
+        buckets: compiled lengths, in tokens; empty for the default.
+        batches: compiled batches of decode steps; empty for the default.
+        host_s: seconds of host time between two steps.
+        imbalance: tokens of the busiest expert rank over the mean; None for even routing.
+        port: tuning state of the model's port to AWS's chips, a `Port`.
     """
 
     tensor: int | None = None
@@ -85,7 +85,7 @@ class ServerOptions:
 
     @property
     def is_ported(self) -> bool:
-        """True for a port that is not tuned."""
+        """True for an untuned port of the model."""
         return self.port == Port.AS_PORTED
 
     @property
@@ -107,10 +107,10 @@ class ServerOptions:
         self._check_parts()
 
     def _check_parts(self) -> None:
-        """Refuse numbers out of their range.
+        """Refuse numbers out of range, an unknown port state, speculation without acceptance.
 
         Raises:
-            BadInput: naming the option.
+            BadInput: names the option.
         """
         ranges = {
             "utilization": (self.utilization, 0.0, 1.0),

@@ -1,4 +1,4 @@
-"""Plans: the fleet of least cost for a load, its latencies, and its price."""
+"""Serving plan: the cheapest deployment for a demand, its latencies, its capacity, its price."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from trnsim.system.serve.sizing import Spare
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Phase, Split
 
-_SHOWN_RUN: Final = 2048
-"""Requests of a unit in a run whose figures are shown."""
+_REPORTED_RUN: Final = 2048
+"""Requests, for one cell of a load test, of the run whose figures the plan reports."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,17 @@ class ServingPlan:
     """A deployment that serves a demand.
 
     Attributes:
-        deployment: the layout.
-        served: its figures under the demand.
-        load: the requests that were run.
+        deployment: the fleet.
+        served: figures of the fleet under the demand.
+        load: the requests of the run behind `served`; of a drawn load those of one equal part.
         quote: price of an instance.
-        usd_per_million_tokens: USD for a million output tokens, prompts included; None without a
-            public price.
+        usd_per_million_tokens: USD per million output tokens, the cost of prompts included; None
+            without a public price.
         is_met: whether the demand itself is served within the SLO.
-        tried: layouts that were compared.
-        answer: what the deployment keeps; None for clients without an SLO, who set the rate.
-        fewer: fewer tensor ranks that are not slower than the requested ones, or None.
+        tried: number of layouts compared.
+        answer: the capacity of the deployment; None for a closed or saturating load without an SLO.
+        smaller_split: fewer tensor ranks than requested that are not slower; None if there are
+            none or none were requested.
     """
 
     deployment: Deployment
@@ -62,11 +63,14 @@ class ServingPlan:
     is_met: bool
     tried: int
     answer: CapacityAnswer | None = None
-    fewer: SmallerSplit | None = None
+    smaller_split: SmallerSplit | None = None
 
     @property
     def most_per_s(self) -> float | None:
-        """Most requests a second within the limits; None where they were not looked for."""
+        """Highest request rate of the fleet within its limits, in requests a second.
+
+        None without `answer`.
+        """
         return None if self.answer is None else self.answer.most_per_s
 
     @property
@@ -91,11 +95,25 @@ def plan(
     measured: MeasuredTimes | None = None,
     tell: Tell = lambda _: None,
 ) -> ServingPlan:
-    """The deployment of least cost of `model` for `demand` among those that `options` allow.
+    """The cheapest deployment of `model` for `demand` among those that `options` allow.
 
-    For a demand with a rate it is the fewest instances that keep the SLO, with a spare. If the rate
-    is free, it is the layout that serves the most requests per instance. A user's `measured` times
-    of layers replace `times`, which are the project's own by default.
+    For a demand with a rate it has the fewest instances that keep the SLO, spare included; for an
+    open rate it is the layout with the highest capacity per instance; for clients that wait for
+    answers the layout with the lowest cost of an output token.
+
+    Args:
+        model: the architecture.
+        machine: the instance type.
+        options: the user's settings; what they leave open is searched.
+        demand: the requests.
+        slo: latency limits; none by default.
+        spare: the failure to survive, see `capacity_answer`.
+        kind: how instances are bought, see `trnsim.price.quote`.
+        as_of: date of the price; today by default.
+        rows: the price catalogue; the project's own by default.
+        times: times of layers; the project's own by default.
+        measured: a user's measured times of layers, which replace `times`.
+        tell: called with a line of progress.
 
     Raises:
         BadInput: options that no deployment can have, a measured table of another model.
@@ -109,111 +127,117 @@ def plan(
     check_length(model, longest)
     requests = demand.trace
     if requests is None and not (demand.is_busy or demand.is_free):
-        requests = demand.drawn.requests(longest)
+        requests = demand.synthetic.requests(longest)
     if requests is not None:
         check_tokens(requests, longest)
         longest = options.max_model_len or max(request.tokens for request in requests)
     options = replace(options, max_model_len=longest)
-    looking = Search(model, machine, options, demand, requests, slo, times)
+    search = Search(model, machine, options, demand, requests, slo, times)
     price = quote(machine.instance.name, kind, as_of=as_of, rows=rows)
     if demand.is_busy or (requests is not None and _is_without_rate(demand, longest)):
-        found = _for_clients(looking, price, slo)
+        serving_plan = _for_clients(search, price, slo)
     else:
-        found = _for_rate(looking, price, slo, spare, tell)
+        serving_plan = _for_rate(search, price, slo, spare, tell)
     if measured is not None:
-        passed = f"prefill and decode of {found.deployment.engine.max_num_seqs} sequences at most"
-        matching.check_used(measured, found.deployment.steps.sources, passed)
-    return replace(found, fewer=looking.smaller_split(found.deployment))
+        passed = (
+            f"prefill and decode of {serving_plan.deployment.engine.max_num_seqs} sequences at most"
+        )
+        matching.check_used(measured, serving_plan.deployment.steps.sources, passed)
+    return replace(serving_plan, smaller_split=search.smaller_split(serving_plan.deployment))
 
 
 def _is_without_rate(demand: Demand, longest: int) -> bool:
-    """True if requests wait for others to end, or all come at once."""
+    """True if the demand has no rate: a closed load, or all requests at once."""
     if demand.trace is not None and is_closed(demand.trace):
         return True
-    return RequestPattern(demand.drawn, demand.trace, longest).rate_per_s is None
+    return RequestPattern(demand.synthetic, demand.trace, longest).rate_per_s is None
 
 
-def _for_clients(looking: Search, price: Quote, slo: Slo) -> ServingPlan:
-    """The plan for clients that wait for answers, or for a deployment kept busy."""
-    trial, demand = looking.best(), looking.demand
-    deployment, seed = trial.deployment, demand.drawn.seed
-    load, count = looking.requests, 1.0
+def _for_clients(search: Search, price: Quote, slo: Slo) -> ServingPlan:
+    """The plan for a closed load, requests all at once, or a saturating demand."""
+    trial, demand = search.best(), search.demand
+    deployment, seed = trial.deployment, demand.synthetic.seed
+    load, count = search.requests, 1.0
     if load is None:
         is_whole = demand.is_saved or deployment.options.prefill_replicas
-        replicas = deployment.replicas if is_whole else 1  # with clients of its own, all are alike
-        some, count = replace(deployment, replicas=replicas), deployment.replicas / replicas
-        load = demand.busy(some)
-        shown = serve(some, load, router=demand.router, seed=seed).times(count)
+        replicas = (
+            deployment.replicas if is_whole else 1
+        )  # each has its own clients, so that all are alike
+        part, count = replace(deployment, replicas=replicas), deployment.replicas / replicas
+        load = demand.busy(part)
+        result = serve(part, load, router=demand.router, seed=seed).times(count)
     else:
-        shown = serve(deployment, load, router=demand.router, seed=seed)
+        result = serve(deployment, load, router=demand.router, seed=seed)
     answer = measured_answer(deployment, demand, slo) if slo else None
     return ServingPlan(
         deployment,
-        shown,
+        result,
         load,
         price,
-        _usd(shown, deployment, price),
-        _is_met(shown, slo),
+        _usd(result, deployment, price),
+        _is_met(result, slo),
         trial.tried,
         answer,
     )
 
 
 def _for_rate(
-    looking: Search, price: Quote, slo: Slo, spare: Spare | None, tell: Tell
+    search: Search, price: Quote, slo: Slo, spare: Spare | None, tell: Tell
 ) -> ServingPlan:
-    """The plan for requests that come at a rate, or at the most that is kept."""
-    demand, longest = looking.demand, looking.options.max_model_len or 0
-    answer = capacity_answer(looking.deployments(), demand, longest, slo, spare=spare, tell=tell)
+    """The plan for an open load of a given rate, or of an open rate."""
+    demand, longest = search.demand, search.options.max_model_len or 0
+    answer = capacity_answer(search.deployments(), demand, longest, slo, spare=spare, tell=tell)
     deployment = answer.deployment
     tell(f"latencies of {layout(deployment)}")
-    load, shown = _final_run(looking, answer)
+    load, result = _final_run(search, answer)
     is_met = answer.nearest is None and (not slo or (answer.load_per_s or 0.0) <= answer.most_per_s)
     if answer.nearest is None and (demand.trace is not None or demand.is_saved):
-        is_met = _is_met(shown, slo)
-    found = ServingPlan(
+        is_met = _is_met(result, slo)
+    serving_plan = ServingPlan(
         deployment,
-        shown,
+        result,
         load,
         price,
-        _usd(shown, deployment, price),
+        _usd(result, deployment, price),
         is_met,
         answer.tried,
         answer,
     )
-    asked = [answer.load_per_s] if answer.load_per_s and is_met else []
-    points = curve(answer.test, answer.capacity, answer.sizing, found.usd_per_hour, asked)
+    loads_per_s = [answer.load_per_s] if answer.load_per_s and is_met else []
+    points = curve(
+        answer.test, answer.capacity, answer.sizing, serving_plan.usd_per_hour, loads_per_s
+    )
     answer = replace(answer, curve=points)
-    answer = other_instances(answer, looking.model, looking.machine, looking.options, slo)
-    return replace(found, answer=answer)
+    answer = other_instances(answer, search.model, search.machine, search.options, slo)
+    return replace(serving_plan, answer=answer)
 
 
-def _final_run(looking: Search, answer: CapacityAnswer) -> tuple[Load, ServingResult]:
-    """The load of the final run and its figures.
+def _final_run(search: Search, answer: CapacityAnswer) -> tuple[Load, ServingResult]:
+    """The run whose figures the plan reports: its load and its figures.
 
-    Requests of a trace, or that are saved, are served by all replicas. Of a drawn load each unit
-    has a part like that of all others, and so has each of its replicas.
+    A trace, or a load that is saved, runs on all replicas. Of any other drawn load one cell is run
+    with its share, and its figures are scaled to the fleet: all cells are alike.
     """
-    demand, test = looking.demand, answer.test
-    router, seed = demand.router, demand.drawn.seed
+    demand, test = search.demand, answer.test
+    router, seed = demand.router, demand.synthetic.seed
     if answer.load_per_s is None or answer.nearest is not None:
         load = test.pattern.one_by_one(WAVES)
         return load, serve(test.deployment, load, router=router, seed=seed)
     if demand.trace is not None or demand.is_saved:
-        load = looking.requests or test.pattern.load(answer.load_per_s, _SHOWN_RUN)
+        load = search.requests or test.pattern.load(answer.load_per_s, _REPORTED_RUN)
         return load, serve(answer.deployment, load, router=router, seed=seed)
     parts = test.cells * answer.sizing.units
-    count = _SHOWN_RUN if looking.requests is None else len(looking.requests)
-    load = test.pattern.load(answer.load_per_s / parts, min(count, _SHOWN_RUN), test.cells)
+    count = _REPORTED_RUN if search.requests is None else len(search.requests)
+    load = test.pattern.load(answer.load_per_s / parts, min(count, _REPORTED_RUN), test.cells)
     return load, serve(test.cell, load, router=router, seed=seed).times(parts)
 
 
-def _usd(shown: ServingResult, deployment: Deployment, price: Quote) -> Interval | None:
-    """USD for a million output tokens; None without a public price."""
+def _usd(result: ServingResult, deployment: Deployment, price: Quote) -> Interval | None:
+    """USD per million output tokens, as an interval; None without a public price."""
     if price.usd_per_hour is None:
         return None
     usd_per_s = deployment.instances * price.usd_per_hour / 3600
-    rate = shown.figures["output_tokens_per_s"]
+    rate = result.figures["output_tokens_per_s"]
     return Interval(*(usd_per_s / per_s * 1e6 for per_s in (rate.p90, rate.p50, rate.p10)))
 
 
@@ -229,15 +253,15 @@ def _check_measured(
 
 
 def _longest(model: Architecture, demand: Demand) -> int:
-    """Tokens of the longest sequence: of the demand; lengths without limit end at positions."""
+    """Tokens of the demand's longest sequence; unlimited lengths end at the model's positions."""
     longest = demand.longest
     is_limited = demand.trace is not None or None not in (
-        demand.drawn.inputs.longest,
-        demand.drawn.outputs.longest,
+        demand.synthetic.inputs.longest,
+        demand.synthetic.outputs.longest,
     )
     return longest if is_limited or not model.max_positions else min(longest, model.max_positions)
 
 
-def _is_met(shown: ServingResult, slo: Slo) -> bool:
-    values = {name: figure.p50 for name, figure in shown.figures.items()}
+def _is_met(result: ServingResult, slo: Slo) -> bool:
+    values = {name: figure.p50 for name, figure in result.figures.items()}
     return slo.is_met(RunFigures(values, {}))

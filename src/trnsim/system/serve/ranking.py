@@ -1,11 +1,9 @@
-"""The layout of least cost: the one that serves the most requests per instance within the limits.
+"""Ranking of layouts by capacity per instance, and by cost for a request rate.
 
-1. `saturated_per_s` gives a bound for each layout. Layouts are tried in the order of their bounds,
-   the highest first, in short runs of the same requests. A layout whose bound is well below what
-   another one has served is not run.
-2. Long runs compare the best layout with those that were nearly as good.
-3. The longest runs measure the capacity of the winner. If they are longer than those of step 2,
-   step 2 is repeated with runs as long.
+Short runs of the same requests compare layouts, in the order of `saturated_per_s`, the closed form
+of a full batch; a layout whose closed form is well below the capacity of another is not run. Long
+runs decide between layouts within the error of short ones. Only the winner has runs of full length;
+if they are longer, its rivals are compared with it once more in runs as long.
 """
 
 from __future__ import annotations
@@ -25,36 +23,34 @@ from trnsim.system.serve.capacity import (
 from trnsim.system.serve.demand import Slo
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.server import Deployment
-from trnsim.system.serve.sizing import Spare, lost_units, units_for
+from trnsim.system.serve.sizing import Spare, units_for, units_of_spare
 
 BOUND_SLACK: Final = 1.25
-"""Ratio of the load that a layout may serve to its bound, which is an estimate."""
+"""Greatest ratio of a layout's capacity to its closed form."""
 _SHORT_ERROR: Final = 0.08
-"""Relative difference that the capacities of short and long runs may have."""
+"""Greatest relative error of a capacity in short runs."""
 _EQUAL_RATIO: Final = 0.98
-"""Ratio from which capacities count as equal.
-
-Among equal layouts the one is taken that answers a request without others the soonest.
-"""
+"""Ratio from which capacities count as equal; then the lower latency without load wins."""
 _FIRST_PART: Final = 0.8
-"""The first rate that is tried, as a part of the bound."""
+"""First guess of a capacity, as a fraction of the closed form."""
 _MOST_LONG: Final = 3
 """Layouts besides the best that long runs compare with it."""
 
 Tell = Callable[[str], None]
+"""A callback that takes a line of progress."""
 
 
 @dataclass(frozen=True)
 class RankedUnit:
-    """A unit, which is a deployment of one layout, with the load that it serves within the limits.
+    """A unit with the highest request rate at which it keeps the limits.
 
     Attributes:
-        test: the load test, which runs it.
-        short_per_s: most requests a second in short runs.
-        per_s: most requests a second in its longest runs until now.
-        requests: requests of each of its long runs; 0 if it had only short ones.
-        capacity: the capacity, with its sampling error; None if it was not measured.
-        tried: number of layouts that were compared.
+        test: load tests of the unit.
+        short_per_s: highest rate in short runs, in requests a second.
+        per_s: highest rate in the longest runs of the unit so far, in requests a second.
+        requests: number of requests in each of its long runs; 0 if it had none.
+        capacity: the capacity with its sampling error; None unless the unit was a winner.
+        tried: number of layouts compared.
     """
 
     test: LoadTest
@@ -71,22 +67,26 @@ class RankedUnit:
 
     @property
     def instance_rate_per_s(self) -> float:
-        """Most requests a second, divided by the instances of the unit."""
+        """Highest request rate per instance, in requests a second."""
         return self.per_s / self.unit.instances
 
 
 class Ranking:
-    """Units compared for a rate, or for the most load.
+    """Comparison of units by their cost for a request rate, or by their capacity per instance.
 
     Args:
-        units: all units whose model fits in memory.
+        units: one unit of each layout that fits in memory.
         pattern: the requests.
-        router: the rule by which a request is placed on a replica.
+        router: the rule that places requests on replicas.
         slo: the limits.
-        rate_per_s: requests a second that must be served; None for the most load.
-        spare: the failure during which the rest must serve the load.
-        is_brief: whether capacities are measured briefly.
-        tell: called with what is being tried.
+        rate_per_s: requests a second to serve; None to compare capacities per instance.
+        spare: the failure to survive.
+        is_brief: whether runs stay short and their sampling error is not reduced.
+        tell: called with a line of progress.
+
+    Attributes:
+        tests: the load tests of the units, the highest closed form per instance first.
+        slo: the limits.
     """
 
     def __init__(
@@ -113,9 +113,9 @@ class Ranking:
         self.tests.sort(key=lambda test: -self._bounds[id(test)])
 
     def best(self) -> RankedUnit | None:
-        """The unit that serves the most requests per instance; None if none is within the limits.
+        """The unit with the highest capacity per instance; None if no unit keeps the limits.
 
-        For a stated rate it is another unit if that takes fewer instances.
+        Another unit is returned for a rate at which it needs fewer instances.
         """
         ranked = self._short_runs()
         if not ranked:
@@ -132,14 +132,9 @@ class Ranking:
         best: RankedUnit,
         run: Callable[[RankedUnit], RankedUnit],
     ) -> RankedUnit:
-        """The best unit, or a nearly as good one that costs less in the same kind of run.
+        """The best unit after its rivals have had runs as long.
 
-        The cost is compared per request, and then for the stated rate.
-
-        Args:
-            ranked: all units.
-            best: the best until now.
-            run: runs a unit as `best` was run.
+        A rival replaces it if it costs less: first by capacity per instance, then for the rate.
         """
         for rate_per_s in dict.fromkeys((None, self._rate_per_s)):
             for other in self._near_best(ranked, best, rate_per_s):
@@ -151,7 +146,7 @@ class Ranking:
         return best
 
     def _short_runs(self) -> list[RankedUnit]:
-        """The units that serve nearly as much as the best, in short runs."""
+        """The units whose capacity per instance is near the best, by short runs."""
         ranked: list[RankedUnit] = []
         most = 0.0
         for place, test in enumerate(self.tests):
@@ -172,7 +167,7 @@ class Ranking:
         return ranked
 
     def _fastest(self, ranked: Sequence[RankedUnit]) -> RankedUnit:
-        """Of the units with the most load per instance, the fastest with one request at a time."""
+        """The unit of the lowest unloaded latency among those of about the highest capacity."""
         most = max(each.instance_rate_per_s for each in ranked)
         equal = [each for each in ranked if each.instance_rate_per_s >= _EQUAL_RATIO * most]
         return min(equal, key=lambda each: each.test.alone().values["e2e_p50_s"])
@@ -180,7 +175,7 @@ class Ranking:
     def _near_best(
         self, ranked: Sequence[RankedUnit], best: RankedUnit, rate_per_s: float | None
     ) -> list[RankedUnit]:
-        """The units that may cost less than the best in long runs."""
+        """The units that may cost less than the best in long runs, by the error of short runs."""
         least, more = self._cost(best, rate_per_s), 1 + _SHORT_ERROR
         near = [
             each
@@ -190,7 +185,7 @@ class Ranking:
         return sorted(near, key=lambda each: -each.instance_rate_per_s)[:_MOST_LONG]
 
     def _is_better(self, other: RankedUnit, best: RankedUnit, rate_per_s: float | None) -> bool:
-        """True if a long run of the other costs less than the best."""
+        """True if `other` keeps the rate from which it costs less than `best`, in a run as long."""
         needed_per_s = self._rate_to_beat(other.unit, best, rate_per_s)
         return needed_per_s is not None and other.test.is_kept(
             other.test.limits(self.slo), needed_per_s, best.requests
@@ -199,15 +194,18 @@ class Ranking:
     def _rate_to_beat(
         self, unit: Deployment, best: RankedUnit, rate_per_s: float | None
     ) -> float | None:
-        """The load at which a unit would cost less than the best one; None if there is none."""
+        """Capacity of `unit`, in requests a second, from which it costs less than `best`.
+
+        None if no capacity is enough.
+        """
         if rate_per_s is None:
             return (1 + 2 * TOLERANCE) * best.instance_rate_per_s * unit.instances
         units = (round(self._cost(best, rate_per_s)) - 1) // unit.instances
-        left = units - lost_units(self._spare, unit.replicas)
+        left = units - units_of_spare(self._spare, unit.replicas)
         return rate_per_s / left if left > 0 else None
 
     def _long_run(self, ranked: RankedUnit) -> RankedUnit:
-        """Run a unit in long runs; the unit with their figures."""
+        """A unit with the highest rate of long runs."""
         self._tell(f"capacity of {layout(ranked.unit)}")
         per_s, count = ranked.test.long_most(self.slo, ranked.short_per_s)
         return replace(ranked, per_s=per_s, requests=count)
@@ -221,9 +219,9 @@ class Ranking:
         )
 
     def _cost(self, ranked: RankedUnit, rate_per_s: float | None, more: float = 1.0) -> float:
-        """Instances for a rate; without one, instance-seconds of a request.
+        """Instances for a rate; without a rate instance-seconds per request.
 
-        The load that the unit serves is taken `more` times as high.
+        `more` is a factor by which the unit's capacity is taken higher.
         """
         instance_rate_per_s = more * ranked.instance_rate_per_s
         if not instance_rate_per_s:
@@ -231,11 +229,13 @@ class Ranking:
         if rate_per_s is None:
             return 1 / instance_rate_per_s
         unit = ranked.unit
-        lost = lost_units(self._spare, unit.replicas)
-        return unit.instances * units_for(rate_per_s, instance_rate_per_s * unit.instances, lost)
+        spare_units = units_of_spare(self._spare, unit.replicas)
+        return unit.instances * units_for(
+            rate_per_s, instance_rate_per_s * unit.instances, spare_units
+        )
 
 
 def layout(deployment: Deployment) -> str:
-    """A layout in words: ``8 x TP8, 32 sequences``."""
+    """A deployment's layout in words: ``8 x TP8, 32 sequences``."""
     options, sequences = deployment.options, deployment.engine.max_num_seqs
     return f"{deployment.replicas} x TP{options.tensor}, {sequences} sequences"

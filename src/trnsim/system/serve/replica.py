@@ -1,11 +1,11 @@
-"""One replica: its queue, its sequences, and its next step.
+"""Replica: its queue, its running sequences, and the steps it takes.
 
-Equal decode steps are simulated as one event: until a sequence ends, a bucket or a block is full,
-or a request comes that could begin. Their number is exact, so results do not depend on it.
+Consecutive equal decode steps are one event: until a sequence ends, a bucket or block is full, or a
+request arrives that could begin. Results are the same as with an event for each step.
 
-What a step holds is the engine's: see `trnsim.system.serve.compiled` and
-`trnsim.system.serve.dynamic`. A search makes millions of steps, so what a step asks of the engine
-lies in attributes of its replica.
+The subclasses in `trnsim.system.serve.compiled` and `trnsim.system.serve.dynamic` decide what a
+step holds. A search makes millions of steps, so that properties of the engine are copied to
+attributes.
 """
 
 from __future__ import annotations
@@ -24,35 +24,36 @@ class Replica(ABC):
     """One replica of a deployment.
 
     Attributes:
-        engine: its rules.
-        waiting: sequences that have not begun.
-        busy_s: seconds of steps.
-        outstanding: tokens of its requests that have not ended, by which a router weighs it.
-        decodes: decode steps by (batch, length), as priced: compiled sizes, or a dynamic engine's
-            live batch.
-        sequence_steps: decode steps times the live sequences of each.
-        prefills: prefill steps by (prompts, tokens, past).
-        preempted: number of preemptions.
-        cached_tokens: tokens of prompts that came from the cache.
+        engine: its scheduling rules.
+        waiting: sequences that have not begun, in order.
+        busy_s: seconds in steps so far.
+        outstanding: tokens of its unfinished requests, by which a router compares replicas.
+        decodes: count of decode steps by (batch, length): compiled sizes, or the live batch and
+            granule of a dynamic engine.
+        sequence_steps: sum of the live sequences of all decode steps.
+        prefills: count of prefill steps by (prompts, tokens, past).
+        preempted: count of preemptions.
+        cached_tokens: prompt tokens that came from the prefix cache.
     """
 
     def __init__(self, engine: Engine, costs: StepCosts) -> None:
         self.engine = engine
         self._costs = costs
-        self._growth = engine.growth
+        self._tokens_per_step = engine.tokens_per_step
         self._decodes_only = engine.role is ReplicaRole.DECODE
         self._joins = engine.role is ReplicaRole.BOTH
         self._is_mixing = engine.is_mixing
         self._has_prefixes = engine.has_prefix_cache
         self.waiting: deque[Sequence] = deque()
         self._filling: list[Sequence] = []
-        self._filling_tokens = 0  # of all prompts that have begun
-        self._left_tokens = 0  # of these, tokens that are in no step so far
+        self._filling_tokens = 0  # prompt tokens of `_filling`
+        self._left_tokens = 0  # those of them not in any step so far, cached ones excluded
         self._running: dict[int, Sequence] = {}
         self._ends_heap: list[tuple[int, int, Sequence]] = []
         self._cache = PrefixCache(engine.block_tokens)
         self._shared_tokens = 0
         self._steps = 0
+        # Steps under way: whether they hold prompts, start and duration of each in s, their number.
         self._action: tuple[bool, float, float, int] | None = None
         self._chunks: list[tuple[Sequence, int]] = []
         self._joined_sequences: list[Sequence] = []
@@ -80,7 +81,10 @@ class Replica(ABC):
     # What happens next.
 
     def plan(self, now_s: float) -> tuple[float, list[Sequence]] | None:
-        """The end of the next step or steps, and the sequences that begin; None without work."""
+        """Begin the next steps; return the time of their end and the sequences that begin.
+
+        None without work.
+        """
         is_turn = self.engine.is_alternating and self._has_filled and bool(self._running)
         begun = self._admit() if self.waiting and not is_turn else []
         if self._filling:
@@ -102,8 +106,11 @@ class Replica(ABC):
         return now_s + count * duration_s, begun
 
     def interrupt(self, now_s: float) -> float | None:
-        """The earlier end of the current steps if a waiting request could begin; None otherwise."""
-        if self._action is None or not self.waiting or not self._has_place(0):
+        """Cut the current decode steps short if a waiting request could begin; return the new end.
+
+        None if they go on unchanged.
+        """
+        if self._action is None or not self.waiting or not self._has_slot(0):
             return None
         is_fill, start_s, duration_s, count = self._action
         if is_fill or not self._has_blocks_for(self.waiting[0]):
@@ -117,7 +124,12 @@ class Replica(ABC):
         return start_s + steps * duration_s
 
     def complete(self, now_s: float) -> tuple[list[tuple[Sequence, float]], list[Sequence]]:
-        """End the steps; return first tokens with their times, and the sequences that ended."""
+        """End the current steps.
+
+        Returns:
+            The sequences that got their first token, with its time in seconds, and the sequences
+            that ended.
+        """
         if self._action is None:
             raise InternalError("a replica ends a step that it did not begin")
         is_fill, start_s, duration_s, count = self._action
@@ -141,11 +153,9 @@ class Replica(ABC):
     # Prompts.
 
     def _admit(self) -> list[Sequence]:
-        """Begin waiting sequences while there is a place and memory for them."""
+        """Begin waiting sequences while there is a slot and memory for them."""
         begun: list[Sequence] = []
-        while (
-            self.waiting and self._has_place(len(begun)) and self._has_blocks_for(self.waiting[0])
-        ):
+        while self.waiting and self._has_slot(len(begun)) and self._has_blocks_for(self.waiting[0]):
             sequence = self.waiting.popleft()
             begun.append(sequence)
             if self._decodes_only:
@@ -153,44 +163,44 @@ class Replica(ABC):
                 self._joined_sequences.append(sequence)
                 continue
             if self._has_prefixes:
-                sequence.filled = self._cache.take(sequence)
-                self._shared_tokens += sequence.filled
-                self.cached_tokens += sequence.filled
+                sequence.filled_tokens = self._cache.take(sequence)
+                self._shared_tokens += sequence.filled_tokens
+                self.cached_tokens += sequence.filled_tokens
             self._filling.append(sequence)
-            self._filling_tokens += sequence.prompt
-            self._left_tokens += sequence.prompt - sequence.filled
+            self._filling_tokens += sequence.prompt_tokens
+            self._left_tokens += sequence.prompt_tokens - sequence.filled_tokens
         return begun
 
     @abstractmethod
-    def _has_place(self, begun: int) -> bool:
-        """True if the first that waits may begin, after `begun` others of the same step."""
+    def _has_slot(self, begun: int) -> bool:
+        """True if the first waiting sequence may begin, after `begun` others in the same step."""
 
     @abstractmethod
     def _has_blocks_for(self, sequence: Sequence) -> bool:
-        """True if there are blocks for its prompt."""
+        """True if there are KV blocks for the prompt of a sequence."""
 
     @abstractmethod
     def _fill(self) -> float:
-        """Seconds of the next step with prompts, whose chunks are recorded."""
+        """Compose the next step with prompts, as `_chunks`; return its seconds."""
 
     def _finish_prompts(self, now_s: float, ended: list[Sequence]) -> list[tuple[Sequence, float]]:
-        """Mark the chunks of a step as computed; return the finished prompts with their time.
+        """Mark the chunks of a step as computed; return the finished prompts with `now_s`.
 
-        Prompts that need no decode step here are added to `ended`.
+        Sequences that need no decode step on this replica are added to `ended`.
         """
         first: list[tuple[Sequence, float]] = []
         for sequence, tokens in self._chunks:
-            sequence.filled += tokens
-            if sequence.filled < sequence.prompt:
+            sequence.filled_tokens += tokens
+            if sequence.filled_tokens < sequence.prompt_tokens:
                 continue
             self._filling.remove(sequence)
-            self._filling_tokens -= sequence.prompt
+            self._filling_tokens -= sequence.prompt_tokens
             if self._has_prefixes:
-                before = sequence.shared
+                before = sequence.shared_tokens
                 self._cache.keep(sequence, self._room_for_cache())
-                self._shared_tokens += sequence.shared - before
+                self._shared_tokens += sequence.shared_tokens - before
             first.append((sequence, now_s))
-            if sequence.steps and self._joins:
+            if sequence.decode_steps and self._joins:
                 self._join(sequence)
             else:
                 self._release(sequence)
@@ -199,53 +209,53 @@ class Replica(ABC):
         return first
 
     def _room_for_cache(self) -> float:
-        """Tokens of memory for prefixes."""
+        """Tokens that the prefix cache may take."""
         return math.inf
 
     # Decodes.
 
     def _join(self, sequence: Sequence) -> None:
-        """Add a sequence to those that decode."""
-        sequence.base = sequence.prompt - self._growth * self._steps
-        sequence.ends = self._steps + sequence.steps
+        """Add a sequence to the running ones."""
+        sequence.base_tokens = sequence.prompt_tokens - self._tokens_per_step * self._steps
+        sequence.end_step = self._steps + sequence.decode_steps
         sequence.is_running = True
-        self._running[sequence.place] = sequence
-        heappush(self._ends_heap, (sequence.ends, sequence.place, sequence))
+        self._running[sequence.index] = sequence
+        heappush(self._ends_heap, (sequence.end_step, sequence.index, sequence))
 
     def _leave(self, sequence: Sequence) -> None:
-        """Remove a sequence from those that decode."""
+        """Remove a sequence from the running ones."""
         sequence.is_running = False
-        del self._running[sequence.place]
+        del self._running[sequence.index]
         self._release(sequence)
 
     def _release(self, sequence: Sequence) -> None:
-        if sequence.shared:
-            self._shared_tokens -= sequence.shared
+        if sequence.shared_tokens:
+            self._shared_tokens -= sequence.shared_tokens
             self._cache.release(sequence)
 
     def _ended_sequences(self) -> list[Sequence]:
-        """Remove and return the sequences whose last step is done."""
+        """Remove and return the running sequences whose last step is done."""
         ended: list[Sequence] = []
         heap = self._ends_heap
         while heap and heap[0][0] <= self._steps:
             ends, _, sequence = heappop(heap)
-            if sequence.is_running and sequence.ends == ends:
+            if sequence.is_running and sequence.end_step == ends:
                 self._leave(sequence)
                 ended.append(sequence)
         return ended
 
     def _steps_to_an_end(self) -> int:
-        """Steps until the next sequence ends."""
+        """Number of steps until the next running sequence ends."""
         heap = self._ends_heap
         while True:
             ends, _, sequence = heap[0]
-            if sequence.is_running and sequence.ends == ends:
+            if sequence.is_running and sequence.end_step == ends:
                 return ends - self._steps
             heappop(heap)
 
     @abstractmethod
     def _next_decodes(self, *, is_turn: bool) -> tuple[int, tuple[int, int]]:
-        """The number of the next decode steps that are all alike, and their batch and length.
+        """The number of equal decode steps that come next, and their (batch, length).
 
-        One step if it `is_turn` of the decodes between two prompts.
+        `is_turn` asks for one step only, between two prefills of an alternating engine.
         """

@@ -1,4 +1,4 @@
-"""Fresh replicas of engines of either kind."""
+"""Factory of replicas: compiled or dynamic, by the engine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from trnsim.system.serve.replica import Replica
 
 
 def replica_of(engine: Engine, costs: StepCosts) -> Replica:
-    """A fresh replica of an engine."""
+    """A new replica with an empty queue."""
     kind = CompiledReplica if engine.is_compiled else DynamicReplica
     return kind(engine, costs)

@@ -1,4 +1,4 @@
-"""A plan as the plain values that `--json` prints, with SI units in the names."""
+"""A serving plan as the values of the `--json` document, with SI units in the names."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def values(plan: ServingPlan) -> dict[str, Any]:
         "usd_per_million_tokens": plan.usd_per_million_tokens,
         "price": str(plan.quote),
         "startup_s": startup_s(deployment),
-        "idle_replicas": idle(plan),
+        "idle_replicas": idle_replicas(plan),
         "not_faster_than": _smaller_split(plan),
         "times": times_source(deployment),
         "sources": times_sources(deployment),
@@ -79,7 +79,7 @@ def _layout(deployment: Deployment) -> dict[str, Any]:
 
 
 def _memory(deployment: Deployment) -> Mapping[str, float]:
-    """Bytes of a rank."""
+    """Use of a rank's device memory, in bytes."""
     memory = deployment.memory
     return {
         "total": memory.total_bytes,
@@ -92,9 +92,11 @@ def _memory(deployment: Deployment) -> Mapping[str, float]:
 
 
 def _decode_step(plan: ServingPlan) -> dict[str, Any] | None:
-    """The decode step of median time in the run, with its batch and lengths."""
+    """The decode step of median time in the run: shape and estimate; None without one."""
     steps, run = plan.deployment.steps, plan.served.outcome.replicas
-    shape = _middle([replica.decodes for replica in run], lambda key: steps.decode(*key).time_s)
+    shape = _median_shape(
+        [replica.decodes for replica in run], lambda key: steps.decode(*key).time_s
+    )
     if shape is None:
         return None
     batch, length = shape
@@ -104,17 +106,21 @@ def _decode_step(plan: ServingPlan) -> dict[str, Any] | None:
 
 
 def _prefill_step(plan: ServingPlan) -> dict[str, Any] | None:
-    """The step of prompts alone of median time in the run, with its batch and lengths."""
+    """The prefill step of median time in the run: shape and estimate; None without one."""
     steps, run = plan.deployment.steps, plan.served.outcome.replicas
-    shape = _middle([replica.prefills for replica in run], lambda key: steps.prefill(*key).time_s)
+    shape = _median_shape(
+        [replica.prefills for replica in run], lambda key: steps.prefill(*key).time_s
+    )
     if shape is None:
         return None
     sizes = dict(zip(("batch", "tokens", "past"), shape, strict=True))
     return {**sizes, **steps.prefill(*shape).as_dict()}
 
 
-def _middle(counts: Iterable[Counter[_Shape]], time_s: Callable[[_Shape], float]) -> _Shape | None:
-    """The shape of the step in the middle of all steps by time; None without one."""
+def _median_shape(
+    counts: Iterable[Counter[_Shape]], time_s: Callable[[_Shape], float]
+) -> _Shape | None:
+    """The shape of the step of median time among all steps; None without steps."""
     pooled: Counter[_Shape] = Counter()
     for counter in counts:
         pooled.update(counter)
@@ -127,28 +133,30 @@ def _middle(counts: Iterable[Counter[_Shape]], time_s: Callable[[_Shape], float]
 
 
 def startup_s(deployment: Deployment) -> dict[str, Interval]:
-    """Seconds until a replica serves: weights loaded, and on AWS's chips programs compiled.
+    """Seconds of a replica's start: loading weights, and on AWS's chips compiling programs.
 
-    Programs: a prefill for each bucket and number of prompts, a decode for each bucket and batch.
-    Compiled programs are cached, so that only a first start waits for them.
+    There is a prefill program for each bucket and number of prompts, and a decode program for each
+    bucket and batch. Compiled programs are cached, so that only the first start compiles.
     """
     nbytes = deployment.memory.weights_bytes * deployment.ranks
     times = {"load": _interval_around(nbytes / LOAD_BYTES_PER_S, LOAD_BYTES_PER_S)}
     engine = deployment.engine
     if engine.is_compiled:
         layers = sum(tower.depth for tower in deployment.model.towers)
-        programs = len(engine.buckets) * (_sizes(engine.prompts_at_once) + len(engine.batches))
+        programs = len(engine.buckets) * (
+            _prompt_batch_count(engine.prompts_at_once) + len(engine.batches)
+        )
         times["compile"] = _interval_around(layers * programs * COMPILE_LAYER_S, COMPILE_LAYER_S)
     return times
 
 
-def _sizes(prompts: int) -> int:
-    """Compiled numbers of prompts: powers of two, and the most."""
+def _prompt_batch_count(prompts: int) -> int:
+    """Number of compiled batches of prompts: powers of two below `prompts`, and `prompts`."""
     return int(np.ceil(np.log2(prompts))) + 1
 
 
 def _interval_around(value: float, fact: Rate) -> Interval:
-    """The interval of a value that is as uncertain as a fact."""
+    """The P10 to P90 interval of a value with the relative uncertainty of a fact."""
     sigma = float(np.sqrt(np.log1p(fact.provenance.spread**2)))
     factor = float(np.exp(P90_SIGMAS * sigma))
     return Interval(value / factor, value, value * factor)
@@ -156,10 +164,10 @@ def _interval_around(value: float, fact: Rate) -> Interval:
 
 def _smaller_split(plan: ServingPlan) -> dict[str, float] | None:
     """Fewer tensor ranks on which a request takes no longer, in a short run of both."""
-    fewer = plan.fewer
-    if fewer is None:
+    split = plan.smaller_split
+    if split is None:
         return None
-    return {"tensor_parallel_size": fewer.tensor, "e2e_p50_s": fewer.e2e_s}
+    return {"tensor_parallel_size": split.tensor, "e2e_p50_s": split.e2e_s}
 
 
 def times_source(deployment: Deployment) -> str:
@@ -168,12 +176,12 @@ def times_source(deployment: Deployment) -> str:
 
 
 def times_sources(deployment: Deployment) -> dict[str, str]:
-    """Sources of the times of layers, by phase that was run."""
+    """Sources of the times of layers, by phase (prefill, decode) of the run."""
     return deployment.steps.sources
 
 
 def extrapolations(deployment: Deployment) -> tuple[str, ...]:
-    """The ways in which full steps exceed the measured rows behind their times, prompts first."""
+    """Sentences on how the longest prompt and a full decode step exceed the measured rows."""
     engine, lnc = deployment.engine, deployment.machine.lnc
     longest = engine.max_model_len
     full = {
@@ -187,8 +195,8 @@ def extrapolations(deployment: Deployment) -> tuple[str, ...]:
     )
 
 
-def idle(plan: ServingPlan) -> int:
-    """Replicas that had no request."""
+def idle_replicas(plan: ServingPlan) -> int:
+    """Number of replicas that had no request."""
     return sum(not replica.busy_s for replica in plan.served.outcome.replicas)
 
 

@@ -1,4 +1,4 @@
-"""Search of the cheapest layout among those that a user's options leave open."""
+"""Search of the cheapest layout among those that a user's options allow."""
 
 from __future__ import annotations
 
@@ -26,24 +26,27 @@ from trnsim.system.serve.step import ReplicaSteps
 from trnsim.workload.architecture import Architecture
 
 _MOST_SEQUENCES: Final = 256
+"""Sequences that a replica decodes together at most, in the search."""
 _TRIED_COST_RATIO: Final = 1.25
-"""Largest ratio of a deployment's guessed cost to the lowest one with which a run tries it."""
+"""Ratio of a deployment's rough cost to the lowest rough cost up to which it gets a trial run."""
 _TRIAL_REQUESTS: Final = 256
-"""Requests of a run of the search."""
+"""Requests of a trial run."""
 _EQUAL_COST_RATIO: Final = 1.02
-"""Ratio below which costs count as equal; then the faster deployment is taken."""
+"""Ratio below which costs count as equal; then the deployment with faster requests wins."""
 _MOST_STAGES: Final = 64
+"""Pipeline stages that the search tries at most."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A deployment with the results of a short run.
+    """A deployment with the results of its trial run.
 
     Attributes:
-        cost: instance-seconds of an output token.
-        e2e_s: seconds of a request.
-        is_met: whether the demand is served within the SLO.
-        tried: deployments that were tried in all.
+        deployment: the deployment.
+        cost: instance-seconds per output token.
+        e2e_s: median time of a request, in seconds.
+        is_met: whether the run keeps the SLO.
+        tried: number of deployments in the search.
     """
 
     deployment: Deployment
@@ -63,21 +66,31 @@ class Trial:
 
 @dataclass(frozen=True)
 class SmallerSplit:
-    """Fewer tensor ranks that are not slower.
+    """A tensor parallel size below the requested one that is not slower.
 
     Attributes:
-        tensor: ranks of a layer.
-        e2e_s: seconds of a request on them, in a short run.
-        asked_e2e_s: seconds of the same request on the requested number of ranks.
+        tensor: the smaller tensor parallel size.
+        e2e_s: median time of a request with it, in a trial run, in seconds.
+        requested_e2e_s: the same with the requested size.
     """
 
     tensor: int
     e2e_s: float
-    asked_e2e_s: float
+    requested_e2e_s: float
 
 
 class Search:
-    """The deployments that options leave open, compared by short runs of the median times."""
+    """The deployments that options allow, compared by trial runs at median times of steps.
+
+    Args:
+        model: the architecture.
+        machine: the instance type.
+        options: the user's settings; those that are None are searched.
+        demand: the demand.
+        requests: the requests of the demand; None for a saturating demand or an open rate.
+        slo: the limits.
+        times: times of layers; None for the project's own.
+    """
 
     def __init__(
         self,
@@ -98,10 +111,10 @@ class Search:
         self.times = times
 
     def best(self) -> Trial:
-        """The best deployment.
+        """The trial of the best deployment.
 
         Raises:
-            EmulatorError: no deployment is possible; the reason is that of the smallest one.
+            EmulatorError: no deployment is possible; it is the error of the first one tried.
         """
         fitting = self.deployments()
         if self.requests is None:
@@ -110,12 +123,12 @@ class Search:
         return replace(trial, tried=len(fitting))
 
     def deployments(self) -> list[Deployment]:
-        """All deployments that the options allow and that memory has room for.
+        """All deployments that the options allow and that fit in memory.
 
-        Those of one split share the times of their steps.
+        Deployments of the same tensor ranks and stages share the estimates of their steps.
 
         Raises:
-            EmulatorError: no deployment is possible; the reason is that of the smallest one.
+            EmulatorError: no deployment is possible; it is the error of the first one tried.
         """
         fitting: list[Deployment] = []
         refused: EmulatorError | None = None
@@ -126,7 +139,7 @@ class Search:
             except (BadInput, OutOfMemory) as error:
                 refused = refused or error
                 continue
-            if self.times is None:  # the sources of measured times are those of one layout
+            if self.times is None:  # with measured times each layout keeps its own list of sources
                 split = options.tensor, options.stages
                 deployment = replace(deployment, steps=steps.setdefault(split, deployment.steps))
             fitting.append(deployment)
@@ -135,9 +148,9 @@ class Search:
         return fitting
 
     def smaller_split(self, deployment: Deployment) -> SmallerSplit | None:
-        """The fewest tensor ranks, below the requested number, on which a request takes no longer.
+        """The smallest tensor parallel size, below the requested one, that is not slower.
 
-        None if the number was searched, since a search tries all, or if there are none.
+        None if there is none, or if the user requested none: the search has then tried them all.
         """
         if self.options.tensor is None:
             return None
@@ -162,7 +175,7 @@ class Search:
         return None
 
     def _cheapest(self, fitting: list[Deployment]) -> Trial:
-        """The cheapest deployment; at saturation only those of a low guessed cost are run."""
+        """The trial of the cheapest deployment; at saturation only low rough costs get a run."""
         limit = (
             math.inf
             if self.requests is not None
@@ -179,13 +192,13 @@ class Search:
         return best
 
     def _rough_cost(self, deployment: Deployment) -> float:
-        """The guessed cost of a token of a saturated deployment, without any queueing."""
-        drawn = self.demand.drawn
+        """Guessed instance-seconds per output token of a saturated deployment, without queueing."""
+        drawn = self.demand.synthetic
         tokens = deployment.engine.max_num_seqs * drawn.outputs.mean * len(deployment.decoding)
         return deployment.instances * request_s(deployment, drawn) / tokens
 
     def _open_options(self) -> Iterator[ServerOptions]:
-        """The options, with each choice of those that are not set."""
+        """The options with each combination of values for those that are not set."""
         options = self.options
         if options.tensor is not None:
             yield from self._batches(options)
@@ -206,7 +219,7 @@ class Search:
             yield from self._batches(self._with_stages(replace(options, tensor=max(tensors))))
 
     def _holds_sequence(self, options: ServerOptions) -> bool:
-        """True if a replica holds one sequence."""
+        """True if a replica's memory holds the model and one sequence."""
         try:
             deploy(self.model, self.machine, _single_sequence(options), self.times)
         except (BadInput, OutOfMemory):
@@ -214,7 +227,7 @@ class Search:
         return True
 
     def _with_stages(self, options: ServerOptions) -> ServerOptions:
-        """The options with the fewest stages, each an instance, that hold the model."""
+        """The options with the fewest pipeline stages, each an instance, that hold the model."""
         if options.pipeline or not self.machine.instance.efa_bytes_per_s:
             return options
         for stages in range(2, _MOST_STAGES + 1):
@@ -230,13 +243,13 @@ class Search:
         try:
             replicas, _ = fleet(self.machine, options)
         except BadInput:
-            replicas = 1  # what is wrong is told when it is deployed
+            replicas = 1  # `deploy` raises the error again, to its caller
         decoding = max(replicas - options.prefill_replicas, 1)
         for sequences in candidates(self.machine, _most_sequences(self.requests, decoding)):
             yield replace(options, max_num_seqs=sequences)
 
     def _run_trial(self, deployment: Deployment) -> Trial:
-        """A short run of one replica of a deployment."""
+        """A trial run of one replica of a deployment; of all with prefill replicas."""
         count = 1 if deployment.options.prefill_replicas else deployment.replicas
         if self.requests is None:
             load = self.demand.busy(replace(deployment, replicas=deployment.replicas // count))
@@ -253,12 +266,12 @@ class Search:
     def _run(self, deployment: Deployment, load: Load) -> RunFigures:
         is_apart = deployment.options.prefill_replicas > 0
         replica = deployment if is_apart else replace(deployment, replicas=1)
-        router, seed = self.demand.router, self.demand.drawn.seed
+        router, seed = self.demand.router, self.demand.synthetic.seed
         return run_once(replica, load, router=router, seed=seed)[1]
 
 
 def _most_sequences(requests: Load | None, replicas: int) -> int:
-    """Most sequences that a replica has at once."""
+    """Sequences that a replica decodes together at most: the clients of a closed load."""
     if requests is None or not is_closed(requests):
         return _MOST_SEQUENCES
     clients = sum(request.after is None for request in requests)
@@ -266,5 +279,5 @@ def _most_sequences(requests: Load | None, replicas: int) -> int:
 
 
 def _single_sequence(options: ServerOptions) -> ServerOptions:
-    """The options with one sequence at a time, to check that the weights fit."""
+    """The options with one sequence at a time unless set, to check that the model fits."""
     return replace(options, max_num_seqs=options.max_num_seqs or 1, batches=())

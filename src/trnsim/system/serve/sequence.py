@@ -1,4 +1,4 @@
-"""A request on a replica, and the cache of the prefixes that requests share."""
+"""Sequence: the state of a request on a replica; and the prefix cache of a replica."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from trnsim.system.serve.load import Request
 
 
 class Sequence:
-    """A request on a replica.
+    """The state of a request on a replica.
 
     Attributes:
-        place: its place in the load.
+        index: index of the request in the load.
         request: the request.
-        prompt: count of its prompt's tokens, cached ones too; after a preemption with its answer so
-            far.
-        steps: decode steps that it needs from when it joins; while it runs, `ends` holds.
-        base: number such that its tokens are `base` + growth times the replica's steps: a step ages
-            all running sequences at once.
-        shared: tokens of its prefix that lie in the cache.
-        filled: tokens of `prompt` that are computed.
-        ends: the step of the replica at which it ends.
+        prompt_tokens: tokens of its prompt, cached ones included; after a preemption also those of
+            its answer so far.
+        decode_steps: decode steps that it needs in all; valid until it runs, then `end_step` is.
+        base_tokens: length minus (tokens per step x the replica's decode steps so far), a constant
+            while it runs, so that a step lengthens all running sequences at once.
+        shared_tokens: tokens of its prefix that it uses from the cache.
+        filled_tokens: tokens of `prompt_tokens` that are computed or cached.
+        end_step: count of the replica's decode steps at which it ends.
         is_running: whether it decodes.
     """
 
     __slots__ = (
-        "base",
-        "ends",
-        "filled",
+        "base_tokens",
+        "decode_steps",
+        "end_step",
+        "filled_tokens",
+        "index",
         "is_running",
-        "place",
-        "prompt",
+        "prompt_tokens",
         "request",
-        "shared",
-        "steps",
+        "shared_tokens",
     )
 
-    def __init__(self, place: int, request: Request, steps: int) -> None:
-        self.place = place
+    def __init__(self, index: int, request: Request, decode_steps: int) -> None:
+        self.index = index
         self.request = request
-        self.prompt = request.input_tokens
-        self.steps = steps
-        self.base = 0.0
-        self.shared = 0
-        self.filled = 0
-        self.ends = 0
+        self.prompt_tokens = request.input_tokens
+        self.decode_steps = decode_steps
+        self.base_tokens = 0.0
+        self.shared_tokens = 0
+        self.filled_tokens = 0
+        self.end_step = 0
         self.is_running = False
 
 
 class PrefixCache:
-    """Cache of the keys and values of prefixes, the least recently used first.
+    """Cache of the keys and values of shared prefixes, evicted least recently used first.
 
     Attributes:
         tokens: tokens in the cache.
@@ -57,16 +57,16 @@ class PrefixCache:
 
     def __init__(self, block_tokens: int) -> None:
         self._block_size = block_tokens
-        self._entries: OrderedDict[str, list[int]] = OrderedDict()
+        self._entries: OrderedDict[str, list[int]] = OrderedDict()  # name: [tokens, users]
         self.tokens = 0
 
     def _prefix_tokens(self, sequence: Sequence) -> int:
-        """Tokens in full blocks of a prefix; at least one token of a prompt is computed."""
-        most = min(sequence.request.prefix_tokens, sequence.prompt - 1)
+        """Tokens of a prefix that can be cached: full blocks, and not the whole prompt."""
+        most = min(sequence.request.prefix_tokens, sequence.prompt_tokens - 1)
         return most // self._block_size * self._block_size
 
     def take(self, sequence: Sequence) -> int:
-        """Take the cached prefix of a sequence into use; return its tokens."""
+        """Attach the cached prefix of a sequence to it; return its tokens, 0 if none is cached."""
         if not sequence.request.prefix:
             return 0
         entry = self._entries.get(sequence.request.prefix)
@@ -76,13 +76,13 @@ class PrefixCache:
         tokens = min(entry[0], self._prefix_tokens(sequence))
         if tokens:
             entry[1] += 1
-            sequence.shared = tokens
+            sequence.shared_tokens = tokens
         return tokens
 
     def keep(self, sequence: Sequence, room: float) -> None:
         """Cache the prefix of a sequence whose prompt is computed, if `room` tokens hold it."""
         name = sequence.request.prefix
-        if not name or sequence.shared:
+        if not name or sequence.shared_tokens:
             return
         tokens = self._prefix_tokens(sequence)
         if not tokens:
@@ -93,14 +93,14 @@ class PrefixCache:
                 return
             entry = self._entries[name] = [tokens, 0]
             self.tokens += tokens
-        sequence.shared = min(tokens, entry[0])
+        sequence.shared_tokens = min(tokens, entry[0])
         entry[1] += 1
 
     def release(self, sequence: Sequence) -> None:
         """Release the prefix of a sequence that ends or is preempted."""
-        if sequence.shared:
+        if sequence.shared_tokens:
             self._entries[sequence.request.prefix][1] -= 1
-            sequence.shared = 0
+            sequence.shared_tokens = 0
 
     def evict(self, tokens: float) -> bool:
         """Drop unused prefixes until `tokens` are free; True if they are."""

@@ -1,7 +1,7 @@
-"""A server: the deployment that follows from a user's options on a machine.
+"""Deployment: replicas of a model on instances, from a user's server options and a machine.
 
-Options that are not set have the defaults of the server: NxD Inference and vLLM-Neuron on AWS's
-chips, vLLM on GPUs.
+Options that are not set get the defaults of the serving software: NxD Inference and vLLM-Neuron on
+AWS's chips, vLLM on GPUs.
 """
 
 from __future__ import annotations
@@ -31,15 +31,13 @@ from trnsim.workload.operators import Split
 from trnsim.workload.resident import cache_bytes, weights_bytes
 
 _BLOCK_TOKENS: Final = {True: 32, False: 16}
-"""Tokens of a block on Neuron and on GPUs: the defaults of vLLM-Neuron and vLLM."""
+"""Tokens of a KV block, by whether the machine is Neuron: the defaults of vLLM-Neuron and vLLM."""
 _GPU_SEQUENCES: Final = 256
 """Default of vLLM's --max-num-seqs."""
 _GPU_TOKENS: Final = ((70 * 2**30, 8192), (0, 2048))
-"""Default of vLLM's --max-num-batched-tokens when it serves, by least bytes of a GPU."""
-
-
-_SHORT_PRODUCTS: Final = ("fp8", "int8")
-"""Quantizations whose activations have as few bits on GPUs (vLLM: FP8 W8A8, INT8 W8A8)."""
+"""Default of vLLM's --max-num-batched-tokens for ``vllm serve``: (least bytes of a GPU, tokens)."""
+_QUANTIZED_ACTIVATIONS: Final = ("fp8", "int8")
+"""Quantizations that on GPUs also quantize activations (vLLM: FP8 W8A8, INT8 W8A8)."""
 _PROMPTS_A_STEP: Final = 1
 """Prompts of a prefill step. Source: vllm-neuron/docs/design/vllm/neuron-scheduler.md, Only 1
 Prefill Per Batch. NxD Inference's static batches take more: --max-prefills."""
@@ -47,17 +45,17 @@ Prefill Per Batch. NxD Inference's static batches take more: --max-prefills."""
 
 @dataclass(frozen=True, eq=False)
 class Deployment:
-    """Replicas on instances.
+    """Equal replicas of a model on instances.
 
     Attributes:
         model: the architecture, quantized as it is served.
         machine: the instance type.
         options: the user's settings, with the values that the search chose.
-        engine: rules of a replica that decodes.
-        steps: times of its steps.
-        memory: memory of a rank.
-        replicas: replicas, those of prefill included.
-        instances: instances that they fill.
+        engine: scheduling rules of a replica; `engines` gives those of each role.
+        steps: estimates of a replica's steps.
+        memory: use of a rank's device memory.
+        replicas: number of replicas, prefill replicas included.
+        instances: number of instances.
     """
 
     model: Architecture
@@ -71,17 +69,17 @@ class Deployment:
 
     @property
     def ranks(self) -> int:
-        """Ranks of a replica."""
+        """Number of ranks of a replica."""
         return _ranks(self.options)
 
     @property
     def ranks_used(self) -> int:
-        """Ranks of all replicas."""
+        """Number of ranks of all replicas."""
         return self.ranks * self.replicas
 
     @property
     def decoding(self) -> range:
-        """The replicas that decode, by number."""
+        """Indices of the replicas that decode; prefill replicas come before them."""
         return range(self.options.prefill_replicas, self.replicas)
 
     def engines(self) -> list[Engine]:
@@ -98,17 +96,17 @@ def served_model(model: Architecture, options: ServerOptions, machine: Machine) 
     """The architecture, quantized as `options` say.
 
     Raises:
-        BadInput: a quantization that its servers do not have, or sequences longer than its
-            positions.
-        NotModelled: a model that does not generate.
+        BadInput: a quantization or a type of keys and values that the serving software does not
+            support on `machine`.
+        NotModelled: a model that does not generate tokens.
     """
     if not model.is_generating:
         raise NotModelled(
             f"{model.name} ({model.model_type}) makes no tokens one after another",
             fix="trnsim plan infer for encoders and images",
         )
-    side = "Neuron" if machine.is_neuron else "GPU"
-    legal = [name for name, (_, where) in QUANTIZATIONS.items() if where in ("both", side)]
+    platform = "Neuron" if machine.is_neuron else "GPU"
+    legal = [name for name, (_, where) in QUANTIZATIONS.items() if where in ("both", platform)]
     if options.quantization and options.quantization not in legal:
         raise BadInput(
             f"--quantization is {options.quantization!r} on {machine.name}; legal: "
@@ -121,16 +119,16 @@ def served_model(model: Architecture, options: ServerOptions, machine: Machine) 
     if not options.quantization:
         return replace(model, kv_bits=kv_bits)
     bits = QUANTIZATIONS[options.quantization][0]
-    is_short = not machine.is_neuron and options.quantization in _SHORT_PRODUCTS
-    product_bits = bits if is_short else model.product_bits
+    is_quantized = not machine.is_neuron and options.quantization in _QUANTIZED_ACTIVATIONS
+    product_bits = bits if is_quantized else model.product_bits
     return replace(model, weight_bits=bits, product_bits=product_bits, kv_bits=kv_bits)
 
 
 def check_length(model: Architecture, tokens: int) -> None:
-    """Refuse sequences that are longer than the model's positions.
+    """Refuse sequences longer than the model's positions.
 
     Raises:
-        BadInput: naming both.
+        BadInput: names both lengths.
     """
     if model.max_positions and tokens > model.max_positions:
         raise BadInput(
@@ -146,7 +144,9 @@ def deploy(
     options: ServerOptions,
     times: LayerTimes | None = None,
 ) -> Deployment:
-    """The deployment of `options`, whose tensor ranks, sequences and length are set.
+    """The deployment of `options`, in which `tensor`, `max_num_seqs` and `max_model_len` are set.
+
+    `times` are the times of layers, the project's own by default.
 
     Raises:
         BadInput: an option is illegal.
@@ -157,7 +157,7 @@ def deploy(
     if tensor is None or sequences is None or longest is None:
         raise BadInput("tensor ranks, sequences and length of a deployment have to be set")
     check_length(model, longest)
-    _check_side(machine, options)
+    _check_platform(machine, options)
     _check_port(model, machine, options)
     check_split(model, machine, options)
     split = Split(tensor=tensor, expert=options.expert)
@@ -199,7 +199,7 @@ def deploy(
 
 
 def host_of(machine: Machine, options: ServerOptions) -> HostTimes:
-    """Times of the host: the user's between two steps, or the server's."""
+    """Host times: the user's if stated, otherwise the defaults of the serving software."""
     if options.host_s is not None:
         return user_host_times(options.host_s)
     return host_times(machine, is_ported=options.is_ported)
@@ -210,21 +210,24 @@ def _ranks(options: ServerOptions) -> int:
 
 
 def fleet(machine: Machine, options: ServerOptions) -> tuple[int, int]:
-    """Numbers of replicas and instances: as set, or the replicas that the fewest instances hold.
+    """Numbers of replicas and of instances.
+
+    An unset number of instances is the fewest that hold the replicas; an unset number of replicas
+    is as many as fit on the instances.
 
     Raises:
-        BadInput: more replicas than instances hold, or none left to decode.
+        BadInput: more replicas than fit, none left to decode, or no EFA between them.
     """
-    stage = (options.tensor or 1) * options.expert
-    fit = machine.ranks // _ranks(options)
-    apart = -(-options.stages // max(machine.ranks // stage, 1))  # instances of a replica
+    stage_ranks = (options.tensor or 1) * options.expert
+    fit = machine.ranks // _ranks(options)  # replicas of an instance; 0 if one spans several
+    span = -(-options.stages // max(machine.ranks // stage_ranks, 1))  # instances of a replica
     if options.replicas is None:
-        count = options.instances or apart
-        replicas = count * fit if fit else count // apart
+        count = options.instances or span
+        replicas = count * fit if fit else count // span
     else:
         replicas = options.replicas
-        count = options.instances or (-(-replicas // fit) if fit else replicas * apart)
-    room = count * fit if fit else count // apart
+        count = options.instances or (-(-replicas // fit) if fit else replicas * span)
+    room = count * fit if fit else count // span
     if replicas > room or not replicas:
         raise BadInput(
             f"{replicas or 1} replicas of {_ranks(options)} ranks on {count} x "
@@ -246,10 +249,10 @@ def fleet(machine: Machine, options: ServerOptions) -> tuple[int, int]:
 
 
 def check_split(model: Architecture, machine: Machine, options: ServerOptions) -> None:
-    """Refuse numbers of ranks that a machine does not have or a model cannot use.
+    """Refuse parallel sizes that the machine does not have ranks for or the model cannot use.
 
     Raises:
-        BadInput: naming the option and what is legal.
+        BadInput: names the option and the legal values.
     """
     tensor, stage = options.tensor or 1, (options.tensor or 1) * options.expert
     if stage > machine.ranks:
@@ -284,11 +287,11 @@ def check_split(model: Architecture, machine: Machine, options: ServerOptions) -
         _check_reach(machine)
 
 
-def _check_side(machine: Machine, options: ServerOptions) -> None:
-    """Refuse options that only the servers of other chips have.
+def _check_platform(machine: Machine, options: ServerOptions) -> None:
+    """Refuse options that exist only on the other platform, Neuron or GPU.
 
     Raises:
-        BadInput: naming the option.
+        BadInput: names the option.
     """
     compiled = {
         "--buckets": options.buckets,
@@ -311,10 +314,10 @@ def _check_side(machine: Machine, options: ServerOptions) -> None:
 
 
 def _check_port(model: Architecture, machine: Machine, options: ServerOptions) -> None:
-    """Refuse a port that is not tuned where no row of one is known.
+    """Refuse an untuned port but of a mixture of experts on AWS's chips: none other is published.
 
     Raises:
-        BadInput: naming the model or the GPU.
+        BadInput: names the model or the GPU.
     """
     if not options.is_ported or (machine.is_neuron and model.experts is not None):
         return
@@ -328,10 +331,10 @@ def _check_port(model: Architecture, machine: Machine, options: ServerOptions) -
 
 
 def _check_reach(machine: Machine) -> None:
-    """Refuse a replica on several instances without EFA.
+    """Refuse a replica that spans instances of a type without EFA.
 
     Raises:
-        BadInput: naming the instance.
+        BadInput: names the instance type.
     """
     if not machine.instance.efa_bytes_per_s:
         raise BadInput(
@@ -341,15 +344,17 @@ def _check_reach(machine: Machine) -> None:
 
 
 def _heads(model: Architecture) -> int:
-    """The fewest heads of the decoder's attentions."""
+    """The fewest attention heads of any decoder layer."""
     attentions = (attention for layer in model.decoder.layers for attention in layer.attentions)
     return min((attention.heads for attention in attentions), default=1)
 
 
 def legal_tensors(model: Architecture, machine: Machine) -> list[int]:
-    """Tensor degrees that a search tries: powers of two, an instance and its half.
+    """Tensor parallel sizes that a search tries, ascending.
 
-    NxD Inference pads heads to a multiple of the ranks, vLLM requires a divisor.
+    They are the powers of two, all ranks of an instance and half of them, as far as they divide an
+    instance and do not exceed the heads. NxD Inference pads heads to a multiple of the size; on
+    GPUs it has to divide the heads, as vLLM requires.
     """
     heads, ranks = _heads(model), machine.ranks
     powers = {1 << place for place in range(ranks.bit_length())}
@@ -361,10 +366,10 @@ def legal_tensors(model: Architecture, machine: Machine) -> list[int]:
 def _limits(
     machine: Machine, options: ServerOptions, sequences: int, longest: int
 ) -> tuple[int, int]:
-    """Tokens and prompts of a prefill step.
+    """The limits (tokens, prompts) of a prefill step.
 
     Raises:
-        BadInput: a step too small for its sequences or a prompt.
+        BadInput: the limit of tokens is too small for the running sequences, or for a prompt.
     """
     prompts = min(options.prompts_at_once or _PROMPTS_A_STEP, sequences)
     tokens = options.max_num_batched_tokens
@@ -392,6 +397,7 @@ def _memory(
     split: Split,
     limits: tuple[int, int],
 ) -> RankMemory:
+    """Use of a rank's device memory; `limits` are those of a prefill step, see `_limits`."""
     longest = options.max_model_len or 1
     weights = weights_bytes(model, split) / options.stages
     draft = 0.0
@@ -411,9 +417,10 @@ def _memory(
 
 
 def _buckets(options: ServerOptions, longest: int) -> tuple[int, ...]:
-    """Compiled lengths: powers of two from 128 on unless they are set; of a port one for all.
+    """Compiled lengths in tokens: as set, or powers of two from 128 on.
 
-    Source: of ports, optimum-neuron, NxDNeuronConfig: enable_bucketing is off.
+    An untuned port has only the longest. Source: optimum-neuron, NxDNeuronConfig: enable_bucketing
+    is off.
     """
     if options.is_ported and not options.buckets:
         return (longest,)
@@ -423,13 +430,13 @@ def _buckets(options: ServerOptions, longest: int) -> tuple[int, ...]:
 
 
 def _batches(options: ServerOptions, sequences: int) -> tuple[int, ...]:
-    """Compiled batches of decode steps: one, of all sequences, unless they are set."""
+    """Compiled batches of decode steps: as set, or only that of `sequences` sequences."""
     if not options.batches:
         return (sequences,)
     return checked_buckets("--num-seqs-buckets", options.batches, sequences, "a batch")
 
 
 def candidates(machine: Machine, most: int) -> Sequence[int]:
-    """Batches that a search tries: powers of two to `most`."""
+    """Values of `max_num_seqs` that a search tries: powers of two up to `most`, and `most`."""
     limit = most if machine.is_neuron else min(most, _GPU_SEQUENCES)
     return powers_of_two(1, limit)

@@ -1,11 +1,12 @@
-"""The number of instances for a rate, with a spare.
+"""Sizing of a fleet: the number of units for a request rate, spare included.
 
-    instances = ceil(rate / capacity of an instance) + 1
+    units = ceil(rate / capacity of a unit + spare units)
 
-A *unit* is the fewest instances that hold a replica, with as many replicas as they hold: nearly
-always one instance. Its requests are a stream of their own, so that capacity grows with the units.
-Source: an assumption. Balancers of several nodes, and DNS, take no common turn over instances; one
-that does gives each a more even stream, and somewhat more load is kept.
+A *unit* is the fewest instances that hold a replica, with all replicas that fit on them: nearly
+always one instance. Each unit gets an independent stream of requests, so that the capacity of a
+fleet is proportional to its units. Source: an assumption. Load balancers of several nodes, and DNS,
+do not keep one round robin over all instances; a balancer that does gives each unit a more even
+stream, and the fleet somewhat more capacity.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ _ROUNDING = 1e-9
 
 
 class Spare(StrEnum):
-    """A failure during which the rest keeps the load."""
+    """The failure during which the rest of the fleet still serves the rate within the limits."""
 
     INSTANCE = "instance"
-    """Hosts and chips fail, and a failed chip takes its instance away."""
+    """One instance: a failed chip takes its instance out of service."""
     REPLICA = "replica"
+    """One replica."""
     NONE = "none"
 
 
@@ -34,42 +36,42 @@ class Sizing:
     """A fleet of equal units.
 
     Attributes:
-        units: units that are paid for.
-        unit_per_s: most requests a second of one.
-        spare: what may fail.
-        lost: units that the spare stands for, a fraction of one for a replica.
-        rate_per_s: requests a second that have to be kept; None without a rate.
+        units: number of units, spare included.
+        unit_per_s: capacity of one unit, in requests a second.
+        spare: the failure to survive.
+        spare_units: units lost in that failure; a fraction of a unit for a replica.
+        rate_per_s: requests a second to serve; None without a rate.
     """
 
     units: int
     unit_per_s: float
     spare: Spare
-    lost: float
+    spare_units: float
     rate_per_s: float | None
 
     @property
     def most_per_s(self) -> float:
-        """Most requests a second while all work."""
+        """Capacity of the fleet without a failure, in requests a second."""
         return self.units * self.unit_per_s
 
     @property
     def promised_per_s(self) -> float:
-        """Most requests a second while the spare has failed."""
-        return max(self.units - self.lost, 0.0) * self.unit_per_s
+        """Capacity of the fleet during the failure of the spare, in requests a second."""
+        return max(self.units - self.spare_units, 0.0) * self.unit_per_s
 
     @property
     def headroom(self) -> float | None:
-        """Most load with the spare lost over the rate; None without a rate."""
+        """``promised_per_s / rate_per_s``; None without a rate."""
         return None if self.rate_per_s is None else self.promised_per_s / self.rate_per_s
 
 
-def units_for(rate_per_s: float, unit_per_s: float, lost: float) -> int:
-    """The fewest units that keep a rate with `lost` units less."""
-    return max(math.ceil(rate_per_s / unit_per_s + lost - _ROUNDING), 1)
+def units_for(rate_per_s: float, unit_per_s: float, spare_units: float) -> int:
+    """The fewest units that still serve a rate after `spare_units` units failed."""
+    return max(math.ceil(rate_per_s / unit_per_s + spare_units - _ROUNDING), 1)
 
 
-def lost_units(spare: Spare, replicas: int) -> float:
-    """Units that a spare stands for, of `replicas` replicas each."""
+def units_of_spare(spare: Spare, replicas: int) -> float:
+    """Units lost in the failure of a spare; `replicas` is the number of replicas of a unit."""
     return {Spare.INSTANCE: 1.0, Spare.REPLICA: 1 / replicas, Spare.NONE: 0.0}[spare]
 
 
@@ -79,7 +81,10 @@ def is_set(options: ServerOptions) -> bool:
 
 
 def unit_of(deployment: Deployment) -> Deployment:
-    """The part of a deployment that repeats; all of one whose replicas are set or differ."""
+    """The unit that a deployment repeats.
+
+    It is the whole deployment if the user set its replicas, or some only run prefills.
+    """
     options = deployment.options
     if options.replicas is not None or options.prefill_replicas or options.instances is None:
         return deployment

@@ -1,10 +1,10 @@
-"""The time of a step: parts of a pass, their layer times, exchanges between ranks, the host.
+"""Time of a step: layers, collectives between ranks, transfers between stages, host.
 
-    step = sum over parts (layer time + exchanges) + hops of the pipeline + host
+    step = sum over parts of the model (layers + collectives) + transfers between stages + host
 
-A pipeline of p stages takes p groups of sequences in turn: each group's token takes a pass through
-all stages, and all groups get theirs in that time. Of n prompts a step takes (n + p - 1) / p
-passes, the closed form of a pipeline that fills and empties.
+A pipeline of p stages divides sequences into p groups. While one group passes through all stages,
+every other group completes a pass as well, so that a decode step takes the time of one pass. A
+prefill step of n prompts takes (n + p - 1) / p passes: the pipeline fills and drains.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from trnsim.workload.summary import PartSummary
 
 _DRAFT_PART: Final = "draft"
 _EXCHANGES_PART: Final = "exchanges"
-_MOST_KNOWN_MODELS: Final = 8
-"""Models and splits whose summaries are kept; of each a few MB."""
+_MOST_CACHED_MODELS: Final = 8
+"""Pairs of model and split whose summaries stay cached, a few MB each."""
 
 
 @dataclass(frozen=True)
 class Speculation:
-    """How tokens are drafted.
+    """Speculative decoding: number of drafted tokens, and the draft model.
 
     Attributes:
-        tokens: drafted for each step.
-        draft: the model that drafts them; None for a head of one layer of the model itself, as
-            EAGLE has (arXiv:2401.15077).
+        tokens: tokens drafted for each decode step of a sequence; 0 without speculation.
+        draft: the draft model; None for a draft head of one layer on the model itself (EAGLE,
+            arXiv:2401.15077).
     """
 
     tokens: int = 0
@@ -50,17 +50,17 @@ class Speculation:
 
 @dataclass(frozen=True, eq=False)
 class ReplicaSteps:
-    """The steps of one replica.
+    """Estimates of one replica's steps, each made once.
 
     Attributes:
         model: the architecture, quantized as it is served.
         machine: the instance type.
-        split: ranks of a layer.
-        pipeline: stages.
+        split: tensor and expert parallel sizes.
+        pipeline: number of pipeline stages.
         times: times of layers.
-        host: seconds of the host.
+        host: host times.
         speculation: number and source of drafted tokens.
-        imbalance: tokens of the busiest expert rank over the mean; 0 for that of even routing.
+        imbalance: tokens of the busiest expert rank over the mean; 0 for `even_imbalance`.
     """
 
     model: Architecture
@@ -75,14 +75,14 @@ class ReplicaSteps:
     _costs: dict[str, QuantileCosts] = field(default_factory=dict, repr=False)
 
     def costs(self, quantile: str = "p50") -> QuantileCosts:
-        """The costs of steps at a quantile, kept for all runs."""
+        """Seconds of steps at a quantile; all runs share them."""
         if quantile not in self._costs:
             self._costs[quantile] = QuantileCosts(self, quantile)
         return self._costs[quantile]
 
     @cached_property
     def rank(self) -> Rank:
-        """The rank that represents all ranks of a layer."""
+        """The rank whose time stands for all ranks of a layer."""
         return Rank(self.machine, self.times, self.split)
 
     @property
@@ -99,7 +99,7 @@ class ReplicaSteps:
         return self.rank.sources.words()
 
     def prefill(self, prompts: int, tokens: int, past: int) -> Estimate:
-        """A step of `prompts` prompts of `tokens` tokens behind `past` cached ones."""
+        """A step that computes `tokens` tokens of each of `prompts` prompts after `past` cached."""
         key = (prompts, tokens, past)
         if key not in self._estimates:
             group, stages = self._group_size(prompts), self.pipeline
@@ -121,16 +121,15 @@ class ReplicaSteps:
         return self._estimates[key]
 
     def mixed(self, prompts: int, tokens: int, past: int, batch: int, length: int) -> Estimate:
-        """A step of both: weights are read once, rows are multiplied together."""
+        """A step of prompts and decodes: weights are read once, for the rows of both."""
         key = (prompts, tokens, past, batch, length)
         if key not in self._estimates:
             filling = Pass(Phase.PREFILL, self._group_size(prompts), tokens, past)
             decoding = self._decode_pass(batch, length)
             prefills = self._blocks(self.model, filling)
             decodes = self._blocks(self.model, decoding)
-            ahead = len(prefills) - len(
-                decodes
-            )  # parts of an encoder, which decoding does not take
+            # Parts of an encoder come first; decodes do not pass through them.
+            ahead = len(prefills) - len(decodes)
             both = zip(prefills[ahead:], decodes, strict=True)
             merged = [*prefills[:ahead], *(_merged_passes(*pair) for pair in both)]
             estimate = self.rank.pass_estimate(merged, filling)
@@ -139,7 +138,7 @@ class ReplicaSteps:
         return self._estimates[key]
 
     def _group_size(self, sequences: int) -> int:
-        """Sequences of each group of tensor ranks; the groups divide nothing but experts."""
+        """Sequences of each group of tensor ranks: groups divide the batch, share only experts."""
         return -(-sequences // self.split.expert)
 
     def _decode_pass(self, batch: int, length: int) -> Pass:
@@ -148,7 +147,7 @@ class ReplicaSteps:
         return Pass(Phase.DECODE, group, tokens, max(length - tokens, 0))
 
     def _draft_s(self, batch: int, length: int) -> float:
-        """Seconds of drafting: passes of one token, one after another."""
+        """Seconds of drafting: a pass of one token for each drafted token."""
         if not self.speculation.tokens:
             return 0.0
         group = -(-self._group_size(batch) // self.pipeline)
@@ -167,9 +166,14 @@ class ReplicaSteps:
         draft_s: float = 0.0,
         times: float = 1.0,
     ) -> Estimate:
-        """The estimate of a step of `times` passes, with the host's time for its sequences.
+        """The estimate of a step, from that of one pass.
 
-        A draft has the relative error of the model.
+        Args:
+            estimate: the estimate of one pass.
+            model_pass: the pass.
+            sequences: sequences in the step, for the host's time.
+            draft_s: seconds of drafting; their relative error is taken to be that of the model.
+            times: number of passes, which may be fractional.
         """
         hops_s = self._hops_s(model_pass)
         is_ported = isinstance(self.times, PortedTimes)
@@ -178,15 +182,15 @@ class ReplicaSteps:
         estimate = estimate.times(times).plus(_EXCHANGES_PART, hops_s)
         if draft_s:
             estimate = estimate.with_parts_in_proportion({_DRAFT_PART: draft_s})
-        host_s, spread = self.host.between_s(sequences), self.host.step_s.provenance.spread
+        host_s, spread = self.host.step_overhead_s(sequences), self.host.step_s.provenance.spread
         return estimate.plus(HOST, host_s, source=HOST, spread=spread)
 
     def _blocks(self, model: Architecture, model_pass: Pass) -> list[PartSummary]:
-        parts = _known_summaries(model, self.split).of(model_pass)
+        parts = _summary_cache(model, self.split).of(model_pass)
         return [self._busiest_part(part, model_pass) for part in parts]
 
     def _busiest_part(self, summary: PartSummary, model_pass: Pass) -> PartSummary:
-        """The part's summary on the busiest rank of its experts."""
+        """A part's summary on the busiest expert rank."""
         if self.split.expert == 1:
             return summary
         factor = self.imbalance or even_imbalance(model_pass.rows, self.split.expert)
@@ -203,7 +207,7 @@ class ReplicaSteps:
         )
 
     def _hops_s(self, model_pass: Pass) -> float:
-        """Seconds in which hidden states go from stage to stage."""
+        """Seconds of the transfers of hidden states between stages."""
         if self.pipeline == 1:
             return 0.0
         nbytes = model_pass.rows * self.model.decoder.hidden * self.model.other_bits / 8
@@ -215,43 +219,44 @@ class ReplicaSteps:
 
 
 @dataclass(frozen=True, eq=False)
-class _KnownSummaries:
-    """Summaries of passes that were read before, which takes longer than to time them.
+class _SummaryCache:
+    """Cached summaries of the passes of a model under a split.
 
-    A mixed step reads two passes, and layouts of a search that differ in sequences read the same.
+    A summary takes longer to make than to time. A mixed step needs two of them, and layouts of a
+    search that differ only in sequences need the same.
     """
 
     model: Architecture
     split: Split
-    known: dict[Pass, tuple[PartSummary, ...]] = field(default_factory=dict)
+    parts: dict[Pass, tuple[PartSummary, ...]] = field(default_factory=dict)
 
     def of(self, model_pass: Pass) -> tuple[PartSummary, ...]:
         """The summaries of a pass."""
-        found = self.known.get(model_pass)
-        if found is None:
-            found = self.known[model_pass] = summaries(self.model, model_pass, self.split)
-        return found
+        parts = self.parts.get(model_pass)
+        if parts is None:
+            parts = self.parts[model_pass] = summaries(self.model, model_pass, self.split)
+        return parts
 
 
-_known_summaries = lru_cache(_MOST_KNOWN_MODELS)(_KnownSummaries)
+_summary_cache = lru_cache(_MOST_CACHED_MODELS)(_SummaryCache)
 
 
 def even_imbalance(tokens: int, ranks: int) -> float:
-    """``1 + sqrt(2 ln(ranks) / tokens a rank)``: load of the busiest of `ranks` under even routing.
+    """``1 + sqrt(2 ln(ranks) / (tokens / ranks))``: busiest rank over the mean under even routing.
 
-    The maximum of as many normal variables of variance and mean ``tokens / ranks``, and at most
-    all tokens on one rank.
+    It is the expected maximum of `ranks` normal variables of mean and variance ``tokens / ranks``,
+    over their mean; at most `ranks`, all tokens on one rank.
     """
     return min(1 + math.sqrt(2 * math.log(ranks) * ranks / max(tokens, 1)), float(ranks))
 
 
 def _single_layer(summary: PartSummary) -> PartSummary:
-    """The summary of one of equal layers."""
+    """The summary of one layer of a part of equal layers."""
     return replace(summary, times=min(summary.times, 1))
 
 
 def _merged_passes(prompts: PartSummary, decodes: PartSummary) -> PartSummary:
-    """The summary of two passes through the same layer at once."""
+    """The summary of a prefill and a decode pass through the same layer, merged into one pass."""
     return replace(
         prompts,
         products=_products(prompts.products, decodes.products),
@@ -268,7 +273,7 @@ def _merged_passes(prompts: PartSummary, decodes: PartSummary) -> PartSummary:
 
 
 def _products(prompts: Sequence[Product], decodes: Sequence[Product]) -> tuple[Product, ...]:
-    """Products of the same weights merged, with the rows of both; all others of both unchanged."""
+    """Matrix products of two passes; products of the same weights become one, with all rows."""
     weighted = {product.name: product for product in prompts if product.weight_bits}
     apart = [product for product in (*prompts, *decodes) if not product.weight_bits]
     for added in decodes:
@@ -285,15 +290,15 @@ def _products(prompts: Sequence[Product], decodes: Sequence[Product]) -> tuple[P
 
 
 def _weightless(part: Elementwise) -> Elementwise:
-    """The elementwise part of a second pass, which reads no parameters again."""
+    """An elementwise part without its parameters, which the other pass reads already."""
     return replace(part, weight_bytes=0.0)
 
 
 class QuantileCosts:
-    """Costs of steps at a quantile of the model's uncertainty.
+    """Seconds of steps at a quantile of their estimates.
 
     Attributes:
-        steps: the steps.
+        steps: the estimates of steps.
         quantile: a key of `QUANTILES`.
     """
 
@@ -301,7 +306,7 @@ class QuantileCosts:
         self.steps = steps
         self.quantile = quantile
         self._costs_s: dict[tuple[int, ...], float] = {}
-        self._around_s: dict[int, float] = {}
+        self._overhead_s: dict[int, float] = {}
 
     def prefill(self, prompts: int, tokens: int, past: int) -> float:
         """Seconds of a step of prompts."""
@@ -319,17 +324,17 @@ class QuantileCosts:
             cost_s = self._costs_s[key] = self.steps.decode(*key).at(self.quantile)
         return cost_s
 
-    def around(self, tokens: int) -> float:
-        """Seconds of the host for a request of `tokens` tokens, before its queue and behind it."""
-        around_s = self._around_s.get(tokens)
-        if around_s is None:
+    def request_overhead_s(self, tokens: int) -> float:
+        """Seconds of host time, outside of steps, of a request with a prompt of `tokens` tokens."""
+        overhead_s = self._overhead_s.get(tokens)
+        if overhead_s is None:
             host = self.steps.host
             factor = math.exp(QUANTILES[self.quantile] * host.request_s.provenance.spread)
-            around_s = self._around_s[tokens] = host.around_s(tokens) * factor
-        return around_s
+            overhead_s = self._overhead_s[tokens] = host.request_overhead_s(tokens) * factor
+        return overhead_s
 
     def mixed(self, prompts: int, tokens: int, past: int, batch: int, length: int) -> float:
-        """Seconds of a step of both."""
+        """Seconds of a step of prompts and decodes."""
         key = (prompts, tokens, past, batch, length)
         cost_s = self._costs_s.get(key)
         if cost_s is None:

@@ -1,6 +1,6 @@
-"""Traces: files of a load, JSON lines or CSV, one request a line.
+"""Trace files: a load as JSON lines or CSV, one request per line with the fields of `TraceRow`.
 
-A line has the fields of `TraceRow`. `write` gives JSON lines that `read` gives back bit for bit.
+`read` restores exactly the load that `write` wrote.
 """
 
 from __future__ import annotations
@@ -42,10 +42,14 @@ class TraceRow(FileRecord):
     )
 
     def request(self, place: int, before_s: float) -> Request:
-        """The request that is `place`-th of the load and comes not before `before_s`.
+        """The request of this row.
+
+        Args:
+            place: number of requests in the rows above.
+            before_s: the last arrival in the rows above, before which it must not arrive.
 
         Raises:
-            BadInput: it comes too early, follows no request above, or its prefix is too long.
+            BadInput: it arrives too early, waits for no request above, or its prefix is too long.
         """
         if self.after is not None and self.after > place:
             raise self.refused("after", f"legal: an earlier request, 1 to {place}")
@@ -85,7 +89,7 @@ def read(path: str | Path) -> Load:
 
 
 def write(path: str | Path, load: Load, arrivals_s: Sequence[float]) -> None:
-    """Write `load` as JSON lines, with the arrivals of a run.
+    """Write `load` as JSON lines, with the arrivals `arrivals_s` of a run, in seconds.
 
     Raises:
         BadInput: the file cannot be written.
