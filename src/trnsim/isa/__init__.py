@@ -1,6 +1,7 @@
 """The instructions of a NeuronCore and the language in which they are declared.
 
-Every family is imported here, so that the registry is complete once this room is.
+Every family of instructions is imported here, so that an import of this package fills the registry
+`Instruction.registry`.
 """
 
 from trnsim.isa.collectives.collective import Collective

@@ -1,7 +1,8 @@
 """Names of NKI that only some of its versions have.
 
 Where the user has chosen a version (`behaviours.chosen`), a name that it lacks is absent, as
-`trnsim.absence` says. Without a choice such names are served, and refused where they are called.
+`trnsim.absence` says. Without a choice such a name exists, and a call of it is
+refused inside a kernel whose version lacks it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class VersionedNames(AbsentNames):
     """The absent names of a module of NKI, and those that only some versions have.
 
     Attributes:
-        short: the usual name of the module in programs, "nl", as the table of behaviours has it.
+        short: prefix of the module's names in the table of behaviours, such as "nl".
     """
 
     def __init__(
@@ -69,7 +70,12 @@ class VersionedNames(AbsentNames):
 
 
 def _versioned(form: str, value: Any) -> Any:
-    """`value`; a function is refused by its row where the running kernel's version lacks it."""
+    """`value`; a function is wrapped, to refuse calls where the kernel's version lacks it.
+
+    Args:
+        form: the name in the table of behaviours, such as "nl.load".
+        value: the object of that name.
+    """
     row = BY_FORM[form]
     if not isinstance(value, FunctionType):
         return value

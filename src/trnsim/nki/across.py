@@ -1,7 +1,8 @@
 """One program under every version of NKI: where it runs, is refused, or gives other values.
 
-Other values are traced to the rows of the table of behaviours: of the rows that the two versions
-answer differently and that the program asked, those count whose change alone changes its values.
+Other values are traced to rows of the table of behaviours, which lists the differences between
+versions. Candidates are the rows that the program consulted and that the two versions answer
+differently; a candidate is a cause if changing this row alone changes the program's values.
 """
 
 from __future__ import annotations
@@ -25,7 +26,14 @@ _MOST_ROWS: Final = 12
 
 
 class End(Enum):
-    """How a program ended under a version, beside its end under the reference."""
+    """The outcome of a program under a version, compared with the reference version.
+
+    Attributes:
+        same: it ran, and its outputs are equal bit for bit.
+        other: it ran, and its outputs differ.
+        refused: trnsim raised an `EmulatorError`.
+        failed: the program raised another exception.
+    """
 
     same = "same values"
     other = "other values"
@@ -35,13 +43,13 @@ class End(Enum):
 
 @dataclass(frozen=True)
 class VersionEnd:
-    """The end of a program under a version.
+    """The outcome of a program under a version.
 
     Attributes:
         version: the version.
-        end: how it ended.
-        error: the error that ended it.
-        causes: the rows by which its values, or its error, are another version's.
+        end: the outcome.
+        error: the exception that ended the program; None if it ran to its end.
+        causes: the rows of the table of behaviours that explain other values or an error.
     """
 
     version: Version
@@ -62,7 +70,7 @@ class WatchedVersion(Version):
     exchanged: frozenset[Behaviour] = frozenset()
     asked: dict[Behaviour, bool] = field(default_factory=dict[Behaviour, bool])
 
-    # Two watched runs never share what is kept of a kernel's calls.
+    # Identity, so that two watched runs never share an entry of a cache keyed by version.
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:
@@ -89,7 +97,7 @@ def across(
     Args:
         program: it is run once for each version, and again for each cause that is tried.
         reference: the version with whose values the others' are compared.
-        tell: called with what is done next.
+        tell: progress callback, which receives a line of text before each run.
 
     Raises:
         Exception: of the program under the reference.
@@ -145,7 +153,10 @@ def _causes(
     rows: Sequence[Behaviour],
     tell: Callable[[str], None],
 ) -> tuple[Behaviour, ...]:
-    """The rows whose exchange alone changes the values under the reference; all if none does."""
+    """The rows whose exchange alone changes the values under the reference.
+
+    All of `rows` if no row alone does, or if there are more than `_MOST_ROWS`.
+    """
     if len(rows) > _MOST_ROWS:
         return tuple(rows)
     causes: list[Behaviour] = []

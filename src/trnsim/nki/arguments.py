@@ -23,7 +23,7 @@ _R = TypeVar("_R")
 
 
 def documented(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A function of `nki.language`, whose wrong calls are refused with the call to write."""
+    """Decorator of a function of `nki.language`: errors of wrong calls show its signature."""
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -47,15 +47,15 @@ def check_call(
     """Refuse a call of `label` that does not fit its signature.
 
     Args:
-        label: the function and its circumstances, for the error.
-        signature: its signature.
-        args: the positional operands.
-        kwargs: those by name.
-        name: the function alone, if that is another text.
-        source: the document; by default that of a function of `nki.language`.
+        label: beginning of the error's text: the function, perhaps with its context.
+        signature: the function's signature.
+        args: positional arguments of the call.
+        kwargs: keyword arguments of the call.
+        name: the function's name for the fix, if it differs from `label`.
+        source: the document to cite; by default the page of `nki.language.<label>`.
 
     Raises:
-        IllegalInstruction: with the call to write.
+        IllegalInstruction: with the signature in the fix.
     """
     try:
         signature.bind(*args, **kwargs)

@@ -194,6 +194,13 @@ class Boundary:
         return twin
 
     def _adopt(self, name: str, value: Any, array: Array) -> NkiTensor:
+        """The HBM tensor of an argument, over the caller's memory where that is possible.
+
+        Args:
+            name: the argument's name, for errors.
+            value: the caller's object.
+            array: its elements as a numpy array, perhaps a copy.
+        """
         try:
             dtype = stored_dtype(array.dtype)
         except IllegalInstruction as error:
@@ -234,6 +241,7 @@ class Boundary:
         return as_dtype(np.dtype(value.dtype))
 
     def _as_array(self, value: Any) -> Array | None:
+        """The numpy array of an array of numpy, torch or jax; None for any other value."""
         if isinstance(value, np.ma.MaskedArray | np.matrix):
             _refuse_kind(value)
         if isinstance(value, np.ndarray):

@@ -44,7 +44,10 @@ _BUFFERS: Final = {
 
 @lru_cache(maxsize=256)
 def _global_buffers(code: CodeType) -> tuple[str, ...]:
-    """The names of these that a function with a `.view()` takes for globals, as nl.sbuf is not."""
+    """The names of `_BUFFERS` that a function loads as globals; none if it calls no `.view()`.
+
+    `nl.sbuf` does not count: there `sbuf` is an attribute.
+    """
     if "view" not in code.co_names or not _BUFFERS.keys() & set(code.co_names):
         return ()
     loads = (step.argval for step in get_instructions(code) if step.opname == "LOAD_GLOBAL")
@@ -55,15 +58,15 @@ def _global_buffers(code: CodeType) -> tuple[str, ...]:
 def builtin_buffers(
     function: Callable[..., Any], line: SourceLine | None, version: Version
 ) -> Generator[None]:
-    """In this block the names exist, if `version` has them.
+    """Context in which `sbuf`, `psum` and `hbm` are builtins of Python, if `version` has them.
 
     Args:
         function: the kernel's function.
-        line: its line.
-        version: the version of NKI that it follows.
+        line: the line of its definition, for errors.
+        version: the version of NKI that the kernel follows.
 
     Raises:
-        IllegalInstruction: if the function uses one of them and `version` lacks them.
+        IllegalInstruction: if the function uses such a builtin and `version` lacks it.
     """
     if not version.follows(BUILTIN_BUFFERS):
         code, known = code_of(function), getattr(function, "__globals__", {})

@@ -1,7 +1,7 @@
 """Options of `nki.jit`: `CompileConfig`, `SpecializationConfig`, and those of older versions.
 
-They are for AWS's compiler. Here values and times depend on one of them alone:
-`nki_alloc_fallback=False` makes an error of a spill. The others are kept and compared.
+They are for AWS's compiler. Only `nki_alloc_fallback=False` has an effect here: a spill is then
+an error. The other options are kept, and compared where a kernel calls another.
 
 Source: nki.jit and nki.compiler of NKI 0.7.
 """
@@ -163,7 +163,7 @@ def configs_of(options: Mapping[str, Any]) -> Configs:
 
 @contextmanager
 def launched(title: str, configs: Configs, line: SourceLine | None) -> Generator[None]:
-    """The run of a kernel that is launched, on one core.
+    """Context of a launched kernel's run on one core, against which `check_nested` compares.
 
     Raises:
         IllegalInstruction: for a configuration under a version of NKI that has none.
@@ -181,9 +181,9 @@ def launched(title: str, configs: Configs, line: SourceLine | None) -> Generator
 
 
 def check_nested(title: str, configs: Configs) -> None:
-    """Check the configuration of a kernel that another calls, which inlines it.
+    """Check the configuration of a kernel that another kernel calls, and so inlines.
 
-    Its options for the compiler equal those of the kernel that is launched, unless it has none.
+    Its `compile_config` must equal that of the launched kernel, or be None.
 
     Raises:
         BadInput: if they differ, unless the launched kernel allows it; then a warning.

@@ -1,7 +1,8 @@
-"""The version of NKI of a kernel's file, and that of the running kernel.
+"""The version of NKI of a kernel's file, and the version of the running kernel.
 
-A file is of the version that a line ``# nki: 0.4`` names, else of the newest in which every form
-that it uses exists. `behaviours.chosen` has the user's choice, which goes before a found version.
+A form is a name of NKI or a way to call it that only some versions have. A file is of the version
+that a line ``# nki: 0.4`` names, else of the newest version that has every form in the file. The
+user's choice (`behaviours.chosen`) takes precedence over the version found in this way.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ _HINTS: Final = re.compile(
         sorted({re.findall(r"\w+", form)[-1] for form in _REMOVED} | {"register_alloc", "rank_id"})
     )
 )
-"""Words without which a file has no form that was removed."""
+"""Pattern of words: a file in which none occurs uses no form that a version removed."""
 _NAME: Final = re.compile(r"(nl|nisa|ncc)[.]\w+")
 _MOST_FILES: Final = 400
-"""Files that a kernel's file imports, directly or not, of which forms are looked for."""
+"""Most imported files, direct or indirect, that are searched for forms."""
 
 
 def marked_version(function: Callable[..., Any]) -> VersionChoice | None:
@@ -62,8 +63,8 @@ def marked_version(function: Callable[..., Any]) -> VersionChoice | None:
 def found_version(function: Callable[..., Any]) -> VersionChoice:
     """The newest version in which every form exists that a kernel uses.
 
-    They are those of its function, and of the functions and classes of its file that it names.
-    Forms of other files from which the file imports count where they leave a version.
+    Its forms are those of its function, and of the functions and classes of the file that the
+    function names. Forms of imported files count too, unless no version would be left.
 
     Raises:
         BadInput: if no version has all forms of the kernel.
@@ -90,19 +91,19 @@ def found_version(function: Callable[..., Any]) -> VersionChoice:
 def found_in_file(file: str) -> VersionChoice | None:
     """The newest version in which every form of a whole file exists; None if none has all.
 
-    A file that uses none of the forms that versions differ in is of the latest.
+    The latest version for a file without such forms.
     """
     candidates, because = narrowed(list(VERSIONS.values()), file, versioned_uses(file))
     return VersionChoice(candidates[-1], because, False) if candidates else None
 
 
 def follows(behaviour: Behaviour) -> bool:
-    """True if `behaviour` holds for the running kernel; outside kernels, in the asked version."""
+    """True if `behaviour` holds for the running kernel; outside kernels, in the chosen version."""
     return running_version().follows(behaviour)
 
 
 def running_version() -> Version:
-    """The version of the running kernel; outside kernels the asked one, else the latest."""
+    """The version of the running kernel; outside kernels the chosen one, else the latest."""
     if has_current_core():
         return current_core().core.nki
     choice = asked_version()
@@ -113,6 +114,10 @@ def require(behaviour: Behaviour, given: str) -> None:
     """Refuse `given` if `behaviour` does not hold for the running kernel.
 
     Outside kernels it is refused only under a version that the user chose.
+
+    Args:
+        behaviour: the row of the table of behaviours.
+        given: the user's code, as the error quotes it.
 
     Raises:
         IllegalInstruction: with the row's reason and replacement.
@@ -143,7 +148,7 @@ def needs(function: Callable[..., Any], behaviour: Behaviour) -> bool:
 def narrowed(
     candidates: list[Version], file: str, uses: Sequence[Use]
 ) -> tuple[list[Version], str]:
-    """The candidates that have every form, and the form that excludes the newest of them."""
+    """The candidates that have every form, and the reason why no newer version remains."""
     reason = "the latest"
     for use in uses:
         row = ROW_OF_FORM[use.form]
@@ -157,7 +162,7 @@ def narrowed(
 
 
 def refuse_contradiction(file: str, uses: Sequence[Use]) -> None:
-    """Raise for forms of a file that no version has together."""
+    """Raise BadInput for two forms of a file of which no version has both."""
     for older in uses:
         for newer in uses:
             rows = ROW_OF_FORM[older.form], ROW_OF_FORM[newer.form]
@@ -175,7 +180,11 @@ def refuse_contradiction(file: str, uses: Sequence[Use]) -> None:
 def versioned_uses(file: str, function: tuple[str, int] | None = None) -> list[Use]:
     """The forms that some version lacks, of a file or of one of its functions (`forms.uses_of`).
 
-    There are none in what is no Python, and in files without a form that was ever removed.
+    Empty for text that is not Python, and for a file without any form that a version removed.
+
+    Args:
+        file: path of the file.
+        function: name and first line of the function; None for the whole file.
     """
     return list(_versioned_uses(file, function, _stamp(file)))
 
@@ -193,7 +202,7 @@ def _versioned_uses(file: str, function: tuple[str, int] | None, stamp: float) -
 
 
 def _uses_of_code(code: CodeType) -> list[Use]:
-    """The removed names that a function without source uses, as one that `exec` made."""
+    """The removed names that a function without source uses, such as a function from `exec`."""
     names, waiting = set(code.co_names), [code]
     while waiting:
         inner = [const for const in waiting.pop().co_consts if isinstance(const, CodeType)]
@@ -205,7 +214,7 @@ def _uses_of_code(code: CodeType) -> list[Use]:
 
 
 def _modules_from(name: str) -> Iterator[ModuleType]:
-    """The modules of users' files from which a module has names, directly or not."""
+    """The user's modules that the module `name` imports from, directly or not."""
     waiting, seen = [name], {name}
     while waiting and len(seen) < _MOST_FILES:
         module = sys.modules.get(waiting.pop())
@@ -265,6 +274,7 @@ def _cached_text(file: str, stamp: float) -> str:
 
 
 def _stamp(file: str) -> float:
+    """Time of a file's last change, a part of cache keys; 0.0 if there is no file."""
     try:
         return os.stat(file).st_mtime  # noqa: PTH116  a string that may be no path
     except (OSError, ValueError):

@@ -21,6 +21,7 @@ class Simulated:
     """A kernel that runs as on AWS's simulator; `simulated[2](...)` launches it on two cores."""
 
     def __init__(self, kernel: Kernel, *variables: str) -> None:
+        """A simulated kernel; `variables` are environment variables that may name the chip."""
         self._kernel = kernel
         self._variables = variables
         functools.update_wrapper(self, kernel)

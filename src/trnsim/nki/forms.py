@@ -1,8 +1,8 @@
 """The forms of NKI that a source file uses: names, keywords and constructs, with their lines.
 
 A name is spelled as programs usually import it: "nl.load", "nisa.dma_copy", "ncc.all_gather",
-"nki.jit". A keyword is "nisa.dma_copy(dst_rmw_op=)". Constructs are those of the rows of the table
-of behaviours whose form is no name.
+"nki.jit". A keyword is "nisa.dma_copy(dst_rmw_op=)". Constructs are other syntax that depends on
+the version, such as a `while` over a register; the table of behaviours lists them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHORT: Final = {
 }
 """The usual name of each module in programs."""
 _TYPING: Final = "nki.typing"
-"""A module that is a name of the table itself."""
+"""A module whose own name is a row of the table of behaviours."""
 _REGISTERS: Final = frozenset(
     {
         "nisa.register_alloc",
@@ -32,17 +32,24 @@ _REGISTERS: Final = frozenset(
 )
 """Calls that give a register."""
 _READERS: Final = frozenset({"range", "int", "bool", "float"})
-"""Functions of Python that need the value of their arguments."""
+"""Builtins of Python that need the values of their arguments while the kernel is traced."""
 _BUILTIN_BUFFERS: Final = frozenset({"sbuf", "psum", "hbm"})
 _DMA_COMPUTE_OPERANDS: Final = 4
 _AFFINE_SELECT_OPERANDS: Final = 6
 _ALLOCATIONS: Final = frozenset({"nl.ndarray", "nl.zeros"})
 """Functions whose third operand is the buffer."""
 _BUFFER: Final = 2
+"""Position of that operand, from 0."""
 
 
 class Use(NamedTuple):
-    """A form at a place of a source file."""
+    """A form at a place of a source file.
+
+    Attributes:
+        form: its name as in the table of behaviours.
+        line: line number, from 1.
+        node: the node of the syntax tree.
+    """
 
     form: str
     line: int
@@ -54,8 +61,8 @@ def uses_of(text: str, function: tuple[str, int] | None = None) -> list[Use]:
 
     Args:
         text: the file.
-        function: the name and first line (decorators included) of one of its functions: only what
-            it uses counts, itself or by other functions and classes of the file.
+        function: name and first line (decorators included) of a function of the file. Only forms in
+            this function, and in functions and classes that it reaches, count.
 
     Raises:
         SyntaxError: if it is no Python.
@@ -71,7 +78,7 @@ def uses_of(text: str, function: tuple[str, int] | None = None) -> list[Use]:
 
 
 def definitions_of(text: str, function: tuple[str, int]) -> list[ast.AST]:
-    """The definition of a function of a file, and those that it names, directly or not.
+    """The definition of a function of a file, and the definitions that it names, transitively.
 
     Raises:
         SyntaxError: if the file is no Python.
@@ -84,7 +91,7 @@ class Reader:
 
     Attributes:
         tree: the tree.
-        names: local name -> what it stands for, in full: "nki.isa", "nki.language.load".
+        names: imported name in the file -> full dotted name, such as "nki.language.load".
     """
 
     def __init__(self, tree: ast.Module) -> None:
@@ -109,7 +116,7 @@ class Reader:
                 self._registers |= {t.id for t in node.targets if isinstance(t, ast.Name)}
 
     def reachable(self, name: str, first_line: int) -> list[ast.AST]:
-        """The definition of a function, and those of the file that it names, directly or not.
+        """The definition of a function, and the file's definitions that it names, transitively.
 
         The whole file if it has no such function.
         """
@@ -158,6 +165,7 @@ class Reader:
         return short_name(self._path(node))
 
     def _of_path(self, path: str, node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+        """The form of a full dotted name, with its node."""
         name = short_name(path)
         if name:
             yield name, node
@@ -167,6 +175,7 @@ class Reader:
             yield language.OLD_NAMESPACE.form, node
 
     def _of_call(self, node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
+        """The keywords and constructs of a call, with their nodes."""
         name = self.short(node.func)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "indirect":
             yield instructions.COMPUTE_INDIRECTION.form, node
@@ -215,7 +224,7 @@ class Reader:
         return not is_operator and all(keyword.arg != "offset" for keyword in node.keywords)
 
     def _path(self, node: ast.AST) -> str:
-        """The full name of an expression such as ``nisa.engine.vector``; "" for others."""
+        """The full dotted name of ``nisa.engine.vector``; "" for other kinds of expression."""
         if isinstance(node, ast.Name):
             return self.names.get(node.id, "")
         if isinstance(node, ast.Attribute):
@@ -238,12 +247,12 @@ class Reader:
 
 
 def _is_text(node: ast.AST) -> bool:
-    """True for a string that the source has in full."""
+    """True for a string literal."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _read_by_python(node: ast.AST) -> Sequence[ast.AST]:
-    """The expressions of which a node needs the value while Python runs."""
+    """The subexpressions whose values Python needs to run a node while the kernel is traced."""
     if isinstance(node, ast.If | ast.IfExp | ast.Assert):
         return [node.test]
     if isinstance(node, ast.Compare):

@@ -35,7 +35,7 @@ class MemoryRegion(Enum):
 
     @property
     def memory(self) -> Memory:
-        """The memory that holds it."""
+        """The physical memory of the region."""
         return _MEMORIES[self]
 
 
@@ -113,7 +113,7 @@ def expand_keys(keys: tuple[Any, ...], tensor: Shaped) -> list[Any]:
 
 
 def static_part(index: Any) -> tuple[VirtualRegister | None, Any]:
-    """The register of a dynamic index, or None; and the index with 0 in its place.
+    """The register of a dynamic index, or None, and the index with 0 for the register.
 
     Raises:
         NotModelled: for a scalar between brackets.
@@ -132,17 +132,17 @@ def static_part(index: Any) -> tuple[VirtualRegister | None, Any]:
 
 
 def _check_offset(register: VirtualRegister) -> None:
-    """Refuse a variable of nl.dynamic_range as an offset in the versions where it is none.
+    """Refuse a variable of nl.dynamic_range as an offset in versions of NKI that refuse it.
 
     Raises:
-        IllegalInstruction: for such a variable, and what was computed from it.
+        IllegalInstruction: for such a variable, and for a register computed from it.
     """
     if not register.is_offset:
         require(DYNAMIC_VARIABLE_IS_REGISTER, "the variable of nl.dynamic_range as an offset")
 
 
 def refuse_scalar(call: str) -> NoReturn:
-    """Refuse a scalar where AWS's public documents do not say whether it may stand.
+    """Refuse a scalar in a place for which AWS's documents do not say whether it is legal.
 
     Raises:
         NotModelled: always.
@@ -156,7 +156,9 @@ def refuse_scalar(call: str) -> NoReturn:
 
 
 def start_end_step(index: Any, length: int) -> tuple[int, int, int, bool]:
-    """Unclamped (start, end, step) of a slice, nl.ds or integer, and True if its dimension stays.
+    """Unclamped (start, end, step) of an index, and True unless the index drops its dimension.
+
+    The index is a slice, an `nl.ds` or an integer, and only an integer drops its dimension.
 
     An nl.affine_range, which is an object of its own before NKI 0.7, is a slice.
 
@@ -198,7 +200,14 @@ def dynamic_index(
     *,
     is_on_chip: bool,
 ) -> Index | None:
-    """The dynamic address of an `ap`, with the stride of the tensor's dimension as its step.
+    """The dynamic address of an access pattern (`tensor.ap`); None for a static one.
+
+    Args:
+        pattern: access pattern of the whole tensor.
+        scalar: `scalar_offset`, in steps along the dimension `dim`.
+        vector: `vector_offset`, one offset for each row, in the same steps.
+        dim: `indirect_dim`, the dimension whose stride is the step.
+        is_on_chip: whether the tensor is in SBUF or PSUM.
 
     Raises:
         IllegalInstruction: for two addresses at once, an address that is no integer, or one of 64
@@ -238,7 +247,13 @@ def dynamic_index(
 
 
 def _scalar_index(scalar: Scalar, step: int, limit: int, *, is_on_chip: bool) -> ScalarIndex:
-    """The dynamic address of a scalar; one of 32 bits reaches the first 4 GiB of a tensor.
+    """The dynamic address of a scalar offset; an int32 offset reaches the tensor's first 4 GiB.
+
+    Args:
+        scalar: the offset, in steps.
+        step: bytes of a step.
+        limit: number of steps in the tensor.
+        is_on_chip: whether the tensor is in SBUF or PSUM.
 
     Raises:
         IllegalInstruction: for the result of a comparison, or for int64 on chip.
@@ -271,9 +286,15 @@ def _scalar_index(scalar: Scalar, step: int, limit: int, *, is_on_chip: bool) ->
 def limit_index(
     index: Index | None, access: AccessPattern, itemsize: int, nbytes: int
 ) -> Index | None:
-    """`index` with its limit lowered so that its rows, each `access`, stay within `nbytes`.
+    """`index` with a limit at which the last row that it can select ends within `nbytes`.
 
-    Only the indices that an instruction reads have to stay below the limit.
+    Only indices that an instruction reads have to stay below the limit.
+
+    Args:
+        index: the dynamic address.
+        access: access pattern of the selected rows; dimension 0 counts them.
+        itemsize: bytes of an element.
+        nbytes: bytes of the tensor's storage.
     """
     if not isinstance(index, VectorIndex) or index.stride_bytes < 1:
         return index
@@ -295,13 +316,18 @@ def _offsets(label: str, index: Tile) -> Tile:
     return offsets
 
 
-# The engines that work on partitions; the Tensor Engine's instructions share by 32.
+# Partitions that share a list of indices, on every engine but the Tensor Engine (32 there).
 _SNAKE_PARTITIONS = 16
 _SNAKE_RANK = 2
 
 
 def snake_index(tile: Tile, index: Tile, count: int | None) -> SnakeIndex:
-    """The index of `count` columns of `tile` [P, F], from a tile [P, K].
+    """The index of `tile.indirect(...)`: columns of `tile` [P, F], chosen by `index` [P, K].
+
+    Args:
+        tile: the tile whose columns are chosen.
+        index: column numbers; groups of 16 partitions share the list in their rows.
+        count: columns to choose; by default all elements of `index`.
 
     Raises:
         IllegalInstruction: for an index of another length, or a tile of another rank.

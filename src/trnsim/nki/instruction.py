@@ -1,6 +1,6 @@
-"""`nki.isa.NkiInstruction`: an issued instruction, which may be told to come after others.
+"""`nki.isa.NkiInstruction`: the handle of an issued instruction, and its explicit dependencies.
 
-An edge between two instructions changes their times, never their values.
+A dependency edge between two instructions changes their times, never their values.
 
 Source: nki.isa.NkiInstruction, nki.isa.dependency; how-to-scheduling-apis.rst.
 """
@@ -47,7 +47,7 @@ class NkiInstruction:
         core: the context of the core that issued it.
         index: its place in the core's program.
         name: the label that the call gave (`name=`), or None.
-        turns: the device loops around it.
+        turns: the device loops that enclose it, each with the number of its pass.
     """
 
     __slots__ = ("core", "index", "name", "turns")
@@ -64,13 +64,13 @@ class NkiInstruction:
     def depends_on(
         self, *producers: NkiInstruction, kind: dependency | None = None
     ) -> NkiInstruction:
-        """This instruction, which from now on comes after each producer.
+        """Add edges from each producer to this instruction, and return this instruction.
 
         Args:
             *producers: instructions of the same kernel, issued before or after this one.
-            kind: `nisa.dependency.runtime`: it starts when they have ended, at the cost of a
-                semaphore between engines; `nisa.dependency.schedule`: it is issued after them.
-                Without a kind: as runtime; NKI 0.7 warns.
+            kind: `nisa.dependency.runtime`: this instruction starts when the producers have ended,
+                at the cost of a semaphore between engines. `nisa.dependency.schedule`: it is only
+                issued after the producers. None: as runtime, with a warning since NKI 0.7.
 
         Raises:
             IllegalInstruction: for a producer that is no instruction of this run on this core, a
@@ -156,10 +156,15 @@ def described(program: Program, index: int, name: str | None = None) -> str:
 
 
 def add_edge(core: CoreContext, edge: Edge, source: str) -> None:
-    """Add an edge to those of a core.
+    """Add a dependency edge to a core's program.
+
+    Args:
+        core: the core.
+        edge: the edge.
+        source: document to cite in an error.
 
     Raises:
-        IllegalInstruction: if it closes a cycle; names its instructions and their lines.
+        IllegalInstruction: if the edge closes a cycle, with its instructions and their lines.
     """
     program = core.program
     cycle = core.ordering.cycle(program, edge.consumer, edge.producer)
@@ -190,13 +195,15 @@ def _cycle_text(program: Program, cycle: Sequence[int]) -> str:
 
 
 def refuse_out_of_loop(consumer: str, own: Turns, producer: str, other: Turns) -> None:
-    """Refuse a semaphore that a device loop would signal for an instruction outside of its turn.
+    """Refuse an edge from a producer in a device loop to a consumer outside of the same pass.
+
+    The producer would signal the semaphore once in each pass of its loop.
 
     Args:
         consumer: the waiting instruction in words.
-        own: the loops around it.
-        producer: the instruction that it waits for.
-        other: the loops around that.
+        own: the passes of device loops that enclose the consumer.
+        producer: the instruction that it waits for, in words.
+        other: the passes of device loops that enclose the producer.
     """
     if own[: len(other)] == other:
         return

@@ -63,12 +63,12 @@ class Kernel:
     """A function that issues NeuronCore instructions (a `trnsim.runs.Launchable`).
 
     Attributes:
-        cores: NeuronCores that run it together.
-        has_grid: whether a launch grid names them.
+        cores: number of NeuronCores that run the kernel together.
+        has_grid: whether the program gave this number as a launch grid, `kernel[2]`.
         options: the options of `@nki.jit`.
         schedule: the edges of `with_schedule`, or None.
         number: a unique number, by which a traced graph names the kernel.
-        records: the records of its calls, which later calls reuse.
+        records: cache of the programs of its calls, which equal later calls reuse.
     """
 
     numbered: ClassVar[WeakValueDictionary[int, Kernel]] = WeakValueDictionary()
@@ -169,10 +169,10 @@ class Kernel:
         return emulate(kernel, args, kwargs, target=target, is_simulator=is_simulator).outputs
 
     def of_degree(self) -> Kernel:
-        """The kernel on the cores that a call of it uses.
+        """The kernel on the number of cores that a call uses.
 
-        They are those of its launch grid, else those of NEURON_LOGICAL_NC_CONFIG in versions of
-        NKI that follow it, else one.
+        The number is that of its launch grid, else of NEURON_LOGICAL_NC_CONFIG in versions of NKI
+        that read this variable, else one.
 
         Source: nki.jit.
         """
@@ -278,7 +278,7 @@ class Kernel:
         return dict(bound.arguments)
 
     def _signature(self) -> inspect.Signature:
-        """The function's signature; kept for a plain function while its code and defaults are."""
+        """The function's signature, cached while a plain function's code and defaults stay."""
         function = self._function
         if type(function) is not FunctionType or vars(function) or function.__kwdefaults__:
             return inspect.signature(function)
@@ -318,9 +318,10 @@ _numbers = count()
 launchers: Final[list[Launcher]] = []
 """The launchers of devices, tried in order."""
 _waiting: Final = {"jax": "trnsim.jax"}
-"""Frameworks that call no plugin when they are imported, and the packages with their launchers.
+"""Framework -> package with its launcher, for frameworks that load no plugin at import.
 
-A traced function may call a kernel before the framework has initialized any device.
+Removed once loaded. A traced function may call a kernel before the framework has initialized any
+device, so that a kernel's first call loads the launcher.
 """
 
 
@@ -354,8 +355,8 @@ def emulate(
 ) -> Run:
     """A run of `kernel` on `target` through one of AWS's entry points.
 
-    Races and spills are warnings. On AWS's simulator, which has no notion of time, nothing is
-    spilled, and refusals that are the compiler's alone are warnings too.
+    Races and spills are warnings. With `is_simulator` the run is as on AWS's simulator, which has
+    no notion of time: nothing is spilled, and what only the compiler refuses is a warning too.
     """
     version = kernel.version().version
     is_wide = not is_precise(is_on_unset=not is_simulator or version.follows(PRECISE))

@@ -39,7 +39,12 @@ class Operator:
     """
 
     def __init__(self, name: str, public_name: str = "") -> None:
-        """An operator by its name in instructions, and in `nki.language` if that differs."""
+        """An operator.
+
+        Args:
+            name: its name in instructions.
+            public_name: its name in `nki.language`, if that is another.
+        """
         self.name = name
         self.__name__ = public_name or name
         self.__signature__ = inspect.signature(self._apply)
@@ -134,7 +139,12 @@ class Composed(Operator):
     """A function of tiles that takes several instructions, so that it cannot be an `op`."""
 
     def __init__(self, function: Callable[..., NkiTensor], *, lacks: str = "") -> None:
-        """An operator by its function, and the alternative if AWS's compiler lacks it."""
+        """An operator.
+
+        Args:
+            function: its function of tiles.
+            lacks: the expression to write instead, if AWS's compiler refuses the operator.
+        """
         super().__init__(function.__name__)
         self.__doc__ = function.__doc__
         self.__signature__ = inspect.signature(function)

@@ -1,6 +1,7 @@
 """Kernels of NKI 0.2 and of later versions in one program or graph, which AWS does not support.
 
-A kernel whose version was found, and which has no form that NKI 0.2 lacks, goes with either.
+A kernel without a chosen version, whose code is valid under NKI 0.2 and later, may be mixed with
+either.
 
 Source: release notes of NKI 0.3, Breaking Changes, note.
 """
@@ -28,7 +29,7 @@ _running: WeakKeyDictionary[CoreContext, Kernel] = WeakKeyDictionary()
 
 @contextmanager
 def one_program() -> Generator[None]:
-    """In this block all kernels that run belong to one program."""
+    """Context in which all kernels that run belong to one program."""
     token = _program.set([])
     try:
         yield
@@ -40,7 +41,7 @@ def note_kernel(kernel: Kernel, team: Team) -> None:
     """Note that `kernel` starts on `team`, in the program of a surrounding block if there is one.
 
     Raises:
-        BadInput: if the program has a kernel with which it may not be mixed.
+        BadInput: if the program has a kernel of an incompatible version.
     """
     for context in team.contexts:
         _running[context] = kernel
@@ -51,7 +52,7 @@ def note_kernel(kernel: Kernel, team: Team) -> None:
 
 
 def refuse_in_graph(kernel: Kernel, graph: Graph) -> None:
-    """Refuse a call of `kernel` in a graph with kernels with which it may not be mixed.
+    """Refuse a call of `kernel` in a graph that has kernels of an incompatible version.
 
     Raises:
         BadInput: with both kernels.
@@ -64,7 +65,7 @@ def refuse_in_graph(kernel: Kernel, graph: Graph) -> None:
 
 
 def refuse_nested(kernel: Kernel) -> None:
-    """Refuse a call of `kernel` within a kernel with which it may not be mixed.
+    """Refuse a call of `kernel` within a kernel of an incompatible version.
 
     Raises:
         BadInput: with both kernels.
@@ -78,7 +79,7 @@ def refuse_mixed(kernels: Iterable[Kernel]) -> None:
     """Refuse kernels of NKI 0.2 beside kernels that need a later version.
 
     Raises:
-        BadInput: with one of each, their lines and the reasons of their versions.
+        BadInput: if there are both; names one kernel of each kind.
     """
     chosen = [(kernel, kernel.version()) for kernel in kernels]
     of_0_2 = [row for row in chosen if not row[1].version.follows(UNMIXED)]

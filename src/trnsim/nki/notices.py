@@ -1,8 +1,8 @@
 """Warnings of AWS's entry points, in place of errors of `trnsim.run`.
 
-AWS's simulator runs some code that its compiler refuses, and races of two cores, whose results on
-the chip are undefined. `trnsim.run` refuses both. `nki.simulate` and AWS's other entry points,
-which give no times and under which public test suites pass, run both and warn.
+AWS's simulator runs some code that AWS's compiler refuses, and kernels with data races between two
+cores, whose results on the chip are undefined. `trnsim.run` refuses both. AWS's entry points, such
+as `nki.simulate`, run both here and warn, so that public test suites pass.
 """
 
 from __future__ import annotations
@@ -66,9 +66,15 @@ def refuse_or_warn(reason: str, fix: str, source: str, line: SourceLine | None =
 
 
 def refuse_list(name: str, value: object, version: Version) -> None:
-    """Refuse a list that is argument `name` of a kernel, or nested in it; objects may hold lists.
+    """Refuse a list as a kernel's argument, or nested in an argument.
 
-    NKI 0.2 takes lists. AWS does not say whether 0.7 takes them again.
+    Attributes of `NKIObject` may be lists. NKI 0.2 takes lists. AWS does not say whether 0.7 takes
+    them again.
+
+    Args:
+        name: path of the value in the arguments, such as "sizes[0]".
+        value: the value.
+        version: the kernel's version of NKI.
 
     Raises:
         IllegalInstruction: unless the kernel runs as on AWS's simulator, which is plain Python.

@@ -1,7 +1,7 @@
-"""NKI_PRECISE_FP=0: low-precision floats keep their names and are stored as float32.
+"""NKI_PRECISE_FP=0: low-precision dtypes keep their names and are stored as float32.
 
-A kernel then computes without their rounding. Its cost and its memory are those of float32 tensors;
-access to the bytes of such a tensor is refused.
+A kernel then computes without rounding to low precision. Its cost and its memory are those of
+float32 tensors; reading the bytes of such a tensor as another dtype is refused.
 
 Source: nki_simulator.rst, Precise Floating-Point Mode.
 """
@@ -78,7 +78,7 @@ _is_truncating: ContextVar[bool] = ContextVar("trnsim_nki_is_truncating", defaul
 
 @contextmanager
 def truncating(is_on: bool) -> Generator[None]:
-    """Context in which floats become integers as by numpy if `is_on`: AWS's older simulator."""
+    """Context in which casts to integers truncate, as on AWS's older simulator, if `is_on`."""
     token = _is_truncating.set(is_on)
     try:
         yield

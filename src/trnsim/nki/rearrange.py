@@ -18,7 +18,12 @@ _SOURCE = "nki.language.NkiTensor.rearrange"
 def split_lengths(
     shape: Sequence[int], pattern: Sequence[Group], sizes: Mapping[str, int]
 ) -> list[tuple[int, ...]]:
-    """The lengths into which each dimension is split, in the order of its names.
+    """For each dimension, the lengths of the names into which the pattern splits it.
+
+    Args:
+        shape: lengths of the dimensions.
+        pattern: for each dimension its name, or the sequence of names that it is split into.
+        sizes: lengths of names that the shape leaves open.
 
     Raises:
         IllegalInstruction: if the pattern does not fit the shape.

@@ -1,6 +1,6 @@
-"""Registers and Python: a register has a value for Python until NKI 0.7.
+"""Use of a register by Python itself, as in `if register:`, which NKI 0.7 refuses.
 
-Importing this module sets the rule for `VirtualRegister`.
+Importing this module installs the check in `VirtualRegister`.
 
 Source: nki.isa.VirtualRegister, Note; release notes of NKI 0.6 and 0.7.
 """
@@ -24,6 +24,9 @@ def read_by_python(use: str) -> None:
     """Refuse or warn of a use of a register by Python itself; silent before NKI 0.6.
 
     Outside kernels only a version that the user chose is followed.
+
+    Args:
+        use: the use in words, such as `register.AS_CONDITION`.
 
     Raises:
         UnsupportedOperator: from NKI 0.7 on; it is an IllegalInstruction and a TypeError.

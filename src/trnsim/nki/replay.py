@@ -27,7 +27,7 @@ from trnsim.program.execution import Deviation
 from trnsim.runs import Run, collected, launch
 
 MOST_RECORDINGS: Final = 64
-"""Recordings that a replay keeps, one for each sequence of integers that instructions read."""
+"""Most recordings that a replay keeps; each is of another sequence of integers read from memory."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,15 @@ class Likeness:
 
 
 class Recording:
-    """One captured run of a kernel: that of the integers that its instructions read.
+    """One captured run of a kernel, valid for the integers that its instructions read.
 
     Attributes:
         run: the run, without outputs.
-        guards: for each core, the integers that its instructions read, in order.
-        together: the number of instructions that are executed with others in one step.
-        is_fixed: whether no values decide what it executes, or which elements it writes.
-        dtypes: the dtypes of the tensors that entered.
+        guards: for each core, the integers that its instructions read from memory, in order.
+        together: number of instructions that are executed in a step with others.
+        is_fixed: whether no values in memory decide which instructions are executed, or which
+            elements they write.
+        dtypes: the dtypes of the tensors among the arguments.
     """
 
     def __init__(self, run: Run, captures: Sequence[Capture]) -> None:
@@ -110,7 +111,7 @@ class Recording:
         return replace(run, outputs=boundary.leave(_on_storages(self._result, now)))
 
     def outputs(self, arrays: Sequence[Array]) -> Any:
-        """The outputs of its instructions on the bytes of arrays, if it is fixed.
+        """The outputs of the recorded instructions on `arrays`; only for a fixed recording.
 
         Raises:
             EmulatorError: if the values make an instruction undefined or illegal.
@@ -123,7 +124,12 @@ class Recording:
         return _on_bytes(self._result, now)
 
     def begins(self, deviation: Deviation, others: Recording) -> bool:
-        """True if the core of a deviation from `others` read the same integers in this one."""
+        """True if this recording's integers begin with those read up to a deviation.
+
+        Args:
+            deviation: where a core read an integer that `others` does not have.
+            others: the recording that was executed.
+        """
         core = deviation.core
         count = others._numbers[core].index(deviation.step)
         read = (*others.guards[core][:count], deviation.values)
@@ -134,10 +140,11 @@ class Replay:
     """A recorded kernel; called with tensors like those recorded, it returns a `Run`.
 
     Instructions, times and warnings are those of a recorded call whose instructions read the same
-    integers from memory: into registers, or as an index of a whole tile. For other integers the
-    kernel's Python is called, and that call is recorded as well. Values, and errors that depend on
-    values, come from executing the instructions on these tensors. The caller promises that the
-    kernel's Python would issue the same instructions for the same integers.
+    integers from memory. These are integers loaded into registers, and indices that select a whole
+    tile. For other integers the kernel's Python is called, and that call is recorded as well.
+    Values, and errors that depend on values, come from executing the instructions on these tensors.
+    The caller promises that the kernel's Python would issue the same instructions for the same
+    integers.
 
     Attributes:
         run: the first recorded call's run; its `outputs` is None.
@@ -146,7 +153,12 @@ class Replay:
     def __init__(
         self, kernel: Kernel, record: Callable[..., tuple[Run, Recording]], *call: Any
     ) -> None:
-        """The replay of a kernel; `record(*call)` runs it and records the run.
+        """The replay of a kernel, with its first recording.
+
+        Args:
+            kernel: the kernel.
+            record: function that runs the kernel on arguments and records the run.
+            *call: positional arguments (a sequence) and keyword arguments (a mapping).
 
         Raises:
             BadInput: if the run cannot be executed again.
@@ -191,7 +203,10 @@ class Replay:
         return self._recordings
 
     def _other(self, recording: Recording, deviation: Deviation) -> Recording | None:
-        """The recording of the integers that were read, if there is one; the last to be dropped."""
+        """The kept recording with the integers that were read, moved to the end; None if absent.
+
+        Recordings are dropped from the front.
+        """
         for other in reversed(self._recordings):
             if other.begins(deviation, recording):
                 self._recordings = [r for r in self._recordings if r is not other] + [other]
@@ -225,9 +240,9 @@ PlainForm: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
 
 
 def _plain_forms(call: Sequence[Any], recording: Recording) -> list[PlainForm] | None:
-    """The forms of the arguments of a recorded call, if all are plain arrays stored as they are.
+    """Dtypes and shapes of a recorded call's arguments, if the fast path applies to them.
 
-    None for any other call, and for a recording in which values decide.
+    It applies to positional numpy arrays that need no copy, in a fixed recording. Else None.
     """
     args, kwargs = call
     forms = [(array.dtype, array.shape) for array in args if _is_plain(array)]
@@ -236,7 +251,7 @@ def _plain_forms(call: Sequence[Any], recording: Recording) -> list[PlainForm] |
 
 
 def _is_plain(value: Any) -> bool:
-    """True for an array of numpy whose bytes a kernel works on as they are."""
+    """True for a numpy array that a kernel can use in place: contiguous and writeable."""
     if type(value) is not np.ndarray:
         return False
     flags = value.flags
@@ -244,7 +259,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _are_plain(args: Sequence[Any], forms: Sequence[PlainForm]) -> bool:
-    """True for plain arrays of these forms."""
+    """True if the arguments are plain arrays of these dtypes and shapes."""
     return len(args) == len(forms) and all(
         _is_plain(array) and array.shape == shape and array.dtype == dtype
         for array, (dtype, shape) in zip(args, forms, strict=True)
@@ -349,7 +364,7 @@ def _result_tensors(result: Any) -> Iterator[NkiTensor]:
 
 
 def _on_storages(result: Any, storages: Mapping[int, Any]) -> Any:
-    """A kernel's result with its tensors on other storages."""
+    """A kernel's result with its tensors moved to other storages, by serial of the old ones."""
     if isinstance(result, tuple | list):
         return like(result, [_on_storages(item, storages) for item in result])
     if isinstance(result, dict):

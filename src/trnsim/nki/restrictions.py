@@ -1,6 +1,6 @@
 """Restrictions of the language that only a kernel's source or signature shows, by version of NKI.
 
-They are looked for when a kernel starts, under the versions that have them.
+When a kernel starts, it is checked for the restrictions of its version.
 
 Source: nki/migration/index.rst, Language restrictions; neuronxcc.nki.* inside kernels.
 """
@@ -40,9 +40,9 @@ def check_language(
 
     Args:
         function: the kernel's function.
-        options: those of `nki.jit`.
-        line: the line of the function.
-        version: the version of NKI that it follows.
+        options: the options of `nki.jit`.
+        line: the line of the function's definition.
+        version: the version of NKI that the kernel follows.
 
     Raises:
         IllegalInstruction: with the line of the form.
@@ -62,10 +62,10 @@ def check_language(
 
 
 def identities_of(function: Callable[..., Any]) -> Iterator[SourceLine]:
-    """The lines of a function, and of those of its file that it names, that compare identity.
+    """The lines with an identity comparison, in a function and in functions that it names.
 
-    `x is None` counts not: AWS's own library of NKI 0.3 has it in kernels for the chip
-    (nki-library 2.29, attention_bwd.py).
+    The functions are of one file. `x is None` is left out: AWS's own library of NKI 0.3 has it in
+    kernels for the chip (nki-library 2.29, attention_bwd.py).
     """
     code = code_of(function)
     if code is None:

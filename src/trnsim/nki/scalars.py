@@ -40,6 +40,7 @@ _CONDITIONS = {
     "eq": "equal",
     "ne": "not_equal",
 }
+"""Python's comparison methods -> names of instructions' operators."""
 _OTHERS = {
     "truediv": "/",
     "floordiv": "//",
@@ -67,7 +68,7 @@ _LEGAL = "+ - * and unary minus with integers and scalars of the same dtype"
 
 
 class Turn:
-    """A turn of a device loop, in which the loop's variable may be used.
+    """A turn (iteration) of a device loop, to which the use of its variable is limited.
 
     Attributes:
         is_over: true once the body has returned.
@@ -82,11 +83,13 @@ class Turn:
 class NkiScalar(Scalar):
     """An integer of nl.int32 or nl.int64 on the device: a scalar_offset, or a bound of a loop.
 
-    It comes from `nisa.scalar_load`; arithmetic on it gives new scalars of its dtype, wrapped.
+    It comes from `nisa.scalar_load`; arithmetic on it gives new scalars of its dtype, and wraps on
+    overflow.
 
     Attributes:
         dtype: nl.int32 or nl.int64.
-        turns: the turns of the loops whose variables it is computed from, or is.
+        turns: the turns outside of which the scalar is refused: those of loop variables from
+            which it was computed.
 
     Source: nki.isa.NkiScalar.
     """
@@ -116,7 +119,13 @@ class NkiScalar(Scalar):
 
     @classmethod
     def of_value(cls, value: int, origins: tuple[tuple[int, int], ...], turn: Turn) -> Self:
-        """The int32 variable of a loop in a turn, which comes from the instructions `origins`."""
+        """The int32 variable of a loop in a turn.
+
+        Args:
+            value: its value.
+            origins: the origins of the loop's bounds, for which users of the variable wait.
+            turn: the turn.
+        """
         scalar = cls.of_dtype(INT32)
         scalar.put(value)
         scalar.origins, scalar.turns = origins, (turn,)
@@ -147,7 +156,7 @@ class NkiScalar(Scalar):
 
 
 def _with_operands(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`; operands that do not fit its signature are refused by name."""
+    """Decorator of a function: a call that does not fit its signature is an IllegalInstruction."""
     signature, name = inspect.signature(function), function.__name__
 
     @functools.wraps(function)
@@ -210,7 +219,7 @@ def require_in_turn(scalar: object) -> None:
 
 
 def _recorded(op: str, x: Any, y: Any) -> NkiScalar:
-    """The scalar that an operator on scalars and integers gives; its instruction is issued."""
+    """The result of an operator on scalars and integers, after issue of its instruction."""
     operands = [_operand(op, operand) for operand in (x, y)]
     dtype = next(operand.dtype for operand in operands if isinstance(operand, Scalar))
     scalar = NkiScalar.of_dtype(dtype, is_comparison=op in COMPARISONS)

@@ -1,6 +1,7 @@
-"""`kernel.with_schedule`: edges between the named instructions of a kernel.
+"""`kernel.with_schedule`: dependency edges between the named instructions of a kernel.
 
-An edge is an order of issue: AWS documents it as a constraint on the compiler's scheduler.
+An edge fixes the order of issue alone: AWS documents it as a constraint on the compiler's
+scheduler.
 
 Source: how-to-scheduling-apis.rst, Adding dependency edges.
 """
@@ -41,7 +42,9 @@ class Schedule:
     line: SourceLine | None
 
     def apply(self, core: CoreContext, first: int) -> set[str]:
-        """Add the edges to the instructions of `core` from `first` on; returns names that it lacks.
+        """Add the edges to the instructions of `core` from number `first` on.
+
+        Returns the names of the schedule that no such instruction has.
 
         Raises:
             IllegalInstruction: for an ambiguous name, an edge out of a device loop, and a cycle.
@@ -72,10 +75,12 @@ class Schedule:
         )
 
     def _named(self, core: CoreContext, first: int, name: str) -> dict[int, Turns]:
-        """The instructions called `name`, with the loops around them: one in each turn of a loop.
+        """Index -> enclosing turns of device loops, for the instructions labelled `name`.
+
+        An instruction in the body of a device loop is there once for each turn.
 
         Raises:
-            IllegalInstruction: if several are called so.
+            IllegalInstruction: if instructions of several places have this name.
         """
         labels = [label for label in core.labels.get(name, ()) if label[0] >= first]
         distinct = {turns for _, turns in labels}
@@ -97,7 +102,14 @@ class Schedule:
         producer: str,
         producers: dict[int, Turns],
     ) -> None:
-        """Add the edge of one instruction of the name, in its turn of a loop."""
+        """Add the edge to one consumer from the producer of the same turn.
+
+        Args:
+            core: the core.
+            consumer: name, index and enclosing turns of the consumer.
+            producer: name of the producer.
+            producers: index -> enclosing turns, for the instructions of that name.
+        """
         name, index, turns = consumer
         for other, other_turns in producers.items():
             if turns[: len(other_turns)] == other_turns:

@@ -1,4 +1,4 @@
-"""Sentinel values of unwritten memory: on AWS's simulator, NaN or 4.
+"""Sentinel values of unwritten memory on AWS's simulator: NaN in floats, 4 in integers.
 
 Source: nki_simulator.rst, Uninitialized Memory Detection.
 """
@@ -16,7 +16,7 @@ _INTEGER: Final = 4
 
 
 def with_sentinels(tensor: NkiTensor) -> NkiTensor:
-    """A new tensor, which on AWS's simulator may be read before it is written.
+    """`tensor`, filled with sentinels if the kernel runs as on AWS's simulator.
 
     A tensor with an explicit address gets no sentinels: another tensor may lie there.
     """

@@ -1,9 +1,10 @@
-"""Broadcasts whose values are still in PSUM: read there, or copied to SBUF on demand.
+"""Lazy copies of partition broadcasts from PSUM to SBUF.
 
-A broadcast over partitions is a product with ones, which the Tensor Engine writes to PSUM. The tile
-that a kernel gets is in SBUF, as AWS says, but an engine that can read PSUM need not wait for a
-copy, and an elementwise operation with a tile in PSUM and a tile in SBUF takes half the time of two
-tiles in SBUF. So only an instruction that needs the copy causes it, as in AWS's compiler.
+A broadcast over partitions is a matmul with ones, whose product the Tensor Engine writes to PSUM.
+The tile that a kernel gets is in SBUF, as AWS says. But an engine that can read PSUM need not wait
+for a copy, and an elementwise operation on one tile in PSUM and one in SBUF takes half the time of
+two tiles in SBUF. So the copy is made for the first instruction that needs the SBUF tile, as in
+AWS's compiler; until then instructions read the product in PSUM.
 
 Source: trainium_inferentia2_arch.rst, Tensor Engine, Alternative Use Case; nki.language of SDK
 2.26, broadcast_to ("in SBUF, but can be also assigned to a PSUM tensor"); fused_mamba.rst, profile
@@ -29,7 +30,7 @@ _READING_ENGINES: Final = (Engine.vector, Engine.scalar)
 
 
 def leave_in_psum(home: NkiTensor, product: NkiTensor) -> None:
-    """Let `product`, of the same layout, substitute for the SBUF tile `home` until it is copied."""
+    """Let reads of the SBUF tile `home` read `product` in PSUM, until it is copied to `home`."""
     core = current_core()
     core.may_be_in_psum = True
     left = core.left_in_psum
@@ -46,7 +47,10 @@ def in_sbuf(tile: NkiTensor) -> NkiTensor:
 
 
 def settle(instruction: Instruction) -> Instruction:
-    """`instruction`, ready for issue: it reads the product in PSUM, or a copy in SBUF."""
+    """`instruction`, ready for issue: broadcast operands are read in PSUM or copied to SBUF first.
+
+    An instruction that writes PSUM causes the copies of all broadcasts.
+    """
     left = current_core().left_in_psum
     if not left:
         return instruction
@@ -68,7 +72,7 @@ def settle(instruction: Instruction) -> Instruction:
 def _may_read_psum(
     instruction: Instruction, tile: Tile, tiles: list[Tile], writes: list[Tile]
 ) -> bool:
-    """True if `instruction` may read `tile` in PSUM: as its only tile there."""
+    """True if `instruction` may read `tile` in PSUM, as its only operand in PSUM."""
     product = current_core().left_in_psum[tile.storage]
     return (
         instruction.opcode in _PSUM_READERS
@@ -81,7 +85,7 @@ def _may_read_psum(
 
 
 def _in_psum(tile: Tile) -> Tile:
-    """The elements of a tile in the product in PSUM, if its values are still there."""
+    """The tile's elements in the PSUM product that substitutes for it; `tile` if none does."""
     product = current_core().left_in_psum.get(tile.storage)
     if product is None:
         return tile

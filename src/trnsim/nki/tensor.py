@@ -72,14 +72,14 @@ class NkiTensor(TensorViews):
 
     @property
     def offset(self) -> int:
-        """Offset from the start of its own tensor, in elements."""
+        """Offset from the start of the allocated tensor, in elements."""
         storage = self.storage
         offset_bytes = storage.own_bytes(self.pattern.offset_bytes - storage.origin_bytes)
         return offset_bytes // self.dtype.itemsize
 
     @property
     def base_tensor(self) -> NkiTensor:
-        """The allocated tensor of which this is a view; a tensor that is no view itself."""
+        """The allocated tensor of which this is a view; the tensor itself if it is no view."""
         base = self.storage.allocated_as
         if base is None or (self.index is None and (self.dtype, self.pattern) == base):
             return self
@@ -87,7 +87,7 @@ class NkiTensor(TensorViews):
 
     @property
     def data(self) -> Self:
-        """The tensor itself, as `data` of a grid is a tensor: a tile may be either.
+        """The tensor itself, so that code can take `data` of a tensor and of a grid alike.
 
         Raises:
             AttributeError: in versions of NKI without grids.
@@ -133,7 +133,7 @@ class NkiTensor(TensorViews):
         return NkiTensor.laid_out(self.storage, self.dtype, cut_layout, self.buffer)
 
     def _cut(self, keys: tuple[Any, ...]) -> NkiTensor:
-        """The view of `keys`, one per dimension."""
+        """The view of an index `tensor[keys]`."""
         self._guard_columns()
         pattern, address = self.pattern, self.index
         spans: list[tuple[int, int, int, bool]] = []
@@ -157,7 +157,14 @@ class NkiTensor(TensorViews):
         place: DynamicSlice | int,
         index: Index | None,
     ) -> Index:
-        """The dynamic address of a dimension's elements from a register on."""
+        """The dynamic address of a dimension that a register indexes.
+
+        Args:
+            dim: the dimension.
+            start: register with the first element's index.
+            place: the static part of the index; its size bounds `start`.
+            index: the tensor's own dynamic address, of which there can be only one.
+        """
         pattern = self.pattern
         self._guard(dim, "a dynamic index")
         self._guard_second(index)
@@ -202,10 +209,17 @@ class NkiTensor(TensorViews):
     ) -> NkiTensor:
         """An explicit [[stride, count], ...] pattern over the storage, in elements.
 
-        `scalar_offset` is a register, one element in SBUF, or a scalar: int32, in HBM int64 too.
-        `offset` counts from the view's own start, before NKI 0.5 from that of its tensor. On chip
-        the first stride is the free size, of the tensor or of the view: one partition. Bounds are
-        checked when an instruction uses it.
+        On chip the first stride is one partition: the free size of the tensor or of the view.
+        Bounds are checked when an instruction uses the result.
+
+        Args:
+            pattern: [stride, count] of each dimension, the slowest first.
+            offset: first element, from the view's start; before NKI 0.5 from its tensor's start.
+            scalar_offset: a register, one element in SBUF, or a scalar: int32, in HBM int64 too.
+                It counts steps along `indirect_dim`.
+            vector_offset: a tensor with the row of each element of dimension 0.
+            indirect_dim: the dimension of this tensor whose stride is the step of an offset.
+            dtype: dtype as which the bytes are read; by default the tensor's.
 
         Source: nki-aps.rst, Semantics of the Access Pattern, property 1.
         """
@@ -237,7 +251,7 @@ class NkiTensor(TensorViews):
         return NkiTensor(storage, new, access, self.buffer, bounded)
 
     def _partition_step(self, given_bytes: int, itemsize: int, counts: tuple[int, ...]) -> int:
-        """Bytes from one partition to the next in an `ap` that steps by `given_bytes`.
+        """Bytes from one partition to the next in an `ap` whose first stride is `given_bytes`.
 
         Raises:
             IllegalInstruction: for a step other than a partition, and for more free dimensions
@@ -278,9 +292,10 @@ class NkiTensor(TensorViews):
         return NkiTensor(self.storage, self.dtype, rows, self.buffer, index)
 
     def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
-        """Column ``index[i % G, i // G]`` of each partition as element i (tensor indirection).
+        """Tensor indirection: element i of a partition is its column ``index[i % G, i // G]``.
 
-        G is 16 partitions; the Tensor Engine's operands use 32.
+        Each group of G partitions reads its indices from the group's own rows of `index`. G is 16,
+        for operands of the Tensor Engine 32.
         """
         require(COMPUTE_INDIRECTION, "tensor.indirect()")
         self._guard_second(self.index)
@@ -312,7 +327,7 @@ def _counts_and_strides(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def _is_plain_pair(pair: Any) -> bool:
-    """True for a list of an integer and a positive one."""
+    """True for a list of an integer (stride) and a positive integer (count)."""
     return (
         pair.__class__ is list
         and len(pair) == _PAIR

@@ -32,7 +32,7 @@ _BROADCAST_SOURCE = "release notes of NKI 0.4, Known issues: binary operations a
 def new_tile(
     shape: Sequence[int], dtype: Any, buffer: MemoryRegion = MemoryRegion.sbuf, name: str = ""
 ) -> NkiTensor:
-    """A new uninitialised tensor in a memory of this core."""
+    """A new uninitialised tensor in SBUF, PSUM or HBM of the current core."""
     dtype_stored = stored_dtype(dtype)
     lengths = tuple(int(length) for length in shape)
     storage, layout = current_core().memory.allocate(
@@ -58,10 +58,12 @@ def issue(opcode: str, *operands: Any, **options: Any) -> None:
 
 
 def as_tile(label: str, value: Any) -> NkiTensor:
-    """An operand on chip; as on AWS's simulator, a tensor in HBM is loaded first.
+    """`value`, checked to be a tensor in SBUF or PSUM; `label` names its use in the error.
+
+    On AWS's simulator a tensor in HBM is loaded to SBUF, with a warning.
 
     Raises:
-        IllegalInstruction: for a value that is no tensor.
+        IllegalInstruction: for a value that is no tensor, and for a tensor in HBM.
     """
     if not isinstance(value, NkiTensor):
         raise IllegalInstruction(
@@ -121,7 +123,9 @@ def spread(tile: NkiTensor, shape: Sequence[int]) -> NkiTensor:
 
 
 def _broadcast_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
-    """A partition copied to many: a product with ones if that is exact, else shuffles.
+    """A tile of one partition copied to `partitions`: by a matmul with ones, or by shuffles.
+
+    The matmul is used where it is exact (`_is_factor`).
 
     Source: trainium_inferentia2_arch.rst, Tensor Engine, Alternative Use Case.
     """
@@ -140,7 +144,7 @@ def _broadcast_partitions(tile: NkiTensor, partitions: int) -> NkiTensor:
 
 
 def _is_factor(tile: NkiTensor) -> bool:
-    """True if the Tensor Engine takes the tile's dtype, and all its elements are written.
+    """True if a matmul can copy the tile: dtype of the Tensor Engine, all elements written.
 
     A product of unwritten elements is an error; a shuffle only moves them.
     """
@@ -180,7 +184,7 @@ def _ones(length: int, dtype: Dtype) -> NkiTensor:
 def _pieces(
     row: NkiTensor, copies: NkiTensor, most_elements: int, dim: int = 1
 ) -> Iterator[tuple[NkiTensor, NkiTensor]]:
-    """Both tiles cut along their free dimensions into pieces of at most `most_elements`."""
+    """Both tiles cut along the free dimensions from `dim` on, at most `most_elements` a piece."""
     if prod(row.shape[1:]) <= most_elements:
         yield row, copies
         return

@@ -1,8 +1,8 @@
 """Refusals of Python operations that read a tensor's elements while a kernel is compiled.
 
 Tensors are memory on the device: Python's conditions, comparisons, loops and numbers see their
-shapes and dtypes, never their elements. Identity stays Python's: `is`, keys of dictionaries and
-sets, and a tensor is equal to itself.
+shapes and dtypes, never their elements. Identity works as in Python: `is`, use as a key of a
+dictionary or set, and `tensor == tensor` of the same object.
 
 Source: nki-language-guide.rst, Tensor Values.
 """
@@ -58,7 +58,7 @@ _QUESTIONS = {
     "array_function": _BY_NUMPY,
     **dict.fromkeys(("int", "float", "complex", "index", "trunc"), _AS_NUMBER),
 }
-"""By Python's method: the use of the tensor, the legal operands, and the replacement."""
+"""Python's method, without underscores -> use of the tensor, legal operands, replacement."""
 _EQUALITY_OPERATORS = {
     "eq": ("==", "nl.equal", "; `is` asks for the same tensor"),
     "ne": ("!=", "nl.not_equal", "; `is not` asks for another tensor"),
@@ -120,7 +120,7 @@ _FUNCTIONS_FOR = _FUNCTIONS | {
     "ravel": _FUNCTIONS["flatten"],
     "tolist": _FUNCTIONS["numpy"],
 }
-"""By the attribute that tensors of numpy and PyTorch have: what NKI has for it."""
+"""Attribute of numpy's arrays or PyTorch's tensors -> its replacement in NKI."""
 
 
 _REFLECTED = {
@@ -144,13 +144,13 @@ _REFLECTED = {
     "greater": "lt",
     "greater_equal": "le",
 }
-"""By the function of numpy that computes an operator: Python's method of the right operand."""
+"""Name of a numpy ufunc -> the method of the right operand for the same operator of Python."""
 _COMPOSED = frozenset(
     ("negative", "floor", "ceil", "trunc", "cos", "tan", "mod", "fmod", "logical_not")
 )
 """Functions of nki.language that several instructions compute."""
 _OTHER_NAMES = {"absolute": "abs", "remainder": "mod", "pow": "power"}
-"""By the name of a function of numpy: that of nki.language, where they differ."""
+"""Name of a numpy function -> its name in nki.language, where they differ."""
 
 
 class NoAttribute(IllegalInstruction, AttributeError):
@@ -160,7 +160,7 @@ class NoAttribute(IllegalInstruction, AttributeError):
 class Valueless(Tile):
     """A tile whose elements Python's own conditions, loops and operators cannot see.
 
-    Each of them is refused, with an error that is also a TypeError.
+    Each such use is refused, with an error that is also a TypeError.
     """
 
     __slots__ = ()
@@ -168,7 +168,7 @@ class Valueless(Tile):
     __hash__ = object.__hash__
 
     def __array_ufunc__(self, ufunc: np.ufunc, _: str, *inputs: Any, **__: Any) -> Any:
-        """Refuse a function of numpy, with the function of nki.language of the same name.
+        """Refuse a function of numpy; the error names the equivalent function of nki.language.
 
         An operator with one of numpy's values on the left is refused as Python's operator.
         """
@@ -180,7 +180,7 @@ class Valueless(Tile):
         return _refuse(self, f"by numpy.{ufunc.__name__}", _BY_NUMPY[1], fix)
 
     def absent(self, name: str) -> Any:
-        """Refuse an attribute that tensors lack, with what NKI has for it.
+        """Refuse an attribute that tensors lack; the error names NKI's replacement.
 
         Raises:
             NoAttribute: for all names but those that Python and libraries probe for.

@@ -38,9 +38,9 @@ _R = TypeVar("_R")
 
 
 def since_05(method: Callable[_P, _R]) -> Callable[_P, _R]:
-    """`method`, refused in programs of versions without the row VIEW_METHODS.
+    """Decorator of a view method that exists since NKI 0.5: older programs' calls are refused.
 
-    Functions of this package use it under every version.
+    Functions of trnsim may call the method under every version.
     """
 
     @wraps(method)
@@ -53,7 +53,7 @@ def since_05(method: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def _is_own_caller() -> bool:
-    """True if the caller of a view method is of this package."""
+    """True if the caller of a view method is a function of trnsim."""
     name: str = sys._getframe(2).f_globals.get("__name__", "")  # noqa: SLF001
     return name.startswith("trnsim.")
 
@@ -199,14 +199,14 @@ class TensorViews(Valueless):
     reinterpret_cast = view
 
     def _may_reshape_to_others(self, shape: tuple[int, ...]) -> bool:
-        """True where a reshape may change the number of elements of this tensor."""
+        """True if this tensor may be reshaped to another number of elements: before NKI 0.5."""
         is_same_partition = not self._on_chip or shape[:1] == self.shape[:1]
         is_dense = self.pattern.is_contiguous(self.dtype.itemsize, 1 if self._on_chip else 0)
         is_whole = all(length > 0 for length in shape)
         return is_whole and is_dense and is_same_partition and follows(RESHAPE_UNCHECKED)
 
     def _from_its_start(self, shape: tuple[int, ...]) -> AccessPattern:
-        """Row-major elements from its first one on; on chip its partitions stay."""
+        """The row-major pattern of `shape` from this tensor's first element; partitions stay."""
         fixed = self.pattern.strides_bytes[:1] if self._on_chip else ()
         strides: list[int] = []
         stride = self.dtype.itemsize

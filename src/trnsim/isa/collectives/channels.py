@@ -12,7 +12,14 @@ from trnsim.isa.language.instruction import Instruction
 def check_channels(
     instruction: Instruction, setting: Setting, group: Sequence[int], channels: Sequence[int]
 ) -> None:
-    """Refuse channels that the rings of a group lack."""
+    """Refuse channel numbers beyond the rings that a group's devices form.
+
+    Args:
+        instruction: the instruction, for the error.
+        setting: the ranks and their network.
+        group: ranks of the replica group.
+        channels: numbers of the channels; each uses a ring of its own.
+    """
     has = len(rings(setting.fabric, tuple(group)))
     if any(not 0 <= channel < has for channel in channels):
         named = ", ".join(map(str, channels))

@@ -32,7 +32,12 @@ class Options(NamedTuple):
 
 
 def instruction_of(kind: Any, **operands: Any) -> Any:
-    """The instruction `kind` for the world in which the kernel runs."""
+    """The instruction of a collective, among the ranks with which the kernel was launched.
+
+    Args:
+        kind: class of the instruction.
+        operands: its fields by name; the ranks and their network are added here.
+    """
     link = current_core().world(kind.opcode)
     tiles = [
         tile
@@ -71,13 +76,16 @@ def issue(kind: type[Collective], options: Options, **operands: Any) -> NkiInstr
 
 
 def result(instruction: Instruction, name: str | None) -> NkiInstruction | None:
-    """`instruction`, issued to the current core; None in versions of NKI that return nothing."""
+    """The handle of `instruction` after its issue to the current core.
+
+    None in versions of NKI whose collectives return nothing.
+    """
     handle = issued(instruction, name)
     return handle if follows(RETURN_INSTRUCTIONS) else None
 
 
 def issued(instruction: Instruction, name: str | None) -> NkiInstruction:
-    """`instruction` under the label `name`, issued to the current core."""
+    """The handle of `instruction`, labelled `name`, after its issue to the current core."""
     core = current_core()
     core.issue(settle(instruction))
     return NkiInstruction(core, name)
@@ -105,7 +113,12 @@ def check_name(call: str, name: str | None) -> None:
 
 
 def _is_joint(kind: Any, cores: int, tiles: Sequence[Tile]) -> bool:
-    """True if all cores of a rank take part with the same tensors.
+    """True if the cores of a logical core take part as one rank, with tensors in shared HBM.
+
+    Args:
+        kind: class of the collective.
+        cores: physical cores of a logical core (LNC).
+        tiles: its operands.
 
     Raises:
         IllegalInstruction: if only some of the tensors are shared.
@@ -134,5 +147,5 @@ def as_tuples(items: Any) -> Any:
 
 
 def operator_name(op: Any) -> Any:
-    """The name of an operator of `nl`, and of other functions, which the instruction refuses."""
+    """The name of an operator of `nl` or of another function; the instruction checks it."""
     return op.name if isinstance(op, Operator) else str(getattr(op, "__name__", op))

@@ -41,9 +41,9 @@ def collective_permute(
     priority: int | None = None,
     name: str | None = None,
 ) -> NkiInstruction | None:
-    """The source of a pair's first rank in the destination of its second, for each pair.
+    """For each pair (source rank, target rank), the source's `srcs` copied to the target's `dsts`.
 
-    A rank that no pair names issues nothing, and the result is None there.
+    On a rank that is in no pair nothing is issued, and the result is None.
     """
     check_options("collective_permute", Options(priority, name))
     instruction = instruction_of(
@@ -68,7 +68,7 @@ def collective_permute_implicit(
     priority: int | None = None,
     name: str | None = None,
 ) -> NkiInstruction | None:
-    """The source of the previous rank in the ring, for each channel."""
+    """For each channel, a copy of the source tensor of the ring's previous rank to this rank."""
     call = "collective_permute_implicit"
     return issue(
         CollectivePermuteImplicit,
@@ -133,7 +133,7 @@ def collective_permute_implicit_current_processing_rank_id(
     channel_id: int = 0,
     name: str | None = None,
 ) -> VirtualRegister:
-    """A register with the rank whose data arrives after so many steps of an implicit permute."""
+    """A register with the rank whose data arrives after `iteration_id` implicit permutes."""
     check_name("collective_permute_implicit_current_processing_rank_id", name)
     register = VirtualRegister()
     instruction = instruction_of(

@@ -36,7 +36,8 @@ class _Prepared:
         handle: the result of the call that prepared it.
         instruction: its preparation.
         line: the user's line of that call.
-        triggered_at: the line of its trigger; None before.
+        triggered_at: the user's line of the trigger; None before the trigger.
+        is_triggered: whether the trigger was called.
     """
 
     handle: NkiInstruction
@@ -192,10 +193,15 @@ def _check_free(kind: type[Instruction], prepared: _Prepared | None) -> None:
 
 
 def _prepared(kind: type[Instruction], handle: Any, last: _Prepared | None) -> _Prepared:
-    """The exchange that a trigger names, which waits for it.
+    """`last`, checked to be the exchange of `handle` and not triggered yet.
+
+    Args:
+        kind: class of the trigger.
+        handle: the user's `prepare_instr`.
+        last: the core's last prepared exchange.
 
     Raises:
-        IllegalInstruction: for any other.
+        IllegalInstruction: for any other `handle`.
     """
     prepare = kind.opcode.replace("_trigger", "_prepare")
     if last is not None and handle is last.handle and not last.is_triggered:

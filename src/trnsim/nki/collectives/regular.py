@@ -1,4 +1,4 @@
-"""Collectives of parts of one size: all_reduce, all_gather, reduce_scatter, all_to_all."""
+"""Collectives with parts of equal size: all_reduce, all_gather, reduce_scatter, all_to_all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def all_gather(
     priority: int | None = None,
     name: str | None = None,
 ) -> NkiInstruction | None:
-    """The concatenated sources of the ranks of a group, on each of its ranks."""
+    """The sources of the ranks of a group, concatenated along `collective_dim`, on each rank."""
     return issue_grouped(
         AllGather, srcs, dsts, replica_group, Options(priority, name), collective_dim=collective_dim
     )
@@ -47,7 +47,7 @@ def reduce_scatter(
     priority: int | None = None,
     name: str | None = None,
 ) -> NkiInstruction | None:
-    """The reduction of each source over the ranks of a group, divided among them."""
+    """The reduction of each source over a group, divided among its ranks along `collective_dim`."""
     return issue_grouped(
         ReduceScatter,
         srcs,
@@ -67,7 +67,10 @@ def all_to_all(
     priority: int | None = None,
     name: str | None = None,
 ) -> NkiInstruction | None:
-    """The concatenated parts that the ranks of a group have for this rank."""
+    """Part `r` of every source of the group, concatenated on its rank `r`; the transpose of parts.
+
+    Sources are divided and results concatenated along axis `collective_dim`.
+    """
     return issue_grouped(
         AllToAll, srcs, dsts, replica_group, Options(priority, name), collective_dim=collective_dim
     )

@@ -1,4 +1,4 @@
-"""Collectives of chunks whose sizes are data: all_to_all_v, all_gather_v, reduce_scatter_v."""
+"""Collectives with chunk sizes known at run time: all_to_all_v, all_gather_v, reduce_scatter_v."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def get_nc_sub_version() -> int:
 
 
 _AS_GIVEN = frozenset({bool, int, float, str, type(None)})
-"""Types of most operands that are not tensors; they need no conversion."""
+"""Types of operands that need no conversion; most operands that are no tensors have them."""
 
 
 _MEMBERS = "nki/migration/index.rst, Integer enum constants no longer supported"
@@ -108,11 +108,17 @@ def _hashable(value: Any) -> Any:
 def _operand(
     instruction: type[Instruction], enumeration: type[Enum] | None, key: str, value: Any
 ) -> Any:
-    """`value` in the instruction's form of its operand `key`.
+    """`value` as the instruction's class takes it for the operand `key`.
+
+    Args:
+        instruction: class of the instruction.
+        enumeration: the operand's enumeration, such as `Engine`; None if it has none.
+        key: name of the operand.
+        value: the user's value.
 
     Raises:
         IllegalInstruction: for an operator of numpy, and for any value but a member of the
-        operand's enumeration.
+            operand's enumeration.
     """
     if enumeration is not None and not isinstance(value, enumeration):
         return _member(instruction, enumeration, key, value)
@@ -127,7 +133,7 @@ def _operand(
 
 
 def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, value: Any) -> Enum:
-    """The member of an enumeration with the number `value`, or on AWS's simulator the name.
+    """The member of an enumeration whose number is `value`, or whose name on AWS's simulator.
 
     AWS's migration guide says that numbers are refused since NKI 0.3, but its library of that
     release (nki-library 2.29) passes them in its kernels for the chip (dge_mode=3), and a name
@@ -159,7 +165,7 @@ def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, v
 
 
 def _lenient_barrier(barrier: CoreBarrier) -> CoreBarrier:
-    """`barrier`, on AWS's simulator with a substitute for data that only a single core has."""
+    """`barrier`; on AWS's simulator `data` outside of shared HBM is replaced by a dummy tensor."""
     data: object = barrier.data
     is_seen = isinstance(data, NkiTensor) and data.buffer is MemoryRegion.shared_hbm
     if is_seen or not (isinstance(data, NkiTensor) and is_simulator()):
@@ -200,7 +206,7 @@ _LENIENT: dict[type[Instruction], Callable[[Any], Instruction]] = {
     NcMatmul: _lenient_matmul,
     NcMatmulMx: _lenient_matmul,
 }
-"""Changes of instructions before issue, for those of which AWS's simulator allows more."""
+"""By class: the function that adapts an instruction which AWS's simulator alone accepts."""
 
 
 def _signature(instruction: type[Instruction]) -> inspect.Signature:
@@ -277,9 +283,10 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
 
 
 def _of_its_version(opcode: str, issue: Callable[..., Any]) -> Callable[..., Any]:
-    """`issue` by the rules of the running kernel's version of NKI.
+    """`issue` under the rules of the running kernel's version of NKI.
 
-    Keywords that it lacks are refused, and calls in the form of older versions are understood.
+    Keywords that the version lacks are refused, and calls in the syntax of older versions are
+    converted to today's.
     """
     prefix = f"nisa.{opcode}("
     rows = {
@@ -310,7 +317,14 @@ def _of_its_version(opcode: str, issue: Callable[..., Any]) -> Callable[..., Any
 def _illegal_operands(
     instruction: type[Instruction], signature: inspect.Signature, positional: int, named: list[str]
 ) -> IllegalInstruction:
-    """The error of a call whose operands do not fit the signature."""
+    """The error of a call whose operands do not fit the signature.
+
+    Args:
+        instruction: class of the instruction.
+        signature: signature of its function.
+        positional: number of positional operands of the call.
+        named: names of its keyword operands.
+    """
     legal = list(signature.parameters)
     unknown = [name for name in named if name not in legal]
     near = [found for name in unknown for found in get_close_matches(name, legal, 1)]
@@ -339,7 +353,7 @@ _OF_NKI_01: Final = {
     "mask": "masks ended with NKI 0.1: slice the operands to what is within bounds",
     "dtype": "since NKI 0.2 the dtype is that of dst",
 }
-"""By an operand of NKI 0.1: what became of it (nki/migration/index.rst, NKI 0.1 to 0.2)."""
+"""By an operand of NKI 0.1: its replacement (nki/migration/index.rst, NKI 0.1 to 0.2)."""
 
 
 def _shown(parameter: inspect.Parameter) -> inspect.Parameter:

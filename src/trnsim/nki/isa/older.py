@@ -35,6 +35,7 @@ from trnsim.nki.tensor import NkiTensor
 
 _AXES_BY_RANK: Final = {3: (2, 1, 0), 4: (3, 1, 2, 0)}
 _MATRIX: Final = 2
+"""Number of positional operands before the first one whose place changed."""
 
 
 class Call(NamedTuple):
@@ -51,10 +52,18 @@ def _by_name(
     kwargs: Mapping[str, Any],
     orders: tuple[tuple[Behaviour, str], ...],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The operands, by name in the first order of which the row holds; else as they are.
+    """The operands by keyword, under the first signature that the kernel's version follows.
+
+    Unchanged if the version follows none of them.
+
+    Args:
+        opcode: the function's name.
+        args: positional operands of the call.
+        kwargs: keyword operands of the call.
+        orders: pairs of a row of the table of behaviours and a signature as text.
 
     Raises:
-        IllegalInstruction: for operands that do not fit that order, with the call to write.
+        IllegalInstruction: for operands that do not fit the signature, with the call to write.
     """
     for row, order in orders:
         if follows(row):
@@ -67,7 +76,7 @@ def _by_name(
 
 @cache
 def _signature(order: str) -> inspect.Signature:
-    """The signature of operands as text: a name, or name=None for one that may be left out."""
+    """The signature from its text: operands split by spaces, ``name=None`` for an optional one."""
     parameters = []
     for text in order.split():
         name, _, default = text.partition("=")
@@ -120,7 +129,7 @@ def dma_copy(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
 
 
 def dma_compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """(dst, srcs, scales, reduce_op) by name."""
+    """(dst, srcs, scales, reduce_op), the order of older versions, by keyword."""
     if len(args) > _MATRIX and isinstance(args[2], list | tuple) and "scales" not in kwargs:
         require(DMA_COMPUTE_SCALES_FIRST, DMA_COMPUTE_SCALES_FIRST.form)
     if len(args) <= _MATRIX and "scales" not in kwargs:
@@ -139,7 +148,7 @@ def dma_compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
 
 
 def affine_select(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """(dst, pattern, offset, channel_multiplier, ...) by name."""
+    """(dst, pattern, offset, channel_multiplier, ...), the older order, by keyword."""
     order = ("dst", "pattern", "offset", "channel_multiplier", "on_true_tile", "on_false_value")
     if len(args) > _MATRIX:
         place = order.index("on_true_tile")
@@ -154,14 +163,14 @@ def affine_select(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
 
 
 def register_move(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """`imm` as `src`."""
+    """The older keyword `imm` as `src`."""
     if "imm" in kwargs:
         kwargs = {"src": kwargs.pop("imm"), **kwargs}
     return Call("register_move", args, kwargs)
 
 
 def sendrecv(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """`use_gpsimd_dma` as a dma_engine."""
+    """The older keyword `use_gpsimd_dma` as `dma_engine`."""
     if "use_gpsimd_dma" in kwargs:
         is_gpsimd = kwargs.pop("use_gpsimd_dma")
         kwargs = {"dma_engine": DmaEngine.gpsimd_dma if is_gpsimd else DmaEngine.dma, **kwargs}
@@ -187,7 +196,7 @@ _MATMUL_SIGNATURE: Final = " ".join((*_MATMUL_ORDER[:3], *(f"{n}=None" for n in 
 
 
 def tensor_reduce(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """axis=1 as the last axis."""
+    """``axis=1`` as the last axis, its meaning in older versions."""
     order = ("dst", "op", "data", "axis")
     operands = {**dict(zip(order, args, strict=False)), **kwargs}
     axis, data = operands.get("axis"), operands.get("data")
@@ -215,7 +224,7 @@ _RANGE_ORDER: Final = (
 
 
 def range_select(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """With FP32_MIN and reset_reduce, whatever the call says."""
+    """With on_false_value FP32_MIN and reduce_cmd reset_reduce, as older versions override both."""
     if follows(RANGE_SELECT_OVERRIDES):
         orders = ((RANGE_SELECT_OVERRIDES, _RANGE_ORDER),)
         args, kwargs = _by_name("range_select", args, kwargs, orders)
@@ -245,7 +254,7 @@ def dma_transpose(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
 
 
 def _padded(dst: NkiTensor, src: NkiTensor) -> NkiTensor:
-    """`dst` with axes of length 1 where the transposed src has them; `dst` itself if it cannot."""
+    """`dst` with axes of length 1 where the transposed src has them; `dst` if shapes differ."""
     axes = _AXES_BY_RANK.get(len(src.shape))
     if axes is None or len(dst.shape) >= len(src.shape):
         return dst
@@ -264,7 +273,7 @@ OLDER: Final[dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Call]]] = {
         *(nc_matmul, tensor_reduce, range_select),
     )
 }
-"""By opcode: the function that turns a call into one of today."""
+"""By opcode: the function that converts a call to today's syntax."""
 
 PLAIN: Final[dict[str, tuple[int, frozenset[str]]]] = {
     "dma_copy": (_MATRIX, _MODIFIERS),
@@ -273,7 +282,8 @@ PLAIN: Final[dict[str, tuple[int, frozenset[str]]]] = {
         frozenset({"psumAccumulateFlag", "is_moving_zero"}),
     ),
 }
-"""By frequent opcode: up to so many positional operands, and without these names, nothing is older.
+"""By frequent opcode: a count of positional operands and a set of keywords.
 
-Their calls are then issued as they are, which saves a tenth of the time of an issue.
+A call with at most so many positional operands and none of the keywords is valid today. It is
+issued without a conversion, which saves a tenth of the time of an issue.
 """

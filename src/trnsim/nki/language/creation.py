@@ -39,7 +39,7 @@ def region(buffer: object) -> MemoryRegion:
     """`buffer`, checked to be a memory region.
 
     Raises:
-        IllegalInstruction: for the name of one, but in NKI 0.2.
+        IllegalInstruction: for a region's name as a string, except under NKI 0.2.
         BadInput: for any other value.
     """
     if isinstance(buffer, MemoryRegion):
@@ -98,7 +98,7 @@ def ndarray(
 
     Raises:
         IllegalInstruction: a shape or dtype that the core does not have.
-        NotModelled: an address in HBM, of one number.
+        NotModelled: an address in HBM (a single integer).
         OutOfMemory: a tensor larger than its memory.
     """
     memory_region = region(buffer)
@@ -148,7 +148,7 @@ def full(
     buffer: MemoryRegion = sbuf,
     name: str = "",
 ) -> NkiTensor:
-    """A new tensor of equal elements: by a memset on chip, by a DMA from a constant in HBM."""
+    """A new tensor filled with a value: on chip by a memset, in HBM by a DMA from a constant."""
     tensor = ndarray(shape, dtype, buffer, name)
     if tensor.memory.is_on_chip:
         issue("memset", tensor, fill_value)
@@ -202,7 +202,7 @@ def shared_constant(constant: Array | str | Path) -> NkiTensor:
 
 @documented
 def shared_identity_matrix(n: int, dtype: Any = UINT8, dst: NkiTensor | None = None) -> NkiTensor:
-    """The identity matrix in SBUF, [n, n], loaded from a constant in HBM."""
+    """The identity matrix [n, n], loaded from a constant in HBM to `dst` or to a new SBUF tile."""
     source = "nki.language.shared_identity_matrix"
     (side,) = integers("nl.shared_identity_matrix", n, source=source)
     if dst is not None:

@@ -3,8 +3,8 @@
 A device loop's variable is a register or a scalar that only the loop sets. Its bounds may be
 registers and scalars too.
 
-Not modelled: the time that a loop waits for its bounds. What uses its variable waits for them where
-that is a scalar.
+Not modelled: the time that a loop waits for its bounds. An instruction that uses the loop's
+variable waits for the bounds if the variable is a scalar.
 
 Source: nki.language.dynamic_range, fori_loop, while_loop, no_reorder.
 """
@@ -48,7 +48,7 @@ class affine_range(Sequence[int]):  # noqa: N801  AWS's name
     """
 
     def __new__(cls, start: int, stop: int | None = None, step: int = 1) -> Any:
-        """A `range`, where the running kernel's version has no other."""
+        """Python's `range`, if the running kernel's version has no class of its own."""
         first, last = (0, start) if stop is None else (start, stop)
         bounds = integers("nl.affine_range", first, last, step, source="nki.language.affine_range")
         if has_current_core() and follows(RANGES_ARE_PYTHONS):
@@ -71,7 +71,7 @@ class affine_range(Sequence[int]):  # noqa: N801  AWS's name
 
     @property
     def span(self) -> slice:
-        """The slice that it stands for between the brackets of a tensor."""
+        """The equivalent slice, where the range indexes a tensor."""
         return slice(self._range.start, self._range.stop, self._range.step)
 
     def __len__(self) -> int:
@@ -88,11 +88,12 @@ def dynamic_range(
 ) -> Generator[VirtualRegister]:
     """A loop on the device: a register for each of range(start, stop, step).
 
-    NKI 0.6 warns of it, NKI 0.7 refuses it. Before NKI 0.4 its variable is no offset.
+    NKI 0.6 warns of it, NKI 0.7 refuses it. Before NKI 0.4 its variable cannot be the offset of an
+    access pattern.
 
     Raises:
         IllegalInstruction: for a step that is not a positive integer.
-        NotModelled: for more turns than `register.LONGEST_LOOP`.
+        NotModelled: for more turns (iterations) than `register.LONGEST_LOOP`.
     """
     if has_current_core() and follows(DYNAMIC_LOOPS_WARN):
         warn_of_removal("nl.dynamic_range")
@@ -168,8 +169,8 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
 def no_reorder() -> Generator[None]:
     """Context in which instructions, those of called functions included, are issued in order.
 
-    An engine, or the DMA queues, start none before an earlier one of the block. Engines may
-    overlap, and values are the same.
+    Each engine, and the DMA queues together, start instructions of the block in program order.
+    Different engines may still overlap. Values are the same with and without the context.
 
     Source: nki.language.no_reorder; how-to-scheduling-apis.rst, Using no_reorder.
     """
@@ -182,7 +183,14 @@ def no_reorder() -> Generator[None]:
 
 
 def _turns(loop: str, first: object, last: object, step: Any) -> range:
-    """The values of a loop on the device."""
+    """The values of a device loop's variable, with checked bounds.
+
+    Args:
+        loop: name of the function, such as "nl.fori_loop".
+        first: the first value.
+        last: the end of the values, exclusive.
+        step: distance of the values.
+    """
     source = f"nki.language.{loop.removeprefix('nl.')}"
     if _constant(step) < 1:
         raise IllegalInstruction(
@@ -203,7 +211,7 @@ def _turns(loop: str, first: object, last: object, step: Any) -> range:
 
 
 def _constant(step: Any) -> int:
-    """The step; 0 for what is not known when the kernel is compiled."""
+    """The step as an integer; 0 (an illegal step) for a value that is known only at run time."""
     if isinstance(step, VirtualRegister | Scalar):
         return 0
     try:
@@ -238,9 +246,9 @@ def _bound(loop: str, bound: object) -> object:
 
 @contextmanager
 def _body(loop: str) -> Generator[Callable[[], None]]:
-    """The bodies of a loop on the device: tensors allocated there end with it.
+    """Context of a device loop, at whose end the tensors allocated in its body end.
 
-    Its value is called before each turn.
+    Yields a function to call before each turn.
     """
     if not has_current_core():
         yield _nothing
@@ -300,7 +308,7 @@ def _check_body(loop: str, body: object) -> None:
 
 
 def _registers(turns: range, *, is_offset: bool) -> Generator[VirtualRegister]:
-    """The variable of a loop in each turn."""
+    """The loop's variable in each turn, as a frozen register."""
     with current_core().nesting.loop() if has_current_core() else nullcontext(_nothing) as begin:
         for turn in turns:
             begin()

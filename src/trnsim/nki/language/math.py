@@ -19,14 +19,15 @@ from trnsim.nki.tensor import NkiTensor
 from trnsim.nki.tiles import as_tile, cast, issue, match_shapes, new_tile
 
 _NO_FRACTIONS_FROM = 2.0**23  # float32 has 24 bits of mantissa
-_INTEGER_SHIFT = 1.5 * _NO_FRACTIONS_FROM  # numbers near it are integers in float32
+_INTEGER_SHIFT = 1.5 * _NO_FRACTIONS_FROM  # adding and subtracting it rounds to an integer
 _SIGN_BIT = -(2**31)
 
-# A turn in parts, the first of so few bits that 2**17 of them are exact in float32.
+# 2 pi (a turn) as a sum; the first parts have so few bits that k * part is exact in float32 for
+# k up to 2**17.
 _SHORT_PARTS = (6.25, 1.0625 * 2.0**-5, -1.15625 * 2.0**-16)
 _TURN_PARTS = (*_SHORT_PARTS, math.tau - sum(_SHORT_PARTS))
 _TURNS_PER_RADIAN = 1 / math.tau
-_OVERFLOW_EXPONENT = 110  # of 2**18 turns, 2**128 is beyond float32
+_OVERFLOW_EXPONENT = 110  # 2**18 turns * 2**110 overflows float32
 _QUARTER_TURN = 1.5707963705062866  # pi / 2 in float32
 _QUARTER_TURN_REST = math.pi / 2 - _QUARTER_TURN
 
@@ -82,14 +83,14 @@ def _round_by(
 ) -> NkiTensor:
     """An integer near x, with the sign of x.
 
-    The engines round when they cast to int32. From 2**23 on, every float32 is an integer, so these,
-    infinities and NaN stay unchanged.
+    The engines round when they cast to int32. Every float32 of magnitude 2**23 or more is an
+    integer: such elements, infinities and NaN stay unchanged.
 
     Args:
         name: the function, for errors.
         x: the tile.
         dtype: the format of the result, or None for that of x.
-        adjust: from the nearest integer and x to the magnitude of the result.
+        adjust: function of the nearest integer and x; gives the result up to its sign.
     """
     tile = as_tile(name, x)
     kind = _result_dtype(tile, dtype)
@@ -124,9 +125,10 @@ def _copy_sign(integer: NkiTensor, x: NkiTensor) -> None:
 def sin(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """The sine of x for abs(x) below 2**18 turns (1.6e6), NaN beyond.
 
-    The Scalar Engine's sine of the angle less whole turns: within 3e-7 of the sine up to 2**17
-    turns, within 2e-6 up to 2**18. AWS says that nl.sin takes additional instructions to reduce its
-    argument and stays accurate over the full input domain, but not which; these are assumed.
+    Whole turns are subtracted, and the Scalar Engine's sine is applied. Absolute error: 3e-7 up to
+    2**17 turns, 2e-6 up to 2**18. AWS says that nl.sin takes additional instructions to reduce its
+    argument and stays accurate over the full input domain, but not which instructions; those here
+    are assumed.
 
     Source: nki.api.shared.rst, Supported Activation Functions, note on sin.
     """
@@ -151,9 +153,10 @@ def tan(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 def _within_turn(tile: NkiTensor) -> NkiTensor:
     """The angle of `tile` less its nearest whole number of turns, in float32.
 
-    A turn is a sum of parts. The number of turns times each part but the last is exact in float32,
-    and so is the angle after each subtraction. Near half turns the number may be off by one; the
-    angle is then a little beyond pi, where the engine's cubic is still close to the sine.
+    2 pi is a sum of parts (Cody-Waite reduction). The number of turns times each part but the last
+    is exact in float32, and so is the angle after each subtraction. Near half turns the number of
+    turns may be off by one; the angle is then a little beyond pi, where the engine's cubic
+    polynomial is still close to the sine.
     """
     turns, angle = new_tile(tile.shape, FLOAT32), new_tile(tile.shape, FLOAT32)
     # Beyond 2**18 turns the first product is infinite, so that the difference is NaN.
@@ -271,7 +274,7 @@ def _dtype_of_tile(x: Any) -> Any:
 
 
 class _Sine(UnaryOperator):
-    """nl.sin: as an `op` the engine's sine without argument reduction, on tiles with it."""
+    """nl.sin. As an instruction's `op` it does not reduce the argument; called on tiles it does."""
 
     def _apply(self, x: Any, dtype: Any = None) -> NkiTensor:
         """The sine of each element."""

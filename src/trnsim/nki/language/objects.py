@@ -60,7 +60,7 @@ def _accepts(init: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def _attributes(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The fields' defaults, the positional arguments in the order of the fields, the keywords."""
+    """Attributes by name: fields' defaults, replaced by positional arguments and keywords."""
     fields = [field for field in dataclasses.fields(cls) if field.init]
     if len(args) > len(fields):
         raise TypeError(

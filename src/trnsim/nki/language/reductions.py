@@ -19,7 +19,7 @@ Axes = int | tuple[int, ...] | list[int]
 
 
 class ReductionOperator(Operator):
-    """`nl.sum`, `nl.max`, `nl.min`; passed as `op`, each is its binary operator."""
+    """`nl.sum`, `nl.max`, `nl.min`; as an instruction's `op`, sum is add, max is maximum."""
 
     def _apply(self, x: Any, axis: Axes, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
         """The reduction along the last free axes, as a single instruction."""
@@ -65,7 +65,10 @@ def rms_norm(
     dtype: Any = None,
     compute_dtype: Any = None,
 ) -> NkiTensor:
-    """``x / sqrt(sum(x * x) / n + epsilon) * w``, in float32 or in `compute_dtype`."""
+    """``x / sqrt(sum(x * x) / n + epsilon) * w``, in float32 or in `compute_dtype`.
+
+    The sum is along `axis`; `n` is the number of its elements.
+    """
     kind = FLOAT32 if compute_dtype is None else compute_dtype
     tile = as_tile("nl.rms_norm", x)
     squares = _applied("multiply", tile, tile, kind)
@@ -95,7 +98,7 @@ def _reduce(op: str, label: str, x: Any, axis: Axes, dtype: Any, *, keepdims: bo
 
 
 def _first_axis(label: str, tile: NkiTensor, axis: Axes) -> int:
-    """The first of the axes, which must be the last axes of the tile."""
+    """The first of the axes to reduce, checked to be the tile's last axes."""
     source = "nki.language, Reduction operations: axis"
     named_axes = (axis,) if isinstance(axis, int) else lengths(f"{label}: axis", axis, source)
     axes = sorted(dim + tile.ndim if dim < 0 else dim for dim in named_axes)

@@ -15,12 +15,12 @@ from trnsim.dtypes import FLOAT32
 from trnsim.nki.dialect import is_refused, running_version
 from trnsim.program import current_core, has_current_core
 
-# AWS gives no number; engines address bytes.
+# Assumed, as engines address bytes; AWS gives no number.
 _SBUF_ALIGNMENT_BYTES = 1
 
 
 def _limit(getter: Callable[[TileSize], int]) -> property:
-    """A limit that only some versions of NKI have, for `hasattr` too."""
+    """A limit that only some versions of NKI have; in others it is absent, also for `hasattr`."""
     row = LIMITS[getter.__name__]
 
     def limit(self: TileSize) -> int:
@@ -46,7 +46,7 @@ class TileSize:
 
     @_limit
     def psum_num_banks(self) -> int:
-        """PSUM banks, less those of the compiler's transposes if it uses the Tensor Engine."""
+        """PSUM banks, less those that the compiler reserves to transpose on the Tensor Engine."""
         core = self._core
         reserved = core.features.pe_transpose_psum_banks if transposes_on_tensor_engine() else 0
         return int(core.psum_banks) - reserved
@@ -108,7 +108,7 @@ class TileSize:
 
     @property
     def total_available_sbuf_size(self) -> int:
-        """Bytes of an SBUF partition, by AWS's first name for them."""
+        """Bytes of an SBUF partition, under AWS's older name."""
         return int(self._core.sbuf_partition_bytes)
 
 

@@ -12,12 +12,12 @@ from trnsim.nki.migrate.rewrites import ByHand, call_of, free_name, rewrite, spe
 from trnsim.nki.migrate.traces import Trace
 
 _OF_BOTH: Final = {"dst", "src", "unique_indices", "name", "dst_rmw_op"}
-"""Arguments of dma_copy that dma_compute has too, and the operation."""
+"""Keywords of dma_copy that have an equivalent in dma_compute."""
 
 
 @rewrite(instructions.DMA_READS_PSUM)
 def _from_psum(places: Places, trace: Trace) -> list[Edit]:
-    """A copy to a tile in SBUF goes before."""
+    """A DMA from PSUM becomes a tensor_copy to a new SBUF tile and a DMA from that tile."""
     file, call = places.file, call_of(places.file, trace.node)
     source, statement = argument(call, 1, "src"), file.statement(call)
     base = source.value if isinstance(source, ast.Subscript) else source
@@ -72,7 +72,10 @@ def _as_compute(places: Places, call: ast.Call, operation: str) -> list[Edit]:
 
 
 def _as_branches(places: Places, call: ast.Call, operation: ast.expr) -> list[Edit]:
-    """A copy where the operation is None, a sum where it is one: AWS's way for a loop."""
+    """``dst_rmw_op=None if test else op`` becomes an ``if`` with a dma_copy and a dma_compute.
+
+    AWS's migration guide does so for loops whose first turn copies and whose later turns add.
+    """
     file, statement = places.file, _statement(places.file, call)
     choice, assignment = _choice(file, statement, operation)
     if "#" in places.text[places.start(call) : places.end(call)]:
@@ -122,7 +125,13 @@ def _statement(file: SourceFile, call: ast.Call) -> ast.Expr:
 def _choice(
     file: SourceFile, statement: ast.stmt, operation: ast.expr
 ) -> tuple[ast.IfExp, ast.Assign | None]:
-    """``None if ... else nl.add``, and the assignment that has it, which only the call reads."""
+    """The conditional ``None if ... else nl.add`` of an operation, and its assignment.
+
+    The assignment is None if the conditional stands in the call. Only the call may read its name.
+
+    Raises:
+        ByHand: for any other operation.
+    """
     assignment: ast.Assign | None = None
     if isinstance(operation, ast.Name):
         scope: ast.AST = file.function_of(statement) or file.tree

@@ -1,4 +1,4 @@
-"""Edits of a text by the nodes of its syntax tree; what they do not name stays as it is."""
+"""Edits of a text at nodes of its syntax tree; all other characters stay as they are."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def overlap(edits: Iterable[Edit], others: Sequence[Edit]) -> bool:
 
 
 class Places:
-    """Places of a file's nodes in its text, as offsets of characters."""
+    """Character offsets of a file's nodes in its text, and edits of these nodes."""
 
     def __init__(self, file: SourceFile) -> None:
         self.file = file
@@ -95,7 +95,13 @@ class Places:
     def arguments(
         self, call: ast.Call, removed: Sequence[ast.AST], added: Sequence[str] = ()
     ) -> list[Edit]:
-        """Arguments taken out of a call, and others added at its end."""
+        """The edits that remove arguments of a call and add others at its end.
+
+        Args:
+            call: the call.
+            removed: nodes among its arguments.
+            added: texts of new arguments.
+        """
         every = sorted([*call.args, *call.keywords], key=self.start)
         kept = [each for each in every if each not in removed]
         if not kept:

@@ -32,7 +32,7 @@ _VIEWS: Final = {
 
 @dataclass(frozen=True)
 class TensorText:
-    """Facts of a tensor in the text of a file; "" and None for those that it does not state.
+    """Facts of a tensor that the text of a file states; "" or None for each fact that it does not.
 
     Attributes:
         buffer: its memory, "nl.psum".
@@ -101,14 +101,14 @@ class SourceFile:
         return None
 
     def roots_of(self, kernel: Function) -> list[ast.AST]:
-        """The definition of a kernel, and those of the file that it names, directly or not."""
+        """The definition of a kernel, and the file's definitions that it names, transitively."""
         if kernel not in self._roots:
             lines = [kernel.lineno, *(each.lineno for each in kernel.decorator_list)]
             self._roots[kernel] = self.reader.reachable(kernel.name, min(lines))
         return self._roots[kernel]
 
     def reached_from(self, kernel: Function) -> frozenset[ast.AST]:
-        """The nodes of these definitions."""
+        """The nodes of the definitions in `roots_of(kernel)`."""
         if kernel not in self._reached:
             nodes = (node for root in self.roots_of(kernel) for node in ast.walk(root))
             self._reached[kernel] = frozenset(nodes)
@@ -136,7 +136,7 @@ class SourceFile:
             above = self.parent(above)
 
     def statement(self, node: ast.AST) -> ast.stmt | None:
-        """The innermost statement that contains `node`, or is it."""
+        """The innermost statement that contains `node`; `node` itself if it is a statement."""
         for each in (node, *self.ancestors(node)):
             if isinstance(each, ast.stmt):
                 return each
@@ -170,7 +170,7 @@ class SourceFile:
         return _UNKNOWN
 
     def made_by(self, node: ast.Name) -> ast.Call | None:
-        """The call that makes the only value of a name; None for others."""
+        """The call that allocates the only tensor assigned to a name; None for other names."""
         owner = self.function_of(node)
         values = self._assigned.get((owner, node.id), []) if owner is not None else []
         value = values[0] if len(values) == 1 else None
@@ -205,7 +205,7 @@ class SourceFile:
 
     @cached_property
     def _assigned(self) -> dict[tuple[Function, str], list[ast.expr | None]]:
-        """The values of each name of a function; None for one that is no plain assignment."""
+        """(function, name) -> the expressions assigned to it; None for any other binding."""
         values: dict[tuple[Function, str], list[ast.expr | None]] = {}
         for function in self.functions:
             arguments = function.args

@@ -15,7 +15,7 @@ from trnsim.nki.migrate.file import Function, SourceFile
 
 _SHAPE: Final = re.compile(r"(\w+)=(\d+(?:x\d+)*)(?::(\w+))?")
 _LEAST_INTEGERS: Final = 4
-"""Random integers are below this, so that they may be indices and counts."""
+"""Exclusive upper bound of random integers, small so that they are valid indices and counts."""
 
 
 class Shape(NamedTuple):
@@ -61,14 +61,14 @@ def inputs_of(
     arrays: Sequence[Array],
     seed: int,
 ) -> tuple[dict[str, Array], list[str]]:
-    """The arrays of a kernel by parameter, and the parameters of which nothing is known.
+    """The arrays of a kernel by parameter, and the required parameters without a known shape.
 
     Args:
         file: the file of the kernel.
         kernel: the kernel.
         shapes: shapes of parameters by their name.
         arrays: arrays of the first parameters.
-        seed: the seed of the random values.
+        seed: seed of the random values.
     """
     random = np.random.default_rng(seed)
     every = [*kernel.args.posonlyargs, *kernel.args.args]

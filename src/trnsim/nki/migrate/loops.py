@@ -16,7 +16,7 @@ _LOWER_UPPER_STEP = 3
 
 @rewrite("nl.dynamic_range", language.WHILE_REGISTER, language.DYNAMIC_LOOPS_WARN)
 def _dynamic_loop(places: Places, trace: Trace) -> list[Edit]:
-    """A loop becomes a function of its body, and a call of the loop with it."""
+    """A loop becomes a function with its body, and a call of nl.fori_loop or nl.while_loop."""
     node = trace.node
     if isinstance(node, ast.While):
         return _while(places, node)
@@ -82,16 +82,20 @@ def _while(places: Places, loop: ast.While) -> list[Edit]:
 
 
 def _header(places: Places, loop: ast.For | ast.While, last: ast.expr, text: str) -> Edit:
-    """The line of a loop, up to its colon."""
+    """The edit that replaces a loop's header, up to its colon, with `text`.
+
+    `last` is the last expression of the header.
+    """
     colon = places.text.index(":", places.end(last))
     return Edit(places.start(loop), colon, text)
 
 
 def _check(file: SourceFile, loop: ast.For | ast.While) -> None:
-    """Refuse a loop whose body is no function.
+    """Refuse a loop whose body cannot become a function.
 
     Raises:
-        ByHand: it leaves the loop, binds names of the function, or runs under no_reorder.
+        ByHand: if the body leaves the loop (break, return), assigns names that the code around
+            the loop uses, or runs under no_reorder.
     """
     if loop.orelse:
         raise ByHand("the loop has an `else`")

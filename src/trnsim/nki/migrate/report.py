@@ -15,7 +15,7 @@ from trnsim.nki.migrate.file import Function, SourceFile
 from trnsim.nki.migrate.traces import Trace, traces_of
 
 WHOLE_FILE: Final = "(file)"
-"""The name of what no kernel of the file uses."""
+"""Name in place of a kernel's, for code that no kernel of the file uses."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class KernelVersion:
         line: the line of its definition.
         version: the newest version that has all that it uses, or the chosen one.
         oldest: the oldest such version.
-        reason: what names it.
+        reason: the form, option or line of the file that determines it.
         is_chosen: true if an option or a line of the file names it.
     """
 
@@ -44,10 +44,10 @@ class Statement:
     """A place of the file that a later version refuses or changes.
 
     Attributes:
-        trace: the place and the row.
-        version: the first version that does so.
-        kernels: names of the kernels that contain or call it.
-        last: the last version that does so.
+        trace: the place, and its row of the table of behaviours.
+        version: the first version that refuses or changes it.
+        kernels: names of the kernels that contain or call the place.
+        last: the last such version.
     """
 
     trace: Trace
@@ -79,7 +79,7 @@ class Statement:
         return effect if self.trace.is_certain else f"perhaps {effect}"
 
     def holds_in(self, version: Version) -> bool:
-        """True if it is so in `version` too."""
+        """True if `version` refuses or changes the place too."""
         return version.number <= self.last.number
 
 
@@ -91,8 +91,8 @@ class Report:
         path: the file.
         file: its text and tree.
         target: the version to which it migrates.
-        kernels: its kernels by line.
-        statements: by line.
+        kernels: its kernels, in the order of their lines.
+        statements: its statements, in the order of the file.
     """
 
     path: str
@@ -111,8 +111,8 @@ def report_of(
         text: its text.
         path: its path, for errors.
         target: the version to which it migrates.
-        origin: the version for which it is written; None for the version of its line ``# nki:``,
-            or of the newest one that has all that each kernel uses.
+        origin: the version for which it is written; None for the version of its line
+            ``# nki: 0.4``, or without such a line the newest that has all forms of each kernel.
 
     Raises:
         BadInput: the file is no Python, has nothing of NKI, or is newer than the target.
@@ -135,7 +135,7 @@ def report_of(
 def statements_of(
     file: SourceFile, kernels: Sequence[KernelVersion], target: Version
 ) -> list[Statement]:
-    """The statements of a file whose kernels, by line, are written for known versions."""
+    """The statements of a file, given the versions of its kernels in the order of their lines."""
     return _statements(file, traces_of(file), kernels, target)
 
 
@@ -172,8 +172,8 @@ def _check_generation(file: SourceFile, path: str) -> None:
     """Refuse files of NKI 0.1, and files without NKI.
 
     Raises:
-        BadInput: nothing of NKI is imported.
-        NotModelled: neuronxcc.nki is, and nki is not.
+        BadInput: if the file imports nothing of NKI.
+        NotModelled: if it imports neuronxcc.nki and not nki.
     """
     modules = set(file.reader.names.values())
     if any(name.removeprefix("trnsim.").partition(".")[0] == "nki" for name in modules):
@@ -286,7 +286,7 @@ def _check_direction(kernel: KernelVersion, target: Version, path: str) -> None:
 def _statement(
     trace: Trace, kernels: tuple[str, ...], origin: Version, target: Version
 ) -> Statement | None:
-    """The statement of a place on the way from one version to another; None if it changes there."""
+    """The statement of a place, for a migration from `origin` to `target`; None if unaffected."""
     row = trace.row
     versions = list(VERSIONS.values())
     ends = (

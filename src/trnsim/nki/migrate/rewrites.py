@@ -1,7 +1,8 @@
 """The rewrite of a row of the table of behaviours, where it is mechanical.
 
-A rewrite takes a file and a trace and gives edits, or raises `ByHand` with the reason why the
-place is for a person. Loops are in `loops`, copies that compute in `copies`.
+A rewrite is a function of a file and a trace (a place that relies on the row). It returns edits, or
+raises `ByHand` with the reason why the user has to edit the place. Rewrites of loops are in
+`loops`, of `nisa.dma_copy` in `copies`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class ByHand(Exception):
 
 
 def rewrite(*rows: Behaviour | str) -> Callable[[Rewrite], Rewrite]:
-    """Register the rewrite of rows, given as rows or by their form."""
+    """Decorator that registers a function as the rewrite of rows, each a row or its form."""
 
     def register(function: Rewrite) -> Rewrite:
         for row in rows:
@@ -59,7 +60,10 @@ def spelled(file: SourceFile, short: str) -> str:
 
 
 def free_name(file: SourceFile, node: ast.AST, *candidates: str) -> str:
-    """The first of the names, then of the last with numbers, that the function does not use."""
+    """The first of `candidates`, then of ``last_2``, ``last_3``, ..., that the function lacks.
+
+    The function is the innermost around `node`.
+    """
     scope: ast.AST = file.function_of(node) or file.tree
     used = {each.id for each in ast.walk(scope) if isinstance(each, ast.Name)}
     used |= {each.arg for each in ast.walk(scope) if isinstance(each, ast.arg)}
@@ -152,13 +156,16 @@ def _integer_enum(places: Places, trace: Trace) -> list[Edit]:
 
 @rewrite("ncc.collective_permute_implicit_current_processing_rank_id(num_channels=)")
 def _channels(places: Places, trace: Trace) -> list[Edit]:
-    """The argument goes."""
+    """The argument is removed."""
     return places.arguments(call_of(places.file, trace.node), [trace.node])
 
 
 @rewrite("nisa.register_move(imm=)")
 def _immediate(places: Places, trace: Trace) -> list[Edit]:
-    """``register_move(dst, imm=42)`` gets a register with 42; another register is its source."""
+    """``register_move(dst, imm=42)`` becomes an allocation of a register with 42 and a move of it.
+
+    An `imm` that is no literal becomes `src`.
+    """
     file, node = places.file, trace.node
     assert isinstance(node, ast.keyword)  # noqa: S101  what the form is
     call, statement = call_of(file, node), file.statement(node)
@@ -234,7 +241,7 @@ def _axis(places: Places, trace: Trace) -> list[Edit]:
 
 @rewrite(instructions.RANGE_SELECT_OVERRIDES)
 def _range_select(places: Places, trace: Trace) -> list[Edit]:
-    """The values that 0.2 took whatever the call said."""
+    """The values that NKI 0.2 used for two operands, in place of those of the call."""
     call = call_of(places.file, trace.node)
     if any(keyword.arg is None for keyword in call.keywords):
         raise ByHand("the call passes on keywords")
@@ -249,7 +256,7 @@ def _range_select(places: Places, trace: Trace) -> list[Edit]:
 
 
 _REDUCE_CMD, _ON_FALSE = 6, 10
-"""The places of two operands of range_select."""
+"""Positions, from 0, of the operands reduce_cmd and on_false_value of range_select."""
 
 
 @rewrite(instructions.HWDGE_OF_TWO_DTYPES)
@@ -265,7 +272,7 @@ def _view(places: Places, trace: Trace) -> list[Edit]:
 
 @rewrite(BY_FORM["nisa.dma_copy(unique_indices=)"])
 def _unique_indices(places: Places, trace: Trace) -> list[Edit]:
-    """The argument goes, where it says nothing of a sum."""
+    """The argument is removed, if the call has no dst_rmw_op to which it belongs."""
     call = call_of(places.file, trace.node)
     if any(keyword.arg == "dst_rmw_op" for keyword in call.keywords):
         raise ByHand("dst_rmw_op has to go first")
@@ -283,7 +290,7 @@ def _range(places: Places, trace: Trace) -> list[Edit]:
 
 @rewrite("nisa.nc_matmul(psumAccumulateFlag=)")
 def _without(places: Places, trace: Trace) -> list[Edit]:
-    """The argument goes."""
+    """The argument is removed."""
     return places.arguments(call_of(places.file, trace.node), [trace.node])
 
 
@@ -299,12 +306,12 @@ _NAMED_LATER: Final = {
     instructions.WITHOUT_ACCUMULATE.name: (6, ("tile_position", "tile_size", "perf_mode")),
     instructions.WITHOUT_PRIORITY.name: (2, ("oob_mode", "dge_mode", "engine")),
 }
-"""Row -> the first operand by position that moved, and the names from there on."""
+"""Row -> position of the first operand that moved, and the names of the operands from there on."""
 
 
 @rewrite(instructions.WITHOUT_ACCUMULATE, instructions.WITHOUT_PRIORITY)
 def _by_name(places: Places, trace: Trace) -> list[Edit]:
-    """Operands by position that moved are written by name."""
+    """Positional operands whose position changed become keywords."""
     file, call = places.file, call_of(places.file, trace.node)
     first, names = _NAMED_LATER[trace.row.name]
     if file.short(call.func) == "nisa.dma_transpose" or len(call.args) > first + len(names):

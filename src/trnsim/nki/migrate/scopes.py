@@ -18,12 +18,19 @@ _LEAVING: Final = (
     ast.Nonlocal,
     ast.Await,
 )
+"""Statements that cannot move to a function: they leave it, or bind names outside of it."""
 _UNSURE: Final = (ast.If, ast.While, ast.Try, ast.Match)
 """Statements that may skip their block."""
 
 
 class NameUse(NamedTuple):
-    """A name where it is read or bound, in the order of evaluation."""
+    """A read or a binding of a name.
+
+    Attributes:
+        name: the name.
+        is_bound: true for a binding, false for a read.
+        is_sure: false if the code around it may be skipped.
+    """
 
     name: str
     is_bound: bool
@@ -31,7 +38,7 @@ class NameUse(NamedTuple):
 
 
 def leaves(body: Sequence[ast.stmt]) -> str:
-    """The statement by which a block may leave, or bind names of others; "" for none."""
+    """The kind of the first statement that cannot move to a function, "break"; "" for none."""
     waiting: list[tuple[ast.AST, bool]] = [(statement, False) for statement in body]
     while waiting:
         node, is_inner_loop = waiting.pop()
@@ -45,10 +52,10 @@ def leaves(body: Sequence[ast.stmt]) -> str:
 
 
 def outer_names(file: SourceFile, loop: ast.For | ast.While) -> list[str]:
-    """Names that a loop's body binds and that are not its own.
+    """Names that a loop's body binds and that are not local to the body.
 
-    A name is the body's own if each turn binds it before reading it, and what comes after the loop
-    (or in the next turn of a loop around it) binds it before reading it.
+    A name is local if each turn of the loop binds it before reading it, and the code after the loop
+    (and in the next turn of an outer loop) binds it before reading it.
     """
     inside = list(_uses(loop.body))
     if isinstance(loop, ast.For):
@@ -72,7 +79,7 @@ def reads_after(file: SourceFile, loop: ast.For | ast.While, name: str) -> bool:
 
 
 def _after(file: SourceFile, loop: ast.stmt) -> Iterator[NameUse]:
-    """Uses after a statement within its function; then those of the next turns of loops around."""
+    """Uses of names after a statement of a function, then in the next turns of outer loops."""
     node: ast.AST = loop
     around: list[ast.For | ast.While] = []
     while not isinstance(node, Function | ast.Module):
@@ -90,6 +97,7 @@ def _after(file: SourceFile, loop: ast.stmt) -> Iterator[NameUse]:
 
 
 def _before(file: SourceFile, loop: ast.stmt) -> Iterator[NameUse]:
+    """Uses of names in the function outside of a statement."""
     scope = file.function_of(loop) or file.tree
     inside = set(ast.walk(loop))
     for node in ast.walk(scope):
@@ -100,6 +108,7 @@ def _before(file: SourceFile, loop: ast.stmt) -> Iterator[NameUse]:
 
 
 def _blocks(node: ast.AST) -> Iterator[list[ast.AST]]:
+    """The lists of statements of a node: body, orelse and others."""
     for _, value in ast.iter_fields(node):
         if isinstance(value, list):
             yield value
@@ -137,7 +146,7 @@ def _uses_of(node: ast.AST, is_sure: bool) -> Iterator[NameUse]:
 
 
 def _of_comprehension(node: ast.AST) -> Iterator[NameUse]:
-    """The names that a comprehension reads of those around it."""
+    """The names that a comprehension reads from the scope around it."""
     names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
     own = {each.id for each in names if isinstance(each.ctx, ast.Store)}
     yield from (NameUse(each.id, is_bound=False) for each in names if each.id not in own)

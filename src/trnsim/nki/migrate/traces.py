@@ -1,7 +1,8 @@
 """Traces: the places where a file relies on a row of the table of behaviours.
 
-Forms (`nki.forms`) tell versions apart. A row without a form has its trace here: what the text of
-a file says of memories, dtypes and ranks. A trace that the text leaves open is a possible one.
+A row whose form is a name or a keyword is found by `nki.forms`. Other rows depend on the memory,
+the dtype or the rank of a tensor. A function here finds their places as far as the text of the file
+states these facts. Where the text does not state them, the trace is marked as uncertain.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ ENUMERATIONS: Final[dict[str, tuple[str, Iterable[Any]]]] = {
 _INTEGERS: Final = tuple(f"nl.{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32))
 _LOW_PRECISION: Final = ("nl.bfloat16", "nl.float8")
 ACCUMULATE_PLACE: Final = 7
-"""Operands of nisa.nc_matmul by position of which the last was another before accumulate."""
+"""Fewest positional operands of a nisa.nc_matmul whose last one moved when accumulate came."""
 _AXES: Final = 2
-"""Axes of a tensor whose axis 1 is the last."""
+"""Rank of a tensor whose last axis is axis 1."""
 
 
 class Trace(NamedTuple):
     """A place that relies on a row.
 
     Attributes:
-        row: the row.
-        node: the place.
-        is_certain: false if the text leaves open whether it does.
+        row: the row of the table of behaviours.
+        node: the node of the syntax tree.
+        is_certain: false if the text leaves open whether the place relies on the row.
     """
 
     row: Behaviour
@@ -56,9 +57,9 @@ class Trace(NamedTuple):
 
     @property
     def needs_row(self) -> bool:
-        """True if the place needs the row to hold; false if it needs that it does not.
+        """True if the place is legal only where the row holds; false if only where it does not.
 
-        A row that began after the first version and has no form is a restriction.
+        The latter are restrictions: rows without a form that began after the first version.
         """
         return bool(self.row.form) or self.row.since == next(iter(VERSIONS))
 
@@ -70,6 +71,7 @@ class Trace(NamedTuple):
 
 _Finder = Callable[[SourceFile], Iterator[Trace]]
 _finders: Final[list[_Finder]] = []
+"""The functions below that are decorated with `_finder`; each finds the traces of a few rows."""
 
 
 def _finder(function: _Finder) -> _Finder:
@@ -154,7 +156,7 @@ def _stars(file: SourceFile) -> Iterator[Trace]:
 
 @_finder
 def _identities(file: SourceFile) -> Iterator[Trace]:
-    """Comparisons by `is` in kernels and what they call, but for those with None."""
+    """Comparisons by `is`, except with None, in kernels and in functions that they name."""
     reached = [file.reached_from(kernel) for kernel in file.kernels]
     for node in file.nodes:
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:
@@ -168,9 +170,9 @@ def _identities(file: SourceFile) -> Iterator[Trace]:
 
 @_finder
 def _outputs(file: SourceFile) -> Iterator[Trace]:
-    """The expressions of the buffers of tensors that a kernel returns and that are not shared.
+    """The `buffer=` expressions of returned tensors that are not in shared HBM.
 
-    A kernel that another function of the file names returns its tensors to that.
+    A kernel that another function of the file names is left out: its caller may be a kernel.
     """
     for node in file.nodes:
         owner = file.function_of(node) if isinstance(node, ast.Return) else None
@@ -232,7 +234,7 @@ def _memsets(file: SourceFile) -> Iterator[Trace]:
 
 
 def _number(node: ast.AST | None) -> float | None:
-    """The number that an expression writes out; None for others."""
+    """The value of a number literal, with its sign; None for any other expression."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         value = _number(node.operand)
         return None if value is None else -value
@@ -326,7 +328,7 @@ def _quantizations(file: SourceFile) -> Iterator[Trace]:
 
 @_finder
 def _access_patterns(file: SourceFile) -> Iterator[Trace]:
-    """Calls of .ap of a view; of a tensor of which the text does not say that it is none."""
+    """Calls of .ap of a tensor that is, or may be, a view of another."""
     for node in file.nodes:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
@@ -396,7 +398,7 @@ def _rsqrts(file: SourceFile) -> Iterator[Trace]:
 
 @_finder
 def _simulations(file: SourceFile) -> Iterator[Trace]:
-    """Instructions whose values another version of AWS's simulator gives otherwise."""
+    """Calls whose values differ between versions of AWS's simulator, in files that use it."""
     names = {file.short(node) for node in file.nodes if isinstance(node, ast.Attribute | ast.Name)}
     if "nki.simulate" not in names:
         return
@@ -418,7 +420,7 @@ def _simulations(file: SourceFile) -> Iterator[Trace]:
 
 
 def _rounded(file: SourceFile, names: set[str]) -> Iterator[Trace]:
-    """The simulator, in a file that names a dtype of low precision."""
+    """Uses of nki.simulate in a file that names a low-precision dtype."""
     if any(name.startswith(_LOW_PRECISION) for name in names):
         for node in file.nodes:
             if isinstance(node, ast.Attribute | ast.Name) and file.short(node) == "nki.simulate":

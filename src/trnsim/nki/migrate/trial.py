@@ -33,14 +33,14 @@ NOT_RUN: Final = "not run"
 
 @dataclass(frozen=True)
 class Trial:
-    """The end of a kernel's two runs.
+    """The outcome of running a kernel from the old file and from the new one.
 
     Attributes:
         kernel: its name.
-        end: one of the words above.
-        says: more of it; "" where there is nothing more.
-        inputs: its arrays by parameter, in words.
-        causes: the rows that explain other values.
+        end: the outcome: `EQUAL`, `OTHER`, `REFUSED` or `NOT_RUN`.
+        says: details, such as an error; "" if there are none.
+        inputs: its arrays by parameter, as "128x512:float32".
+        causes: the rows of the table of behaviours that explain other values.
     """
 
     kernel: str
@@ -58,15 +58,17 @@ def trials_of(
     kernel: str | None = None,
     seed: int = 0,
 ) -> list[Trial]:
-    """The trial of each kernel of a file that no function makes.
+    """The trials of a file's kernels, except kernels defined inside a function.
 
     Args:
         report: the report of the file.
-        text: the file for the report's target.
-        shapes: shapes of parameters by their name; annotations of nki.typing have others.
+        text: the new file, for the report's target version.
+        shapes: shapes of parameters by their name; other parameters have the shapes of their
+            annotations.
         arrays: arrays of the first parameters.
-        kernel: the name of the only kernel to try; a function without @nki.jit is one too.
-        seed: the seed of the random inputs.
+        kernel: the name of the only kernel to try, perhaps a function without @nki.jit; None for
+            all kernels.
+        seed: seed of the random inputs.
     """
     trials: list[Trial] = []
     for version, function in _functions(report, kernel):
@@ -120,7 +122,7 @@ def _trial(
     rows = rows_apart(current, origin)
 
     def is_explained(*exchanged: Behaviour) -> bool:
-        """True if these rows, as before, give the old values."""
+        """True if the new file gives the old values with these rows as in the old version."""
         try:
             with pinned(watched(report.target, *exchanged), "trnsim migrate"):
                 return equal_outputs(_outputs(text, report.path, kernel, inputs), expected)
@@ -146,7 +148,7 @@ def _outputs(text: str, path: str, kernel: str, inputs: Mapping[str, Array]) -> 
 
 @contextmanager
 def _module(text: str, path: str) -> Generator[ModuleType]:
-    """A module of a text, as if it stood in the file at `path`, in the package that has that."""
+    """Context with the module of a text, imported as if the text were the file at `path`."""
     folder, package = Path(path).resolve().parent, list[str]()
     while (folder / "__init__.py").exists():
         package.insert(0, folder.name)

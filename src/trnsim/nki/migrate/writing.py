@@ -19,7 +19,7 @@ __all__ = ["Rewritten", "rewritten", "way_of"]
 
 _LOOPS: Final = {language.WHILE_REGISTER.name, language.DYNAMIC_LOOPS_WARN.name, "nl.dynamic_range"}
 _ROOMS: Final = (copies, loops)
-"""Rooms that register rewrites."""
+"""Modules imported so that they register their rewrites."""
 _MOST_PASSES: Final = 1000
 _WIDTH: Final = 96
 
@@ -30,8 +30,8 @@ class Rewritten:
 
     Attributes:
         text: its text.
-        rewritten: places that were rewritten.
-        left: statements that became comments, by line of the file as it was rewritten.
+        rewritten: number of places that were rewritten.
+        left: statements that became comments, with lines of the rewritten file before comments.
     """
 
     text: str
@@ -40,7 +40,7 @@ class Rewritten:
 
 
 def way_of(report: Report, statement: Statement) -> str:
-    """Why a statement's place is for a person; "" if its rewrite is mechanical."""
+    """Why the user has to edit a statement's place; "" if its rewrite is mechanical."""
     if statement.row is language.UNMIXED:
         return ""
     try:
@@ -53,7 +53,7 @@ def way_of(report: Report, statement: Statement) -> str:
 def rewritten(report: Report) -> Rewritten:
     """The file of a report, rewritten for its target.
 
-    Edits that overlap are made in turns, each of a text that is read anew.
+    Edits that overlap are made in several passes; each pass parses the text of the previous one.
     """
     text, count = report.file.text, 0
     for _ in range(_MOST_PASSES):
@@ -70,9 +70,9 @@ def rewritten(report: Report) -> Rewritten:
 
 
 def _open(file: SourceFile, report: Report) -> list[Statement]:
-    """The statements that hold in the target, of a file between the old and the new one.
+    """The statements that remain in a partly rewritten file and hold in the target.
 
-    That versions are mixed holds no more: all kernels become the target's.
+    Statements about mixed versions are left out, since all kernels become the target's version.
     """
     statements = statements_of(file, report.kernels, report.target)
     return [
@@ -83,13 +83,13 @@ def _open(file: SourceFile, report: Report) -> list[Statement]:
 
 
 def _pass(file: SourceFile, report: Report) -> list[list[Edit]]:
-    """Edits that do not overlap, of as many statements as possible."""
+    """The edits of one pass, a list for each statement; statements with overlaps wait."""
     places, accepted = Places(file), list[list[Edit]]()
     has_loop = False
     for statement in _open(file, report):
         is_loop = statement.row.name in _LOOPS
         if is_loop and has_loop:
-            continue  # its function needs a name of its own, which the next turn sees
+            continue  # its function needs a name that no earlier function has: in the next pass
         try:
             edits = _edits(places, statement)
         except ByHand:
@@ -110,7 +110,7 @@ def _edits(places: Places, statement: Statement) -> list[Edit]:
 
 
 def _commented(file: SourceFile, statements: Sequence[Statement]) -> list[Statement]:
-    """Statements that get a comment: of those that the text leaves open, one a row and function."""
+    """Statements that get a comment; uncertain ones only once for each row and function."""
     chosen: dict[object, Statement] = {}
     for statement in statements:
         node = statement.trace.node
@@ -120,7 +120,7 @@ def _commented(file: SourceFile, statements: Sequence[Statement]) -> list[Statem
 
 
 def _comments(places: Places, left: Sequence[Statement], target: Version) -> list[Edit]:
-    """A comment above each statement, once for each row and line."""
+    """The edits that put a comment above each place, without repeating a comment that is there."""
     lines: dict[int, tuple[Edit, list[str]]] = {}
     text = places.text.splitlines()
     for statement in left:
@@ -143,7 +143,7 @@ def _comments(places: Places, left: Sequence[Statement], target: Version) -> lis
 
 
 def _has(lines: Sequence[str], comment: Sequence[str]) -> bool:
-    """True if the comment block that ends `lines` has these lines."""
+    """True if the comment block at the end of `lines` contains `comment`."""
     block: list[str] = []
     for line in reversed(lines):
         if not line.strip().startswith("#"):

@@ -23,18 +23,20 @@ ROOT: Final = "neuronxcc.nki"
 CLOSED: Final = ("kernels", "_private_kernels", "_pre_prod_kernels")
 """Packages of compiled kernels, which every importer gets."""
 OLDER: Final = ("language", "isa", "compiler")
-"""Modules of NKI 0.1, which the libraries below get."""
+"""Modules of NKI 0.1, which exist as closed modules for `LIBRARIES` alone."""
 DECORATORS: Final = ("jit", "baremetal", "benchmark", "profile", "trace")
-"""Names of `neuronxcc.nki` itself, which these libraries get too."""
+"""Decorators of `neuronxcc.nki`, which exist for `LIBRARIES` alone."""
 LIBRARIES: Final = ("neuronx_distributed", "optimum.neuron")
 """Beginnings of the names of libraries that import NKI 0.1 without calling it."""
 
 
 class ClosedName:
-    """A name of a closed module: an attribute or a grid of it is one too, and a call is refused.
+    """A name of a closed module, whose call is refused.
+
+    Its attributes, and its subscripts (launch grids), are closed names too.
 
     Attributes:
-        public: its full name in programs.
+        public: its full name in programs, such as "neuronxcc.nki.kernels.attention".
     """
 
     def __init__(self, public: str) -> None:
@@ -92,14 +94,14 @@ _OLDER_FIX: Final = "migrate the kernel to `import nki` (0.2 and later)"
 
 
 class CollectivesConfig:
-    """The ranks that a ring attention exchanges with, for the closed kernel that it is passed to.
+    """Replica groups and ring neighbours of ring attention, an argument of a closed kernel.
 
-    NxD makes one for every program, with or without ring attention.
+    NxD makes this object in every program, with or without ring attention.
 
     Attributes:
         replica_groups: the ranks of each group.
-        rank_src_tgt_pairs: for each rank the ring of its group, as pairs of source and target.
-            Assumed: in the group's order; the kernel alone reads it.
+        rank_src_tgt_pairs: for each rank its group's ring, as pairs [source rank, target rank].
+            Assumed: the ring follows the group's order. Only the closed kernel reads it.
     """
 
     def __init__(self, replica_groups: Sequence[Sequence[int]]) -> None:
@@ -155,7 +157,11 @@ class ClosedFinder(Loader):
 
 
 def is_closed(part: str) -> bool:
-    """True if the importer up the stack gets a part of `neuronxcc.nki` as closed names."""
+    """True if a submodule of `neuronxcc.nki` is closed for the module that imports it.
+
+    Args:
+        part: first component of its name after "neuronxcc.nki.".
+    """
     return part in CLOSED or (part in OLDER and is_for_library())
 
 
@@ -169,5 +175,6 @@ def is_for_library() -> bool:
 
 
 def _is_of_imports(frame: FrameType) -> bool:
+    """True for a frame of Python's import machinery or of this package."""
     file = frame.f_code.co_filename.replace("\\", "/")
     return "importlib" in file or "/nki/aliases/neuronxcc/" in file or file.endswith("/absent.py")

@@ -1,11 +1,11 @@
-"""New storage in tiles and in blocks.
+"""Allocation of tensors in tiles and in blocks.
 
-In HBM it is a tensor of the logical extent. In SBUF and PSUM it is one dense tensor of two
-dimensions: the partitions of a tile, and the free elements of all tiles one after the other.
+In HBM the storage is a tensor of shape `element_shape`. In SBUF and PSUM it is one dense tensor of
+two dimensions: the partitions of a tile, and the free elements of all tiles one after the other.
 
 Assumed, for AWS's public pages do not say where tile (i, j) lies: the tiles follow each other in
-row-major order of their coordinates, slabs of untiled dimensions first, each with the room of a
-whole tile (also those that an edge cuts), without padding to banks of PSUM.
+row-major order of their coordinates, untiled leading dimensions outermost. Each tile has the
+room of a whole tile, also at an edge of the tensor. There is no padding to banks of PSUM.
 
 Source: nki.language.alloc_tiles and alloc_blocks, NKI 0.7.
 """
@@ -45,7 +45,8 @@ def alloc_tiles(
     Args:
         tile_shape: elements of a tile, for the last dimensions of `element_shape`, at least two;
             on chip the first is the number of partitions.
-        element_shape: elements of the whole; leading dimensions that no tile covers are slabs.
+        element_shape: elements of the whole; each index of a leading dimension that tiles do not
+            cover is a slab of tiles of its own.
         buffer: nl.sbuf, nl.psum, nl.shared_hbm or nl.private_hbm.
         dtype: format of the elements.
         address: (first partition, byte offset in the partition), on chip, as of `nl.ndarray`.
@@ -92,7 +93,7 @@ def alloc_blocks(
     address: tuple[int, int] | None = None,
     name: str = "",
 ) -> NkiBlockGrid:
-    """A new uninitialised allocation in blocks: that of `alloc_tiles`, its tiles grouped.
+    """A new uninitialised allocation in blocks: an allocation of `alloc_tiles`, tiles grouped.
 
     Args:
         tile_shape: as in `alloc_tiles`.

@@ -1,7 +1,8 @@
 """Axes of a grid: pure arithmetic from tiles and blocks to elements and bytes.
 
-A tile is a run of elements of its axis, a cell a run of tiles: one tile in a grid of tiles, a
-block in a grid of blocks. The last cell and the last tile end where the axis ends.
+A tile is a number of consecutive elements of an axis. A cell is what one coordinate of the grid
+selects: one tile in a grid of tiles, a block of consecutive tiles in a grid of blocks. The last
+tile and the last cell end where the axis ends.
 """
 
 from __future__ import annotations
@@ -10,7 +11,13 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """Elements at one stride: of them and of the first, bytes."""
+    """Elements at one stride.
+
+    Attributes:
+        length: number of elements.
+        stride_bytes: from an element to the next.
+        start_bytes: offset of the first element.
+    """
 
     length: int
     stride_bytes: int
@@ -18,7 +25,7 @@ class Span(NamedTuple):
 
 
 class GridAxis(NamedTuple):
-    """One dimension of a grid's source, and the cells of it that the grid has.
+    """One dimension of a grid's tensor, and its cells that the grid selects.
 
     Element e lies at ``start + (e // tile) * tile_stride + (e % tile) * element_stride`` bytes.
 
@@ -28,10 +35,11 @@ class GridAxis(NamedTuple):
         block: tiles of a cell; 1 in a grid of tiles.
         element_stride_bytes: from an element to the next of its tile.
         tile_stride_bytes: from a tile to the next.
-        start_bytes: place of element 0.
-        cells: the selected cells.
-        is_tiled: whether the tile shape covers it; other axes lead, and their cells are slabs.
-        is_indexed: whether an integer selected its cell, so that no coordinate is left.
+        start_bytes: offset of element 0.
+        cells: numbers of the selected cells.
+        is_tiled: whether the tile shape covers the axis; each element of a leading untiled axis
+            is a cell, called a slab.
+        is_indexed: whether an integer selected one cell, so that the grid has no coordinate here.
     """
 
     extent: int
@@ -87,7 +95,7 @@ class GridAxis(NamedTuple):
 
     @property
     def span(self) -> Span | None:
-        """The selected elements as one stride; None if they have several."""
+        """The selected elements as one stride; None if they lie at several strides."""
         first, elements = self.cells[0] * self.cell, self.elements
         start = self._place(first)
         is_run = self.cells.step == 1
@@ -101,13 +109,13 @@ class GridAxis(NamedTuple):
     def selected(self, cells: range, *, is_indexed: bool) -> GridAxis:
         """The axis with some of its cells."""
         if len(cells) == 1:
-            cells = range(cells[0], cells[0] + 1)  # a step to no other cell is none
+            cells = range(cells[0], cells[0] + 1)  # one cell has no step
         return GridAxis(*self[:6], cells, self.is_tiled, is_indexed)
 
     def regrouped(self, block: int = 1) -> GridAxis | None:
-        """The selected elements as an axis of their own, in cells of `block` tiles.
+        """A new axis over the selected elements alone, in cells of `block` tiles.
 
-        None if the tiles are not evenly spaced: several blocks that do not follow each other.
+        None if the tiles are not evenly spaced, as in blocks selected with a step.
         """
         if not self.is_tiled:
             return self
@@ -124,7 +132,7 @@ class GridAxis(NamedTuple):
 
     @property
     def _is_even(self) -> bool:
-        """True if the last element of a tile and the first of the next are as close as others."""
+        """True if one stride leads through all elements, across the borders of tiles too."""
         return self.tile_stride_bytes == self.tile * self.element_stride_bytes
 
     def _place(self, element: int) -> int:

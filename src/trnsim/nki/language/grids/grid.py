@@ -1,13 +1,13 @@
 """Grids: tensors seen in coordinates of tiles and of blocks.
 
 A grid is a view: it has no storage of its own, copies nothing and issues nothing. An index selects
-tiles or blocks and gives a grid of the same class; `data` is the tensor of all that it has.
+tiles or blocks and gives a grid of the same class; `data` is the tensor of the selected elements.
 
 Assumed, where the pages of Neuron 2.33 that can be read say nothing:
 
-- An integer takes a coordinate away but no dimension of the elements: ``grid[i, j]`` has the shape
-  () and the elements of one tile. The slab that it selects of an untiled dimension is the
-  exception: that dimension is gone, as ``tensor[i]`` drops it in HBM.
+- An integer index of a tiled dimension drops the coordinate and keeps the dimension of the
+  elements: ``grid[i, j]`` has the shape () and the elements of one tile. An integer index of an
+  untiled dimension drops both, as ``tensor[i]`` does in HBM.
 - Slices stay within the grid, as those of tensors do.
 - `data` has the shape `element_shape`, so the selected elements of each dimension have one stride.
 - `is_remainder` is True if one of the selected tiles (blocks) is cut short.
@@ -60,14 +60,14 @@ class NkiGrid:
 
     @classmethod
     def over(cls, tensor: NkiTensor, axes: tuple[GridAxis, ...]) -> Self:
-        """The grid of `axes`, whose places count from the first element of `tensor`."""
+        """The grid of `axes`, whose byte offsets count from the first element of `tensor`."""
         grid = object.__new__(cls)
         grid._tensor, grid._axes = tensor, axes
         return grid
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of tiles (blocks) in each coordinate, and of slabs in untiled ones."""
+        """Number of tiles (blocks) in each coordinate; in an untiled dimension its length."""
         return tuple(len(axis.cells) for axis in self._axes if not axis.is_indexed)
 
     @property
@@ -132,7 +132,7 @@ class NkiGrid:
 
         Raises:
             GridIndexError: for an index outside the grid, an empty slice and too many indices.
-            NotModelled: for an index that is known when the kernel runs.
+            NotModelled: for an index that is known only at run time.
         """
         keys = key if key.__class__ is tuple else (key,)  # nl.ds is a tuple of its own class
         if not self.shape and any(index is not Ellipsis for index in keys):
@@ -181,10 +181,12 @@ class NkiGrid:
     def retiled(
         self, function: str, tile_shape: tuple[int, ...] | None
     ) -> tuple[NkiTensor, tuple[GridAxis, ...]]:
-        """Tensor and axes of the selected elements in tiles of `tile_shape`, or in their own.
+        """Tensor and axes of the selected elements in tiles of `tile_shape`.
+
+        With None the grid's tiles are kept. `function` is the caller's name, for errors.
 
         Raises:
-            IllegalInstruction: for other tiles of elements that are not one access pattern.
+            IllegalInstruction: for a new tile shape over elements that are not one access pattern.
         """
         if tile_shape is not None:
             check_tile_shape(function, tile_shape, self.element_shape, str(self))
@@ -274,7 +276,13 @@ class NkiBlockGrid(NkiGrid):
 def regrouped(
     function: str, grid: NkiGrid, axes: tuple[GridAxis, ...], block: tuple[int, ...] = ()
 ) -> tuple[GridAxis, ...]:
-    """The selected elements of `axes` as axes of their own, in cells of `block` tiles.
+    """New axes over the selected elements of `axes` alone, in cells of `block` tiles.
+
+    Args:
+        function: the caller's name, for errors.
+        grid: the grid, for errors.
+        axes: its axes.
+        block: tiles of a cell in each tiled dimension; by default one.
 
     Raises:
         GridValueError: if the tiles are not evenly spaced.
@@ -293,12 +301,12 @@ def regrouped(
 
 @documented
 def tiles(source: Any, *, tile_shape: tuple[int, ...] | None = None) -> NkiTileGrid:
-    """A view of `source` in coordinates of tiles; of a block, the tiles within it.
+    """A view of `source` in coordinates of tiles. If `source` is one block: the block's tiles.
 
     Args:
         source: a tensor, or a grid, of which the selected elements are tiled.
-        tile_shape: elements of a tile, for the last dimensions of `source`; the dimensions before
-            stay untiled. Without one the tiles of a grid stay as they are.
+        tile_shape: elements of a tile, for the last dimensions of `source`; leading
+            dimensions stay untiled. With None the tiles of a grid are kept.
 
     Raises:
         GridTypeError: for another source, and for a shape that is no tuple of integers.

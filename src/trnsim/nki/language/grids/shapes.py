@@ -1,4 +1,4 @@
-"""Checks of what grids are made from, with errors that are also Python's own.
+"""Checks of the arguments of grids. Errors are also of Python's classes, such as TypeError.
 
 Source: nki.language.alloc_tiles and alloc_blocks, Raises.
 """
@@ -79,7 +79,7 @@ def check_tile_shape(function: str, tile_shape: Any, extent: tuple[int, ...], la
         function: name of the function in a program.
         tile_shape: the argument.
         extent: lengths of the tensor.
-        label: what has that extent.
+        label: the tensor or parameter of that extent, in words.
 
     Raises:
         GridTypeError: for a value other than a tuple of Python's own integers.

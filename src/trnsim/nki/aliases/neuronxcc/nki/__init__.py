@@ -70,7 +70,7 @@ def _is_probe() -> bool:
 
 
 class _Served(Loader):
-    """The finder and loader of the modules that are served."""
+    """The finder and loader of `neuronxcc.nki.language` and `.isa`, as modules of `nki`."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -78,7 +78,7 @@ class _Served(Loader):
         """The module of `nki` under a name of neuronxcc; None where a program only looks for it.
 
         Raises:
-            AbsentImport: if no version is chosen, or the chosen one has it no more.
+            AbsentImport: if no version is chosen, or the chosen version no longer has the name.
         """
         del path, target
         package, _, name = fullname.rpartition(".")
