@@ -4,7 +4,7 @@ from trnsim.nki.collectives.replica_group import rg_partition_op as rg_partition
 from typing import Any
 
 def all_gather(srcs: Any, dsts: Any, replica_group: Any, collective_dim: Any, priority: Any = None, name: Any = None) -> Any:
-    """The concatenated sources of the ranks of a group, on each of its ranks."""
+    """The sources of the ranks of a group, concatenated along `collective_dim`, on each rank."""
     ...
 def all_gather_v(srcs: Any, dsts: Any, replica_group: Any, metadata_tensor: Any, recv_counts_known: Any = False, has_rdispls: Any = False, priority: Any = None, name: Any = None) -> Any:
     """A chunk of the size in `metadata_tensor`, from each rank of a group to all."""
@@ -27,7 +27,10 @@ def all_reduce(srcs: Any, dsts: Any, replica_group: Any, op: Any, priority: Any 
     """The reduction of each source over the ranks of a group, on each of its ranks."""
     ...
 def all_to_all(srcs: Any, dsts: Any, replica_group: Any, collective_dim: Any, priority: Any = None, name: Any = None) -> Any:
-    """The concatenated parts that the ranks of a group have for this rank."""
+    """Part r of the source of each rank of a group, concatenated, on the group's r-th rank.
+
+    Sources are divided, and parts concatenated, along `collective_dim`.
+    """
     ...
 def all_to_all_v(srcs: Any, dsts: Any, replica_group: Any, metadata_tensor: Any, recv_counts_known: Any = False, has_rdispls: Any = False, priority: Any = None, name: Any = None) -> Any:
     """Chunks of the sizes in `metadata_tensor`, from each rank of a group to every rank."""
@@ -56,16 +59,16 @@ def all_to_all_v_trigger(prepare_instr: Any, name: Any = None) -> Any:
     """
     ...
 def collective_permute(srcs: Any, dsts: Any, source_target_pairs: Any, priority: Any = None, name: Any = None) -> Any:
-    """The source of a pair's first rank in the destination of its second, for each pair.
+    """For each pair (source rank, target rank), the source's `srcs` copied to the target's `dsts`.
 
-    A rank that no pair names issues nothing, and the result is None there.
+    On a rank that is in no pair nothing is issued, and the result is None.
     """
     ...
 def collective_permute_implicit(srcs_by_channel: Any, dsts_by_channel: Any, replica_group: Any, channel_ids: Any = ..., priority: Any = None, name: Any = None) -> Any:
-    """The source of the previous rank in the ring, for each channel."""
+    """For each channel, a copy of the source tensor of the ring's previous rank to this rank."""
     ...
 def collective_permute_implicit_current_processing_rank_id(iteration_id: Any, replica_group: Any, channel_id: Any = 0, name: Any = None) -> Any:
-    """A register with the rank whose data arrives after so many steps of an implicit permute."""
+    """A register with the rank whose data arrives after `iteration_id` implicit permutes."""
     ...
 def collective_permute_implicit_reduce(srcs0_by_channel: Any, srcs1_by_channel: Any, dsts_by_channel: Any, replica_group: Any, op: Any, channel_ids: Any = ..., priority: Any = None, name: Any = None) -> Any:
     """``op(src0, src1)`` of the previous rank in the ring, for each channel."""
@@ -74,7 +77,7 @@ def rank_id(name: Any = None) -> Any:
     """A register with the number of this rank."""
     ...
 def reduce_scatter(srcs: Any, dsts: Any, replica_group: Any, collective_dim: Any, op: Any, priority: Any = None, name: Any = None) -> Any:
-    """The reduction of each source over the ranks of a group, divided among them."""
+    """The reduction of each source over a group, divided among its ranks along `collective_dim`."""
     ...
 def reduce_scatter_v(*args: Any, **kwargs: Any) -> Any:
     """The reduction of chunks whose sizes are data, divided among ranks: not emulated.

@@ -131,7 +131,7 @@ def exponential(dst: Any, src: Any, max_value: Any = 0.0, reduce_res: Any = None
     """
     ...
 def follows(behaviour: Any) -> Any:
-    """True if `behaviour` holds for the running kernel; outside kernels, in the asked version."""
+    """True if `behaviour` holds for the running kernel; outside kernels, in the chosen version."""
     ...
 def get_nc_sub_version() -> Any:
     """The revision of the silicon within its generation: 0, the first."""
@@ -327,6 +327,10 @@ def require(behaviour: Any, given: Any) -> Any:
 
     Outside kernels it is refused only under a version that the user chose.
 
+    Args:
+        behaviour: the row of the table of behaviours.
+        given: the user's code, as the error quotes it.
+
     Raises:
         IllegalInstruction: with the row's reason and replacement.
     """
@@ -372,10 +376,10 @@ def select_reduce(dst: Any, predicate: Any, on_true: Any, on_false: Any, reduce_
     """
     ...
 def sendrecv(src: Any, dst: Any, send_to_rank: Any, recv_from_rank: Any, pipe_id: Any, dma_engine: Any = ..., name: Any = None) -> Any:
-    """``dst on the receiving core = src`` and ``dst = src of the sending core``, at once.
+    """``dst = src of core recv_from_rank``, while this core's src goes to core send_to_rank.
 
-    Exchanges with one `pipe_id` proceed together: all cores of the ring in which each sends to the
-    next.
+    Exchanges with one `pipe_id` proceed together; their cores form a ring in which each core sends
+    to the next.
     """
     ...
 def sequence_bounds(dst: Any, segment_ids: Any, name: Any = None) -> Any:
@@ -390,7 +394,10 @@ def set_rng_seed(src_seeds: Any, name: Any = None) -> Any:
     """``Vector Engine's generators = seed``; a [1, 1] tile of 32 bits seeds all lanes."""
     ...
 def settle(instruction: Any) -> Any:
-    """`instruction`, ready for issue: it reads the product in PSUM, or a copy in SBUF."""
+    """`instruction`, ready for issue: broadcast operands are read in PSUM or copied to SBUF first.
+
+    An instruction that writes PSUM causes the copies of all broadcasts.
+    """
     ...
 def tensor_copy(dst: Any, src: Any, engine: Any = ..., name: Any = None) -> Any:
     """``dst = src``, bit for bit where the dtypes are equal, else through float32."""

@@ -31,7 +31,7 @@ def all(x: Any, axis: Any, dtype: Any = None) -> Any:
     """1 where every element along the last free axes is not zero, else 0."""
     ...
 def alloc_blocks(*, tile_shape: Any, block_shape: Any, element_shape: Any, buffer: Any, dtype: Any, address: Any = None, name: Any = '') -> Any:
-    """A new uninitialised allocation in blocks: that of `alloc_tiles`, its tiles grouped.
+    """A new uninitialised allocation in blocks: an allocation of `alloc_tiles`, tiles grouped.
 
     Args:
         tile_shape: as in `alloc_tiles`.
@@ -55,7 +55,8 @@ def alloc_tiles(*, tile_shape: Any, element_shape: Any, buffer: Any, dtype: Any,
     Args:
         tile_shape: elements of a tile, for the last dimensions of `element_shape`, at least two;
             on chip the first is the number of partitions.
-        element_shape: elements of the whole; leading dimensions that no tile covers are slabs.
+        element_shape: elements of the whole; each index of a leading dimension that tiles do not
+            cover is a slab of tiles of its own.
         buffer: nl.sbuf, nl.psum, nl.shared_hbm or nl.private_hbm.
         dtype: format of the elements.
         address: (first partition, byte offset in the partition), on chip, as of `nl.ndarray`.
@@ -140,11 +141,12 @@ ds = _DynamicSlice
 def dynamic_range(start: Any, stop: Any = None, step: Any = 1) -> Any:
     """A loop on the device: a register for each of range(start, stop, step).
 
-    NKI 0.6 warns of it, NKI 0.7 refuses it. Before NKI 0.4 its variable is no offset.
+    NKI 0.6 warns of it, NKI 0.7 refuses it. Before NKI 0.4 its variable cannot be the offset of an
+    access pattern.
 
     Raises:
         IllegalInstruction: for a step that is not a positive integer.
-        NotModelled: for more turns than `register.LONGEST_LOOP`.
+        NotModelled: for more turns (iterations) than `register.LONGEST_LOOP`.
     """
     ...
 def empty_like(x: Any, dtype: Any = None, buffer: Any = None, name: Any = '') -> Any:
@@ -201,7 +203,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Any, step: Any = 1) -> Any:
     ...
 fp32: _FloatLimits
 def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = ..., name: Any = '') -> Any:
-    """A new tensor of equal elements: by a memset on chip, by a DMA from a constant in HBM."""
+    """A new tensor filled with a value: on chip by a memset, in HBM by a DMA from a constant."""
     ...
 def gather_flattened(data: Any, indices: Any, axis: Any = 0, dtype: Any = None) -> Any:
     """Element ``indices[p, i]`` of partition p of `data`, whose free axes are flattened.
@@ -291,7 +293,7 @@ def matmul(x: Any, y: Any, transpose_x: Any = False) -> Any:
     """
     ...
 def max(x: Any, axis: Any, dtype: Any = None, keepdims: Any = False) -> Any:
-    """`nl.sum`, `nl.max`, `nl.min`; passed as `op`, each is its binary operator."""
+    """`nl.sum`, `nl.max`, `nl.min`; as an instruction's `op`, sum is add, max is maximum."""
     ...
 def maximum(x: Any, y: Any, dtype: Any = None) -> Any:
     """A function of two tiles, or of a tile and a number on either side."""
@@ -300,7 +302,7 @@ def mean(x: Any, axis: Any, dtype: Any = None, keepdims: Any = False) -> Any:
     """The average along the last free axes, summed in float32."""
     ...
 def min(x: Any, axis: Any, dtype: Any = None, keepdims: Any = False) -> Any:
-    """`nl.sum`, `nl.max`, `nl.min`; passed as `op`, each is its binary operator."""
+    """`nl.sum`, `nl.max`, `nl.min`; as an instruction's `op`, sum is add, max is maximum."""
     ...
 def minimum(x: Any, y: Any, dtype: Any = None) -> Any:
     """A function of two tiles, or of a tile and a number on either side."""
@@ -326,7 +328,7 @@ def ndarray(shape: Any, dtype: Any, buffer: Any = ..., name: Any = '', address: 
 
     Raises:
         IllegalInstruction: a shape or dtype that the core does not have.
-        NotModelled: an address in HBM, of one number.
+        NotModelled: an address in HBM (a single integer).
         OutOfMemory: a tensor larger than its memory.
     """
     ...
@@ -336,8 +338,8 @@ def negative(x: Any, dtype: Any = None) -> Any:
 def no_reorder() -> Any:
     """Context in which instructions, those of called functions included, are issued in order.
 
-    An engine, or the DMA queues, start none before an earlier one of the block. Engines may
-    overlap, and values are the same.
+    Each engine, and the DMA queues together, start instructions of the block in program order.
+    Different engines may still overlap. Values are the same with and without the context.
 
     Source: nki.language.no_reorder; how-to-scheduling-apis.rst, Using no_reorder.
     """
@@ -370,7 +372,7 @@ def prelu(*args: Any, **kwargs: Any) -> Any:
     ...
 private_hbm: _MemoryRegion
 def prod(x: Any, axis: Any, dtype: Any = None, keepdims: Any = False) -> Any:
-    """`nl.sum`, `nl.max`, `nl.min`; passed as `op`, each is its binary operator."""
+    """`nl.sum`, `nl.max`, `nl.min`; as an instruction's `op`, sum is add, max is maximum."""
     ...
 def program_id(axis: Any = 0) -> Any:
     """The index of this core along an axis of the launch grid; 0 on a single core.
@@ -406,7 +408,10 @@ def right_shift(x: Any, y: Any, dtype: Any = None) -> Any:
     """A function of two tiles, or of a tile and a number on either side."""
     ...
 def rms_norm(x: Any, w: Any, axis: Any, n: Any, epsilon: Any = 1e-06, dtype: Any = None, compute_dtype: Any = None) -> Any:
-    """``x / sqrt(sum(x * x) / n + epsilon) * w``, in float32 or in `compute_dtype`."""
+    """``x / sqrt(sum(x * x) / n + epsilon) * w``, in float32 or in `compute_dtype`.
+
+    The sum is along `axis`; `n` is the number of its elements.
+    """
     ...
 def rsqrt(x: Any, dtype: Any = None) -> Any:
     """A function of a tile."""
@@ -417,7 +422,7 @@ def shared_constant(constant: Any) -> Any:
     ...
 shared_hbm: _MemoryRegion
 def shared_identity_matrix(n: Any, dtype: Any = ..., dst: Any = None) -> Any:
-    """The identity matrix in SBUF, [n, n], loaded from a constant in HBM."""
+    """The identity matrix [n, n], loaded from a constant in HBM to `dst` or to a new SBUF tile."""
     ...
 def sigmoid(x: Any, dtype: Any = None) -> Any:
     """A function of a tile."""
@@ -432,7 +437,7 @@ def silu_dx(x: Any, dtype: Any = None) -> Any:
     """A function of a tile."""
     ...
 def sin(x: Any, dtype: Any = None) -> Any:
-    """nl.sin: as an `op` the engine's sine without argument reduction, on tiles with it."""
+    """nl.sin. As an instruction's `op` it does not reduce the argument; called on tiles it does."""
     ...
 def softmax(x: Any, axis: Any = -1, dtype: Any = None) -> Any:
     """exp(x - max) divided by its sum along the last free axes."""
@@ -457,7 +462,7 @@ def subtract(x: Any, y: Any, dtype: Any = None) -> Any:
     """A function of two tiles, or of a tile and a number on either side."""
     ...
 def sum(x: Any, axis: Any, dtype: Any = None, keepdims: Any = False) -> Any:
-    """`nl.sum`, `nl.max`, `nl.min`; passed as `op`, each is its binary operator."""
+    """`nl.sum`, `nl.max`, `nl.min`; as an instruction's `op`, sum is add, max is maximum."""
     ...
 def tan(x: Any, dtype: Any = None) -> Any:
     """sin(x) / cos(x); assumed to reduce its argument as nl.sin does."""
@@ -468,12 +473,12 @@ def tanh(x: Any, dtype: Any = None) -> Any:
 tfloat32: _Dtype
 tile_size: _TileSize
 def tiles(source: Any, *, tile_shape: Any = None) -> Any:
-    """A view of `source` in coordinates of tiles; of a block, the tiles within it.
+    """A view of `source` in coordinates of tiles. If `source` is one block: the block's tiles.
 
     Args:
         source: a tensor, or a grid, of which the selected elements are tiled.
-        tile_shape: elements of a tile, for the last dimensions of `source`; the dimensions before
-            stay untiled. Without one the tiles of a grid stay as they are.
+        tile_shape: elements of a tile, for the last dimensions of `source`; leading
+            dimensions stay untiled. With None the tiles of a grid are kept.
 
     Raises:
         GridTypeError: for another source, and for a shape that is no tuple of integers.

@@ -2,14 +2,16 @@
 
 A collective runs on CC-Cores, processors beside the engines that start the transfers of each step,
 so it overlaps with instructions that do not depend on it. All members of a group start together
-when the last one is ready, and take the time of the fabric: the best algorithm for all groups.
+when the last one is ready. The time is that of the best algorithm on the network, with all groups
+exchanging at once (`trnsim.fabric.exchange`).
 
-An element that nothing has written arrives unwritten, and a reduction with one is unwritten.
+An unwritten element of a source arrives unwritten. A reduction that has one is unwritten.
 
-With two cores a rank (LNC=2) both issue it. On tensors in shared HBM it is one collective of the
-rank; on SBUF and private HBM each core exchanges with the cores of its own number, both at once.
+With two cores in a rank (LNC=2) both cores issue the collective. With tensors in shared HBM they
+are one member of the group. With SBUF and private HBM, core 0 exchanges with the cores 0 of other
+ranks and core 1 with the cores 1, at the same time.
 
-Its transfers take DMA engines from those of the core: `Cost.engine_share` of them while it runs
+While a collective runs, its transfers occupy the part `Cost.engine_share` of the core's DMA engines
 (`trnsim.timing.contention`).
 
 Source: neuron-runtime/about/collectives.rst; neuron-runtime/explore/intranode-collective-comm.rst.
@@ -41,7 +43,13 @@ Sent = Sequence[Sequence["Array"]]
 
 
 class Collective(Instruction, engines=()):
-    """Common base of the collectives."""
+    """Common base of the collectives.
+
+    Attributes:
+        kind: name of the collective in `trnsim.fabric`.
+        priority: priority of its DMA transfers, 0 (highest) to 3; None for the default.
+        setting: the ranks and their network; the run sets it.
+    """
 
     meets_ranks = True
     kind: ClassVar[str] = ""  # the fabric's name of the collective
@@ -63,15 +71,20 @@ class Collective(Instruction, engines=()):
         return getattr(self, "dsts", ())
 
     def groups(self) -> Groups:
-        """The groups of ranks, which work on their own."""
+        """The groups of ranks; each group exchanges among its own members."""
         return getattr(self, "replica_group", ())
 
     def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
-        """The arrays that each member of a group receives, as stored."""
+        """The arrays that each member of a group receives, as stored.
+
+        Args:
+            group: the ranks of the group.
+            sent: by member, the arrays that it offers.
+        """
         raise NotImplementedError
 
     def received_flags(self, group: tuple[int, ...], flags: Sent) -> Sent:
-        """Flags of the written elements that each member receives; by default they move as values.
+        """Flags of written elements for each received array; by default moved like the values.
 
         Args:
             group: the ranks of the group.
@@ -86,12 +99,12 @@ class Collective(Instruction, engines=()):
     # Common to all collectives
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Groups of ranks of the world, none twice and none left out.
+        """The groups have each rank of the run once; collective_permute may leave ranks out.
 
-        - All tensors are in HBM or all in SBUF; several tensors in HBM alone.
+        - All tensors are in HBM or all in SBUF; several together only in HBM.
         - Each source has the dtype of its destination.
         - `priority` is 0 to 3, from v4 on.
-        - Kernel arguments and results are no operands, by compiler errors NCC_IBIR440 and
+        - No tensor is an argument or a result of the kernel: compiler errors NCC_IBIR440 and
           checkCollective.
         """
         del n
@@ -114,12 +127,16 @@ class Collective(Instruction, engines=()):
         )
 
     def meeting(self, rank: int) -> Meeting:
-        """All cores of the group; those of all ranks are numbered, one rank after the other."""
+        """The meeting of the group's cores, numbered ``rank * cores of a rank + core``.
+
+        Args:
+            rank: the own core in this numbering.
+        """
         group = self.group_of(rank // self.setting.cores)
         return meeting_of(self.members(rank), rank, self.at(group))
 
     def members(self, core: int) -> list[int]:
-        """The cores that `core` meets, and itself, numbered as in `meeting`."""
+        """The cores of the meeting of `core`, itself included, numbered as in `meeting`."""
         own, place = divmod(core, self.setting.cores)
         return self.setting.members(self.group_of(own), place)
 
@@ -156,7 +173,7 @@ class Collective(Instruction, engines=()):
         return received if has_values else None
 
     def offered(self) -> list[Array]:
-        """The arrays that it offers, as stored, then flags of written elements unless all are."""
+        """The source arrays as stored; then a flag array for each, unless all is written."""
         sources = self.all_sources()
         arrays = [tile.bits() for tile in sources]
         if all(tile.is_written() for tile in sources):
@@ -164,7 +181,7 @@ class Collective(Instruction, engines=()):
         return arrays + [tile.written_flags() for tile in sources]
 
     def results(self, group: tuple[int, ...], sent: Sent) -> Sent:
-        """The arrays that each member receives, then flags of written elements unless all are."""
+        """By member, the received arrays; then a flag array for each, unless all is written."""
         count = len(self.all_sources())
         values = self.received_arrays(group, [arrays[:count] for arrays in sent])
         if all(len(arrays) == count for arrays in sent):
@@ -177,11 +194,11 @@ class Collective(Instruction, engines=()):
         return [[*arrays, *marks] for arrays, marks in zip(values, written, strict=True)]
 
     def fully_written_tiles(self) -> Iterable[Tile]:
-        """None: the written elements of the targets are known once all have offered."""
+        """Empty: the targets' written elements are only known when all members have offered."""
         return ()
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """Nothing before all have offered; a source of which nothing is written is refused."""
+        """Empty, as in `fully_written_tiles`; None for a source without any written element."""
         del tile
         return [] if flags.any() else None
 
@@ -197,9 +214,9 @@ class Collective(Instruction, engines=()):
         return float(max(offered, filled)) * (1 if self.setting.is_joint else self.setting.cores)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """Start, hops and bytes of the best algorithm, with all groups at once.
+        """Start, hops and bytes of the best algorithm, with all groups exchanging at once.
 
-        The DMA engines are taken for as long as they copy what the busiest rank passes on.
+        The DMA engines are occupied while they copy the bytes that the busiest rank passes on.
         """
         del n
         arguments = self.setting.fabric, self.kind, self.nbytes(), self.rings()
@@ -215,7 +232,7 @@ class Collective(Instruction, engines=()):
         )
 
     def rings(self) -> Groups:
-        """The groups in the order in which the fabric sees them."""
+        """The groups, each in the order in which the network connects its ranks."""
         return self.groups()
 
     def _memory_text(self) -> str:

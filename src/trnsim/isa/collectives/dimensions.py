@@ -7,7 +7,7 @@ from trnsim.isa.language.instruction import SBUF
 
 
 def check_dimension(instruction: Collective, dim: int, on_chip: tuple[int, ...]) -> None:
-    """Refuse a `collective_dim` other than 0, or than `on_chip` for tensors in SBUF."""
+    """Refuse a `collective_dim` other than 0; for tensors in SBUF other than one of `on_chip`."""
     memory = instruction.sources()[0].memory
     legal = on_chip if memory is SBUF else (0,)
     if dim not in legal:
@@ -21,7 +21,8 @@ def check_dimension(instruction: Collective, dim: int, on_chip: tuple[int, ...])
 def check_elements(instruction: Collective, filled: int, offered: int, dim: int = 0) -> None:
     """Refuse unless each destination has `filled / offered` times the length of its source.
 
-    In HBM, where the first dimension is the slowest, only the number of elements counts.
+    In HBM, where the first dimension is the slowest, only the number of elements counts; in SBUF
+    the length of dimension `dim`.
     """
     for source, target in zip(instruction.sources(), instruction.targets(), strict=True):
         if source.memory is SBUF:

@@ -1,8 +1,8 @@
-"""Implicit permutes: each rank sends to the next of a ring that the runtime has made.
+"""Implicit permutes: each rank sends to the next rank of a ring that the runtime chooses.
 
-Each channel has a ring of its own: one direction of a cycle of the topology that the group's chips
-lie on, so the next rank need not be the next of the list. A kernel asks for the rank whose data
-came (collective_permute_implicit_current_processing_rank_id).
+Each channel has a ring of its own: a cycle of links through the group's chips, in one direction. So
+the next rank in a ring need not be the next in the group's list. A kernel gets the rank whose data
+has arrived from collective_permute_implicit_current_processing_rank_id.
 
 Source: nki.collectives.collective_permute_implicit, Channels.
 """
@@ -87,7 +87,7 @@ class CollectivePermuteImplicit(
     source="nki.collectives.collective_permute_implicit",
     is_in_nki_isa=False,
 ):
-    """``dst = src of the rank before in the ring``, for each channel."""
+    """``dst = src of the previous rank in the ring``, for each channel."""
 
     srcs_by_channel: tuple[Tile, ...] = reads_many("", HBM, SBUF)
     dsts_by_channel: tuple[Tile, ...] = writes_many("", HBM, SBUF)
@@ -114,7 +114,7 @@ class CollectivePermuteImplicitReduce(
     source="nki.collectives.collective_permute_implicit_reduce",
     is_in_nki_isa=False,
 ):
-    """``dst = op(src0, src1) of the rank before in the ring``, for each channel."""
+    """``dst = op(src0, src1) of the previous rank in the ring``, for each channel."""
 
     srcs0_by_channel: tuple[Tile, ...] = reads_many("", HBM, SBUF)
     srcs1_by_channel: tuple[Tile, ...] = reads_many("", HBM, SBUF)

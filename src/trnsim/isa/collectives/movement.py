@@ -22,7 +22,7 @@ class AllGather(
     source="nki.collectives.all_gather",
     is_in_nki_isa=False,
 ):
-    """``dst = the src of all ranks of the group, one after the other``, on each of them."""
+    """``dst = concatenate(src of each rank of the group)`` on every rank of the group."""
 
     kind = "all_gather"
     srcs: tuple[Tile, ...] = reads_many("", HBM, SBUF)
@@ -33,7 +33,7 @@ class AllGather(
     def check(self, core: NeuronCore, n: Dims) -> None:
         """`collective_dim` is 0; in SBUF 0 or 1.
 
-        - dst has N times the length of src along it, for a group of N ranks.
+        - dst has N times the length of src along `collective_dim`, for a group of N ranks.
         """
         super().check(core, n)
         check_dimension(self, self.collective_dim, (0, 1))
@@ -45,7 +45,7 @@ class AllGather(
         return f"collective_dim={self.collective_dim}"
 
     def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
-        """All of them, for everyone."""
+        """The concatenation of all members' arrays, the same for every member."""
         if self.collective_dim == 1:
             joined = [np.concatenate([arrays[0] for arrays in sent], axis=1)]
         else:
@@ -71,7 +71,7 @@ class AllToAll(
     collective_dim: int
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """`collective_dim` is 0; src and dst are as large, and split in N parts for N ranks."""
+        """`collective_dim` is 0; src and dst have one size, N equal parts for N ranks."""
         super().check(core, n)
         check_dimension(self, self.collective_dim, (0,))
         check_elements(self, 1, 1)
@@ -85,7 +85,7 @@ class AllToAll(
                     )
 
     def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
-        """The parts that all the others have for it, to each its own."""
+        """For each member, its part of every member's array, concatenated."""
         count = len(group)
         parts = [[np.split(flat(array), count) for array in arrays] for arrays in sent]
         return [
@@ -114,9 +114,9 @@ class CollectivePermute(
     source_target_pairs: tuple[tuple[int, ...], ...]
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """One tensor in HBM; src and dst are as large.
+        """One tensor in HBM; src and dst have equal sizes.
 
-        - Each rank that is a source is a target once, of another rank: the pairs make rings.
+        - Each source rank is also the target of exactly one other rank: the pairs form rings.
         - Ranks that follow each other in a ring are on one chip, or on chips with a connection.
         """
         super().check(core, n)
@@ -174,7 +174,7 @@ class CollectivePermute(
 
 
 def one_tensor(instruction: Collective, tiles: tuple[Tile, ...], name: str) -> None:
-    """Refuse several tensors, where they are not coalesced."""
+    """Refuse several tensors for a collective that exchanges only one."""
     if len(tiles) != 1:
         instruction.refuse(
             f"`{name}` has {len(tiles)} tensors; legal: one",

@@ -1,11 +1,13 @@
 """all_to_all_v and all_gather_v in two steps: a preparation and its trigger.
 
 The preparation reads the metadata, and the trigger the data, so a kernel may prepare an exchange
-while it still fills the sources. The preparation leaves the metadata in the slot of its core, a
-tensor of its own here, from which the trigger reads them; so values are those of the one step.
+while it still fills the sources. The preparation stores the metadata in the slot of its core, here
+a hidden tensor in HBM, from which the trigger reads them. So values are those of the one-step
+collective.
 
-AWS publishes no times. Assumed: the preparation takes the start of the collective
-(`fabric.constants.start_s`), the trigger the rest, and both in sequence as long as the one step.
+AWS publishes no times. Assumed: the preparation takes the start-up time of the collective
+(`fabric.constants.start_s`) and the trigger the rest, so that both together take as long as the
+one-step collective.
 
 Source: nki.collectives.all_to_all_v_prepare; nki.collectives.all_to_all_v_trigger.
 """
@@ -36,16 +38,16 @@ from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
 
 SLOT_ROWS: Final = 4
-"""Rows of a slot: counts and displacements sent, counts received (zeros), their places."""
+"""Rows of a slot: send counts, send displacements, receive counts (zeros), their displacements."""
 
 
 def _hidden(declared: Any) -> dict[str, Any]:
-    """The metadata of an operand that the run sets, not the kernel."""
+    """Dataclass metadata of an operand that the run sets, not the kernel."""
     return {**declared.metadata, **HIDDEN}
 
 
 def _slot(access: str) -> dict[str, Any]:
-    """The metadata of the tensor of [4, N] uint32 for the metadata of one prepared exchange."""
+    """Dataclass metadata of the slot, a [4, N] uint32 tensor, with an access of its operand."""
     return {"operand": Operand(access, (), (HBM,), (UINT32,)), **HIDDEN}
 
 
@@ -64,7 +66,12 @@ class PreparedBy:
 
 
 class Preparation(Instruction, engines=()):
-    """Common base of both preparations."""
+    """Common base of all_to_all_v_prepare and all_gather_v_prepare.
+
+    Attributes:
+        one_step: class of the one-step collective, for its checks and cost.
+        slot: the tensor that carries the metadata to the trigger; the run sets it.
+    """
 
     one_step: ClassVar[type[VariableCollective]]
     srcs: tuple[Tile, ...] = mentions_many("", HBM)
@@ -78,7 +85,7 @@ class Preparation(Instruction, engines=()):
     setting: Setting = field(kw_only=True, metadata=HIDDEN)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """As the collective in one step, and not on instances with switches."""
+        """As for the one-step collective; not on instances with NeuronSwitches."""
         fabric = self.setting.fabric
         if isinstance(fabric.topology, Racks):
             plain = self.opcode.removesuffix("_prepare")
@@ -94,7 +101,7 @@ class Preparation(Instruction, engines=()):
         return self._exchange().input_rows(), [self.slot]
 
     def execute(self, machine: Machine) -> None:
-        """The metadata, in the slot; counts of what is sent lie within the source."""
+        """Stores the metadata in the slot; chunks to send must lie within the source."""
         exchange = self._exchange()
         exchange.check_internal()
         metadata = exchange.metadata()
@@ -102,7 +109,7 @@ class Preparation(Instruction, engines=()):
         self.slot.put(metadata.astype(np.uint32))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """The start of the collective; 0 in groups of one rank."""
+        """The start-up time of the collective; 0 in groups of one rank."""
         exchange = self._exchange()
         is_in_hbm = self.metadata_tensor.memory is HBM
         return Cost(
@@ -112,7 +119,7 @@ class Preparation(Instruction, engines=()):
         )
 
     def _exchange(self) -> VariableCollective:
-        """The exchange that is prepared, as one step under the name of the preparation."""
+        """The one-step collective with these operands, under the preparation's opcode."""
         return self.one_step(
             self.srcs,
             self.dsts,
@@ -126,7 +133,7 @@ class Preparation(Instruction, engines=()):
 
 
 class Trigger(VariableCollective, engines=()):
-    """Common base of both triggers: the exchange with the metadata of the slot."""
+    """Common base of all_to_all_v_trigger and all_gather_v_trigger: metadata from the slot."""
 
     srcs: tuple[Tile, ...] = field(metadata=_hidden(reads_many("", HBM)))
     dsts: tuple[Tile, ...] = field(metadata=_hidden(writes_many("", HBM)))
@@ -147,7 +154,7 @@ class Trigger(VariableCollective, engines=()):
         return self.slot.bits().reshape(SLOT_ROWS, -1).astype(np.int64)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """That of the one step, less the start."""
+        """The cost of the one-step collective less its start-up time."""
         whole = super().cost(core, n)
         left_s = whole.interval_s - setup_s(self, whole)
         share = whole.engine_share * whole.interval_s / left_s if left_s else 0.0
@@ -155,7 +162,7 @@ class Trigger(VariableCollective, engines=()):
 
 
 def setup_s(exchange: VariableCollective, whole: Cost) -> float:
-    """Seconds of an exchange's preparation: its start, at most the whole."""
+    """Start-up time of an exchange, at most its whole time; `whole` is the one-step cost."""
     return min(exchange.setting.fabric.start_s, whole.interval_s)
 
 

@@ -43,7 +43,7 @@ class CollectivePermuteImplicitCurrentProcessingRankId(
 ):
     """``dst = the rank whose data is there after iteration_id steps of an implicit permute``.
 
-    At 0 it is the own rank, then that of what came from the one before in the channel's ring.
+    With iteration_id 0 it is this rank, with 1 the previous rank in the channel's ring, and so on.
 
     Note:
         AWS publishes no cost; that of other registers is assumed.
@@ -66,7 +66,7 @@ class CollectivePermuteImplicitCurrentProcessingRankId(
             check_channels(self, self.setting, group, (self.channel_id,))
 
     def execute(self, machine: Machine) -> None:
-        """As many places back in the ring as steps were taken."""
+        """The rank that is `iteration_id` places before this rank in the ring."""
         link = machine.world(self.opcode)
         rank = link.rank
         if not link.is_among({member for group in self.replica_group for member in group}):

@@ -1,8 +1,9 @@
 """Collectives that reduce: all_reduce and reduce_scatter.
 
 Values are added in float32, in the order of the fabric's algorithm (`fabric.reduction`), and are
-rounded to the dtype as often as that algorithm writes them to memory. Integers too: the collective
-engine "has no native integer reduction datapath", so sums are exact up to 2**24.
+rounded to the dtype as often as that algorithm writes them to memory. Integers are added in float32
+too: the collective engine "has no native integer reduction datapath". Their sums are exact up to
+2**24.
 
 Source: compiler/error-codes/EVRF061.rst, Why this happens.
 """
@@ -47,7 +48,7 @@ class Reduction(Collective, engines=()):
         raise NotImplementedError
 
     def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
-        """The reductions, handed out."""
+        """The reductions of all tensors, divided among the members by `parts_of_totals`."""
         totals = [self.reduced(group, sent, place) for place in range(len(self.sources()))]
         return self.parts_of_totals(totals, len(group))
 
@@ -73,7 +74,7 @@ class AllReduce(
     source="nki.collectives.all_reduce",
     is_in_nki_isa=False,
 ):
-    """``dst = op over all ranks of the group of src``, on each of them."""
+    """``dst = reduce(op, src of each rank of the group)`` on every rank of the group."""
 
     kind = "all_reduce"
     srcs: tuple[Tile, ...] = reads_many("", HBM, SBUF)
@@ -82,13 +83,13 @@ class AllReduce(
     op: str
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """`op` is add, minimum or maximum; src and dst have as many elements."""
+        """`op` is add, minimum or maximum; src and dst have equal numbers of elements."""
         super().check(core, n)
         self._check_operator()
         check_elements(self, 1, 1)
 
     def parts_of_totals(self, totals: Sequence[Array], count: int) -> Sent:
-        """All of them, to everyone."""
+        """All reductions, the same for every member."""
         return [totals] * count
 
 
@@ -98,7 +99,7 @@ class ReduceScatter(
     source="nki.collectives.reduce_scatter",
     is_in_nki_isa=False,
 ):
-    """``dst = part r of (op over all ranks of the group of src)`` on its r-th rank."""
+    """``dst = part r of reduce(op, src of each rank of the group)`` on the group's r-th rank."""
 
     kind = "reduce_scatter"
     srcs: tuple[Tile, ...] = reads_many("", HBM, SBUF)
@@ -119,13 +120,20 @@ class ReduceScatter(
             check_elements(self, 1, len(group))
 
     def parts_of_totals(self, totals: Sequence[Array], count: int) -> Sent:
-        """Their parts, to each its own."""
+        """Part r of each reduction for member r."""
         parts = [np.split(total.reshape(-1), count) for total in totals]
         return [[of_one[place] for of_one in parts] for place in range(count)]
 
 
 def ordered(order: Order, values: Mapping[int, Array], apply: Any, dtype: Dtype) -> Array:
-    """The values of ranks combined in an order; each sum is rounded to the dtype."""
+    """The values of ranks reduced in an order; each intermediate result is rounded to the dtype.
+
+    Args:
+        order: a rank, or a tuple of orders whose results are reduced from left to right.
+        values: rank -> its float32 values.
+        apply: the binary operator.
+        dtype: dtype of intermediate results.
+    """
     if isinstance(order, int):
         return values[order]
     parts = [ordered(part, values, apply, dtype) for part in order]

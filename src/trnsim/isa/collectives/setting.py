@@ -1,4 +1,4 @@
-"""The world in which a collective is issued, and its groups of ranks in words."""
+"""The ranks and the network of a collective, and text for groups of ranks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Groups = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Setting:
-    """The fabric of a collective, and the cores of a rank that take part.
+    """The network of a collective, and the cores of a rank that take part.
 
     Attributes:
-        fabric: the instances on which the ranks run.
-        ranks: number of ranks.
-        is_joint: whether both cores of a rank issue it for one tensor that they share; else each
-            exchanges with the cores of its own number.
+        fabric: the instances on which the ranks run, with their links.
+        ranks: number of ranks in the run.
+        is_joint: true if the cores of a rank take part as one member, with tensors that they share;
+            false if core i of a rank exchanges with the cores i of other ranks.
     """
 
     fabric: Fabric
@@ -32,7 +32,10 @@ class Setting:
         return self.fabric.lnc
 
     def members(self, group: Sequence[int], core: int) -> list[int]:
-        """The cores that meet core `core` of the ranks of `group`, all ranks' cores numbered."""
+        """The cores that meet where core `core` of each rank of `group` takes part.
+
+        They are numbered ``rank * cores + core``.
+        """
         own = range(self.cores) if self.is_joint else (core,)
         return [rank * self.cores + number for rank in group for number in own]
 

@@ -1,4 +1,4 @@
-"""Collectives of chunks whose sizes are data: all_to_all_v and all_gather_v.
+"""Collectives with chunk sizes known at run time: all_to_all_v and all_gather_v.
 
 Tensors are flat buffers of elements. A metadata tensor of 3 or 4 rows with a column for each rank
 of the group has the sizes and places of chunks: send_counts, send_displs, recv_counts, recv_displs.
@@ -33,7 +33,16 @@ _COUNTS, _DISPLACEMENTS, _RECEIVED, _PLACES = range(4)
 
 
 class VariableCollective(Collective, engines=()):
-    """Common base of both: metadata, bounds, and flags of written elements."""
+    """Common base of all_to_all_v and all_gather_v: metadata, bounds, written elements.
+
+    Attributes:
+        metadata_tensor: rows of send counts, send displacements, receive counts and, with
+            has_rdispls, receive displacements, in elements; a column for each rank of the group.
+        recv_counts_known: true if the kernel knows the receive counts; else the collective writes
+            them to their row.
+        has_rdispls: true if the fourth row says where chunks go in dst; else the chunk of the n-th
+            of N ranks goes to the n-th of N equal parts.
+    """
 
     srcs: tuple[Tile, ...] = reads_many("", HBM)
     dsts: tuple[Tile, ...] = writes_many("", HBM)
@@ -47,7 +56,7 @@ class VariableCollective(Collective, engines=()):
 
         - The metadata is [rows, N] in HBM, [1, rows, N] in SBUF, uint32, contiguous: 3 rows, or 4
           with has_rdispls.
-        - Counts lie within the buffers; without has_rdispls a chunk within its N-th part of dst.
+        - Counts lie within the buffers; without has_rdispls each chunk fits an N-th of dst.
         """
         super().check(core, n)
         one_tensor(self, self.srcs, "srcs")
@@ -97,7 +106,7 @@ class VariableCollective(Collective, engines=()):
         return [flat(source.bits()), self.metadata(), flat(source.written_flags())]
 
     def metadata(self) -> Array:
-        """The metadata as integers, as [4, N]; rows that are no inputs are zeros."""
+        """The metadata as integers [4, N], with zeros in rows that it does not read."""
         inputs = self.input_rows()
         for rows in inputs:
             if not rows.is_written():  # in shared HBM only the end of the run would tell
@@ -118,7 +127,7 @@ class VariableCollective(Collective, engines=()):
         return self.received_arrays(group, sent)
 
     def execute(self, machine: Machine) -> None:
-        """Chunks as the counts say; elements of dst that no chunk covers stay as they were."""
+        """Moves the chunks; elements of dst that no chunk covers keep their values."""
         link = machine.world(self.opcode)
         self.check_internal()
         if self.srcs[0].storage.data is not None:
@@ -148,13 +157,14 @@ class VariableCollective(Collective, engines=()):
         return int(metadata[_COUNTS][place]), int(metadata[_DISPLACEMENTS][place])
 
     def check_sent(self, metadata: Array, rank: int) -> None:
-        """Refuse chunks of `rank` that leave its source, or without has_rdispls their places."""
+        """Refuse chunks beyond the source of `rank`, or without has_rdispls too large for dst."""
         group = self.group_of(rank)
         for place, receiver in enumerate(group):
             chunk = self.chunk(metadata, place)
             self._check_within((rank, receiver), chunk, self.srcs[0].pattern.elements, None)
 
     def _received(self, group: Sequence[int], sent: Sent, place: int) -> list[Array]:
+        """Counts, places in dst, chunks and flags that member number `place` receives."""
         slot = self._slot_elements(group)
         counts, places, chunks, flags = [], [], [], []
         for number, (source, metadata, source_flags) in enumerate(sent):
@@ -170,7 +180,7 @@ class VariableCollective(Collective, engines=()):
         return [np.array(counts), np.array(places), *map(np.concatenate, (chunks, flags))]
 
     def _slot_elements(self, group: Sequence[int]) -> int:
-        """Elements of the part of dst for the chunk of a rank, without has_rdispls."""
+        """Elements of the part of dst that each rank's chunk has without has_rdispls."""
         return self.dsts[0].pattern.elements // len(group)
 
     def _check_within(
@@ -205,7 +215,7 @@ class VariableCollective(Collective, engines=()):
     def _check_disjoint(
         self, group: Sequence[int], place: int, counts: Sequence[int], places: Sequence[int]
     ) -> None:
-        """Refuse chunks that overlap in dst."""
+        """Refuse chunks that overlap in the dst of member number `place`."""
         spans = sorted(
             (at, at + n, rank) for at, n, rank in zip(places, counts, group, strict=True)
         )
@@ -245,7 +255,7 @@ class VariableCollective(Collective, engines=()):
         )
 
     def _rows(self, first: int, last: int) -> Tile:
-        """Some rows of the metadata."""
+        """Rows `first` to `last` (exclusive) of the metadata."""
         tile = self.metadata_tensor
         spans = [(first, last, 1, True), (0, tile.shape[-1], 1, True)]
         if tile.memory is SBUF:
@@ -261,9 +271,12 @@ class AllToAllV(
 ):
     """``dst[place s:] on rank r = src[displ r : displ r + count r] on rank s``.
 
+    Counts and displacements are those of rank s. The place is receive displacement s of rank r, or
+    the start of the s-th of N equal parts of dst.
+
     Note:
-        Where chips have no switches AWS's page supports only groups of ranks with one number in
-        different instances; public kernels use it inside an instance all the same, and so it is
+        On instances without switches AWS's page supports only groups of ranks at the same position
+        of different instances; public kernels use it inside an instance all the same, and so it is
         legal here.
     """
 
@@ -272,8 +285,9 @@ class AllToAllV(
     def check(self, core: NeuronCore, n: Dims) -> None:
         """On Trn3's switches: LNC=2, more than one device, all ranks of each device, in sequence.
 
-        - has_rdispls elsewhere: groups of ranks of one number in different instances.
-        - Without it, groups inside such an instance: dst has N times the elements of src.
+        - On instances without switches, has_rdispls: ranks at the same position of different
+          instances.
+        - There, without has_rdispls, groups inside an instance: dst has N times src's elements.
         """
         super().check(core, n)
         fabric = self.setting.fabric
@@ -303,7 +317,7 @@ class AllToAllV(
                 )
 
     def _check_unswitched(self, core: NeuronCore, group: tuple[int, ...]) -> None:
-        """Refuse what instances without switches do not exchange."""
+        """Refuse exchanges that instances without switches do not support."""
         fabric = self.setting.fabric
         nodes = {fabric.place(rank).node for rank in group}
         is_between = len(nodes) == len(group) > 1
@@ -363,6 +377,6 @@ class AllGatherV(
                 )
 
     def chunk(self, metadata: Array, place: int) -> tuple[int, int]:
-        """The same for all."""
+        """The same chunk for every member, from the first column of the metadata."""
         del place
         return super().chunk(metadata, 0)

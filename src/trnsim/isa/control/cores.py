@@ -109,10 +109,10 @@ class CoreBarrier(
 
 
 class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
-    """``dst on the receiving core = src`` and ``dst = src of the sending core``, at once.
+    """``dst = src of core recv_from_rank``, while this core's src goes to core send_to_rank.
 
-    Exchanges with one `pipe_id` proceed together: all cores of the ring in which each sends to the
-    next.
+    Exchanges with one `pipe_id` proceed together; their cores form a ring in which each core sends
+    to the next.
     """
 
     src: Tile = reads("P F", SBUF)

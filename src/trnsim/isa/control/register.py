@@ -3,8 +3,8 @@
 A register holds an integer of 32 bits. Kernels use registers as dynamic loop bounds, conditions and
 offsets; here their values are known as soon as the instruction that sets them has been issued. An
 instruction that uses a register as an operand or as a tile's index waits for the instruction that
-filled it. It reads the register as it starts, so a later one may refill it meanwhile. The value of
-register_alloc is a compile-time constant, so nothing waits for it.
+filled it. It reads the register as it starts, so a later instruction may refill the register while
+the first one runs. The value of register_alloc is a compile-time constant, so nothing waits for it.
 
 Not modelled: the time that a loop or a condition waits for its registers.
 """
@@ -45,7 +45,7 @@ class FrozenRegister(UndefinedBehavior, AssertionError):
 
 
 def _allow(use: str) -> None:
-    """Let Python read a register: `use` says how."""
+    """The default of `when_python_reads`: every use is allowed."""
 
 
 class VirtualRegister:
@@ -63,6 +63,7 @@ class VirtualRegister:
     def __init__(
         self, state: int | None = None, frozen: bool = False, *, is_offset: bool = True
     ) -> None:
+        """A register that holds `state`, or nothing yet; a frozen one is a loop's variable."""
         self._state = state
         self._frozen = frozen
         self.is_offset = is_offset

@@ -1,8 +1,8 @@
-"""Scalars of the device: integers of a fixed width, and the instructions that make and keep them.
+"""Scalars of the device: integers of a fixed width; instructions that load, compute, store them.
 
-A scalar is a register that is set once. Arithmetic on it is an instruction of the sync engine that
-makes a new scalar; what outgrows the width wraps, as two's complement does. Consumers wait for the
-instruction that made their scalar. In a run without values a scalar that comes from memory is
+A scalar is a register that is set once. Arithmetic on it is an instruction of the Sync Engine that
+makes a new scalar, and wraps on overflow (two's complement). An instruction that uses a scalar
+waits for the instruction that made it. In a run without values a scalar loaded from memory is
 unknown.
 
 Source: nki.isa.NkiScalar, scalar_load, scalar_store; deep-dives/nki-scalar.
@@ -137,7 +137,7 @@ class ScalarInstruction(RegisterInstruction, engines=()):
 
 
 class ScalarLoad(ScalarInstruction, engines=(Engine.sync,)):
-    """``src`` [1, 1] in HBM or SBUF as a new scalar, whose dtype is that of `src` for good.
+    """The element of `src` [1, 1] in HBM or SBUF as a new scalar of the same dtype.
 
     Note:
         AWS publishes no cost of scalars; one step of a sequencer is assumed, as for registers.

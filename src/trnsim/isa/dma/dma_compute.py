@@ -41,8 +41,8 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         - `reduce_op` is add, and every scale 1.0.
         - All tensors have equally many elements; addresses are known at compile time; no packed
           dtypes.
-        - With a vector_offset: two sources, one of them dst, of which one side is indexed in HBM
-          and the other in SBUF; indices are distinct.
+        - With a vector_offset: two sources, one of them dst itself. Of dst and the other source,
+          one is indexed in HBM and the other is in SBUF; indices are distinct.
         - oob_mode skip needs a vector_offset.
         """
         del n
@@ -109,7 +109,8 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """Bytes of each pair of sources at half the copy rate.
 
-        V4 adds to a tile in SBUF at the full rate, where all are bfloat16 or all float32.
+        NeuronCore-v4 adds to a tile in SBUF at the full copy rate, if all tiles are bfloat16 or all
+        are float32.
 
         Source: trainium3_arch.rst, SBUF Read-Add-Write.
         """
@@ -208,7 +209,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
 
 
 def _place(tile: Tile) -> tuple[object, ...]:
-    """The tile's place in its storage: equal for tiles at one place of storages of one kind."""
+    """Memory, dtype and address of a tile within its storage, as a key to compare."""
     return tile.memory, tile.dtype, tile.storage.start_partition, tile.pattern, type(tile.index)
 
 

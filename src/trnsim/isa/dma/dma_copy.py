@@ -52,8 +52,8 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
 
         - dge_mode hwdge: from v3 on, and with equal dtypes; packed dtypes are never cast.
         - `priority` is 0 to 3, from v4 on.
-        - `engine` is sync or scalar, with dge_mode hwdge alone.
-        - A vector_offset: from v3 on, of a tensor in HBM, by indices in SBUF, as many as rows, with
+        - `engine` is sync or scalar, and only with dge_mode hwdge.
+        - A vector_offset: from v3 on, of a tensor in HBM, by an index in SBUF for each row, with
           dge_mode unknown or swdge.
         - Indices lie within the tensor, unless oob_mode is skip.
         """
@@ -93,7 +93,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
         return copying if is_plain_copy(self.dst, self.src) else None
 
     def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
-        """As one, between tiles of one shape; rows by a column of indices likewise."""
+        """The plan of a single copy, for tiles of one shape or rows at a column of indices."""
         del core
         plan, index = self.plan(), self.src.index
         if isinstance(index, VectorIndex):
@@ -115,7 +115,10 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
         return [self.dst] if rows is None else rows_of(self.dst, 0, rows)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """Bytes at the sustained rate of the engines used, or packets at theirs: the longer."""
+        """The longer of the bytes at the engines' bandwidth and the runs at their rate for runs.
+
+        A run is a contiguous range of bytes.
+        """
         del n
         return transfer_cost(
             core,
@@ -191,7 +194,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
 
 
 def _gather(copy: DmaCopy, machine: Machine) -> None:
-    """``dst = src`` for rows of src by a vector of indices, without an array between."""
+    """``dst = src`` for rows of src by a vector of indices, without a temporary array."""
     src, dst = copy.src, copy.dst
     index = src.index
     if not isinstance(index, VectorIndex) or src.storage.data is dst.storage.data:
@@ -306,7 +309,7 @@ def check_rows(instruction: Instruction, mode: OobMode, *tiles: Tile) -> None:
 
 
 def rows_of(tile: Tile, dim: int, mask: Array) -> list[Tile]:
-    """A tile for each run of consecutive places along `dim` that `mask` picks."""
+    """A tile for each run of consecutive indices along `dim` for which `mask` is true."""
     edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0)).tolist()
     return [
         Tile(tile.storage, tile.dtype, tile.pattern.slice(dim, first, end))

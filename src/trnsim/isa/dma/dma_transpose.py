@@ -62,9 +62,9 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         """The axes of src's rank, one dtype of 2 or 4 bytes, and dst in the transposed shape.
 
         - Without indices dge_mode is unknown, none or hwdge.
-        - hwdge, from v3 on: 2-byte dtypes; a last dimension of at most 128; a first dimension of
-          16, or with more than two axes of 1, 2, 4, 8 or 16, whose product with the last but one is
-          a multiple of 16.
+        - hwdge, from v3 on: 2-byte dtypes; a last dimension of at most 128; with two axes a first
+          dimension of 16; with more axes a first dimension of 1, 2, 4, 8 or 16 whose product with
+          the last but one is a multiple of 16.
         - With indices, from v3 on: src in HBM, of 2 bytes, with a last dimension of at most 128 and
           a first that is a multiple of 16; of four axes the second or the third is 1.
         - Indices are a uint32 matrix in SBUF of 16 to 128 partitions, a multiple of 16, and of 128
@@ -255,5 +255,5 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
 
 
 def _long(shape: tuple[int, ...]) -> list[int]:
-    """The dimensions of a shape but those of length 1."""
+    """The lengths of a shape without its ones."""
     return [length for length in shape if length > 1]

@@ -27,12 +27,21 @@ def transfer_cost(
 ) -> Cost:
     """Issue by the mode; interval = max(bytes / (bandwidth * efficiency), runs * t / engines).
 
-    A contiguous run of bytes takes its engine at least t, see `_run_s`. A long one is divided into
-    packets for several engines.
+    A contiguous run of bytes occupies its engine for at least the time t (`_run_s`). A long run is
+    divided into packets for several engines.
 
     An engine always serves the same 8 partitions, so `tiles` on few partitions use few engines, and
     so do few packets. The transfer then takes longer by the ratio of engines; the extra time is
     latency, not interval, as other transfers use the idle engines.
+
+    Args:
+        core: the core.
+        *tiles: the tiles on both sides.
+        nbytes: bytes to move, padding included.
+        runs: number of contiguous runs of bytes on the side that has more.
+        hbm_bytes: bytes that cross the HBM interface.
+        efficiency: part of the copy bandwidth that this kind of transfer reaches.
+        mode: generator of the descriptors.
 
     Source: nki-dma-overview.rst, Performance Considerations and Examples 1 and 2; nki-dge.rst;
         compute-comm-overlap.rst, Adjusting Static DMA Priority.
@@ -94,10 +103,11 @@ def count_runs(tile: Tile) -> int:
 def _run_s(core: NeuronCore, run_bytes: float) -> float:
     """The least time of a contiguous run on its engine.
 
-    On v2 an engine moves runs of up to 1 KiB at two fifths of its bandwidth, and runs of a packet,
-    4 KiB, at all of it. Published are runs of 256 B and 1 KiB (three tutorial matmuls) and of 4 KiB
-    and more. Between them the rate is assumed to grow with the length: at 2 KiB a run takes 1.3
-    times as long as one of 1 KiB, where 1 to 2 times would agree with what is published.
+    On v2 an engine moves runs of up to 1 KiB at two fifths of its bandwidth, and runs of a whole
+    packet (4 KiB) at full bandwidth. Published are times for runs of 256 B and 1 KiB (three
+    tutorial matmuls) and of 4 KiB and more. Between 1 and 4 KiB the rate is assumed to grow with
+    the length: a run of 2 KiB takes 1.3 times as long as one of 1 KiB, where 1 to 2 times would
+    agree with what is published.
 
     Source: matrix_multiplication.rst of SDK 2.26, latencies; nki_perf_guide.rst, Opt #9;
         nki-dma-bandwidth-guide.rst, Bandwidth vs. Payload Size.

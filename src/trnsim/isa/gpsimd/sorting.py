@@ -22,9 +22,9 @@ from trnsim.memory import Tile
 
 _CORE_PARTITIONS: Final = GPSIMD_CORE_PARTITIONS
 _TOPK_N_RANGE: Final = (8, 1 << 16)
-"""The least n of topk, and the first that is too large."""
+"""Range of topk's n: the least legal value and the exclusive end."""
 _TOPK_K_END: Final = 1 << 15
-"""The first k of topk that is too large."""
+"""Exclusive end of topk's K, the number of values that it returns."""
 _BOUNDS_PER_ELEMENT: Final = 2
 _TILE_RANK: Final = 2
 

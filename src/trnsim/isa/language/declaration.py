@@ -23,14 +23,15 @@ class Operand:
 
     Attributes:
         access: "read", "write", "update" (partial write, keeps the rest), "name" (no access, but
-            ordered with those that have), or "mention" (neither).
+            ordered with other instructions' accesses), or "mention" (no access and no order).
         axes: letters for the partition axis and the flattened free axis ("P F"), "1" for a length
             of one; an empty string constrains nothing.
         memories: where the tile may live.
         dtypes: legal dtypes; empty means any.
         is_immediate: whether a plain number may stand for the tile.
         is_many: whether the operand is a tuple of tiles.
-        formerly: memories that are legal in the versions of NKI that follow a behaviour.
+        formerly: (memory, behaviour): a memory that is legal only in versions of NKI that follow
+            the behaviour.
     """
 
     access: str
@@ -69,6 +70,7 @@ class StateUse:
 
 LOOKS: Final = ("read", "update")
 CHANGES: Final = ("write", "update")
+"""Kinds of access that read the tile (LOOKS), and kinds that write it (CHANGES)."""
 _REQUIRED: Final = object()
 
 

@@ -1,4 +1,4 @@
-"""The written elements of a result of an operand that is written only in part."""
+"""Written elements of results, where an operand is only partly written."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ and all before it in the row, or the whole row. "": the operand must be written 
 def reached(
     flags: Array, axes: tuple[str, ...], result: tuple[str, ...], dependence: Dependence
 ) -> Array:
-    """Flags of the result elements that depend only on written ones; broadcasts to [P, F].
+    """Flags of the result elements that depend only on written elements; broadcasts to [P, F].
 
     An axis that only the operand has is reduced: all of its elements must be written. An axis that
     only the result has is broadcast.

@@ -43,8 +43,8 @@ def wrong_field(instruction: Instruction) -> tuple[str, str, str] | None:
 def canonical(instruction: Instruction) -> dict[str, Any]:
     """Values converted to the declared type, by field, for values of another legal type.
 
-    Rules and values then see only False and True where 0, 1 and numpy's booleans are legal too,
-    and only plain integers where numpy's are.
+    `check` and `execute` then see only False and True where 0, 1 and numpy's booleans are legal
+    too, and only plain integers where numpy's integers are legal too.
     """
     converted_fields: dict[str, Any] = {}
     for name, hint, plain in _hints(type(instruction)):
@@ -83,8 +83,8 @@ class _Plain(NamedTuple):
     """Values that fit a hint and have exactly its type, so that no further check is needed.
 
     Attributes:
-        classes: their classes.
-        items: the classes of the items of tuples among them.
+        classes: classes of the values.
+        items: classes of the items, for values that are tuples.
     """
 
     classes: frozenset[type]

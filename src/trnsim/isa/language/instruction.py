@@ -79,9 +79,9 @@ class Cost:
         flops: floating-point operations on the Tensor Engine.
         hbm_bytes: bytes that cross the HBM interface.
         ports: memories whose shared port it blocks for another engine while it runs.
-        table: the table of functions that its engine must hold; "" for none.
-        held_read: the tile that its engine must hold, by its number among those that it reads.
-        held_load_s: time to load the table or the tile before, if the engine holds another one.
+        table: the table of activation functions that its engine must hold; "" for none.
+        held_read: position, among the tiles that it reads, of the tile that its engine must hold.
+        held_load_s: time to load the table or the tile first, if the engine holds another one.
         issue_s: a transfer's time in its DMA queue; the interval is its share of the DMA engines.
         engine_share: the part of the DMA engines that it takes from transfers while it runs.
     """
@@ -118,22 +118,22 @@ class Cost:
 class Instruction:
     """Base of all instructions. Subclassing declares and registers one."""
 
-    engines: ClassVar[tuple[Engine, ...]]
-    source: ClassVar[str]
-    opcode: ClassVar[str]
-    is_in_nki_isa: ClassVar[bool]
-    result_depends_on: ClassVar[Dependence] = ""
+    engines: ClassVar[tuple[Engine, ...]]  # those that can execute it, the default first
+    source: ClassVar[str]  # the document that describes it
+    opcode: ClassVar[str]  # AWS's name
+    is_in_nki_isa: ClassVar[bool]  # nki.isa has a function for it
+    result_depends_on: ClassVar[Dependence] = ""  # elements of operands that a result element needs
     state: ClassVar[tuple[StateUse, ...]] = ()  # hidden state that it accesses
-    # Operands of which it uses the written flags: they affect its effect, or the written elements.
+    # Operands whose written flags affect its values, or the elements that it writes.
     written_flags_used: ClassVar[tuple[str, ...]] = ()
     has_fixed_writes: ClassVar[bool] = False  # without an index, the signature tells what it writes
     # The operands that may be a scattered `.indirect()` view and a gathered one; () for own rules.
     indirect: ClassVar[tuple[str, ...]] = ("", "")
-    operands: ClassVar[dict[str, Operand]]
-    access_plan: ClassVar[tuple[tuple[str, bool, bool], ...]]
-    named: ClassVar[tuple[str, ...]]
+    operands: ClassVar[dict[str, Operand]]  # field -> declaration of a tile operand
+    access_plan: ClassVar[tuple[tuple[str, bool, bool], ...]]  # (operand, is read, is written)
+    named: ClassVar[tuple[str, ...]]  # operands with access "name"
     registers: ClassVar[dict[str, str]]  # register field -> "read" or "write"
-    runs_without_values: ClassVar[bool]  # it steers control flow
+    runs_without_values: ClassVar[bool]  # executed in shape-only runs too: control flow needs it
     # True if its tiles may be int64, which memory and scalars have and no engine computes with.
     takes_int64: ClassVar[bool] = False
     # True if it meets the cores of other ranks; `meeting` then numbers the cores of all ranks.

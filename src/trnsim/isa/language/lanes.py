@@ -65,8 +65,8 @@ def copy_speedup(core: NeuronCore, engine: Engine, *tiles: Tile) -> float:
 
     On the Vector Engine from v3 on, between 16-bit floats: 4x from SBUF to SBUF with contiguous
     elements in the innermost free dimension, 2x where they are strided, or contiguous with one side
-    in PSUM. From v4 on the Scalar Engine has the 2x mode, for all of these. With 8-bit floats no
-    more than the core's data path takes of them.
+    in PSUM. From v4 on the Scalar Engine has the 2x mode, for all of these. With 8-bit floats the
+    speedup is at most that of the core's data path for 8-bit elements.
 
     Source: trainium2_arch.rst, Vector Engine Performance Mode; trainium3_arch.rst, Compute Engine
     Specifications and Scalar Engine, Performance mode.
@@ -95,7 +95,7 @@ def is_16bit_float(tile: Tile) -> bool:
 def tensor_tensor_speedup(core: NeuronCore, *tiles: Tile) -> float:
     """Speedup of tensor_tensor between short floats in SBUF, else 1.
 
-    With 8-bit floats by the part of the 16-bit rate at which they are copied: half of it on v3.
+    With 8-bit floats it is scaled by the ratio of the 8-bit to the 16-bit copy speedup: half on v3.
 
     Source: trainium2_arch.rst, Vector Engine Performance Mode; trainium3_arch.rst, Compute Engine
     Specifications.
@@ -110,7 +110,7 @@ def tensor_tensor_speedup(core: NeuronCore, *tiles: Tile) -> float:
 
 
 def _is_short_float(tile: Tile) -> bool:
-    """True if its dtype has performance modes: floats of 16 bits, and of 8 as the core has it."""
+    """True for dtypes with performance modes: floats of 16 bits, and on some cores of 8 bits."""
     return tile.dtype.is_float and tile.dtype.itemsize <= _HALF_BYTES
 
 
@@ -169,6 +169,6 @@ def column_or_number(operand: Tile | float, out: Tile) -> Array | float:
 
 
 def have_one_shape(*tiles: Tile) -> bool:
-    """True for tiles of one shape at fixed addresses whose format has values."""
+    """True for tiles of one shape at fixed addresses, none of a packed dtype."""
     shape = tiles[0].shape
     return all(t.index is None and t.shape == shape and not t.dtype.is_packed for t in tiles)

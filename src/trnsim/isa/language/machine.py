@@ -108,8 +108,8 @@ class RankLink(Protocol):
     def exchange(self, exchange: Exchange) -> Sequence[Array]:
         """Wait until the group is complete; returns the arrays that this core receives.
 
-        All cores of a rank receive the same where they offer the same tensors; none goes on after
-        it has written them until all others have written theirs.
+        Cores of a rank that offer the same tensors receive the same arrays. Each of them writes the
+        arrays, and then waits until the others have written theirs.
         """
         ...
 
@@ -128,7 +128,7 @@ class Machine:
     Attributes:
         core: the core's hardware description.
         link: the other cores of the launch, or None on one core.
-        ranks: the cores of other ranks, or None where there is no world of ranks.
+        ranks: the cores of other ranks, or None in a run without ranks.
     """
 
     def __init__(

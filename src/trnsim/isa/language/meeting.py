@@ -30,7 +30,7 @@ class Meeting(NamedTuple):
     following: int
 
     def among(self, first: int) -> Meeting:
-        """The meeting where the cores count from `first` on."""
+        """The same meeting with `first` added to the numbers of the cores."""
         return Meeting(self.at, self.previous + first, self.following + first)
 
 
@@ -40,8 +40,8 @@ class Exchange(NamedTuple):
     Attributes:
         at: the collective and its operands, for error messages; equal for the whole group.
         ranks: the ranks of the group, in its order.
-        is_joint: whether all cores of a rank take part with the same tensors; else each exchanges
-            with the cores of its own number.
+        is_joint: whether all cores of a rank take part with the same tensors; else core i exchanges
+            with the cores i of other ranks.
         sent: function that returns the arrays that this core offers, as stored; called once its
             group is complete.
         results: function from the arrays that all members offer to those that each receives, both

@@ -55,7 +55,7 @@ class DgeMode(Enum):
 
 
 class OobMode(Enum):
-    """Handling of out-of-bounds indices."""
+    """Handling of out-of-bounds indices: an error, or no transfer of their elements."""
 
     error = 0
     skip = 1
@@ -73,7 +73,15 @@ class MatmulPerfMode(Enum):
 
 
 class ReduceCmd(Enum):
-    """Command to an engine's accumulator registers."""
+    """Command to an engine's accumulator registers.
+
+    Attributes:
+        idle: no reduction.
+        reset: set the registers to the identity of the operator.
+        reduce: reduce into the current values.
+        reset_reduce: reset, then reduce.
+        load_reduce: start from a given value, then reduce.
+    """
 
     idle = 0
     reset = 1

@@ -42,7 +42,7 @@ class AluOperator:
         is_bitvec: whether it treats elements as bit patterns.
         engines: the engines that have it, by the table of SDK 2.26 and the release notes since;
             today's table names none. Exact 32-bit integers are GpSimd's for every operator.
-        behaviour: the row of the versions of NKI that have it; None if all have it.
+        behaviour: the behaviour of those versions of NKI that have it; None if all have it.
     """
 
     name: str
@@ -175,8 +175,8 @@ _ALU_OPERATORS: Final = (
 ALU: Final = {operator.name: operator for operator in _ALU_OPERATORS}
 
 EXACT_OPERATORS: Final = frozenset(ALU) - {"power"}
-"""ALU operators each of whose results is the exact one, rounded once or twice: it does not depend
-on how numpy divides an array among the lanes of the host's processor."""
+"""ALU operators whose results are exact up to one or two roundings, and so do not depend on how
+numpy vectorizes an array on the host's processor."""
 
 
 _WITHOUT_TABLE: Final = frozenset({"copy", "square", "relu", "prelu", "sign", "abs"})

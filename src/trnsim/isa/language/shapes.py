@@ -22,7 +22,7 @@ def refuse_length(
         instruction: the instruction.
         name: the operand.
         axis: the letter of the axis; "1" for a length of one.
-        expected: its length in an operand before.
+        expected: the length that an earlier operand gave the axis.
         tile: the operand's tile.
 
     Raises:

@@ -32,9 +32,9 @@ def step_bytes(tile: Tile) -> int | None:
 def is_far_apart(engine: Engine, operands: Mapping[str, object]) -> bool:
     """True if elements of an instruction's tiles lie so far apart that it slows down.
 
-    Transfers do not. On the Tensor Engine the moving tile streams. The stationary one is loaded
-    during an earlier instruction, and dtypes that take several passes are read at less than half
-    the rate anyhow.
+    DMA transfers do not slow down. On the Tensor Engine only the moving tile counts: the stationary
+    tile is loaded during an earlier instruction. A moving tile whose dtype takes several passes is
+    read at less than half the rate anyhow, and does not count either.
     """
     return engine is not Engine.dma and any(
         abs(step_bytes(tile) or 0) > FAR_BYTES

@@ -116,7 +116,7 @@ class Activate2(Instruction, engines=(Engine.scalar,)):
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F); reading the accumulator adds about 64 cycles.
 
-        Before it the engine loads the function's table, if it holds another one.
+        The engine first loads the function's table, if it holds another one.
         """
         return activation_cost(core, n, self.op, self.reduce_res)
 

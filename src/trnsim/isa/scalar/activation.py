@@ -133,7 +133,7 @@ class Activation(Instruction, engines=(Engine.scalar,)):
         return run
 
     def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
-        """As one, for exact functions; sums for each tile."""
+        """As for a single instruction, for exact functions; with sums for each tile."""
         values = self._planned()
         is_exact = self.op in EXACT_FUNCTIONS and core.does(REDUCE_RES_MAY_ALIAS)
         if values is None or not is_exact or self._has_column_in_dst():
@@ -178,7 +178,7 @@ class Activation(Instruction, engines=(Engine.scalar,)):
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F); reading the accumulator adds about 64 cycles.
 
-        Before it the engine loads the function's table, if it holds another one.
+        The engine first loads the function's table, if it holds another one.
         """
         return activation_cost(core, n, self.op, self.reduce_res)
 

@@ -126,8 +126,8 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         """max(N, min(64, M)) Tensor Engine cycles a pass; float32 takes four passes.
 
         Two passes if a float32 input has only ones and zeros, or in transpose mode from v3 on; v4
-        runs a transpose in the background of the next instruction. Before it M / 2 cycles for a
-        stationary tile that the array does not hold, but for float32.
+        runs a transpose in the background of the next instruction. A stationary tile that the array
+        does not hold is loaded first in M / 2 cycles; a float32 tile is loaded in the background.
         """
         passes = 1.0
         if self.moving.dtype == FLOAT32:

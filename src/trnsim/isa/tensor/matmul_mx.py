@@ -249,7 +249,7 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
     accumulate: bool | None = None
 
     def __post_init__(self) -> None:
-        """An index as the Tensor Engine reads it."""
+        """Set the number of partitions that share an index's offsets."""
         share_by_quadrant(self, *_INDEX_PARTNERS)
 
     def check(self, core: NeuronCore, n: Dims) -> None:
@@ -308,7 +308,7 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(N, min(64, M)): the time of bfloat16 for four times its contraction length.
 
-        Before it M / 2 cycles for a stationary tile that the array does not hold.
+        A stationary tile that the array does not hold is loaded first in M / 2 cycles.
         """
         cycles = streaming_cycles(core, n.N, n.M)
         flops = 2.0 * PACKED_ELEMENTS * n.K * n.M * n.N

@@ -105,7 +105,7 @@ class NcMatmulSparse(Instruction, engines=(Engine.tensor,), source=_SOURCE, is_i
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(N, min(64, M)), as a dense matmul of [K, M]; the zeros take no time.
 
-        Before it M / 2 cycles for a stationary tile that the array does not hold.
+        A stationary tile that the array does not hold is loaded first in M / 2 cycles.
         """
         cycles = streaming_cycles(core, n.N, n.M)
         flops = 2.0 * n.K * n.M * n.N

@@ -23,9 +23,9 @@ _PAIR = 2
 
 
 def moving_free_max(instruction: Instruction, core: NeuronCore, dst: Tile) -> int:
-    """Most columns of one matmul: as many elements of dst's dtype as it may write to PSUM.
+    """Most columns of one matmul, which depend on the dtype of `dst`.
 
-    Those of nc_matmul_mx were only documented later than those of nc_matmul.
+    The larger limit for bfloat16 holds for nc_matmul only in versions of NKI that document it.
     """
     is_short = dst.dtype == BFLOAT16
     if instruction.opcode == "nc_matmul":
@@ -105,7 +105,7 @@ def check_tiling(
 def _check_edges(
     instruction: Instruction, core: NeuronCore, position: tuple[int, ...], size: tuple[int, ...]
 ) -> None:
-    """Refuse a tile without a legal length, or a start that is no multiple of it, along an edge."""
+    """Refuse an illegal tile length along an edge of the array, or a start between multiples."""
     source = f"{instruction.source}, Tiling mode"
     edges = (int(core.pe_rows), int(core.pe_columns))
     for name, edge, start, length in zip(("row", "column"), edges, position, size, strict=True):
@@ -220,11 +220,18 @@ def array_cost(
     A matmul on a tile of the array leaves the other tiles to others: its interval is its share of
     the cycles, and the rest is latency.
 
-    LoadStationary comes before, unless the array holds the tile already: read tile `held_read`, of
-    which `loaded_columns` are not loaded in the background. AWS documents loads in the background,
-    up to four times as fast as a matmul. Published times agree for float32 alone, whose rows enter
-    the array every second cycle (1,036 cycles for 512 on Trn2); those of other formats enter in
-    each cycle, and all columns of theirs show.
+    The stationary tile is loaded first, unless the array holds it already. AWS documents loads in
+    the background, up to four times as fast as a matmul. Published times agree only for float32,
+    whose rows enter the array every second cycle (1,036 cycles for 512 on Trn2). Rows of other
+    formats enter in each cycle, and the published times show the load of all their columns.
+
+    Args:
+        core: the core.
+        cycles: Tensor Engine cycles of the moving tile.
+        flops: floating-point operations.
+        size: the instruction's tile_size, rows and columns of the array; None for the whole array.
+        loaded_columns: columns of the stationary tile whose load takes time of its own.
+        held_read: position of the stationary tile among the tiles that the instruction reads.
 
     Source: nki.isa.nc_matmul, Tiling mode; trainium_inferentia2_arch.rst, Background and Fast
     LoadStationary.

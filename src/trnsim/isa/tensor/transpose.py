@@ -105,8 +105,8 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """Tensor Engine: max(P, min(64, F)) a pass; Vector Engine: max(MIN_II, F).
 
-        On the array it is a matmul of data [P, F], which is loaded first in F / 2 cycles unless it
-        has four bytes, with an identity matrix [P, P].
+        On the array it is a matmul of data [P, F] with an identity matrix [P, P]. The data is
+        loaded first in F / 2 cycles, unless its elements have four bytes.
         Four-byte data takes four passes, two from v3 on; v4 runs a transpose in the background of
         the next instruction.
         """

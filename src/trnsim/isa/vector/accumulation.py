@@ -50,7 +50,15 @@ def starting(
     values: Array,
     initial: Tile | float | None = None,
 ) -> Float32Array:
-    """Initial register values for `command`, [P, 1], for `values` from partition `first` on.
+    """Initial register values for `command`, [P, 1].
+
+    Args:
+        machine: state of the core.
+        command: the instruction's reduce_cmd.
+        op: operator of the reduction, whose identity a reset writes.
+        first: first partition, and so first lane.
+        values: the values to reduce; only their number of partitions counts.
+        initial: the value from which load_reduce starts.
 
     Raises:
         UndefinedBehavior: if `reduce` continues an accumulator that nothing reset.
@@ -73,6 +81,8 @@ def accumulate(
     initial: Tile | float | None = None,
 ) -> Float32Array | None:
     """Reduce float32 `values` along the free axes into the registers from partition `first` on.
+
+    The arguments are those of `starting`.
 
     Returns:
         The new register values, [P, 1]; None if `command` accumulates nothing.

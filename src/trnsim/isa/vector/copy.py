@@ -68,7 +68,7 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
         return copying if is_plain_copy(self.dst, self.src) else None
 
     def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
-        """As one, between tiles of one shape."""
+        """As for a single instruction, between tiles of one shape."""
         del core
         if not have_one_shape(self.dst, self.src):
             return None
@@ -130,7 +130,7 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         self.dst.fill(value)
 
     def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
-        """As one."""
+        """As for a single instruction."""
         del core
         return BatchPlan(type(self).execute) if have_one_shape(self.dst) else None
 
@@ -140,4 +140,4 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         return lane_cost(core, self.chosen_engine(core), n.F / (2 if halves else 1))
 
 
-_HALF = 2
+_HALF = 2  # bytes of a 16-bit element

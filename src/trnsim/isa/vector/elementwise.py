@@ -144,7 +144,7 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         return run
 
     def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
-        """As one, for exact operators on tiles of one shape."""
+        """As for a single instruction, for exact operators on tiles of one shape."""
         del core
         is_exact = self.op in EXACT_OPERATORS
         if not (is_exact and have_one_shape(self.dst, self.data1, self.data2)):
@@ -152,7 +152,7 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         return BatchPlan(self.plan() or type(self).execute)
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """F cycles with one input in PSUM, else 2F; halved for 16-bit floats alone (v3 on).
+        """F cycles with one input in PSUM, else 2F; from v3 on halved if all are 16-bit floats.
 
         From v4 on FP8 counts as 16 bits. Before v3 only sums, differences and products of
         contiguous bfloat16 take F.
@@ -278,7 +278,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         return run
 
     def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
-        """As one, for exact operators on tiles of one shape."""
+        """As for a single instruction, for exact operators on tiles of one shape."""
         del core
         names = {self.op0 or BYPASS.name, self.op1 or BYPASS.name}
         if not (names <= EXACT_OPERATORS and have_one_shape(self.dst, self.data)):
@@ -363,10 +363,11 @@ class ScalarTensorTensor(Instruction, engines=(Engine.vector,)):
         self.dst.store(apply(ALU[self.op1], data, second, reverse=self.reverse1, out=out))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
-        """F with one input in PSUM, as tensor_tensor; also for bfloat16 and an even F; else 2F.
+        """F cycles with one input in PSUM, as for tensor_tensor; else 2F.
 
-        The latter for bfloat16 data and operand1, subtract then multiply. AWS's table does not
-        mention PSUM; rmsnorm_quant's published times with and without its 32 instructions do.
+        F too for bfloat16 data and operand1, an even F, and the operators subtract and multiply.
+        AWS's table does not mention PSUM; the published times of rmsnorm_quant, with and without
+        its 32 instructions, show it.
         """
         is_bfloat16 = self.data.dtype == self.operand1.dtype == BFLOAT16
         is_fast = is_bfloat16 and (self.op0, self.op1) == ("subtract", "multiply") and n.F % 2 == 0

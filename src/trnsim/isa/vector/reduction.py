@@ -73,7 +73,7 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
         self.dst.store(-result if self.negate else result)
 
     def batch_plan(self, core: NeuronCore) -> BatchPlan | None:
-        """As one, for sums and extremes of each row of elements without gaps between them."""
+        """As for a single instruction, for sums and extremes of rows of contiguous elements."""
         del core
         data, dst = self.data, self.dst
         is_plain = (

@@ -181,7 +181,14 @@ def _rows(tile: Tile) -> Float32Array:
 
 
 def _find(data: Float32Array, values: Float32Array, order: Iterable[int], mark: float) -> Array:
-    """Index of the first occurrence of each value, or -1; found places of `data` become `mark`."""
+    """Index of the first occurrence of each value, or -1; found places of `data` become `mark`.
+
+    Args:
+        data: [P, F], changed in place.
+        values: [P, 8].
+        order: columns of `values` in the order of their search.
+        mark: value for found places, so that no later value finds them.
+    """
     places = np.full(values.shape, _NOT_FOUND)
     lanes = np.arange(len(data))
     for slot in order:

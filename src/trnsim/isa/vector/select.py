@@ -115,7 +115,10 @@ class TensorCopyPredicated(Instruction, engines=(Engine.vector,)):
                 dst.note_psum_write(by_matmul=False, places=written)
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """Copied elements are written if src is, kept ones if dst was, where the predicate is."""
+        """Copied elements are written if src's are, kept elements if dst's were.
+
+        Elements with an unwritten predicate are unwritten.
+        """
         dst = self.dst
         if dst.index is not None:
             return None
@@ -200,7 +203,7 @@ class SelectReduce(Instruction, engines=(Engine.vector,)):
             self.reduce_res.store(total)
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """By place; on_true need not be written where it is not selected."""
+        """Element by element; on_true need not be written where it is not selected."""
         if tile is self.on_true:
             mask = _selection_mask(self.predicate, reverse=self.reverse_pred)
             flags = flags | ~mask.reshape(flags.shape)
@@ -286,7 +289,7 @@ class RangeSelect(Instruction, engines=(Engine.vector,)):
             self.reduce_res.store(total)
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """By place; on_true_tile need not be written outside the range."""
+        """Element by element; on_true_tile need not be written outside the range."""
         if tile is self.on_true_tile:
             inside = self._inside(prod(flags.shape[1:]))
             flags = flags | ~inside.reshape(flags.shape)

@@ -67,9 +67,9 @@ def all_to_all(
     priority: int | None = None,
     name: str | None = None,
 ) -> NkiInstruction | None:
-    """Part `r` of every source of the group, concatenated on its rank `r`; the transpose of parts.
+    """Part r of the source of each rank of a group, concatenated, on the group's r-th rank.
 
-    Sources are divided and results concatenated along axis `collective_dim`.
+    Sources are divided, and parts concatenated, along `collective_dim`.
     """
     return issue_grouped(
         AllToAll, srcs, dsts, replica_group, Options(priority, name), collective_dim=collective_dim
