@@ -20,9 +20,37 @@ _RATIO_SUFFIXES: Final = ("_speedup", "_slowdown")
 class NeuronCore:
     """One NeuronCore. Units stand in the field names; every number but `generation` is a `Fact`.
 
+    A speedup or slowdown of 1 means none. An efficiency is a part of the bandwidth of a copy.
+
     Attributes:
-        nki: the version of NKI whose rules its programs follow.
-        is_simulated: whether values are those of AWS's simulator of that version.
+        moving_free_max: most columns of the moving tile of a matmul.
+        fp32_passes: passes over the Tensor Engine's array for a product in FP32; one in BF16.
+        fp32_onezero_speedup: of FP32 matmuls whose stationary tile holds zeros and ones alone.
+        background_transpose_speedup: of transposes, which run beside the next instruction.
+        pe_tile_minimum: fewest rows or columns of a tile of the Tensor Engine's array.
+        vector_port_engines: engines that take turns at a port of SBUF or PSUM, the Vector Engine
+            and one other; 1 if it has a port of its own.
+        minimum_interval_cycles: the least interval between two instructions of an engine.
+        access_latency_cycles: the time from an instruction's start to its first access of a memory.
+        strided_slowdown: of accesses whose elements are more than 16 bytes apart.
+        scalar_dependent_s: latency beyond the access latency, after which a reader of a Scalar
+            Engine's result can start, as profiles show it; `tensor_dependent_s` likewise.
+        engine_semaphore_s: the time in which another engine notices a semaphore.
+        tensor_ramp_s: the time in which a Tensor Engine that was idle rises to full utilisation.
+        tensor_ramp_start: the part of full utilisation at the start of that ramp.
+        dma_paired_bytes_per_s: bandwidth of a core of a logical core of two (LNC=2).
+        dma_issue_s: the time for which a transfer occupies the engine that issues it, if hardware
+            makes its descriptors (DGE); `dma_static_issue_s` if the compiler made them.
+        dma_start_s: the time from the issue to the first byte.
+        dma_stagger_s: the time from the start of the first DMA engine to that of the last.
+        dma_end_s: the time from the last byte to the start of a reader.
+        dma_short_run_bytes: length of contiguous bytes up to which they move at
+            `dma_short_run_bytes_per_s`.
+        logical_core_max: most cores of a logical core.
+        register_s: the time of an instruction on registers.
+        launch_s: the fixed time of a kernel's launch; `paired_launch_s` on a logical core of two.
+        nki: the version of NKI whose rules programs of the core follow.
+        is_simulated: True if values are those of AWS's simulator of that version, not the chip's.
     """
 
     name: str
@@ -110,7 +138,7 @@ class NeuronCore:
 
     @property
     def version(self) -> str:
-        """The last part of its name: "v3"."""
+        """The core's generation as in its name, "v3"; `nki` is the version of the language."""
         return self.name.rpartition("-")[2]
 
     def paired(self) -> NeuronCore:
@@ -126,7 +154,10 @@ class NeuronCore:
         return replace(self, nki=nki, is_simulated=is_simulated)
 
     def does(self, simulated: Behaviour) -> bool:
-        """True on the chip, and on AWS's simulator of versions in which it does as the chip."""
+        """True if the core does what a row of the table of behaviours says.
+
+        The chip does. AWS's simulator does in the versions of NKI of the row, `simulated`.
+        """
         return not self.is_simulated or self.nki.follows(simulated)
 
     @property
@@ -140,7 +171,7 @@ class NeuronCore:
         return {name: value for name, value in values.items() if isinstance(value, Count | Rate)}
 
     def varying(self) -> dict[str, Rate]:
-        """The rates that draws vary: all but speedups and slowdowns of 1, which mean none."""
+        """The rates that vary between draws: all but speedups and slowdowns of 1."""
         rates = {name: fact for name, fact in self.facts().items() if isinstance(fact, Rate)}
         return {
             name: rate

@@ -47,7 +47,8 @@ def unpack_x4(stored: Array, dtype: Dtype) -> Array:
     without packed formats carry them (uint8, uint16 or uint32).
 
     Raises:
-        BadInput: if `dtype` is not packed, or the last axis is not a whole number of its elements.
+        BadInput: if `dtype` is not packed, or the bytes of the last axis are not a whole number of
+            packed elements.
     """
     if dtype.element is None:
         raise BadInput(

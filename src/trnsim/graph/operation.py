@@ -46,8 +46,8 @@ class Example:
     Attributes:
         operation: the operation with its attributes.
         operands: types of the operands.
-        values: contents of an operand: "edges" (of the element type), "small" (around 0), "places"
-            (indices from 0 to below `limit`), "distinct" (no two equal).
+        values: contents of each operand: "edges" (of the element type), "small" (around 0),
+            "places" (indices from 0 to below `limit`), "distinct" (no two equal).
         limit: upper bound of indices, exclusive.
     """
 
@@ -77,8 +77,8 @@ class Operation:
         operands: names of the operands; a last one with a star stands for any number.
         legal: the element types that each operand may have; the last entry holds for further
             operands, and () allows all.
-        names_dtype: True if a graph may name the result's element type, as engines round their
-            output to any.
+        names_dtype: True if a graph may choose the result's element type: an engine rounds its
+            output to any type.
         reference: a method from the operands, as arrays in float64, int64 or bool, to the result
             at that precision; a tuple if several.
         tolerance: largest error of a kernel against the reference before rounding, divided by
@@ -120,7 +120,7 @@ class Operation:
         raise NotImplementedError
 
     def flop(self, *tensors: TensorType) -> float:
-        """Multiplications and additions of its products."""
+        """The number of multiplications and additions in its sums of products; else 0."""
         del tensors
         return 0.0
 
@@ -130,7 +130,12 @@ class Operation:
         raise NotImplementedError
 
     def refuse(self, what: str, fix: str = "") -> NoReturn:
-        """Raise `BadInput`: the operation is not defined on these operands or attributes."""
+        """Raise `BadInput`: the operation is not defined on these operands or attributes.
+
+        Args:
+            what: the message after the operation's name, "of f32 as lhs; legal: s32".
+            fix: a remedy; "" for a hint at the operation's help.
+        """
         raise BadInput(f"{self.name} {what}", fix=fix or self._where_to_read(), source=self.source)
 
     def _where_to_read(self) -> str:

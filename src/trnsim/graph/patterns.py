@@ -1,9 +1,9 @@
-"""Forms: a language that describes groups of operations in a graph.
+"""Forms: patterns of operations in a graph, to be matched from a result to its operands.
 
     form_of(Negate, form_of(Negate, TensorForm("x")))
 
-is the form of ``-(-x)``. A form goes from a result to its operands; values that it names are
-captured. `trnsim.graph.rewriting` replaces operations that match a form.
+is the form of ``-(-x)``. Values that a form names are captured. `trnsim.graph.rewriting` replaces
+operations that match a form.
 
 After tinygrad's UPat, in our own terms.
 """
@@ -57,7 +57,7 @@ def number_of(makers: Mapping[int, Node], operand: Operand) -> float | None:
 
 
 class Form:
-    """A form of an operand."""
+    """A pattern that an operand matches or not; each subclass is a kind of pattern."""
 
     def match(
         self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
@@ -71,7 +71,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class TensorForm(Form):
-    """A form that a tensor matches, optionally with a largest number of readers.
+    """The form of a tensor, optionally with a largest number of readers.
 
     A name that occurs several times stands for the same tensor; without a name it is any tensor.
     """
@@ -83,7 +83,7 @@ class TensorForm(Form):
     def match(
         self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
     ) -> Captures | None:
-        """The tensor under the name."""
+        """`captures` with the tensor under its name, and with those of `form`."""
         if not isinstance(operand, Value) or captures.get(self.name, operand) != operand:
             return None
         captures = {**captures, self.name: operand} if self.name else captures
@@ -94,7 +94,7 @@ class TensorForm(Form):
 
 @dataclass(frozen=True, slots=True)
 class Number(Form):
-    """A number, or a tensor that repeats one."""
+    """The form of a number, or of a tensor that repeats one."""
 
     def match(
         self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
@@ -106,15 +106,17 @@ class Number(Form):
 
 @dataclass(frozen=True, slots=True)
 class Op(Form):
-    """An operation.
+    """The form of the result of an operation of given classes, with given operands.
 
     Attributes:
-        operations: its class, or several alternatives.
+        operations: the operation's class, or several alternatives.
         operands: their forms; () matches any operands.
         name: the name under which its result is captured.
         readers: the most readers of its result; 0 for any number.
-        past: predicate of nodes between it and its reader that are skipped; each has one reader.
-        where: predicate of a matching node and the value that its reader reads.
+        past: predicate of the nodes that are skipped on the way from the reader to the operation,
+            if each has one reader.
+        where: predicate of a matching node, and of the value that its reader reads: the node's
+            result, or that of the last node that was skipped.
         is_commutative: True if the operands may match in reverse order.
     """
 
@@ -129,7 +131,7 @@ class Op(Form):
     def match(
         self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
     ) -> Captures | None:
-        """The captures of the operation that makes an operand."""
+        """`captures` with those of the operation that makes the operand."""
         if not isinstance(operand, Value):
             return None
         value, most = operand, readers or self.readers
@@ -147,7 +149,10 @@ class Op(Form):
         captures: Captures | None = None,
         read: Value | None = None,
     ) -> Captures | None:
-        """The captures of a node whose result is read as `read`, or directly."""
+        """`captures` with those of a node; None where it does not match.
+
+        `read` is the value that the reader reads: as in `where`; None for the node's result.
+        """
         if not isinstance(node.operation, self.operations):
             return None
         if not self.where(node, read or node.result):
@@ -170,28 +175,31 @@ def _match_all(
 
 
 def form_of(operations: Any, *operands: Form, **options: Any) -> Op:
-    """The form of an operation, or of one of several, and of its operands."""
+    """The form of an operation of one class, or of one of several, with forms of its operands.
+
+    `options` are the other attributes of `Op`.
+    """
     several = operations if isinstance(operations, tuple) else (operations,)
     return Op(several, operands, **options)
 
 
 @dataclass(frozen=True, slots=True)
 class Either(Form):
-    """The first of several forms that suits."""
+    """The form of any of several alternatives; the first that matches counts."""
 
     forms: tuple[Form, ...]
 
     def match(
         self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
     ) -> Captures | None:
-        """The captures of that form."""
+        """`captures` with those of the first alternative that matches."""
         tried = (form.match(operand, makers, captures, readers) for form in self.forms)
         return next((captured for captured in tried if captured is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Chain(Form):
-    """Any number of operations, each the first operand of the next, that begin at a base.
+    """The form of any number of operations, each the first operand of the next, after a base.
 
     Attributes:
         step: the form of each operation.
@@ -206,7 +214,7 @@ class Chain(Form):
     def match(
         self, operand: Operand, makers: Makers, captures: Captures, readers: int = 0
     ) -> Captures | None:
-        """The results of the chain, and the captures of its base."""
+        """`captures` with the results of the chain and the captures of its base."""
         values: tuple[Value, ...] = ()
         step = replace(self.step, name=self.name)
         while (captured := step.match(operand, makers, {}, readers)) is not None:

@@ -21,7 +21,7 @@ from trnsim.graph.rewriting import Match, Pattern
 
 
 def _leaves_rows(node: Node) -> bool:
-    """True if a node leaves the last two dimensions of its operand as they are, in any format."""
+    """True for a reshape that keeps the last two dimensions, or a conversion, of floats."""
     if not isinstance(node.operation, Convert | Reshape):
         return False
     (operand,) = node.values
@@ -29,7 +29,7 @@ def _leaves_rows(node: Node) -> bool:
 
 
 def _repeats(node: Node) -> bool:
-    """True if a node repeats its operand along last dimensions, or reshapes it."""
+    """True if a node repeats its operand along new dimensions after its own, or reshapes it."""
     operation = node.operation
     if isinstance(operation, BroadcastInDim):
         return tuple(operation.dims) == tuple(range(len(node.values[0].shape)))
@@ -37,7 +37,10 @@ def _repeats(node: Node) -> bool:
 
 
 def _of_rows(op: str, node: Node, read: Value) -> bool:
-    """True if a node reduces by `op` the last dimension of a tensor of the shape of `read`."""
+    """True if a node reduces the last dimension of its operand with `op`.
+
+    `read` is the result after it was repeated along the rows: it has the operand's shape again.
+    """
     operation: Any = node.operation
     (rows,) = node.values
     is_last = tuple(operation.dims) == (len(rows.shape) - 1,)
@@ -45,6 +48,7 @@ def _of_rows(op: str, node: Node, read: Value) -> bool:
 
 
 def _is_of_one_format(node: Node, read: Value) -> bool:
+    """True if all tensor operands of a node have one element type; `where` also passes `read`."""
     del read
     return len({value.dtype for value in node.values}) == 1
 
@@ -54,7 +58,7 @@ _alone = partial(form_of, readers=1, past=_leaves_rows)
 
 
 def _reduced(op: str, form: Form) -> Op:
-    """The reduction of each row, repeated along it."""
+    """The form of a reduction of each row with `op`, repeated to the length of the row."""
     return form_of(Reduce, form, readers=1, past=_repeats, where=partial(_of_rows, op))
 
 
@@ -97,8 +101,14 @@ def _scale(match: Match) -> float:
 
 
 def _is_attention(match: Match) -> bool:
-    """True if the products are of rows of one format, with as many values as keys."""
+    """True if the forms found are an attention.
+
+    The products contract the width of queries and keys, and the keys of scores and values. Query,
+    key and value have one floating format, and values are as many as keys.
+    """
     products = match.operation("products")
+    # `contracting` is the contracted dimension of each operand. `_attention` brings keys to
+    # [..., keys, width] and values to [..., keys, width of a value].
     last: Any = match.node.operation
     query, key, value = (match[name] for name in ("query", "key", "value"))
     rank, width = len(query.shape), query.shape[-1]
