@@ -43,10 +43,10 @@ class AssessOptions(InventoryOptions):
 def assess(options: AssessOptions) -> PrintedAnswer | None:
     """Say go, pilot, no-go, needs-quote or stay for each workload of an inventory.
 
-    A saving is predicted cost there over predicted cost here, at prices of one kind: staying saves
-    nothing. Go means that a move pays back within a year in 90 % of draws on a family of plans with
-    published times; pilot, in half of them; needs-quote, that it would at a price that is not
-    public.
+    A saving is 1 - (predicted cost of the candidate / predicted cost of today's instance), at
+    prices of one kind: to stay saves nothing. Go means that the move pays back within a year in
+    90 % of draws, and that times of such workloads on that chip were published. Pilot means that
+    it does in half of the draws. Needs-quote means that it would at a price that is not public.
 
     Example: trnsim assess examples/inventory.csv --on trn1,inf2 --output decision.json
     """

@@ -153,7 +153,7 @@ class WorkloadComparison:
         return candidate if ratio is None else self._with_prices(candidate, there, ratio, migration)
 
     def ratio(self, there: WorkloadPlacement) -> float | None:
-        """Cost there over cost here, at the medians; None without prices."""
+        """Cost of the candidate / cost of today's instance at the medians; None without prices."""
         price = listed_price(there.price)
         if price is None or self.price is None or self.here.speed is None:
             return None
@@ -184,7 +184,7 @@ class WorkloadComparison:
         )
 
     def ratio_draws(self, there: WorkloadPlacement, ratio: float) -> Samples:
-        """Draws of cost there over cost here."""
+        """Draws of the cost of the candidate / the cost of today's instance."""
         hours = self._hour_draws(there) / self._hour_draws(self.here)
         prices = self.draws.factor(self._price_sigmas(there))
         prices = prices / self.draws.factor(self._price_sigmas(self.here))

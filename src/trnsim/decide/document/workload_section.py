@@ -43,7 +43,7 @@ _CANDIDATE_COLUMNS: Final = (
     Column("USD a month", place="text"),
     Column(
         "USD a month",
-        help="today's bill x predicted cost there / predicted cost here",
+        help="today's bill x predicted cost of the candidate / predicted cost of today's instance",
         place="page",
     ),
     Column("saving (P10 to P90)", help="part of today's bill"),

@@ -1,10 +1,12 @@
-"""Prometheus rules: promises of a decision against counts of neuron-monitor and the server.
+"""Alert rules for Prometheus: they fire where what a decision promised is not measured.
+
+Rates and errors come from the metrics of neuron-monitor and of the server.
 
 Names of Neuron's metrics are those of neuron-monitor-prometheus.py (aws-neuron-sdk,
 tools/neuron-sys-tools/neuron-monitor-user-guide.rst, and its Grafana page); the server's are vLLM's
-(docs.vllm.ai, design/metrics). Training and passes have no common exporter: their programs count in
-`training_tokens_total` and `inference_items_total`. Every series of a workload has the label
-`workload`, which the scrape configuration gives it.
+(docs.vllm.ai, design/metrics). Training and inference without tokens have no common exporter: their
+programs count in `training_tokens_total` and `inference_items_total`. Every series of a workload
+has the label `workload`, which the scrape configuration gives it.
 """
 
 from __future__ import annotations
@@ -20,16 +22,17 @@ COUNTERS: Final = {
     "train": ("training_tokens_total",),
     "infer": ("inference_items_total",),
 }
-"""Counters of the work of each kind, by each of their names; the first that exists counts.
+"""Names of the counter of work of each kind of workload; the first that exists counts.
 
 prometheus_client writes a colon as an underscore if a scrape asks for OpenMetrics, as Prometheus
 does by default, but not if it asks for names in UTF-8.
 """
 
-BUSY: Final = 0.8
+BUSY_UTILISATION: Final = 0.8
 """Utilisation above which the chips, and not demand, limit a rate; a choice."""
-FAILED: Final = 'status_type!="completed"'
-ERRORS: Final = 0.01
+FAILED_MATCHER: Final = 'status_type!="completed"'
+"""PromQL matcher of executions that failed."""
+MAX_FAILED_SHARE: Final = 0.01
 """Share of executions that may fail; a choice."""
 
 
@@ -67,16 +70,20 @@ def _drift(limits: Limits) -> list[Alert]:
     if limits.rate is None or limits.slowest_rate is None:
         return []
     instance, unit = limits.candidate.instance, limits.unit
-    busy = f"{busy_of(limits)} > {BUSY:g}"
+    busy = f"{busy_of(limits)} > {BUSY_UTILISATION:g}"
     drift_alerts = [
         Alert(
             "ThroughputBelowPrediction",
             f"{rate_of(limits)} < {limits.slowest_rate:.6g} and {busy}",
-            30,
-            "ticket",
-            f"{limits.workload.name}: an instance does less than {limits.slowest_rate:.4g} {unit} "
-            f"a second, the slowest that was predicted (P50 {limits.rate:.4g})",
-            f"run `trnsim pilot read` with the server's logs: the model of {instance} is off",
+            for_minutes=30,
+            severity="ticket",
+            summary=(
+                f"{limits.workload.name}: an instance does less than {limits.slowest_rate:.4g} "
+                f"{unit} a second, the slowest that was predicted (P50 {limits.rate:.4g})"
+            ),
+            action=(
+                f"run `trnsim pilot read` with the server's logs: the model of {instance} is off"
+            ),
         )
     ]
     if limits.break_even_rate is not None:
@@ -84,11 +91,13 @@ def _drift(limits: Limits) -> list[Alert]:
             Alert(
                 "CostAboveGpu",
                 f"{rate_of(limits)} < {limits.break_even_rate:.6g} and {busy}",
-                60,
-                "page",
-                f"{limits.workload.name}: below {limits.break_even_rate:.4g} {unit} a second an "
-                f"instance costs more than {limits.workload.today.instance} did",
-                "fall back to the GPUs that are kept (fallback.md)",
+                for_minutes=60,
+                severity="page",
+                summary=(
+                    f"{limits.workload.name}: below {limits.break_even_rate:.4g} {unit} a second "
+                    f"an instance costs more than {limits.workload.today.instance} did"
+                ),
+                action="fall back to the GPUs that are kept (fallback.md)",
             )
         )
     return drift_alerts
@@ -97,33 +106,33 @@ def _drift(limits: Limits) -> list[Alert]:
 def _health(limits: Limits) -> list[Alert]:
     """Rules about errors, which need no prediction."""
     matchers, name = selector(limits), limits.workload.name
-    failed = selector(limits, FAILED)
+    failed = selector(limits, FAILED_MATCHER)
     ecc = selector(limits, 'event_type=~"(mem|sram)_ecc_uncorrected"')
     total = f"sum(rate(execution_status_total{matchers}[15m]))"
     return [
         Alert(
             "UncorrectedEcc",
             f"sum by (neuron_device_index) (increase(hardware_ecc_events_total{ecc}[10m])) > 0",
-            0,
-            "page",
-            f"{name}: a device lost data in its memory",
-            "drain the instance, replace it, and restart from the last checkpoint",
+            for_minutes=0,
+            severity="page",
+            summary=f"{name}: a device lost data in its memory",
+            action="drain the instance, replace it, and restart from the last checkpoint",
             by=("neuron_device_index",),
         ),
         Alert(
             "ExecutionErrors",
-            f"sum(rate(execution_status_total{failed}[15m])) / {total} > {ERRORS:g}",
-            15,
-            "page",
-            f"{name}: more than {ERRORS:.0%} of executions fail",
-            "fall back to the GPUs that are kept (fallback.md)",
+            f"sum(rate(execution_status_total{failed}[15m])) / {total} > {MAX_FAILED_SHARE:g}",
+            for_minutes=15,
+            severity="page",
+            summary=f"{name}: more than {MAX_FAILED_SHARE:.0%} of executions fail",
+            action="fall back to the GPUs that are kept (fallback.md)",
         ),
         Alert(
             "NoMetrics",
             f"absent(instance_info{matchers})",
-            10,
-            "page",
-            f"{name}: nothing is scraped",
-            "look at neuron-monitor and its exporter on the instances",
+            for_minutes=10,
+            severity="page",
+            summary=f"{name}: nothing is scraped",
+            action="look at neuron-monitor and its exporter on the instances",
         ),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trnsim.decide.guard.alerts import FAILED, busy_of, rate_of, selector
+from trnsim.decide.guard.alerts import FAILED_MATCHER, busy_of, rate_of, selector
 from trnsim.decide.guard.limits import Limits
 from trnsim.grafana import Chart, page
 
@@ -19,7 +19,7 @@ def dashboard(promises: Sequence[Limits]) -> str:
 
 
 def _panels(limits: Limits) -> list[Chart]:
-    matchers, unit, failed = selector(limits), limits.unit, selector(limits, FAILED)
+    matchers, unit, failed = selector(limits), limits.unit, selector(limits, FAILED_MATCHER)
     charts: list[Chart] = []
     if limits.rate is not None and limits.slowest_rate is not None:
         promised = {

@@ -29,7 +29,7 @@ class Stake:
 
     Attributes:
         bill: today's bill in USD a month.
-        ratio: predicted cost there over predicted cost here.
+        ratio: predicted cost of the candidate / predicted cost of today's instance.
         sigma: one sigma of its logarithm, of performance alone.
         migration_usd: cost of the move.
         limit_months: months within which it must pay back.

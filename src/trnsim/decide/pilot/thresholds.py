@@ -74,7 +74,7 @@ class Money:
         bill: today's bill in USD a month.
         migration_usd: cost of the move.
         limit_months: months within which the move must pay back.
-        ratio: predicted cost there over predicted cost today.
+        ratio: predicted cost of the candidate / predicted cost of today's instance.
     """
 
     bill: float

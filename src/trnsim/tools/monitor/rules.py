@@ -10,11 +10,11 @@ from typing import Final
 
 from trnsim.alert_rules import Alert, rule_file
 
-IDLE: Final = 0.05
+IDLE_UTILISATION: Final = 0.05
 """Utilisation of its busiest core below which a program counts as idle; a choice."""
-FAILED: Final = 0.01
+MAX_FAILED_SHARE: Final = 0.01
 """Share of executions that may fail; a choice."""
-CORRECTED: Final = 100
+CORRECTED_ERRORS_PER_HOUR: Final = 100
 """Corrected memory errors of a device in an hour from which an alert is raised; a choice."""
 
 _HOST_LABELS: Final = ("instance",)
@@ -46,20 +46,25 @@ def _memory_errors() -> tuple[Alert, ...]:
         Alert(
             "NeuronUncorrectedEcc",
             f"{_ecc('uncorrected', '10m')} > 0",
-            0,
-            "page",
-            "a Neuron device lost data in its memory in the last 10 minutes",
-            "drain the instance, replace it, and restart programs from their last checkpoint",
-            _DEVICE_LABELS,
+            for_minutes=0,
+            severity="page",
+            summary="a Neuron device lost data in its memory in the last 10 minutes",
+            action=(
+                "drain the instance, replace it, and restart programs from their last checkpoint"
+            ),
+            by=_DEVICE_LABELS,
         ),
         Alert(
             "NeuronCorrectedEcc",
-            f"{_ecc('corrected', '1h')} > {CORRECTED}",
-            0,
-            "ticket",
-            f"a Neuron device corrected more than {CORRECTED} memory errors in an hour",
-            "plan to replace the instance",
-            _DEVICE_LABELS,
+            f"{_ecc('corrected', '1h')} > {CORRECTED_ERRORS_PER_HOUR}",
+            for_minutes=0,
+            severity="ticket",
+            summary=(
+                f"a Neuron device corrected more than {CORRECTED_ERRORS_PER_HOUR} memory errors in "
+                "an hour"
+            ),
+            action="plan to replace the instance",
+            by=_DEVICE_LABELS,
         ),
     )
 
@@ -73,30 +78,34 @@ def _programs() -> tuple[Alert, ...]:
     return (
         Alert(
             "NeuronExecutionsFail",
-            f"{failed} / {total} > {FAILED:g}",
-            5,
-            "page",
-            f"more than {FAILED:.0%} of a program's executions fail",
-            "read the program's log; execution_errors_total has the kinds of its errors",
-            _PROGRAM_LABELS,
+            f"{failed} / {total} > {MAX_FAILED_SHARE:g}",
+            for_minutes=5,
+            severity="page",
+            summary=f"more than {MAX_FAILED_SHARE:.0%} of a program's executions fail",
+            action="read the program's log; execution_errors_total has the kinds of its errors",
+            by=_PROGRAM_LABELS,
         ),
         Alert(
             "NeuronHardwareError",
             f"{_by(_PROGRAM_LABELS, hardware)} > 0",
-            0,
-            "page",
-            "executions of a program ended with an error of the hardware in the last 10 minutes",
-            "look for NEURON_HW_ERR in the driver's log, and drain the instance",
-            _PROGRAM_LABELS,
+            for_minutes=0,
+            severity="page",
+            summary=(
+                "executions of a program ended with an error of the hardware in the last 10 minutes"
+            ),
+            action="look for NEURON_HW_ERR in the driver's log, and drain the instance",
+            by=_PROGRAM_LABELS,
         ),
         Alert(
             "NeuronCoresIdle",
-            f"{_by(_PROGRAM_LABELS, busiest, 'max')} < {IDLE:g}",
-            15,
-            "ticket",
-            f"a program holds cores, and the busiest is used less than {IDLE:.0%}",
-            "end the program, or find out what it waits for",
-            _PROGRAM_LABELS,
+            f"{_by(_PROGRAM_LABELS, busiest, 'max')} < {IDLE_UTILISATION:g}",
+            for_minutes=15,
+            severity="ticket",
+            summary=(
+                f"a program holds cores, and the busiest is used less than {IDLE_UTILISATION:.0%}"
+            ),
+            action="end the program, or find out what it waits for",
+            by=_PROGRAM_LABELS,
         ),
     )
 
@@ -107,29 +116,31 @@ def _exporters() -> tuple[Alert, ...]:
         Alert(
             "NeuronExporterGone",
             gone + _by(_HOST_LABELS, "instance_info", "max"),
-            5,
-            "page",
-            "an instance that was scraped in the last 6 hours is scraped no more",
-            "look at neuron-monitor-prometheus on the instance; where it was ended on purpose, "
-            "silence this for 6 hours",
-            _HOST_LABELS,
+            for_minutes=5,
+            severity="page",
+            summary="an instance that was scraped in the last 6 hours is scraped no more",
+            action=(
+                "look at neuron-monitor-prometheus on the instance; where it was ended on purpose, "
+                "silence this for 6 hours"
+            ),
+            by=_HOST_LABELS,
         ),
         Alert(
             "NeuronExporterStale",
             # Used memory changes from one report to the next by itself, if only by a page.
             f"{_by(_HOST_LABELS, 'changes(system_memory_used_bytes[10m])', 'max')} == 0",
-            5,
-            "ticket",
-            "an instance is scraped, but its figures do not change",
-            "look at neuron-monitor, whose reports the exporter repeats",
-            _HOST_LABELS,
+            for_minutes=5,
+            severity="ticket",
+            summary="an instance is scraped, but its figures do not change",
+            action="look at neuron-monitor, whose reports the exporter repeats",
+            by=_HOST_LABELS,
         ),
         Alert(
             "NeuronNothingScraped",
             "absent(instance_info)",
-            10,
-            "page",
-            "no instance is scraped",
-            "look at the targets of Prometheus",
+            for_minutes=10,
+            severity="page",
+            summary="no instance is scraped",
+            action="look at the targets of Prometheus",
         ),
     )
