@@ -4,24 +4,27 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.jobs.formats.refusal import (
-    Limit,
+    UnsupportedField,
     check_expressible,
     check_name,
     check_ranks,
+    common_value,
     in_units,
-    shared,
 )
 from trnsim.jobs.job import Job, Role
 
-LIMITS = {"copies": Limit("no arrays", "one"), "roles.cores": Limit("no cores")}
+UNSUPPORTED_FIELDS = {
+    "copies": UnsupportedField("no arrays", "one"),
+    "roles.cores": UnsupportedField("no cores"),
+}
 
 
 def test_a_field_without_a_place_is_refused():
-    check_expressible(Job(roles=(Role(), Role(devices=2))), LIMITS)
+    check_expressible(Job(roles=(Role(), Role(devices=2))), UNSUPPORTED_FIELDS)
     with pytest.raises(BadInput, match="copies is 3: no arrays"):
-        check_expressible(Job(copies=3), LIMITS)
+        check_expressible(Job(copies=3), UNSUPPORTED_FIELDS)
     with pytest.raises(BadInput, match="role 'b': cores is 2: no cores"):
-        check_expressible(Job(roles=(Role(), Role(name="b", cores=2))), LIMITS)
+        check_expressible(Job(roles=(Role(), Role(name="b", cores=2))), UNSUPPORTED_FIELDS)
 
 
 def test_a_name_is_legal_or_of_a_template():
@@ -52,7 +55,7 @@ def test_a_quantity_in_units():
 
 
 def test_a_field_that_roles_share():
-    assert shared(Job(), "instance", "why") == ""
-    assert shared(Job(roles=(Role(image="a"), Role(image="a"))), "image", "why") == "a"
+    assert common_value(Job(), "instance", "why") == ""
+    assert common_value(Job(roles=(Role(image="a"), Role(image="a"))), "image", "why") == "a"
     with pytest.raises(BadInput, match="image is 'a' in one role and 'b' in another: why"):
-        shared(Job(roles=(Role(image="a"), Role(image="b"))), "image", "why")
+        common_value(Job(roles=(Role(image="a"), Role(image="b"))), "image", "why")

@@ -3,11 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trnsim.jobs.formats.sbatch_options import (
+    launched_ranks,
     memory_bytes,
     notes_in,
     options_in,
     program_start,
-    tasks_of,
     time_limit_s,
     time_text,
     words_in,
@@ -107,11 +107,11 @@ def test_other_sizes_are_refused(text):
 
 
 def test_ranks_of_a_task_are_those_of_its_launcher():
-    assert tasks_of(["torchrun", "--nproc_per_node=8", "a"]) == 8
-    assert tasks_of(["python", "--nproc-per-node", "2"]) == 2
-    assert tasks_of(["torchrun", "--nproc-per-node", "$N"]) is None
-    assert tasks_of(["torchrun", "--nproc-per-node", "0"]) is None
-    assert tasks_of([]) is None
+    assert launched_ranks(["torchrun", "--nproc_per_node=8", "a"]) == 8
+    assert launched_ranks(["python", "--nproc-per-node", "2"]) == 2
+    assert launched_ranks(["torchrun", "--nproc-per-node", "$N"]) is None
+    assert launched_ranks(["torchrun", "--nproc-per-node", "0"]) is None
+    assert launched_ranks([]) is None
 
 
 def test_notes_of_a_comment():

@@ -36,7 +36,7 @@ from trnsim.jobs.formats.container import (
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.listing import Keys, indexed, item_count, named
 from trnsim.jobs.formats.meeting import with_head, without_head
-from trnsim.jobs.formats.refusal import Limit, check_expressible, check_ranks, in_units
+from trnsim.jobs.formats.refusal import UnsupportedField, check_expressible, check_ranks, in_units
 from trnsim.jobs.formats.writing import json_spec, with_kept, without_empty
 from trnsim.jobs.job import Job, Role
 from trnsim.jobs.parallelism import started_ranks
@@ -52,13 +52,15 @@ _HEAD: Final = "${AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS:-$(hostname -i)}"
 """Address of the main node, on which Batch leaves the variable out. Source: AWS Batch user guide,
 "Environment variables" of multi-node parallel jobs."""
 _IPC_LOCK: Final = "IPC_LOCK"
-_LIMITS: Final = {
-    "parallelism": Limit("a job definition has no field for it", "state it in the command"),
-    "roles.least_replicas": Limit("a Batch job does not grow"),
-    "roles.entry_words": Limit(
+_UNSUPPORTED_FIELDS: Final = {
+    "parallelism": UnsupportedField(
+        "a job definition has no field for it", "state it in the command"
+    ),
+    "roles.least_replicas": UnsupportedField("a Batch job does not grow"),
+    "roles.entry_words": UnsupportedField(
         "Batch keeps the image's entry point", "set entry_words to 0, or build it into the image"
     ),
-    "roles.cores": Limit(
+    "roles.cores": UnsupportedField(
         "Batch hands out devices", "ask for devices, and set NEURON_RT_NUM_CORES in the environment"
     ),
 }
@@ -201,12 +203,12 @@ def _without_capabilities(role: Role) -> Role:
 
 
 def _check(job: Job) -> None:
-    """Nothing, if Batch can express a job.
+    """Check that Batch can express a job.
 
     Raises:
-        BadInput: it cannot.
+        BadInput: Batch cannot.
     """
-    check_expressible(job, _LIMITS)
+    check_expressible(job, _UNSUPPORTED_FIELDS)
     check_definition(job)
     if any(field.keys[0] == "ecsProperties" for field in job.kept):
         raise BadInput("a Batch job with ecsProperties is read, not written", fix="--as ecs")
@@ -215,10 +217,10 @@ def _check(job: Job) -> None:
 
 
 def _check_role(job: Job, role: Role) -> None:
-    """Nothing, if Batch can express a role.
+    """Check that Batch can express a role.
 
     Raises:
-        BadInput: it cannot.
+        BadInput: Batch cannot.
     """
     name = f"role {role.name!r}"
     check_ranks(role)

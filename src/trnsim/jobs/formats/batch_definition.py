@@ -152,10 +152,10 @@ def target_ranges(job: Job) -> list[str]:
 
 
 def check_definition(job: Job) -> None:
-    """Nothing, if a definition can have the job's name, kind, limit and number.
+    """Check that a definition can have the job's name, kind, time limit and number of copies.
 
     Raises:
-        BadInput: it cannot.
+        BadInput: it cannot have one of them.
     """
     check_model(job)
     if job.kind is not JobKind.TRAINING:
@@ -178,7 +178,7 @@ def check_definition(job: Job) -> None:
 
 
 def check_nodes(job: Job, role: Role) -> None:
-    """Nothing, if a range of nodes, or the only container, can have the role's replicas.
+    """Check that a range of nodes, or the only container, can have the role's replicas.
 
     Raises:
         BadInput: it cannot.

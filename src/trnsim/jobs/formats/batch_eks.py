@@ -136,7 +136,7 @@ def _pod(own: Role, job: Job, kept: KeptFields) -> dict[str, Any]:
 
 
 def _check(job: Job) -> None:
-    """Nothing, if Batch on EKS can express a job.
+    """Check that Batch on EKS can express a job.
 
     Raises:
         BadInput: it cannot.

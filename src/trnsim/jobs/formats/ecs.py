@@ -1,7 +1,9 @@
 """Task definitions of Amazon ECS, as RegisterTaskDefinition takes them.
 
-A container with Neuron devices, GPUs or EFA is a role; of a task without one, the first container
-is. Other containers are kept. A task is of one instance, and a task definition states no count.
+A container with Neuron devices, GPUs or EFA is a role. Of a task without such a container, the
+first container is the role. Other containers are kept: they are no part of the job, and are written
+back as they were read. A task runs on one instance, and a task definition states no number of
+tasks.
 
 Sources: Amazon ECS API reference, RegisterTaskDefinition and ContainerDefinition; developer guide,
 "Example Neuron task definitions" (ecs-inference-task-def); CloudFormation user guide,
@@ -35,12 +37,12 @@ from trnsim.jobs.formats.listing import (
     tags,
 )
 from trnsim.jobs.formats.refusal import (
-    Limit,
+    UnsupportedField,
     check_expressible,
     check_name,
     check_ranks,
+    common_value,
     in_units,
-    shared,
 )
 from trnsim.jobs.formats.writing import json_spec, with_kept, without_empty
 from trnsim.jobs.job import Job, JobKind, KeptField, Role
@@ -56,22 +58,27 @@ _INSTANCE: Final = re.compile(r"\s*attribute:ecs\.instance-type\s*==\s*([\w.-]+)
 _FAMILY: Final = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
 """Source: RegisterTaskDefinition, family."""
 _CONTAINERS: Final = "containerDefinitions"
-_LIMITS: Final = {
-    "time_limit_s": Limit("a task definition of ECS has no time limit", "--as batch"),
-    "copies": Limit("RunTask or the service states the number of ECS tasks"),
-    "parallelism": Limit("a task definition has no field for it", "state it in the command"),
-    "roles.replicas": Limit(
+_UNSUPPORTED_FIELDS: Final = {
+    "time_limit_s": UnsupportedField("a task definition of ECS has no time limit", "--as batch"),
+    "copies": UnsupportedField("RunTask or the service states the number of ECS tasks"),
+    "parallelism": UnsupportedField(
+        "a task definition has no field for it", "state it in the command"
+    ),
+    "roles.replicas": UnsupportedField(
         "RunTask or the service states the number of ECS tasks",
         "write a task definition of one replica, or --as batch",
     ),
-    "roles.least_replicas": Limit("the service scales ECS tasks, not the task definition"),
-    "roles.cores": Limit(
+    "roles.least_replicas": UnsupportedField(
+        "the service scales ECS tasks, not the task definition"
+    ),
+    "roles.cores": UnsupportedField(
         "ECS hands out devices", "ask for devices, and set NEURON_RT_NUM_CORES in the environment"
     ),
 }
 
 
 def _places(root: SourcePlace) -> Iterator[SourcePlace]:
+    """The places of task definitions in a file: its root, a request, or CloudFormation."""
     yield from resources(root, "AWS::ECS::TaskDefinition", "family")
     if isinstance(root.value, dict):
         inner = root.value.get("taskDefinition")
@@ -90,10 +97,10 @@ def _read(place: SourcePlace) -> JobSpec:
     reader = SpecReader(place)
     name = reader.text("family", field="name")
     count = item_count(reader, _CONTAINERS)
-    indexes = [index for index in range(count) if _has_devices(reader, index)] or [0][:count]
-    if not indexes:
+    if not count:
         fix = 'add {"name": "train", "image": "REPOSITORY:TAG", "memory": 1024}'
         raise reader.refused((_CONTAINERS,), "a task needs a container", fix)
+    indexes = [index for index in range(count) if _has_devices(reader, index)] or [0]
     instance = _instance(reader, len(indexes))
     roles, names = [], {}
     for number, index in enumerate(indexes):
@@ -111,7 +118,10 @@ def _read(place: SourcePlace) -> JobSpec:
 
 
 def _role(container: ContainerReader, instance: str, *, is_alone: bool) -> Role:
-    """The role of a container; a task's only container has the limits of the task."""
+    """The role of a container.
+
+    What the only container of a task does not state, vCPUs or memory, is that of the task.
+    """
     reader, field = container.reader, container.field
     entry = container.words("entryPoint", field="command")
     arguments = container.words("command", field="command")
@@ -140,7 +150,10 @@ def _role(container: ContainerReader, instance: str, *, is_alone: bool) -> Role:
 
 
 def _of_task(reader: SpecReader, name: str, field: str) -> int | None:
-    """CPU units or MiB of a whole task, which stay kept; None where they are no plain number."""
+    """The number in a field of the task, in CPU units or MiB; None where it is no plain number.
+
+    The field is written back as it was read.
+    """
     place = reader.place(name)
     if place is None or not re.fullmatch(r"\d{1,15}", str(place.value), re.ASCII):
         return None
@@ -149,7 +162,7 @@ def _of_task(reader: SpecReader, name: str, field: str) -> int | None:
 
 
 def _managed_devices(container: ContainerReader) -> int | None:
-    """Devices that ECS chooses; None for "ALL", which is kept."""
+    """The number of devices, where ECS chooses which; None for "ALL", which is kept."""
     at = (*container.keys, "resourceRequirements")
     for index in range(item_count(container.reader, *at)):
         amount = container.reader.value(*at, index)
@@ -176,14 +189,14 @@ def _mappings(items: Any) -> list[dict[str, Any]]:
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def _instance(reader: SpecReader, roles: int) -> str:
-    """The instance type of a constraint, for all roles; "" if none states one."""
+def _instance(reader: SpecReader, role_count: int) -> str:
+    """The instance type that a placement constraint states for all roles; "" if none does."""
     at: Keys = ("placementConstraints",)
     for index in range(item_count(reader, *at)):
         expression = reader.value(*at, index, "expression")
         match = _INSTANCE.fullmatch(expression) if isinstance(expression, str) else None
         if match and reader.value(*at, index, "type") == "memberOf":
-            for number in range(roles):
+            for number in range(role_count):
                 for key in ("type", "expression"):
                     reader.take(*at, index, key, field=f"roles.{number}.instance")
             return match[1]
@@ -204,9 +217,9 @@ def _write(job: Job) -> str:
     Raises:
         BadInput: ECS cannot express it.
     """
-    check_expressible(job, _LIMITS)
+    check_expressible(job, _UNSUPPORTED_FIELDS)
     check_name(job.name, _FAMILY, "a family of ECS: 1 to 255 letters, digits, - and _")
-    instance = shared(job, "instance", "the containers of a task are on one instance")
+    instance = common_value(job, "instance", "the containers of a task are on one instance")
     containers = placed([_container(role) for role in job.roles], job.kept, (_CONTAINERS,), "image")
     for index, container in enumerate(containers):
         if container:
@@ -231,7 +244,8 @@ def _container(role: Role) -> dict[str, Any]:
     """The container of a role.
 
     Raises:
-        BadInput: a quantity is not in ECS's units, or devices are not those of the numbers.
+        BadInput: a quantity is no whole number of ECS's units, or the number of devices is not that
+            of their indexes.
     """
     check_ranks(role)
     numbers = device_numbers(role)
@@ -263,10 +277,10 @@ def _container(role: Role) -> dict[str, Any]:
 
 
 def _check_kind(job: Job, containers: list[dict[str, Any]]) -> None:
-    """Nothing, if a server has a port, and another job none.
+    """Check that the job is a server with a port, or another job without one.
 
     Raises:
-        BadInput: it is a cluster, or a server without a port.
+        BadInput: it is neither, or a cluster.
     """
     if job.kind is JobKind.CLUSTER:
         raise BadInput("a cluster is no ECS task", fix="write a job that runs on it")

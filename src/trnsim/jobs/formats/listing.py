@@ -120,7 +120,7 @@ def tagged_model(reader: SpecReader, *keys: str | int, key: str, value: str) -> 
 
 
 def check_model(job: Job) -> None:
-    """Nothing, if a tag can hold the name of a job's model.
+    """Check that a tag can hold the name of a job's model.
 
     Raises:
         BadInput: it cannot.

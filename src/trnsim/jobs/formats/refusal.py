@@ -1,4 +1,4 @@
-"""Jobs that a format cannot express."""
+"""Checks that a format can express a job, with the refusals where it cannot."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.parallelism import started_ranks
 from trnsim.jobs.spec import is_template
 
-__all__ = ["Limit", "check_expressible", "check_name", "check_ranks", "in_units"]
-__all__ += ["runs_to_its_end", "shared"]
+__all__ = ["UnsupportedField", "check_expressible", "check_name", "check_ranks", "common_value"]
+__all__ += ["in_units", "runs_to_its_end"]
 
 
-class Limit(NamedTuple):
+class UnsupportedField(NamedTuple):
     """A field that a format has no place for.
 
     Attributes:
@@ -28,32 +28,34 @@ class Limit(NamedTuple):
     fix: str = ""
 
 
-def check_expressible(job: Job, limits: Mapping[str, Limit]) -> None:
-    """Nothing, if the job states none of the fields that have a limit.
+def check_expressible(job: Job, unsupported: Mapping[str, UnsupportedField]) -> None:
+    """Check that the job states no field that the format has no place for.
 
     Args:
         job: the job.
-        limits: limits by field of Job, or of Role after "roles.".
+        unsupported: such fields by name: of Job, or of Role after "roles.".
 
     Raises:
-        BadInput: it states one.
+        BadInput: the job states one.
     """
-    for path, limit in limits.items():
+    for path, field in unsupported.items():
         name = path.removeprefix("roles.")
         parts: list[Any] = list(job.roles) if name != path else [job]
         default = _default(Role if name != path else Job, name)
         for part in parts:
             if getattr(part, name) != default:
                 owner = f"role {part.name!r}: " if name != path else ""
-                text = f"{owner}{name} is {getattr(part, name)!r}: {limit.why}"
-                raise BadInput(text, fix=limit.fix or f"leave out {name}")
+                text = f"{owner}{name} is {getattr(part, name)!r}: {field.why}"
+                raise BadInput(text, fix=field.fix or f"leave out {name}")
 
 
-def shared(job: Job, name: str, why: str) -> Any:
-    """The value of a field that is the same in all roles; that of a Role if there are none.
+def common_value(job: Job, name: str, why: str) -> Any:
+    """The value of a field of all roles; the field's default if the job has no role.
+
+    `why` is the reason why all roles must have one value.
 
     Raises:
-        BadInput: roles differ.
+        BadInput: the values of two roles differ.
     """
     values = [getattr(role, name) for role in job.roles] or [_default(Role, name)]
     for value in values:
@@ -66,10 +68,12 @@ def shared(job: Job, name: str, why: str) -> Any:
 
 
 def check_name(name: str, pattern: re.Pattern[str], legal: str) -> None:
-    """Nothing, if a job's name is legal, or a template fills it in.
+    """Check that a job's name is legal, or that a template fills it in.
+
+    `legal` is the service and its rule in words, for the message.
 
     Raises:
-        BadInput: it is not.
+        BadInput: the name is not legal.
     """
     if not pattern.fullmatch(name) and not is_template(name):
         raise BadInput(f"name is {name!r}; legal for {legal}", fix="rename the job")
@@ -86,10 +90,12 @@ def runs_to_its_end(title: str, job: Job) -> BadInput:
 
 
 def check_ranks(role: Role) -> None:
-    """Nothing, if the command of a role starts as many ranks as the role has.
+    """Check that the command of a role starts as many ranks as the role has.
+
+    The service starts a container once, so a launcher in the command starts its ranks.
 
     Raises:
-        BadInput: it does not, and the service starts a container once.
+        BadInput: the command starts another number.
     """
     if role.processes is not None and role.processes != started_ranks(role.command):
         raise BadInput(
@@ -102,7 +108,7 @@ def in_units(value: float | None, unit: float, name: str, units: str) -> int | N
     """A quantity as a whole number of units; None if it is not stated.
 
     Raises:
-        BadInput: it is no whole number of them.
+        BadInput: the quantity is no whole number of units.
     """
     if value is None:
         return None

@@ -11,24 +11,31 @@ from typing import Any, Final
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
-from trnsim.jobs.formats.refusal import Limit, check_ranks
+from trnsim.jobs.formats.refusal import UnsupportedField, check_ranks
 from trnsim.jobs.job import Role
 from trnsim.jobs.spec import SpecReader, is_template
 
-__all__ = ["LIMITS", "Keys", "check_whole", "instance_in", "instance_name", "take_examples"]
+__all__ = [
+    "UNSUPPORTED_FIELDS",
+    "Keys",
+    "check_whole",
+    "instance_in",
+    "instance_name",
+    "take_examples",
+]
 
 Keys = tuple[str | int, ...]
 _PREFIX: Final = "ml."
 _WHOLE: Final = "a container of SageMaker has its whole instance"
-LIMITS: Final = {
-    "parallelism": Limit("the spec has no field for it", "state it in the command"),
-    "copies": Limit("SageMaker has no arrays of jobs", "write one copy"),
-    "roles.device_indexes": Limit(_WHOLE, "leave out device_indexes"),
-    "roles.cores": Limit(_WHOLE, "set NEURON_RT_NUM_CORES in the environment"),
-    "roles.shm_bytes": Limit("SageMaker has no field for /dev/shm"),
-    "roles.is_privileged": Limit("SageMaker runs no privileged containers"),
+UNSUPPORTED_FIELDS: Final = {
+    "parallelism": UnsupportedField("the spec has no field for it", "state it in the command"),
+    "copies": UnsupportedField("SageMaker has no arrays of jobs", "write one copy"),
+    "roles.device_indexes": UnsupportedField(_WHOLE, "leave out device_indexes"),
+    "roles.cores": UnsupportedField(_WHOLE, "set NEURON_RT_NUM_CORES in the environment"),
+    "roles.shm_bytes": UnsupportedField("SageMaker has no field for /dev/shm"),
+    "roles.is_privileged": UnsupportedField("SageMaker runs no privileged containers"),
 }
-"""Limits that training jobs and endpoints have."""
+"""Fields that neither training jobs nor endpoints have a place for."""
 
 
 def instance_in(reader: SpecReader, *keys: str | int, field: str) -> str:
@@ -58,7 +65,7 @@ def take_examples(reader: SpecReader, examples: Mapping[Keys, str]) -> None:
 
 
 def check_whole(role: Role) -> None:
-    """Nothing, if a role has its instance for itself, and asks for no more than it has.
+    """Check that a role has its instance for itself, and asks for no more than it has.
 
     SageMaker sets up EFA: huge pages and IPC_LOCK are left out.
 

@@ -17,9 +17,9 @@ from trnsim.errors import BadInput
 from trnsim.jobs.formats.cloudformation import resources
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.listing import item_count, tagged_model, tags
-from trnsim.jobs.formats.refusal import Limit, check_expressible, check_name
+from trnsim.jobs.formats.refusal import UnsupportedField, check_expressible, check_name
 from trnsim.jobs.formats.sagemaker import (
-    LIMITS,
+    UNSUPPORTED_FIELDS,
     Keys,
     check_whole,
     instance_in,
@@ -40,11 +40,11 @@ _SCALING: Final = "ManagedInstanceScaling"
 _MODEL: Final = "your-model"
 """Name of the model of a variant for which a job states none."""
 _IN_MODEL: Final = "CreateModel states it, not the endpoint configuration"
-_LIMITS: Final = LIMITS | {
-    "time_limit_s": Limit("an endpoint has no time limit"),
-    "roles.image": Limit(_IN_MODEL, "leave out the image"),
-    "roles.environment": Limit(_IN_MODEL, "leave out the environment"),
-    "roles.command": Limit(_IN_MODEL, "leave out the command"),
+_UNSUPPORTED_FIELDS: Final = UNSUPPORTED_FIELDS | {
+    "time_limit_s": UnsupportedField("an endpoint has no time limit"),
+    "roles.image": UnsupportedField(_IN_MODEL, "leave out the image"),
+    "roles.environment": UnsupportedField(_IN_MODEL, "leave out the environment"),
+    "roles.command": UnsupportedField(_IN_MODEL, "leave out the command"),
 }
 
 
@@ -109,7 +109,7 @@ def _write(job: Job) -> str:
     Raises:
         BadInput: SageMaker cannot express it.
     """
-    check_expressible(job, _LIMITS)
+    check_expressible(job, _UNSUPPORTED_FIELDS)
     if job.kind is not JobKind.SERVING:
         raise BadInput(f"a {job.kind.value} job is no endpoint", fix="--as sagemaker-training")
     if not job.roles:

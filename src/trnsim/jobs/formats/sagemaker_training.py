@@ -20,9 +20,15 @@ from trnsim.jobs.formats.cloudformation import resources
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.listing import item_count, tagged_model, tags
 from trnsim.jobs.formats.meeting import with_head, without_head
-from trnsim.jobs.formats.refusal import Limit, check_expressible, check_name, in_units, shared
+from trnsim.jobs.formats.refusal import (
+    UnsupportedField,
+    check_expressible,
+    check_name,
+    common_value,
+    in_units,
+)
 from trnsim.jobs.formats.sagemaker import (
-    LIMITS,
+    UNSUPPORTED_FIELDS,
     Keys,
     check_whole,
     instance_in,
@@ -59,8 +65,8 @@ _EXAMPLES: Final[dict[Keys, str]] = {
     (_ALGORITHM, "TrainingInputMode"): "File",
 }
 """Values of the fields that the API demands, and that a job does not state."""
-_LIMITS: Final = LIMITS | {
-    "roles.least_replicas": Limit("a training job of SageMaker does not grow"),
+_UNSUPPORTED_FIELDS: Final = UNSUPPORTED_FIELDS | {
+    "roles.least_replicas": UnsupportedField("a training job of SageMaker does not grow"),
 }
 
 
@@ -187,7 +193,7 @@ def _write(job: Job) -> str:
     Raises:
         BadInput: SageMaker cannot express it.
     """
-    check_expressible(job, _LIMITS)
+    check_expressible(job, _UNSUPPORTED_FIELDS)
     if job.kind is not JobKind.TRAINING:
         raise BadInput(f"a {job.kind.value} job is no training job", fix="--as sagemaker-endpoint")
     check_name(job.name, _NAME, "SageMaker: 1 to 63 letters, digits and -, no - at an end")
@@ -197,7 +203,7 @@ def _write(job: Job) -> str:
         check_whole(role)
     why = "instance groups of a training job share it"
     image, environment, command, entry_words = (
-        shared(job, name, why) for name in ("image", "environment", "command", "entry_words")
+        common_value(job, name, why) for name in ("image", "environment", "command", "entry_words")
     )
     document: dict[str, Any] = {
         "TrainingJobName": job.name,

@@ -167,7 +167,7 @@ def _processes(
 
     A node has one task unless an option says more. Source: sbatch(1), --ntasks.
     """
-    ranks = sbatch_options.tasks_of(command)
+    ranks = sbatch_options.launched_ranks(command)
     if reader.value(key, "ntasks-per-node") is None:
         is_single = reader.value(key, "ntasks") is None
         if ranks is not None:

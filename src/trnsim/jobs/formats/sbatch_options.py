@@ -9,7 +9,7 @@ from typing import Final
 
 from trnsim.jobs.parallelism import rank_count_text
 
-__all__ = ["NOTES", "memory_bytes", "notes_in", "options_in", "program_start", "tasks_of"]
+__all__ = ["NOTES", "launched_ranks", "memory_bytes", "notes_in", "options_in", "program_start"]
 __all__ += ["time_limit_s", "time_text", "words_in"]
 
 NOTES: Final = ("region", "purchase", "model")
@@ -40,7 +40,7 @@ _STEP_FLAG_NAMES: Final = (
 _STEP_FLAGS: Final = frozenset(_STEP_FLAG_NAMES.split())
 """Options of srun, and of its plugin pyxis, without a value, or with one after ``=`` alone."""
 _STEP_SHORT_FLAGS: Final = frozenset("EHIKkLlOQsuvXZ")
-_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|<[a-z][\w -]*>")
+_TEMPLATE_FIELD: Final = re.compile(r"\{\{.*?\}\}|<[a-z][\w -]*>")
 _TIME: Final = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?")
 _MEMORY: Final = re.compile(r"(\d{1,12})([KMGT]?)B?", re.IGNORECASE)
 _UNITS: Final = {"K": 1 << 10, "": 1 << 20, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -48,7 +48,9 @@ _DAY_S: Final = 86_400
 
 
 def words_in(line: str) -> list[str]:
-    """The words of a line of options, without comments; a template is one word.
+    """The words of a line of options, without comments.
+
+    A field of a template, ``{{ nodes }}`` or ``<job name>``, does not end a word.
 
     Raises:
         ValueError: a quote is not closed.
@@ -59,7 +61,7 @@ def words_in(line: str) -> list[str]:
         templates.append(match[0])
         return f"\1{len(templates) - 1}\1"
 
-    words = shlex.split(_TEMPLATE.sub(marked, line), comments=True)
+    words = shlex.split(_TEMPLATE_FIELD.sub(marked, line), comments=True)
     return [re.sub("\1(\\d+)\1", lambda match: templates[int(match[1])], word) for word in words]
 
 
@@ -89,11 +91,11 @@ def options_in(words: Sequence[str]) -> dict[str, str | bool]:
 
 
 def program_start(words: Sequence[str], is_option: Sequence[bool]) -> int:
-    """Index of the first word of the program in the words of srun, of which the first is srun.
+    """Index of the first word of the program that srun starts.
 
     Args:
-        words: words of the command.
-        is_option: for each word, whether it is one of a variable with options alone.
+        words: words of the command; the first is srun.
+        is_option: for each word, whether it stands for a variable that holds options alone.
     """
     index = 1
     while index < len(words):
@@ -101,18 +103,18 @@ def program_start(words: Sequence[str], is_option: Sequence[bool]) -> int:
         if is_option[index]:
             index += 1
         elif word.startswith("--"):
-            is_whole = "=" in word or word.removeprefix("--") in _STEP_FLAGS
-            index += 1 if is_whole else 2
+            takes_next = "=" not in word and word.removeprefix("--") not in _STEP_FLAGS
+            index += 2 if takes_next else 1
         elif word.startswith("-") and len(word) > 1:
-            is_whole = len(word) > len("-N") or word[1] in _STEP_SHORT_FLAGS
-            index += 1 if is_whole else 2
+            takes_next = len(word) == len("-N") and word[1] not in _STEP_SHORT_FLAGS
+            index += 2 if takes_next else 1
         else:
             break
     return min(index, len(words))
 
 
-def tasks_of(command: Sequence[str]) -> int | None:
-    """Ranks that a task's launcher starts on its node; None if it does not say so in a number."""
+def launched_ranks(command: Sequence[str]) -> int | None:
+    """Ranks that the launcher in a task's command starts; None if the command states no number."""
     value = rank_count_text(command)
     return int(value) if re.fullmatch(r"[1-9]\d{0,5}", value, re.ASCII) else None
 
@@ -159,7 +161,7 @@ def time_text(seconds: int) -> str:
 
 
 def memory_bytes(text: str) -> int | None:
-    """Bytes of a size, of MiB without a unit; None for 0, which is all memory of a node.
+    """Bytes of a size; a size without a unit is in MiB. None for 0: all memory of a node.
 
     Source: sbatch(1), --mem.
 

@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from trnsim.errors import BadInput
-from trnsim.jobs.formats.sbatch_options import NOTES, tasks_of, time_text
+from trnsim.jobs.formats.sbatch_options import NOTES, launched_ranks, time_text
 from trnsim.jobs.formats.sbatch_script import HEAD, HEADER, component_key, names_head
 from trnsim.jobs.formats.shell_words import quoted, quoted_words
 from trnsim.jobs.job import Job, JobKind, Role
@@ -115,7 +115,7 @@ def _tasks(role: Role) -> int | None:
     """
     if role.processes is None:
         return None
-    ranks = tasks_of(role.command) or 1
+    ranks = launched_ranks(role.command) or 1
     if role.processes % ranks or not role.processes:
         what = f"processes is {role.processes}"
         why = f"each task starts {ranks}, so their number is a multiple of it"
