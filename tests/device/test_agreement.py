@@ -186,7 +186,7 @@ def test_a_rank_that_has_ended_is_named_with_its_last_collective(monkeypatch):
     failure = together(stays, leaves)[0]
     assert failure.ended_ranks == (1,)
     assert failure.reason == (
-        "barrier of ranks [0, 1] cannot begin: rank 1 has ended, and here is passed barrier at "
+        "barrier of ranks [0, 1] cannot begin: rank 1 has ended, and this rank passed barrier at "
         "a.py:9\n  rank 1: its last collective of this group was number 1: allreduce float32[4] "
         "at a.py:1"
     )
@@ -306,7 +306,7 @@ def test_a_receiver_that_has_ended_is_named_with_its_last_call(monkeypatch):
     failure = together(lambda one: (sending(one), sending(one))[1], leaves)[0]
     assert failure.ended_ranks == (1,)
     assert failure.reason == (
-        "send to rank 1 cannot begin: rank 1 has ended, and here is passed send to rank 1 "
+        "send to rank 1 cannot begin: rank 1 has ended, and this rank passed send to rank 1 "
         "float32[4] at a.py:1\n  rank 1: its last call between these two was number 1: recv from "
         "rank 0 float32[4] at b.py:2"
     )

@@ -25,7 +25,7 @@ def steps(made_up, at):
 
 
 def test_the_page_has_every_chip_phase_and_what_has_no_time(steps):
-    page = html(step_document(steps, exchanged=[Note("further <text>")]))
+    page = html(step_document(steps, collectives=[Note("further <text>")]))
     for word in ("trn2", "trn1", "forward", "backward", "optimizer", "launches", "HBM in use"):
         assert word in page
     for heading in ("The step on each chip", "Kernels, launches, HBM in use", "Without a time",

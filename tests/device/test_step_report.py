@@ -107,7 +107,7 @@ CUTS = {
 def test_the_figures_are_those_of_the_schema_with_and_without_cuts(training, tmp_path):
     report = step_report(training, "trn2")
     report.write(tmp_path / "without")
-    replace(report, added_values=CUTS).write(tmp_path / "with")
+    replace(report, framework_values=CUTS).write(tmp_path / "with")
     written = [
         json.loads((tmp_path / name / "step.json").read_text()) for name in ("without", "with")
     ]

@@ -4,7 +4,7 @@ import pytest
 
 from trnsim.device.call_log import note, recording
 from trnsim.device.call_time import CallTime
-from trnsim.device.step_time import ROWS, step_time
+from trnsim.device.step_time import MAX_TABLE_ROWS, step_time
 from trnsim.lower import Cost
 
 
@@ -84,8 +84,8 @@ def test_many_trips_of_a_loop_are_one_name(at):
         ("loss", 1),
     ]
     assert rows[0][2] == pytest.approx(0.2)
-    assert len(looped(at, ROWS).by("module")) == 2 * ROWS + 1
-    assert len(looped(at, ROWS + 1).by("module")) == 3
+    assert len(looped(at, MAX_TABLE_ROWS).by("module")) == 2 * MAX_TABLE_ROWS + 1
+    assert len(looped(at, MAX_TABLE_ROWS + 1).by("module")) == 3
 
 
 def test_programs_that_know_their_lines_are_told_by_line(at, found):

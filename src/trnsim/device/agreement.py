@@ -1,9 +1,9 @@
-"""Ranks of a group agree on a collective before any of them begins it.
+"""Agreement of the ranks of a group on a collective, before any of them begins it.
 
-Each publishes its arguments in a shared store. Ranks whose arguments differ, that wait for each
-other in different collectives, or for a rank that has ended, get an error here; inside the
-transport they would hang, or exchange wrong bytes. It costs a write and a read of the store
-(`bench/agreeing.py`).
+Each rank publishes its arguments in a shared store. Ranks whose arguments differ, that wait for
+each other in different collectives, or for a rank that has ended, get an error here; inside the
+transport they would hang, or exchange wrong bytes. The agreement costs a write and a read of the
+store (`bench/agreeing.py`).
 
 Sender and receiver of a message agree too, in the order of messages of a pair of ranks. A receive
 may begin long before its send, so each side publishes its arguments when it begins, and reads the
@@ -50,7 +50,8 @@ class CallArguments:
         receive_counts: number of elements from each rank of the group.
         line: line of the program.
         elements: number of elements of a message; -1 for a collective.
-        programs: the programs that the rank has cut (`program_sequence`), as text.
+        programs: the programs with collectives that the rank has run since its last collective,
+            as the text of `program_sequence`.
     """
 
     name: str
@@ -79,7 +80,8 @@ class CallArguments:
     def comparable(self) -> tuple[Any, ...]:
         """The part that must be equal in all ranks of a group, or in sender and receiver."""
         if self.is_point_to_point:
-            return self.tensors.partition("[")[0], self.elements
+            dtype = self.tensors.partition("[")[0]
+            return dtype, self.elements
         return self.name, self.tensors, self.root
 
 
@@ -177,12 +179,14 @@ class Agreement:
         self._calling_threads.add(threading.get_ident())
         return call
 
-    def _unless_store_gone(self, ask: Callable[[], CallFailure | None]) -> CallFailure | None:
-        """The result of `ask`; None once the store has ended with its process."""
+    def _unless_store_gone(
+        self, store_access: Callable[[], CallFailure | None]
+    ) -> CallFailure | None:
+        """The result of `store_access`; None once the store has ended with its process."""
         if not self._has_store:
             return None
         try:
-            return ask()
+            return store_access()
         except RuntimeError:
             self._has_store = False
             return None
@@ -241,8 +245,8 @@ class Agreement:
 
         A rank has two keys in a group, for its collectives of even and of odd number. It is at most
         one collective ahead, so all have read a text before it is overwritten. The text of a
-        message is deleted by its peer at any time, and a store waits for missing keys: so such
-        texts are read in one step.
+        message may be deleted by the peer at any time. A read of a missing key would wait for it,
+        so such texts are read with `compare_set`, which returns at once.
         """
         keys = {rank: self._call_key(call, rank) for rank in call.ranks}
         if not call.arguments.is_point_to_point:
@@ -285,7 +289,7 @@ class Agreement:
         missing = [rank for rank in call.ranks if rank not in by_rank]
         ended = [rank for rank in missing if alive.has_ended(self._lock_path(rank))]
         if ended:
-            by_rank = self._arrived(call)  # what it said last may have come while it ended
+            by_rank = self._arrived(call)  # read again: a rank may publish just before it ends
             ended = [rank for rank in ended if rank not in by_rank]
         if ended:
             before = self._published_texts(call._replace(number=max(call.number - 1, 0)))
@@ -378,13 +382,14 @@ def _decoded(text: str) -> tuple[int, CallArguments]:
 
 
 def _arguments_of(fields: Sequence[Any]) -> CallArguments:
-    name, tensors, root, send_counts, receive_counts, *elements = fields
-    return CallArguments(name, tensors, root, tuple(send_counts), tuple(receive_counts), *elements)
+    name, tensors, root, send_counts, receive_counts, *others = fields
+    return CallArguments(name, tensors, root, tuple(send_counts), tuple(receive_counts), *others)
 
 
-def _arguments_at(texts: Mapping[int, str], number: int) -> dict[int, CallArguments]:
+def _arguments_at(texts: Mapping[int, str], call_index: int) -> dict[int, CallArguments]:
+    """By rank the arguments of the call of an index, of ranks whose text is of that call."""
     calls = {rank: _decoded(text) for rank, text in texts.items()}
-    return {rank: passed for rank, (its_number, passed) in calls.items() if its_number == number}
+    return {rank: arguments for rank, (index, arguments) in calls.items() if index == call_index}
 
 
 # In words
@@ -444,7 +449,7 @@ def _ended_failure(
     of = "" if is_pair else f" of ranks {list(call.ranks)}"
     return CallFailure(
         f"{call.arguments.name}{of} cannot begin: {who} {have} ended, and "
-        f"here is passed {call.arguments}\n" + "\n".join(lines),
+        f"this rank passed {call.arguments}\n" + "\n".join(lines),
         "look for the first error in the output of that process; where it has none, it made fewer "
         "calls than the others",
         tuple(ended),

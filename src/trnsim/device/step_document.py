@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from trnsim import arch
 from trnsim.device.device_core import device_core
-from trnsim.device.step_time import ROWS, StepTime
+from trnsim.device.step_time import MAX_TABLE_ROWS, StepTime
 from trnsim.document.answer import (
     Block,
     Column,
@@ -49,32 +49,32 @@ _CHIP_COLUMNS: Final = (
 
 def step_document(
     steps: Sequence[StepTime],
-    which: str = "",
-    exchanged: Sequence[Block] = (),
-    chosen: str = "",
+    step_name: str = "",
+    collectives: Sequence[Block] = (),
+    chip_note: str = "",
     pages: Mapping[str, str] = MappingProxyType({}),
-    added: Sequence[Section] = (),
+    framework_sections: Sequence[Section] = (),
 ) -> Document:
     """A document of a step on several chips, with details of the first chip.
 
     Args:
         steps: the step on each chip.
-        which: the step among the program's calls, in words.
-        exchanged: a table of the program's collectives.
-        chosen: the reason for the first chip.
+        step_name: the position of the step among the program's calls, in words; "" for all calls.
+        collectives: a table of the program's collectives.
+        chip_note: the first chip, and why it is the first, in words.
         pages: the file of each tile kernel's page beside this one, by the kernel's name.
-        added: sections of a framework.
+        framework_sections: sections that a framework adds at the end.
     """
     first = steps[0]
     program = step_program(first)
     notes = [
-        chosen,
+        chip_note,
         f"device: {device_core(arch.target(first.target))}",
-        which and f"step: {which}",
+        step_name and f"step: {step_name}",
     ]
     head = [Note(note) for note in notes if note]
     chips = [_chip(step) for step in steps]
-    values = [{**_values(step), "step": which} for step in steps]
+    values = [{**_values(step), "step": step_name} for step in steps]
     sections = [
         Section(
             "The step on each chip", [*head, Table(_CHIP_COLUMNS, chips)], heading_place="page"
@@ -97,8 +97,8 @@ def step_document(
         *_gains(program, "text"),
         *_tile_kernels(pages),
         *_missing(first),
-        *([Section("Collectives", exchanged, heading_place="page")] if exchanged else []),
-        *added,
+        *([Section("Collectives", collectives, heading_place="page")] if collectives else []),
+        *framework_sections,
     ]
     return Document(f"Step on {first.target}", values, sections, schema="run-step/1")
 
@@ -171,7 +171,7 @@ def _time_table(step: StepTime, key: str) -> Table:
     total = step.device_time_s or 1.0
     rows = [
         (name, str(number), f"{taken_s * _MS_PER_S:.3f}", f"{100 * taken_s / total:.1f}")
-        for name, number, taken_s in step.by(key)[:ROWS]
+        for name, number, taken_s in step.by(key)[:MAX_TABLE_ROWS]
     ]
     numbers = (Column(name, is_number=True, is_right=True) for name in ("calls", "ms", "%"))
     return Table((Column(f"by {key} on {step.target}"), *numbers), rows)

@@ -38,21 +38,21 @@ class StepReport:
 
     Attributes:
         steps: the step on each chip, the requested one first.
-        name: the step among the program's calls, in words; "" for all of them.
-        exchanged: a table of the program's collectives.
-        reason: the reason for the first chip.
+        name: the position of the step among the program's calls, in words; "" for all calls.
+        collectives: a table of the program's collectives.
+        reason: the reason why the first chip is the first.
         pages: the file of each tile kernel's page beside the step's, by the kernel's name.
-        added: sections of a framework.
-        added_values: the same as values of the first chip.
+        framework_sections: sections that a framework adds at the end.
+        framework_values: what these sections show, as values of the first chip.
     """
 
     steps: tuple[StepTime, ...]
     name: str
-    exchanged: tuple[Block, ...]
+    collectives: tuple[Block, ...]
     reason: str
     pages: Mapping[str, str] = field(default_factory=dict[str, str])
-    added: tuple[Section, ...] = ()
-    added_values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    framework_sections: tuple[Section, ...] = ()
+    framework_values: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def target(self) -> str:
@@ -62,11 +62,11 @@ class StepReport:
     @cached_property
     def document(self) -> Document:
         """The document of the step."""
-        reason = f"chip: {self.target} ({self.reason})"
-        parts = (self.exchanged, reason, self.pages, self.added)
+        chip_note = f"chip: {self.target} ({self.reason})"
+        parts = (self.collectives, chip_note, self.pages, self.framework_sections)
         document = step_document(self.steps, self.name, *parts)
         first, *others = document.values
-        return replace(document, values=[{**first, **self.added_values}, *others])
+        return replace(document, values=[{**first, **self.framework_values}, *others])
 
     def brief(self) -> list[tuple[str, str]]:
         """Rows of a label and text on the time of the step and its parts."""
@@ -110,12 +110,12 @@ def step_report(
     step = last_step(recording, target)
     names = [target, *(name for name in arch.TARGETS if name != target)]
     steps = tuple(step_time(step.events, name) for name in names)
-    exchanged = collectives_blocks(recording.collectives, target)
+    collectives = collectives_blocks(recording.collectives, target)
     parts = [part() for part in report_parts]
     blocks = [(part.heading, part.blocks(target)) for part in parts]
-    added = tuple(Section(head, each, heading_place="page") for head, each in blocks if each)
+    sections = tuple(Section(head, each, heading_place="page") for head, each in blocks if each)
     values = {name: value for part in parts for name, value in part.values(target).items()}
-    return StepReport(steps, step.text, exchanged, reason, pages, added, values)
+    return StepReport(steps, step.text, collectives, reason, pages, sections, values)
 
 
 def _trace(step: StepTime) -> Iterator[trace_events.TraceEvent]:

@@ -19,7 +19,7 @@ _NO_MODULE: Final = "(no module)"
 _NO_LINE: Final = "(no line)"
 _NUMBER: Final = re.compile(r"(?<![^.])\d+(?![^.])")
 """Pattern of a number between dots."""
-ROWS: Final = 16
+MAX_TABLE_ROWS: Final = 16
 """Most rows of a table of a step."""
 
 
@@ -101,10 +101,10 @@ class StepTime:
 
 
 def _starred(names: Collection[str]) -> dict[str, str]:
-    """Names that differ in numbers alone, where they are more than `ROWS`, and the common name."""
+    """The common name of names that differ in numbers alone, if these fill more than a table."""
     stars = {name: _NUMBER.sub("*", name) for name in names}
     alike = Counter(stars.values())
-    return {name: star for name, star in stars.items() if alike[star] > ROWS}
+    return {name: star for name, star in stars.items() if alike[star] > MAX_TABLE_ROWS}
 
 
 def _parts(event: CallEvent, time: CallTime, key: str) -> list[tuple[str, float]]:

@@ -66,6 +66,8 @@ def leaving_early(rank):
 def test_a_process_that_has_ended_is_named_to_those_that_wait_for_it():
     (kind, message, _), _ = together(leaving_early)
     assert kind == "PeerLost"
-    assert "allreduce of ranks [0, 1] cannot begin: rank 1 has ended, and here is passed" in message
+    assert (
+        "allreduce of ranks [0, 1] cannot begin: rank 1 has ended, and this rank passed" in message
+    )
     assert "its last collective of this group was number 1: allreduce float32[3] at" in message
     assert "it made fewer calls than the others" in message
