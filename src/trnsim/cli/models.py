@@ -15,11 +15,11 @@ from trnsim.workload.resident import active_parameters, parameters
 app = parser()
 
 _COLUMNS: Final = columns(
-    "name | family | parameters | active | layers | heads | KV heads | tokens", numbers_from=2
+    "name | family | parameters | active | layers | heads | KV heads | context", numbers_from=2
 )
 _BILLION: Final = 1e9
 _NOTES: Final = (
-    "parameters, active: billions; active: of a token, where a mixture of experts takes fewer.",
+    "parameters, active: billions; active: those that a token uses, in a mixture of experts.",
     "Active parameters count the whole input embedding, which gpt-oss's card leaves out.",
     "A name stands for weights of the same shape too, such as llama-3.1-8b-instruct.",
     "An id, such as meta-llama/Llama-3.1-8B, is looked for in Hugging Face's cache first.",
@@ -31,8 +31,8 @@ _NOTES: Final = (
 def models() -> Document:
     """List the models that commands take by name, with parameters, layers, heads and context.
 
-    Their configurations, sizes alone, ship with trnsim. Any other model is named by its id, where
-    Hugging Face's cache has its config.json, or by the path of one.
+    Their configurations ship with trnsim: sizes, no weights. Any other model is named by its id,
+    where Hugging Face's cache has its config.json, or by the path of one.
 
     Example: trnsim models --json
     """
@@ -45,7 +45,7 @@ def models() -> Document:
 
 
 def _values(model: ShippedModel) -> dict[str, Any]:
-    """A model as JSON; its decoder's layers, or those of its only tower."""
+    """The values of a model; layers and heads are those of its last tower, such as a decoder."""
     architecture = read(model.file)
     decoder = architecture.decoder
     attention = next(form for layer in decoder.layers for form in layer.attentions)
@@ -57,13 +57,14 @@ def _values(model: ShippedModel) -> dict[str, Any]:
         "layers": decoder.depth,
         "heads": attention.heads,
         "kv_heads": getattr(attention, "kv_heads", None),  # latent attention keeps no heads
-        "tokens": architecture.max_positions or None,
+        "tokens": architecture.max_positions or None,  # the longest context
         "published_parameters": model.parameters,
         "published_where": model.where,
     }
 
 
 def _row(value: dict[str, Any]) -> tuple[str, ...]:
+    """A row of the table, from the values of a model."""
     tokens = value["tokens"]
     active = value["active_parameters"]
     return (

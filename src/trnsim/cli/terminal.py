@@ -1,4 +1,4 @@
-"""Printing for people: lines as wide as their terminal, control characters of others spelled out.
+"""Printing on a terminal: lines as wide as it, control characters of foreign text spelled out.
 
 Colour is for terminals: there is none where the output is a file or a pipe, where NO_COLOR is set
 (no-color.org), or where TERM is dumb.
@@ -22,7 +22,7 @@ _BOLD, _RED, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[0m"
 
 
 def leave_output() -> None:
-    """Write nothing more to the standard output, also on leaving Python."""
+    """Redirect the standard output to /dev/null, so that no later write fails, not even at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -32,8 +32,8 @@ def echo(
     """Print lines on stdout, or on stderr, with control characters spelled out.
 
     Control characters of an `is_safe` text, such as a document's, stay: they are its colours.
-    A reader that leaves, as `head` does, ends the printing and not the command: its files are
-    written all the same.
+    If the reader of a pipe leaves, as `head` does, nothing more is printed, but the command goes on
+    and writes its files.
     """
     try:
         typer.echo(text if is_safe else terminal_text(text), err=is_error, nl=ends_line)
@@ -44,7 +44,7 @@ def echo(
 
 
 def width() -> int:
-    """Columns of a text: those that COLUMNS says, else of the terminal; 100 where there is none."""
+    """Columns of a line: the variable COLUMNS, else those of the terminal, else 100."""
     return shutil.get_terminal_size((WIDTH, 24)).columns
 
 
@@ -64,12 +64,12 @@ def _is_terminal(*, is_error: bool) -> bool:
 
 
 def emphasised(line: str) -> str:
-    """A heading on stdout, in bold letters where they are wanted."""
+    """A heading for stdout: in bold letters on a terminal that shows them."""
     return f"{_BOLD}{line}{_PLAIN}" if is_coloured() else line
 
 
 def complain(text: str) -> None:
-    """Print an error on stderr: lines that fit a terminal, and whole ones where it is none."""
+    """Print an error on stderr; on a terminal, its lines are wrapped to the width."""
     message = terminal_text(f"{_ERROR_PREFIX}{text}")
     if _is_terminal(is_error=True):
         message = "\n".join(_fitted(line) for line in message.splitlines())
@@ -82,6 +82,6 @@ def complain(text: str) -> None:
 
 
 def _fitted(line: str) -> str:
-    """A line in lines of the terminal's width, behind its own indent."""
+    """A line, wrapped to the terminal's width; further lines are indented by two columns more."""
     words = line.lstrip(" ")
     return "\n".join(wrapped(words, width(), len(line) - len(words), 2))

@@ -19,7 +19,7 @@ from trnsim.gate.kernel_time import (
     KernelLineTime,
     KernelTime,
     constants_id,
-    in_order,
+    in_file_order,
 )
 from trnsim.reader import FileRecord, declared
 
@@ -30,7 +30,7 @@ _FIX: Final = (
     "restore it, or delete it and write it again: pytest --trn-update, or trnsim check --update"
 )
 _ON: Final = " on "
-_IN_A_ROW: Final = 10
+_DRAWS_PER_LINE: Final = 10
 _CONFLICT_MARKS: Final = ("<<<<<<< ", "=======", ">>>>>>> ", "||||||| ")
 _HEAD: Final = """\
 # The times of kernels when they were accepted: pytest --trn-update, or trnsim check --update.
@@ -42,7 +42,7 @@ class Key(NamedTuple):
     """The name of a baseline.
 
     Attributes:
-        owner: the test, or the file.
+        owner: the test that calls the kernel, or the kernel's file.
         kernel: the kernel; a further call of a test has its number: softmax#2.
         chip: the chip.
     """
@@ -61,9 +61,9 @@ class Key(NamedTuple):
         Raises:
             ValueError: the text is no key.
         """
-        named, is_whole, chip = text.rpartition(_ON)
+        named, separator, chip = text.rpartition(_ON)
         owner, _, kernel = named.rpartition(" ")
-        if not (is_whole and owner and kernel and chip):
+        if not (separator and owner and kernel and chip):
             raise ValueError(f"{text!r} is not OWNER KERNEL on CHIP")
         return cls(owner, kernel, chip)
 
@@ -117,7 +117,7 @@ class Baselines:
         """The content of the file."""
         constants = {constants_id(time.constants): time.constants for time in self.times.values()}
         parts = [_HEAD, f"version = {_VERSION}\n"]
-        parts += [_constants_text(name, constants[name]) for name in sorted(constants)]
+        parts += [_constants_text(digest, constants[digest]) for digest in sorted(constants)]
         if not constants:
             parts.append("\n[constants]\n")
         parts += [_time_text(key, self.times[key]) for key in sorted(self.times)]
@@ -216,16 +216,16 @@ def _time_of(key: Key, row: _KernelRow, file: _BaselineFile) -> KernelTime:
     )
 
 
-def _constants_text(name: str, constants: Constants) -> str:
+def _constants_text(digest: str, constants: Constants) -> str:
     rows = (f"{key} = [{row.value!r}, {row.spread!r}]\n" for key, row in sorted(constants.items()))
-    return f"\n[constants.{_quoted(name)}]\n{''.join(rows)}"
+    return f"\n[constants.{_quoted(digest)}]\n{''.join(rows)}"
 
 
 def _time_text(key: Key, time: KernelTime) -> str:
     lines = [
         f"  {{ file = {_quoted(line.file)}, line = {line.line}, critical_us = "
         f"{line.critical_us!r}, busy_us = {line.busy_us!r}, text = {_quoted(line.text)} }},\n"
-        for line in in_order(time.lines)
+        for line in in_file_order(time.lines)
     ]
     rows = (
         f"trnsim = {_quoted(time.model)}\n",
@@ -240,12 +240,12 @@ def _time_text(key: Key, time: KernelTime) -> str:
 
 
 def _draws_text(draws: Sequence[float]) -> str:
-    rows = (draws[at : at + _IN_A_ROW] for at in range(0, len(draws), _IN_A_ROW))
+    rows = (draws[at : at + _DRAWS_PER_LINE] for at in range(0, len(draws), _DRAWS_PER_LINE))
     return "".join(f"  {', '.join(map(repr, row))},\n" for row in rows)
 
 
 def _quoted(text: str) -> str:
-    """A basic string of TOML, which is one of JSON but for the character 7F.
+    """A text as a basic string of TOML: as in JSON, but for the character 7F.
 
     Source: TOML 1.0.0, String.
     """

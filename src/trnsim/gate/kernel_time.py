@@ -181,6 +181,6 @@ def _lines(timeline: Timeline) -> tuple[KernelLineTime, ...]:
     )
 
 
-def in_order(lines: Sequence[KernelLineTime]) -> list[KernelLineTime]:
+def in_file_order(lines: Sequence[KernelLineTime]) -> list[KernelLineTime]:
     """Lines in the order of their files."""
     return sorted(lines, key=lambda line: (line.file, line.line))

@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from pathlib import PurePath
 from typing import Final
 
-from trnsim.gate.kernel_time import KernelLineTime, in_order
+from trnsim.gate.kernel_time import KernelLineTime, in_file_order
 from trnsim.timing import EnginePlacement, Timeline, recorded
 
 _MOST_TRIED_LINES: Final = 8
@@ -55,8 +55,8 @@ def line_changes(
     """
     changes: list[LineChange] = []
     for file in sorted({line.file for line in (*before, *after)}):
-        old = in_order([line for line in before if line.file == file])
-        new = in_order([line for line in after if line.file == file])
+        old = in_file_order([line for line in before if line.file == file])
+        new = in_file_order([line for line in after if line.file == file])
         changes += _matched(old, new)
     return tuple(sorted(changes, key=lambda change: -change.change_us))
 

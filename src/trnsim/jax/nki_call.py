@@ -1,8 +1,8 @@
-"""`jax_neuronx.nki_call`: how programs called kernels before a call of the kernel itself did.
+"""`jax_neuronx.nki_call`: the older way of calling a kernel, before kernels were called directly.
 
 The function takes its inputs, then a tensor for each result, which it writes.
 
-Source: release notes of Neuron 2.23, which ended it; AWS's NKI tutorials before that.
+Source: AWS's NKI tutorials before Neuron 2.23; the release notes of 2.23, which removed it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from trnsim.errors import BadInput
 from trnsim.nki import language as nl
 from trnsim.nki.kernel import Kernel
 
-_REMEMBERED = 1024
+_MAX_CACHED_KERNELS = 1024
 
 
 def nki_call(
     func: Callable[..., Any], *args: Any, out_shape: Any, grid: Any = (), **kwargs: Any
 ) -> Any:
     """The results of a function that writes them to its last parameters.
+
+    The function is called with its inputs, followed by an output tensor for each result.
 
     Args:
         func: the function, or a `functools.partial` of one; not decorated.
@@ -54,22 +56,26 @@ def nki_call(
     return jax.tree_util.tree_unflatten(tree, launched(*args, **kwargs))
 
 
-# Programs with nki_call are older than NKI 0.7, which refuses kernels of one core in their graphs:
+# The next line states the version of NKI of the kernels in this file, as in a user's. Programs with
+# nki_call are older than 0.7, which refuses kernels of one core in their graphs.
 # nki: 0.6
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_MAX_CACHED_KERNELS)
 def _kernel(
     function: Callable[..., Any],
-    first: tuple[Hashable, ...],
-    named: tuple[tuple[str, Hashable], ...],
+    bound_args: tuple[Hashable, ...],
+    bound_kwargs: tuple[tuple[str, Hashable], ...],
     results: tuple[tuple[tuple[int, ...], Any], ...],
 ) -> Kernel:
-    """A kernel that makes the results and has the function write them."""
+    """A kernel that allocates the results and has the function write them.
+
+    The bound arguments are those of a `functools.partial`. `results` are shapes and dtypes.
+    """
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         outputs = [nl.ndarray(shape, dtype, buffer=nl.shared_hbm) for shape, dtype in results]
-        function(*first, *args, *outputs, **dict(named), **kwargs)
+        function(*bound_args, *args, *outputs, **dict(bound_kwargs), **kwargs)
         return tuple(outputs)
 
     kernel.__name__ = getattr(function, "__name__", "kernel")

@@ -105,15 +105,15 @@ def infer(options: InferOptions) -> Document:
     """
     rows = own_rows(options.prices)
     estimates = _estimates(options, rows)
-    said = price_remarks([estimated.quote for estimated in estimates], rows)
+    said = price_remarks([inference.quote for inference in estimates], rows)
     model = _named(options.config)
     title = f"{model}: batch {options.batch} a copy, {estimates[0].item}s"
     sections = [
         Section("", [Note(title, place="text")]),
         Section("", [_table(estimates, said.mark), _bound(estimates), Drawing(_parts(estimates))]),
-        *(Section("", _details(estimated)) for estimated in estimates),
+        *(Section("", _details(inference)) for inference in estimates),
     ]
-    values = [{"model": model, **_values(estimated)} for estimated in estimates]
+    values = [{"model": model, **_values(inference)} for inference in estimates]
     return compared_document(title, values, sections, said, "plan-infer/1")
 
 
@@ -145,50 +145,59 @@ def _estimates(options: InferOptions, rows: Catalogue) -> list[InferenceEstimate
     ]
 
 
-def _values(e: InferenceEstimate) -> dict[str, Any]:
+def _values(inference: InferenceEstimate) -> dict[str, Any]:
     """An estimate as JSON."""
     return {
-        **picked(e, "platform instance item batch cores copies latency_p50_s=latency_s"),
-        **picked(e, "items_per_s usd_per_million_items=usd_per_million"),
-        "estimate": e.estimate.as_dict(),
-        **picked(e, "parts memory_bytes", price=str(e.quote), notes=e.notes),
+        **picked(inference, "platform instance item batch cores copies latency_p50_s=latency_s"),
+        **picked(inference, "items_per_s usd_per_million_items=usd_per_million"),
+        "estimate": inference.estimate.as_dict(),
+        **picked(
+            inference, "parts memory_bytes", price=str(inference.quote), notes=inference.notes
+        ),
     }
 
 
 def _table(estimates: Sequence[InferenceEstimate], mark: str) -> Table:
     rows = [
         (
-            e.platform,
-            e.instance,
-            f"{e.copies} on {e.cores}",
-            durations(e.latency_s),
-            amounts(e.items_per_s),
-            amounts(e.usd_per_million) + mark,
+            inference.platform,
+            inference.instance,
+            f"{inference.copies} on {inference.cores}",
+            durations(inference.latency_s),
+            amounts(inference.items_per_s),
+            amounts(inference.usd_per_million) + mark,
         )
-        for e in estimates
+        for inference in estimates
     ]
     return Table(_COLUMNS, rows)
 
 
 def _bound(estimates: Sequence[InferenceEstimate]) -> Note:
-    return bound_note({e.platform: e.estimate.parts_s for e in estimates})
+    return bound_note({inference.platform: inference.estimate.parts_s for inference in estimates})
 
 
 def _parts(estimates: Sequence[InferenceEstimate]) -> str:
     """The chart of the parts of each latency."""
     rows = []
-    for at, e in enumerate(estimates):
-        causes = sorted(e.estimate.parts_s.items(), key=lambda cause: -cause[1])
+    for at, inference in enumerate(estimates):
+        causes = sorted(inference.estimate.parts_s.items(), key=lambda cause: -cause[1])
         of = place_of(at, len(estimates), "estimate", "parts_s")
-        rows.append(Parts(e.platform, dict(causes), seconds(e.latency_s.p50), of))
+        rows.append(Parts(inference.platform, dict(causes), seconds(inference.latency_s.p50), of))
     return parts_chart("Where the time goes", rows)
 
 
-def _details(e: InferenceEstimate) -> list[Block]:
+def _details(inference: InferenceEstimate) -> list[Block]:
     """Where the time goes, where it comes from, and what must be known."""
-    causes = sorted(e.estimate.parts_s.items(), key=lambda cause: -cause[1])
+    causes = sorted(inference.estimate.parts_s.items(), key=lambda cause: -cause[1])
     told = ", ".join(f"{name} {seconds(time_s)}" for name, time_s in causes if time_s)
-    several = sum(part.times for part in e.parts) > 1
-    parts = [f"{part.name} x {part.times}: {seconds(part.time_s)}" for part in e.parts if several]
-    lines = [*parts, *by_phase(e.estimate.sources), *floor_notes(e.cores // e.copies), *e.notes]
-    return [Note(f"{e.platform} ({e.quote}): {told}"), Items(lines, indent=2)]
+    several = sum(part.times for part in inference.parts) > 1
+    parts = [
+        f"{part.name} x {part.times}: {seconds(part.time_s)}" for part in inference.parts if several
+    ]
+    lines = [
+        *parts,
+        *by_phase(inference.estimate.sources),
+        *floor_notes(inference.cores // inference.copies),
+        *inference.notes,
+    ]
+    return [Note(f"{inference.platform} ({inference.quote}): {told}"), Items(lines, indent=2)]

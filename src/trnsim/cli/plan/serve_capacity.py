@@ -37,13 +37,13 @@ _LAYOUT_NAMES: Final = (
 
 def capacities(plans: Sequence[ServingPlan]) -> Table:
     """The most load of each platform, and what it leaves above the rate."""
-    return Table(_CAPACITY_COLUMNS, [_row(e) for e in plans])
+    return Table(_CAPACITY_COLUMNS, [_row(plan) for plan in plans])
 
 
-def _row(e: ServingPlan) -> tuple[str, ...]:
-    name, usd = e.deployment.machine.name, e.usd_per_hour
+def _row(plan: ServingPlan) -> tuple[str, ...]:
+    name, usd = plan.deployment.machine.name, plan.usd_per_hour
     hourly = "-" if usd is None else f"{usd:,.2f}"
-    answer = e.answer
+    answer = plan.answer
     if answer is None:
         return (name, "clients", "-", "-", "-", "-", hourly)
     sizing = answer.sizing
@@ -60,9 +60,9 @@ def _row(e: ServingPlan) -> tuple[str, ...]:
     )
 
 
-def capacity_notes(e: ServingPlan) -> list[str]:
-    """Notes on the most load and the spare, or on what would be feasible where none is kept."""
-    answer = e.answer
+def capacity_notes(plan: ServingPlan) -> list[str]:
+    """Notes on the most load and the spare; on the nearest feasible SLO where no load keeps it."""
+    answer = plan.answer
     if answer is None:
         return []
     if answer.nearest is not None:
@@ -88,22 +88,25 @@ def _limits(limits: Slo) -> str:
 
 
 def _instances(answer: CapacityAnswer) -> list[str]:
-    """The spare, instances at other times of steps, and instances for a rate that is too high."""
+    """Notes on the load with the spare lost, and on the instances for the rate of the demand.
+
+    The number of instances at the P90 of step times is a note of its own where it differs.
+    """
     sizing, counts = answer.sizing, instances_for_rate(answer)
     if counts is None or sizing.rate_per_s is None:
         return []
     lines: list[str] = []
     if sizing.spare is not Spare.NONE:
-        one = "an instance" if answer.test.deployment.instances == 1 else "a unit of instances"
-        what = one if sizing.spare is Spare.INSTANCE else "a replica"
+        unit = "an instance" if answer.test.deployment.instances == 1 else "a unit of instances"
+        spare = unit if sizing.spare is Spare.INSTANCE else "a replica"
         lines.append(
-            f"with {what} lost, {amount(sizing.promised_per_s)}/s are kept (--spare none leaves "
+            f"with {spare} lost, {amount(sizing.promised_per_s)}/s are kept (--spare none leaves "
             "it out)"
         )
     if counts["p50"] is not None and sizing.promised_per_s < sizing.rate_per_s:
         lines.append(f"{amount(sizing.rate_per_s)}/s take {counts['p50']:,} instances")
     if counts["p90"] is None:
-        lines.append("with times at their P90, no number of instances keeps it")
+        lines.append("with times at their P90, no number of instances keeps the rate")
     elif counts["p90"] != counts["p50"]:
         lines.append(f"with times at their P90, {counts['p90']:,} instances keep it")
     return lines
@@ -137,16 +140,19 @@ def _infeasible(answer: CapacityAnswer, near: Nearest) -> list[str]:
 
 
 def curve_blocks(plans: Sequence[ServingPlan]) -> list[Block]:
-    """The curve of each platform: a chart, and its table, in the text of a single platform."""
+    """A chart and a table of the curve of each platform.
+
+    The terminal shows the table of a single platform; a page shows all.
+    """
     blocks: list[Block] = []
-    for place, e in enumerate(plans):
-        if e.answer is None or not e.answer.curve:
+    for place, plan in enumerate(plans):
+        if plan.answer is None or not plan.answer.curve:
             continue
-        steps = (place,) if len(plans) > 1 else ()
-        blocks.append(Drawing(_charts(e, e.answer, steps), is_wide=True))
+        keys = (place,) if len(plans) > 1 else ()  # of the plan in the JSON document
+        blocks.append(Drawing(_charts(plan, plan.answer, keys), is_wide=True))
         is_single = len(plans) == 1
         blocks.append(
-            Table(_CURVE_COLUMNS, _points(e.answer), place="everywhere" if is_single else "page")
+            Table(_CURVE_COLUMNS, _points(plan.answer), place="everywhere" if is_single else "page")
         )
     return blocks
 
@@ -166,22 +172,22 @@ def _points(answer: CapacityAnswer) -> list[tuple[str, ...]]:
     ]
 
 
-def _charts(e: ServingPlan, answer: CapacityAnswer, steps: tuple[int, ...]) -> str:
-    """Load against P99 of the first token and of the others, and against USD."""
+def _charts(plan: ServingPlan, answer: CapacityAnswer, keys: tuple[int, ...]) -> str:
+    """Charts of latencies at P99 and of USD over the load; `keys` lead to the plan in the JSON."""
     limits = answer.capacity.limits
-    drawn: list[tuple[str, str, float | None, Form]] = [
+    figures: list[tuple[str, str, float | None, Form]] = [
         ("TTFT at P99", "ttft_p99_s", limits.ttft_s, seconds),
         ("TPOT at P99", "tpot_p99_s", limits.tpot_s, seconds),
         ("USD per 1M tokens", "usd_per_million_tokens", None, amount),
     ]
     if limits.latency_s is not None:
-        drawn.insert(0, ("whole request at P99", "e2e_p99_s", limits.latency_s, seconds))
-    name = e.deployment.machine.name
+        figures.insert(0, ("whole request at P99", "e2e_p99_s", limits.latency_s, seconds))
+    name = plan.deployment.machine.name
     marks = [("most", answer.most_per_s)]
     if answer.load_per_s is not None:
         marks.append(("load", answer.load_per_s))
-    shown: list[str] = []
-    for words, key, limit, form in drawn:
+    figure_charts: list[str] = []
+    for words, key, limit, form in figures:
         points = [
             (point.requests_per_s, value, place)
             for place, point in enumerate(answer.curve)
@@ -193,11 +199,11 @@ def _charts(e: ServingPlan, answer: CapacityAnswer, steps: tuple[int, ...]) -> s
         line = CurveLine(
             words,
             tuple((at, value) for at, value, _ in points),
-            tuple(pointer(*steps, "curve", place, key) for _, _, place in points),
+            tuple(pointer(*keys, "curve", place, key) for _, _, place in points),
         )
         drawing = curves([line], "requests/s", words, form, limit=limit, marks=marks)
-        shown.append(chart(f"{name}: load against {words}", drawing))
-    return charts(*shown)
+        figure_charts.append(chart(f"{name}: load against {words}", drawing))
+    return charts(*figure_charts)
 
 
 def curve_rows(values: Sequence[dict[str, Any]]) -> Table:
@@ -227,8 +233,8 @@ def _single_point(answer: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def capacity_items(e: ServingPlan) -> list[Block]:
+def capacity_items(plan: ServingPlan) -> list[Block]:
     """Notes of a platform as a list; none where there is nothing to say."""
-    lines = capacity_notes(e)
-    name = e.deployment.machine.name
+    lines = capacity_notes(plan)
+    name = plan.deployment.machine.name
     return [Note(f"{name}:", kind="strong"), Items(lines, indent=2)] if lines else []

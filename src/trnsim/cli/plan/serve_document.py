@@ -110,37 +110,37 @@ def _load(demand: Demand) -> str:
 def _layouts(plans: Sequence[ServingPlan], mark: str) -> Table:
     rows = [
         (
-            e.deployment.machine.name,
-            str(e.deployment.instances),
-            _replicas(e),
-            str(e.deployment.engine.max_num_seqs),
-            amounts(e.served.figures["output_tokens_per_s"]),
-            amounts(e.usd_per_million_tokens) + mark,
+            plan.deployment.machine.name,
+            str(plan.deployment.instances),
+            _replicas(plan),
+            str(plan.deployment.engine.max_num_seqs),
+            amounts(plan.served.figures["output_tokens_per_s"]),
+            amounts(plan.usd_per_million_tokens) + mark,
         )
-        for e in plans
+        for plan in plans
     ]
     return Table(_LAYOUT_COLUMNS, rows)
 
 
-def _replicas(e: ServingPlan) -> str:
+def _replicas(plan: ServingPlan) -> str:
     """``8 x 4``, with stages of a pipeline, groups of experts and replicas for prompts."""
-    options = e.deployment.options
+    options = plan.deployment.options
     ranks = f"TP{options.tensor}"
     for name, count in (("PP", options.stages), ("EP", options.expert)):
         ranks += f" {name}{count}" if count > 1 else ""
     prefill = options.prefill_replicas
-    return f"{e.deployment.replicas} x {ranks}" + (f", {prefill} prefill" if prefill else "")
+    return f"{plan.deployment.replicas} x {ranks}" + (f", {prefill} prefill" if prefill else "")
 
 
 def _latencies(plans: Sequence[ServingPlan]) -> Table:
     rows = [
         (
-            e.deployment.machine.name,
-            durations(e.served.figures["ttft_p50_s"]),
-            _median(e, "ttft_p99_s"),
-            *_tpot(e),
+            plan.deployment.machine.name,
+            durations(plan.served.figures["ttft_p50_s"]),
+            _median(plan, "ttft_p99_s"),
+            *_tpot(plan),
         )
-        for e in plans
+        for plan in plans
     ]
     return Table(_LATENCY_COLUMNS, rows)
 
@@ -149,76 +149,76 @@ def _first_tokens(plans: Sequence[ServingPlan]) -> Table:
     """The time to the first token on an idle server, and what other requests add to it."""
     rows = [
         (
-            e.deployment.machine.name,
+            plan.deployment.machine.name,
             *(
                 text
                 for part in ("ttft_unloaded", "ttft_queue")
                 for text in (
-                    durations(e.served.figures[f"{part}_p50_s"]),
-                    _median(e, f"{part}_p99_s"),
+                    durations(plan.served.figures[f"{part}_p50_s"]),
+                    _median(plan, f"{part}_p99_s"),
                 )
             ),
         )
-        for e in plans
+        for plan in plans
     ]
     return Table(_FIRST_TOKEN_COLUMNS, rows)
 
 
-def _tpot(e: ServingPlan) -> tuple[str, str]:
-    if "tpot_p50_s" not in e.served.figures:
+def _tpot(plan: ServingPlan) -> tuple[str, str]:
+    if "tpot_p50_s" not in plan.served.figures:
         return ("-", "-")  # answers of one token
-    return durations(e.served.figures["tpot_p50_s"]), _median(e, "tpot_p99_s")
+    return durations(plan.served.figures["tpot_p50_s"]), _median(plan, "tpot_p99_s")
 
 
-def _median(e: ServingPlan, name: str) -> str:
-    return seconds(e.served.figures[name].p50)
+def _median(plan: ServingPlan, name: str) -> str:
+    return seconds(plan.served.figures[name].p50)
 
 
 def _uses(plans: Sequence[ServingPlan]) -> Table:
     """Use of time and batches, layouts that were tried."""
     rows = [
         (
-            e.deployment.machine.name,
-            _median(e, "e2e_p50_s"),
-            _median(e, "e2e_p99_s"),
-            f"{e.served.figures['utilisation'].p50:.0%}",
-            f"{e.served.figures['batch_filled'].p50:.0%}",
-            f"{e.served.figures['queue_mean'].p50:.2g}",
-            amount(e.served.figures["requests_per_s"].p50),
-            str(e.tried),
+            plan.deployment.machine.name,
+            _median(plan, "e2e_p50_s"),
+            _median(plan, "e2e_p99_s"),
+            f"{plan.served.figures['utilisation'].p50:.0%}",
+            f"{plan.served.figures['batch_filled'].p50:.0%}",
+            f"{plan.served.figures['queue_mean'].p50:.2g}",
+            amount(plan.served.figures["requests_per_s"].p50),
+            str(plan.tried),
         )
-        for e in plans
+        for plan in plans
     ]
     return Table(_USE_COLUMNS, rows)
 
 
 def _parts(plans: Sequence[ServingPlan]) -> Table:
     """Milliseconds between two tokens of a sequence, by cause."""
-    shown = list(dict.fromkeys(name for e in plans for name in _token_parts_s(e)))
+    shown = list(dict.fromkeys(name for plan in plans for name in _token_parts_s(plan)))
     rows = [
         (
-            e.deployment.machine.name,
-            *(f"{e.served.parts_s.get(name, 0.0) * 1e3:.3g}" for name in shown),
+            plan.deployment.machine.name,
+            *(f"{plan.served.parts_s.get(name, 0.0) * 1e3:.3g}" for name in shown),
         )
-        for e in plans
+        for plan in plans
     ]
     return Table(columns(" | ".join(("ms of a token", *shown))), rows)
 
 
-def _token_parts_s(e: ServingPlan) -> dict[str, float]:
+def _token_parts_s(plan: ServingPlan) -> dict[str, float]:
     """The parts of the time of a token that are more than the rounding of their sum."""
-    least_s = _LEAST_PART * math.fsum(e.served.parts_s.values())
-    return {name: time_s for name, time_s in e.served.parts_s.items() if time_s > least_s}
+    least_s = _LEAST_PART * math.fsum(plan.served.parts_s.values())
+    return {name: time_s for name, time_s in plan.served.parts_s.items() if time_s > least_s}
 
 
 def _parts_bars(plans: Sequence[ServingPlan]) -> str:
     """The chart of the time between two tokens."""
     rows = []
-    for at, e in enumerate(plans):
-        parts_s = _token_parts_s(e)
+    for at, plan in enumerate(plans):
+        parts_s = _token_parts_s(plan)
         of = place_of(at, len(plans), "token_parts_s")
         rows.append(
-            Parts(e.deployment.machine.name, parts_s, seconds(math.fsum(parts_s.values())), of)
+            Parts(plan.deployment.machine.name, parts_s, seconds(math.fsum(parts_s.values())), of)
         )
     return parts_chart("A token by its parts", rows)
 
@@ -227,18 +227,18 @@ def _basis(plans: Sequence[ServingPlan]) -> list[Block]:
     """Of each platform the instance, the price, where times come from, what a start takes."""
     blocks: list[Block] = []
     seen: dict[str, list[str]] = {}
-    for e in plans:
-        machine = e.deployment.machine
-        blocks.append(Note(f"{machine.name}: {machine.instance.name}; {e.quote}", kind="strong"))
-        blocks.append(Items(_details(e), indent=2))
-        for name in report.assumed(e.deployment):
+    for plan in plans:
+        machine = plan.deployment.machine
+        blocks.append(Note(f"{machine.name}: {machine.instance.name}; {plan.quote}", kind="strong"))
+        blocks.append(Items(_details(plan), indent=2))
+        for name in report.assumed(plan.deployment):
             seen.setdefault(name, []).append(machine.name)
     assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
     return [*blocks, Note("assumed:", kind="strong"), Items(assumed, indent=2)]
 
 
-def _details(e: ServingPlan) -> list[str]:
-    deployment = e.deployment
+def _details(plan: ServingPlan) -> list[str]:
+    deployment = plan.deployment
     state = "; ".join(f"{name} {rows}" for name, rows in report.evidence(deployment).items())
     sources, startup_s = report.times_sources(deployment), report.startup_s(deployment)
     starts = ", ".join(f"{name} {durations(time_s)}" for name, time_s in startup_s.items())
@@ -249,15 +249,15 @@ def _details(e: ServingPlan) -> list[str]:
         *(f"extrapolated: {text}" for text in report.extrapolations(deployment)),
         *filter(None, [deployment.machine.note]),
     ]
-    if not e.is_met:
+    if not plan.is_met:
         lines.append("the SLO is missed under this load")
-    split = e.smaller_split
+    split = plan.smaller_split
     if split:
         lines.append(
             f"note: TP{deployment.options.tensor} is not faster than TP{split.tensor}: a "
             f"request takes {seconds(split.requested_e2e_s)} against {seconds(split.e2e_s)}"
         )
-    idle = report.idle_replicas(e)
+    idle = report.idle_replicas(plan)
     if idle:
         lines.append(f"{idle} of {deployment.replicas} replicas had no request")
     return lines

@@ -63,47 +63,47 @@ def train_document(
         Section("", [Note(title, place="text")]),
         *(Section(name, blocks, heading_place="page") for name, blocks in tables),
     ]
-    return compared_document(title, [_values(e) for e in runs], sections, said, "plan-train/1")
+    return compared_document(title, [_values(run) for run in runs], sections, said, "plan-train/1")
 
 
 def _labels(runs: Sequence[TrainingEstimate]) -> list[str]:
     """The platform of each run, with its instances where there are several of one platform."""
-    names = [e.platform for e in runs]
+    names = [run.platform for run in runs]
     is_one = len(set(names)) == len(names)
-    return names if is_one else [f"{e.platform} x {e.machine.count:,}" for e in runs]
+    return names if is_one else [f"{run.platform} x {run.machine.count:,}" for run in runs]
 
 
 def _runs(runs: Sequence[TrainingEstimate]) -> Table:
     rows = [
         (
             label,
-            f"{e.machine.count} x {e.machine.instance.name}",
-            str(e.machine.chips),
-            durations(e.time_s) if e.goodput.can_finish else "never finishes",
-            amount(e.time_s.p50 * e.machine.chips / _HOUR_S) if e.goodput.can_finish else "-",
-            amounts(e.usd),
+            f"{run.machine.count} x {run.machine.instance.name}",
+            str(run.machine.chips),
+            durations(run.time_s) if run.goodput.can_finish else "never finishes",
+            amount(run.time_s.p50 * run.machine.chips / _HOUR_S) if run.goodput.can_finish else "-",
+            amounts(run.usd),
         )
-        for label, e in zip(_labels(runs), runs, strict=True)
+        for label, run in zip(_labels(runs), runs, strict=True)
     ]
     return Table(_RUN_COLUMNS, rows)
 
 
 def _prices(runs: Sequence[TrainingEstimate], mark: str) -> Table:
     priced = zip(_labels(runs), runs, strict=True)
-    return Table(_PRICE_COLUMNS, [(label, str(e.quote) + mark) for label, e in priced])
+    return Table(_PRICE_COLUMNS, [(label, str(run.quote) + mark) for label, run in priced])
 
 
 def _steps(runs: Sequence[TrainingEstimate]) -> Table:
     rows = [
         (
             label,
-            durations(e.step.step_s),
-            str(e.step.layout.global_batch),
-            amounts(e.step.sequences_per_s),
-            amount(e.step.tokens_per_s_per_chip.p50),
-            f"{e.step.mfu:.1%}",
+            durations(run.step.step_s),
+            str(run.step.layout.global_batch),
+            amounts(run.step.sequences_per_s),
+            amount(run.step.tokens_per_s_per_chip.p50),
+            f"{run.step.mfu:.1%}",
         )
-        for label, e in zip(_labels(runs), runs, strict=True)
+        for label, run in zip(_labels(runs), runs, strict=True)
     ]
     return Table(_STEP_COLUMNS, rows)
 
@@ -112,17 +112,19 @@ def _layouts(runs: Sequence[TrainingEstimate]) -> Table:
     rows = [
         (
             label,
-            f"{max(memory.total for memory in e.step.memory) / 2**30:.1f} GiB",
-            f"{e.goodput.goodput:.1%}",
-            str(e.step.layout),
+            f"{max(memory.total for memory in run.step.memory) / 2**30:.1f} GiB",
+            f"{run.goodput.goodput:.1%}",
+            str(run.step.layout),
         )
-        for label, e in zip(_labels(runs), runs, strict=True)
+        for label, run in zip(_labels(runs), runs, strict=True)
     ]
     return Table(_LAYOUT_COLUMNS, rows)
 
 
 def _bound(runs: Sequence[TrainingEstimate]) -> Note:
-    return bound_note({label: e.step.parts_s for label, e in zip(_labels(runs), runs, strict=True)})
+    return bound_note(
+        {label: run.step.parts_s for label, run in zip(_labels(runs), runs, strict=True)}
+    )
 
 
 def _step_table(runs: Sequence[TrainingEstimate]) -> Table:
@@ -131,10 +133,10 @@ def _step_table(runs: Sequence[TrainingEstimate]) -> Table:
     rows = [
         (
             label,
-            *(f"{e.step.parts_s[name] / e.step.step_s.p50:.1%}" for name in names),
-            f"{e.step.data_hidden_s / e.step.step_s.p50:.1%}",
+            *(f"{run.step.parts_s[name] / run.step.step_s.p50:.1%}" for name in names),
+            f"{run.step.data_hidden_s / run.step.step_s.p50:.1%}",
         )
-        for label, e in zip(_labels(runs), runs, strict=True)
+        for label, run in zip(_labels(runs), runs, strict=True)
     ]
     return Table(columns(" | ".join(("share of the step", *names, "data, hidden"))), rows)
 
@@ -142,8 +144,13 @@ def _step_table(runs: Sequence[TrainingEstimate]) -> Table:
 def _parts(runs: Sequence[TrainingEstimate]) -> str:
     """The chart of the parts of each step."""
     rows = [
-        Parts(label, e.step.parts_s, seconds(e.step.step_s.p50), place_of(at, len(runs), "parts_s"))
-        for at, (label, e) in enumerate(zip(_labels(runs), runs, strict=True))
+        Parts(
+            label,
+            run.step.parts_s,
+            seconds(run.step.step_s.p50),
+            place_of(at, len(runs), "parts_s"),
+        )
+        for at, (label, run) in enumerate(zip(_labels(runs), runs, strict=True))
     ]
     return parts_chart("A step by its parts", rows)
 
@@ -152,78 +159,80 @@ def _pareto_blocks(runs: Sequence[TrainingEstimate], mark: str) -> list[Block]:
     """The layouts that no other one beats in time, USD and chips at once."""
     blocks: list[Block] = []
     shown: set[str] = set()
-    for label, e in zip(_labels(runs), runs, strict=True):
-        points = e.front if e.platform not in shown else ()
-        shown.add(e.platform)
+    for label, run in zip(_labels(runs), runs, strict=True):
+        points = run.front if run.platform not in shown else ()
+        shown.add(run.platform)
         if len(points) > 1:
             lines = [
                 f"{point.machine.count} instances, {point.machine.chips} chips: "
                 f"{durations(point.time_s)}, {amounts(point.usd)} USD{mark}; {point.step.layout}"
                 for point in points
             ]
-            blocks.append(Note(f"{e.platform}: no other is as fast, as cheap and as small:"))
+            blocks.append(Note(f"{run.platform}: no other is as fast, as cheap and as small:"))
             blocks.append(Items(lines, indent=2))
-        blocks += [Note(f"{label}: note: {_note(e)}")] if _note(e) else []
+        blocks += [Note(f"{label}: note: {_note(run)}")] if _note(run) else []
         blocks.append(
             Note(
-                f"{label}: {e.best.looked_at:,} layouts, {e.best.fitting:,} with room, "
-                f"{e.best.timed} timed"
+                f"{label}: {run.best.looked_at:,} layouts, {run.best.fitting:,} with room, "
+                f"{run.best.timed} timed"
             )
         )
     return blocks
 
 
-def _note(e: TrainingEstimate) -> str:
+def _note(run: TrainingEstimate) -> str:
     """The main loss of the run's time, and a smaller number of instances that is as fast."""
-    return "; ".join(text for text in (e.goodput.why, _smaller_run_text(e)) if text)
+    return "; ".join(text for text in (run.goodput.why, _smaller_run_text(run)) if text)
 
 
-def _smaller_run_text(e: TrainingEstimate) -> str:
-    fewer = e.smaller
+def _smaller_run_text(run: TrainingEstimate) -> str:
+    fewer = run.smaller
     if fewer is None:
         return ""
     count = fewer.machine.count
-    both = f"{durations(e.time_s)} against {durations(fewer.time_s)}"
+    both = f"{durations(run.time_s)} against {durations(fewer.time_s)}"
     least = f"more than {count:,} do not pay ({fewer.step.layout})"
-    return f"{e.machine.count:,} instances are not faster than {count:,}: {both}; {least}"
+    return f"{run.machine.count:,} instances are not faster than {count:,}: {both}; {least}"
 
 
 def _basis(runs: Sequence[TrainingEstimate]) -> list[Block]:
     """The basis of each estimate, then the assumptions, each once."""
     blocks: list[Block] = []
     seen: dict[str, list[str]] = {}
-    for label, e in zip(_labels(runs), runs, strict=True):
-        state = "; ".join(e.step.estimate.evidence) or "times of your own"
-        sources = "; ".join(by_phase(e.step.estimate.sources))
-        blocks.append(Note(f"{label}: {state}; {e.basis}; {sources}"))
-        beyond = [f"extrapolated: {text}" for text in e.step.estimate.extrapolations]
-        blocks.append(Items([*floor_notes(e.step.layout.ranks, e.machine.lnc), *beyond], indent=2))
-        for name in e.assumed:
+    for label, run in zip(_labels(runs), runs, strict=True):
+        state = "; ".join(run.step.estimate.evidence) or "times of your own"
+        sources = "; ".join(by_phase(run.step.estimate.sources))
+        blocks.append(Note(f"{label}: {state}; {run.basis}; {sources}"))
+        beyond = [f"extrapolated: {text}" for text in run.step.estimate.extrapolations]
+        blocks.append(
+            Items([*floor_notes(run.step.layout.ranks, run.machine.lnc), *beyond], indent=2)
+        )
+        for name in run.assumed:
             seen.setdefault(name, []).append(label)
     assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
     return [*blocks, Note("assumed:", kind="strong"), Items(assumed, indent=2)]
 
 
-def _values(e: TrainingEstimate) -> dict[str, Any]:
+def _values(run: TrainingEstimate) -> dict[str, Any]:
     """An estimate as JSON: figures as P10, P50 and P90 in SI units."""
     step = "step_s sequences_per_s tokens_per_s_per_chip"
     return {
-        **picked(e, "model=model.name tokens steps"),
-        **picked(e, "platform instance=machine.instance.name instances=machine.count"),
-        **picked(e, "chips=machine.chips layout=step.layout"),
-        **picked(e.step, step, memory_bytes=[memory.total for memory in e.step.memory]),
-        **picked(e.step, "memory_parts_bytes=memory parts_s data_hidden_s mfu flop"),
-        "time_s": e.time_s if e.goodput.can_finish else None,
-        **picked(e, "usd goodput=goodput.goodput checkpoint_interval_s=goodput.interval_s"),
-        "price": str(e.quote),
-        "pareto": [_size_values(size) for size in e.front],
-        "not_faster_than": None if e.smaller is None else _size_values(e.smaller),
-        "searched": picked(e.best, "layouts=looked_at with_room=fitting timed"),
-        "validated": e.step.estimate.is_validated,
-        "inputs": e.basis.counts,
-        "assumed": e.assumed,
-        "estimate": e.step.estimate.as_dict(),
-        "note": _note(e),
+        **picked(run, "model=model.name tokens steps"),
+        **picked(run, "platform instance=machine.instance.name instances=machine.count"),
+        **picked(run, "chips=machine.chips layout=step.layout"),
+        **picked(run.step, step, memory_bytes=[memory.total for memory in run.step.memory]),
+        **picked(run.step, "memory_parts_bytes=memory parts_s data_hidden_s mfu flop"),
+        "time_s": run.time_s if run.goodput.can_finish else None,
+        **picked(run, "usd goodput=goodput.goodput checkpoint_interval_s=goodput.interval_s"),
+        "price": str(run.quote),
+        "pareto": [_size_values(size) for size in run.front],
+        "not_faster_than": None if run.smaller is None else _size_values(run.smaller),
+        "searched": picked(run.best, "layouts=looked_at with_room=fitting timed"),
+        "validated": run.step.estimate.is_validated,
+        "inputs": run.basis.counts,
+        "assumed": run.assumed,
+        "estimate": run.step.estimate.as_dict(),
+        "note": _note(run),
     }
 
 

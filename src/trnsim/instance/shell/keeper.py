@@ -30,13 +30,15 @@ from trnsim.instance.state.reader import read_all
 __all__ = ["Keeper", "end_others", "main"]
 
 _PERIOD_S: Final = 1.0
-"""Processes write their state at most once a second."""
+"""Time between two updates of sysfs: processes write their state at most once a second."""
 _CLEARABLE_FILES: Final = ("total", "present", "peak")
 """Files that a program sets to 0 by writing anything to them."""
 _ONE_FILE_FOLDERS: Final = ("/other_info", "/hardware")
 """Folders whose counters are one file each."""
 _GRACE_S: Final = 0.5
-_LOOK_S: Final = 0.01
+"""Time for which a process may go on after a signal to end."""
+_POLL_S: Final = 0.01
+"""Time between two looks at which processes are left."""
 
 
 def main(pid: int, name: str, lnc: int) -> None:
@@ -55,23 +57,23 @@ def main(pid: int, name: str, lnc: int) -> None:
 
 
 class Keeper:
-    """The counters of an instance in sysfs."""
+    """The writer of an instance's counters in sysfs, and of what programs reset there."""
 
     def __init__(self, model: InstanceModel, root: str = ROOT) -> None:
         self._counters = Counters(model)
         self.files = CounterFiles(root)
-        self.files.watch(f"neuron{device.index}" for device in model.devices)  # their `reset`
+        self.files.watch(f"neuron{device.index}" for device in model.devices)  # `reset`
         for device in model.devices:
             self.files.watch(counter_folders(device_files(model, device)))
 
     def refresh(self) -> None:
         """Write the counts and levels of the processes of this user."""
-        with suppress(BadInput, OSError):  # an unusable folder, which every process reports too
+        with suppress(BadInput, OSError):  # an unusable folder: each process reports it itself
             if not state.folder().is_dir():  # nothing has run yet
                 return
             folder = state.state_folder()
             for counter in self._counters.update(read_all(folder), hardware.injected(folder)):
-                self._show(counter)
+                self._write(counter)
 
     def clear(self) -> None:
         """Set files to 0 that programs have written to, and count requests to reset."""
@@ -80,12 +82,13 @@ class Keeper:
             if file == "reset":
                 self.files.show(path, 0)
                 for changed in self._counters.reset(int(counter.removeprefix("neuron"))):
-                    self._show(changed)
+                    self._write(changed)
             elif file in _CLEARABLE_FILES:
                 self._counters.clear(counter, file)
                 self.files.show(path, 0)
 
-    def _show(self, counter: str) -> None:
+    def _write(self, counter: str) -> None:
+        """Write the values of a counter into its files."""
         values = self._counters.values(counter)
         if counter.rpartition("/")[0].endswith(_ONE_FILE_FOLDERS):
             self.files.show(counter, values["total"])
@@ -130,7 +133,7 @@ def end_others() -> None:
             with suppress(OSError):
                 os.kill(pid, number)
         while left and time.monotonic() < until_s:
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
             left = list(_other_members())
 
 

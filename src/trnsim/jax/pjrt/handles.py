@@ -30,7 +30,7 @@ class Handle:
 
 
 class Ring(Generic[T]):
-    """The last `room` objects, by address."""
+    """The last `room` objects that were added, by address; older ones are dropped."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -38,7 +38,7 @@ class Ring(Generic[T]):
         self._order: deque[int] = deque()
 
     def add(self, item: T) -> int:
-        """The address of a new object."""
+        """Add an object; its address."""
         memory = _Memory()
         address = ctypes.addressof(memory)
         self._entries[address] = memory, item
@@ -66,7 +66,7 @@ class Text:
 
 
 class Numbers:
-    """Numbers or addresses that C reads as an array of `kind`."""
+    """Numbers or addresses that C reads: the address of an array of `kind`, and its length."""
 
     __slots__ = ("_memory", "address", "size")
 

@@ -1,4 +1,4 @@
-"""The topology: the devices of a client, described without it."""
+"""The topology: a description of the devices of a client, which can be read without the client."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Topology(Handle):
 
 
 topologies: Final[dict[int, Topology]] = {}
-"""The topology by its handle, once it is asked for."""
+"""The topology by its handle; empty until a caller asks for it."""
 
 
 def _topology_handle() -> int:
-    """The handle of the topology."""
+    """The handle of the topology, which is made at the first call."""
     if not topologies:
         topology = Topology()
         topologies[topology.address] = topology
