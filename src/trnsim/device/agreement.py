@@ -50,8 +50,7 @@ class CallArguments:
         receive_counts: number of elements from each rank of the group.
         line: line of the program.
         elements: number of elements of a message; -1 for a collective.
-        programs: the programs with collectives that the rank has run since its last collective,
-            as the text of `program_sequence`.
+        programs: programs with collectives since the group's last one (`program_sequence`).
     """
 
     name: str
@@ -116,11 +115,7 @@ class PendingCall(NamedTuple):
 
 
 class Agreement:
-    """One rank's side of all agreements through one store.
-
-    Attributes:
-        rank: the rank.
-    """
+    """The side of one rank, `rank`, of all agreements through one store."""
 
     def __init__(self, store: Store, rank: int, world: int, prefix: str = "trnsim") -> None:
         self.rank = rank
@@ -179,14 +174,12 @@ class Agreement:
         self._calling_threads.add(threading.get_ident())
         return call
 
-    def _unless_store_gone(
-        self, store_access: Callable[[], CallFailure | None]
-    ) -> CallFailure | None:
-        """The result of `store_access`; None once the store has ended with its process."""
+    def _unless_store_gone(self, access: Callable[[], CallFailure | None]) -> CallFailure | None:
+        """The result of `access`; None once the store has ended with its process."""
         if not self._has_store:
             return None
         try:
-            return store_access()
+            return access()
         except RuntimeError:
             self._has_store = False
             return None
