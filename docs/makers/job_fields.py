@@ -26,7 +26,7 @@ from typing import Any, Final
 TARGET: Final = Path(__file__).parents[2] / "src" / "trnsim" / "jobs" / "fields"
 Shapes = dict[str, dict[str, str]]
 
-REQUESTS: Final = {
+REQUESTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "batch": {
         "Document": ("RegisterJobDefinitionRequest", "JobDefinition"),
         "Submission": ("SubmitJobRequest",),

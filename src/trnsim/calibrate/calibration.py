@@ -27,7 +27,7 @@ FOLDS: Final = 5
 _Z: Final = QUANTILES["p90"]
 _MOST_SIGMA_ROWS: Final = 200
 """Most rows of a group over which its sigma is averaged."""
-_LEAST_FREEDOM: Final = 3.0
+_LEAST_DEGREES_OF_FREEDOM: Final = 3.0
 _SEED: Final = 0
 
 
@@ -153,7 +153,7 @@ def _few(fitted: Fit) -> float:
 
     Source: the first term of the Cornish-Fisher expansion, Abramowitz and Stegun, 26.7.5.
     """
-    freedom = max(fitted.rows - len(fitted.effects) / 2, _LEAST_FREEDOM)
+    freedom = max(fitted.rows - len(fitted.effects) / 2, _LEAST_DEGREES_OF_FREEDOM)
     return 1 + (_Z**2 + 1) / (4 * freedom)
 
 

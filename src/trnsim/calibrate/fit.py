@@ -46,8 +46,9 @@ PRIOR_ERROR: Final = assumed(0.05, "a run and its repetition on another day; no 
 """One sigma of a row's error before the rows."""
 PRIOR_WEIGHT: Final = 3.0
 """The prior of a level weighs as much as this many effects; that of the error as one row."""
-_STEPS: Final = 60
-_CLOSE: Final = 1e-5
+_MAX_NEWTON_STEPS: Final = 60
+_STEP_TOLERANCE: Final = 1e-5
+"""Largest change of an effect in a step at which the fit ends."""
 _FREEDOM: Final = 4.0
 """Degrees of freedom of the t distribution of rows while outliers are looked for."""
 _HALVINGS: Final = 12
@@ -173,7 +174,7 @@ def fit(rows: Sequence[Row], *, is_robust: bool = False) -> Fit:
     theta = np.zeros(len(design.effects))
     weights = np.ones(len(rows))
     posterior = Posterior(theta, np.zeros((len(theta), len(theta))))
-    for _ in range(_STEPS):
+    for _ in range(_MAX_NEWTON_STEPS):
         logs, gradient = design.at(theta)
         variances = (error**2 + design.errors) / weights
         priors = np.array([sigmas[level] ** 2 for level in levels])
@@ -186,7 +187,7 @@ def fit(rows: Sequence[Row], *, is_robust: bool = False) -> Fit:
             weights = (_FREEDOM + 1) / (_FREEDOM + distance)
         sigmas = _sigmas(levels, theta, posterior)
         error = _error(residuals, gradient, posterior, weights)
-        if float(np.abs(step).max()) < _CLOSE:
+        if float(np.abs(step).max()) < _STEP_TOLERANCE:
             break
     posterior = Posterior(theta, posterior.covariance)
     return Fit(design.effects, posterior, sigmas, error, Counter(row.group for row in rows))

@@ -33,7 +33,8 @@ _LEAST_SHARE: Final = 0.15
 """Least rows of a set, and part of the rows: fewer are outliers."""
 _LEAST_FACTOR: Final = math.log(1.6)
 """Least factor between two sets; two halves of a dozen rows with 20 % of noise are 1.3 apart."""
-_ROUNDS: Final = 8
+_MAX_SPLIT_ROUNDS: Final = 8
+"""Most repetitions of a fit and of the assignment of rows to the two sets."""
 _MOST_ROWS: Final = 300
 """Most rows of a chip that are looked at, at equal distances."""
 _MOST_NAMED: Final = 6
@@ -109,7 +110,7 @@ def _split(rows: Sequence[Row], start: Sequence[bool]) -> _Split:
     second = list(start)
     residuals = [0.0] * len(rows)
     both = [(0.0, 0.0)] * len(rows)
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_SPLIT_ROUNDS):
         fitted = fit(
             [_labelled(row) if one else row for row, one in zip(rows, second, strict=True)]
         )

@@ -195,8 +195,8 @@ def _document(
     return Document(model.name, shown, sections, rows=rows, schema="compile/1")
 
 
-def _tell_of(tell: Callable[[str], None], where: str, what: str) -> None:
-    tell(f"{where}: {what}" if what else where)
+def _tell_of(tell: Callable[[str], None], where: str, detail: str) -> None:
+    tell(f"{where}: {detail}" if detail else where)
 
 
 def _place(report: Path | None, model: Path) -> tuple[Path | None, str]:

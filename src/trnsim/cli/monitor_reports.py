@@ -31,5 +31,5 @@ def collect(reports: Iterator[dict[str, Any]], collected: CollectedSeries) -> It
             yield
 
 
-def _complain(what: str) -> None:
-    print(f"trnsim: {what}; left out", file=sys.stderr)
+def _complain(problem: str) -> None:
+    print(f"trnsim: {problem}; left out", file=sys.stderr)

@@ -56,7 +56,7 @@ _UNSENT: Final = (
     "Nothing is sent. Read the report before you pass it on: words stay that trnsim's own source "
     "has, and whole numbers of up to six digits."
 )
-_DIGITS: Final = 16
+_DIGEST_DIGITS: Final = 16
 
 
 @app.command(OWN, context_settings={"allow_interspersed_args": False})
@@ -175,7 +175,7 @@ def source_digest() -> str:
         if "examples" not in file.relative_to(root).parts:
             digest.update(file.relative_to(root).as_posix().encode())
             digest.update(file.read_bytes().replace(b"\r\n", b"\n"))
-    return digest.hexdigest()[:_DIGITS]
+    return digest.hexdigest()[:_DIGEST_DIGITS]
 
 
 def _version(package: str) -> str | None:

@@ -77,7 +77,10 @@ def step_span(events: Sequence[CallEvent]) -> tuple[int, int]:
 
     All calls where no optimizer is named.
     """
-    runs = [len(list(run)) for _, run in groupby(events, lambda e: e.phase is StepPhase.optimizer)]
+    runs = [
+        len(list(run))
+        for _, run in groupby(events, lambda event: event.phase is StepPhase.optimizer)
+    ]
     if runs and events[-1].phase is not StepPhase.optimizer:
         runs.pop()
     if not runs:

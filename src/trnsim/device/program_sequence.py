@@ -140,20 +140,20 @@ def _cut_at(sequence: _Published, at: int | None) -> CutOfProgram | None:
 
 
 def _problem(pair: Mapping[int, CutOfProgram | None], name: str) -> str:
-    (one, own), (peer, other) = pair.items()
+    (rank, own), (peer, other) = pair.items()
     if own is None and other is None:
         return (
-            f"ranks {one} and {peer} cut other programs with collectives before {name}, from the "
+            f"ranks {rank} and {peer} cut other programs with collectives before {name}, from the "
             f"{_MOST_PROGRAMS + 1}th on: on the chip they wait for each other"
         )
     if own is None or other is None:
-        more, fewer = (peer, one) if own is None else (one, peer)
+        more, fewer = (peer, rank) if own is None else (rank, peer)
         return (
             f"rank {more} cuts a program with a collective that rank {fewer} does not cut before "
             f"{name}: on the chip it waits in it for rank {fewer}"
         )
     return (
-        f"ranks {one} and {peer} cut programs with other collectives before {name}: on the chip "
+        f"ranks {rank} and {peer} cut programs with other collectives before {name}: on the chip "
         "they wait for each other"
     )
 
@@ -171,28 +171,28 @@ def _table(pair: Mapping[int, CutOfProgram | None]) -> list[str]:
                 f"  rank {rank}: program {cut.number}, cut by {cut.kind} at {cut.line}, with "
                 f"{cut.collectives}"
             )
-    (one, own), (peer, other) = pair.items()
+    (first, own), (peer, other) = pair.items()
     if own is not None and other is not None:
-        lines += _first_calls(one, peer, own, other)
+        lines += _first_calls(first, peer, own, other)
     return lines
 
 
-def _first_calls(one: int, peer: int, own: CutOfProgram, other: CutOfProgram) -> list[str]:
+def _first_calls(first: int, peer: int, own: CutOfProgram, other: CutOfProgram) -> list[str]:
     """The first line of each rank whose calls the other rank does not make alike."""
     lines = {
         rank: next((line for line, calls in cut.calls.items() if beside.get(line) != calls), "")
-        for rank, cut, beside in ((one, own, other.calls), (peer, other, own.calls))
+        for rank, cut, beside in ((first, own, other.calls), (peer, other, own.calls))
     }
     words = [f"rank {rank} at {line}" for rank, line in lines.items() if line]
     return [f"  the first calls that differ: {', '.join(words)}"] if words else []
 
 
 def _warn(pair: Mapping[int, CutOfProgram]) -> None:
-    one, peer = pair
+    rank, peer = pair
     table = "\n".join(_table(pair))
     file, _, number = next(iter(pair.values())).line.rpartition(":")
     warn(
-        f"ranks {one} and {peer} cut different programs with the same collectives: each compiles "
+        f"ranks {rank} and {peer} cut different programs with the same collectives: each compiles "
         f"its own, for which the others wait\n{table}\n  fix: {_WARNING_FIX}",
         ProgramsDiffer,
         SourceLine(file, int(number)) if number.isdigit() else None,

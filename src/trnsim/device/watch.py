@@ -49,7 +49,8 @@ _LOCAL_WORLD: Final = "LOCAL_WORLD_SIZE"
 _TAG: Final = "NEURON_PROCESS_TAG"
 _TAG_LENGTH: Final = 255
 _COMMAND_LENGTH: Final = 4096
-_SETTLED_NS: Final = 1_000_000_000
+_TIMESTAMP_GRAIN_NS: Final = 1_000_000_000
+"""Age from which a file's time tells of every change: beyond the grain of file systems' times."""
 
 
 class WorkRecording(Recording):
@@ -193,7 +194,7 @@ class _Watch:
         if changed_ns == self._faults_ns:
             return
         # A change within the file system's grain of time would be missed, so look once more.
-        is_settled = abs(time.time_ns() - changed_ns) > _SETTLED_NS
+        is_settled = abs(time.time_ns() - changed_ns) > _TIMESTAMP_GRAIN_NS
         self._faults_ns = changed_ns if is_settled else -1
         lasting = [request for request in hardware.injected(folder) if request.is_active()]
         requests: dict[int, hardware.FaultRequest] = {}

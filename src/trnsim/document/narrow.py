@@ -15,7 +15,8 @@ from typing import Final
 WIDTHS_PX: Final = (340, *range(360, 880, 20), 940, 1040, 1140, 1240, 1500)
 _LETTER_PX: Final = 7.4
 """Width of a letter or digit at the size of tables, in the widest of the fonts of pages."""
-_HEAD_PX: Final = 7.2
+_HEAD_LETTER_PX: Final = 7.2
+"""The same of the letters of column heads."""
 _ROOM_PX: Final = 18
 """Room right of each cell."""
 _LEAST_PX: Final = 92
@@ -62,8 +63,8 @@ def _column_px(head: str, is_number: bool, cells: Sequence[str]) -> float:
     texts = [unescape(_TAG.sub(" ", cell)) for cell in cells]
     if is_number:
         longest = max(map(len, texts), default=0)
-        return max(_LETTER_PX * longest, _HEAD_PX * len(head)) + _ROOM_PX
+        return max(_LETTER_PX * longest, _HEAD_LETTER_PX * len(head)) + _ROOM_PX
     words = [len(word) for text in texts for word in text.split()]
     heads = [len(word) for word in head.split()]
-    longest_px = max(_LETTER_PX * max(words, default=0), _HEAD_PX * max(heads, default=0))
+    longest_px = max(_LETTER_PX * max(words, default=0), _HEAD_LETTER_PX * max(heads, default=0))
     return max(longest_px + _ROOM_PX, _LEAST_PX)

@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-_STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
+_STEP_FACTORS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
+"""Distances of two marks, over a power of ten."""
 _DECADE: Final = (1.0, 2.0, 5.0)
 _WIDE: Final = 20.0
 """Ratio of the largest to the smallest value from which a scale is logarithmic."""
-_MARKS: Final = 5
+_MAX_MARKS: Final = 5
+"""Most marks of a scale."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,11 @@ class Scale:
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         every = [step * 10.0**at for at in range(first, last + 1) for step in _DECADE]
         inside = [mark for mark in every if self.low <= mark <= self.high]
-        if len(inside) > _MARKS:
+        if len(inside) > _MAX_MARKS:
             inside = [
                 mark for mark in inside if math.isclose(math.log10(mark) % 1, 0, abs_tol=1e-9)
             ]
-        return inside[:: max(1, math.ceil(len(inside) / _MARKS))]
+        return inside[:: max(1, math.ceil(len(inside) / _MAX_MARKS))]
 
 
 def spanning(values: Iterable[float], start: float, end: float) -> Scale:
@@ -68,8 +70,10 @@ def _even_marks(low: float, high: float) -> list[float]:
     width = high - low
     if width <= 0:
         return [low]
-    power = 10.0 ** math.floor(math.log10(width / _MARKS))
-    step = next(factor * power for factor in _STEPS if width / (factor * power) <= _MARKS)
+    power = 10.0 ** math.floor(math.log10(width / _MAX_MARKS))
+    step = next(
+        factor * power for factor in _STEP_FACTORS if width / (factor * power) <= _MAX_MARKS
+    )
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     return [at * step for at in range(first, last + 1)]

@@ -108,7 +108,7 @@ def floors_of(
     fabric: Fabric,
     kind: str,
     nbytes: float,
-    chosen: AlgorithmChoice,
+    algorithm: AlgorithmChoice,
     layouts: Iterable[tuple[int, int]],
 ) -> FloorTimes:
     """The times by floor of a collective with its algorithm.
@@ -117,11 +117,11 @@ def floors_of(
         fabric: the fabric of the ranks.
         kind: kind of the collective.
         nbytes: bytes of the whole message.
-        chosen: the algorithm of its slowest groups.
+        algorithm: the algorithm of its slowest groups, with its time.
         layouts: ranks of a group, and instances that they are on.
     """
-    latencies_s = min(latency_s(fabric, chosen.plan) or chosen.time_s, chosen.time_s)
-    bytes_s = chosen.time_s - latencies_s
+    latencies_s = min(latency_s(fabric, algorithm.plan) or algorithm.time_s, algorithm.time_s)
+    bytes_s = algorithm.time_s - latencies_s
     return floor_times(fabric.chip.name, kind, nbytes, layouts, latencies_s, bytes_s)
 
 

@@ -55,10 +55,10 @@ class Ways(dict[tuple[int, int], tuple[int, ...]]):
         )
 
 
-def adapters_of_chips(chips: int, adapters: int, dead: Collection[int], which: str) -> Route:
+def adapters_of_chips(chips: int, adapters: int, dead: Collection[int], direction: str) -> Route:
     """For each chip the adapter of its transfers in one direction.
 
-    Adapters belong to chips in order. `which` names direction and instance in words.
+    Adapters belong to chips in order. `direction` names the direction and the instance in words.
 
     Raises:
         BadInput: all are dead.
@@ -66,7 +66,7 @@ def adapters_of_chips(chips: int, adapters: int, dead: Collection[int], which: s
     alive = [adapter for adapter in range(adapters) if adapter not in dead]
     if adapters and not alive:
         raise BadInput(
-            f"no way is left {which}: all of its {adapters} EFA adapters are dead",
+            f"no way is left {direction}: all of its {adapters} EFA adapters are dead",
             fix="leave one of them, or a part of its bandwidth: factor=0.1",
         )
     own_adapters = (chip * adapters // chips for chip in range(chips))

@@ -28,7 +28,7 @@ from trnsim.gate.kernel_file import Arguments
 from trnsim.nki.kernel import Kernel
 from trnsim.runs import Run
 
-_DIGITS: Final = 16
+_DIGEST_DIGITS: Final = 16
 """Hexadecimal digits of a digest."""
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
 _ADDRESS: Final = " at 0x"
@@ -53,7 +53,7 @@ def source_digest(kernel: object, arguments: Arguments) -> str:
     texts.append(_schedule_text(getattr(kernel, "schedule", None)))
     if isinstance(kernel, Kernel):
         texts.append(_version_text(kernel.version()))
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:_DIGITS]
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
 def files_digest(run: Run, script: Path) -> str:
@@ -67,7 +67,7 @@ def files_digest(run: Run, script: Path) -> str:
             continue
         _drop_docstrings(tree)
         texts.append(ast.unparse(tree))
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:_DIGITS]
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
 def _schedule_text(schedule: object) -> str:

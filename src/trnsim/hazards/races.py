@@ -107,12 +107,12 @@ def _distinct(ticks: Array, after: int) -> list[int]:
     return distinct
 
 
-def _is_among(ticks: Array, chosen: Sequence[int]) -> Array:
-    """One boolean per tick: whether it is one of `chosen`."""
-    if len(chosen) > _FEW:
-        return np.isin(ticks, chosen)
-    is_among = ticks == chosen[0]
-    for tick in chosen[1:]:
+def _is_among(ticks: Array, candidates: Sequence[int]) -> Array:
+    """One boolean per tick: True if it is one of `candidates`."""
+    if len(candidates) > _FEW:
+        return np.isin(ticks, candidates)
+    is_among = ticks == candidates[0]
+    for tick in candidates[1:]:
         is_among |= ticks == tick
     return np.asarray(is_among)
 

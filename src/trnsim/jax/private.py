@@ -95,8 +95,10 @@ class Meeting:
             address = f"{_LOOPBACK}:{_free_port()}"
             self._service = _xla.get_distributed_runtime_service(address, count)
             jax_own.key_value_set(_ADDRESS_KEY, address)
-        address = jax_own.blocking_key_value_get(_ADDRESS_KEY, _WAIT_S * 1000)
-        self.client = _xla.get_distributed_runtime_client(address, index, init_timeout=_WAIT_S)
+        address = jax_own.blocking_key_value_get(_ADDRESS_KEY, _PEERS_TIMEOUT_S * 1000)
+        self.client = _xla.get_distributed_runtime_client(
+            address, index, init_timeout=_PEERS_TIMEOUT_S
+        )
         self.client.connect()
 
     def exchange(self) -> Any:
@@ -112,7 +114,7 @@ class Meeting:
 
 _LOOPBACK: Final = "127.0.0.1"
 _ADDRESS_KEY: Final = "trnsim/meeting"
-_WAIT_S: Final = 300
+_PEERS_TIMEOUT_S: Final = 300
 """How long a process waits for the others; as long as `jax.distributed.initialize` does."""
 
 

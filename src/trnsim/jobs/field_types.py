@@ -23,7 +23,8 @@ from trnsim.reader import SourcePlace
 
 __all__ = ["FieldTable", "field_table"]
 
-_CUTOFF: Final = 0.75
+_LEAST_SIMILARITY: Final = 0.75
+"""Similarity from which a legal name is suggested for a misspelled one (difflib)."""
 _SHOWN_NAMES: Final = 12
 _SHOWN_CHARS: Final = 60
 _FUNCTION: Final = "Fn::"
@@ -89,7 +90,7 @@ class FieldTable:
             if known:
                 yield from self._faults(item, legal[known], (*keys, name))
                 continue
-            near = [alike] if alike else get_close_matches(name[:100], legal, 1, _CUTOFF)
+            near = [alike] if alike else get_close_matches(name[:100], legal, 1, _LEAST_SIMILARITY)
             yield self._name_fault((*keys, name), near, legal, value)
 
     def _values(
@@ -99,7 +100,7 @@ class FieldTable:
         alike = folded.get(value.casefold(), "")
         if value in legal or (alike and self.is_lenient):
             return
-        near = [alike] if alike else get_close_matches(value[:100], legal, 1, _CUTOFF)
+        near = [alike] if alike else get_close_matches(value[:100], legal, 1, _LEAST_SIMILARITY)
         near = [each for each in near if _digits(each) == _digits(value)]
         name = KeptField(keys, None).name
         reason = f'{name} is "{_cut(value)}"; legal: {", ".join(filter(None, legal))}'

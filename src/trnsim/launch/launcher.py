@@ -29,7 +29,7 @@ from trnsim.launch.job import LaunchJob
 
 _GRACE_S: Final = 5.0
 """Seconds in which ranks must end after a signal."""
-_LOOK_S: Final = 0.05
+_POLL_S: Final = 0.05
 """Seconds between two looks at agents and signals."""
 _FOLLOWED_S: Final = 5.0
 """Seconds to wait for the end of the rank whose loss another gives as its reason."""
@@ -246,7 +246,7 @@ class _Attempt:
         return len(ranks) == self._job.fabric.ranks and all(rank.status == 0 for rank in ranks)
 
     def _handle_events(self) -> None:
-        for key, _ in self._selector.select(_LOOK_S):
+        for key, _ in self._selector.select(_POLL_S):
             source: Any = key.fileobj
             if source is self._server:
                 connection, _ = self._server.accept()

@@ -108,14 +108,14 @@ def _amount_field(row: OwnPrice) -> str:
     given = [field for field in _AMOUNT_FIELDS if field in row]
     if len(given) == 1:
         return given[0]
-    what = " and ".join(given) if given else "no amount"
-    raise row.record_error(f"the row has {what}; legal: one of {', '.join(_AMOUNT_FIELDS)}")
+    names = " and ".join(given) if given else "no amount"
+    raise row.record_error(f"the row has {names}; legal: one of {', '.join(_AMOUNT_FIELDS)}")
 
 
 def _credit(row: OwnPrice) -> Credit:
-    for one in fields(row):
-        if one.name in row and one.name not in _CREDIT_FIELDS:
-            raise row.refused(one.name, f"a credit has {', '.join(_CREDIT_FIELDS)} alone")
+    for field in fields(row):
+        if field.name in row and field.name not in _CREDIT_FIELDS:
+            raise row.refused(field.name, f"a credit has {', '.join(_CREDIT_FIELDS)} alone")
     return Credit(Rate(row.credit_usd or 0.0, _provenance(row)), row.until, row.note)
 
 

@@ -124,9 +124,9 @@ class SourcePlace(NamedTuple):
             f" is {_shown_value(self.value)}{'; ' if is_legal else ': '}{why}", fix
         )
 
-    def field_error(self, what: str, fix: str = "") -> BadInput:
-        """The error of this field, to be raised; its message is the field's name and `what`."""
-        return self.document.refused(self.line.line, f"{self.name}{what}", fix)
+    def field_error(self, problem: str, fix: str = "") -> BadInput:
+        """The error of this field, to be raised; its message is the field's name and `problem`."""
+        return self.document.refused(self.line.line, f"{self.name}{problem}", fix)
 
 
 def load(path: Path | str, fix: str = "", *, is_table: bool = False) -> FileContent:

@@ -24,7 +24,7 @@ OTHER: Final = "other"
 """The chip or family of a correction for all that were not measured."""
 _CORRECTIONS: Final = "corrections"
 _CHECK: Final = "check"
-_DIGITS: Final = 12
+_DIGEST_DIGITS: Final = 12
 _MOST_FACTOR: Final = 1e4
 _FIX: Final = "write it again with trnsim calibrate, or delete it"
 
@@ -104,7 +104,7 @@ def digest(fields: Mapping[str, Any]) -> str:
     """The digest of plain values, without schema, digest and corrections, which have their own."""
     apart = (SCHEMA, _CHECK, _CORRECTIONS)
     stated = {name: value for name, value in fields.items() if name not in apart}
-    return hashlib.sha256(compact_json(stated).encode()).hexdigest()[:_DIGITS]
+    return hashlib.sha256(compact_json(stated).encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
 def read(path: Path) -> SiteCorrections:

@@ -129,8 +129,8 @@ def _device_values(
     }
 
 
-def _device_table(model: InstanceModel, chosen: tuple[DeviceColumn, ...]) -> str:
-    columns = of(model, chosen)
+def _device_table(model: InstanceModel, candidates: tuple[DeviceColumn, ...]) -> str:
+    columns = of(model, candidates)
     return box(
         [column.title for column in columns], [[_row(device, columns) for device in model.devices]]
     )

@@ -159,8 +159,8 @@ def _day(fleet: dict[str, Any], last: str) -> list[Block]:
         blocks.append(Note(caption, kind="soft", place="page"))
     others = range(1, min(fleet["days"], _MOST_DRAWN_DAYS))
     if others:
-        drawn = [Drawing(day(fleet, last, at, _date(fleet, at))) for at in others]
-        blocks.append(FoldedBlocks(f"{last}: the next {len(others)} days", drawn, "page"))
+        drawings = [Drawing(day(fleet, last, at, _date(fleet, at))) for at in others]
+        blocks.append(FoldedBlocks(f"{last}: the next {len(others)} days", drawings, "page"))
     return blocks
 
 
@@ -187,9 +187,9 @@ def _missed(fleet: dict[str, Any]) -> list[Block]:
     if not fleet["services"]:
         return [Note("There are no services.")]
     rows = [
-        (policy, name, amounts(_quantiles(drawn, fleet["days"])))
+        (policy, name, amounts(_quantiles(draws, fleet["days"])))
         for policy, outcome in fleet["policies"].items()
-        for name, drawn in outcome["draws"]["requests_missed"].items()
+        for name, draws in outcome["draws"]["requests_missed"].items()
     ]
     known = columns("policy | service | requests missed a day", numbers_from=2)
     return [*(Drawing(misses(fleet, policy)) for policy in fleet["policies"]), Table(known, rows)]
@@ -197,9 +197,9 @@ def _missed(fleet: dict[str, Any]) -> list[Block]:
 
 def _trained(fleet: dict[str, Any]) -> list[Block]:
     rows = [
-        (policy, name, amounts(_quantiles(drawn, fleet["days"] / _BILLIONTH)))
+        (policy, name, amounts(_quantiles(draws, fleet["days"] / _BILLIONTH)))
         for policy, outcome in fleet["policies"].items()
-        for name, drawn in outcome["draws"]["tokens"].items()
+        for name, draws in outcome["draws"]["tokens"].items()
     ]
     if not rows:
         return [Note("There are no jobs.")]
@@ -214,8 +214,8 @@ def _trained(fleet: dict[str, Any]) -> list[Block]:
     return [Table(known, rows), *map(Note, remarks)]
 
 
-def _quantiles(drawn: Sequence[float], days: float) -> Interval:
-    ordered = sorted(count / days for count in drawn)
+def _quantiles(draws: Sequence[float], days: float) -> Interval:
+    ordered = sorted(count / days for count in draws)
     return Interval(*(_quantile(ordered, at) for at in (0.1, 0.5, 0.9)))
 
 

@@ -198,7 +198,7 @@ def train(options: TrainOptions) -> Document | None:
         runs = [size for on in kinds for size in _sizes(options, model, *on, known)]
     _write_trace(runs, options.trace_file, table)
     if options.emit is not None:
-        echo("\n".join(_start_file(options.emit, e) for e in runs))
+        echo("\n".join(_start_file(options.emit, run) for run in runs))
         return None
     said = price_remarks([size.quote for size in runs], rows)
     return train_document(model, runs, said)

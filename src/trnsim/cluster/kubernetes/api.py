@@ -32,7 +32,8 @@ MOST_BYTES: Final = 4 << 20
 """Bytes of the longest body, sent or received."""
 TIMEOUT_S: Final = 3.0
 """Time for an answer; kube-scheduler waits 5 s for an extender."""
-_PAGE: Final = 500
+_PAGE_ITEMS: Final = 500
+"""Most items of a page of a list."""
 _MOST_IDLE: Final = 4
 """Connections that are kept for further reading; each change has one of its own, sent once."""
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -219,7 +220,7 @@ class KubernetesApi:
         Errors as of `get`.
         """
         objects: list[Object] = []
-        page, cut = _PAGE, ""
+        page, cut = _PAGE_ITEMS, ""
         while True:
             paged = {**query, "limit": str(page)} | ({"continue": cut} if cut else {})
             try:

@@ -36,10 +36,11 @@ FOLDER: Final = Path("/var/lib/kubelet/device-plugins")
 STATE_IN_CONTAINER: Final = "/run/trnsim/state"
 _KUBELET: Final = "kubelet.sock"
 _VERSION: Final = "v1beta1"
-_LOOK_S: Final = 0.5
-_REGISTER_S: Final = 5.0
+_POLL_S: Final = 0.5
+"""Time between two looks at kubelet's folder and at the devices."""
+_REGISTER_TIMEOUT_S: Final = 5.0
 _THREADS: Final = 8
-_PRIVATE: Final = 0o177
+_OWNER_UMASK: Final = 0o177
 """The umask under which a socket has the mode 0600."""
 _PERMISSIONS: Final = "rw"
 _HEALTH: Final = {True: "Healthy", False: "Unhealthy"}
@@ -95,14 +96,14 @@ class DevicePlugin:
         self._check_files()
         while not self._settings.folder.is_dir() and not self._ended.is_set():
             self._say_waiting()
-            self._ended.wait(_LOOK_S)
+            self._ended.wait(_POLL_S)
         if self._ended.is_set():
             return
         with _only_plugin(self._settings.folder):
             try:
                 while not self._ended.is_set():
                     self._look()
-                    self._ended.wait(_LOOK_S)
+                    self._ended.wait(_POLL_S)
             finally:
                 self._stop_servers()
 
@@ -160,7 +161,7 @@ class DevicePlugin:
                 response_deserializer=message(DEVICE_PLUGIN, "Empty").FromString,
             )
             try:
-                method(request, timeout=_REGISTER_S)
+                method(request, timeout=_REGISTER_TIMEOUT_S)
             except library.RpcError as error:
                 codes = library.StatusCode
                 if error.code() in (codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED):
@@ -230,7 +231,7 @@ class _ResourceServer:
         Raises:
             BadInput: it cannot be made.
         """
-        umask = os.umask(_PRIVATE)
+        umask = os.umask(_OWNER_UMASK)
         try:
             self.path.unlink(missing_ok=True)
             self._server.add_insecure_port(f"unix:{self.path.absolute()}")
@@ -272,7 +273,7 @@ class _ResourceServer:
                 yield message(DEVICE_PLUGIN, "ListAndWatchResponse")(
                     devices=[{"ID": name, "health": _HEALTH[well]} for name, well in before.items()]
                 )
-            self._ended.wait(_LOOK_S)
+            self._ended.wait(_POLL_S)
 
     def _say_changes(self, before: dict[str, bool], healthy: dict[str, bool]) -> None:
         for name, well in healthy.items():

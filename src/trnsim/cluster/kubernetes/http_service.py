@@ -23,7 +23,7 @@ from trnsim.errors import BadInput
 from trnsim.tools.monitor.scrape_server import Application, BoundedServer, ScrapeServer
 
 LOOPBACK: Final = "127.0.0.1"
-_PRIVATE: Final = 0o600
+_OWNER_FILE_MODE: Final = 0o600
 _MOST_SOCKET_PATH: Final = 107
 """Bytes of a socket's path. Source: unix(7), sun_path."""
 
@@ -99,9 +99,9 @@ class SocketServer(BoundedServer):
     def server_bind(self) -> None:
         """Bind with the mode 0600 from the first moment: Linux takes it from the descriptor."""
         with suppress(OSError):
-            os.fchmod(self.socket.fileno(), _PRIVATE)
+            os.fchmod(self.socket.fileno(), _OWNER_FILE_MODE)
         self.socket.bind(self.server_address)
-        Path(str(self.server_address)).chmod(_PRIVATE)
+        Path(str(self.server_address)).chmod(_OWNER_FILE_MODE)
         self.server_name, self.server_port = "localhost", 0
         self.setup_environ()
 

@@ -23,7 +23,7 @@ _FIX: Final = "pip install 'trnsim[kubernetes]'"
 _OPTIONAL, _REPEATED = 1, 3
 _SCALARS: Final = {"int64": 3, "int32": 5, "bool": 8, "string": 9}
 """Numbers of the types in descriptor.proto; a message is 11."""
-_MESSAGE: Final = 11
+_MESSAGE_TYPE: Final = 11
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _add_field(declared: Any, package: str, number: int, name: str, kind: str) -
     if kind in _SCALARS:
         field.type = _SCALARS[kind]
     else:
-        field.type, field.type_name = _MESSAGE, f".{package}.{kind}"
+        field.type, field.type_name = _MESSAGE_TYPE, f".{package}.{kind}"
 
 
 def _load(name: str) -> Any:

@@ -45,7 +45,8 @@ RULES: Final = {
 }
 """By reason, the pattern of a line. HANG_ON_COLLECTIVES is in no configuration for EKS."""
 _SOURCE_NAME: Final = "kernel-monitor"
-_LOOK_S: Final = 0.5
+_POLL_S: Final = 0.5
+"""Time between two looks at the faults."""
 _HEARTBEAT_S: Final = 60.0
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
@@ -138,7 +139,7 @@ class NodeProblems:
                 self._problem = error.reason
             else:
                 self._problem = ""
-            self._ended.wait(_LOOK_S)
+            self._ended.wait(_POLL_S)
 
     def look(self) -> None:
         """Report what has changed.

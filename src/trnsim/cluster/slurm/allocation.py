@@ -21,7 +21,7 @@ __all__ = ["RESOURCE", "Ask", "job_devices", "scontrol", "step_count"]
 
 RESOURCE: Final = "neuron"
 """Name of the resource in GresTypes and --gres."""
-_SCONTROL_S: Final = 60.0
+_SCONTROL_TIMEOUT_S: Final = 60.0
 _NAMED_CORES: Final = "NEURON_RT_VISIBLE_CORES=0-7"
 _NODES: Final = re.compile(r"^\s+Nodes=(\S+) .*\bGRES=(\S*)", re.MULTILINE)
 _NUMBERED: Final = re.compile(rf"(?:^|,)(?:gres:)?{RESOURCE}(?::[^:(),]+)?:\d+\(IDX:([\d,-]+)\)")
@@ -47,7 +47,11 @@ def scontrol(arguments: Sequence[str]) -> str:
         raise _no_answer(command, "there is no scontrol on PATH")
     try:
         answer = subprocess.run(  # noqa: S603  Slurm's own program
-            [program, *arguments], capture_output=True, text=True, timeout=_SCONTROL_S, check=False
+            [program, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=_SCONTROL_TIMEOUT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _no_answer(command, str(error)) from error

@@ -20,8 +20,9 @@ from trnsim.errors import BadInput
 
 __all__ = ["announce", "await_announcement", "path_of", "refuse"]
 
-_LOOK_S: Final = 0.1
-_OWN_FILE: Final = 0o600
+_POLL_S: Final = 0.1
+"""Time between two looks for the announcement."""
+_OWNER_FILE_MODE: Final = 0o600
 _REFUSAL: Final = "refusal"
 _REFUSAL_S: Final = 60.0
 """Seconds in which a task that starts no ranks looks for the first one, to tell it so."""
@@ -40,7 +41,7 @@ def announce(path: Path, launch: dict[str, Any]) -> None:
     """
     new = path.with_suffix(".new")
     try:
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWN_FILE)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_FILE_MODE)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(json_line(launch))
         new.replace(path)
@@ -67,7 +68,7 @@ def await_announcement(path: Path, step: SlurmStep, wait_s: float) -> dict[str, 
                 f"{step.name}, on {step.hosts[0]}, in {wait_s:g} s: no {path}",
                 fix="name a folder that all nodes share: --report DIR",
             )
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     if _REFUSAL in launch:
         raise BadInput(
             f"the first task of step {step.name}, on {step.hosts[0]}, starts no ranks: "

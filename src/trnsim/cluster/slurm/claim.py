@@ -23,10 +23,12 @@ from trnsim.instance import device_sets
 
 __all__ = ["claimed"]
 
-_WAIT_S: Final = 30.0
-_LOOK_S: Final = 0.05
-_OWN: Final = 0o700
-_OWN_FILE: Final = 0o600
+_MAX_WAIT_S: Final = 30.0
+"""Longest wait for the first task of a node."""
+_POLL_S: Final = 0.05
+"""Time between two looks for what the first task took."""
+_OWNER_FOLDER_MODE: Final = 0o700
+_OWNER_FILE_MODE: Final = 0o600
 _held: Final[list[int]] = []
 """Open files whose locks this process holds until it ends."""
 
@@ -37,7 +39,7 @@ def claimed(
     count: int,
     devices: tuple[int, ...],
     above: Path | None = None,
-    wait_s: float = _WAIT_S,
+    wait_s: float = _MAX_WAIT_S,
 ) -> tuple[int, ...]:
     """A set of `count` of the job's devices for this step on its node.
 
@@ -87,7 +89,7 @@ def _folder(step: SlurmStep, above: Path | None) -> Path:
     folder = (above or Path(tempfile.gettempdir())) / name
     try:
         with suppress(FileExistsError):
-            folder.mkdir(mode=_OWN)
+            folder.mkdir(mode=_OWNER_FOLDER_MODE)
         owner = folder.lstat().st_uid
     except OSError as error:
         raise BadInput(
@@ -114,13 +116,13 @@ def _read(taken: Path, step: SlurmStep, wait_s: float) -> tuple[int, ...]:
                 f"{wait_s:g} s",
                 fix="look at the output of that task: srun --label",
             )
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
 def _lock(path: Path, *, is_waiting: bool = False) -> int | None:
     """The descriptor of a file that this process has locked; None where another one has."""
     fcntl: Any = import_module("fcntl")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _OWN_FILE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _OWNER_FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if is_waiting else fcntl.LOCK_NB))
     except OSError:

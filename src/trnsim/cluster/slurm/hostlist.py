@@ -20,7 +20,7 @@ __all__ = ["counts", "expanded", "hosts", "numbers"]
 
 _MOST_HOSTS: Final = 1 << 16
 """Number of hosts beyond which a list is refused; Slurm's own limit is 64,000 (MAX_SLURM_NODES)."""
-_SCONTROL_S: Final = 30.0
+_SCONTROL_TIMEOUT_S: Final = 30.0
 _PART: Final = re.compile(r"((?:[^,\[\]]|\[[^\[\]]*\])+)(?:,|$)")
 _PIECE: Final = re.compile(r"\[([^\[\]]*)\]|([^\[\]]+)")
 _RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
@@ -44,7 +44,7 @@ def hosts(text: str, variable: str) -> tuple[str, ...]:
     try:
         answer = subprocess.run(  # noqa: S603  Slurm's own program, on a variable of Slurm's
             [scontrol, "show", "hostnames", text],
-            capture_output=True, text=True, timeout=_SCONTROL_S, check=False,
+            capture_output=True, text=True, timeout=_SCONTROL_TIMEOUT_S, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return expanded(text, variable)

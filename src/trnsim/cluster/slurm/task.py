@@ -20,7 +20,7 @@ from trnsim.device.faults import RESTART_VARIABLE
 
 __all__ = ["follow"]
 
-_CONNECT_S: Final = 5.0
+_CONNECT_TIMEOUT_S: Final = 5.0
 _ENDED_BY_LAUNCHER: Final = (0, 128 + signal.SIGTERM, 128 + 9)
 """Statuses of ranks that ended well, or that the launcher ended as another one was lost."""
 
@@ -75,7 +75,7 @@ def _pass_on_signals(processes: list[subprocess.Popen[bytes]]) -> None:
 def _answers(launch: dict[str, Any]) -> bool:
     """True if the first task's launcher still listens."""
     try:
-        with socket.create_connection((launch["host"], launch["port"]), timeout=_CONNECT_S):
+        with socket.create_connection((launch["host"], launch["port"]), timeout=_CONNECT_TIMEOUT_S):
             return True
     except OSError:
         return False

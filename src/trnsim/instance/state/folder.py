@@ -23,8 +23,9 @@ OFF: Final = "off"
 _FIX: Final = f"name a folder of your own: {STATE_VARIABLE}=DIR"
 LISTENING: Final = "listening"
 """The file whose time says until when a reader wants the state."""
-_OTHERS: Final = 0o077
-_OWN: Final = 0o700
+_OTHER_USERS_MODE: Final = 0o077
+"""Bits of a mode that give rights to users other than the owner."""
+_OWNER_FOLDER_MODE: Final = 0o700
 LONGEST_S: Final = 3600.0
 """Longest time that a reader may request; a later one comes from a clock that was set back."""
 
@@ -72,7 +73,7 @@ def state_folder() -> Path:
     try:
         with suppress(FileExistsError):  # perhaps of another process that began just now
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.mkdir(mode=_OWN)
+            path.mkdir(mode=_OWNER_FOLDER_MODE)
         status = path.lstat()
     except OSError as error:
         raise _unusable(path, error) from error
@@ -81,7 +82,7 @@ def state_folder() -> Path:
     if stat.S_ISDIR(status.st_mode) and sys.platform != "win32":
         if status.st_uid != os.getuid():
             raise BadInput(f"the state folder {path} belongs to another user", fix=_FIX)
-        if stat.S_IMODE(status.st_mode) & _OTHERS:
+        if stat.S_IMODE(status.st_mode) & _OTHER_USERS_MODE:
             raise BadInput(f"others may look into the state folder {path}", fix=f"chmod 700 {path}")
     check_folder(path)
     return path

@@ -19,7 +19,8 @@ from trnsim.instance.state.record import ProcessRecord
 
 _LONGEST_S: Final = 2.0
 """Time after which a process no longer waits for another one that is choosing."""
-_AGAIN_S: Final = 0.01
+_RETRY_S: Final = 0.01
+"""Time between two attempts to lock the folder."""
 
 
 def free_cores(
@@ -62,7 +63,7 @@ def choosing(folder: Path) -> Generator[None]:
                 flock(descriptor, LOCK_EX | LOCK_NB)
                 break
             except OSError:
-                time.sleep(_AGAIN_S)
+                time.sleep(_RETRY_S)
         yield
     finally:
         os.close(descriptor)

@@ -22,7 +22,8 @@ from trnsim.files import write
 __all__ = ["PodTable", "PodUse", "remove", "store", "stored"]
 
 _FILE: Final = "pods.json"
-_PERIODS: Final = 3
+_VALID_PERIODS: Final = 3
+"""Periods of renewal for which a table holds."""
 _LEAST_S: Final = 5.0
 """Time for which a table holds in any case: kubelet may take seconds to answer."""
 
@@ -67,7 +68,7 @@ def store(folder: Path, table: PodTable, every_s: float) -> None:
     Raises:
         BadInput: the folder cannot be written to.
     """
-    until = time.time() + max(_PERIODS * every_s, _LEAST_S)
+    until = time.time() + max(_VALID_PERIODS * every_s, _LEAST_S)
     write(folder / _FILE, json_line({**vars(table), "until": until}) + "\n")
 
 

@@ -22,7 +22,8 @@ from trnsim.instance.state.identity import is_alive
 from trnsim.instance.state.record import ProcessRecord, from_json
 
 _FILE_NAME_PATTERN: Final = re.compile(r"(\d+)-(\w+)\.json")
-_LEFT_S: Final = 60.0
+_STALE_S: Final = 60.0
+"""Age from which a temporary file is one that a killed writer left."""
 LISTEN_S: Final = 10.0
 """Time for which processes go on writing after a read, unless the reader requests more."""
 
@@ -63,7 +64,7 @@ def _sweep(folder: Path) -> None:
     """Remove files of writers that were killed in the middle of a write."""
     for path in folder.glob(".trnsim-*.tmp"):
         with suppress(OSError):
-            if abs(time.time() - path.stat().st_mtime) > _LEFT_S:
+            if abs(time.time() - path.stat().st_mtime) > _STALE_S:
                 path.unlink()
 
 

@@ -295,7 +295,7 @@ def reduce_precision(scope: Scope, op: Op) -> Entry:
     """Elements rounded to a format."""
     widths = (mlir.number(op, "exponent_bits"), mlir.number(op, "mantissa_bits"))
     if widths not in _FORMATS:
-        formats = ", ".join(f"{e} and {m}" for e, m in _FORMATS)
+        formats = ", ".join(f"{exponent} and {mantissa}" for exponent, mantissa in _FORMATS)
         raise NotModelled(
             f"reduce_precision to {widths[0]} exponent and {widths[1]} mantissa bits; "
             f"there are formats of {formats}",

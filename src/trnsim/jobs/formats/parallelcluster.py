@@ -303,8 +303,8 @@ def _is_template(text: str) -> bool:
     return "$" in text or "{{" in text
 
 
-def _refused(what: str, why: str, fix: str) -> BadInput:
-    return BadInput(f"parallelcluster cannot express the job: {what}: {why}", fix=fix)
+def _refused(subject: str, reason: str, fix: str) -> BadInput:
+    return BadInput(f"parallelcluster cannot express the job: {subject}: {reason}", fix=fix)
 
 
 FORMAT: Final = JobFormat(

@@ -46,7 +46,8 @@ _OTHERS_NAMES: Final = (
 _OTHERS: Final = frozenset(_OTHERS_NAMES.split())
 _LEGAL: Final = _WHOLE | _OTHERS
 _NUMBER: Final = re.compile(r"\d{1,15}", re.ASCII)
-_CUTOFF: Final = 0.75
+_LEAST_SIMILARITY: Final = 0.75
+"""Similarity from which an option is suggested for a misspelled one (difflib)."""
 
 
 def option_faults(key: str, options: Any) -> Iterator[FieldFault]:
@@ -73,7 +74,9 @@ def option_faults(key: str, options: Any) -> Iterator[FieldFault]:
         if known:
             continue
         reason = f"sbatch has no option {_dashed(name)}"
-        near = sorted(begun)[:2] or get_close_matches(name[:100], sorted(_LEGAL), 1, _CUTOFF)
+        near = sorted(begun)[:2] or get_close_matches(
+            name[:100], sorted(_LEGAL), 1, _LEAST_SIMILARITY
+        )
         if near and len(name) > 1:
             fix = f"perhaps {' or '.join(map(_dashed, near))}"
             yield FieldFault((key, name), "misspelled-field", reason, fix)

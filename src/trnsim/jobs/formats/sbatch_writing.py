@@ -61,10 +61,10 @@ def _check(job: Job) -> None:
     stated = parallelism_in(options_of(job.roles[0].command)).stated
     missing = [name for name, value in job.parallelism.stated.items() if stated.get(name) != value]
     if missing or job.config:
-        what = ", ".join(missing) or "config"
-        why = "a script has its options alone"
+        names = ", ".join(missing) or "config"
+        reason = "a script has its options alone"
         fix = "state it as the command's options"
-        raise _refused(f"{what} is stated beside the command", why, fix)
+        raise _refused(f"{names} is stated beside the command", reason, fix)
     if len({role.environment for role in job.roles}) > 1:
         why = "all components share one script"
         raise _refused("roles have different variables", why, "give all roles the same variables")
@@ -117,14 +117,14 @@ def _tasks(role: Role) -> int | None:
         return None
     ranks = launched_ranks(role.command) or 1
     if role.processes % ranks or not role.processes:
-        what = f"processes is {role.processes}"
-        why = f"each task starts {ranks}, so their number is a multiple of it"
-        raise _refused(what, why, f"state {max(1, role.processes // ranks) * ranks}")
+        subject = f"processes is {role.processes}"
+        reason = f"each task starts {ranks}, so their number is a multiple of it"
+        raise _refused(subject, reason, f"state {max(1, role.processes // ranks) * ranks}")
     return role.processes // ranks
 
 
-def _refused(what: str, why: str, fix: str) -> BadInput:
-    return BadInput(f"sbatch cannot express the job: {what}: {why}", fix=fix)
+def _refused(subject: str, reason: str, fix: str) -> BadInput:
+    return BadInput(f"sbatch cannot express the job: {subject}: {reason}", fix=fix)
 
 
 def _options(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:

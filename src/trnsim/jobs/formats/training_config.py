@@ -41,7 +41,8 @@ _LLAMA: Final[dict[Keys, tuple[str, ...]]] = {
     ("model", "position_embedding_type"): ("rope",),
 }
 """Fields that make a Megatron model one of Llama's kind, by their names for it, the first ours."""
-_CUTOFF: Final = 0.85
+_LEAST_SIMILARITY: Final = 0.85
+"""Similarity from which a key is taken for a misspelled one (difflib)."""
 _EXPERTS: Final = "num_local_experts"
 
 
@@ -123,7 +124,7 @@ def _near_keys(reader: ConfigReader, keys: TrainingConfigKeys) -> Iterator[Field
         legal = {path[-1] for path in paths if path and path[:-1] == around}
         absent = sorted(legal.difference(stated))
         for name in stated:
-            near = get_close_matches(str(name)[:100], absent, 1, _CUTOFF)
+            near = get_close_matches(str(name)[:100], absent, 1, _LEAST_SIMILARITY)
             if near and name not in legal:
                 at = (*around, name)
                 reason = f"{'.'.join(map(str, at))} is no key that the program reads"
@@ -326,5 +327,5 @@ def _clean(text: str) -> str:
     return " ".join(text.split())
 
 
-def _refused(keys: TrainingConfigKeys, what: str, why: str, fix: str) -> BadInput:
-    return BadInput(f"{keys.name} cannot express the job: {what}: {why}", fix=fix)
+def _refused(keys: TrainingConfigKeys, subject: str, reason: str, fix: str) -> BadInput:
+    return BadInput(f"{keys.name} cannot express the job: {subject}: {reason}", fix=fix)

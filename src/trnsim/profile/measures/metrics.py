@@ -111,13 +111,13 @@ class _Work:
         """FLOPs that are not transposes."""
         return self.totals.model_flops
 
-    def active_s(self, chosen: npt.NDArray[np.bool_]) -> float:
-        """Time in which at least one of the chosen instructions occupies its engine."""
-        return union(self.spans.start_s[chosen], self.spans.busy_until_s[chosen]).total_s
+    def active_s(self, mask: npt.NDArray[np.bool_]) -> float:
+        """Time in which at least one of the instructions of `mask` occupies its engine."""
+        return union(self.spans.start_s[mask], self.spans.busy_until_s[mask]).total_s
 
-    def total_duration_s(self, chosen: npt.NDArray[np.bool_]) -> float:
-        """Durations of the chosen instructions, added up."""
-        return float((self.spans.end_s - self.spans.start_s)[chosen].sum())
+    def total_duration_s(self, mask: npt.NDArray[np.bool_]) -> float:
+        """Durations of the instructions of `mask`, added up."""
+        return float((self.spans.end_s - self.spans.start_s)[mask].sum())
 
     def percent(self, part: float) -> float:
         """`part` of the total time, in percent."""

@@ -123,7 +123,7 @@ def _fields_beside_ranks(
     for micro in _choices([request.micro_batch], _micro_batches(request, data)):
         for part in _choices([request.virtual], virtual or [1]):
             for expert in _choices(
-                [request.expert], [e for e in _divisors(experts) if data % e == 0]
+                [request.expert], [ranks for ranks in _divisors(experts) if data % ranks == 0]
             ):
                 for zero in _choices([request.zero], zeros):
                     for recompute in _choices([request.recompute], list(RECOMPUTES)):

@@ -104,9 +104,9 @@ def _pattern(given: str) -> re.Pattern[str]:
         raise ValueError(f"legal: a regular expression ({error})") from error
 
 
-def _period_field(what: str) -> Any:
+def _period_field(help_text: str) -> Any:
     legal = f'above 0, up to 1h, with its unit ({", ".join(_UNITS_S)}): "1s"'
-    return declared(None, help=what, parse=_period, legal=legal)
+    return declared(None, help=help_text, parse=_period, legal=legal)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,11 +157,11 @@ def read(path: Path) -> Config:
     config = read_record(ConfigFields, path, _FIX)
     period_s = config.period or PERIOD_S
     programs = tuple(
-        Programs(one.tag_filter, _groups(one.metrics, one.period or period_s))
-        for one in config.neuron_runtimes
+        Programs(runtime.tag_filter, _groups(runtime.metrics, runtime.period or period_s))
+        for runtime in config.neuron_runtimes
     )
     system = _groups(config.system_metrics, period_s)
-    if not system and not any(one.groups for one in programs):
+    if not system and not any(program.groups for program in programs):
         raise config.record_error("no group of metrics is asked for")
     return Config(programs, system)
 
@@ -169,9 +169,9 @@ def read(path: Path) -> Config:
 def _groups(
     fields: Sequence[RuntimeGroupFields | SystemGroupFields], period_s: float
 ) -> tuple[MetricGroup, ...]:
-    found: dict[str, MetricGroup] = {}
-    for one in fields:
-        if one.type in found:
-            raise one.refused("type", "legal: each group once")
-        found[one.type] = MetricGroup(one.type, one.period or period_s)
-    return tuple(found.values())
+    groups: dict[str, MetricGroup] = {}
+    for field in fields:
+        if field.type in groups:
+            raise field.refused("type", "legal: each group once")
+        groups[field.type] = MetricGroup(field.type, field.period or period_s)
+    return tuple(groups.values())

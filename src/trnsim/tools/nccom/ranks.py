@@ -92,7 +92,7 @@ def _groups_in(path: Path, ranks: int) -> Groups:
     return groups
 
 
-def _single(file: FileRecord, field: str, lists: tuple[Groups, ...], what: str) -> Groups:
+def _single(file: FileRecord, field: str, lists: tuple[Groups, ...], noun: str) -> Groups:
     """The only list of a file.
 
     Raises:
@@ -100,7 +100,7 @@ def _single(file: FileRecord, field: str, lists: tuple[Groups, ...], what: str) 
     """
     if len(lists) == 1:
         return lists[0]
-    error = file.refused(field, f"{len(lists)} lists of {what}; legal here: one")
+    error = file.refused(field, f"{len(lists)} lists of {noun}; legal here: one")
     raise Unspecified(
         error.reason,
         fix="leave one list",

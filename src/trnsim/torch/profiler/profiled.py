@@ -69,7 +69,9 @@ def profiled_window(
 ) -> ProfiledWindow:
     """The events of a window with those of the device, whose times are for `target`."""
     parents = _parents(events)
-    marked = {e.name(): index for index, e in enumerate(events) if e.name().startswith(MARK)}
+    marked = {
+        event.name(): index for index, event in enumerate(events) if event.name().startswith(MARK)
+    }
     callers: set[int] = set()
     launchers: dict[int, int] = {}
     for launch in launches:

@@ -22,7 +22,7 @@ _aten: Final[Any] = torch.ops.aten
 _READS: Final = (_aten._local_scalar_dense.default, _aten.is_nonzero.default, _aten.equal.default)  # noqa: SLF001  PyTorch's name
 _MESSAGES: Final = re.compile(r"value out of a tracing tensor|[Dd]ata.dependent")
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API, Fixed Control Flow"
-_SHOWN: Final = 8
+_MOST_SHOWN: Final = 8
 
 
 def names_data_dependence(error: BaseException) -> bool:
@@ -54,7 +54,7 @@ class FrozenBranches(_Mode):  # type: ignore[misc]
             f"{self._title} reads the value of a tensor{f' at {line}' if line else ''}: the trace "
             f"has what the example's, {value}, leads to, for every input"
             f"{f' ({times} times)' if times > 1 else ''}\n  source: {_SOURCE}"
-            for (line, value), times in list(self._reads.items())[:_SHOWN]
+            for (line, value), times in list(self._reads.items())[:_MOST_SHOWN]
         ]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

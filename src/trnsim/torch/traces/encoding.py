@@ -117,12 +117,12 @@ def _decoded_object(
     return table[content]
 
 
-def index_of(value: Any, count: int, what: str) -> int:
+def index_of(value: Any, count: int, subject: str) -> int:
     """A whole number from 0 to below `count`.
 
     Raises:
-        Malformed: for anything else; `what` names it.
+        MalformedProgram: the value is none; `subject` names it in the message.
     """
     if type(value) is not int or not 0 <= value < count:
-        raise MalformedProgram(f"{what} {str(value)[:40]}, of {count}")
+        raise MalformedProgram(f"{subject} {str(value)[:40]}, of {count}")
     return value

@@ -18,7 +18,7 @@ from trnsim.user_traceback import explain
 
 _PACKAGE: Final = str(Path(__file__).parents[2])
 _log: Final = logging.getLogger("torch._subclasses.fake_tensor")
-_SHOWN: Final = 8
+_MOST_SHOWN: Final = 8
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def _note(title: str, example_inputs: Any, frames: list[SourceLine]) -> list[str
     programs = [frame for frame in frames if is_program_file(frame.file)]
     line = programs[-1] if programs else program_line()
     forms = list(map(_text, pytree.tree_leaves(example_inputs)))
-    shown = f"{', '.join(forms[:_SHOWN])}{', ...' if len(forms) > _SHOWN else ''}"
+    shown = f"{', '.join(forms[:_MOST_SHOWN])}{', ...' if len(forms) > _MOST_SHOWN else ''}"
     return [
         f"{title} raised it for the example inputs {shown}",
         "fix: inputs with which it runs on the host too",

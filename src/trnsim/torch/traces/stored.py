@@ -218,21 +218,21 @@ def _program(members: Any) -> StoredProgram:
     )
 
 
-def _require_keys(value: Any, kind: type[Any], what: str) -> None:
+def _require_keys(value: Any, kind: type[Any], subject: str) -> None:
     names = {member.name for member in fields(kind)}
     if not isinstance(value, dict) or set(value) != names:
-        raise MalformedProgram(f"{what} of other members than {', '.join(sorted(names))}")
+        raise MalformedProgram(f"{subject} of other members than {', '.join(sorted(names))}")
 
 
-def _list(value: Any, what: str) -> list[Any]:
+def _list(value: Any, subject: str) -> list[Any]:
     if not isinstance(value, list):
-        raise MalformedProgram(f"{what} that are no list")
+        raise MalformedProgram(f"{subject} that are no list")
     return value
 
 
-def _text(value: Any, what: str) -> str:
+def _text(value: Any, subject: str) -> str:
     if not isinstance(value, str):
-        raise MalformedProgram(f"{what} that is no text")
+        raise MalformedProgram(f"{subject} that is no text")
     return value
 
 
