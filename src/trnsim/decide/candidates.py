@@ -63,7 +63,7 @@ def candidate_names(on: tuple[str, ...] = (), rows: Catalogue | None = None) -> 
 class WorkloadPlacement:
     """A workload on instances of one type.
 
-    A group is the set of instances that run one copy of the model together (`Speed.group`).
+    A group is the set of instances of one training job or one deployment (`Speed.group`).
 
     Attributes:
         instance: instance type.

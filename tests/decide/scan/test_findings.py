@@ -24,8 +24,8 @@ def test_a_file_that_cannot_be_read_says_nothing_about_effort():
 def test_places_are_told_by_kind():
     for kind in KINDS:
         found = ScanFindings((place(kind),))
-        assert found.of(kind) == found.places
-        assert found.of("device" if kind != "device" else "cuda") == ()
+        assert found.of_kind(kind) == found.places
+        assert found.of_kind("device" if kind != "device" else "cuda") == ()
 
 
 def test_a_place_reads_as_a_line_of_a_compiler():

@@ -3,7 +3,7 @@
 import pytest
 
 from trnsim.decide.scan.lowered import LOWERED
-from trnsim.decide.scan.operators import MADE_OF, Lowering, is_function, lowering
+from trnsim.decide.scan.operators import OPERATORS_BY_FUNCTION, Lowering, is_function, lowering
 
 torch = pytest.importorskip("torch")
 dispatching = pytest.importorskip("torch.utils._python_dispatch")
@@ -70,7 +70,7 @@ def test_a_function_calls_what_it_is_said_to_be_made_of(name):
 
 def test_every_entry_names_functions_and_operators_that_pytorch_has():
     operators = {schema.name.partition("::")[2] for schema in torch._C._jit_get_all_schemas()}
-    for name, made_of in MADE_OF.items():
+    for name, made_of in OPERATORS_BY_FUNCTION.items():
         prefix = next((p for p in SPACES if p and name.startswith(p)), "")
         plain = name.removeprefix(prefix)
         assert hasattr(SPACES[prefix], plain) or hasattr(torch.nn.functional, plain), name

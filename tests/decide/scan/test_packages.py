@@ -3,11 +3,11 @@
 import pytest
 
 from trnsim.decide.scan.findings import EFFORTS, KINDS
-from trnsim.decide.scan.packages import NAMES, PACKAGES, longest_entry
+from trnsim.decide.scan.packages import KERNEL_NAMES, PACKAGES, longest_entry
 
 
 def test_every_entry_has_a_kind_an_effort_and_an_advice():
-    for found in (*PACKAGES.values(), *NAMES.values()):
+    for found in (*PACKAGES.values(), *KERNEL_NAMES.values()):
         assert found.kind in KINDS
         assert found.effort in EFFORTS
         assert found.advice
@@ -33,4 +33,4 @@ def test_a_name_lies_in_the_longest_entry(name, entry):
 
 
 def test_names_that_make_kernels_are_no_packages():
-    assert not NAMES.keys() & PACKAGES.keys()
+    assert not KERNEL_NAMES.keys() & PACKAGES.keys()

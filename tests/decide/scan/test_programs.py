@@ -11,7 +11,7 @@ def read(source):
 
 def found(source):
     """Line, kind and name of each place."""
-    return sorted((place.line, place.kind, place.what) for place in read(source).places)
+    return sorted((place.line, place.kind, place.what) for place in read(source).findings)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_what_stands_in_the_way_is_found_where_it_stands(source, places):
     ],
 )
 def test_what_is_no_python_is_a_finding(source, line, what):
-    (place,) = read(source).places
+    (place,) = read(source).findings
     assert (place.kind, place.line) == ("unreadable", line)
     assert place.what.startswith(what)
 
@@ -110,7 +110,7 @@ def test_calls_are_counted_by_what_the_compiler_does_with_them():
 
 
 def test_advice_names_the_operator_that_lacks_a_lowering():
-    (place,) = read("import torch\ntorch.fft.rfft(x)\n").places
+    (place,) = read("import torch\ntorch.fft.rfft(x)\n").findings
     assert place.effort == "M"
     assert place.advice.startswith("the compiler has no lowering for _fft_r2c: ")
 

@@ -1,8 +1,8 @@
 """An AWS cost and usage report: hours and cost of accelerators by instance, purchase and region.
 
-Counted is the use of EC2 instances, at its cost after discounts: covered hours of reservations and
-Savings Plans at their effective cost, so that fees are not counted twice. Taxes, credits and
-refunds are not counted.
+Only usage of EC2 instances counts, at its cost after discounts. Hours that a reservation or a
+Savings Plan covers count at their effective cost, which includes their part of the fee: the fee
+itself is not counted again. Taxes, credits and refunds are not counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Bill", "Usage", "read_bill"]
 _BOX_USAGE_PATTERN: Final = re.compile(
     r"(?:[A-Z0-9]+-)?(?P<use>BoxUsage|UnusedBox|DedicatedUsage|SpotUsage|HeavyUsage):(?P<type>\S+)"
 )
-"""Usage types of running instances. Source: AWS CUR user guide, "Line item details"."""
+"""Usage types of EC2 instances that run. Source: AWS CUR user guide, "Line item details"."""
 _COST_COLUMNS_BY_LINE_TYPE: Final = {
     "Usage": ("line_item_net_unblended_cost", "line_item_unblended_cost"),
     "DiscountedUsage": ("reservation_net_effective_cost", "reservation_effective_cost"),
@@ -36,7 +36,7 @@ _COST_COLUMNS_BY_LINE_TYPE: Final = {
         "savings_plan_savings_plan_effective_cost",
     ),
 }
-"""Columns of the cost by type of line, that after private discounts first."""
+"""Columns of the cost, by type of line; the cost after private discounts comes first."""
 _COST_COLUMNS: Final = tuple(
     name for names in _COST_COLUMNS_BY_LINE_TYPE.values() for name in names
 )
@@ -47,13 +47,14 @@ _SHORT_TERMS: Final[dict[_Term, str]] = {"1yr": "1y", "3yr": "3y"}
 
 
 def _day(text: str) -> date:
+    """Day of a timestamp such as 2026-10-31T00:00:00Z."""
     day = _DAY_PATTERN.match(text)
     return date.fromisoformat(day[0] if day else text)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CostLine(ForeignRecord):
-    """Use of an instance, in a line of a report."""
+    """Usage of an instance in a line of a report."""
 
     has_text_numbers: ClassVar[bool] = True
 
@@ -65,7 +66,7 @@ class CostLine(ForeignRecord):
         help="when the usage began", parse=_day, legal="a day as 2026-10-31T00:00:00Z"
     )
     line_item_usage_amount: float = between("hours of instances", 0, MOST_GPU_HOURS, unit="hours")
-    usd: float = between("its cost", 0, MOST_USD, unit="USD", alias=_COST_COLUMNS)
+    usd: float = between("cost of the usage", 0, MOST_USD, unit="USD", alias=_COST_COLUMNS)
     line_item_currency_code: Literal["USD"] = declared("USD", help="currency of the cost")
     line_item_resource_id: str = declared("", help="the instance")
     product_region_code: str | None = declared(None, help="region")
@@ -76,15 +77,17 @@ class CostLine(ForeignRecord):
 
 @dataclass(frozen=True)
 class Usage:
-    """Hours and cost of one instance type in one month, with all else equal.
+    """Hours and cost of one instance type in a month, at one purchase kind, region and tags.
 
     Attributes:
-        month: "2026-10".
+        month: YYYY-MM.
+        instance: instance type.
         kind: purchase kind, one of `trnsim.price.quotes.KINDS`.
+        region: code of the AWS region; None if the report does not state it.
         hours: instance-hours.
         usd: cost of the hours; 0 for a capacity block, which is paid in advance.
-        resource: the instance's id, or "" in a report without resources.
-        tags: pairs of key and value.
+        resource: id of the instance; "" in a report without resources.
+        tags: cost allocation tags, as pairs of key and value.
         line: first line of the report with this usage.
     """
 
@@ -106,7 +109,8 @@ class Bill:
     Attributes:
         usage: usage of instances in the catalogue, in the order of months and instances.
         last_day: last day with such usage.
-        unknown: USD of sizes that the catalogue lacks, of families that it has.
+        unknown: instance types that the catalogue lacks although it has their family, each with its
+            cost in USD.
     """
 
     path: Path
@@ -135,24 +139,24 @@ def read_bill(path: Path | str, rows: Catalogue | None = None) -> Bill:
     path = Path(path)
     sums: dict[tuple[object, ...], Usage] = {}
     unknown: dict[str, float] = {}
-    others: dict[str, int] = {}
-    last = date.min
+    other_types: dict[str, int] = {}
+    last_day = date.min
     families = {_family(name) for name in rows.instances}
     for line, instance in _instance_lines(bill_rows(path)):
         if instance not in rows.instances:
             if _family(instance) in families:
                 usd = _dated_usage(path, line, instance, rows)[1].usd
                 unknown[instance] = unknown.get(instance, 0) + usd
-            others[instance] = others.get(instance, 0) + 1
+            other_types[instance] = other_types.get(instance, 0) + 1
             continue
         day, use = _dated_usage(path, line, instance, rows)
-        last = max(last, day)
+        last_day = max(last_day, day)
         key = (use.month, use.instance, use.kind, use.region or "", use.resource, use.tags)
         sums[key] = _usage_sum(sums[key], use) if key in sums else use
     if not sums:
-        raise _no_accelerators(path, others)
+        raise _no_accelerators(path, other_types)
     usages = tuple(sums[key] for key in sorted(sums, key=str))
-    return Bill(path, usages, last, tuple(sorted(unknown.items())))
+    return Bill(path, usages, last_day, tuple(sorted(unknown.items())))
 
 
 def _family(instance: str) -> str:
@@ -162,9 +166,9 @@ def _family(instance: str) -> str:
 def _instance_lines(lines: Iterator[Line]) -> Iterator[tuple[Line, str]]:
     """Lines of running instances, each with its instance type."""
     for line in lines:
-        box = _BOX_USAGE_PATTERN.fullmatch(line[1].get("line_item_usage_type", ""))
-        if box and line[1].get("line_item_line_item_type") in _COST_COLUMNS_BY_LINE_TYPE:
-            yield line, box["type"]
+        match = _BOX_USAGE_PATTERN.fullmatch(line[1].get("line_item_usage_type", ""))
+        if match and line[1].get("line_item_line_item_type") in _COST_COLUMNS_BY_LINE_TYPE:
+            yield line, match["type"]
 
 
 def _dated_usage(path: Path, line: Line, instance: str, rows: Catalogue) -> tuple[date, Usage]:
@@ -191,13 +195,22 @@ def _dated_usage(path: Path, line: Line, instance: str, rows: Catalogue) -> tupl
         hours=row.line_item_usage_amount,
         usd=row.usd,
         resource=row.line_item_resource_id,
-        tags=tuple(sorted((k.removeprefix(TAG), v) for k, v in cells.items() if k.startswith(TAG))),
+        tags=tuple(
+            sorted(
+                (column.removeprefix(TAG), value)
+                for column, value in cells.items()
+                if column.startswith(TAG)
+            )
+        ),
         line=number,
     )
 
 
 def _purchase_kind(row: CostLine) -> str:
-    """Purchase kind of a line."""
+    """Purchase kind of a line.
+
+    Usage without a cost is that of a capacity block, which is paid in advance.
+    """
     if row.line_item_line_item_type == "DiscountedUsage":
         years = {str(term): short for term, short in _SHORT_TERMS.items()}
         term = row.pricing_lease_contract_length
@@ -214,11 +227,12 @@ def _purchase_kind(row: CostLine) -> str:
 
 
 def _usage_sum(left: Usage, right: Usage) -> Usage:
+    """Sum of two usages that are alike in all but hours and cost."""
     return replace(left, hours=left.hours + right.hours, usd=left.usd + right.usd)
 
 
-def _no_accelerators(path: Path, others: dict[str, int]) -> BadInput:
-    frequent = sorted(others, key=lambda name: -others[name])[:_MOST_SHOWN_TYPES]
+def _no_accelerators(path: Path, other_types: dict[str, int]) -> BadInput:
+    frequent = sorted(other_types, key=lambda name: -other_types[name])[:_MOST_SHOWN_TYPES]
     content = f"only {', '.join(frequent)}" if frequent else "no running instance at all"
     return fault(
         path,

@@ -1,4 +1,4 @@
-"""Rows of an AWS cost and usage report, as CSV, gzipped CSV or Parquet, in cells by column.
+"""Rows of an AWS cost and usage report (CSV, gzipped CSV or Parquet), each as cells by column.
 
 Columns have the names of CUR 2.0; those of the older report, such as ``lineItem/UsageType``, are
 translated. Source: AWS Data Exports user guide, "Cost and Usage Report (CUR) 2.0".
@@ -48,9 +48,9 @@ COLUMNS: Final = (
     "savings_plan_net_savings_plan_effective_cost",
     "capacity_reservation_capacity_reservation_type",
 )
-"""Columns that are read; a report may lack those that are not required."""
+"""Columns that are read; a report may lack all but the `REQUIRED` ones."""
 TAG: Final = "tag:"
-"""Prefix of the name of a cell that holds the value of a tag."""
+"""Prefix of a column that holds the values of a tag, such as "tag:team"."""
 
 _TAGS_COLUMN: Final = "resource_tags"
 FIX: Final = "give an export of AWS Data Exports, table CUR 2.0, as CSV or Parquet"
@@ -58,10 +58,10 @@ _PARQUET_START: Final = b"PAR1"
 _GZIP_START: Final = b"\x1f\x8b"
 _BILL_HEADER_NAMES: Final = (b"line_item_usage_type", b"lineItem/UsageType")
 _HEADER_BYTES: Final = 1 << 16
-_EXTRA: Final = "pip install 'trnsim[parquet]'"
+_INSTALL_FIX: Final = "pip install 'trnsim[parquet]'"
 _BATCH_ROWS: Final = 10_000
 _LINE_MAX: Final = 1 << 24
-"""Characters; a report of 300 columns with tags has lines of some thousands."""
+"""Most characters of a line; a report of 300 columns with tags has lines of some thousands."""
 
 
 def is_bill(path: Path) -> bool:
@@ -117,21 +117,21 @@ def _csv_rows(path: Path, *, is_gzip: bool) -> Iterator[Line]:
                 line = reader.line_num
                 if len(cells) != len(names):
                     reason = f"{len(cells)} cells, and the first line has {len(names)} columns"
-                    raise _bad(path, line, reason)
+                    raise _refusal(path, line, reason)
                 yield _cells(path, line, dict(zip(names, cells, strict=True)))
     except (csv.Error, UnicodeDecodeError) as error:
-        raise _bad(path, line, f"no CSV in UTF-8: {error}") from error
+        raise _refusal(path, line, f"no CSV in UTF-8: {error}") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise _bad(path, line, f"the compressed file is broken: {error}") from error
+        raise _refusal(path, line, f"the compressed file is broken: {error}") from error
 
 
 def _lines(path: Path, stream: IO[str]) -> Iterator[str]:
-    """Lines of a file, which may be larger than the machine's memory when compressed."""
+    """Lines of a file, read one by one: a compressed file may be larger than memory."""
     number = 0
     while text := stream.readline(_LINE_MAX):
         number += 1
         if len(text) == _LINE_MAX:
-            raise _bad(path, number, f"a line of {_LINE_MAX:,} characters or more")
+            raise _refusal(path, number, f"a line of {_LINE_MAX:,} characters or more")
         yield text
 
 
@@ -143,7 +143,7 @@ def _text_stream(path: Path, *, is_gzip: bool) -> IO[str]:
 
 def _parquet_rows(path: Path) -> Iterator[Line]:
     if find_spec("pyarrow") is None:
-        raise fault(path, "Parquet needs pyarrow, which is not installed", fix=_EXTRA)
+        raise fault(path, "Parquet needs pyarrow, which is not installed", fix=_INSTALL_FIX)
     arrow: Any = import_module("pyarrow")
     parquet: Any = import_module("pyarrow.parquet")
     try:
@@ -155,7 +155,7 @@ def _parquet_rows(path: Path) -> Iterator[Line]:
             for batch in file.iter_batches(_BATCH_ROWS, columns=source_names):
                 for row in batch.to_pylist():
                     line += 1
-                    yield _cells(path, line, {_column(k): v for k, v in row.items()})
+                    yield _cells(path, line, {_column(name): value for name, value in row.items()})
     except (arrow.ArrowException, OSError) as error:
         raise fault(path, f"no Parquet: {error}", fix=FIX) from error
 
@@ -165,18 +165,18 @@ def _is_read(name: str) -> bool:
 
 
 def _cells(path: Path, line: int, row: Mapping[str, Any]) -> Line:
-    """Cells of a row that are read; those of tags have the tag's name."""
+    """A row's number and its cells in `COLUMNS`, with a cell for each tag."""
     values = {name: _text(row.get(name)) for name in COLUMNS}
     for name, value in row.items():
         if name == _TAGS_COLUMN:
-            values |= {_tag(key): _text(tag) for key, tag in _map(path, line, value).items()}
+            values |= {_tag(key): _text(tag) for key, tag in _row_tags(path, line, value).items()}
         elif name.startswith(f"{_TAGS_COLUMN}_"):
             values[_tag(name.removeprefix(f"{_TAGS_COLUMN}_"))] = _text(value)
     return line, {name: value for name, value in values.items() if value}
 
 
 def _tag(key: str) -> str:
-    """Name of a tag's cell: that of team for both ``user_team`` and ``user:team``."""
+    """Column of a tag: ``tag:team`` for ``team``, ``user_team`` and ``user:team``."""
     return TAG + re.sub(r"^user[_:]", "", key)
 
 
@@ -184,7 +184,7 @@ def _text(value: object) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _map(path: Path, line: int, value: object) -> dict[str, Any]:
+def _row_tags(path: Path, line: int, value: object) -> dict[str, Any]:
     """Tags of a row: JSON in CSV, pairs in Parquet."""
     if isinstance(value, list):
         return dict(value)
@@ -192,11 +192,11 @@ def _map(path: Path, line: int, value: object) -> dict[str, Any]:
     try:
         tags = json.loads(text) if text else {}
     except (ValueError, RecursionError) as error:
-        raise _bad(path, line, f"{_TAGS_COLUMN} is no JSON: {error}") from error
+        raise _refusal(path, line, f"{_TAGS_COLUMN} is no JSON: {error}") from error
     if not isinstance(tags, dict):
-        raise _bad(path, line, f"{_TAGS_COLUMN} is {text!r}; legal: a JSON object of tags")
+        raise _refusal(path, line, f"{_TAGS_COLUMN} is {text!r}; legal: a JSON object of tags")
     return tags
 
 
-def _bad(path: Path, line: int, reason: str) -> BadInput:
+def _refusal(path: Path, line: int, reason: str) -> BadInput:
     return fault(path, reason, FIX, line)

@@ -1,8 +1,8 @@
-"""Workloads from a bill; a YAML file beside it assigns the bill's usage to models.
+"""Workloads from a bill, whose usage a YAML file beside the bill assigns to models.
 
-The file is named after the bill, ``october.models.yaml`` for ``october.csv``. It is an inventory
-whose instance, purchase, region, hours and cost come from the bill. Each row picks its usage by a
-tag (``tag: team=chat``), by resources, or by instance, kind of purchase and region.
+The YAML file is named after the bill, ``october.models.yaml`` for ``october.csv``. It is an
+inventory whose instance, purchase kind, region, hours and cost come from the bill. Each row selects
+usage by a tag (``tag: team=chat``), by resources, or by instance, purchase kind and region.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _USAGE_ATTRIBUTES_BY_FIELD: Final = {
     "purchase_kind": "kind",
     "region": "region",
 }
-"""Fields that select usage, with the attributes of the usage that they match."""
+"""Fields of a row that select usage, each with the attribute of `Usage` that it must equal."""
 _BILL_ENDINGS: Final = (".gz", ".csv", ".parquet")
 
 
@@ -62,7 +62,9 @@ def billed_workloads(path: Path, rows: Catalogue | None = None) -> list[Workload
     billed = workloads(models, inventory_rows, rows)
     notes = _assumptions(bill, usages)
     return [
-        replace(workload, assumptions=(*workload.assumptions, *notes, *_of_usage(row, usage)))
+        replace(
+            workload, assumptions=(*workload.assumptions, *notes, *_usage_assumptions(row, usage))
+        )
         for workload, row, usage in zip(billed, billed_rows, usages, strict=True)
     ]
 
@@ -74,16 +76,16 @@ _FIX: Final = (
 
 
 def _row_usages(bill: Bill, rows: Sequence[BilledRow]) -> list[list[Usage]]:
-    """Usage of each row; no usage belongs to two rows."""
+    """Usage that each row selects; no usage belongs to two rows."""
     owners: dict[Usage, BilledRow] = {}
     usages: list[list[Usage]] = []
     for row in rows:
         if not any(name in row for name in ("tag", "resource", *_USAGE_ATTRIBUTES_BY_FIELD)):
             raise row.record_error("the row picks no usage", _FIX)
-        usage = [item for item in bill.usage if _is_of(row, item)]
+        usage = [item for item in bill.usage if _selects(row, item)]
         if not usage:
             raise row.record_error(
-                f"no usage in {bill.path} is picked; it has {_machines(bill.usage)}"
+                f"no usage in {bill.path} is picked; it has {_machine_names(bill.usage)}"
             )
         for item in usage:
             if item in owners:
@@ -96,7 +98,8 @@ def _row_usages(bill: Bill, rows: Sequence[BilledRow]) -> list[list[Usage]]:
     return usages
 
 
-def _is_of(row: BilledRow, usage: Usage) -> bool:
+def _selects(row: BilledRow, usage: Usage) -> bool:
+    """True if the tags, resources and fields of a row select a usage of the bill."""
     tags = dict(usage.tags)
     if any(tags.get(key) != value for key, value in row.tag):
         return False
@@ -110,10 +113,10 @@ def _is_of(row: BilledRow, usage: Usage) -> bool:
 
 
 def _completed_row(row: BilledRow, usage: list[Usage], bill: Bill, rows: Catalogue) -> InventoryRow:
-    """A row, completed by the bill's figures of its usage."""
+    """Inventory row with the instance, purchase kind, region, hours and cost of its usage."""
     machines = {(item.instance, item.kind, item.region) for item in usage}
     if len(machines) > 1:
-        text = f"its usage is of several machines: {_machines(usage)}"
+        text = f"its usage is of several machines: {_machine_names(usage)}"
         raise row.record_error(
             text, "make a row for each, with current_instance, purchase_kind, region"
         )
@@ -146,7 +149,8 @@ def _assumptions(bill: Bill, usages: Sequence[Sequence[Usage]]) -> tuple[str, ..
     return tuple(notes)
 
 
-def _of_usage(row: BilledRow, usage: Sequence[Usage]) -> tuple[str, ...]:
+def _usage_assumptions(row: BilledRow, usage: Sequence[Usage]) -> tuple[str, ...]:
+    """Assumptions about the cost of a row's usage."""
     if usage[0].kind == "capacity_block":
         return ("hours without a cost of their own are those of a capacity block",)
     if "usd_per_month" in row:
@@ -154,6 +158,7 @@ def _of_usage(row: BilledRow, usage: Sequence[Usage]) -> tuple[str, ...]:
     return ()
 
 
-def _machines(usage: Sequence[Usage]) -> str:
+def _machine_names(usage: Sequence[Usage]) -> str:
+    """Instance types, purchase kinds and regions of some usage, for messages."""
     names = {f"{item.instance} {item.kind} {item.region or ''}".strip() for item in usage}
     return ", ".join(sorted(names))

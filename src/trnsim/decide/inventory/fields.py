@@ -1,4 +1,4 @@
-"""Rows of an inventory and rows beside a bill: fields, units and legal values."""
+"""Fields of an inventory's rows and of rows beside a bill: meaning, unit and legal values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _Framework = Literal["pytorch", "jax", "tensorflow", "cuda", "other"]
 _OTHER_CLOUDS: Final = ("azure", "gcp", "oracle", "coreweave", "on_premises", "other")
 
 MOST_USD: Final = 1e10
-"""USD a month; above the total AWS bill of any company."""
+"""Most USD a month: above the total AWS bill of any company."""
 _MOST_VOLUME: Final = 1e17
-"""Tokens or items a month; above the work of a million accelerators at 1e10 a day."""
+"""Most tokens or items a month: the work of a million accelerators at 3e9 a day each."""
 MOST_GPU_HOURS: Final = 1e10
-"""Hours of 13 million accelerators in a month."""
+"""Most accelerator-hours a month: those of 13 million accelerators."""
 _MOST_S: Final = 2.7e6
 """Seconds of the longest month."""
 _MOST_HOURS: Final = 744.0
@@ -48,7 +48,7 @@ def _number(help_text: str, unit: str, most: float, example: str = "") -> Any:
 class InventoryRow(FileRecord):
     """A workload in an inventory; it has exactly one of the three volumes."""
 
-    workload: str = declared(help="name of the workload, which no other has", example="chat")
+    workload: str = declared(help="name of the workload, unique in the inventory", example="chat")
     model_config: str = declared(
         help="the model",
         legal="path of a Hugging Face config.json in or below the inventory's folder, or a name of "
@@ -63,37 +63,46 @@ class InventoryRow(FileRecord):
         "sequences or images of kind infer", "items/month", _MOST_VOLUME
     )
     gpu_hours: float | None = _number(
-        "hours of accelerators of the current instance, in place of the two above",
+        "accelerator-hours on the current instance, in place of tokens or items",
         "hours/month",
         MOST_GPU_HOURS,
     )
     current_instance: str = declared(
-        help="the instance that it runs on today",
+        help="instance type on which the workload runs today",
         legal="a name of trnsim instances, such as p5.48xlarge",
         example="p5.48xlarge",
     )
-    current_count: int | None = _number("how many of them", "instances", _MOST_COUNT, "2")
+    current_count: int | None = _number("number of instances", "instances", _MOST_COUNT, "2")
     purchase_kind: str = declared(
-        "on_demand", help="how they are bought", legal=PURCHASE_KINDS, example="on_demand"
+        "on_demand",
+        help="purchase kind of the instances",
+        legal=PURCHASE_KINDS,
+        example="on_demand",
     )
     usd_per_month: float = declared(
-        help="what they are billed", unit="USD/month", above=0, most=MOST_USD, example="80000"
+        help="monthly bill of the instances",
+        unit="USD/month",
+        above=0,
+        most=MOST_USD,
+        example="80000",
     )
     region: str | None = declared(
-        None, help="where they run", parse=_region, legal=REGION, example="us-east-1"
+        None, help="AWS region of the instances", parse=_region, legal=REGION, example="us-east-1"
     )
     as_of: date | None = declared(
-        None, help="last day of that bill, not in the future", example="2026-10-31"
+        None, help="last day of the bill, not in the future", example="2026-10-31"
     )
     sequence: int | None = _number(
-        "length of a sequence that is trained on or passed", "tokens", _MOST_TOKENS
+        "length of a sequence of training or of kind infer", "tokens", _MOST_TOKENS
     )
     input_len: int | None = _number("length of a request", "tokens", _MOST_TOKENS, "1000")
-    output_len: int | None = _number("length of its answer", "tokens", _MOST_TOKENS, "200")
-    batch: int | None = _number("sequences or images of a step or a pass", "items", _MOST_COUNT)
+    output_len: int | None = _number("length of an answer", "tokens", _MOST_TOKENS, "200")
+    batch: int | None = _number(
+        "sequences or images of a training step or of a pass", "items", _MOST_COUNT
+    )
     image: int | None = _number("side of an image", "pixels", _MOST_PIXELS)
     steps: int | None = _number(
-        "passes that make one item, such as denoising steps", "passes", _MOST_COUNT
+        "passes of the model for one item, such as denoising steps", "passes", _MOST_COUNT
     )
     ttft_s: float | None = _number("limit of the time to the first token", "s", _MOST_S, "1")
     tpot_s: float | None = _number("limit of the time for each further token", "s", _MOST_S, "0.05")
@@ -121,7 +130,7 @@ class InventoryRow(FileRecord):
         each=Rule(legal="a path in or below the inventory's folder"),
     )
     framework: _Framework | None = declared(
-        None, help="what the programs are written in", example="pytorch"
+        None, help="framework of the programs", example="pytorch"
     )
     staff_weeks: float | None = between(
         "engineer-weeks that can be given to a migration",
@@ -132,10 +141,13 @@ class InventoryRow(FileRecord):
         example="12",
     )
     other_clouds: tuple[str, ...] = declared(
-        (), help="where else it runs", each=Rule(legal=_OTHER_CLOUDS), example="gcp"
+        (),
+        help="other clouds on which the workload runs",
+        each=Rule(legal=_OTHER_CLOUDS),
+        example="gcp",
     )
     portability_needed: bool = declared(
-        False, help="whether it must run there unchanged", example="no"
+        False, help="whether the same program must run on the other clouds", example="no"
     )
     committed_to_aws: bool | None = declared(
         None, help="whether the company means to stay with AWS", example="yes"
@@ -143,7 +155,7 @@ class InventoryRow(FileRecord):
 
 
 def _pair(text: str) -> tuple[str, str]:
-    """Key and value of a tag."""
+    """Key and value of a tag, from KEY=VALUE."""
     key, is_pair, value = text.partition("=")
     if not is_pair:
         raise ValueError
@@ -151,32 +163,35 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _refusal(text: str) -> None:
+    """Parser that refuses every text."""
     raise ValueError(text)
 
 
 def _from_bill(help_text: str) -> Any:
+    """Field that must stay empty, as the bill states its value."""
     return declared(None, help=help_text, parse=_refusal, legal="nothing: the bill states it")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BilledRow(InventoryRow):
-    """A workload beside a bill, which states instance, purchase, region, hours and cost.
+    """A workload beside a bill that states its instance, purchase kind, region, hours and cost.
 
-    It selects its usage by tag, by resource, or by current_instance, purchase_kind and region.
+    The row selects usage of the bill by tag, by resource, or by current_instance, purchase_kind and
+    region.
     """
 
     tag: tuple[tuple[str, str], ...] = declared(
-        (), help="tags of its usage", each=Rule(parse=_pair, legal="KEY=VALUE")
+        (), help="tags that select usage of the bill", each=Rule(parse=_pair, legal="KEY=VALUE")
     )
-    resource: tuple[str, ...] = declared((), help="resources of its usage")
-    current_instance: str = declared("", help="instance of its usage")
+    resource: tuple[str, ...] = declared((), help="resource ids that select usage of the bill")
+    current_instance: str = declared("", help="instance type that selects usage of the bill")
     usd_per_month: float = declared(
         0.0,
-        help="what usage is billed that the bill has no cost of",
+        help="cost of usage for which the bill has no cost, such as a capacity block",
         unit="USD/month",
         above=0,
         most=MOST_USD,
     )
-    gpu_hours: None = _from_bill("hours of accelerators")
-    current_count: None = _from_bill("how many instances")
+    gpu_hours: None = _from_bill("accelerator-hours")
+    current_count: None = _from_bill("number of instances")
     as_of: None = _from_bill("last day of the bill")

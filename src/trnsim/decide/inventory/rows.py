@@ -1,4 +1,4 @@
-"""Rows of an inventory as workloads; illegal rows are refused by file, line and field."""
+"""Workloads from the rows of an inventory; a refusal names file, line and field."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trnsim.workload import config
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.model_names import named_file
 
-_UNITS_OF: Final[dict[Kind, tuple[VolumeUnit, ...]]] = {
+_VOLUME_UNITS_BY_KIND: Final[dict[Kind, tuple[VolumeUnit, ...]]] = {
     "train": ("tokens_per_month", "gpu_hours"),
     "serve": ("tokens_per_month", "gpu_hours"),
     "infer": ("items_per_month", "gpu_hours"),
@@ -47,11 +47,11 @@ def workloads(
 
 
 def _check_names(rows: Sequence[InventoryRow]) -> None:
-    first: dict[str, int] = {}
+    lines: dict[str, int] = {}
     for row in rows:
-        if row.workload in first:
-            raise row.refused("workload", f"the name stands in line {first[row.workload]} too")
-        first[row.workload] = row.line.line
+        if row.workload in lines:
+            raise row.refused("workload", f"the name stands in line {lines[row.workload]} too")
+        lines[row.workload] = row.line.line
 
 
 def workload(path: Path, row: InventoryRow, hardware: Catalogue | None = None) -> Workload:
@@ -93,7 +93,7 @@ def workload(path: Path, row: InventoryRow, hardware: Catalogue | None = None) -
 def _volume(row: InventoryRow) -> tuple[float, VolumeUnit]:
     """Volume of a row, and its unit."""
     amounts = {unit: amount for unit in VOLUME_UNITS if (amount := getattr(row, unit)) is not None}
-    legal = _UNITS_OF[row.kind]
+    legal = _VOLUME_UNITS_BY_KIND[row.kind]
     if len(amounts) != 1:
         units = " and ".join(amounts) or "no volume"
         raise row.record_error(f"{units} given; legal: exactly one of {' and '.join(legal)}")
@@ -104,7 +104,13 @@ def _volume(row: InventoryRow) -> tuple[float, VolumeUnit]:
 
 
 def inside(path: Path, row: InventoryRow, field: str, text: str) -> Path:
-    """Path `text` of a cell, relative to the inventory at `path` and inside its folder.
+    """Path in a cell, which must lie in the folder of the inventory.
+
+    Args:
+        path: the inventory.
+        row: row of the cell, for errors.
+        field: field of the cell, for errors.
+        text: content of the cell, a path relative to the inventory's folder.
 
     Raises:
         BadInput: it leads out of the folder, or does not exist.
@@ -113,7 +119,7 @@ def inside(path: Path, row: InventoryRow, field: str, text: str) -> Path:
     try:
         target = (folder / text).resolve()
         exists = target.exists()
-    except (OSError, ValueError, RuntimeError) as error:  # no such path can be: too long, a loop
+    except (OSError, ValueError, RuntimeError) as error:  # too long, or a loop of links
         raise row.refused(field, f"no path: {error}") from error
     if not target.is_relative_to(folder):
         raise row.refused(field, f"it leads out of the inventory's folder {path.parent}")

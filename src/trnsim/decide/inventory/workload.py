@@ -16,13 +16,13 @@ __all__ = [
 ]  # fmt: skip
 
 Kind = Literal["train", "serve", "infer"]
-"""Training, serving of a model that writes tokens, and single passes (encoders, images)."""
+"""Training, serving of a model that generates tokens, and inference without generated tokens."""
 
 VolumeUnit = Literal["tokens_per_month", "items_per_month", "gpu_hours"]
-"""Tokens trained on or written; sequences or images passed; hours of accelerators a month."""
+"""Tokens that are trained on or generated, sequences or images, or accelerator-hours, a month."""
 
 PortState = Literal["tuned", "as-ported"]
-"""States of a port to AWS's chips, by `trnsim.estimate.ported.Port`."""
+"""States of a model's port to AWS's chips: members of `trnsim.estimate.ported.Port`."""
 
 KINDS: Final[tuple[Kind, ...]] = ("train", "serve", "infer")
 VOLUME_UNITS: Final[tuple[VolumeUnit, ...]] = ("tokens_per_month", "items_per_month", "gpu_hours")
@@ -33,7 +33,7 @@ class Current:
     """Instances, bill and region of a workload today.
 
     Attributes:
-        instance: name of the instance in the catalogue.
+        instance: instance type, a name of the catalogue.
         count: number of instances, or None if not stated.
         kind: kind of purchase, one of `trnsim.price.quotes.KINDS`.
         usd_per_month: bill of the workload.
@@ -49,15 +49,15 @@ class Current:
 
 @dataclass(frozen=True)
 class Shape:
-    """Lengths and sizes of a pass; None if not stated.
+    """Lengths and sizes of a pass of the model; None if not stated.
 
     Attributes:
-        sequence: tokens of a sequence that is trained on or passed.
+        sequence: tokens of a sequence of training or of kind "infer".
         input_len: tokens of a request.
         output_len: tokens of an answer.
-        batch: sequences or images of a step or a pass.
+        batch: sequences or images of a training step or of a pass.
         image: pixels of an image along a side.
-        steps: passes that make one item, such as denoising steps.
+        steps: passes of the model for one item, such as denoising steps.
     """
 
     sequence: int | None = None
@@ -70,7 +70,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class WorkloadSlo:
-    """Limits of latency that `percentile` percent of requests must keep; None without a limit.
+    """Latency SLO: limits that `percentile` percent of requests must meet; None without a limit.
 
     Attributes:
         ttft_s: time to the first token.
@@ -91,16 +91,20 @@ class Workload:
     Attributes:
         model_path: file from which `model` was read.
         volume: work of a month, in `volume_unit`.
+        current: instances, bill and region of today.
+        shape: lengths and sizes of a pass of the model.
+        slo: limits of latency.
         deadline_hours: hours within which a month's training must end.
         sources: program files and folders to scan.
         staff_weeks: engineer-weeks that the company can give to a migration.
-        other_clouds: clouds other than AWS on which it also runs.
-        is_portability_needed: True if it must run on them unchanged.
-        framework: framework of its programs, one of the legal values of the field.
+        other_clouds: clouds other than AWS on which the workload runs too.
+        is_portability_needed: True if the same program must run on the other clouds.
+        framework: framework of the programs: "pytorch", "jax", "tensorflow", "cuda" or "other".
+        is_committed_to_aws: True if the company means to stay with AWS; None if not stated.
         peak_ratio: demand of the busiest hour over the mean.
         port_state: state of the model's port to AWS's chips.
-        as_of: last day of the bill that `current` repeats.
-        line: line of its row in the inventory, for errors.
+        as_of: last day of the bill in `current`; None if not stated.
+        line: file and line of the row in the inventory, for errors.
         assumptions: assumptions in place of values that the inventory does not state.
     """
 

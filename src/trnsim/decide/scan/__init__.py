@@ -1,7 +1,7 @@
 """Scan of a workload's program files for code that another accelerator does not run unchanged.
 
-Files are read as text and as syntax trees; none is imported or run. Operators inside a library's
-models and sizes that change appear only at run time, and so only in exports (.pt2).
+Files are read as text and as syntax trees; none is imported or run. Operators that a library calls
+and dynamic shapes do not stand in the source text: they are found only in exports (.pt2).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from trnsim import files
 from trnsim.decide.scan.exports import read_export
 from trnsim.decide.scan.findings import ScanFinding, ScanFindings
-from trnsim.decide.scan.packages import NAMES
+from trnsim.decide.scan.packages import KERNEL_NAMES
 from trnsim.decide.scan.programs import ScannedProgram, read_program, unreadable
 from trnsim.errors import BadInput
 
@@ -25,7 +25,9 @@ _PYTHON_ENDING: Final = ".py"
 _CUDA_ENDINGS: Final = (".cu", ".cuh")
 _EXPORT_ENDING: Final = ".pt2"
 _LEGAL_ENDINGS: Final = (_PYTHON_ENDING, *_CUDA_ENDINGS, _EXPORT_ENDING)
-_LEFT_OUT: Final = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "build"})
+_SKIPPED_FOLDERS: Final = frozenset(
+    {"__pycache__", "node_modules", "site-packages", "venv", "build"}
+)
 _MOST_FILES: Final = 20_000
 _MOST_BYTES: Final = 4_000_000
 _KERNEL_PATTERN: Final = re.compile(
@@ -43,9 +45,9 @@ def scan(paths: Sequence[Path], root: Path) -> ScanFindings:
     for path in sorted(_program_files(paths, root)):
         file = path.relative_to(root.resolve()).as_posix()
         programs.append(_read(file, path, root.resolve()))
-    places = {place for program in programs for place in program.places}
+    findings = {finding for program in programs for finding in program.findings}
     return ScanFindings(
-        places=tuple(sorted(places)),
+        places=tuple(sorted(findings)),
         files=len(programs),
         lowered=sum(program.lowered for program in programs),
         unlowered=sum(program.unlowered for program in programs),
@@ -59,12 +61,12 @@ def _program_files(paths: Sequence[Path], root: Path) -> set[Path]:
     program_files: set[Path] = set()
     top = root.resolve()
     for path in paths:
-        place = path.resolve()
-        if not place.is_relative_to(top):
+        resolved = path.resolve()
+        if not resolved.is_relative_to(top):
             raise BadInput(f"{path} leads out of {root}", fix="name program files below it")
-        if not place.exists():
+        if not resolved.exists():
             raise BadInput(f"cannot scan {path}: no such file or folder")
-        for file in _below(place) if place.is_dir() else [place]:
+        for file in _below(resolved) if resolved.is_dir() else [resolved]:
             program_files.add(file)
             if len(program_files) > _MOST_FILES:
                 raise BadInput(
@@ -76,17 +78,18 @@ def _program_files(paths: Sequence[Path], root: Path) -> set[Path]:
 
 def _below(folder: Path) -> Iterator[Path]:
     """Program files below a folder, without links, hidden folders and installed packages."""
-    for place, folders, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder):
         folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and name not in _LEFT_OUT
+            name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS
         )
         for name in names:
-            file = Path(place) / name
+            file = Path(parent) / name
             if file.suffix in _LEGAL_ENDINGS and not file.is_symlink():
                 yield file
 
 
 def _read(file: str, path: Path, root: Path) -> ScannedProgram:
+    """Findings and counts of the program at `path`, called `file` in findings."""
     if path.suffix == _EXPORT_ENDING:
         return read_export(file, path, root)
     try:
@@ -103,9 +106,9 @@ def _read(file: str, path: Path, root: Path) -> ScannedProgram:
 
 
 def _read_cuda(file: str, source: bytes) -> ScannedProgram:
-    """Kernels of a CUDA file as findings, or the file itself if it has none."""
-    advice = NAMES["torch.utils.cpp_extension.load"].advice
-    places = {
+    """Kernels of a CUDA file as findings, or the file itself if it has no kernel."""
+    advice = KERNEL_NAMES["torch.utils.cpp_extension.load"].advice
+    findings = {
         ScanFinding(
             file,
             source.count(b"\n", 0, kernel.start()) + 1,
@@ -116,4 +119,4 @@ def _read_cuda(file: str, source: bytes) -> ScannedProgram:
         )
         for kernel in _KERNEL_PATTERN.finditer(source)
     }
-    return ScannedProgram(places or {ScanFinding(file, 1, "cuda", "CUDA source", "L", advice)})
+    return ScannedProgram(findings or {ScanFinding(file, 1, "cuda", "CUDA source", "L", advice)})

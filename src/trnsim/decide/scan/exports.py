@@ -1,7 +1,7 @@
-"""Scan of an exported PyTorch program: its operators, judged by the compiler's own lowerings.
+"""Scan of an exported PyTorch program for operators that the compiler does not lower.
 
-An export holds the operators that a program calls, also within libraries, and the lines that call
-them. Reading it needs PyTorch; the modules that the file names are not imported.
+An export (.pt2) holds all operators that a program calls, also within libraries, and the lines of
+the calls. Reading it needs PyTorch; the modules that the file names are not imported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from trnsim.compiler.ncc.calls import FrameworkCall
 from trnsim.decide.scan.findings import ScanFinding
-from trnsim.decide.scan.operators import HOST
+from trnsim.decide.scan.operators import NO_LOWERING_ADVICE
 from trnsim.decide.scan.programs import ScannedProgram, unreadable
 from trnsim.errors import BadInput, EmulatorError
 
@@ -22,7 +22,13 @@ _PYTORCH_MISSING: Final = "reading it needs PyTorch: pip install 'trnsim[torch]'
 
 
 def read_export(file: str, path: Path, root: Path) -> ScannedProgram:
-    """Operators without a lowering in the export at `path`, called `file` in findings."""
+    """Operators without a lowering in an export.
+
+    Args:
+        file: name of the export in findings.
+        path: path of the export.
+        root: folder to which files in findings are relative.
+    """
     if find_spec("torch") is None:
         return unreadable(file, 1, _PYTORCH_MISSING)
     from trnsim.torch.models.exported import exported_graph  # noqa: PLC0415  torch is an extra
@@ -38,7 +44,7 @@ def read_export(file: str, path: Path, root: Path) -> ScannedProgram:
     for call in graph.calls:
         if call.reason:
             program.unlowered += 1
-            program.places.add(_finding(call, file, root))
+            program.findings.add(_finding(call, file, root))
         else:
             program.lowered += 1
     return program
@@ -48,7 +54,9 @@ def _finding(call: FrameworkCall, file: str, root: Path) -> ScanFinding:
     """A call as a finding, at its line in the user's program if the export has it."""
     line = 1
     if call.line is not None:
-        line, stated = call.line.line, Path(call.line.file)
-        is_below = stated.is_relative_to(root)
-        file = stated.relative_to(root).as_posix() if is_below else str(stated)
-    return ScanFinding(file, line, "operator", call.operator, "M", HOST.format(call.name))
+        line, source = call.line.line, Path(call.line.file)
+        is_below = source.is_relative_to(root)
+        file = source.relative_to(root).as_posix() if is_below else str(source)
+    return ScanFinding(
+        file, line, "operator", call.operator, "M", NO_LOWERING_ADVICE.format(call.name)
+    )

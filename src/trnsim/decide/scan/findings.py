@@ -8,11 +8,14 @@ from typing import Final, Literal
 __all__ = ["EFFORTS", "KINDS", "Effort", "Kind", "ScanFinding", "ScanFindings"]
 
 Kind = Literal["cuda", "triton", "package", "operator", "device", "unreadable"]
-"""Kernels in CUDA, kernels in Triton, packages of CUDA, operators without a known lowering,
-calls that name a device, and files that cannot be read as programs."""
+"""Kinds of findings.
+
+CUDA kernels, Triton kernels, packages that need CUDA, operators that the compiler does not lower,
+code that names a CUDA device, and files that cannot be read as programs.
+"""
 
 Effort = Literal["S", "M", "L"]
-"""Lines to change, a part to replace, a kernel to rewrite."""
+"""Effort of a remedy: S, some lines to change; M, a part to replace; L, a kernel to rewrite."""
 
 KINDS: Final[tuple[Kind, ...]] = ("cuda", "triton", "package", "operator", "device", "unreadable")
 EFFORTS: Final[tuple[Effort, ...]] = ("S", "M", "L")
@@ -25,7 +28,9 @@ class ScanFinding:
     Attributes:
         file: path relative to the root of the scan.
         line: line number from 1.
-        what: name in the code ("flash_attn", "torch.linalg.svd").
+        kind: kind of finding.
+        what: name in the code ("flash_attn", "torch.linalg.svd"), or the reason of "unreadable".
+        effort: effort of the remedy.
         advice: remedy.
     """
 
@@ -47,9 +52,9 @@ class ScanFindings:
     Attributes:
         places: findings in the order of files and lines.
         files: number of files read.
-        lowered: calls of PyTorch's operators that the compiler lowers.
-        unlowered: calls of operators that it does not lower.
-        unknown: names of PyTorch's functions that no table here has, each once.
+        lowered: number of calls of PyTorch's operators that the compiler lowers.
+        unlowered: number of calls of operators that it does not lower.
+        unknown: PyTorch functions about which `trnsim.decide.scan.operators` knows nothing.
         frameworks: imported frameworks: "jax", "pytorch", "tensorflow".
     """
 
@@ -62,10 +67,10 @@ class ScanFindings:
 
     @property
     def effort(self) -> Effort | None:
-        """Largest effort of all findings; None without findings."""
-        efforts = {place.effort for place in self.places if place.kind != "unreadable"}
+        """Largest effort of all findings of readable files; None without any."""
+        efforts = {finding.effort for finding in self.places if finding.kind != "unreadable"}
         return next((effort for effort in reversed(EFFORTS) if effort in efforts), None)
 
-    def of(self, kind: Kind) -> tuple[ScanFinding, ...]:
+    def of_kind(self, kind: Kind) -> tuple[ScanFinding, ...]:
         """Findings of a kind."""
-        return tuple(place for place in self.places if place.kind == kind)
+        return tuple(finding for finding in self.places if finding.kind == kind)

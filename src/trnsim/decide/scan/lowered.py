@@ -1,7 +1,7 @@
-"""Operators of ATen that the compiler lowers, by their plain names.
+"""ATen operators that the compiler lowers, by name without namespace and overload.
 
-They are those of `trnsim.torch.aten.decompositions`, which needs PyTorch, as a scan does not. A
-test compares the two.
+The list is a copy: `trnsim.torch.aten.decompositions` has the lowerings but needs PyTorch, and a
+scan must work without. A test compares the two.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""PyTorch's functions, and whether the compiler lowers the operators that they call.
+"""Support of PyTorch functions: whether the compiler lowers the ATen operators that they call.
 
-`MADE_OF` has the operators of ATen that a function calls, `LOWERED` those that are lowered.
+`OPERATORS_BY_FUNCTION` has the operators of a function, `LOWERED` the operators that are lowered.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import Final
 
 from trnsim.decide.scan.lowered import LOWERED
 
-__all__ = ["HOST", "MADE_OF", "Lowering", "is_function", "lowering"]
+__all__ = ["NO_LOWERING_ADVICE", "OPERATORS_BY_FUNCTION", "Lowering", "is_function", "lowering"]
 
-HOST: Final = "the compiler has no lowering for {}: compute it on the host, or in other operators"
-"""Advice about operators without a lowering."""
+NO_LOWERING_ADVICE: Final = (
+    "the compiler has no lowering for {}: compute it on the host, or in other operators"
+)
+"""Advice about operators without a lowering, whose names replace the braces."""
 
 _PREFIX_BY_MODULE: Final = {
     "torch.nn.functional.": "",
@@ -28,7 +30,7 @@ _PREFIX_BY_MODULE: Final = {
 _NN_PREFIX: Final = "torch.nn."
 _FUNCTIONAL_PREFIX: Final = "torch.nn.functional."
 _WORD_BOUNDARY_PATTERN: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
-"""Boundaries between the words of a module's name: Layer-Norm, CTC-Loss."""
+"""Boundaries between the words of a class name: Layer|Norm, CTC|Loss."""
 _SETTING_FUNCTIONS: Final = frozenset(
     {
         "autocast", "compile", "device", "enable_grad", "finfo", "from_numpy", "get_default_dtype",
@@ -38,18 +40,18 @@ _SETTING_FUNCTIONS: Final = frozenset(
         "tensor", "use_deterministic_algorithms",
     }
 )  # fmt: skip
-"""Functions of PyTorch that compute nothing on a device."""
+"""PyTorch functions that compute nothing on a device."""
 
 
 class Lowering(Enum):
-    """Support of a function by the compiler."""
+    """Support of a PyTorch function: all its operators are lowered, some are not, or unknown."""
 
     LOWERED = "lowered"
     MISSING = "missing"
     UNKNOWN = "unknown"
 
 
-MADE_OF: Final[dict[str, tuple[str, ...]]] = {
+OPERATORS_BY_FUNCTION: Final[dict[str, tuple[str, ...]]] = {
     "absolute": ("abs",), "adaptive_max_pool1d": ("adaptive_max_pool2d",),
     "argsort": ("sort",), "argwhere": ("nonzero",), "atleast_2d": ("unsqueeze",),
     "batch_norm": ("native_batch_norm",), "bilinear": ("bmm",),
@@ -116,42 +118,53 @@ MADE_OF: Final[dict[str, tuple[str, ...]]] = {
     ("upsample_nearest2d",), "view_as_complex": ("view_as_complex",), "view_as_real":
     ("view_as_real",), "vstack": ("cat",),
 }  # fmt: skip
-"""Operators of ATen that a function calls on dense tensors of real numbers, by its name.
+"""ATen operators that a function calls on dense tensors of real numbers, by function name.
+
+A function that is missing here is lowered if `LOWERED` has an operator of its name, else unknown.
 
 Source: PyTorch 2.13, native_functions.yaml and the functions' own code.
 """
 
 
 def lowering(full_name: str) -> tuple[Lowering, tuple[str, ...]]:
-    """Support of a PyTorch function or module, and its operators without a lowering."""
-    lowerings = [_of_operator(name) for name in _operator_names(full_name)]
+    """Support of a PyTorch function or module, and its operators without a lowering.
+
+    Args:
+        full_name: name with its module, such as "torch.linalg.svd" or "torch.nn.LayerNorm".
+    """
+    lowerings = [_function_lowering(name) for name in _operator_names(full_name)]
     decisive = (pair for pair in lowerings if pair[0] is not Lowering.UNKNOWN)
     return next(decisive, (Lowering.UNKNOWN, ()))
 
 
 def is_function(full_name: str) -> bool:
-    """True if the name may be of a function on tensors: no class, setting or submodule member."""
-    space = next((prefix for prefix in _PREFIX_BY_MODULE if full_name.startswith(prefix)), "torch.")
-    name = full_name.removeprefix(space)
+    """True if a name may be a function on tensors: no class, no setting, in no submodule."""
+    module = next(
+        (prefix for prefix in _PREFIX_BY_MODULE if full_name.startswith(prefix)), "torch."
+    )
+    name = full_name.removeprefix(module)
     return "." not in name and name.islower() and name not in _SETTING_FUNCTIONS
 
 
 def _operator_names(full_name: str) -> tuple[str, ...]:
-    """Possible names of the operator of a function or module."""
+    """Names under which the operator of a function or module may be known."""
     if full_name.startswith(_NN_PREFIX) and not full_name.startswith(_FUNCTIONAL_PREFIX):
         name = full_name.removeprefix(_NN_PREFIX)
         return name.lower(), _WORD_BOUNDARY_PATTERN.sub("_", name).lower()
-    for space, prefix in _PREFIX_BY_MODULE.items():
-        if full_name.startswith(space):
-            return (prefix + full_name.removeprefix(space),)
+    for module, prefix in _PREFIX_BY_MODULE.items():
+        if full_name.startswith(module):
+            return (prefix + full_name.removeprefix(module),)
     return ()
 
 
-def _of_operator(name: str) -> tuple[Lowering, tuple[str, ...]]:
+def _function_lowering(name: str) -> tuple[Lowering, tuple[str, ...]]:
+    """Support of a function by its plain name, and its operators without a lowering."""
     plain = name.rstrip("_")
     if plain in LOWERED:
         return Lowering.LOWERED, ()
-    if plain not in MADE_OF:
+    if plain not in OPERATORS_BY_FUNCTION:
         return Lowering.UNKNOWN, ()
-    missing = tuple(operator for operator in MADE_OF[plain] if operator not in LOWERED)
+    missing = tuple(
+        operator for operator in OPERATORS_BY_FUNCTION[plain] if operator not in LOWERED
+    )
     return (Lowering.MISSING if missing else Lowering.LOWERED), missing

@@ -1,6 +1,6 @@
-"""Packages that need CUDA, and names within packages that create or call kernels of CUDA.
+"""Packages that need CUDA, and functions that create CUDA or Triton kernels, with remedies.
 
-Each has its replacement on AWS's chips, and the effort of that: judged, not measured.
+A remedy is a replacement on AWS's chips and its effort, which is judged, not measured.
 """
 
 from __future__ import annotations
@@ -10,11 +10,17 @@ from typing import Final, NamedTuple
 
 from trnsim.decide.scan.findings import Effort, Kind
 
-__all__ = ["NAMES", "PACKAGES", "Remedy", "longest_entry"]
+__all__ = ["KERNEL_NAMES", "PACKAGES", "Remedy", "longest_entry"]
 
 
 class Remedy(NamedTuple):
-    """Kind of a package or name, with its replacement as advice and the effort of that."""
+    """Replacement of a package or function on AWS's chips.
+
+    Attributes:
+        kind: kind of the finding.
+        effort: effort of the replacement.
+        advice: the replacement, in words.
+    """
 
     kind: Kind
     effort: Effort
@@ -76,9 +82,9 @@ PACKAGES: Final[dict[str, Remedy]] = {
     "vllm_flash_attn": Remedy("package", "M", _CALL_SDPA),
     "xformers": Remedy("package", "S", _CALL_SDPA),
 }
-"""Replacements by the name under which a package is imported."""
+"""Remedies, by the name under which a package is imported."""
 
-NAMES: Final[dict[str, Remedy]] = {
+KERNEL_NAMES: Final[dict[str, Remedy]] = {
     "jax.experimental.pallas": Remedy("triton", "L", _WRITE_IN_NKI),
     "cupy.ElementwiseKernel": _CUDA_REMEDY,
     "cupy.RawKernel": _CUDA_REMEDY,
@@ -94,14 +100,14 @@ NAMES: Final[dict[str, Remedy]] = {
     "triton.heuristics": _TRITON_REMEDY,
     "triton.experimental.gluon.jit": _TRITON_REMEDY,
 }
-"""Replacements by full name, of functions that create a kernel at the place of their call."""
+"""Remedies, by full name, for functions and decorators that create a kernel where they are used."""
 
 
 def longest_entry(name: str, table: Mapping[str, Remedy]) -> tuple[str, Remedy] | None:
-    """The longest prefix of `name` in `table`, with its entry."""
+    """Longest dotted prefix of `name` in `table`, with its remedy; None without one."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
-        short = ".".join(parts[:length])
-        if short in table:
-            return short, table[short]
+        prefix = ".".join(parts[:length])
+        if prefix in table:
+            return prefix, table[prefix]
     return None

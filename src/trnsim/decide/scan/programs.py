@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trnsim.decide.scan.findings import ScanFinding
-from trnsim.decide.scan.operators import HOST, Lowering, is_function, lowering
-from trnsim.decide.scan.packages import NAMES, PACKAGES, Remedy, longest_entry
+from trnsim.decide.scan.operators import NO_LOWERING_ADVICE, Lowering, is_function, lowering
+from trnsim.decide.scan.packages import KERNEL_NAMES, PACKAGES, Remedy, longest_entry
 
 __all__ = ["ScannedProgram", "read_program", "unreadable"]
 
 _FRAMEWORK_BY_PACKAGE: Final = {"torch": "pytorch", "jax": "jax", "tensorflow": "tensorflow"}
 _DEVICE_PATTERN: Final = re.compile(r"cuda(:\d+)?|nccl")
-_DEVICE_SPACES: Final = ("torch.cuda", "torch.backends.cudnn", "torch.backends.cuda")
+_DEVICE_MODULES: Final = ("torch.cuda", "torch.backends.cudnn", "torch.backends.cuda")
 _DEVICE_ADVICE: Final = "name the device 'neuron', or take it from torch.accelerator"
 _CUDA_METHODS: Final = ("cuda",)
 _TENSOR_METHODS: Final = frozenset(
@@ -26,14 +26,14 @@ _TENSOR_METHODS: Final = frozenset(
         "svd", "unique_consecutive",
     }
 )  # fmt: skip
-"""Methods of tensors that few other objects have, so that a call is told without types."""
+"""Methods that few objects but tensors have: a call by such a name counts as a tensor's."""
 
 
 @dataclass
 class ScannedProgram:
-    """Findings and counts of a file."""
+    """Findings and counts of a file; the attributes are those of `ScanFindings`."""
 
-    places: set[ScanFinding] = field(default_factory=set[ScanFinding])
+    findings: set[ScanFinding] = field(default_factory=set[ScanFinding])
     lowered: int = 0
     unlowered: int = 0
     unknown: set[str] = field(default_factory=set[str])
@@ -60,7 +60,13 @@ def unreadable(file: str, line: int, reason: str) -> ScannedProgram:
 
 
 class _Reader:
-    """Walk through a syntax tree."""
+    """Walk through a syntax tree.
+
+    Attributes:
+        file: name of the file in findings.
+        program: findings and counts so far.
+        names: full names of imported modules and objects, by the names that the file gives them.
+    """
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -81,22 +87,22 @@ class _Reader:
                 self._name(node)
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        for name, bound, full in _imports(node):
-            self.names[bound] = full
+        for name, local_name, full_name in _imports(node):
+            self.names[local_name] = full_name
             package = name.partition(".")[0]
             if package in _FRAMEWORK_BY_PACKAGE:
                 self.program.frameworks.add(_FRAMEWORK_BY_PACKAGE[package])
-            if entry := longest_entry(name if bound == full else full, PACKAGES):
+            if entry := longest_entry(name if local_name == full_name else full_name, PACKAGES):
                 self._add(node.lineno, *entry)
 
     def _name(self, node: ast.Attribute | ast.Name) -> None:
-        """Note a full name that creates a kernel or names a device."""
+        """Add a finding for a name that creates a kernel or belongs to a CUDA module."""
         full_name = self._full_name(node)
         if full_name is None:
             return
-        if entry := longest_entry(full_name, NAMES):
+        if entry := longest_entry(full_name, KERNEL_NAMES):
             self._add(node.lineno, *entry)
-        elif full_name.startswith(tuple(f"{space}." for space in _DEVICE_SPACES)):
+        elif full_name.startswith(tuple(f"{module}." for module in _DEVICE_MODULES)):
             self._device(node.lineno, full_name)
 
     def _call(self, node: ast.Call) -> None:
@@ -119,29 +125,29 @@ class _Reader:
             self._operator(line, f"torch.{name}")
 
     def _operator(self, line: int, name: str) -> None:
-        """Count a call of a PyTorch function, and note one without a lowering."""
-        if not name.startswith("torch.") or name.startswith(_DEVICE_SPACES):
+        """Count a call of a PyTorch function, and add a finding if it has no lowering."""
+        if not name.startswith("torch.") or name.startswith(_DEVICE_MODULES):
             return
         support, missing = lowering(name)
         if support is Lowering.LOWERED:
             self.program.lowered += 1
         elif support is Lowering.MISSING:
             self.program.unlowered += 1
-            advice = HOST.format(", ".join(missing))
-            self.program.places.add(ScanFinding(self.file, line, "operator", name, "M", advice))
+            advice = NO_LOWERING_ADVICE.format(", ".join(missing))
+            self.program.findings.add(ScanFinding(self.file, line, "operator", name, "M", advice))
         elif is_function(name):
             self.program.unknown.add(name)
 
     def _device(self, line: int, name: str) -> None:
-        self.program.places.add(ScanFinding(self.file, line, "device", name, "S", _DEVICE_ADVICE))
+        self.program.findings.add(ScanFinding(self.file, line, "device", name, "S", _DEVICE_ADVICE))
 
     def _add(self, line: int, name: str, remedy: Remedy) -> None:
-        self.program.places.add(
+        self.program.findings.add(
             ScanFinding(self.file, line, remedy.kind, name, remedy.effort, remedy.advice)
         )
 
     def _full_name(self, node: ast.expr) -> str | None:
-        """Full name of an expression, by the imports; None for other expressions."""
+        """Full name of an expression by the imports ("torch.linalg.svd"); None without a name."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -152,7 +158,7 @@ class _Reader:
 
 
 def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
-    """Imports of a statement: module, bound name, and full name behind that."""
+    """Imports of a statement: module, local name, and the full name that it stands for."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             package = alias.name.partition(".")[0]
