@@ -176,7 +176,7 @@ class RunObservers:
         self._is_expecting = not self.present
 
     def begins(self, fabric: Fabric | None = None, ranks: int = 1) -> None:
-        """As `RunObserver.begins`; the observers passed in are made now, if a run is expected."""
+        """Tell all observers that a run begins; those passed in are made now, if it is expected."""
         if self._is_expecting:
             self._is_expecting = False
             self.present += [make() for make in observers.run_observer_factories]
@@ -184,17 +184,17 @@ class RunObservers:
             observer.begins(fabric, ranks)
 
     def issues(self, team: Team, title: str, rank: int = 0) -> None:
-        """As `RunObserver.issues`."""
+        """Tell all observers that a rank is about to issue instructions."""
         for observer in self.present:
             observer.issues(team, title, rank)
 
     def ended(self, run: Run, rank: int = 0) -> None:
-        """As `RunObserver.ended`."""
+        """Tell all observers that the run of a rank has ended."""
         for observer in self.present:
             observer.ended(run, rank)
 
     def all_over(self) -> None:
-        """As `RunObserver.all_over`."""
+        """Tell all observers that the runs of all ranks are over."""
         for observer in self.present:
             observer.all_over()
 

@@ -164,7 +164,7 @@ def fit(rows: Sequence[Row], *, is_robust: bool = False) -> Fit:
     """The model of rows.
 
     Args:
-        rows: at least one.
+        rows: one or more rows.
         is_robust: whether rows that lie apart count for less.
     """
     design = _Design(rows)

@@ -168,7 +168,7 @@ def _term_table(difference: TimeDifference) -> Table:
 
 
 def _decimals(*medians: float) -> int:
-    """As many as show four digits of the larger median and three of the smaller."""
+    """The decimals that show four digits of the larger median and three of the smaller."""
     known = sorted(median for median in medians if 0 < median < math.inf)
     digits = zip((known[:1], known[-1:]), (_TIME_DIGITS - 1, _TIME_DIGITS), strict=True)
     needed = [

@@ -40,7 +40,7 @@ class Flags:
 
     Attributes:
         auto_cast: which float32 operations are cast: "none" (the default), "matmult", "all".
-        auto_cast_type: to what: "bf16" (the default), "fp16", "tf32", "fp8_e4m3".
+        auto_cast_type: the format after a cast: "bf16" (the default), "fp16", "tf32", "fp8_e4m3".
         optlevel: 1, 2 (the default) or 3: how long to search for a fast program.
         model_type: "generic" (the default), "transformer", "unet-inference".
         logical_nc_config: the number of NeuronCores that share a graph, 1 or 2; None is the chip's

@@ -111,7 +111,7 @@ def scale_work(
     `instructions`; the places are those of the first layer.
 
     Args:
-        work: that of the shorter graph.
+        work: the work of the shorter graph.
         places: places of its operations in the whole graph.
         stacks: each stack with the number of its layers that were compiled.
         time_s: the time of the whole program.

@@ -270,7 +270,7 @@ def difference_sigma(left: dict[str, float], right: dict[str, float]) -> float:
 
     Args:
         left: one sigma of the logarithm of the numerator, by cause.
-        right: likewise of the denominator.
+        right: one sigma of the logarithm of the denominator, by cause.
     """
     names = left.keys() | right.keys()
     return math.hypot(*(left.get(name, 0.0) - right.get(name, 0.0) for name in names))

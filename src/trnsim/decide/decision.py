@@ -185,7 +185,7 @@ class Swing:
     Attributes:
         input: name of the input.
         low: share of the bills at P10 of the input, net of the cost of the migration.
-        high: likewise at P90.
+        high: share of the bills at P90 of the input, net of the cost of the migration.
     """
 
     input: str

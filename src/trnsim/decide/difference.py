@@ -37,7 +37,7 @@ class AnswerChange:
     Attributes:
         path: keys of the value in the JSON, joined by dots.
         old: value in the old answer, the median of an interval; None if missing.
-        new: likewise in the new answer.
+        new: the value in the new answer, the median of an interval; None if missing.
         within: True if the new median lies in the old P10 to P90; None without an interval.
     """
 

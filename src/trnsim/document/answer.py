@@ -185,8 +185,8 @@ class Section:
         blocks: its content.
         anchor: the name by which links lead to it.
         is_column: whether it stands beside its neighbours on a wide page.
-        place: where it stands.
-        heading_place: where its heading does.
+        place: whether it stands in the text, on the page, or in both.
+        heading_place: the same of its heading.
     """
 
     heading: str

@@ -41,7 +41,7 @@ class TimeCurve:
     """The points of one layer in one phase on one kind of rank.
 
     Attributes:
-        points: in any order.
+        points: the points, in any order.
     """
 
     points: tuple[MeasuredPoint, ...]

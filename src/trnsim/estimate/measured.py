@@ -63,9 +63,9 @@ class MeasuredTimes:
     """Measured times.
 
     Attributes:
-        file: their file.
-        rows: its lines.
-        curves: by pass ("forward", "backward"), phase, part and layer.
+        file: the file that states them.
+        rows: the rows of the file.
+        curves: the times as curves, by pass ("forward", "backward"), phase, part and layer.
     """
 
     file: str

@@ -89,7 +89,7 @@ class Sources:
         Args:
             phase: "prefill", or "forward".
             part: the part's name.
-            source: that of its `LayerTime`.
+            source: the source of its `LayerTime`.
             shape: batch and lengths of the pass.
         """
         parts = self._shapes.setdefault(phase, {}).setdefault(source, {})

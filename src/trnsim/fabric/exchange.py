@@ -36,7 +36,7 @@ class FabricExchange:
 
     Attributes:
         time_s: seconds in closed form, its start included.
-        chosen: by the `layout` of a group, the algorithm and its transfers.
+        chosen: the algorithm and its transfers, by the `layout` of a group.
     """
 
     time_s: float

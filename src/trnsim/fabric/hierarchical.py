@@ -1,4 +1,4 @@
-"""Hierarchical: one stage inside instances, one between the ranks at one place of all instances.
+"""Hierarchical: one stage inside instances, one between equally placed ranks of all instances.
 
 Links between instances are narrower, so the stage with less traffic takes them: it comes first in
 an all-gather and last in a reduce-scatter. Each stage has the best algorithm for it.
@@ -53,7 +53,7 @@ def all_reduce(group: RankGroup, nbytes: float, best: Best) -> Plan:
 
 
 def stages(group: RankGroup) -> tuple[list[RankGroup], list[RankGroup]]:
-    """The groups inside instances, and those of the ranks at one place of each."""
+    """The groups inside instances, and those of the ranks at the same place of each."""
     nodes = list(group.by_node.values())
     inside = [RankGroup(group.fabric, ranks) for ranks in nodes]
     between = [RankGroup(group.fabric, ranks) for ranks in zip(*nodes, strict=True)]

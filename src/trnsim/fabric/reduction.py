@@ -100,7 +100,7 @@ def _rdh(group: RankGroup) -> Order:
 
 
 def _hierarchical(group: RankGroup, kind: str, nbytes: float) -> Order:
-    """Over the ranks of each instance, then over those at one place of each."""
+    """Over the ranks of each instance, then over those at the same place of each."""
     inside, between = hierarchical.stages(group)
     chosen = best_of("reduce_scatter", inside, nbytes).algorithm
     part = nbytes / inside[0].size

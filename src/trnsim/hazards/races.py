@@ -157,7 +157,7 @@ class RaceDetector:
 
         Args:
             group: the cores.
-            data: for a barrier, the tensors to which it orders accesses.
+            data: the tensors to which a barrier orders accesses.
         """
         places = self._meet(group)
         for serial in {tile.storage.serial for tile in data}:

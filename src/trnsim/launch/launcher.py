@@ -55,9 +55,9 @@ class RankProcess:
         rank: number of the rank.
         node: number of its node.
         local_rank: number of the rank on its node.
-        connection: to its supervisor; None once it is closed.
+        connection: the connection to its supervisor; None once it is closed.
         host: name of its node; "" where all nodes are this machine.
-        status: as in Python: minus the signal, or the exit status; None while it runs.
+        status: its exit status, or minus the signal that ended it; None while it runs.
         ended_s: time of its end, on the clock that all processes share.
         step: last step that it began; 0 if it reports none.
         follows: True if it ended, as it reports, because another rank had.

@@ -156,7 +156,7 @@ def trace(
     links: ExchangeIssuer | None = None,
     name: str = "graph",
 ) -> TracedProgram:
-    """As `run_graph`, with the operations that instructions belong to.
+    """The run of a graph's program, with the operations that instructions belong to.
 
     With `lnc` 2 it is the program of one of two equal cores; it has no values, nor has
     a program with `links`, in which exchanges between ranks take time.

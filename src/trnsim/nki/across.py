@@ -77,7 +77,7 @@ class WatchedVersion(Version):
         return self is other
 
     def follows(self, behaviour: Behaviour) -> bool:
-        """As of the version, unless it is exchanged."""
+        """True if the version has the behaviour; the opposite for an exchanged one."""
         holds = super().follows(behaviour) != (behaviour in self.exchanged)
         self.asked.pop(behaviour, None)
         self.asked[behaviour] = holds

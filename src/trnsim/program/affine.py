@@ -4,8 +4,8 @@ A window is a run of captured instructions that repeats a shorter one, the turn 
 window the level of an instruction is one more than the highest level of an earlier one with which
 it conflicts: both touch a rectangle of bytes, and one of them writes it. Instructions of one level
 do not conflict, so a window may be executed level by level, and the instructions of a level in any
-order. Those that stand at one place of the turn are one step, if the addresses of each operand are
-``start + turn * stride``. Tensors that each turn allocates anew lie in one buffer for this.
+order. Those that stand at the same place of the turn are one step, if the addresses of each operand
+are ``start + turn * stride``. Tensors that each turn allocates anew lie in one buffer for this.
 
 docs/design/0063 has the proof.
 """
@@ -388,7 +388,7 @@ def _form(value: Any) -> Any:
 def _leveled(
     instructions: Sequence[Instruction], turn: int, first: int, has_plan: Sequence[bool]
 ) -> list[tuple[int, ...]]:
-    """A window in the order of its levels, instructions at one place of a turn together."""
+    """A window in the order of its levels, instructions at the same place of a turn together."""
     touches: dict[int, list[tuple[Box, int, bool]]] = {}
     groups: dict[tuple[int, int], list[int]] = {}
     for place, instruction in enumerate(instructions):

@@ -28,7 +28,7 @@ class Checked:
     """An instruction that passed every check, without its data.
 
     Attributes:
-        instruction: with operands without bytes, enough to price it again.
+        instruction: the instruction; its operands have no bytes, but suffice to price it again.
         dims: its axis lengths.
         engine: the engine that executes it.
         cost: its price on the core that it was checked for.

@@ -77,13 +77,13 @@ class KernelRecord:
         signatures: signature -> properties of the instructions with it.
         steps: its instructions.
         storages: its storages, without bytes: inputs first, then by first use.
-        descriptions: by storage, the properties that a program or an error message shows.
+        descriptions: properties of each storage that a program or an error message shows.
         inputs: number of storages that are inputs.
         outcome: results derived from the program: its timeline and warnings.
-        plain: by step, what `plain_step` makes of it; empty while the record grows.
+        plain: the result of `plain_step` for each step; empty while the record grows.
         others: the records of the other cores of the launch (`program.joint`).
         is_watched: whether values decide which accesses of its cores race.
-        common: by storage that cores share, its number among those that all cores use.
+        common: number of each shared storage among those that all cores use.
         written_common: the numbers of those that it writes.
         indexed_common: the numbers of those that it accesses by a vector of indices.
     """
@@ -298,7 +298,7 @@ class Follower:
         named: list[Tile],
         after: tuple[int, ...],
     ) -> bool:
-        """As `agrees`, before the instruction is executed: the follower does not advance."""
+        """The answer of `agrees` before the instruction is executed; nothing advances."""
         position = self.position
         is_alike = self.agrees(info, line, reads, writes, named, after)
         self.position = position

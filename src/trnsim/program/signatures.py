@@ -28,7 +28,7 @@ class SignatureInfo:
         writes_all: true if every element of every written operand is written.
         canonical: field -> value in the declared type, for fields passed as another legal type.
         read: names of the operands that are read, if each is a single tile; else None.
-        written: likewise of the operands that are written.
+        written: names of the operands that are written, if each is a single tile; else None.
         reads_registers: true if the instructions may read registers.
         writes_registers: true if they write registers.
         states: the state of their engine that they use.

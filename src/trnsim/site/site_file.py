@@ -73,7 +73,7 @@ class SiteCorrections:
         file: their file.
         written: the day of the calibration.
         rows: all measured rows.
-        corrections: by chip and family.
+        corrections: the corrections, by chip and family.
     """
 
     file: str

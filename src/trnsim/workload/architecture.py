@@ -381,7 +381,7 @@ class Architecture:
     Attributes:
         name: the file's or the user's.
         model_type: Hugging Face's name of the architecture.
-        towers: in the order of a pass.
+        towers: the towers, in the order of a pass.
         max_positions: the longest sequence; 0 if no limit is stated.
         weight_bits: bits of a weight of the layers' products in the checkpoint, its share of scales
             included.

@@ -96,12 +96,12 @@ class PriceRemarks:
 
     @property
     def values(self) -> dict[str, tuple[str, ...]]:
-        """As JSON."""
+        """The remarks as values of JSON, by field."""
         return {"price_caveats": self.caveats, "credits": self.credits}
 
     @property
     def notes(self) -> list[Note]:
-        """As the last lines of a text."""
+        """The remarks as the last lines of a text."""
         return [
             Note(text) for text in (*(f"prices: {text}" for text in self.caveats), *self.credits)
         ]

@@ -33,7 +33,7 @@ class CachedProgram:
 
     Attributes:
         content: the file in place of a NEFF.
-        path: where it is stored; None where there is no cache.
+        path: the path at which it is stored; None without a cache.
         is_hit: True if the cache had it already.
     """
 

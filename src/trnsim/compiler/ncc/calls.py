@@ -43,7 +43,7 @@ class FrameworkCall:
 
     Attributes:
         operator: its full name ("aten::topk").
-        name: without namespace, overload and the underscore of in-place forms ("topk").
+        name: its name without namespace, overload and the underscore of in-place forms ("topk").
         arguments: arguments by name, tensors as `CallTensor`.
         results: the tensors that it returns.
         line: line of the user's program, where it is known.

@@ -17,7 +17,7 @@ class NccError:
     """A documented error.
 
     Attributes:
-        code: as neuronx-cc prints it ("NCC_EVRF001").
+        code: its code, as neuronx-cc prints it ("NCC_EVRF001").
         rule: the rule that is broken.
         fix: a remedy.
         reading: how an ambiguity of AWS's page is read here.

@@ -38,7 +38,7 @@ class Refusal:
     """A documented refusal of a graph.
 
     Attributes:
-        code: as neuronx-cc prints it ("NCC_EVRF013").
+        code: its code, as neuronx-cc prints it ("NCC_EVRF013").
         what: the operator and its operands.
         line: the line of the user's program that called it, where that is known.
     """

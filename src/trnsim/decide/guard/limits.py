@@ -27,7 +27,7 @@ class Limits:
         candidate: instance to which it moves.
         unit: "tokens" or "items", or None if the inventory has hours alone.
         rate: units a second of one instance, at P50; None without a unit or a time.
-        slowest_rate: likewise with hours at P90.
+        slowest_rate: the same with hours at P90 in place of P50.
         break_even_rate: rate at which it costs as much as today's instance.
         usd_per_unit: predicted cost of a unit.
         today_usd_per_unit: cost of a unit today.

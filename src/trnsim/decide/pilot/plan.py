@@ -32,7 +32,7 @@ class Pilot:
     Attributes:
         version: version of trnsim.
         inventory: its path, relative to the pilot's folder if possible.
-        prices: likewise the path of the user's own prices; None without them.
+        prices: path of the user's own prices, relative likewise; None without them.
         digests: SHA-256 of every file that the decision rests on, by its path.
         is_mixed: True if another public kind of price may stand in for one that is not on sale.
         workload: name of the workload that runs.

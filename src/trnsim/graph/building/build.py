@@ -15,7 +15,7 @@ from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES
 
 Operand = Value | float
 ReplicaGroups = tuple[tuple[int, ...], ...]
-"""The members of each of several groups of one size."""
+"""The members of each of several groups of equal size."""
 
 
 class Build:

@@ -49,8 +49,8 @@ class PodTable:
 
     Attributes:
         period: seconds since the table before.
-        neuroncores_k8s_info: by the number of a core.
-        neurondevices_k8s_info: by the number of a device.
+        neuroncores_k8s_info: the pod that holds each core, by the core's number.
+        neurondevices_k8s_info: the pods that hold each device, by the device's number.
         error: the reason why it could not be read, or "".
         until: seconds since 1970 until which it holds.
     """

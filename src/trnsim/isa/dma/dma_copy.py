@@ -85,7 +85,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
         self.dst.put(bits, rows)
 
     def plan(self) -> Plan | None:
-        """A copy between tiles of one dtype and shape, or one that gathers rows."""
+        """A copy between tiles of the same dtype and shape, or one that gathers rows."""
         is_gather = isinstance(self.src.index, VectorIndex) and self.dst.index is None
         is_alike = self.src.dtype == self.dst.dtype and self.src.shape == self.dst.shape
         if is_gather and is_alike and self.oob_mode is OobMode.error:

@@ -124,7 +124,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         )
 
     def resolved(self) -> Instruction | None:
-        """As for any instruction; then with oob_mode error, as no index is left to skip."""
+        """The instruction with its indices applied, in oob_mode error: no index is left to skip."""
         result = super().resolved()
         if isinstance(result, DmaTranspose) and result is not self:
             return replace(result, oob_mode=OobMode.error)

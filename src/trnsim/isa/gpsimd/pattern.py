@@ -192,7 +192,7 @@ class AffineSelect(PatternInstruction, engines=(Engine.gpsimd,)):
         self.dst.put(np.where(selected, on_true.reshape(self.dst.shape), on_false))
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
-        """As usual, but elements where the predicate is false need not be written."""
+        """The elements of dst whose inputs are written, or for which the predicate is false."""
         return super().elements_written_after(tile, flags | ~self._selected().reshape(flags.shape))
 
     def _selected(self) -> Array:

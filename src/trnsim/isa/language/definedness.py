@@ -98,7 +98,7 @@ def transposed_rows(array: Array) -> Array:
 
 
 def is_plain_copy(dst: Tile, src: Tile) -> bool:
-    """True for tiles of one dtype and shape at fixed addresses: `copying` copies between them."""
+    """True for tiles of equal dtype and shape at fixed addresses: `copying` copies between them."""
     return (
         dst.index is None
         and src.index is None

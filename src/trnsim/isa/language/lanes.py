@@ -130,7 +130,7 @@ def along_free_axis(operand: Tile | float, data: Array) -> Float32Array | float:
 
 
 def bits_along_free_axis(operand: Tile | float | None, data: Array) -> Array:
-    """As `along_free_axis`, but as bit patterns of the dtype of `data`."""
+    """The operand along the free axis, as bit patterns of the dtype of `data`."""
     if operand is None or isinstance(operand, int | float):
         low_bits = int(operand or 0) & ((1 << 8 * data.dtype.itemsize) - 1)
         return np.asarray(low_bits, f"u{data.dtype.itemsize}").astype(data.dtype)
@@ -138,14 +138,14 @@ def bits_along_free_axis(operand: Tile | float | None, data: Array) -> Array:
 
 
 def same_shape(first: Array, second: Array) -> tuple[Array, Array]:
-    """Both arrays in one shape; tiles of equal free size may have different free dimensions."""
+    """Both arrays in the same shape; tiles of equal free size may differ in free dimensions."""
     if first.shape == second.shape:
         return first, second
     return first.reshape(first.shape[0], -1), second.reshape(second.shape[0], -1)
 
 
 def is_float32(*tiles: Tile) -> bool:
-    """True for plain float32 tiles of one shape: a result may be computed into its own tile."""
+    """True for plain float32 tiles of equal shape: a result may be computed into its own tile."""
     shape = tiles[0].shape
     return all(t.dtype is FLOAT32 and t.index is None and t.shape == shape for t in tiles)
 

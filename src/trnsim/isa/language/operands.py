@@ -66,7 +66,7 @@ def arithmetic(
     arity: int = 0,
     may_bypass: bool = False,
 ) -> AluOperator:
-    """As `operator_of`, refusing bitvec operators and any of another `arity` (0: any arity)."""
+    """The operator, unless it is a bitvec one or has another `arity` (0: any arity)."""
     operator = operator_of(instruction, field, core, may_bypass=may_bypass)
     if operator.is_bitvec:
         instruction.refuse(
@@ -160,7 +160,7 @@ def apply_along(
     reverse: bool = False,
     out: Array | None = None,
 ) -> Array:
-    """As `apply`, on float32 data, with `operand` broadcast along the free axis."""
+    """The result of `apply` on float32 data, with `operand` broadcast along the free axis."""
     value = 0.0 if operand is None else along_free_axis(operand, data)
     return apply(operator, data, value, reverse=reverse, out=out)
 

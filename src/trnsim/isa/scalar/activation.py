@@ -233,7 +233,7 @@ class ActivationReduce(Instruction, engines=(Engine.scalar,)):
         return self._activation().cost(core, n)
 
     def _verify_number(self, name: str, operand: Operand, value: object) -> None:
-        """As for any operand, but reduce_res may be None although it has no default."""
+        """Check it like any operand; but reduce_res may be None although it has no default."""
         if name != "reduce_res" or value is not None:
             super()._verify_number(name, operand, value)
 

@@ -64,7 +64,7 @@ class TensorCopy(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gpsi
             self.dst.store(self.src.load())
 
     def plan(self) -> Plan | None:
-        """A copy between tiles of one dtype and shape."""
+        """A copy between tiles of the same dtype and shape."""
         return copying if is_plain_copy(self.dst, self.src) else None
 
     def batch_plan(self, core: NeuronCore) -> BatchPlan | None:

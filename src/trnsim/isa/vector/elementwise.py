@@ -132,7 +132,7 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         self.dst.store(apply(operator, first, second, out=out))
 
     def plan(self) -> Plan | None:
-        """One function of numpy on float32 tiles of one shape."""
+        """One function of numpy on float32 tiles of the same shape."""
         function = ALU[self.op].apply
         if not isinstance(function, np.ufunc) or not is_float32(self.dst, self.data1, self.data2):
             return None
@@ -248,7 +248,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         self.dst.store(result)
 
     def plan(self) -> Plan | None:
-        """One function of numpy, or two, on float32 tiles of one shape, and numbers or columns."""
+        """One or two functions of numpy on float32 tiles of equal shape, and numbers or columns."""
         sides = (
             (ALU[self.op0 or BYPASS.name], "operand0", self.reverse0),
             (ALU[self.op1 or BYPASS.name], "operand1", self.reverse1),

@@ -114,7 +114,7 @@ class TensorScalarReduce(Instruction, engines=(Engine.vector,)):
         return lane_cost(core, Engine.vector, n.F, extra)
 
     def _verify_number(self, name: str, operand: Operand, value: object) -> None:
-        """As for any operand, but `operand0` may be None, which unary operators take."""
+        """Check it like any operand; but `operand0` may be None, which unary operators take."""
         if name == "operand0" and value is None:
             return
         super()._verify_number(name, operand, value)

@@ -31,9 +31,9 @@ class _Route:
 
     Attributes:
         written_rows: a boolean for each row of dst.
-        source_rows: for each written row, its row of src.
+        source_rows: the row of src of each written row.
         written: the runs of written rows, start and end.
-        read: likewise the runs of rows that are read.
+        read: the runs of rows that are read, start and end.
     """
 
     written_rows: _Rows

@@ -41,7 +41,7 @@ class Stack:
     Attributes:
         type: the type of the whole tensor.
         dim: the dimension along which the parts lie.
-        parts: in order.
+        parts: the parts in order.
         origin: the origin of the operation that made it.
     """
 

@@ -35,7 +35,7 @@ _DMA_INDEX_DTYPES: Final = ("int32", "uint32")
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A tensor as a table, and slices of one size as lists of its rows.
+    """A tensor as a table, and slices of equal size as lists of its rows.
 
     Attributes:
         shape: the tensor's shape.

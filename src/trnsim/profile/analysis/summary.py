@@ -43,7 +43,7 @@ class EngineUse:
     Attributes:
         engine: its label ("Vector Engine").
         active_s: time in which it could take no other instruction.
-        active_share: that time as a share of the device time, 0 to 1.
+        active_share: `active_s` as a share of the device time, 0 to 1.
         instructions: number of instructions executed.
     """
 
@@ -67,7 +67,7 @@ class Summary:
         order: the policy that ordered the instructions: "compiler" or "issued".
         conditions: the conditions that the time assumes.
         launch_s: fixed cost of starting a kernel.
-        device_time_s: from the first instruction to the last result.
+        device_time_s: time from the first instruction to the last result.
         bound_by: the bottleneck: "launch" or "latency", as the function `bound_by` gives them, or
             the engine that would shorten the kernel most if it were twice as fast.
         waiting_share: share of the critical path in which no engine on it worked.

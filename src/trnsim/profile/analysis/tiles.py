@@ -110,7 +110,7 @@ def _matmuls_by_size(examined: Examination) -> dict[tuple[int, int, int], set[in
 
 
 def _reuse(examined: Examination, kinds: set[int]) -> Reuse:
-    """How often the matmuls of one size share a tile; 1 where the tiles are not known.
+    """How often matmuls of one size share a tile; 1 where the tiles are not known.
 
     Those that wait for each other's results are never merged.
     """

@@ -19,7 +19,7 @@ from trnsim.timing import EnginePlacement
 
 
 class Growth(NamedTuple):
-    """The growth of tiles of one shape.
+    """The growth of all tiles of a shape.
 
     Attributes:
         rows: partitions of a tile that grows, or 0 for none.

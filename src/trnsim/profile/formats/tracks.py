@@ -35,7 +35,7 @@ class TrackSlice(NamedTuple):
         readable_ns: the time from which its result can be read.
         operands: its operands as text.
         line: the user's line, or None.
-        source: that line's text, or "".
+        source: the text of the line, or "".
         cause: the last instruction on another track that it waited for, or -1.
     """
 

@@ -74,7 +74,7 @@ class Service:
         replica_chips: chips of one replica.
         requests_per_s: rate of a replica within the SLO.
         drain_s: seconds until a replica that takes no new request has answered those it has.
-        start_s: until chips that it receives serve: weights, then programs from the compile cache.
+        start_s: seconds until new chips serve: weights, then programs from the compile cache.
         usd_per_missed_request: cost of a request outside the SLO.
         curve: demand by step.
         basis: source of replica and rate.
@@ -97,7 +97,7 @@ class Level:
     Attributes:
         chips: number of chips; 0 while it waits.
         blocks: number of blocks.
-        tokens_per_s: while nothing fails; all wait for the slowest.
+        tokens_per_s: tokens a second while nothing fails; all ranks wait for the slowest.
         kept: the part of the time that failures, checkpoints and recovery leave.
     """
 

@@ -96,7 +96,7 @@ class Inference:
 
     Attributes:
         name: name of the model.
-        parts: in the order in which they run.
+        parts: the parts in the order in which they run.
         item: the unit of throughput: "sequence", "image" or "pair".
         left_out: other models of the pipeline, whose time is not counted.
     """

@@ -17,7 +17,7 @@ class Exchanges:
     Attributes:
         instance: the type of its instances.
         lnc: NeuronCores of a rank; 0 for a GPU.
-        factor: that of the user's own measurements.
+        factor: the factor of the user's own measurements.
     """
 
     instance: str

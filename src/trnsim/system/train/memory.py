@@ -49,7 +49,7 @@ class StageMemory:
         weights: weights of products, tables and norms.
         gradients: gradients of these weights.
         optimizer: moments, and weights in FP32 beside ones of fewer bits.
-        activations: kept for backward, of all micro batches in flight.
+        activations: activations kept for backward, of all micro batches in flight.
         logits: logits, on the last stage.
         buffers: results of exchanges that gather.
     """

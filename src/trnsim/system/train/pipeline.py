@@ -161,7 +161,7 @@ class _Run:
     """A schedule being timed.
 
     Attributes:
-        ends: by stage, seconds at which its operations ended.
+        ends: seconds at which the operations of each stage ended.
     """
 
     def __init__(self, stage_orders: Sequence[Sequence[Operation]], costs: StageCosts) -> None:

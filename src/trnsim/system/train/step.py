@@ -288,7 +288,7 @@ class TrainingSteps:
         return self._passes[key]
 
     def _still_passes(self, part: StagePart, layout: Layout) -> Passes:
-        """The same without what ZeRO moves, whose time depends on the data ranks."""
+        """The work of a layer without what ZeRO moves, whose time depends on the data ranks."""
         key = (id(part.summary), layout.recompute, layout.dtype)
         if key not in self._still:
             times = self._times(layout.dtype)

@@ -64,7 +64,7 @@ class Series:
     """A metric's value for one set of labels.
 
     Attributes:
-        labels: without those of the instance.
+        labels: its labels, without those of the instance.
         since_s: start of a counter, seconds since 1970.
     """
 

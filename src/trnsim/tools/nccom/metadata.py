@@ -50,7 +50,7 @@ class Metadata:
     """The entries of a file, checked for the groups of an operation.
 
     Attributes:
-        entries: by rank.
+        entries: the entry of each rank.
         gathers: whether a rank sends one chunk to all.
     """
 
@@ -121,7 +121,7 @@ class Metadata:
 def metadata_of(
     options: OperationOptions, operation: NccomOperation, fabric: Fabric, groups: Groups
 ) -> Metadata | None:
-    """The counts of an operation; None for one whose chunks are of one size.
+    """The counts of an operation; None for one whose chunks are of equal size.
 
     Raises:
         BadInput: the option is missing or not of this operation, a list has a wrong length, counts

@@ -56,7 +56,7 @@ class Page(Widget):
         self.lines = lines
 
     def render(self) -> Text:
-        """As many lines as the screen has."""
+        """The lines, as many as the screen has."""
         width, height = self.size
         return Text("\n", no_wrap=True, end="").join(self.lines(width, height)[:height])
 

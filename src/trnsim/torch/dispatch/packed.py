@@ -84,8 +84,8 @@ def pieces(
     """The sequences of a call, from the positions where each begins and the last ends.
 
     Args:
-        starts_q: `[sequences + 1]`, of queries, on the host.
-        starts_k: likewise of keys.
+        starts_q: positions of queries, `[sequences + 1]`, on the host.
+        starts_k: positions of keys, `[sequences + 1]`, on the host.
         totals: the numbers of queries and of keys.
         used: the number of keys of each sequence that count, or None for all.
 

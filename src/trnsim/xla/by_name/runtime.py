@@ -102,12 +102,12 @@ def global_device_count() -> int:
 
 
 def addressable_runtime_device_count() -> int:
-    """As `addressable_device_count`: no device is virtual."""
+    """The number of devices that a rank uses; none is virtual."""
     return addressable_device_count()
 
 
 def global_runtime_device_count() -> int:
-    """As `global_device_count`: no device is virtual."""
+    """The number of devices that all ranks use; none is virtual."""
     return global_device_count()
 
 

@@ -289,7 +289,7 @@ def _coordinates(offset: int, whole: Geometry) -> list[int]:
 
 
 def _other_operand(new: _Calls, at: int) -> Cause:
-    """The same call on another value."""
+    """The cause of a compilation: the same call reads another value."""
     node = new.nodes[at]
     for reference in new.operands[at]:
         source = new.input_of(reference)
@@ -304,7 +304,7 @@ def _other_operand(new: _Calls, at: int) -> Cause:
 
 
 def _other_results(old: _Calls, new: _Calls) -> Cause:
-    """The same calls with other results."""
+    """The cause of a compilation: the same calls have other results."""
     was, now = old.outputs(), new.outputs()
     for number, _ in now:
         if number not in [each for each, _ in was]:

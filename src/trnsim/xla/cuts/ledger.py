@@ -43,7 +43,7 @@ class ProgramRecord:
 
     Attributes:
         number: its number, in the order of compilations.
-        digest: that of the program.
+        digest: the digest of the program.
         calls: number of its calls.
         place: the line of the cut that first had it.
         kind: the kind of that cut.

@@ -28,7 +28,7 @@ def serve(
         module: its name here.
         table: names, each with the module that has it, after a colon its name there.
         absent: names that are refused, each with a reason and what is here instead.
-        otherwise: where all other names are looked up.
+        otherwise: the function that looks up all other names.
     """
     refused = absent or {}
 

@@ -126,7 +126,7 @@ class StreamedAttention:
         rows.shift = step.shift
 
     def _shift_beside(self, step: _Step, maxima: Tensor) -> None:
-        """The same on GpSimd, which is idle here: by halving the columns."""
+        """Compute the shift on GpSimd, which is idle here: the maximum by halving the columns."""
         while maxima.shape[1] > 1:
             half = -(-maxima.shape[1] // 2)
             halves = new((maxima.shape[0], half))

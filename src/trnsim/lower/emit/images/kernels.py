@@ -101,7 +101,7 @@ class Kernels(Frame):
     is_reversed: bool = False
 
     def pack(self, taps: TapBoxes) -> Kernels:
-        """The same kernels with several taps together."""
+        """These kernels with several taps together."""
         return replace(self, taps=taps, block=len(taps.copies) * self.channels)
 
     @property

@@ -30,7 +30,7 @@ class PerDeviceLoader:
 
     Args:
         batches: the batches on the host.
-        device: where they go.
+        device: the device to which they go.
         count: their number, for loaders that have one.
         batches_per_execution: batches in a step.
     """
