@@ -35,7 +35,7 @@ class CollectiveTime:
 
     Attributes:
         floors: its time inside a program, and as a program that the host starts.
-        floor: name of the one of `floors` that it takes.
+        floor: the one of `floors` that it takes.
         least_s: seconds of the bytes that must leave a chip, over all its links at once.
         algorithm: its algorithm; "" for a single rank or a barrier.
         placed_on: the instances on which its ranks lie.

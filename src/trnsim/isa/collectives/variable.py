@@ -52,7 +52,7 @@ class VariableCollective(Collective, engines=()):
     has_rdispls: bool = False
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """One tensor in HBM; groups of equal size.
+        """One tensor in HBM; groups of one size.
 
         - The metadata is [rows, N] in HBM, [1, rows, N] in SBUF, uint32, contiguous: 3 rows, or 4
           with has_rdispls.
