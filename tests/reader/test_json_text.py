@@ -57,5 +57,25 @@ def test_what_is_no_json_is_named_with_its_line(text, line, why):
     assert refused.value.line == line
 
 
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ('{"a": 1,\n}', "take out the comma before the bracket"),
+        ("[1,\n]", "take out the comma before the bracket"),
+        ("{'a': 1}", "write texts in double quotes"),
+        ("[1 2]", "add a comma after the value before it, or close what is open"),
+        ('{"a": "b}', "close the quote in the line where it begins"),
+        ('{"a": "b\nc"}', "close the quote in the line where it begins"),
+        ("{} {}", "write the next JSON text into a file of its own"),
+        ('{"a": }', ""),
+        ("", ""),
+    ],
+)
+def test_a_usual_fault_has_its_change(text, fix):
+    with pytest.raises(Malformed) as refused:
+        parse_json(text)
+    assert refused.value.fix == fix
+
+
 def test_a_name_may_stand_twice_with_one_value():
     assert parse_json('{"a": [1], "a": [1]}').content == {"a": [1]}

@@ -53,13 +53,27 @@ def _value(text: str) -> Any:
             text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_object
         )
     except json.JSONDecodeError as error:
-        raise Malformed(error.lineno, f"not JSON: {error.msg}") from error
+        raise Malformed(error.lineno, f"not JSON: {error.msg}", _fix(text, error)) from error
     except _Twice as error:
         line = _line_of_second(text, error.name)
         why = f"{error.name} is given twice, with two values"
         raise Malformed(line, why, "leave one of them out") from error
     except (ValueError, RecursionError) as error:
         raise Malformed(_line_of_fault(text), f"not JSON: {error}") from error
+
+
+def _fix(text: str, error: json.JSONDecodeError) -> str:
+    """The change that makes a text JSON, where the fault is a usual one; else ""."""
+    before, after = text[: error.pos].rstrip(), text[error.pos : error.pos + 1]
+    if (before.endswith(",") and after in "}]" and after) or "trailing comma" in error.msg:
+        return "take out the comma before the bracket"
+    if after == "'":
+        return "write texts in double quotes"
+    if "',' delimiter" in error.msg:
+        return "add a comma after the value before it, or close what is open"
+    if "Unterminated" in error.msg or "control character" in error.msg:
+        return "close the quote in the line where it begins"
+    return "write the next JSON text into a file of its own" if error.msg == "Extra data" else ""
 
 
 class _Twice(Exception):

@@ -28,6 +28,7 @@ _FRACTION: Final = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?")
 _MOST_VALUES: Final = 50_000
 """More than any file that a user writes; an anchor that is repeated counts each time."""
 _TABS_FIX: Final = "indent with spaces"
+_INDENT_FIX: Final = "begin the line below the lines of its block, or quote the text before it"
 _MARKS_FIX: Final = "close what is open, and put a text with : # , [ ] { or } in quotes"
 
 
@@ -68,6 +69,8 @@ def _composed(text: str, *, is_single: bool = False) -> list[yaml.Node]:
         mark = error.problem_mark or error.context_mark
         why = re.sub("'<([a-z ]+)>'", r"the \1", str(error.problem))  # '<stream end>' is no text
         fix = _TABS_FIX if "'\\t'" in why else _MARKS_FIX
+        if "block mapping start" in why or "block sequence start" in why:
+            fix = _INDENT_FIX
         raise Malformed(mark.line + 1 if mark else 1, f"no YAML: {why}", fix) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1

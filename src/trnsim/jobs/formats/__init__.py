@@ -35,6 +35,7 @@ from trnsim.jobs.formats.batch_request import is_request
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.resource_claims import claim_templates, with_claims
 from trnsim.jobs.formats.resource_names import misspelled_resources
+from trnsim.jobs.formats.unrecognized import nearest
 from trnsim.jobs.job import Job
 from trnsim.jobs.spec import JobSpec
 from trnsim.reader import FileContent, SourcePlace, load_documents
@@ -96,6 +97,8 @@ def read_specs(path: Path | str) -> list[JobSpec]:
     if not specs and plain_script.is_script(documents[0].root):
         fix = "name the script that starts the ranks"
         raise documents[0].refused(1, plain_script.WHY_NOT, fix)
+    if not specs and (error := nearest([document.root for document in documents])):
+        raise error
     if not specs:
         legal = ", ".join(known.title for known in FORMATS.values())
         raise documents[0].refused(1, f"no spec of a job; legal: {legal}", _FIX)
