@@ -154,7 +154,7 @@ def test_a_value_that_is_not_legal_is_refused_at_its_line(tmp_path, text, why):
     ],
 )
 def test_another_document_is_no_cluster(tmp_path, text):
-    with pytest.raises(BadInput, match="no spec of a job|Scheduling has SlurmQueues"):
+    with pytest.raises(BadInput, match=r"no spec of a job|Scheduling has SlurmQueues"):
         spec_of(tmp_path, text)
 
 

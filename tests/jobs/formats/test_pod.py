@@ -234,7 +234,7 @@ def test_other_documents_are_not_claimed(tmp_path, text):
     path = tmp_path / "a.yaml"
     path.write_text(text)
     with pytest.raises(
-        BadInput, match="no spec of a job|is of v1|kind Pod without apiVersion|'PodList'; legal"
+        BadInput, match=r"no spec of a job|is of v1|kind Pod without apiVersion|'PodList'; legal"
     ):
         read_specs(path)
 

@@ -47,7 +47,7 @@ POD = {"metadata": {}, "spec": {"containers": [{"name": "a", "image": "i"}]}}
             {"Region": "r", "Scheduling": {"SlurmQueue": []}},
             *(4, "Scheduling.SlurmQueue is no field; SlurmQueues is", "rename it to SlurmQueues"),
         ),
-        ({"Schedulling": {"SlurmQueues": []}}, 2, "Schedulling is no field", "to Scheduling"),
+        ({"Schedulings": {"SlurmQueues": []}}, 2, "Schedulings is no field", "to Scheduling"),
         (
             {"trainer": {}, "distributed_strategie": {}},
             *(3, "distributed_strategie is no field; distributed_strategy", "distributed_strategy"),
