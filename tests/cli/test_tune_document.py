@@ -45,6 +45,25 @@ def test_refused_and_pruned_settings_are_counted():
     assert "3 of 4 settings, 1 not legal, 1 left early as their bound exceeds the best" in shown
 
 
+def test_settings_that_are_not_legal_say_why_the_most_frequent_reason_first():
+    errors = ("too wide", "a division by 0 <", "a division by 0 <")
+    refused = [TuningTrial((at + 1,), error=error) for at, error in enumerate(errors)]
+    shown = text(tune_document([tuned(trial(0), *refused)]))
+    assert "softmax on trn2: no setting that was tried is legal but its own\n" in shown
+    first = "not legal: <tile>=3 and 1 more: a division by 0 <\n"
+    assert f"{first}not legal: <tile>=2: too wide" in shown
+    assert "not legal:" not in text(tune_document([tuned(trial(0), trial(1, 1))]))
+
+
+def test_of_many_reasons_three_are_shown():
+    case = tuned(trial(0)).tuning
+    rows = [TuningTrial((at,), error=f"reason {at}") for at in range(1, 4)]
+    case.trials |= {row.setting: row for row in rows} | {(9,): TuningTrial((0,), error="last")}
+    shown = text(tune_document([TunedKernel(case, case.timed[0], None)]))
+    assert shown.count("not legal: ") == 3
+    assert "other reasons, in --json: 1" in shown
+
+
 def test_a_spreadsheet_has_all_trials():
     lines = spreadsheet(
         tune_document([tuned(trial(0), trial(1, -1), TuningTrial((2,), error="no"))])

@@ -1,11 +1,12 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
 from trnsim.device.call_log import note, recording
-from trnsim.device.step_document import step_document
+from trnsim.device.step_document import step_document, step_program
 from trnsim.device.step_time import step_time
 from trnsim.document.answer import Note
 from trnsim.document.html import html
@@ -75,6 +76,19 @@ def test_gains_stand_below_the_advice(steps):
     assert page.count("<h2>Gains, each timed again") == 1
     assert page.index("<h2>Advice") < page.index("<h2>Gains") < page.index("<h2>Kernels, launches")
     assert "x::dot for nothing: -" in lines
+
+
+def test_hbm_of_a_call_is_in_use_from_its_kernels_on(made_up, at):
+    with recording() as found:
+        note(made_up("x::dot", (2e-5, 1e-5)), 0, at("up"))
+        note(made_up("x::none", ()), 0, at("up"))
+        note(made_up("x::add", (2e-5,)), 0, at("up"))
+    step = step_time(found, "trn2")
+    live = iter((512, 256, 256))
+    events = tuple(replace(event, live_bytes=next(live)) for event in step.events)
+    program = step_program(replace(step, events=events))
+    assert program.hbm == [(0, 512), (2, 256)]
+    assert program.order == [0, 1, 2]
 
 
 def test_phases_that_do_not_occur_have_no_colour_in_the_legend(made_up, at):

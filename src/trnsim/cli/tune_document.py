@@ -15,6 +15,8 @@ from trnsim.tune.tuning import Tuning, TuningTrial
 _US: Final = 1e-6
 _SHOWN: Final = 5
 """Trials that the text shows."""
+_MOST_REASONS: Final = 3
+"""Reasons of settings that are not legal, which the text shows."""
 _COLUMNS: Final = columns("setting | time | to the best | P10 to P90", numbers_from=1)
 _ROW_NAMES: Final = ("kernel", "chip", "setting", "time_s", "error", "beyond_s")
 
@@ -66,6 +68,9 @@ def _verdict(tuned: TunedKernel) -> str:
     tuning, best = tuned.tuning, tuned.best
     own = tuning.own
     if best.setting == own.setting:
+        others = [row for row in tuning.trials.values() if row.setting != own.setting]
+        if others and all(row.error for row in others):
+            return "no setting that was tried is legal but its own"
         return "no setting that was tried is faster than its own"
     if not own.is_timed:
         return "its own setting is not legal; another one is"
@@ -126,7 +131,7 @@ def _table(tuned: TunedKernel) -> Table:
 
 def _notes(tuned: TunedKernel) -> list[str]:
     tuning = tuned.tuning
-    texts: list[str] = []
+    texts = _refusals(tuning)
     ties = tuning.ties(tuned.best)
     if len(ties) > 1:
         texts.append(f"{len(ties)} settings cannot be told apart from the best")
@@ -135,6 +140,21 @@ def _notes(tuned: TunedKernel) -> list[str]:
     if tuning.is_interrupted:
         texts.append("interrupted: called again, the search goes on where it was")
     return texts
+
+
+def _refusals(tuning: Tuning) -> list[str]:
+    """Each reason for which settings are not legal, the most frequent first, and such a setting."""
+    refused: dict[str, list[TuningTrial]] = {}
+    for row in tuning.trials.values():
+        if row.error:
+            refused.setdefault(row.error, []).append(row)
+    ordered = sorted(refused.items(), key=lambda each: -len(each[1]))
+    texts: list[str] = []
+    for reason, rows in ordered[:_MOST_REASONS]:
+        others = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+        texts.append(f"not legal: {tuning.space.text(rows[0].setting)}{others}: {reason}")
+    left = len(ordered) - _MOST_REASONS
+    return [*texts, f"other reasons, in --json: {left}"] if left > 0 else texts
 
 
 def _values(tuned: TunedKernel) -> dict[str, Any]:

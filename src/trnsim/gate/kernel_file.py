@@ -214,11 +214,17 @@ def parameters_of(file: Path, module: ModuleType, name: str) -> dict[str, tuple[
     declared = getattr(module, name + PARAMETERS, {})
     legal = "legal: a dict of the kernel's keywords to lists of values: {'tile': [128, 256, 512]}"
     if not isinstance(declared, Mapping):
-        raise BadInput(f"{file}: {name}{PARAMETERS} is {type(declared).__name__}; {legal}")
+        raise BadInput(
+            f"{file}: {name}{PARAMETERS} is {type(declared).__name__}; {legal}",
+            fix="name the keyword to which the values belong",
+        )
     parameters: dict[str, tuple[Any, ...]] = {}
     for keyword, values in declared.items():
         if isinstance(values, str) or not isinstance(values, Sequence | range) or not len(values):
-            raise BadInput(f"{file}: {name}{PARAMETERS}[{keyword!r}] is {values!r}; {legal}")
+            raise BadInput(
+                f"{file}: {name}{PARAMETERS}[{keyword!r}] is {values!r}; {legal}",
+                fix=f"give {keyword} several values, or leave it out to keep its default",
+            )
         once: list[Any] = []
         try:
             once += (value for value in values if value not in once)

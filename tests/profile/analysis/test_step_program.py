@@ -4,7 +4,12 @@ import json
 
 import pytest
 
-from trnsim.profile.analysis.step_program import StepKernel, StepProgram, step_gains
+from trnsim.profile.analysis.step_program import (
+    StepKernel,
+    StepProgram,
+    operation_gain_s,
+    step_gains,
+)
 
 
 def kernel(name, time_s, launch_s, **changes):
@@ -71,6 +76,18 @@ def test_what_is_hidden_gains_nothing():
     assert alone.change == "work for nothing"
     assert step_gains(program([], [])) == []
     assert step_gains(program([kernel("none", 0.0, 0.0)], [0, 0])) == []
+
+
+@pytest.mark.parametrize(
+    ("launches", "gain_s"), [(0, 16.0), (1, 12.0), (3, 4.0), (4, 0.0), (9, 0.0)]
+)
+def test_launches_that_remain_of_an_operation_are_no_gain(launches, gain_s):
+    # The host is behind: of 4 launches of 4 s, so many remain.
+    made = program([kernel("mm", 0.0, 4.0), kernel("add", 1.0, 4.0)], [0, 0, 0, 0, 1])
+    assert operation_gain_s(made, "mm", launches) == pytest.approx(gain_s)
+    graph = program([kernel("a", 2.0, 1.0), kernel("b", 3.0, 0.0, operation="a")], [0, 1])
+    assert operation_gain_s(graph, "a", 1) == pytest.approx(5.0)  # its launch remains
+    assert operation_gain_s(graph, "b", 1) == 0.0
 
 
 def test_the_eight_longest_operations_are_tried():

@@ -80,6 +80,15 @@ def test_a_profile_without_its_parts_is_refused(key, value, report, tmp_path):
         load(write(tmp_path / "torn.json", json.dumps(torn)))
 
 
+@pytest.mark.parametrize("name", ["k.html", "k.HTM", "gone.html"])
+def test_a_page_is_named_with_the_report_beside_it(name, tmp_path):
+    (tmp_path / "k.json").write_text("{}")
+    with pytest.raises(BadInput, match=r"is a page; legal: the \.json") as refused:
+        load(tmp_path / name)
+    fix = "write one with" if name == "gone.html" else f"name {tmp_path / 'k.json'}"
+    assert refused.value.fix.startswith(fix)
+
+
 @pytest.mark.parametrize("profiles", [[], 3, [3], {}, None])
 def test_a_report_without_profiles_is_refused(profiles, report, tmp_path):
     with pytest.raises(BadInput, match="is not a report that trnsim stored"):

@@ -60,7 +60,9 @@ def layer(
         "answer": answer,
     }
     sections = [Section("", _blocks(answer))]
-    return Document(f"A layer on {rank.name}", values, sections, schema="plan-layer/1")
+    return Document(
+        f"{model.name}: a layer on {rank.name}", values, sections, schema="plan-layer/1"
+    )
 
 
 def _pass(phase: str, batch: int, sequence: int) -> Pass:

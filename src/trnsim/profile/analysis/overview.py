@@ -197,7 +197,9 @@ def step_actions(answer: Values, program: StepProgram | None = None) -> list[Act
         calls = "1 call" if row["calls"] == 1 else f"{row['calls']} calls"
         place = "its" if row["calls"] == 1 else "their"
         text = f"{row['name']} takes {time_text(taken_s)} in {calls}"
-        gain_s = taken_s if program is None else operation_gain_s(program, row["name"])
+        gain_s = taken_s
+        if program is not None:  # a kernel has a launch in each call
+            gain_s = operation_gain_s(program, row["name"], row["calls"])
         if gain_s > 0:
             actions.append(Action(f"{text}: an NKI kernel in {place} place", gain_s))
     return actions

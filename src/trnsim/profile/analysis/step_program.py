@@ -159,11 +159,14 @@ def one_launch_gain_s(program: StepProgram) -> float:
     return program.total_s - _total_s(program.times_s, launches_s)
 
 
-def operation_gain_s(program: StepProgram, operation: str) -> float:
-    """The gain of the kernels of an operation and their launches at no cost."""
-    is_other = np.array([row.operation != operation for row in program.kernels], np.bool_)
-    kept = is_other[np.asarray(program.order, dtype=np.int64)]
-    return program.total_s - _total_s(program.times_s * kept, program.launches_s * kept)
+def operation_gain_s(program: StepProgram, operation: str, launches: int = 0) -> float:
+    """The gain of the kernels of an operation at no cost, of whose launches so many remain."""
+    is_own = np.array([row.operation == operation for row in program.kernels], np.bool_)
+    is_own = is_own[np.asarray(program.order, dtype=np.int64)]
+    number = int(np.count_nonzero(is_own & (program.launches_s > 0)))
+    kept = np.where(is_own, min(launches / max(number, 1), 1.0), 1.0)
+    times_s = np.where(is_own, 0.0, program.times_s)
+    return program.total_s - _total_s(times_s, program.launches_s * kept)
 
 
 def step_gains(program: StepProgram) -> list[StepGain]:

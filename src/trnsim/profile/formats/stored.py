@@ -37,6 +37,7 @@ _TYPE_BY_FIELD: Final = {
 }
 _FIRST_BYTES: Final = f'{{"format":"{FORMAT}"'.encode()
 """How a stored report begins, and other files of JSON beside it do not."""
+_PAGES: Final = (".html", ".htm")
 _FIX: Final = "write one with trnsim run SCRIPT --report DIR"
 
 
@@ -70,6 +71,7 @@ def load(path: Path | str) -> JsonObject:
             another version.
     """
     path = _file(Path(path))
+    _refuse_page(path)
     content = reader.load(path, _FIX).parsed.content
     report = cast("JsonObject", content) if isinstance(content, dict) else {}
     profiles = report.get("profiles")
@@ -122,6 +124,19 @@ def _file(path: Path) -> Path:
         f"{path} is a folder with these reports: {names}",
         fix=f"name one of them, for example {reports[0]}" if reports else _FIX,
     )
+
+
+def _refuse_page(path: Path) -> None:
+    """Refuse the page of a report, which people read.
+
+    Raises:
+        BadInput: it is a page.
+    """
+    if path.suffix.lower() not in _PAGES:
+        return
+    stored = path.with_suffix(".json")
+    fix = f"name {stored}" if stored.is_file() else _FIX
+    raise BadInput(f"{path} is a page; legal: the .json that is written beside it", fix=fix)
 
 
 def is_kernel_report(file: Path) -> bool:
