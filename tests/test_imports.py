@@ -81,6 +81,7 @@ def test_the_command_line_loads_its_parser_and_no_room(program):
         "trnsim.cli.help_text",
         "trnsim.cli.parsing",
         "trnsim.cli.terminal",
+        "trnsim.cli.usage_errors",
         "trnsim.document",  # its name and the wrapping of text alone
         "trnsim.document.wrapping",
         "trnsim.errors",

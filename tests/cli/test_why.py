@@ -143,7 +143,7 @@ def test_a_command_that_fails_shows_its_own_error_and_whose_it_is(folder):
     error = refusal(infer(folder, "--bach 8"), file)
     assert error.reason.startswith("A (plan infer ")
     assert "No such option: --bach" in error.reason
-    assert error.fix == "trnsim plan infer --help"
+    assert error.fix == "perhaps --batch; trnsim plan infer --help lists all options"
     asked = f"plan serve {LLAMA} --on trn1.2xlarge --tensor-parallel-size 1"
     with pytest.raises(OutOfMemory, match=r"^B \(plan serve examples"):
         run(file, asked)

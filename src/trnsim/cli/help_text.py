@@ -16,7 +16,7 @@ from typing import Any, Final
 from trnsim.cli.terminal import emphasised, width
 from trnsim.document.wrapping import wrapped
 
-__all__ = ["HIDDEN_NAMES", "help_text", "usage"]
+__all__ = ["HIDDEN_NAMES", "call", "example_of", "help_text", "usage"]
 
 HIDDEN_NAMES: Final = ("--out", "--instance")
 """Former names of options, which are read and not listed: of --output or --folder, and --on."""
@@ -53,16 +53,30 @@ def help_text(command: Any, context: Any, groups: Mapping[str, Sequence[str]] | 
     return "\n\n".join(part for part in parts if part)
 
 
+def example_of(command: Any) -> str:
+    """The first example of a command's help, as it is written; empty where there is none."""
+    for block in re.split(r"\n\s*\n", inspect.cleandoc(command.help or "")):
+        example = _EXAMPLE_PATTERN.fullmatch(" ".join(block.split()))
+        if example and (example["label"] or "").startswith("Example"):
+            return example["command"]
+    return ""
+
+
 def usage(command: Any, context: Any, room: int | None = None) -> str:
     """The line that says how a command is called: NAME is required, [NAME] is not."""
+    line = f"Usage: {call(command, context)}"
+    return "\n".join(wrapped(line, room or min(width(), _MOST_HELP_CHARS), hanging=len("Usage: ")))
+
+
+def call(command: Any, context: Any) -> str:
+    """How a command is called, in one line."""
     pieces = ["[OPTIONS]"]
     for parameter in command.get_params(context):
         if parameter.param_type_name == "argument":
             name = _argument_name(parameter)
             pieces.append(name if parameter.required else f"[{name}]")
     pieces += ["COMMAND [ARGS]..."] if hasattr(command, "commands") else []
-    line = f"Usage: {context.command_path} {' '.join(pieces)}"
-    return "\n".join(wrapped(line, room or min(width(), _MOST_HELP_CHARS), hanging=len("Usage: ")))
+    return f"{context.command_path} {' '.join(pieces)}"
 
 
 def _argument_name(parameter: Any) -> str:

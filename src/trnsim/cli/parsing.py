@@ -8,17 +8,16 @@ from typing import Any, ClassVar, Final, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from trnsim.cli.help_text import HIDDEN_NAMES, help_text, usage
+from trnsim.cli.help_text import help_text, usage
 from trnsim.cli.terminal import complain
+from trnsim.cli.usage_errors import usage_text
 
-__all__ = ["HELP_OPTIONS", "USAGE_ERROR", "Command", "CommandGroup", "Parser", "usage_text"]
+__all__ = ["HELP_OPTIONS", "USAGE_ERROR", "Command", "CommandGroup", "Parser"]
 
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 USAGE_ERROR: Final[Any] = typer.BadParameter.__mro__[1]
 """The parser's own error, which recent releases of typer carry inside them."""
 _NO_ARGUMENTS: Final = "NoArgsIsHelpError"
-_MISSING_ERROR_NAME: Final = "MissingParameter"
-_PYDANTIC_PREFIX: Final = "Value error, "
 
 
 class _Plain:
@@ -38,6 +37,16 @@ class _Plain:
     def format_usage(self, ctx: Any, formatter: Any) -> None:
         """Write the line of the usage."""
         formatter.write(f"{usage(self, ctx)}\n")
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line; a usage error knows its command, of which its fix is told."""
+        parent: Any = super()
+        try:
+            rest: list[str] = parent.parse_args(ctx, args)
+        except USAGE_ERROR as error:
+            error.ctx = error.ctx or ctx
+            raise
+        return rest
 
     def main(self, *args: Any, standalone_mode: bool = True, **settings: Any) -> Any:
         """Run the command that the arguments name; a usage error ends with status 2."""
@@ -85,15 +94,3 @@ class Parser(typer.Typer):
     ) -> Callable[[_Callback], _Callback]:
         """Make a function a command."""
         return super().command(name, cls=cls or Command, **settings)
-
-
-def usage_text(error: Any) -> str:
-    """A usage error as other errors are: what is wrong, and the help of its command as the fix."""
-    if near := getattr(error, "possibilities", None):  # of an unknown option
-        error.possibilities = [name for name in near if name not in HIDDEN_NAMES]
-    reason = error.format_message().replace(_PYDANTIC_PREFIX, "").rstrip(".")
-    about = getattr(getattr(error, "param", None), "help", None)
-    if type(error).__name__ == _MISSING_ERROR_NAME and about:
-        reason += f": {about[:1].lower()}{about[1:].rstrip('.')}"
-    context = error.ctx
-    return reason if context is None else f"{reason}\n  fix: {context.command_path} --help"

@@ -16,6 +16,7 @@ import typer
 
 from trnsim.cli.parsing import USAGE_ERROR
 from trnsim.cli.report_files import collected
+from trnsim.cli.usage_errors import refusal
 from trnsim.document.values import SCHEMA, plain
 from trnsim.errors import BadInput
 
@@ -46,12 +47,12 @@ def ask(question: str) -> tuple[str, Any]:
         return _ran(words[1:])
     with collected() as answers:
         try:
-            _command(words[0]).main(words[1:], prog_name=words[0], standalone_mode=False)
+            _command(words[0]).main(
+                words[1:], prog_name=f"trnsim {words[0]}", standalone_mode=False
+            )
         except USAGE_ERROR as error:
-            raise BadInput(
-                error.format_message().rstrip("."),
-                fix=f"trnsim {words[0]} --help lists what it takes",
-            ) from None
+            reason, fix = refusal(error)
+            raise BadInput(reason, fix=fix) from None
     if len(answers) != 1:
         raise BadInput("it has no answer of values", fix="leave out what prints something else")
     document = answers[0]

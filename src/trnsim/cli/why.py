@@ -18,6 +18,7 @@ from trnsim.cli import app as commands
 from trnsim.cli.options import parser
 from trnsim.cli.parsing import USAGE_ERROR
 from trnsim.cli.report_files import answering
+from trnsim.cli.usage_errors import refusal
 from trnsim.cli.why_document import why_document
 from trnsim.decide.why import KINDS, AnswersOrLog, answers, explain, with_logs
 from trnsim.document.answer import Document
@@ -138,10 +139,8 @@ def _run(name: str, words: list[str]) -> Any:
         error.reason = f"{name}: {error.reason}"
         raise
     except USAGE_ERROR as error:
-        raise BadInput(
-            f"{name}: {error.format_message().rstrip('.')}",
-            fix=f"trnsim {' '.join(words[:2]) if words[0] == 'plan' else words[0]} --help",
-        ) from None
+        reason, fix = refusal(error)
+        raise BadInput(f"{name}: {reason}", fix=fix) from None
     except SystemExit as error:
         raise BadInput(f"{name}: the command ended with status {error.code}") from error
     fix = "leave out what prints no JSON"

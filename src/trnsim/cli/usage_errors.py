@@ -1,0 +1,172 @@
+"""Usage errors: what is wrong with a command line, and how it is to be written.
+
+    reason, fix: an example of the command, a value of the option, the nearest name
+
+The parser's own texts name the fault alone; here each has the fix of its kind.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from difflib import SequenceMatcher, get_close_matches
+from typing import Any, Final
+
+from trnsim.cli.help_text import HIDDEN_NAMES, call, example_of
+
+__all__ = ["refusal", "usage_text"]
+
+_PROGRAM: Final = "trnsim"
+_PYDANTIC_PREFIX: Final = "Value error, "
+_NO_COMMAND_PATTERN: Final = re.compile(r"No such command '(?P<name>.*?)'\.", re.DOTALL)
+_EXTRA_PATTERN: Final = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((?P<words>.*)\)")
+_MOST_NAMES: Final = 12
+"""Commands of a group that an error lists; the help lists more."""
+_LIKENESS_MARGIN: Final = 0.1
+"""Names that are less like the wrong one than the nearest, by more than this, are not told."""
+_NUMBER: Final = "NUMBER"
+_PLAIN_NUMBER: Final = "1"
+"""A value of options that are numbers and whose help shows none."""
+
+Refusal = tuple[str, str]
+
+
+def usage_text(error: Any) -> str:
+    """A usage error as other errors are: what is wrong, and below it the fix."""
+    reason, fix = refusal(error)
+    return f"{reason}\n  fix: {fix}" if fix else reason
+
+
+def refusal(error: Any) -> Refusal:
+    """(reason, fix) of a usage error; the fix is empty where no command is known."""
+    reason = error.format_message().replace(_PYDANTIC_PREFIX, "").rstrip(".")
+    if error.ctx is None:
+        return reason, ""
+    return _BY_KIND.get(type(error).__name__, _other)(error, reason, error.ctx)
+
+
+def _missing(error: Any, reason: str, context: Any) -> Refusal:
+    """What the argument or option is, and an example of the command that has it."""
+    parameter = error.param
+    if about := _about(parameter):
+        reason += f": {about}"
+    example = example_of(context.command)
+    is_shown = parameter.param_type_name == "argument" or any(
+        name in example.split() for name in parameter.opts
+    )
+    return reason, f"for example {example}" if example and is_shown else _help(context)
+
+
+def _no_value(error: Any, reason: str, context: Any) -> Refusal:
+    """What an option takes that has no value behind it, or that has one and takes none."""
+    name = error.option_name
+    options = context.command.get_params(context)
+    option = next((each for each in options if name in (*each.opts, *each.secondary_opts)), None)
+    if option is None:
+        return reason, _help(context)
+    if getattr(option, "is_flag", False):
+        return reason, f"write {name} alone"
+    about = _about(option)
+    return reason + (f": {about}" if about else ""), _instead(option, context, name)
+
+
+def _no_option(error: Any, _: str, context: Any) -> Refusal:
+    """The option that is not known, and those whose names are near."""
+    names = [name for name in error.possibilities or () if name not in HIDDEN_NAMES]
+    near = _nearest(error.option_name, names)
+    perhaps = f"perhaps {_either(near)}; " if near else ""
+    return error.message.rstrip("."), f"{perhaps}{_help(context)} lists all options"
+
+
+def _wrong_value(error: Any, reason: str, context: Any) -> Refusal:
+    """A value that is not legal, and one that is."""
+    return reason, _help(context) if error.param is None else _instead(error.param, context)
+
+
+def _other(error: Any, reason: str, context: Any) -> Refusal:
+    """Commands that are not known, and arguments behind the last."""
+    if told := _NO_COMMAND_PATTERN.match(error.format_message()):
+        return _no_command(told["name"], context)
+    if told := _EXTRA_PATTERN.match(reason):
+        return _extra(told["words"], context)
+    return reason, _help(context)
+
+
+def _no_command(name: str, context: Any) -> Refusal:
+    """The command that is not known, those that are where they are few, and those that are near."""
+    names = list(context.command.commands)
+    legal = f"; legal: {', '.join(names)}" if len(names) <= _MOST_NAMES else ""
+    near = [f"{context.command_path} {each}" for each in _nearest(name, names)]
+    perhaps = f"perhaps {_either(near)}; " if near else ""
+    return f"No such command {name!r}{legal}", f"{perhaps}{_help(context)} lists all commands"
+
+
+def _extra(words: str, context: Any) -> Refusal:
+    """Arguments behind the last that the command takes, and how it is called."""
+    called = call(context.command, context)
+    return f"Got unexpected extra arguments: {words}", f"leave them out; usage: {called}"
+
+
+def _nearest(name: str, names: Iterable[str]) -> list[str]:
+    """The names that are spelled most alike, the nearest first; none if none is near."""
+    near = get_close_matches(name, list(names))
+    likeness = [SequenceMatcher(None, each, name).ratio() for each in near]
+    return [
+        each
+        for each, alike in zip(near, likeness, strict=True)
+        if alike >= likeness[0] - _LIKENESS_MARGIN
+    ]
+
+
+def _instead(parameter: Any, context: Any, name: str = "") -> str:
+    """A legal value of an option, as it is written; of an argument, an example of the command."""
+    example = example_of(context.command)
+    if parameter.param_type_name == "argument":
+        return f"for example {example}" if example else _help(context)
+    name = name or max(parameter.opts, key=len)
+    words = example.split()
+    if name in words[:-1]:
+        return f"for example {name} {words[words.index(name) + 1]}"
+    metavar = parameter.metavar or parameter.name.upper()
+    value = _shown(metavar) or _default(parameter) or (metavar == _NUMBER and _PLAIN_NUMBER)
+    return f"for example {name} {value}" if value else f"write {name} {metavar}"
+
+
+def _shown(metavar: str) -> str:
+    """The value that a metavar shows behind its kind: 8k of TOKENS|8k, none of DIR|FILE.html."""
+    shown = metavar.partition("|")[2]
+    return "" if re.match(r"[A-Z]{3}", shown) else shown
+
+
+def _default(parameter: Any) -> str:
+    """The default of an option where it is a value that can be written."""
+    value = parameter.default
+    return str(value) if isinstance(value, str | int | float) and str(value) else ""
+
+
+def _about(parameter: Any) -> str:
+    """The first sentence of a parameter's help, as the end of a sentence."""
+    about = inspect.cleandoc(getattr(parameter, "help", None) or "")
+    about = re.split(r"(?<=[^.])\.(?:\s|$)", about, maxsplit=1)[0]
+    is_name = re.match(r"Python\b|\w*[A-Z]\w*[A-Z0-9]", about)
+    return about if is_name else f"{about[:1].lower()}{about[1:]}"
+
+
+def _help(context: Any) -> str:
+    path: str = context.command_path
+    return f"{path} --help" if path.startswith(_PROGRAM) else f"{_PROGRAM} {path} --help"
+
+
+def _either(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+_BY_KIND: Final[Mapping[str, Callable[[Any, str, Any], Refusal]]] = {
+    "MissingParameter": _missing,
+    "NoSuchOption": _no_option,
+    "BadOptionUsage": _no_value,
+    "BadParameter": _wrong_value,
+}
+"""By the parser's class of error, which recent releases of typer carry inside them."""
