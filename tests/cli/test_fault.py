@@ -68,8 +68,9 @@ def test_durations(place, text, for_s):
     [
         (
             ["fire", "--device", "3"],
-            "fault 'fire' is not known; legal: hbm-ecc, hang",
+            "fault 'fire' is not known; legal: hbm-ecc, hang, .*\n  fix: for example trnsim fault",
         ),
+        (["hagn", "--device", "3"], "fault 'hagn' is not known; .*\n  fix: perhaps hang"),
         (["hang"], "trnsim fault hang needs a device"),
         (
             ["hang", "--device", "16"],

@@ -43,7 +43,8 @@ WITHOUT_ANSWER = {
 OWN_MEANING = {
     "--output": "run also saves what the kernel returns, profile view its page, prices refresh a "
     "file for --prices, job write a spec",
-    "--on": "job: of roles that state no instance type",
+    "--on": "launch, shell, demo and a layer have one platform; job: of roles that state no "
+    "instance type",
     "--report": "demo, run, launch and compile have pages of their own, with traces or logs",
     "--instances": "train compares several numbers; prices says what is sold",
     "--batch": "of sequences, images or items",

@@ -134,7 +134,7 @@ def test_options_state_what_a_spec_does_not(plan):
     ("words", "why"),
     [
         (("price", "--price", "spto"), "--price is 'spto'; legal: on_demand"),
-        (("price", "--run-steps", "0"), "--run-steps 0; legal: above 0"),
+        (("price", "--run-steps", "0"), "Invalid value for '--run-steps': '0' is below 1"),
         (("price", "--model", "nobody"), "nobody: no such file, and no model of this name"),
         (("check", "--model", "nobody"), "nobody: no such file, and no model of this name"),
         (("check", "--on", "trn9"), "'trn9' is no chip, family or instance type; legal: trn1"),
@@ -169,7 +169,7 @@ def test_files_of_several_jobs_are_not_compared(plan, tmp_path):
 
 def test_an_unknown_format_is_refused(plan):
     result = CliRunner().invoke(app, ["job", "write", str(plan), "--as", "word"])
-    assert "--as word; legal: " in f"{result.output}{result.exception}"
+    assert "--as is 'word'; legal: " in f"{result.output}{result.exception}"
 
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "jobs"

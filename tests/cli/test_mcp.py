@@ -11,7 +11,7 @@ from trnsim.errors import BadInput
     ("words", "why"),
     [
         (["--root", "/no/such"], "/no/such is no folder"),
-        (["--time-limit", "0"], "time_s is 0"),
+        (["--time-limit", "0"], "'0' is not above 0; legal: numbers above 0"),
         (["--memory", "0"], "memory"),
     ],
 )

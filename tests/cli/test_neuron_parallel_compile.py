@@ -142,7 +142,10 @@ def test_a_cache_without_graphs_is_told(cache):
     ("words", "message"),
     [
         (["--command", "wash"], "argument --command: invalid choice: 'wash'; legal: collect"),
-        (["--analyze-output", "x", "true"], "--analyze-output is of --command analyze"),
+        (
+            ["--analyze-output", "x", "true"],
+            "--analyze-output without --command analyze, which writes it",
+        ),
         ([], "no program is named to run"),
         (["--command", "clean", "--cache-url", "s3://b"], "no cache of trnsim is in S3"),
     ],

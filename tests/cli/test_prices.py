@@ -102,12 +102,30 @@ def test_a_region_narrows_what_is_shown():
         (["--kind", "cheap"], "--kind is 'cheap'; legal: on_demand, capacity_block, "),
         (["trn9"], "'trn9' is no chip, family or instance type; legal: trn1, "),
         (["p4d.24xlarge", "--kind", "spot_paid"], "no price of p4d.24xlarge as spot_paid"),
-        (["trn2.48xlarge", "--days", "0"], "days is 0; legal: above 0"),
-        (["trn2.48xlarge", "--instances", "0"], "instances is 0; legal: from 1 on"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(arguments, message):
     assert refused("show", *arguments).reason.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--days", "0"],
+            "'0' is not above 0; legal: numbers above 0\n  fix: for example --days 30",
+        ),
+        (["--instances", "0"], "'0' is below 1; legal: whole numbers from 1 on"),
+    ],
+)
+def test_a_number_that_is_none_is_refused_by_its_option(arguments, message):
+    told = CliRunner().invoke(app, ["prices", "show", "trn2.48xlarge", *arguments]).stderr
+    assert f"Invalid value for '{arguments[0]}': {message}" in told
+
+
+def test_an_unknown_type_of_a_refresh_names_the_nearest():
+    assert refused("refresh", "trn2.47xlarge").fix.startswith("perhaps trn2.48xlarge")
+    assert refused("refresh", "none").fix == "trnsim instances lists them"
 
 
 @pytest.fixture

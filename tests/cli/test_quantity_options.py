@@ -13,9 +13,10 @@ from trnsim.cli.quantity_options import number, whole, wholes
 
 def echo(
     tokens: Annotated[int | None, whole("Of a run.", unit="tokens", example="10B")] = None,
-    slo: Annotated[float, number("A limit.", "--slo", unit="s", default="100ms")] = 0.1,
+    slo: Annotated[float, number("A limit.", "--slo", unit="s", default="100ms", above=0)] = 0.1,
     sizes: Annotated[Any, wholes("Of batches.", example="8,16")] = None,
     cores: Annotated[int, whole("Of a rank.", least=1, most=8)] = 1,
+    rest: Annotated[float, number("Of a run.", unit="s", least=0)] = 0.0,  # noqa: ARG001
 ):
     """Print its options."""
     typer.echo((tokens, slo, sizes, cores))
@@ -50,6 +51,8 @@ def test_help_names_the_unit_and_an_example(run):
         ("--cores", "0", "'--cores': '0' is below 1; legal: whole numbers from 1 to 8"),
         ("--cores", "9", "'--cores': '9' is above 8; legal: whole numbers from 1 to 8"),
         ("--slo", "nan", "'--slo': 'nan' is no finite number [s]"),
+        ("--slo", "0", "'--slo': '0' is not above 0; legal: numbers above 0"),
+        ("--rest", "-1ms", "'--rest': '-1ms' is below 0; legal: numbers from 0 on"),
     ],
 )
 def test_an_error_names_the_option_and_what_is_legal(run, option, text, message):

@@ -63,5 +63,5 @@ def test_a_file_without_a_job_names_what_is_legal(tmp_path):
 
 
 def test_an_unknown_format_is_refused():
-    with pytest.raises(BadInput, match="--as word; legal: "):
+    with pytest.raises(BadInput, match="--as is 'word'; legal: "):
         write_spec(Job(), "word")

@@ -97,9 +97,11 @@ def test_a_job_asks_for_the_devices_of_its_instances():
 
 
 def test_another_kind_lists_the_legal_ones():
-    with pytest.raises(BadInput, match="--emit docker; legal: torchrun, sbatch, sagemaker-tra"):
+    with pytest.raises(
+        BadInput, match="--emit is 'docker'; legal: torchrun, sbatch, sagemaker-tra"
+    ):
         start_file("docker", machine("trn2"), Layout())
     for kind in ("plan", "parallelcluster", "sagemaker-endpoint"):
-        with pytest.raises(BadInput, match=f"--emit {kind}; legal: "):
+        with pytest.raises(BadInput, match=f"--emit is '{kind}'; legal: "):
             check_kind(kind)
     assert set(KINDS) <= {"torchrun", *FORMATS}

@@ -47,7 +47,7 @@ class CheckOptions:
     ]
     on: Annotated[list[str] | None, on_option("trn2")] = None
     max_us: Annotated[
-        float | None, number("The longest time that passes.", "--max-us", unit="us")
+        float | None, number("The longest time that passes.", "--max-us", unit="us", above=0)
     ] = None
     kernel: Annotated[
         str | None,

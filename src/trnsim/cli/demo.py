@@ -30,7 +30,7 @@ app = parser()
 
 @app.command("demo")
 def show(
-    on: Annotated[list[str] | None, on_option("trn2")] = None,
+    on: Annotated[list[str] | None, on_option("trn2", is_single=True)] = None,
     sequence: Annotated[
         int,
         whole("Rows of q, k and v.", unit="rows"),

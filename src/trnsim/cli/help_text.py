@@ -35,6 +35,7 @@ _TYPE_PATTERN: Final = re.compile(r" ?<[^>]*>")
 _DEFAULT_PATTERN: Final = re.compile(r"\[default: \((.*)\)\]")
 """A default in words, which the parser puts in brackets of its own."""
 _RANGE_PATTERN: Final = re.compile(r"; (\d+)<=x<=(\d+)\]")
+_REQUIRED_PATTERN: Final = re.compile(r"\[(?:x>=\d+; )?required\]")
 _HIDDEN_NAMES_PATTERN: Final = re.compile(rf", (?:{'|'.join(HIDDEN_NAMES)})(?![\w-])")
 
 Row = tuple[str, str]
@@ -137,7 +138,7 @@ def _parameters(command: Any, context: Any, room: int) -> Iterator[str]:
             continue
         if parameter.param_type_name == "argument":
             name = _argument_name(parameter)
-            rows["Arguments"].append((name, record[1].replace("[required]", "").rstrip()))
+            rows["Arguments"].append((name, _REQUIRED_PATTERN.sub("", record[1]).rstrip()))
         else:
             names = _HIDDEN_NAMES_PATTERN.sub("", record[0])
             help_ = _DEFAULT_PATTERN.sub(r"[default: \1]", record[1])

@@ -82,10 +82,11 @@ class StatedOptions:
     model: _Model = ""
     submit: _Submit = None
     run_tokens: Annotated[
-        float | None, number("Tokens of the whole run.", "--run-tokens", unit="tokens")
+        float | None,
+        number("Tokens of the whole run.", "--run-tokens", unit="tokens", example="10B", above=0),
     ] = None
     run_steps: Annotated[
-        int | None, whole("Optimizer steps of the run.", "--run-steps", unit="steps")
+        int | None, whole("Optimizer steps of the run.", "--run-steps", unit="steps", least=1)
     ] = None
     price: Annotated[
         str | None,
@@ -192,7 +193,7 @@ def write(
 def _converted_text(spec: JobSpec, format_name: str) -> str:
     """A job in another format; fields that only its own format has are named on stderr."""
     if format_name not in FORMATS:
-        raise BadInput(f"--as {format_name}; legal: {_LISTED}")
+        raise BadInput(f"--as is {format_name!r}; legal: {_LISTED}")
     job = spec.job
     if format_name != spec.format and job.kept:
         names = ", ".join(kept.name for kept in job.kept)

@@ -42,7 +42,9 @@ _PREFIX: Final = NEURON.partition("/")[0]
 def device_plugin(
     on: Annotated[
         list[str] | None,
-        on_option("TRNSIM_INSTANCE, else the smallest of the target chip", "--instance"),
+        on_option(
+            "TRNSIM_INSTANCE, else the smallest of the target chip", "--instance", is_single=True
+        ),
     ] = None,
     lnc: Lnc = None,
     resource: Annotated[
@@ -103,7 +105,9 @@ def device_plugin(
 def node_problems(
     on: Annotated[
         list[str] | None,
-        on_option("TRNSIM_INSTANCE, else the smallest of the target chip", "--instance"),
+        on_option(
+            "TRNSIM_INSTANCE, else the smallest of the target chip", "--instance", is_single=True
+        ),
     ] = None,
     lnc: Lnc = None,
     pod_resources: PodResources = SOCKET,

@@ -44,7 +44,11 @@ Fault = Annotated[
     ),
 ]
 RanksPerNode = Annotated[
-    int, whole("Ranks on each instance; without, as many as its logical cores have room for.")
+    int,
+    whole(
+        "Ranks on each instance; without, as many as its logical cores have room for.",
+        default=False,
+    ),
 ]
 CoresPerRank = Annotated[
     int,
@@ -61,8 +65,8 @@ def launch(
         list[str] | None,
         typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]..."),
     ] = None,
-    on: Annotated[list[str] | None, on_option("required", "--instance")] = None,
-    nodes: Annotated[int, whole("Number of instances.")] = 1,
+    on: Annotated[list[str] | None, on_option("required", "--instance", is_single=True)] = None,
+    nodes: Annotated[int, whole("Number of instances.", least=1)] = 1,
     ranks_per_node: RanksPerNode = 0,
     cores_per_rank: CoresPerRank = 1,
     fault: Fault = None,

@@ -17,10 +17,25 @@ app = parser()
 @app.command()
 def lsp(
     time_limit: Annotated[
-        float, number("Time after which a call is ended.", "--time-limit", unit="s")
+        float,
+        number(
+            "Time after which a call is ended.",
+            "--time-limit",
+            unit="s",
+            example="30s",
+            default="1min",
+            above=0,
+        ),
     ] = 60.0,
     memory: Annotated[
-        int, whole("Most data of each process of a call (Linux).", "--memory", unit="bytes")
+        int,
+        whole(
+            "Most data of each process of a call (Linux).",
+            "--memory",
+            unit="bytes",
+            example="4GiB",
+            default="8GiB",
+        ),
     ] = 8 * 2**30,
     stdio: Annotated[  # noqa: ARG001  the only way
         bool, typer.Option("--stdio", help="Speak on stdio, as always; some editors say it.")

@@ -21,10 +21,25 @@ def mcp(
         Path, typer.Option(help="The folder below which all files of tools lie.", metavar="DIR")
     ] = Path(),
     time_limit: Annotated[
-        float, number("Time after which a call is ended.", "--time-limit", unit="s")
+        float,
+        number(
+            "Time after which a call is ended.",
+            "--time-limit",
+            unit="s",
+            example="30s",
+            default="2min",
+            above=0,
+        ),
     ] = 120.0,
     memory: Annotated[
-        int, whole("Most data of each process of a call (Linux).", "--memory", unit="bytes")
+        int,
+        whole(
+            "Most data of each process of a call (Linux).",
+            "--memory",
+            unit="bytes",
+            example="4GiB",
+            default="8GiB",
+        ),
     ] = 8 * 2**30,
 ) -> None:
     """Serve run, check, tune, explain, profile and plan to assistants as tools.

@@ -29,7 +29,7 @@ app = parser()
 def neuron_monitor_k8s_info(
     period: Annotated[
         float,
-        number("Seconds between readings.", unit="s", example="30s"),
+        number("Seconds between readings.", unit="s", example="30s", default="15s"),
     ] = 15.0,
     pod_resources: PodResources = SOCKET,
 ) -> None:

@@ -24,7 +24,7 @@ def neuron_monitor_otlp(
     ] = "http://127.0.0.1:4318",
     period: Annotated[
         float,
-        number("Seconds between exports.", unit="s", example="500ms"),
+        number("Seconds between exports.", unit="s", example="500ms", default="5s"),
     ] = 5.0,
 ) -> None:
     """Send what neuron-monitor measures to a collector of OpenTelemetry; end it with Ctrl-C.

@@ -106,7 +106,8 @@ class ParallelCompileOptions:
             )
         if self.analyze_output is not None and self.command != _ANALYZE:
             raise BadInput(
-                f"--analyze-output is of --command {_ANALYZE}", fix=f"add --command {_ANALYZE}"
+                f"--analyze-output without --command {_ANALYZE}, which writes it",
+                fix=f"add --command {_ANALYZE}",
             )
 
 

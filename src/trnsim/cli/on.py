@@ -17,6 +17,10 @@ _HELP: Final = (
     f"Chips ({', '.join(TARGETS)}), families (p5en) or instance types (trn2.48xlarge), in any "
     "case; with commas, or --on again."
 )
+_SINGLE_HELP: Final = (
+    f"A chip ({', '.join(TARGETS)}), a family (trn2u) or an instance type (trn2.48xlarge), in any "
+    "case."
+)
 
 
 def _completed(incomplete: str) -> list[str]:
@@ -27,20 +31,26 @@ def _completed(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in platform_names() if name.startswith(last.lower())]
 
 
-def on_option(default: str = "", *others: str) -> Any:
-    """The declaration of --on; `default` says what stands for it, `others` are former names."""
+def on_option(default: str = "", *others: str, is_single: bool = False) -> Any:
+    """The declaration of --on.
+
+    Args:
+        default: what stands for it where it is not given.
+        others: former names of it.
+        is_single: whether it takes one platform alone.
+    """
     return typer.Option(
         "--on",
         *others,
-        help=_HELP,
-        metavar="NAME,...",
+        help=_SINGLE_HELP if is_single else _HELP,
+        metavar="NAME" if is_single else "NAME,...",
         show_default=default or False,
         autocompletion=_completed,
     )
 
 
 On = Annotated[list[str] | None, on_option()]
-RequiredOn = Annotated[list[str], on_option()]
+RequiredOn = Annotated[list[str], on_option(is_single=True)]
 
 
 def listed(on: Sequence[str] | None) -> list[str]:

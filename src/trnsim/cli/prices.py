@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -59,11 +60,11 @@ def show(
     kind: Kind = None,
     days: Annotated[
         float | None,
-        number("Say which kinds can be bought for so long.", unit="days"),
+        number("Say which kinds can be bought for so long.", unit="days", above=0),
     ] = None,
     instances: Annotated[
         int | None,
-        whole("Say which kinds can be bought as so many instances."),
+        whole("Say which kinds can be bought as so many instances.", least=1),
     ] = None,
     prices: OwnPrices = None,
 ) -> Document:
@@ -249,7 +250,11 @@ def refresh(
     known = instance_types()
     for name in instances or ():
         if name not in known:
-            raise BadInput(f"{name!r} is no instance type; legal: {', '.join(known)}")
+            near = get_close_matches(name, known)
+            raise BadInput(
+                f"{name!r} is no instance type; legal: {', '.join(known)}",
+                fix=f"perhaps {' or '.join(near)}" if near else "trnsim instances lists them",
+            )
     prices = read_from_aws(region, list(instances or known))
     table = as_table(prices)
     if output is None:

@@ -16,7 +16,13 @@ _Value = TypeVar("_Value", int, float, tuple[int, ...])
 
 
 def number(
-    text: str, *names: str, unit: str = "", example: str = "", default: str | bool = True
+    text: str,
+    *names: str,
+    unit: str = "",
+    example: str = "",
+    default: str | bool = True,
+    least: float | None = None,
+    above: float | None = None,
 ) -> Any:
     """An option that takes a number.
 
@@ -26,8 +32,12 @@ def number(
         unit: the unit of a number that states none.
         example: a value that its help shows.
         default: the default in a unit that reads better.
+        least: inclusive lower limit.
+        above: exclusive lower limit.
     """
-    return _option(quantities.number, text, names, unit, example, default)
+    is_free = least is None and above is None
+    read = quantities.number if is_free else partial(_number_from, least, above)
+    return _option(read, text, names, unit, example, default)
 
 
 def whole(
@@ -35,6 +45,7 @@ def whole(
     *names: str,
     unit: str = "",
     example: str = "",
+    default: str | bool = True,
     least: int | None = None,
     most: int | None = None,
     metavar: str = "",
@@ -44,7 +55,7 @@ def whole(
     `metavar` is for options of AWS's commands, whose help has other words.
     """
     read = quantities.whole if least is None else partial(_whole_from, least, most)
-    return _option(read, text, names, unit, example, metavar=metavar)
+    return _option(read, text, names, unit, example, default, metavar=metavar)
 
 
 def wholes(text: str, *names: str, unit: str = "", example: str, is_list: bool = False) -> Any:
@@ -59,6 +70,15 @@ def _whole_from(least: int, most: int | None, text: str, unit: str) -> int:
         raise ValueError(f"{text!r} is below {least}; legal: whole numbers {legal}")
     if most is not None and value > most:
         raise ValueError(f"{text!r} is above {most}; legal: whole numbers {legal}")
+    return value
+
+
+def _number_from(least: float | None, above: float | None, text: str, unit: str) -> float:
+    value = quantities.number(text, unit)
+    if least is not None and value < least:
+        raise ValueError(f"{text!r} is below {least:g}; legal: numbers from {least:g} on")
+    if above is not None and value <= above:
+        raise ValueError(f"{text!r} is not above {above:g}; legal: numbers above {above:g}")
     return value
 
 

@@ -75,7 +75,15 @@ def report_bug(
         typer.Option(help="Text of an error that was kept, for no command.", metavar="FILE"),
     ] = None,
     time_limit: Annotated[
-        float, number("Time after which a call is ended.", "--time-limit", unit="s")
+        float,
+        number(
+            "Time after which a call is ended.",
+            "--time-limit",
+            unit="s",
+            example="30s",
+            default="10min",
+            above=0,
+        ),
     ] = 600.0,
 ) -> Document:
     """Write what a stranger needs to find a fault: versions, command and error, without values.

@@ -37,7 +37,9 @@ def shell(
     ] = None,
     on: Annotated[
         list[str] | None,
-        on_option("TRNSIM_INSTANCE, else the smallest of the target chip", "--instance"),
+        on_option(
+            "TRNSIM_INSTANCE, else the smallest of the target chip", "--instance", is_single=True
+        ),
     ] = None,
     lnc: Lnc = None,
 ) -> None:

@@ -50,7 +50,11 @@ def gres(
     folder: Annotated[
         Path | None,
         typer.Option(
-            "--folder", "--out", help="The folder to write to.", metavar="DIR", show_default="none"
+            "--folder",
+            "--out",
+            help="The folder to write to.",
+            metavar="DIR",
+            show_default="none: print",
         ),
     ] = None,
 ) -> PrintedAnswer:
@@ -88,7 +92,8 @@ def launch(
         typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]..."),
     ] = None,
     on: Annotated[
-        list[str] | None, on_option("TRNSIM_INSTANCE, else the type that the node names")
+        list[str] | None,
+        on_option("TRNSIM_INSTANCE, else the type that the node names", is_single=True),
     ] = None,
     ranks_per_node: RanksPerNode = 0,
     cores_per_rank: CoresPerRank = 1,

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from trnsim.arch.catalogue import Accelerator
 from trnsim.errors import BadInput
 from trnsim.estimate.curve import signature
-from trnsim.estimate.measured import MeasuredRow, MeasuredTimes
+from trnsim.estimate.measured import COLUMNS_REMEDY, MeasuredRow, MeasuredTimes
 from trnsim.formatting import amount, enumerated
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Pass, Phase, Split
@@ -25,7 +25,6 @@ _GRADIENT_PRODUCTS: Final = 2
 _US_PER_S: Final = 1e6
 _MOST_SHOWN: Final = 4
 """Most shapes or sizes that an error lists."""
-_COLUMNS_REMEDY: Final = "columns are told in docs/generated/accuracy-models.md, Measured times"
 
 
 class MachineProperties(Protocol):
@@ -65,7 +64,7 @@ def check(
         kinds = enumerated(list(dict.fromkeys(str(row.phase) for row in table.rows)), "and")
         plan = enumerated([str(phase) for phase in phases], "or")
         raise BadInput(
-            f"{table.file} has rows of {kinds}; this plan has {plan} alone", fix=_COLUMNS_REMEDY
+            f"{table.file} has rows of {kinds}; this plan has {plan} alone", fix=COLUMNS_REMEDY
         )
     cases = list(models)
     names = enumerated(list(dict.fromkeys(model.name for model, _ in cases)), "and")

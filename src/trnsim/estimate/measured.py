@@ -20,7 +20,10 @@ from trnsim.reader import FileRecord, declared, fault, read_rows
 from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.summary import PartSummary
 
-_COLUMNS_REMEDY: Final = "columns are told in docs/generated/accuracy-models.md, Measured times"
+COLUMNS_REMEDY: Final = (
+    "write the first line phase,batch,tokens,past,time_us and rows such as decode,4,1,511,210; "
+    "docs/generated/accuracy-models.md, Measured times, has all columns"
+)
 _S_PER_US: Final = 1e-6
 
 
@@ -98,9 +101,9 @@ def read(path: str | Path) -> MeasuredTimes:
     Raises:
         BadInput: the file cannot be read, or has an illegal value, with its line.
     """
-    rows = tuple(read_rows(MeasuredRow, path, _COLUMNS_REMEDY))
+    rows = tuple(read_rows(MeasuredRow, path, COLUMNS_REMEDY))
     if not rows:
-        raise fault(path, "no rows of times", _COLUMNS_REMEDY)
+        raise fault(path, "no rows of times", COLUMNS_REMEDY)
     _check_once(rows)
     points: dict[tuple[str, str, str, str], list[MeasuredPoint]] = {}
     for row in rows:

@@ -34,7 +34,9 @@ def check_kind(kind: str) -> None:
         BadInput: lists the legal kinds.
     """
     if _ALIASES.get(kind, kind) not in KINDS:
-        raise BadInput(f"--emit {kind}; legal: {', '.join(KINDS)}", fix="for example torchrun")
+        raise BadInput(
+            f"--emit is {kind!r}; legal: {', '.join(KINDS)}", fix="for example --emit torchrun"
+        )
 
 
 def start_file(

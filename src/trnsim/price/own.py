@@ -21,7 +21,10 @@ _ALL_PERCENT: Final = 100
 _WILDCARDS: Final = "*?["
 _AMOUNT_FIELDS: Final = ("usd_per_hour", "discount_percent", "credit_usd")
 _CREDIT_FIELDS: Final = ("credit_usd", "until", "source", "note")
-_FIX: Final = "its fields are told in docs/generated/user-files.md, Own prices"
+_FIX: Final = (
+    "write the first line instance,kind,usd_per_hour and rows such as trn2.48xlarge,private,24.50; "
+    "docs/generated/user-files.md, Own prices, has all fields"
+)
 
 
 def _checked_region(given: str) -> str:

@@ -307,7 +307,7 @@ def _parsed(rule: Rule, hint: Any, place: SourcePlace) -> Any:
         return rule.parse(place.value)
     except (ValueError, OverflowError) as error:
         said = str(error) if str(error).startswith("legal: ") else ""
-        raise place.refused(said or f"legal: {legal_text(hint, rule)}") from None
+        raise place.refused(said or f"legal: {legal_text(hint, rule)}", _example(rule)) from None
 
 
 def _value_named(named: dict[str, Any], place: SourcePlace) -> Any:
@@ -384,7 +384,12 @@ def _day(rule: Rule, hint: Any, place: SourcePlace) -> date:
 
 
 def _illegal(rule: Rule, hint: Any, place: SourcePlace) -> BadInput:
-    return place.refused(f"legal: {legal_text(hint, rule)}")
+    return place.refused(f"legal: {legal_text(hint, rule)}", _example(rule))
+
+
+def _example(rule: Rule) -> str:
+    """A legal value as the fix of one that is not; "", the file's own fix, if none is declared."""
+    return f"for example {rule.example}" if rule.example else ""
 
 
 _SCALARS: Final = {str: _text, float: _number, int: _whole_number, bool: _boolean, date: _day}

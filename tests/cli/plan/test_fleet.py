@@ -69,7 +69,7 @@ def test_a_seed_decides_all_draws(small):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--policy", "best"), "--policy 'best' is not known; legal: separate, threshold, solver"),
+        (("--policy", "best"), "--policy is 'best'; legal: separate, threshold, solver or all"),
         (("--draws", "0"), "--draws 0; legal: from 1 on"),
         (("--draws", "1001"), "--draws 1001; legal: at most 1000"),
         (("--seed", "-1"), "--seed -1; legal: from 0 on"),

@@ -71,15 +71,19 @@ def test_a_time_has_its_interval_and_the_page_a_bar_of_its_parts(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--phase", "train"), "--phase train; legal: encode, prefill or decode"),
-        (("--sequence", "0"), "--sequence 0; legal: from 1 on"),
-        (("--batch", "0"), "batch of a pass is 0; legal: whole numbers from 1"),
-        (("--tensor-parallel-size", "0"), "tensor ranks are 0; legal: whole numbers from 1"),
+        (("--phase", "train"), "--phase is 'train'; legal: encode, prefill or decode"),
+        (("--phase", ""), "--phase is ''; legal: encode, prefill or decode"),
     ],
 )
 def test_what_cannot_be_is_refused(words, message):
     with pytest.raises(BadInput, match=message):
         said(*words)
+
+
+@pytest.mark.parametrize("option", ["--sequence", "--batch", "--tensor-parallel-size"])
+def test_a_size_of_none_is_refused_by_its_option(option):
+    told = CliRunner().invoke(app, ["layer", "llama-3.1-8b", "--on", "trn1", option, "0"])
+    assert f"Invalid value for '{option}': '0' is below 1" in told.stderr
 
 
 def test_json_has_what_was_asked_for():

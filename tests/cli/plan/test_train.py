@@ -108,7 +108,7 @@ def test_what_happens_to_a_run_moves_its_time_and_not_the_step(changed):
 def test_what_is_not_given_is_searched_and_the_front_is_printed():
     output = run(CONFIG, "--on", "trn2", "--instances", "4", "--budget", "4")
     assert "trn2: no other is as fast, as cheap and as small:" in output
-    assert re.search(r"  1 instances, 16 chips: .* USD; ", output)
+    assert re.search(r"  1 instance, 16 chips: .* USD; ", output)
     assert re.search(r"trn2: [\d,]+ layouts, [\d,]+ with room, 4 timed", output)
     found = plain("--on", "trn2", "--instances", "4", *FEW, "--budget", "4")
     assert [one["instances"] for one in found["pareto"]] == [4, 2, 1]
@@ -142,30 +142,46 @@ def test_a_number_that_may_be_another_is_refused(option, given):
         (("--instances", "0"), "--instances 0; legal: from 1 to 1,000,000"),
         (("--instances", "9" * 18), "legal: from 1 to 1,000,000"),
         (("--tp", "128"), "--tp 128 is more than the 64 ranks of trn2.48xlarge"),
-        (("--tp", "-8"), "--tp -8; legal: a whole number from 1 on"),
-        (("--tp", "0"), "--tp 0; legal: a whole number from 1 on"),
-        (("--pp", "0"), "--pp 0; legal: a whole number from 1 on"),
-        (("--cp", "0"), "--cp 0; legal: a whole number from 1 on"),
-        (("--sequence", "0", "--global-batch", "64"), "--sequence 0; legal: a whole number from 1"),
         (("--pp", "5", "--instances", "5"), "has 32 layers, which --pp x --vp = 5 does not divide"),
         (("--ep", "8"), "--ep 8: llama-3.1-8b has no experts; legal: 1"),
         (("--dp", "3"), "ranks would have no work"),
-        (("--global-batch", "0"), "legal: a whole number from 1 on"),
-        (("--sequence", "-1"), "--sequence -1; legal: a whole number from 1 on"),
-        (("--micro-batch", "0"), "--micro-batch 0; legal: a whole number from 1 on"),
-        (("--zero", "7"), "--zero 7; legal: 0, 1, 2, 3"),
-        (("--budget", "0"), "--budget 0; legal: from 1 on"),
-        (("--deadline", "0"), "--deadline 0.0; legal: a positive number of seconds"),
-        (("--chip-mtbf-hours", "0"), "chip_mtbf_s is 0; legal: a positive number"),
-        (("--spares", "-1"), "spares is -1; legal: zero or a positive number"),
-        (("--tokens", "0"), "tokens is 0; legal: above 0"),
-        (("--emit", "make"), "--emit make; legal: torchrun, sbatch, sagemaker-training"),
+        (("--zero", "7"), "--zero is 7; legal: 0, 1, 2, 3"),
+        (("--emit", "make"), "--emit is 'make'; legal: torchrun, sbatch, sagemaker-training"),
     ],
 )
 def test_what_cannot_be_is_named(given, said):
     with pytest.raises(BadInput) as caught:
         run(CONFIG, "--on", "trn2", *given)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "said", "example"),
+    [
+        ("--tp", "-8", "'-8' is below 1; legal: whole numbers from 1 on", "1"),
+        ("--tp", "0", "'0' is below 1; legal: whole numbers from 1 on", "1"),
+        ("--pp", "0", "'0' is below 1; legal: whole numbers from 1 on", "1"),
+        ("--vp", "0", "'0' is below 1; legal: whole numbers from 1 on", "1"),
+        ("--dp", "0", "'0' is below 1; legal: whole numbers from 1 on", "1"),
+        ("--cp", "0", "'0' is below 1; legal: whole numbers from 1 on", "1"),
+        ("--ep", "0", "'0' is below 1; legal: whole numbers from 1 on", "1"),
+        ("--sequence", "0", "'0' is below 1; legal: whole numbers from 1 on", "8k"),
+        ("--global-batch", "0", "'0' is below 1; legal: whole numbers from 1 on", "1k"),
+        ("--micro-batch", "0", "'0' is below 1; legal: whole numbers from 1 on", "2"),
+        ("--budget", "0", "'0' is below 1; legal: whole numbers from 1 on", "100"),
+        ("--spares", "-1", "'-1' is below 0; legal: whole numbers from 0 on", "0"),
+        ("--deadline", "0", "'0' is not above 0; legal: numbers above 0", "5min"),
+        ("--chip-mtbf-hours", "0", "'0' is not above 0; legal: numbers above 0", "90d"),
+        ("--checkpoint-s", "-1s", "'-1s' is below 0; legal: numbers from 0 on", "2min"),
+        ("--recovery-s", "-1", "'-1' is below 0; legal: numbers from 0 on", "10min"),
+        ("--tokens", "0", "'0' is not above 0; legal: numbers above 0", "10B"),
+    ],
+)
+def test_a_number_below_its_least_is_refused_by_its_option(option, given, said, example):
+    result = CliRunner().invoke(app, ["plan", "train", CONFIG, option, given])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"trnsim: error: Invalid value for '{option}': {said}\n")
+    assert result.stderr.endswith(f"  fix: for example {option} {example}\n")
 
 
 def test_what_cannot_train_is_named():

@@ -59,8 +59,9 @@ def test_a_step_that_is_not_stated_has_whole_elements_of_each_rank():
         (("3", "16", "", "", "fp32"), r"--minbytes 3: 3 bytes are no whole number of fp32", "4"),
         (("4", "16", "2", "", "fp32"), r"--stepbytes 2: 2 bytes are no whole number", "4"),
         (("1", "1GB", "1"), r"would make 1,073,741,824 sizes; legal: at most 10,000", "--step"),
-        (("x",), r"--minbytes 'x'; legal: a whole number", "-b 1KB"),
-        (("8", "y"), r"--maxbytes 'y'; legal", "-b"),
+        (("x",), r"--minbytes 'x'; legal: a whole number", "--minbytes 1KB"),
+        (("8", "y"), r"--maxbytes 'y'; legal", "--maxbytes 64MB"),
+        (("8", "9", "", "z"), r"--stepfactor 'z'; legal", "--stepfactor 2"),
     ],
 )
 def test_what_makes_no_sizes_is_refused(arguments, reason, fix):

@@ -61,7 +61,9 @@ def _policies(policy: str, draws: int, seed: int) -> tuple[str, ...]:
     policies = POLICIES if policy == "all" else tuple(dict.fromkeys(policy.split(",")))
     for name in policies:
         if name not in POLICIES:
-            raise BadInput(f"--policy {name!r} is not known; legal: {', '.join(POLICIES)} or all")
+            raise BadInput(
+                f"--policy is {name!r}; legal: {', '.join(POLICIES)} or all", fix="--policy all"
+            )
     for name, value, least in (("--draws", draws, 1), ("--seed", seed, 0)):
         if value < least:
             raise BadInput(f"{name} {value}; legal: from {least} on")

@@ -62,13 +62,16 @@ class InferOptions:
             metavar="MODEL",
         ),
     ]
-    batch: Annotated[int, whole("Items that go through a copy at once.", unit="items")] = 1
+    batch: Annotated[
+        int, whole("Items that go through a copy at once.", unit="items", example="8")
+    ] = 1
     sequence: Annotated[
         int | None,
         whole("Tokens of a text; without, 128, or as many as the model knows.", unit="tokens"),
     ] = None
     image: Annotated[
-        int | None, whole("Pixels of an image along a side; without, the model's own.")
+        int | None,
+        whole("Pixels of an image along a side; without, the model's own.", example="224"),
     ] = None
     steps: Annotated[int | None, whole("Steps of a denoiser; without, 50.")] = None
     guidance: Annotated[

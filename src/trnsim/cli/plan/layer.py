@@ -35,14 +35,24 @@ def layer(
     phase: Annotated[
         str, typer.Option(help="encode, prefill or decode.", metavar="PHASE")
     ] = "decode",
-    batch: Annotated[int, whole("Sequences that go through at once.", unit="sequences")] = 1,
+    batch: Annotated[
+        int, whole("Sequences that go through at once.", unit="sequences", least=1)
+    ] = 1,
     sequence: Annotated[
-        int, whole("Tokens of each sequence; in decode, those before the new one.", unit="tokens")
+        int,
+        whole(
+            "Tokens of each sequence; in decode, those before the new one.", unit="tokens", least=1
+        ),
     ] = 2048,
-    tensor_parallel_size: Annotated[int, whole("Ranks that divide a layer.")] = 1,
+    tensor_parallel_size: Annotated[
+        int, whole("Ranks over which each layer is split.", least=1)
+    ] = 1,
     measured: MeasuredFile = None,
 ) -> Document:
     """The time of one layer on one rank, without exchanges, and where it comes from.
+
+    Each product has its FLOP, bytes and time, and what bounds it: the array or memory. A row of a
+    file for --measured stands for such a layer.
 
     Example: trnsim plan layer llama-3.1-8b --on trn1 --tensor-parallel-size 32
     """
@@ -68,7 +78,7 @@ def layer(
 def _pass(phase: str, batch: int, sequence: int) -> Pass:
     legal = [str(known) for known in Phase if known is not Phase.TRAIN]
     if phase not in legal:
-        raise BadInput(f"--phase {phase}; legal: {enumerated(legal, 'or')}")
+        raise BadInput(f"--phase is {phase!r}; legal: {enumerated(legal, 'or')}")
     if sequence < 1:
         raise BadInput(f"--sequence {sequence}; legal: from 1 on")
     if phase == Phase.DECODE:

@@ -63,8 +63,12 @@ class ServeOptions:
     instances: Annotated[
         int | None, whole("Number of instances; without, the fewest that fit.")
     ] = None
-    tensor_parallel_size: Annotated[int | None, whole("Ranks that divide a layer.")] = None
-    pipeline_parallel_size: Annotated[int | None, whole("Pipeline stages.")] = None
+    tensor_parallel_size: Annotated[int | None, whole("Ranks over which each layer is split.")] = (
+        None
+    )
+    pipeline_parallel_size: Annotated[
+        int | None, whole("Pipeline stages; without, as few as hold the model.")
+    ] = None
     expert_parallel_size: Annotated[int, whole("Groups that divide experts.")] = 1
     data_parallel_size: Annotated[int | None, whole("Replicas; without, all that fit.")] = None
     prefill_replicas: Annotated[int, whole("Replicas for prompts alone.")] = 0
@@ -73,18 +77,41 @@ class ServeOptions:
         int | None, whole("Sequences that decode together.", unit="sequences")
     ] = None
     max_model_len: Annotated[
-        int | None, whole("Tokens of the longest sequence.", unit="tokens")
+        int | None,
+        whole(
+            "Tokens of the longest sequence; without, the longest prompt and answer of the load.",
+            unit="tokens",
+        ),
     ] = None
-    max_num_batched_tokens: Annotated[int | None, whole("Tokens of a step.", unit="tokens")] = None
-    max_prefills: Annotated[int | None, whole("Prompts of a prefill step on Neuron; 1.")] = None
+    max_num_batched_tokens: Annotated[
+        int | None,
+        whole(
+            "Most tokens of a step; without, the prompts of a prefill step on Neuron, and on GPUs "
+            "8192, or 2048 below 70 GiB of memory.",
+            unit="tokens",
+        ),
+    ] = None
+    max_prefills: Annotated[
+        int | None, whole("Prompts of a prefill step on Neuron; without, 1.")
+    ] = None
     block_size: Annotated[
-        int | None, whole("Tokens of a KV block.", unit="tokens", example="16")
+        int | None,
+        whole(
+            "Tokens of a block of keys and values; without, 32 on Neuron and 16 on GPUs.",
+            unit="tokens",
+            example="16",
+        ),
     ] = None
-    gpu_memory_utilization: Annotated[float, number("Share of HBM that is used.", unit="share")] = (
-        0.9
-    )
+    gpu_memory_utilization: Annotated[
+        float, number("Share of HBM that is used.", unit="share", default="90%")
+    ] = 0.9
     quantization: Annotated[
-        str, typer.Option(help="Type of weights: fp8, int8, mxfp4, ...", metavar="DTYPE")
+        str,
+        typer.Option(
+            help="Type of weights: int8, fp8 or mxfp4; mxfp8 on Neuron, awq or gptq on GPUs; "
+            "without, as the checkpoint has them.",
+            metavar="DTYPE",
+        ),
     ] = ""
     kv_cache_dtype: Annotated[
         str, typer.Option(help="Type of keys and values: auto or fp8.", metavar="DTYPE")
@@ -113,7 +140,7 @@ class ServeOptions:
     buckets: Annotated[
         Any,  # None, or a tuple of whole numbers
         wholes(
-            "Compiled lengths; powers of two from 128 on.",
+            "Compiled lengths; without, powers of two from 128 on.",
             unit="tokens",
             example="512,1Ki",
             is_list=True,
@@ -121,13 +148,27 @@ class ServeOptions:
     ] = None
     num_seqs_buckets: Annotated[
         Any,
-        wholes("Compiled batches; all sequences.", unit="sequences", example="8,16", is_list=True),
+        wholes(
+            "Compiled batches; without, one of all sequences.",
+            unit="sequences",
+            example="8,16",
+            is_list=True,
+        ),
     ] = None
     host_time: Annotated[
-        float | None, number("Seconds of the host for a step.", unit="s", example="2ms")
+        float | None,
+        number(
+            "Seconds of the host for a step; without, as the answer's assumptions say.",
+            unit="s",
+            example="2ms",
+        ),
     ] = None
     expert_imbalance: Annotated[
-        float | None, number("Tokens of the busiest expert rank over the mean.")
+        float | None,
+        number(
+            "Tokens of the busiest expert rank over the mean; without, that of an even router.",
+            example="1.2",
+        ),
     ] = None
     port_state: Annotated[
         str,
@@ -137,19 +178,27 @@ class ServeOptions:
         ),
     ] = "tuned"
     input_len: Annotated[
-        str | None, typer.Option(help="Tokens of prompts.", metavar="TOKENS|2k")
+        str | None, typer.Option(help="Tokens of prompts; without, 2048.", metavar="TOKENS|2k")
     ] = None
     output_len: Annotated[
-        str | None, typer.Option(help="Tokens of answers.", metavar="TOKENS|256")
+        str | None, typer.Option(help="Tokens of answers; without, 256.", metavar="TOKENS|256")
     ] = None
-    concurrency: Annotated[int | None, whole("Clients that wait for answers.")] = None
+    concurrency: Annotated[
+        int | None, whole("Clients that each wait for an answer, in place of --request-rate.")
+    ] = None
     request_rate: Annotated[
         float | None, number("Requests that arrive in a second.", unit="requests/s")
     ] = None
     burstiness: Annotated[
         float, number("Burstiness of arrivals: below 1 in bursts, 1 is Poisson.")
     ] = 1.0
-    num_prompts: Annotated[int | None, whole("Number of requests.", unit="requests")] = None
+    num_prompts: Annotated[
+        int | None,
+        whole(
+            "Number of requests; without, a minute's, 1000 at least, or four for each client.",
+            unit="requests",
+        ),
+    ] = None
     prefix_len: Annotated[int, whole("Tokens that prompts share, in front.", unit="tokens")] = 0
     num_prefixes: Annotated[int, whole("Number of different prefixes.")] = 1
     trace_file: Annotated[

@@ -42,6 +42,7 @@ from trnsim.system.train.estimate import (
 )
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.config import read
+from trnsim.workload.gradients import OPTIMIZERS
 
 _HOUR_S: Final = 3600.0
 _FRONT_DOUBLINGS: Final = 3
@@ -62,26 +63,29 @@ class TrainOptions:
         ),
     ] = None
     tokens: Annotated[
-        float, number("Tokens of the whole run.", unit="tokens", example="10B", default="1B")
+        float,
+        number("Tokens of the whole run.", unit="tokens", example="10B", default="1B", above=0),
     ] = 1e9
     sequence: Annotated[
-        int | None, whole("Tokens of a text; without, 8192 or what the model knows.", unit="tokens")
+        int | None,
+        whole("Tokens of a text; without, 8192 or what the model knows.", unit="tokens", least=1),
     ] = None
     global_batch: Annotated[
-        int | None, whole("Sequences of a step; without, about 4 million tokens.", unit="sequences")
+        int | None,
+        whole("Sequences of a step; without, about 4 million tokens.", unit="sequences", least=1),
     ] = None
     micro_batch: Annotated[
         int | None,
-        whole("Sequences that a data rank takes at once.", unit="sequences", example="2"),
+        whole("Sequences that a data rank takes at once.", unit="sequences", example="2", least=1),
     ] = None
-    tp: Annotated[int | None, whole("Ranks over which each layer is split.")] = None
-    pp: Annotated[int | None, whole("Pipeline stages.")] = None
-    vp: Annotated[int | None, whole("Parts of a pipeline stage; above 1 they are interleaved.")] = (
-        None
-    )
-    dp: Annotated[int | None, whole("Data ranks.")] = None
-    cp: Annotated[int | None, whole("Ranks that divide a sequence.")] = None
-    ep: Annotated[int | None, whole("Data ranks that divide experts.")] = None
+    tp: Annotated[int | None, whole("Ranks over which each layer is split.", least=1)] = None
+    pp: Annotated[int | None, whole("Pipeline stages.", least=1)] = None
+    vp: Annotated[
+        int | None, whole("Parts of a pipeline stage; above 1 they are interleaved.", least=1)
+    ] = None
+    dp: Annotated[int | None, whole("Data ranks.", least=1)] = None
+    cp: Annotated[int | None, whole("Ranks that divide a sequence.", least=1)] = None
+    ep: Annotated[int | None, whole("Data ranks that divide experts.", least=1)] = None
     zero: Annotated[int | None, whole("Stage of ZeRO, 0 to 3: what data ranks share.")] = None
     recompute: Annotated[
         str | None,
@@ -100,26 +104,44 @@ class TrainOptions:
         str, typer.Option(help="Type of products: fp32, fp16, bf16 or fp8.", metavar="DTYPE")
     ] = "bf16"
     optimizer: Annotated[
-        str, typer.Option(help="The optimizer: adamw, adamw-bf16, lamb, ...", metavar="NAME")
+        str,
+        typer.Option(help=f"The optimizer: {enumerated(list(OPTIMIZERS), 'or')}.", metavar="NAME"),
     ] = "adamw"
     deadline: Annotated[
         float | None,
-        number("Seconds after which a search times no more.", unit="s", example="5min"),
+        number("Seconds after which a search times no more.", unit="s", example="5min", above=0),
     ] = None
-    budget: Annotated[int, whole("Layouts that a search times.", unit="layouts")] = BUDGET
+    budget: Annotated[
+        int, whole("Layouts that a search times.", unit="layouts", example="100", least=1)
+    ] = BUDGET
     ray: Annotated[
         str, typer.Option(metavar="ADDRESS", help="A Ray cluster that does the search.")
     ] = ""
     chip_mtbf_hours: Annotated[
-        float, number("Hours between failures of one chip.", unit="hours", default="2112d")
+        float,
+        number("Hours between failures of one chip.", unit="hours", default="2112d", above=0),
     ] = run.CHIP_MTBF_S / _HOUR_S
     checkpoint_s: Annotated[
-        float, number("Seconds for which a checkpoint stops training.", unit="s", example="2min")
+        float,
+        number(
+            "Seconds for which a checkpoint stops training.",
+            unit="s",
+            example="2min",
+            default="5s",
+            least=0,
+        ),
     ] = run.CHECKPOINT_S
     recovery_s: Annotated[
-        float, number("Seconds from a failure until training goes on.", unit="s", example="10min")
+        float,
+        number(
+            "Seconds from a failure until training goes on.",
+            unit="s",
+            example="10min",
+            default="5min",
+            least=0,
+        ),
     ] = run.RECOVERY_S
-    spares: Annotated[int, whole("Instances that wait to replace others.")] = 0
+    spares: Annotated[int, whole("Instances that wait to replace others.", least=0)] = 0
     measured: MeasuredFile = None
     price: PurchaseKind = "capacity_block"
     prices: OwnPrices = None
@@ -163,16 +185,11 @@ class TrainOptions:
         )
 
     def check(self) -> None:
-        """Refuse a search that times nothing, and a file that nothing writes.
+        """Refuse a file that nothing writes.
 
         Raises:
-            BadInput: the budget or the deadline is not positive; no such file.
+            BadInput: no such file.
         """
-        if self.budget < 1:
-            fix = "for example --budget 48"
-            raise BadInput(f"--budget {self.budget}; legal: from 1 on", fix=fix)
-        if self.deadline is not None and not self.deadline > 0:
-            raise BadInput(f"--deadline {self.deadline}; legal: a positive number of seconds")
         if self.emit is not None:
             check_kind(self.emit)
 

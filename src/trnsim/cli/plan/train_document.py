@@ -164,7 +164,8 @@ def _pareto_blocks(runs: Sequence[TrainingEstimate], mark: str) -> list[Block]:
         shown.add(run.platform)
         if len(points) > 1:
             lines = [
-                f"{point.machine.count} instances, {point.machine.chips} chips: "
+                f"{point.machine.count} instance{'s' * (point.machine.count > 1)}, "
+                f"{point.machine.chips} chips: "
                 f"{durations(point.time_s)}, {amounts(point.usd)} USD{mark}; {point.step.layout}"
                 for point in points
             ]

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
@@ -228,5 +229,9 @@ def kind_named(name: str) -> str:
         BadInput: it is not.
     """
     if name not in KINDS:
-        raise BadInput(f"fault {name!r} is not known; legal: {', '.join(KINDS)}")
+        near = get_close_matches(name, KINDS, 1)
+        raise BadInput(
+            f"fault {name!r} is not known; legal: {', '.join(KINDS)}",
+            fix=f"perhaps {near[0]}" if near else "for example trnsim fault hang --device 0",
+        )
     return name

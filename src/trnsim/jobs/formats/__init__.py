@@ -114,7 +114,7 @@ def write_spec(job: Job, format_name: str) -> str:
     if format_name not in FORMATS:
         near = get_close_matches(format_name.lower(), FORMATS, 1)
         fix = f"perhaps --as {near[0]}" if near else "trnsim job --help says what each is"
-        raise BadInput(f"--as {format_name}; legal: {', '.join(FORMATS)}", fix=fix)
+        raise BadInput(f"--as is {format_name!r}; legal: {', '.join(FORMATS)}", fix=fix)
     return FORMATS[format_name].write(job)
 
 

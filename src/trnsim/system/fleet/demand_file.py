@@ -21,8 +21,11 @@ from trnsim.system.fleet.demand import STEP_S, Curve
 _STEPS_MIN: Final = (5, 10, 15, 20, 30, 60)
 YEARS: Final = range(1970, 2101)
 _MOST_REQUESTS_PER_S: Final = 1e12
-_FIX: Final = "its fields are told in docs/generated/user-files.md, Demand of a service"
 """Requests a second above which a row is refused."""
+_FIX: Final = (
+    "write the first line time,requests_per_s and rows such as 2026-03-02T08:00,120; "
+    "docs/generated/user-files.md, Demand of a service, has all fields"
+)
 
 
 def _time(text: str) -> datetime:

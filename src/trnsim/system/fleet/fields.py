@@ -202,7 +202,10 @@ class ScenarioFields(FileRecord):
 
     name: str = declared("", help="name of the scenario; that of the file if empty")
     timezone: ZoneInfo = declared(
-        help="zone of local times", parse=_zone, legal="a name as America/New_York, or UTC"
+        help="zone of local times",
+        parse=_zone,
+        legal="a name as America/New_York, or UTC",
+        example="UTC",
     )
     start: date = declared(help="the first day", parse=_day, legal="a day as 2026-03-02")
     days: int = between("how many days", 1, _YEAR_DAYS, unit="days")

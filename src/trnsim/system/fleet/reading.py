@@ -18,7 +18,10 @@ from trnsim.system.fleet.scenario import Planning, Scenario, TrainingJobKind
 from trnsim.system.fleet.services import service_of
 from trnsim.system.fleet.setting import Setting
 
-_FIX: Final = "its fields are told in docs/generated/user-files.md, Scenarios of a fleet"
+_FIX: Final = (
+    "write it as examples/fleet.yaml; docs/generated/user-files.md, Scenarios of a fleet, has all "
+    "fields"
+)
 
 
 def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:

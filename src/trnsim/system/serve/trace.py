@@ -55,7 +55,9 @@ class TraceRow(FileRecord):
             raise self.refused("after", f"legal: an earlier request, 1 to {place}")
         if self.after is None and self.arrival < before_s:
             raise self.refused(
-                "arrival", f"before the {before_s!r} of the request above; legal: in their order"
+                "arrival",
+                f"before the {before_s!r} of the request above; legal: in their order",
+                "sort the rows by arrival",
             )
         shared = -1 if self.prefix_tokens is None else self.prefix_tokens
         if shared > self.input or (shared > 0 and not self.prefix):

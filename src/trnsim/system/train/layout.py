@@ -190,6 +190,8 @@ _LEGAL_WORDS: Final = {
     "optimizer": tuple(OPTIMIZERS),
     "zero": tuple(range(len(ZERO))),
 }
+_EXAMPLES: Final = {"dtype": "bf16", "zero": 1, "recompute": "selective"}
+"""Values that a fix names in place of the first legal one."""
 
 
 def _words(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Misfit]:
@@ -198,7 +200,8 @@ def _words(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Mi
         value = getattr(layout, name)
         if value not in words:
             yield Misfit(
-                f"--{name} {value}; legal: {', '.join(map(str, words))}", f"--{name} {words[0]}"
+                f"--{name} is {value!r}; legal: {', '.join(map(str, words))}",
+                f"for example --{name} {_EXAMPLES.get(name, words[0])}",
             )
     machine.peak(layout.dtype)
 

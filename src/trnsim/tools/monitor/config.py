@@ -25,7 +25,8 @@ PERIOD_S: Final = 5.0
 _UNITS_S: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LONGEST_S: Final = 3600.0
 _FIX: Final = (
-    "its fields are told in docs/generated/user-files.md, Configurations of neuron-monitor"
+    'write {"period": "5s", "system_metrics": [{"type": "memory_info"}]} or the like; '
+    "docs/generated/user-files.md, Configurations of neuron-monitor, has all fields"
 )
 
 

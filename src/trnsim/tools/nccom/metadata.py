@@ -19,7 +19,7 @@ from trnsim.fabric.fabric import Fabric
 from trnsim.fabric.transfers import Transfer
 from trnsim.reader import FileRecord, Rule, declared, read
 from trnsim.tools.nccom.operations import NccomOperation
-from trnsim.tools.nccom.options import FILE_FIX, OperationOptions
+from trnsim.tools.nccom.options import FILE_FIXES, OperationOptions
 from trnsim.tools.nccom.ranks import Groups
 
 _OPTION: Final = "--variable-size-op-metadata"
@@ -138,12 +138,12 @@ def metadata_of(
     if path is None:
         raise BadInput(
             f"{operation.name} without {_OPTION}; legal: a JSON file of its counts",
-            fix=f"{_OPTION} FILE; docs/how-to-nccom-test.md has one",
+            fix=f"{_OPTION} FILE, in which to {FILE_FIXES[_OPTION]}",
         )
     gathers = operation.name == "all_gatherv"
     if gathers:
         _check_device(fabric, groups)
-    file = read(MetadataFile, path, FILE_FIX)
+    file = read(MetadataFile, path, FILE_FIXES[_OPTION])
     ranks = max(map(max, groups)) + 1
     if len(file.metadata) not in (1, ranks, fabric.ranks):
         why = f"{len(file.metadata)} entries; legal: 1 for all ranks, or {fabric.ranks}, one a rank"

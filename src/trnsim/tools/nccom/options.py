@@ -19,7 +19,15 @@ RANDOM: Final = "random"
 """Content of the inputs of ``--check`` that names none."""
 CHECKS: Final = (RANDOM, "all_ones")
 """Contents of the inputs of ``--check``."""
-FILE_FIX: Final = "write it as docs/how-to-nccom-test.md shows"
+FILE_FIXES: Final = {
+    "--custom-replica-groups": 'write {"replica_groups": [[[0, 1], [2, 3]]]}',
+    "--custom-src-target-pairs": 'write {"src_target_pairs": [[[0, 1], [1, 0]]]}',
+    "--variable-size-op-metadata": 'write {"metadata": [{"send_counts": [1000, 3000], '
+    '"send_displs": [0, 1000]}]}',
+    "--streams-json": 'write {"streams": [{"operation": "all_reduce", "minbytes": "1MB", '
+    '"maxbytes": "1MB"}]}',
+}
+"""Files of two ranks or four, as examples."""
 """The advice about a file that is not JSON."""
 _RATIO: Final = re.compile(r"\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]")
 DIMENSIONS: Final = (0, 1)

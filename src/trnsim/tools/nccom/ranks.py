@@ -19,7 +19,7 @@ from trnsim.fabric.fabric import Fabric
 from trnsim.fabric.group import RankGroup
 from trnsim.reader import FileRecord, Rule, declared, read
 from trnsim.tools.nccom.operations import NccomOperation
-from trnsim.tools.nccom.options import FILE_FIX, OperationOptions
+from trnsim.tools.nccom.options import FILE_FIXES, OperationOptions
 
 Groups = tuple[tuple[int, ...], ...]
 """Ranks of each group, or source and target of each pair."""
@@ -70,7 +70,7 @@ def groups_of(options: OperationOptions, ranks: int) -> Groups:
 
 
 def _groups_in(path: Path, ranks: int) -> Groups:
-    file = read(ReplicaGroupsFile, path, FILE_FIX)
+    file = read(ReplicaGroupsFile, path, FILE_FIXES["--custom-replica-groups"])
     field = "replica_groups"
     groups = _single(file, field, file.replica_groups, "groups")
     seen: set[int] = set()
@@ -142,7 +142,7 @@ def _ring_pairs(operation: NccomOperation, fabric: Fabric, group: tuple[int, ...
 
 
 def _pairs_in(path: Path, fabric: Fabric) -> Groups:
-    file = read(PairsFile, path, FILE_FIX)
+    file = read(PairsFile, path, FILE_FIXES["--custom-src-target-pairs"])
     field, ranks = "src_target_pairs", fabric.ranks
     pairs = _single(file, field, file.src_target_pairs, "pairs")
     for at, pair in enumerate(pairs):

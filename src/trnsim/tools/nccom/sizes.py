@@ -19,6 +19,7 @@ DEFAULT_SIZE: Final = "32M"
 MOST_SIZES: Final = 10_000
 """Sizes of a benchmark, at most: a step of one byte to 1 GB would be a thousand million."""
 _MOST_BYTES: Final = 2**60
+_EXAMPLES: Final = {"--maxbytes": "64MB", "--stepfactor": "2"}
 _DEFAULT_STEPS: Final = 10
 _SIZE: Final = re.compile(r"(\d{1,30})\s*(|[kmgt])i?b?", re.IGNORECASE | re.ASCII)
 _POWERS: Final = {unit: 1024**power for power, unit in enumerate(("", "k", "m", "g", "t"))}
@@ -36,7 +37,7 @@ def size_bytes(text: str, option: str = "size") -> int:
         raise BadInput(
             f"{option} {text!r}; legal: a whole number above 0, with KB, MB, GB or TB of powers of "
             f"1024, or without, and at most 2**60 bytes",
-            fix="for example -b 1KB -e 64MB",
+            fix=f"for example {option} {_EXAMPLES.get(option, '1KB')}",
         )
     return nbytes
 

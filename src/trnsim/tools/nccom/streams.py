@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trnsim.reader import FileRecord, between, read
-from trnsim.tools.nccom.options import FILE_FIX, OperationOptions, StreamFields
+from trnsim.tools.nccom.options import FILE_FIXES, OperationOptions, StreamFields
 from trnsim.tools.nccom.times import PlannedOperation, SizeTime
 
 _MOST_STREAMS = 64
@@ -36,7 +36,10 @@ def streams_of(base: OperationOptions, path: Path | None) -> list[OperationOptio
     """
     if path is None:
         return [base]
-    return [stream.with_defaults(base) for stream in read(StreamsFile, path, FILE_FIX).streams]
+    return [
+        stream.with_defaults(base)
+        for stream in read(StreamsFile, path, FILE_FIXES["--streams-json"]).streams
+    ]
 
 
 def blocks(streams: Sequence[PlannedOperation]) -> list[list[SizeTime]]:
