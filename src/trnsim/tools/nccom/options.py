@@ -27,8 +27,7 @@ FILE_FIXES: Final = {
     "--streams-json": 'write {"streams": [{"operation": "all_reduce", "minbytes": "1MB", '
     '"maxbytes": "1MB"}]}',
 }
-"""Files of two ranks or four, as examples."""
-"""The advice about a file that is not JSON."""
+"""The advice about a file that is wrong, by its option: one of two ranks, or four."""
 _RATIO: Final = re.compile(r"\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]")
 DIMENSIONS: Final = (0, 1)
 """Legal values of ``--cc-dim``: free, partition."""
