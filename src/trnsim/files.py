@@ -179,7 +179,7 @@ def write_together(folder: Path | str, contents: Mapping[str, str | bytes]) -> l
 
 
 def _stored(content: str | bytes) -> bytes:
-    """The bytes of a file's content, of which text has its control characters spelled out."""
+    """The bytes of a file's content; control characters of a text are spelled out."""
     return terminal_text(content).encode() if isinstance(content, str) else content
 
 

@@ -198,7 +198,7 @@ def _checked_program(
         check = KernelCheck(Key(owner, name, chip.name))
         judge(check, run, kernel_time(run, files_digest(run, path)), limits)
         checks.append(check)
-    if not ending.is_whole and ending.error is not None:
+    if not ending.has_succeeded and ending.error is not None:
         failed = KernelCheck(Key(owner, path.stem, chip.name))
         failed.findings.append(_program_finding(ending.error, path))
         checks.append(failed)

@@ -266,7 +266,7 @@ def _report(
 ) -> None:
     """Write the reports of all that ran."""
     first = next((ending for ending in endings if ending.runs), endings[0])
-    if output is not None and (first.runs or first.is_whole):
+    if output is not None and (first.runs or first.has_succeeded):
         reports.attempt(lambda: reports.save(output, first.runs))
     recording = _recording()
     if recording is not None:
@@ -287,7 +287,7 @@ def _endings(program: ScriptProgram, chips: list[arch.Target]) -> list[Ending]:
     for chip in chips:
         gc.collect()  # tensors of the run before lie in cycles, and would count as in use
         endings.append(program.run(chip))
-        if not (endings[-1].is_whole or isinstance(endings[-1].error, EmulatorError)):
+        if not (endings[-1].has_succeeded or isinstance(endings[-1].error, EmulatorError)):
             break
     return endings
 

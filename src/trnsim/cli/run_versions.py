@@ -54,7 +54,7 @@ def versions_document(
 
 def _checked_ending(ending: Ending) -> Ending:
     """An ending of the whole program; the error of one that could not be run is raised."""
-    if ending.error is not None and not ending.is_whole:
+    if ending.error is not None and not ending.has_succeeded:
         raise ending.error
     return ending
 

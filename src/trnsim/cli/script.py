@@ -55,7 +55,7 @@ class Ending:
     error: BaseException | None = None
 
     @property
-    def is_whole(self) -> bool:
+    def has_succeeded(self) -> bool:
         """True if the script reached its end, or exited with status 0."""
         error = self.error
         return error is None or (isinstance(error, SystemExit) and not error.code)

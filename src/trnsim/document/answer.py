@@ -224,7 +224,7 @@ _BAR: Final = "|"
 def columns(
     names: str, *, numbers_from: int = 1, numbers_to: int | None = None
 ) -> tuple[Column, ...]:
-    """Columns by their names, divided by "|", of which a slice holds numbers.
+    """Columns by their names, divided by "|"; those of a slice hold numbers.
 
     >>> [column.name for column in columns("platform | copies | USD")]
     ['platform', 'copies', 'USD']

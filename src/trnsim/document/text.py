@@ -164,7 +164,7 @@ def _widths(
 
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
-    """`widths`, of which the widest give way until all fit, none below `least` or `_LEAST`."""
+    """`widths` that fit `room`: the widest are narrowed, none below `least` or `_LEAST`."""
     narrowed = list(widths)
     least = [min(width, max(_LEAST, limit)) for width, limit in zip(widths, least, strict=True)]
     for _ in range(sum(widths) + _GAP * (len(widths) - 1) - room):

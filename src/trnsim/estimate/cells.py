@@ -201,7 +201,7 @@ CELLS: Final = (
 
 
 def kind_of(model: Workload) -> ModelKind:
-    """The kind of a model; MLA comes before experts, of which its models have some too."""
+    """The kind of a model; one with MLA and experts counts as one with MLA."""
     if isinstance(model, CapturedModel):
         return ModelKind.DIFFUSION if model.is_of_diffusers else ModelKind.NETWORK
     holds = {

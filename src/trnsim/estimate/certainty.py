@@ -45,7 +45,7 @@ class FamilyScale:
 
     Attributes:
         own: one sigma.
-        factor: conformal quantile of the family's scores, of which a small family's is large.
+        factor: conformal quantile of the family's scores; it is large for a small family.
         scores: one sigma of the part of the time that scores of attention take.
     """
 

@@ -175,7 +175,7 @@ def transfers_time(
     Args:
         fabric: the fabric of the ranks.
         kind: kind of the collective, whose start the host pays.
-        nbytes: bytes of the whole message, of which the start is.
+        nbytes: bytes of the whole message, on which the time of the start depends.
         groups: the ranks of each group.
         transfers: what they send.
         floor: inside a running program, or as a program that the host starts.

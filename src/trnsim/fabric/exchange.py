@@ -124,10 +124,10 @@ def rings(fabric: Fabric, group: tuple[int, ...]) -> Groups:
     cycles = members.cycles()
     if len(cycles) == 1:
         cycles = [cycles[0], cycles[0][::-1]]
-    is_whole = len(members.chips) == fabric.instance.count and members.per_chip == (
+    spans_instance = len(members.chips) == fabric.instance.count and members.per_chip == (
         fabric.cores_per_chip
     )
-    return tuple(cycles[: _ALL_CHANNELS if is_whole else _FEW_CHANNELS])
+    return tuple(cycles[: _ALL_CHANNELS if spans_instance else _FEW_CHANNELS])
 
 
 def check_ranks(fabric: Fabric, ranks: int) -> None:

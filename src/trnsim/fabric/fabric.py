@@ -58,8 +58,8 @@ class Fabric:
         lnc: NeuronCores of a rank.
         ranks_per_node: ranks on each instance; all its logical cores by default.
         first: the first logical core that ranks use.
-        stride: logical cores from one rank of an instance to the next, of which it computes on the
-            first.
+        stride: logical cores from one rank of an instance to the next; a rank computes on the
+            first of them.
         factors: remaining share of the bandwidth of a link or EFA adapter, by its name; 0 for a
             dead one. A name without its instance stands for every instance, the name of an adapter
             without a direction for both.

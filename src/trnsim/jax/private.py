@@ -167,7 +167,7 @@ def no_results_sharding() -> Any:
 
 
 def join_arrays(arrays: Sequence[Any], devices: Sequence[Any]) -> Any:
-    """Arrays of one shape on several devices as one array, of which each device holds its own."""
+    """Arrays of one shape, one on each device, as one array."""
     first = arrays[0]
     aval = _aval(first.shape, first.dtype)
     sharding = _replicated(tuple(devices))

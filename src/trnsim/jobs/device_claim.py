@@ -16,7 +16,7 @@ class DeviceClaim(NamedTuple):
         name: name of its template.
         place: file and line of the template; None if the file does not hold it.
         devices: number of devices; None if it is not stated.
-        is_whole: whether it is all devices of an instance.
+        is_whole_instance: whether it is all devices of an instance.
         group: size of the connected group that the devices are of; None for any devices.
         instance: EC2 type of their instance, or "".
         lnc: NeuronCores of a logical core that the driver sets; None for its default.
@@ -25,7 +25,7 @@ class DeviceClaim(NamedTuple):
     name: str
     place: SourceLine | None = None
     devices: int | None = None
-    is_whole: bool = False
+    is_whole_instance: bool = False
     group: int | None = None
     instance: str = ""
     lnc: int | None = None

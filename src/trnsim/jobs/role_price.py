@@ -13,7 +13,7 @@ from trnsim.price import Quote, quote
 __all__ = ["HOSTING", "RolePrice", "replica_part", "role_prices"]
 
 _KINDS: Final = ("capacity_block", "on_demand", "spot")
-"""Kinds of purchase, of which the first with a price counts where none is stated."""
+"""Kinds of purchase in order: without a stated kind, the first that has a price counts."""
 HOSTING: Final = "sagemaker_hosting"
 """The kind of purchase of a SageMaker endpoint."""
 _SAGEMAKER: Final = "ml."

@@ -118,7 +118,7 @@ class LaunchJob:
         return [sys.executable, "-S", "-E", str(_SUPERVISOR), *self.command]
 
     def announce(self, launch: dict[str, Any]) -> None:
-        """Announce the launcher's port to other nodes, of which there are none here."""
+        """Announce the launcher's port to other nodes; a job of one node has none."""
 
     def agents(self) -> list[tuple[str, list[str], dict[str, str]]]:
         """Name, command and variables of processes that start ranks: node agents or supervisors."""

@@ -78,7 +78,7 @@ def test_a_template_states_devices_group_instance_and_lnc(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "devices", "is_whole"),
+    ("changes", "devices", "is_whole_instance"),
     [
         ([(COUNT, "")], 1, False),
         ([("ExactCount", "All"), (COUNT, "")], None, True),
@@ -91,9 +91,9 @@ def test_a_template_states_devices_group_instance_and_lnc(tmp_path):
         ([("ExactCount", "All"), (COUNT, ""), (EQUAL, NODE)], None, False),
     ],
 )
-def test_devices_are_counted_or_those_of_an_instance(tmp_path, changes, devices, is_whole):
+def test_devices_are_counted_or_those_of_an_instance(tmp_path, changes, devices, is_whole_instance):
     stated = claim(tmp_path, *changes)
-    assert (stated.devices, stated.is_whole) == (devices, is_whole)
+    assert (stated.devices, stated.is_whole_instance) == (devices, is_whole_instance)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_an_instance_type_is_one_that_must_be_equal(tmp_path, expression, instan
 )
 def test_other_devices_are_none_and_alternatives_are_not_counted(tmp_path, changes, devices):
     stated = claim(tmp_path, *changes)
-    assert (stated.devices, stated.is_whole, stated.instance) == (devices, False, "")
+    assert (stated.devices, stated.is_whole_instance, stated.instance) == (devices, False, "")
 
 
 @pytest.mark.parametrize("change", [("resource.k8s.io/v1", "v1"), ("{name: four}", "{}")])

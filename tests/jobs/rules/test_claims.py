@@ -36,7 +36,8 @@ def test_a_group_has_no_more_devices_than_its_size(devices, group, fix):
 
 
 @pytest.mark.parametrize(
-    "fields", [{}, {"devices": 99}, {"group": 4}, {"devices": 4, "group": 4}, {"is_whole": True}]
+    "fields",
+    [{}, {"devices": 99}, {"group": 4}, {"devices": 4, "group": 4}, {"is_whole_instance": True}],
 )
 def test_what_a_group_has_or_no_group_limits_is_legal(fields):
     assert reasons(**fields) == []

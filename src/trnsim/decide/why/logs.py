@@ -22,7 +22,7 @@ AnswersOrLog: TypeAlias = "Mapping[str, PlanAnswer] | RunLog"
 def with_logs(
     old: AnswersOrLog, new: AnswersOrLog, names: tuple[str, str]
 ) -> tuple[Mapping[str, PlanAnswer], Mapping[str, PlanAnswer]]:
-    """Both sides as answers, of which one may come from a log.
+    """Both sides as answers; one side may be a log.
 
     Raises:
         BadInput: both are logs, or several plans stand beside a log.

@@ -10,7 +10,7 @@ from typing import Any, Final
 from trnsim.jax.stablehlo.hlo import TEXT_KIND
 
 _ADDRESS_BYTES: Final = 16 << 30
-"""Memory beside that for the file, of which XLA's libraries reserve much and use little."""
+"""Address space beside that for the file: XLA's libraries reserve much and use little."""
 _BYTES_PER_BYTE: Final = 64
 
 

@@ -108,8 +108,8 @@ def stated_count(reader: SpecReader, *keys: str | int, field: str) -> int | None
     place = reader.place(*keys)
     if place is None or place.value is None or reader.is_left(*keys, field=field):
         return None
-    is_whole = isinstance(place.value, int) and not isinstance(place.value, bool)
-    if not is_whole or not 0 <= place.value <= MOST_COUNT:
+    is_integer = isinstance(place.value, int) and not isinstance(place.value, bool)
+    if not is_integer or not 0 <= place.value <= MOST_COUNT:
         raise reader.refused(keys, f"legal: a whole number from 0 to {MOST_COUNT:,}")
     reader.lines.setdefault(field, place.line)
     return int(place.value)

@@ -76,7 +76,8 @@ def _with_devices(own: Role, claims: Sequence[DeviceClaim]) -> Role:
     instance = own.instance or (types.pop() if len(types) == 1 else "")
     row = catalogue().instances.get(instance)
     counts = [
-        row.count if claim.is_whole and row is not None else claim.devices for claim in claims
+        row.count if claim.is_whole_instance and row is not None else claim.devices
+        for claim in claims
     ]
     devices = None if None in counts else sum(count for count in counts if count is not None)
     lncs = {claim.lnc for claim in claims if claim.lnc is not None}
@@ -87,7 +88,7 @@ def _with_devices(own: Role, claims: Sequence[DeviceClaim]) -> Role:
         own,
         instance=instance,
         devices=devices if own.devices is None else own.devices,
-        is_exclusive=own.is_exclusive or any(claim.is_whole for claim in claims),
+        is_exclusive=own.is_exclusive or any(claim.is_whole_instance for claim in claims),
         environment=environment,
     )
 
@@ -111,7 +112,8 @@ def _claim(reader: SpecReader, name: str) -> DeviceClaim:
         name,
         reader.start,
         devices=count if is_counted and not is_node else None,
-        is_whole=(mode == "All" and not is_node) or (is_node and is_counted and count == 1),
+        is_whole_instance=(mode == "All" and not is_node)
+        or (is_node and is_counted and count == 1),
         group=_group(reader),
         instance=equal.get("instanceType", ""),
         lnc=lnc if type(lnc) is int else None,

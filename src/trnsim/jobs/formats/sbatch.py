@@ -183,7 +183,7 @@ def _processes(
 
 
 def command_words(reader: SpecReader, keys: tuple[str | int, ...], path: str) -> tuple[str, ...]:
-    """The words of a command, of which templates are named."""
+    """The words of a command; those that are templates are noted as the spec's templates."""
     words = reader.words(*keys, field=path)
     reader.templates += [
         TemplateValue(f"{path}.{index}", word, reader.lines[path])

@@ -224,7 +224,7 @@ class _Entries:
     def _set(self, statement: Statement, words: list[Word]) -> None:
         is_export = words[0].raw == "export"
         exports: list[tuple[str, str]] = []
-        is_whole = is_export
+        has_only_known_exports = is_export
         names = [word for word in words if word.raw not in _DECLARING]
         for word in names:
             match = ASSIGNMENT.match(word.raw)
@@ -233,18 +233,18 @@ class _Entries:
                 if isinstance(value, str):
                     exports.append((word.raw, value))
                 elif not word.raw.startswith("-"):
-                    is_whole = False
+                    has_only_known_exports = False
                     self._doubt(word.raw, word.raw, statement.line, is_export=is_export)
                 continue
             value = self._assigned(word, match)
             if isinstance(value, str):
                 exports.append((match[1], value))
             else:
-                is_whole = False
+                has_only_known_exports = False
                 self._doubt(match[1], word.raw, statement.line, is_export=is_export)
             is_known = isinstance(value, list) or (value is not None and is_constant(value))
             self._values[match[1]] = value if is_known else None
-        if not is_whole or not exports:
+        if not has_only_known_exports or not exports:
             self._keep(statement)
             return
         for name, value in exports:

@@ -274,9 +274,9 @@ def _all_interfaces(spec: JobSpec) -> Iterator[Violation]:
         return
     for path, role, machine in _machines(spec):
         most, name = machine.instance.efa_devices, machine.instance.name
-        is_whole = machine.is_neuron and role.devices == machine.instance.count
+        has_whole_instance = machine.is_neuron and role.devices == machine.instance.count
         is_claimed = any("resourceClaims" in field.keys for field in spec.job.kept)
-        if not most or not is_whole or (role.replicas or 0) <= 1:
+        if not most or not has_whole_instance or (role.replicas or 0) <= 1:
             continue
         if role.is_privileged or is_claimed or spec.is_template(f"{path}.efa"):
             continue

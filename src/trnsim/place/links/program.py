@@ -1,4 +1,4 @@
-"""Exchanges of one rank's program, of which other ranks of its instance run copies.
+"""Exchanges of one rank's program, which other ranks of its instance run too.
 
 A plan's ranks fill instances of the chip's usual type, so the groups of all copies exchange at
 once. A program of one group of ranks is asked the same: its groups are those of the first copy.

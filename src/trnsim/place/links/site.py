@@ -15,7 +15,7 @@ class Site:
     Attributes:
         instances_per_building: number of instances in each.
         between_bytes_per_s: bytes per second of one instance to other buildings, a direction.
-        between_hop_s: seconds of a message to another building, besides EFA's.
+        between_hop_s: seconds of a message to another building, in addition to those of EFA.
     """
 
     instances_per_building: int

@@ -217,7 +217,7 @@ def _decoder(model: Workload, sizes: InputSizes) -> InferencePart:
 
 
 def _latent_image(sizes: InputSizes) -> int:
-    """Pixels of a side, of which a latent has an eighth; 0 for the model's own."""
+    """Pixels of an image's side, a multiple of eight for the latent; 0 for the model's own."""
     if sizes.image and sizes.image % _PIXELS_OF_LATENT:
         near = max(round(sizes.image / _PIXELS_OF_LATENT), 1) * _PIXELS_OF_LATENT
         raise BadInput(

@@ -51,7 +51,7 @@ class Breaches:
             self._count("ttft")
 
     def end(self, index: int, took_s: float, decoding_s: float) -> None:
-        """Count a request that took `took_s`, of which `decoding_s` after its first token."""
+        """Count a request that took `took_s` as a whole, and `decoding_s` after its first token."""
         request = self._load[index]
         if took_s + self._overhead_s(request.input_tokens) > self._e2e_s:
             self._count("e2e")

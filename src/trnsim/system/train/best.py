@@ -290,7 +290,7 @@ def _steps(
 def front(points: Sequence[tuple[float, ...]]) -> list[int]:
     """Indices of the Pareto front: no other point is as good in all and better in one quantity.
 
-    Each point has the same quantities, of which less is better.
+    Each point has the same quantities; less of each is better.
     """
     return [
         at

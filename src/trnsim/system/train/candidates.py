@@ -80,7 +80,7 @@ class LayoutRequest:
 def layouts(model: Architecture, machine: Machine, request: LayoutRequest) -> list[Layout]:
     """Every legal layout of all ranks of a machine that meets the request.
 
-    None where a size below 1 is requested, of which an error of the plain layout tells.
+    The list is empty if a size below 1 is requested; the plain layout raises the error about it.
     """
     if any(size < 1 for name, size in request.fixed_fields.items() if name in _COUNT_FIELDS):
         return []

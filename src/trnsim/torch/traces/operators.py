@@ -49,7 +49,7 @@ def register() -> None:
 
 @contextmanager
 def _for_torchscript() -> Generator[None]:
-    """Context of an operator: TorchScript makes of its error another, of which this is the text."""
+    """Context of an operator whose error keeps its text: TorchScript wraps it in another error."""
     try:
         yield
     except (EmulatorError, RuntimeError, IndexError, ValueError) as error:  # PyTorch's are such
