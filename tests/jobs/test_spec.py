@@ -35,7 +35,7 @@ def test_fields_are_taken_with_their_lines(reader):
     assert reader.text("count", field="again") == "2"
     assert reader.number("part", field="part") == 1.5
     assert reader.number("count", field="part") == 2.0
-    assert reader.truth("on", field="on") is True
+    assert reader.boolean("on", field="on") is True
     assert reader.words("words", field="words") == ("x", "3")
     assert reader.words("name", field="names") == ("a",)
     assert reader.text("inner", "list", 0, "image", field="image") == "i"
@@ -56,7 +56,7 @@ def test_fields_are_taken_with_their_lines(reader):
 def test_a_missing_field_is_nothing(reader):
     assert reader.text("no", field="no") == ""
     assert reader.whole("no", field="no") is None
-    assert reader.truth("inner", "list", 5, "no", field="no") is None
+    assert reader.boolean("inner", "list", 5, "no", field="no") is None
     assert reader.number("no", field="no") is None
     assert reader.words("name", "no", field="no") == ()
     assert reader.text("nothing", field="nothing") == ""
@@ -81,7 +81,7 @@ def test_a_value_of_a_template_is_named_and_unknown(reader):
         ("whole", "part", "2|4: part is 1.5; legal: a whole number from 0 on"),
         ("whole", "name", "1: name is 'a'; legal: a whole number from 0 on"),
         ("number", "name", "1: name is 'a'; legal: a number such as 0.5"),
-        ("truth", "off", "6: off is 'maybe'; legal: true, false"),
+        ("boolean", "off", "6: off is 'maybe'; legal: true, false"),
         ("text", "words", "7: words is .*; legal: text"),
         ("text", "inner", "8: inner is .*; legal: text"),
     ],

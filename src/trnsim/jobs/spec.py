@@ -209,7 +209,7 @@ class SpecReader:
             raise self.refused(keys, "legal: a number such as 0.5")
         return float(text)
 
-    def truth(self, *keys: str | int, field: str) -> bool | None:
+    def boolean(self, *keys: str | int, field: str) -> bool | None:
         """A truth value; None if there is none.
 
         Raises:

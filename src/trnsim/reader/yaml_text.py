@@ -17,7 +17,7 @@ _EMPTY: Final = ("", "~", "null", "Null", "NULL")
 """Plain scalars that stand for no value. Source: YAML 1.2.2, section 10.3.2."""
 _TRUE: Final = ("true", "yes", "on")
 _FALSE: Final = ("false", "no", "off")
-_TRUTHS: Final = {
+_BOOLEANS: Final = {
     word: name in _TRUE
     for name in (*_TRUE, *_FALSE)
     for word in (name, name.capitalize(), name.upper())
@@ -147,8 +147,8 @@ class _TypedNodes(_Nodes):
             return text
         if text in _EMPTY:
             return None
-        if text in _TRUTHS:
-            return _TRUTHS[text]
+        if text in _BOOLEANS:
+            return _BOOLEANS[text]
         if _WHOLE.fullmatch(text):
             return int(text)
         number = float(text) if _FRACTION.fullmatch(text) else math.inf

@@ -63,7 +63,7 @@ class ContainerReader:
             "image": stated_image(self.text("image", field="image")),
             "environment": self._environment(),
             "is_privileged": bool(
-                self.reader.truth(*self.keys, "privileged", field=f"{self.field}.is_privileged")
+                self.reader.boolean(*self.keys, "privileged", field=f"{self.field}.is_privileged")
             ),
             "is_memlock_unlimited": self._is_memlock_unlimited(),
             "shm_bytes": None if shm is None else shm * MIB,

@@ -36,7 +36,7 @@ _KEYS: Final = TrainingConfigKeys(
         "steps": ("trainer", "max_steps"),
         "checkpoint_steps": ("exp_manager", "checkpoint_callback_params", "every_n_train_steps"),
     },
-    truths={"is_sequence": (_MODEL, "sequence_parallel")},
+    booleans={"is_sequence": (_MODEL, "sequence_parallel")},
     choices={
         ("recompute",): (
             (_MODEL, "activations_checkpoint_granularity"),

@@ -172,7 +172,7 @@ def _on_cluster(reader: SpecReader, parts: _Parts, job: Job) -> Job:
     own = replace(
         own,
         instance=instance,
-        is_exclusive=bool(cluster.truth("exclusive", field="roles.0.is_exclusive")),
+        is_exclusive=bool(cluster.boolean("exclusive", field="roles.0.is_exclusive")),
         gpus=cluster.whole("gpus_per_node", field="roles.0.gpus"),
         memory_bytes=_memory_bytes(cluster),
         shm_bytes=_shm_bytes(cluster),

@@ -33,7 +33,7 @@ _KEYS: Final = TrainingConfigKeys(
         "checkpoint_steps": ("exp_manager", "checkpoint_callback_params", "every_n_train_steps"),
         "logical_cores": ("trainer", "lnc"),
     },
-    truths={
+    booleans={
         "zero": (_STRATEGY, "zero1"),
         "is_sequence": (_STRATEGY, "sequence_parallel"),
     },

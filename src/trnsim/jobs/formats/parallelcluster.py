@@ -144,7 +144,7 @@ def _instance(reader: SpecReader, keys: tuple[str | int, ...], path: str) -> str
 
 def _efa(reader: SpecReader, keys: tuple[str | int, ...], path: str, instance: str) -> int | None:
     """All interfaces of the instance where EFA is enabled. Source: User Guide, Efa, Enabled."""
-    enabled = reader.truth(*keys, "Efa", "Enabled", field=f"{path}.efa")
+    enabled = reader.boolean(*keys, "Efa", "Enabled", field=f"{path}.efa")
     if enabled is not True:
         return 0 if enabled is False else None
     count = _interfaces(instance)

@@ -167,7 +167,7 @@ def role(
         shm_bytes=_shm_bytes(reader, pod, at, f"{path}.shm_bytes"),
         capabilities=_capabilities(reader, at, f"{path}.capabilities"),
         is_privileged=bool(
-            reader.truth(*at, "securityContext", "privileged", field=f"{path}.is_privileged")
+            reader.boolean(*at, "securityContext", "privileged", field=f"{path}.is_privileged")
         ),
         **_resources(reader, (*at, "resources"), path),
         **{**(_program(reader, at, path) if is_program else {}), **stated},

@@ -53,7 +53,7 @@ class TrainingConfigKeys:
     Attributes:
         name: name of the format.
         counts: keys of the parallelism's whole numbers.
-        truths: keys of its truth values.
+        booleans: keys of its truth values.
         choices: keys of its names, with their meanings, each a value for every field.
         sequence: keys of the tokens of the data's sequences, which may be fewer than the model's.
         model: keys of the model's configuration file; () for none.
@@ -64,7 +64,7 @@ class TrainingConfigKeys:
 
     name: str
     counts: dict[str, Keys]
-    truths: dict[str, Keys] = field(default_factory=dict)
+    booleans: dict[str, Keys] = field(default_factory=dict)
     choices: dict[tuple[str, ...], tuple[Keys, dict[Any, tuple[Any, ...]]]] = field(
         default_factory=dict
     )
@@ -116,7 +116,7 @@ def _near_keys(reader: ConfigReader, keys: TrainingConfigKeys) -> Iterator[Field
 
     The programs pass over any key that they do not know, so that others are no fault.
     """
-    paths = [*keys.counts.values(), *keys.truths.values(), *keys.sizes.values(), keys.sequence]
+    paths = [*keys.counts.values(), *keys.booleans.values(), *keys.sizes.values(), keys.sequence]
     paths += [path for path, _ in keys.choices.values()]
     paths += [keys.model, ("trainer", "num_nodes"), ("trainer", "devices")]
     for around in sorted({path[:-1] for path in paths if path}):
@@ -143,9 +143,9 @@ def _parallelism(reader: ConfigReader, keys: TrainingConfigKeys) -> Parallelism:
         is_of_data = name == "sequence" and isinstance(reader.value(*keys.sequence), int)
         at = keys.sequence if is_of_data else path
         values[name] = reader.counted(at, f"parallelism.{name}")
-    for name, path in keys.truths.items():
+    for name, path in keys.booleans.items():
         target = reader.followed(path)
-        values[name] = reader.truth(*target, field=f"parallelism.{name}")
+        values[name] = reader.boolean(*target, field=f"parallelism.{name}")
         if target != path:
             reader.give_back(*target)
     for names, (path, meanings) in keys.choices.items():
@@ -154,7 +154,7 @@ def _parallelism(reader: ConfigReader, keys: TrainingConfigKeys) -> Parallelism:
         for name in names[1:]:
             if path_line := reader.place(*path):
                 reader.lines.setdefault(f"parallelism.{name}", path_line.line)
-    if "zero" in keys.truths and values["zero"] is not None:
+    if "zero" in keys.booleans and values["zero"] is not None:
         values["zero"] = int(values["zero"])
     return Parallelism(**values)
 
@@ -247,7 +247,7 @@ def _layout_values(
     for name, path in keys.counts.items():
         is_of_data = name == "sequence" and any(path[:end] in kept for end in (1, len(path)))
         yield keys.sequence if is_of_data else path, stated.get(name)
-    for name, path in keys.truths.items():
+    for name, path in keys.booleans.items():
         yield path, None if name not in stated else bool(stated[name])
     for names, (path, meanings) in keys.choices.items():
         values = tuple(stated.get(name) for name in names)
@@ -287,14 +287,14 @@ def _check(job: Job, keys: TrainingConfigKeys) -> None:
 
 
 def _check_layout(job: Job, keys: TrainingConfigKeys) -> None:
-    named = {*keys.counts, *keys.truths, *(name for names in keys.choices for name in names)}
+    named = {*keys.counts, *keys.booleans, *(name for names in keys.choices for name in names)}
     layout = _whole_layout(job).stated
     beside = [name for name in layout if name not in named]
     beside += [name for name, _ in job.config if name not in (*keys.sizes, "model_type")]
     if beside:
         what = ", ".join(beside)
         raise _refused(keys, what, "no key states it", f"leave out {what}")
-    if "zero" in keys.truths and layout.get("zero", 0) > 1:
+    if "zero" in keys.booleans and layout.get("zero", 0) > 1:
         what = f"zero {layout['zero']}"
         raise _refused(keys, what, "it has ZeRO-1 or none", "state zero 1 or 0")
     model_type = dict(job.config).get("model_type", "llama")

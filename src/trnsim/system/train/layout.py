@@ -19,7 +19,8 @@ from trnsim.workload.gradients import OPTIMIZERS, Recompute
 from trnsim.workload.operators import Split
 
 RECOMPUTES: Final = tuple(recompute.value for recompute in Recompute)
-SCHEDULES: Final = ("1f1b", "zb-h1", "zb-h2")
+ONE_F_ONE_B: Final = "1f1b"
+SCHEDULES: Final = (ONE_F_ONE_B, "zb-h1", "zb-h2")
 DTYPES: Final = ("fp32", "fp16", "bf16", "fp8")
 ZERO: Final = ("nothing", "optimizer", "gradients", "weights")
 """What each stage of ZeRO shards among data ranks, besides what earlier stages shard."""
@@ -135,7 +136,7 @@ class Layout:
         state = [f"DP={self.data}", f"ZeRO-{self.zero}", f"recompute={self.recompute}"]
         if self.is_sequence and self.tensor > 1:
             state.append("SP")
-        if self.schedule != SCHEDULES[0]:
+        if self.schedule != ONE_F_ONE_B:
             state.append(self.schedule)
         return " ".join([*named, *state, f"micro batch {self.micro_batch}"])
 
@@ -254,7 +255,7 @@ def _layers(layout: Layout, model: Architecture, machine: Machine) -> Iterator[M
         )
     if layout.virtual > 1 and layout.pipeline == 1:
         yield Misfit(f"--vp {layout.virtual} without a pipeline; legal: 1", "give --pp as well")
-    if layout.virtual > 1 and layout.schedule != SCHEDULES[0]:
+    if layout.virtual > 1 and layout.schedule != ONE_F_ONE_B:
         message = f"--schedule {layout.schedule} has no virtual stages; --vp {layout.virtual} given"
         yield Misfit(message, "--vp 1, or --schedule 1f1b")
     experts = model.experts.count if model.experts else 0
