@@ -10,6 +10,7 @@ from trnsim.jobs.parallelism import (
     parallelism_in,
     started_ranks,
 )
+from trnsim.workload.gradients import OPTIMIZERS
 
 
 def test_options_are_read_in_both_forms_and_the_last_counts():
@@ -58,6 +59,31 @@ def test_ranks_that_a_launcher_starts():
     assert started_ranks(("torchrun", "--nproc-per-node", "$N", "t.py")) is None
     assert started_ranks(("torchrun", "--nproc-per-node", "0")) is None
     assert started_ranks(()) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("adamw", "adamw"),
+        ("ADAMW", "adamw"),
+        ("Adam", "adamw"),
+        ("adamw_torch_fused", "adamw"),
+        ("adamw-torch", "adamw"),
+        ("FusedAdam", "adamw"),
+        ("adamw_fp32OptState", "adamw"),
+        ("AdamW-BF16", "adamw-bf16"),
+        ("LAMB", "lamb"),
+        ("SGD", "sgd"),
+        ("Adafactor", "adafactor"),
+        ("lion", "lion"),
+        ("adamw_bnb_8bit", "adamw_bnb_8bit"),
+        ("", ""),
+    ],
+)
+def test_an_optimizer_is_read_as_training_programs_spell_it(text, name):
+    for option in ("optimizer", "optim"):
+        assert parallelism_in({option: text}).stated == {"optimizer": name}
+    assert name in OPTIMIZERS or name == text
 
 
 def test_zero_and_text_are_no_degree():

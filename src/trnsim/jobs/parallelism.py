@@ -15,6 +15,7 @@ __all__ = [
     "OPTIONS",
     "Parallelism",
     "has_launcher",
+    "optimizer_name",
     "options_of",
     "parallelism_in",
     "rank_count_text",
@@ -119,6 +120,7 @@ OPTIONS: Final = {
     "save-interval": "checkpoint_steps",
     "recompute-granularity": "recompute",
     "optimizer": "optimizer",
+    "optim": "optimizer",
     "logical-nc-config": "logical_cores",
 }
 """The field that each option sets; "" for a known option that sets none.
@@ -130,6 +132,22 @@ Sources: Megatron-LM `megatron/training/arguments.py`; neuronx-distributed
 awsome-distributed-training `3.test_cases/pytorch/FSDP/src/model_utils/arguments.py`.
 """
 
+_OPTIMIZERS: Final = {
+    "adamw": (
+        *("adam", "adamw", "fused_adam", "fusedadam", "distributed_fused_adam", "adamw_torch"),
+        *("adamw_torch_fused", "adamw_torch_xla", "adamw_hf", "adamw_apex_fused"),
+        "adamw_fp32optstate",
+    ),
+    "adamw-bf16": ("adamw_bf16",),
+    "sgd": ("sgd", "fused_sgd"),
+    "lamb": ("lamb", "fused_lamb", "fusedlamb"),
+    "adafactor": ("adafactor",),
+}
+"""Names in options, in small letters and with _ for dashes, of the optimizers that plans have.
+
+Megatron-LM's "adam" decays weights apart from the gradient, as AdamW does. Sources: Megatron-LM
+`megatron/training/arguments.py`; transformers `OptimizerNames`; NxD Training `optim.name`.
+"""
 _FLAGS: Final = {
     "sequence-parallel": ("is_sequence", True),
     "sequence-parallel-enabled": ("is_sequence", True),
@@ -191,12 +209,20 @@ def started_ranks(words: Sequence[str]) -> int | None:
     return int(count) if count.isdecimal() and int(count) > 0 else None
 
 
+def optimizer_name(text: str) -> str:
+    """The optimizer that an option's value names; the value itself for one that plans lack."""
+    plain = text.lower().replace("-", "_")
+    return next((name for name, words in _OPTIMIZERS.items() if plain in words), text)
+
+
 def parallelism_in(options: dict[str, str]) -> Parallelism:
     """The parallelism that a program's options state; values that are no numbers are left out."""
     values: dict[str, Any] = {}
     for name, value in options.items():
         field = OPTIONS.get(name)
-        if field in ("recompute", "optimizer"):
+        if field == "optimizer":
+            values[field] = optimizer_name(value)
+        elif field == "recompute":
             values[field] = value
         elif field and value.isdecimal() and (int(value) > 0 or field == "zero"):
             values[field] = int(value)

@@ -213,6 +213,9 @@ def test_a_key_that_is_almost_one_that_is_read_is_a_finding(tmp_path, line, near
 
 def test_a_number_that_is_a_word_is_refused_at_its_line(tmp_path):
     path = tmp_path / "a.yaml"
+    path.write_text("trainer:\n  num_nodes: 0\ndistributed_strategy: {}\n")
+    with pytest.raises(BadInput, match=r"a.yaml:2: trainer.num_nodes is 0; legal: .* from 1 on"):
+        read_specs(path)
     path.write_text("trainer:\n  num_nodes: two\ndistributed_strategy: {}\n")
     with pytest.raises(BadInput, match=r"a.yaml:2: trainer.num_nodes is 'two'"):
         read_specs(path)

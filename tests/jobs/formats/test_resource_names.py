@@ -29,7 +29,7 @@ spec:
         ("vpc.amazonaws.com/efas", "vpc.amazonaws.com/efa"),
         ("efa", "vpc.amazonaws.com/efa"),
         ("hugepages-2M", "hugepages-2Mi"),
-        ("memorys", "memory"),
+        ("cpus", "cpu"),
     ],
 )
 def test_a_misspelled_resource_is_found_at_its_line(tmp_path, name, near):

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from trnsim.jobs.formats import read_specs
@@ -172,3 +174,27 @@ def test_a_cluster_has_no_findings_of_jobs(tmp_path):
 )
 def test_a_command_within_a_block_is_said_to_be(tmp_path, lines, broken):
     assert found(tmp_path, script("#SBATCH -N 1", *lines)) == broken
+
+
+CLUSTER = """\
+Scheduling:
+  Scheduler: slurm
+  SlurmQueues:
+  - Name: q
+    ComputeResources:
+    - Name: a
+      InstanceType: trn1.32xlarge
+      MinCount: {least}
+      MaxCount: {most}
+"""
+
+
+@pytest.mark.parametrize(("least", "most", "is_legal"), [(8, 4, False), (4, 4, True), (0, 4, True)])
+def test_a_role_grows(tmp_path, least, most, is_legal):
+    expected = [] if is_legal else [("least-replicas", 8)]
+    assert found(tmp_path, CLUSTER.format(least=least, most=most)) == expected
+
+
+def test_every_rule_is_named_here():
+    text = Path(__file__).read_text(encoding="utf-8")
+    assert [rule.name for rule in RULES if f'"{rule.name}"' not in text] == []

@@ -82,6 +82,9 @@ def read_config(place: SourcePlace, keys: TrainingConfigKeys) -> JobSpec:
         BadInput: a value is not legal.
     """
     reader = ConfigReader(place)
+    nodes = reader.value("trainer", "num_nodes")
+    if isinstance(nodes, int) and nodes < 1:
+        raise reader.refused(("trainer", "num_nodes"), "legal: a whole number from 1 on")
     role = Role(
         replicas=reader.counted(("trainer", "num_nodes"), "roles.0.replicas"),
         processes=reader.counted(("trainer", "devices"), "roles.0.processes"),

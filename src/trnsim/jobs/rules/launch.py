@@ -204,6 +204,17 @@ def _efa_absence(spec: JobSpec) -> Iterator[Violation]:
             )
 
 
+def _growth(spec: JobSpec) -> Iterator[Violation]:
+    for index, role in enumerate(spec.job.roles):
+        least, most = role.least_replicas, role.replicas
+        if least is not None and most is not None and least > most:
+            yield Violation(
+                f"roles.{index}.least_replicas",
+                f"{least} replicas at least, and {most} at most",
+                f"set {most} or fewer, or {least} as the most",
+            )
+
+
 def _late_options(spec: JobSpec) -> Iterator[Violation]:
     if spec.format != "sbatch":
         return
@@ -265,6 +276,13 @@ RULES: Final = (
         "environment variables",
         _efa_absence,
         Severity.WARNING,
+    ),
+    JobRule(
+        "least-replicas",
+        "A role that grows begins with no more replicas than it ends with.",
+        "aws-parallelcluster 3.16, MinCount and MaxCount; training-operator v1.9.0, ElasticPolicy; "
+        "kuberay, WorkerGroupSpec; Amazon SageMaker API reference, ManagedInstanceScaling",
+        _growth,
     ),
     JobRule(
         "late-options",
