@@ -298,6 +298,15 @@ def test_the_page_of_notebooks_shows_what_its_program_prints():
     assert printed_by_the_notebook_page() == shown
 
 
+def test_the_page_of_words_has_the_terms_of_layouts_and_figures():
+    page = (ROOT / "docs" / "words.md").read_text(encoding="utf-8")
+    first = ", ".join(re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE))
+    words = (
+        "TP PP DP CP EP SP ZeRO recompute P10 P90 P99 MFU MBU goodput TTFT TPOT SLO LNC EFA SBUF"
+    )
+    assert [word for word in words.split() if not re.search(rf"\b{word}\b", first)] == []
+
+
 if __name__ == "__main__":
     os.environ["COLUMNS"] = "100"
     rewrite()
