@@ -191,13 +191,13 @@ def fori_loop(lower: Any, upper: Any, body_fun: Any, step: Any = 1) -> Any:
 
     Args:
         lower: the first value: an integer, a register or an int32 scalar.
-        upper: the end of the values, exclusive, likewise.
+        upper: the end of the values, exclusive; of the same types.
         body_fun: a function of i that returns nothing.
         step: a positive integer that is known when the kernel is compiled.
 
     Raises:
-        IllegalInstruction: for other bounds and steps, among them scalars of int64, a body that
-            returns something, and inside nl.no_reorder.
+        IllegalInstruction: for other bounds (such as int64 scalars) and other steps, for a body
+            that returns something, and inside nl.no_reorder.
         NotModelled: for more turns than `register.LONGEST_LOOP`.
     """
     ...

@@ -19,7 +19,7 @@ from trnsim.nki.dialect import require
 
 
 class VersionedNames(AbsentNames):
-    """The absent names of a module of NKI, and those that only some versions have.
+    """The absent names of a module of NKI, and its names that only some versions have.
 
     Attributes:
         short: prefix of the module's names in the table of behaviours, such as "nl".
@@ -61,8 +61,8 @@ class VersionedNames(AbsentNames):
         """The module's `__getattr__`: a name of the chosen version.
 
         Raises:
-            AttributeError: for all others; an AbsentAttribute for a name that AWS's module has, or
-                that another version has.
+            AttributeError: for any other name; an AbsentAttribute for a name that AWS's module has,
+                or that another version has.
         """
         if name in self._versioned and self.explain(name) is None:
             return self._versioned[name]

@@ -60,11 +60,11 @@ class VersionEnd:
 
 @dataclass(frozen=True, eq=False)
 class WatchedVersion(Version):
-    """A version that remembers which behaviours were asked for, and may have some exchanged.
+    """A version that records which behaviours a run looks up, and may invert some answers.
 
     Attributes:
         exchanged: behaviours whose answer is the opposite of the version's.
-        asked: the behaviours that were asked for, each once, with its answer; the last one last.
+        asked: behaviour -> its answer, in the order of the last look-up.
     """
 
     exchanged: frozenset[Behaviour] = frozenset()
@@ -77,7 +77,7 @@ class WatchedVersion(Version):
         return self is other
 
     def follows(self, behaviour: Behaviour) -> bool:
-        """True if the version has the behaviour; the opposite for an exchanged one."""
+        """The version's answer, inverted if `behaviour` is exchanged; records the look-up."""
         holds = super().follows(behaviour) != (behaviour in self.exchanged)
         self.asked.pop(behaviour, None)
         self.asked[behaviour] = holds
@@ -96,7 +96,7 @@ def across(
 
     Args:
         program: it is run once for each version, and again for each cause that is tried.
-        reference: the version with whose values the others' are compared.
+        reference: the version whose outputs are the expected ones.
         tell: progress callback, which receives a line of text before each run.
 
     Raises:
@@ -118,7 +118,7 @@ def _compared(
     expected: Sequence[Any],
     tell: Callable[[str], None],
 ) -> VersionEnd:
-    """The end of a program under a version beside its values under the reference."""
+    """The outcome of a program under a version, compared with its outputs under the reference."""
     tell(f"{version}")
     current = watched(version)
     try:
@@ -134,12 +134,12 @@ def _compared(
 
 
 def rows_apart(current: WatchedVersion, reference: Version) -> list[Behaviour]:
-    """The rows that a run asked for and that the reference answers differently."""
+    """The rows that a run looked up and that the reference answers differently."""
     return [row for row, holds in current.asked.items() if reference.follows(row) != holds]
 
 
 def _last_refusal(current: WatchedVersion, reference: Version) -> tuple[Behaviour, ...]:
-    """The row that a refused run asked for last, if the reference answers it differently."""
+    """The row that a refused run looked up last, if the reference answers it differently."""
     last = next(reversed(current.asked.items()), None)
     if last is None or reference.follows(last[0]) == last[1]:
         return ()

@@ -1,4 +1,4 @@
-"""Options of `nki.jit`: `CompileConfig`, `SpecializationConfig`, and those of older versions.
+"""Options of `nki.jit`: `CompileConfig`, `SpecializationConfig`, and options of older versions.
 
 They are for AWS's compiler. Only `nki_alloc_fallback=False` has an effect here: a spill is then
 an error. The other options are kept, and compared where a kernel calls another.

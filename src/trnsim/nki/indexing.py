@@ -210,8 +210,8 @@ def dynamic_index(
         is_on_chip: whether the tensor is in SBUF or PSUM.
 
     Raises:
-        IllegalInstruction: for two addresses at once, an address that is no integer, or one of 64
-            bits on chip.
+        IllegalInstruction: for two offsets at once, an offset that is no integer, or a 64-bit
+            offset of a tensor on chip.
     """
     if scalar is not None and vector is not None:
         raise IllegalInstruction(

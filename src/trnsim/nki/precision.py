@@ -1,7 +1,7 @@
 """NKI_PRECISE_FP=0: low-precision dtypes keep their names and are stored as float32.
 
-A kernel then computes without rounding to low precision. Its cost and its memory are those of
-float32 tensors; reading the bytes of such a tensor as another dtype is refused.
+A kernel then computes without rounding to low precision. Its cost and its memory size are
+as with float32 tensors; reading the bytes of such a tensor as another dtype is refused.
 
 Source: nki_simulator.rst, Precise Floating-Point Mode.
 """

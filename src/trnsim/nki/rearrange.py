@@ -54,6 +54,7 @@ def order(source: Sequence[Group], target: Sequence[Group]) -> list[int]:
 
 
 def _split(length: int, group: tuple[str, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The lengths of the names of a group, of which one may be absent from `sizes`."""
     unknown = [name for name in group if name not in sizes]
     known_length = prod(sizes[name] for name in group if name in sizes)
     if len(unknown) > 1 and length == known_length:

@@ -311,6 +311,7 @@ def _leaves_of(bound: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """(path, leaf) of each leaf in an argument, and (path, type and length) of each container."""
     if isinstance(value, tuple | list):
         yield path, (type(value), len(value))
         for i, item in enumerate(value):

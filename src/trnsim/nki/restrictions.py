@@ -77,6 +77,7 @@ def identities_of(function: Callable[..., Any]) -> Iterator[SourceLine]:
 
 @lru_cache(maxsize=256)
 def _identities(text: str, name: str, first_line: int) -> tuple[int, ...]:
+    """Line numbers of identity comparisons in a function of `text` and functions that it names."""
     try:
         definitions = definitions_of(text, (name, first_line))
     except (SyntaxError, ValueError):
@@ -112,6 +113,7 @@ def _refuse_keyword_only(
 
 
 def _check_namespace(function: Callable[..., Any], version: Version) -> None:
+    """Refuse, or warn of, names of neuronxcc.nki in a kernel."""
     code = code_of(function)
     if code is None:
         return

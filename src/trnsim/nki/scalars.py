@@ -230,6 +230,7 @@ def _recorded(op: str, x: Any, y: Any) -> NkiScalar:
 
 
 def _operand(op: str, operand: Any) -> Scalar | int:
+    """An operand of an operator: a scalar in its turn, or an integer; others are refused."""
     if isinstance(operand, Scalar):
         require_in_turn(operand)
         return operand

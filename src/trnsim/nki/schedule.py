@@ -134,6 +134,7 @@ def schedule_of(edges: object, line: SourceLine | None, version: Version) -> Sch
 
 
 def _pairs(edges: object, version: Version) -> Iterator[tuple[str, str]]:
+    """(consumer, producer) of each edge; a list of producers gives several edges."""
     if isinstance(edges, str) or not isinstance(edges, Iterable):
         _refuse(f"with_schedule was given {edges!r:.80}")
     for pair in edges:

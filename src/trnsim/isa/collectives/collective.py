@@ -245,6 +245,7 @@ class Collective(Instruction, engines=()):
         return "shared HBM" if self.setting.is_joint else "private HBM"
 
     def _check_groups(self) -> None:
+        """Refuse groups that do not have each rank of the run exactly once."""
         groups, ranks = self.groups(), self.setting.ranks
         members = [rank for group in groups for rank in group]
         legal = f"each of the ranks 0 to {ranks - 1} in one group"
@@ -269,6 +270,7 @@ class Collective(Instruction, engines=()):
         )
 
     def _check_tensors(self) -> None:
+        """Refuse sources and targets that differ in number, memory or dtype."""
         sources, targets = self.sources(), self.targets()
         if len(sources) != len(targets):
             self.refuse(
@@ -292,6 +294,7 @@ class Collective(Instruction, engines=()):
             self._check_on_chip(sources, targets)
 
     def _check_on_chip(self, sources: Sequence[Tile], targets: Sequence[Tile]) -> None:
+        """Refuse several tensors in SBUF, and tensors in SBUF without two dimensions."""
         if self.coalesced() > 1:
             self.refuse(
                 f"{len(sources)} tensors in SBUF; legal: one in SBUF, several in HBM",

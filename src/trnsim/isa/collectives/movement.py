@@ -141,6 +141,7 @@ class CollectivePermute(
         return [[flat(sent[place - 1][0])] for place in range(len(group))]
 
     def _check_groups(self) -> None:
+        """Refuse pairs that form no rings, or connect chips without a link."""
         pairs = self.source_target_pairs
         if not pairs or any(len(pair) != 2 for pair in pairs):  # noqa: PLR2004  a pair
             self.refuse(

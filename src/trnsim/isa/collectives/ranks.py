@@ -41,7 +41,7 @@ class CollectivePermuteImplicitCurrentProcessingRankId(
     source="nki.collectives.collective_permute_implicit_current_processing_rank_id",
     is_in_nki_isa=False,
 ):
-    """``dst = the rank whose data is there after iteration_id steps of an implicit permute``.
+    """``dst = the rank whose data has arrived after iteration_id steps of an implicit permute``.
 
     With iteration_id 0 it is this rank, with 1 the previous rank in the channel's ring, and so on.
 

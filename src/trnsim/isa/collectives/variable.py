@@ -186,7 +186,7 @@ class VariableCollective(Collective, engines=()):
     def _check_within(
         self, pair: tuple[int, int], chunk: tuple[int, int], has: int, offset: int | None
     ) -> None:
-        """Refuse a chunk beyond the `has` elements of its source, or beyond its room in dst.
+        """Refuse a chunk that reaches beyond its source, or does not fit its place in dst.
 
         Args:
             pair: the ranks that send and receive it.
@@ -230,7 +230,7 @@ class VariableCollective(Collective, engines=()):
                 )
 
     def _check_written(self, metadata: Array, rank: int) -> None:
-        """Refuse to send a chunk without a written element; flags of others move as values."""
+        """Refuse to send a chunk of which no element is written; partly written ones are sent."""
         source = self.srcs[0]
         if source.is_written():
             return

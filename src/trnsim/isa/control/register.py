@@ -90,7 +90,7 @@ class VirtualRegister:
         return state
 
     def _unreported_value(self) -> int:
-        """The value, without a call of the function that is told of reads."""
+        """The value, without a call of the `tell` function of `put`."""
         if self._is_unknown:
             raise NotModelled(
                 "a register was loaded from memory in a shape-only run, which has no values",

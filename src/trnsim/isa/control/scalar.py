@@ -202,8 +202,8 @@ class ScalarArithmetic(
 ):
     """``x + y``, ``x - y`` or ``x * y`` as a new scalar: what Python's operators record.
 
-    One of the two may be a number. The result wraps to the width of the scalars. A comparison of
-    int32 is recorded as well; nothing can use its result.
+    One of the operands may be a number. The result wraps on overflow. A comparison of int32 scalars
+    is an instruction as well, but nothing can use its result.
 
     Note:
         AWS publishes no cost of scalars; one step of a sequencer is assumed, as for registers.

@@ -150,6 +150,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         return to_float32(tile.bits(rows)).reshape(shape)
 
     def _check_addressing(self, tile: Tile) -> None:
+        """Refuse dynamic addresses other than a vector_offset, and packed dtypes."""
         if isinstance(tile.index, ScalarIndex | SnakeIndex):
             self.refuse(
                 f"an operand is {tile} at a dynamic address; legal: addresses known at compile "
@@ -194,6 +195,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         )
 
     def _check_unique(self) -> None:
+        """Refuse a scatter in which an index occurs more than once."""
         index = self.dst.index
         if not isinstance(index, VectorIndex):
             return

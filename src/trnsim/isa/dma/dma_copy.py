@@ -140,6 +140,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
         return np.asarray(first & second)
 
     def _check_dtypes(self, core: NeuronCore) -> None:
+        """Refuse casts by the hardware DGE, of packed dtypes, and of int64."""
         src, dst = self.src.dtype, self.dst.dtype
         if src == dst:
             return
@@ -171,7 +172,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
             )
 
     def _check_engine(self) -> None:
-        """The Sync or the Scalar Engine may be named to drive the hardware DGE, and no other.
+        """Refuse `engine` unless it is sync or scalar, and dge_mode is hwdge.
 
         Source: nki.isa.dma_copy, engine: "the engine to use for HWDGE descriptor generation:
         nki.isa.engine.sync or nki.isa.engine.scalar. Only valid when dge_mode=nisa.dge_mode.hwdge."

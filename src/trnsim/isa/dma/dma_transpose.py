@@ -68,7 +68,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         - With indices, from v3 on: src in HBM, of 2 bytes, with a last dimension of at most 128 and
           a first that is a multiple of 16; of four axes the second or the third is 1.
         - Indices are a uint32 matrix in SBUF of 16 to 128 partitions, a multiple of 16, and of 128
-          where there are several columns; at least as many as rows.
+          where there are several columns; at least one index for each row of src.
         - `priority` is 0 to 3, from v4 on; oob_mode skip needs an index.
         """
         del n
@@ -169,6 +169,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         return self.src.legal_rows() if self.oob_mode is OobMode.skip else None
 
     def _check_shapes(self, core: NeuronCore) -> None:
+        """Refuse axes other than those of src's rank, and a dst of another shape."""
         shape = self.src.shape
         legal = _AXES_BY_RANK.get(len(shape))
         if legal is None:
@@ -191,6 +192,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
             )
 
     def _check_direct(self, core: NeuronCore) -> None:
+        """Refuse what a transpose without a vector_offset does not support."""
         # The instruction's page omits `none`; nki-dge.rst and public kernels have it.
         if self.dge_mode is DgeMode.swdge:
             self.refuse(
@@ -218,6 +220,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         self._check_common("dge_mode hwdge", _DIRECT_SOURCE)
 
     def _check_gather(self, indices: Tile) -> None:
+        """Refuse what a transpose with a vector_offset does not support."""
         shape, offsets = self.src.shape, f"vector_offset {indices}"
         if len(shape) == _FOUR_AXES:
             legal = "a vector_offset; legal: a second or third dimension of 1"
@@ -244,6 +247,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         )
 
     def _check_common(self, form: str, source: str) -> None:
+        """Refuse a long last axis and dtypes other than 2 bytes; `form` names the case."""
         is_legal = self.src.shape[-1] <= _LAST_AXIS_MAX
         self._require(is_legal, f"{form}; legal: a last dimension of at most 128", source)
         is_legal = self.src.dtype.itemsize == _HARDWARE_ITEMSIZE

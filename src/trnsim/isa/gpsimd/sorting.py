@@ -162,7 +162,7 @@ class NonzeroWithCount(Instruction, engines=(Engine.gpsimd,)):
         check_int32(self, "index_offset", "padding_val")
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
-        """Every 16th partition of dst, and those of src of which anything has been written.
+        """Writes every 16th partition of dst; reads those of src with any written element.
 
         Public kernels use only as many of the eight cores as they need; the results of the others
         are not read.

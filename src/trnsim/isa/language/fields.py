@@ -114,6 +114,7 @@ def _plain_types(hint: Any) -> _Plain:
 
 
 def _fits(value: object, hint: Any) -> bool:
+    """True if a value is legal for a type hint; 0 and 1 are legal for bool."""
     if hint is bool:
         return is_whole(value) and value in {0, 1}
     if hint is int:

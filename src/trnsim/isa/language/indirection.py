@@ -88,6 +88,7 @@ def check_offsets(instruction: Instruction, name: str, tile: Tile) -> None:
 def _check_scattered(
     instruction: Instruction, core: NeuronCore, tile: Tile | None, written: str
 ) -> None:
+    """Refuse a scatter into PSUM on the Scalar Engine."""
     is_scalar = instruction.chosen_engine(core) is Engine.scalar
     if is_scalar and tile is not None and tile.memory is Memory.PSUM:
         instruction.refuse(
@@ -98,6 +99,7 @@ def _check_scattered(
 
 
 def _check_index_start(instruction: Instruction, core: NeuronCore, name: str, tile: Tile) -> None:
+    """Refuse an index with an explicit address that does not start a quadrant."""
     for index in tile.index_tiles():
         if index.storage.is_placed and index.start_partition % core.quadrant_partitions:
             instruction.refuse(

@@ -224,6 +224,7 @@ def _engines(declared: type[Instruction], instances: Sequence[Instruction]) -> s
 def _support(
     declared: type[Instruction], instances: Iterable[Instruction]
 ) -> dict[Engine, list[NeuronCore]]:
+    """Engine -> the cores on which one of the instances is legal on this engine."""
     cores_of: dict[Engine, list[NeuronCore]] = {engine: [] for engine in declared.engines}
     for instance in instances:
         for core in cores():

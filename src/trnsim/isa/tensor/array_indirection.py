@@ -72,6 +72,7 @@ def check_array_indirection(
 
 
 def _check_start(instruction: Instruction, core: NeuronCore, name: str, index: Tile) -> None:
+    """Refuse an index with an explicit address that does not start a quadrant."""
     quadrant = int(core.quadrant_partitions)
     if index.storage.is_placed and index.start_partition % quadrant:
         instruction.refuse(

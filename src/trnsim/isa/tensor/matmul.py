@@ -185,6 +185,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
             MATMUL_MIXES_E4M3.require(core.nki, "nc_matmul: float8_e4m3 with float8_e4m3fn")
 
     def _check_double_row(self, core: NeuronCore) -> None:
+        """Refuse perf_mode double_row without FP8, with column tiles or with is_transpose."""
         if self.perf_mode is not MatmulPerfMode.double_row:
             return
         check_support(
@@ -219,6 +220,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
             )
 
     def _check_dst(self, core: NeuronCore) -> None:
+        """Refuse a dtype of dst that the matmul, or the transpose, cannot write."""
         legal: tuple[Dtype, ...] = dst_dtypes(core)
         if self.is_transpose:
             legal = transposed_dtypes(core, self.stationary.dtype, self.dst)
@@ -239,6 +241,7 @@ class NcMatmul(Instruction, engines=(Engine.tensor,)):
         )
 
     def _check_indirect(self) -> None:
+        """Refuse an indirect identity matrix, and indirect inputs of other dtypes."""
         source = "nki.isa.nc_matmul, Tensor indirection"
         if self.is_transpose and index_of(self.moving):
             self.refuse(

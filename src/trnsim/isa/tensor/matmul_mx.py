@@ -78,6 +78,7 @@ class MxInstruction(Instruction, engines=()):
         return self.accesses()[1]
 
     def _in_use(self, tiles: list[Tile]) -> list[Tile]:
+        """The tiles, with scale tiles replaced by their rows that hold scales."""
         partitions = {
             id(getattr(self, name)): data.partitions
             for name, data in self._scaled().items()
@@ -95,6 +96,7 @@ class MxInstruction(Instruction, engines=()):
         raise InternalError(f"{self.opcode} declares no scales")
 
     def _check_mx(self, core: NeuronCore, partitions: int) -> None:
+        """Refuse cores without MX, partial quadrants of data, and misplaced scales."""
         check_support(
             self,
             core,

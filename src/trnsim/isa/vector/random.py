@@ -233,6 +233,7 @@ class _RandomStateInstruction(Instruction, engines=()):
     """Common base of the state instructions: [P, 6] words (GpSimd), [P, 24] (Vector Engine)."""
 
     def _check_state(self, core: NeuronCore, tile: Tile) -> None:
+        """Refuse an engine without readable state, and a tile of another number of words."""
         engine = self.chosen_engine(core)
         _check_engine(self, core, lambda core: engine.name in core.features.random_state_engines)
         words = STATE_WORDS * GENERATORS[engine]

@@ -148,6 +148,7 @@ def _prepare(
     priority: int | None,
     name: str | None,
 ) -> NkiInstruction:
+    """Issue the preparation `kind` with a new slot tensor, and note it as the core's last one."""
     context = current_core()
     context.world(kind.opcode)
     _check_free(kind, _slots.get(context))
@@ -169,6 +170,7 @@ def _prepare(
 
 
 def _trigger(kind: type[Trigger], prepare_instr: Any, name: str | None) -> NkiInstruction:
+    """Issue the trigger `kind` with the operands of its preparation."""
     context = current_core()
     context.world(kind.opcode)
     prepared = _prepared(kind, prepare_instr, _slots.get(context))
@@ -223,7 +225,7 @@ def _prepared(kind: type[Instruction], handle: Any, last: _Prepared | None) -> _
 
 
 def _check_same(kind: type[Instruction], prepared: str) -> None:
-    """Refuse to trigger a preparation of the other collective."""
+    """Refuse to trigger an all_to_all_v with a preparation of an all_gather_v, or the reverse."""
     prepare = kind.opcode.replace("_trigger", "_prepare")
     if prepared != prepare:
         raise IllegalInstruction(

@@ -140,7 +140,7 @@ def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, v
     (perf_mode="double_row").
 
     Raises:
-        IllegalInstruction: for any other value, and for names elsewhere.
+        IllegalInstruction: for any other value, and for a name unless on AWS's simulator.
     """
     public = f"nisa.{_ENUMERATIONS[enumeration]}"
     members = (member for member in enumeration if member is not Engine.collective)
@@ -210,6 +210,7 @@ _LENIENT: dict[type[Instruction], Callable[[Any], Instruction]] = {
 
 
 def _signature(instruction: type[Instruction]) -> inspect.Signature:
+    """The signature of the instruction's function: its fields, then `name`."""
     parameters = [
         inspect.Parameter(
             field.name,

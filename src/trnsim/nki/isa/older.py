@@ -1,4 +1,4 @@
-"""Calls of `nki.isa` as older versions of NKI write them, turned into those of today.
+"""Calls of `nki.isa` in the syntax of older versions of NKI, converted to today's syntax.
 
 Each function here takes the operands of a call and returns the opcode and the operands of the
 call that means the same today. Instructions have no older form themselves.
@@ -39,7 +39,7 @@ _MATRIX: Final = 2
 
 
 class Call(NamedTuple):
-    """A call: the opcode, the positional operands, those by name."""
+    """A call: the opcode, the positional operands, the keyword operands."""
 
     opcode: str
     args: tuple[Any, ...]

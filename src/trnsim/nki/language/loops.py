@@ -113,13 +113,13 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Any], object], ste
 
     Args:
         lower: the first value: an integer, a register or an int32 scalar.
-        upper: the end of the values, exclusive, likewise.
+        upper: the end of the values, exclusive; of the same types.
         body_fun: a function of i that returns nothing.
         step: a positive integer that is known when the kernel is compiled.
 
     Raises:
-        IllegalInstruction: for other bounds and steps, among them scalars of int64, a body that
-            returns something, and inside nl.no_reorder.
+        IllegalInstruction: for other bounds (such as int64 scalars) and other steps, for a body
+            that returns something, and inside nl.no_reorder.
         NotModelled: for more turns than `register.LONGEST_LOOP`.
     """
     _check_body("fori_loop", body_fun)
@@ -267,6 +267,7 @@ def _refuse_result(result: object) -> NoReturn:
 
 
 def _condition(value: object) -> VirtualRegister:
+    """`value`, checked to be a register, the condition of nl.while_loop."""
     if isinstance(value, Scalar):
         raise NotModelled(
             f"nl.while_loop with {value!r}; emulated: registers, as nothing public says that a "
@@ -285,6 +286,7 @@ def _condition(value: object) -> VirtualRegister:
 
 
 def _check_body(loop: str, body: object) -> None:
+    """Refuse a loop's body that is no function of one operand; `loop` is the loop's name."""
     if not callable(body):
         raise IllegalInstruction(
             f"{loop} with a body of type {type(body).__name__}; legal: a function",
@@ -320,6 +322,7 @@ def _nothing() -> None:
 
 
 def _refuse_reordering(construct: str) -> None:
+    """Refuse a construct inside nl.no_reorder()."""
     if _is_ordered.get():
         raise IllegalInstruction(
             f"{construct} inside nl.no_reorder(); legal: nl.affine_range, nl.sequential_range, "

@@ -86,6 +86,7 @@ def all(x: NkiTensor, axis: Axes, dtype: Any = None) -> NkiTensor:
 
 
 def _reduce(op: str, label: str, x: Any, axis: Axes, dtype: Any, *, keepdims: bool) -> NkiTensor:
+    """The reduction of `x` by the ALU operator `op` along its last axes; `label` is for errors."""
     tile = as_tile(label, x)
     first = _first_axis(label, tile, axis)
     is_kept = boolean(f"{label}, keepdims", keepdims, "nki.language, Reduction operations")

@@ -7,5 +7,5 @@
     writing   the file for the later version; what is not mechanical becomes a comment
     trial     both files on the same random inputs
 
-There are no rules here but those of `behaviours.table`.
+All rules about versions come from `behaviours.table`.
 """

@@ -57,6 +57,7 @@ def _read_modify_write(places: Places, trace: Trace) -> list[Edit]:
 
 
 def _as_compute(places: Places, call: ast.Call, operation: str) -> list[Edit]:
+    """The edits that turn a dma_copy with dst_rmw_op into a dma_compute with `operation`."""
     file = places.file
     source, target = argument(call, 1, "src"), argument(call, 0, "dst")
     old = next(each for each in call.keywords if each.arg == "dst_rmw_op")

@@ -179,6 +179,7 @@ class SourceFile:
         return None
 
     def _named(self, node: ast.Name) -> TensorText:
+        """Facts of the tensor that a name holds in its function or an enclosing one."""
         function: Function | None = self.function_of(node)
         while function is not None:
             key = function, node.id
@@ -226,6 +227,7 @@ class SourceFile:
         return values
 
     def _made(self, node: ast.Call) -> TensorText:
+        """Facts of the tensor that a call such as nl.ndarray allocates."""
         position = _MAKERS[self.short(node.func)]
         buffer = argument(node, position + 1, "buffer")
         shape = argument(node, 0, "shape")
@@ -252,6 +254,7 @@ class SourceFile:
         return self.short(node)
 
     def _part(self, node: ast.Subscript) -> TensorText:
+        """Facts of an indexed tensor."""
         base = self.tensor(node.value)
         indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         slices = [each for each in indices if isinstance(each, ast.Slice)]

@@ -45,6 +45,7 @@ def shapes_of(texts: Sequence[str]) -> dict[str, Shape]:
 
 
 def _checked(name: str, text: str) -> None:
+    """Refuse a dtype that numpy and ml_dtypes lack; `text` is the option, for the error."""
     try:
         np.dtype(name)
     except TypeError as error:

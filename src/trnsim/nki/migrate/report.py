@@ -155,6 +155,7 @@ def _statements(
 
 
 def _parsed(text: str, path: str) -> SourceFile:
+    """The syntax tree of a file; BadInput if it is not Python."""
     try:
         return SourceFile(text)
     except SyntaxError as error:

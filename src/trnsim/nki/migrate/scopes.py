@@ -1,4 +1,4 @@
-"""Names of a block of statements: which of them are the block's own."""
+"""Names that a block of statements binds: which of them are local to the block."""
 
 from __future__ import annotations
 
@@ -121,6 +121,7 @@ def _uses(nodes: Sequence[ast.AST], *, is_sure: bool = True) -> Iterator[NameUse
 
 
 def _uses_of(node: ast.AST, is_sure: bool) -> Iterator[NameUse]:
+    """The uses of names in a node, in the order of evaluation."""
     if isinstance(node, ast.Name):
         yield NameUse(node.id, isinstance(node.ctx, ast.Store), is_sure)
     elif isinstance(node, ast.Assign):

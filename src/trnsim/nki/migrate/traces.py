@@ -371,7 +371,7 @@ def _reshapes(file: SourceFile) -> Iterator[Trace]:
 
 
 def _counted(node: ast.AST | None) -> float | None:
-    """The number of elements of a shape that is written out; None for others."""
+    """The number of elements of a shape of literals; None for any other expression."""
     if not isinstance(node, ast.Tuple | ast.List):
         return None
     extents = [_number(each) for each in node.elts]

@@ -101,6 +101,7 @@ def _functions(report: Report, kernel: str | None) -> list[tuple[KernelVersion, 
 def _trial(
     report: Report, text: str, kernel: str, inputs: Mapping[str, Array], origin: Version
 ) -> Trial:
+    """The trial of one kernel: the old file under `origin`, and `text` under the target version."""
     words = {name: f"{'x'.join(map(str, a.shape))}:{a.dtype}" for name, a in inputs.items()}
 
     def old() -> Sequence[Any]:

@@ -166,7 +166,7 @@ def is_closed(part: str) -> bool:
 
 
 def is_for_library() -> bool:
-    """True if the module that imports, up the stack, is one of the libraries'."""
+    """True if the importing module, the first outside the import machinery, is of `LIBRARIES`."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  documented, to walk a stack
     while frame is not None and _is_of_imports(frame):
         frame = frame.f_back

@@ -124,6 +124,7 @@ def alloc_blocks(
 
 
 def _check(function: str, tile_shape: Any, element_shape: Any, buffer: Any) -> None:
+    """Refuse illegal shapes, and a buffer that is no `MemoryRegion`."""
     check_shape(function, "element_shape", element_shape)
     check_tile_shape(function, tile_shape, element_shape, "element_shape")
     if not isinstance(buffer, MemoryRegion):

@@ -2,8 +2,8 @@
 
 AWS's own kernels below it, which are closed, can be imported and are refused when they are called.
 
-Where the user has chosen NKI 0.2 or 0.3, `language` and `isa` are those of `nki`: kernels of these
-versions may still use the older names.
+Where the user has chosen NKI 0.2 or 0.3, `language` and `isa` are the modules of `nki`: kernels of
+these versions may still use the older names.
 """
 
 import sys
