@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from trnsim.place.machine import machine
 from trnsim.system import search
 from trnsim.system.train.best import layout_step_s
-from trnsim.system.train.candidates import LayoutRequest, layouts, roomy_layouts
+from trnsim.system.train.candidates import LayoutRequest, fitting_layouts, layouts
 from trnsim.system.train.step import TrainingSteps
 from trnsim.workload.config import from_config
 
@@ -94,7 +94,9 @@ def main():
     asked = parser.parse_args()
     os.environ["TRNSIM_CACHE"] = "off"
     all_layouts = timed("layouts", made)
-    fits = timed("with room", lambda: roomy_layouts(MODEL, machine("trn2", INSTANCES), all_layouts))
+    fits = timed(
+        "with room", lambda: fitting_layouts(MODEL, machine("trn2", INSTANCES), all_layouts)
+    )
     print(f"{len(all_layouts):,} layouts, {len(fits):,} with room")
     timed("ranked", lambda: [steps().rough_s(one) for one in all_layouts])
     if not asked.ray:

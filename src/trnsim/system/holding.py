@@ -1,11 +1,12 @@
-"""The number of instances whose memory holds a model's weights and KV cache.
+"""Holding: the fewest instances whose memory holds a model's weights and KV cache.
 
-    needed by a rank = weights(tensor) / pipeline + sequences x cache(tensor) / pipeline
-    instances        = ceil(tensor x pipeline / ranks of an instance)
+    bytes of a rank = (weights(tensor) + sequences x cache(tensor)) / pipeline
+    instances       = ceil(tensor x pipeline / ranks of an instance)
 
-A layer's weights are spread over the tensor ranks of one instance, layers over the pipeline. Of all
-tensor degrees that divide an instance's ranks, the one with the fewest instances is taken. Other
-memory of a step is part of the reserve. Speed is not considered.
+weights and cache are the bytes of all layers on one of `tensor` ranks. Tensor ranks are in one
+instance, stages may be in several. All tensor parallel sizes that divide an instance's ranks are
+tried; the fewest instances win. Activations of a step are part of the reserve. Speed is not
+considered.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Holding:
     Attributes:
         instances: number of instances.
         tensor: ranks that divide a layer among them.
-        pipeline: parts into which the layers are cut.
+        pipeline: pipeline stages.
         needed_bytes: bytes that the fullest rank needs.
         usable_bytes: memory of a rank, less the reserve.
     """
@@ -43,7 +44,7 @@ class Holding:
 def holding(
     model: Architecture, where: Machine, *, tokens: int, sequences: int = 1
 ) -> Holding | None:
-    """The fewest instances of `where` that hold `model` with its sequences, or None: none do.
+    """The fewest instances of a type that hold a model and its sequences; None if no number does.
 
     Args:
         model: an architecture.
@@ -70,7 +71,16 @@ def holding(
 def _spread(
     model: Architecture, tensor: int, ranks: int, usable: float, tokens: int, sequences: int
 ) -> Holding | None:
-    """The fewest parts of the layers that fit, each on `tensor` ranks; None where none do."""
+    """The holding with the fewest pipeline stages for `tensor` ranks; None if nothing fits.
+
+    Args:
+        model: the architecture.
+        tensor: tensor parallel size.
+        ranks: ranks of an instance.
+        usable: bytes of a rank that may be used.
+        tokens: tokens of each sequence.
+        sequences: sequences in memory at the same time.
+    """
     split = Split(tensor=tensor)
     cache = cache_bytes(model, tokens, split, tokens) if model.is_generating else 0.0
     total_bytes = weights_bytes(model, split) + sequences * cache

@@ -1,9 +1,9 @@
-"""Evaluation of a function at many points, in processes or on Ray, with a cache on disk.
+"""Parallel map of a function over points, in processes or on Ray, with a cache on disk.
 
-Points go in chunks to processes of this machine or to an existing Ray cluster. A finished chunk is
-cached on disk under the version of the sources and its inputs, so that an interrupted search
-resumes. Ray places its tasks and retries them. Results are JSON values, so that cached ones equal
-new ones.
+Points go in chunks to processes of this machine or to an existing Ray cluster. Results of a chunk
+are cached on disk under a digest of the sources and the chunk's points, so that an interrupted
+search resumes. Ray places and retries its tasks. Results are JSON values, so that cached results
+equal new ones.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _STDERR: Final = 2
 _MOST_CHUNKS_IN_PROCESS: Final = 2
 """Number of chunks up to which no process is started."""
 _MOST_TRIES: Final = 3
+"""Tries after which chunks whose workers die fail the search."""
 _HASHED_ROOMS: Final = ("arch", "estimate", "fabric", "price", "system", "workload")
+"""Packages of trnsim whose files decide the results, and so the key of the cache."""
 
 
 def map(  # noqa: A001  what it is: trnsim.system.search.map
@@ -51,7 +53,7 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
     tell: Callable[[int], None] | None = None,
     chunk: int = CHUNK,
 ) -> list[Any]:
-    """``[function(point) for point in points]``; None for points that a deadline left out.
+    """``[function(point) for point in points]``, with None for points not reached by the deadline.
 
     Args:
         function: a module's function, or a `functools.partial` of one; its result is a JSON value.
@@ -63,7 +65,7 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
         chunk: number of points that a process evaluates at a time, and that are cached together.
 
     Raises:
-        BadInput: `ray` is given and Ray is not installed, or no cluster is there.
+        BadInput: `ray` is given, and Ray is not installed or no cluster is at the address.
     """
     until_s = float("inf") if deadline_s is None else time.monotonic() + deadline_s
     chunks = [(at, list(points[at : at + chunk])) for at in range(0, len(points), chunk)]
@@ -109,7 +111,11 @@ def _chunk_results(
 
 
 def _stored_results(count: int, values: dict[str, Any]) -> list[Any]:
-    """The results of so many points that `map` stored."""
+    """The results of `count` points in a cache entry of `map`.
+
+    Raises:
+        ValueError: the entry does not hold `count` results.
+    """
     results: list[Any] = values["results"]
     if not isinstance(cast("Any", results), list) or len(results) != count:
         raise ValueError(count)
@@ -123,10 +129,10 @@ def _results(function: Function, points: list[Any]) -> list[Any]:
 def _in_processes(
     function: Function, left: list[Chunk], count: int, until_s: float
 ) -> Iterator[tuple[Chunk, list[Any]]]:
-    """Run chunks in processes; chunks of a process that died are run again in new ones.
+    """Run chunks in processes; if a process dies, unfinished chunks are run again in new ones.
 
     Raises:
-        BrokenProcessPool: processes died three times without a chunk done between.
+        BrokenProcessPool: processes died three times in a row without a finished chunk.
     """
     waiting, tries = list(left), 0
     while waiting and time.monotonic() < until_s:
@@ -174,16 +180,16 @@ def _on_ray(
 
 @contextmanager
 def _output_on_stderr() -> Generator[None]:
-    """Redirect file descriptor 1, to which raylet and its C++ write past Python, to stderr.
+    """Redirect file descriptor 1 to stderr: Ray's C++ code writes to it, bypassing Python.
 
-    Processes started meanwhile inherit that, so standard output has the answer alone.
+    Processes started meanwhile inherit the redirection, so that stdout holds only the answer.
     """
     if sys.stdout is not None:
         sys.stdout.flush()
     try:
         saved_stdout = os.dup(_STDOUT)
         os.dup2(_STDERR, _STDOUT)
-    except OSError:  # one of them was closed: nothing can be written where it should not be
+    except OSError:  # stdout or stderr is closed: there is no output to redirect
         yield
         return
     try:
@@ -228,7 +234,7 @@ def _function_name(function: Function) -> str:
 
 @cache
 def version() -> str:
-    """A digest of the sources that decide a plan."""
+    """A digest of the source files that decide a plan."""
     digest = hashlib.sha256()
     root = Path(__file__).parents[1]
     for room in _HASHED_ROOMS:

@@ -13,9 +13,9 @@ def test_one_job_of_half_a_million_chips_loses_most_of_its_time():
     assert list(found) == [1, 2, 4, 5, 10, 30, 100, 7800]
     assert found[1].chips == 499_200
     assert found[1].goodput.mtbf_s / 60 == pytest.approx(6.1, abs=0.05)
-    assert found[1].goodput.kept == pytest.approx(0.371, abs=0.005)
+    assert found[1].goodput.kept_fraction == pytest.approx(0.371, abs=0.005)
     assert found[30].chips == 16_640
-    assert found[30].goodput.kept == pytest.approx(0.945, abs=0.005)
+    assert found[30].goodput.kept_fraction == pytest.approx(0.945, abs=0.005)
     goodputs = [one.goodput.goodput for one in found.values()]
     assert goodputs == sorted(goodputs)
 

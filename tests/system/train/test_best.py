@@ -4,7 +4,7 @@ from trnsim.errors import BadInput, OutOfMemory
 from trnsim.place.machine import machine
 from trnsim.system import search
 from trnsim.system.train.best import Effort, _Search, best, front, layout_step_s
-from trnsim.system.train.candidates import LayoutRequest, layouts, roomy_layouts
+from trnsim.system.train.candidates import LayoutRequest, fitting_layouts, layouts
 from trnsim.system.train.layout import Layout
 from trnsim.system.train.step import TrainingSteps
 
@@ -26,14 +26,14 @@ def test_the_best_is_the_shortest_of_all_that_fit(sizes, on, instances, context,
     where = machine(on, instances)
     steps = TrainingSteps(small, where)
     times = []
-    for one in roomy_layouts(small, where, layouts(small, where, asked)):
+    for one in fitting_layouts(small, where, layouts(small, where, asked)):
         try:
             times.append(steps.step(one).step_s.p50)
         except OutOfMemory:
             continue
     found = best(small, on, instances, asked, Effort(budget=30, processes=1))
     assert found.step.step_s.p50 == pytest.approx(min(times), rel=0.01)
-    assert found.timed == 30 < found.fitting <= found.looked_at
+    assert found.timed_layouts == 30 < found.fitting_layouts <= found.legal_layouts
 
 
 def test_what_was_asked_is_not_searched(llama):
@@ -45,7 +45,7 @@ def test_what_was_asked_is_not_searched(llama):
         micro_batch=1,
     )
     found = best(llama, "trn2", 4, asked, QUICK)
-    assert found.looked_at == found.timed == 1
+    assert found.legal_layouts == found.timed_layouts == 1
     assert str(found.step.layout) == "TP=8 PP=4 DP=8 ZeRO-1 recompute=full SP micro batch 1"
 
 
@@ -80,8 +80,8 @@ def test_ranks_that_no_layout_gives_work_are_refused(llama):
 def test_fewer_instances_are_looked_at_beside_those_that_were_asked_for(make_llama):
     asked = LayoutRequest(16, 4096, context=1, micro_batch=1, recompute="full")
     found = best(make_llama(**SMALL), "trn2", 4, asked, QUICK)
-    assert [where.count for where, _ in found.others] == [4, 2, 1]
-    assert all(step.layout.global_batch == 16 for _, step in found.others)
+    assert [where.count for where, _ in found.machine_steps] == [4, 2, 1]
+    assert all(step.layout.global_batch == 16 for _, step in found.machine_steps)
 
 
 @pytest.mark.slow
@@ -129,8 +129,8 @@ def test_of_layouts_that_are_as_good_the_plainest_is_taken(llama, monkeypatch):
 def test_more_instances_are_looked_at_where_they_can_exchange(llama):
     asked, effort = LayoutRequest(256, 4096), Effort(budget=2, processes=1, doublings=2)
     found = best(llama, "trn2", None, asked, effort)
-    assert [where.count for where, _ in found.others] == [1, 2, 4]
-    times = [step.step_s.p50 for _, step in found.others]
+    assert [where.count for where, _ in found.machine_steps] == [1, 2, 4]
+    times = [step.step_s.p50 for _, step in found.machine_steps]
     assert times == sorted(times, reverse=True)
     small = LayoutRequest(256, 4096, tensor=2, recompute="full", zero=3)
     with pytest.raises(OutOfMemory):

@@ -8,8 +8,8 @@ from trnsim.system.train import memory
 from trnsim.system.train.candidates import (
     LayoutRequest,
     _needed_bytes,
+    fitting_layouts,
     layouts,
-    roomy_layouts,
     smallest_layout,
 )
 from trnsim.system.train.layout import check
@@ -61,14 +61,14 @@ def test_the_formula_over_arrays_is_the_memory_of_the_fuller_end(llama, mixtral,
 def test_what_does_not_fit_is_left_out(llama):
     where = machine("trn1")
     found = layouts(llama, where, LayoutRequest(256, 4096))
-    kept = roomy_layouts(llama, where, found)
+    kept = fitting_layouts(llama, where, found)
     assert 0 < len(kept) < len(found)
     out = set(found) - set(kept)
     assert all(
-        max(one.total for one in memory.stages(llama, layout)) > memory.room(where)
+        max(one.total for one in memory.stages(llama, layout)) > memory.usable_bytes(where)
         for layout in sorted(out, key=str)[::20]
     )
-    assert roomy_layouts(llama, where, []) == []
+    assert fitting_layouts(llama, where, []) == []
 
 
 def test_the_smallest_needs_the_least(llama, trn2):

@@ -9,8 +9,8 @@ from trnsim.system.train.run import (
     Reliability,
     best_interval_s,
     goodput,
-    kept_part,
-    straggling,
+    kept_fraction,
+    straggler_slowdown,
 )
 
 
@@ -52,7 +52,7 @@ def test_the_closed_form_is_what_draws_of_failures_give():
             elapsed_s += failure_s
         elapsed_s += recovery_s
     assert done / elapsed_s == pytest.approx(
-        kept_part(mtbf_s, interval_s, stall_s, recovery_s), rel=0.02
+        kept_fraction(mtbf_s, interval_s, stall_s, recovery_s), rel=0.02
     )
 
 
@@ -63,22 +63,26 @@ def test_the_best_interval_is_youngs_where_failures_are_rare():
 @pytest.mark.parametrize("factor", [0.5, 0.8, 1.25, 2.0])
 def test_no_other_interval_keeps_more(factor):
     best_s = best_interval_s(2000.0, 20.0)
-    assert kept_part(2000.0, best_s, 20.0, 60.0) > kept_part(2000.0, factor * best_s, 20.0, 60.0)
+    assert kept_fraction(2000.0, best_s, 20.0, 60.0) > kept_fraction(
+        2000.0, factor * best_s, 20.0, 60.0
+    )
 
 
 def test_spares_are_worth_less_each():
-    few, some, many = (goodput(65_536, 4096, Reliability(spares=n)).kept for n in (0, 20, 60))
+    few, some, many = (
+        goodput(65_536, 4096, Reliability(spares=n)).kept_fraction for n in (0, 20, 60)
+    )
     assert few < some < many
-    enough = goodput(65_536, 4096, Reliability(spares=200)).kept
+    enough = goodput(65_536, 4096, Reliability(spares=200)).kept_fraction
     assert enough == pytest.approx(
-        goodput(65_536, 4096, Reliability(replacement_s=0)).kept, rel=1e-6
+        goodput(65_536, 4096, Reliability(replacement_s=0)).kept_fraction, rel=1e-6
     )
 
 
 def test_all_wait_for_the_slowest_instance():
-    assert straggling(1, 0.05) == 1.0
+    assert straggler_slowdown(1, 0.05) == 1.0
     drawn = np.random.default_rng(0).standard_normal((400, 4096)).max(axis=1).mean()
-    assert straggling(4096, 0.01) == pytest.approx(1 + 0.01 * drawn, abs=5e-3)
+    assert straggler_slowdown(4096, 0.01) == pytest.approx(1 + 0.01 * drawn, abs=5e-3)
 
 
 @pytest.mark.parametrize(

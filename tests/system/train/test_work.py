@@ -7,7 +7,7 @@ from trnsim.estimate.training import is_one_kernel
 from trnsim.system.train.exchanges import exchanges
 from trnsim.system.train.layout import Layout
 from trnsim.system.train.stages import all_parts
-from trnsim.system.train.work import StageWork, still_passes, with_movement
+from trnsim.system.train.work import StageWork, passes_with_zero, passes_without_zero
 from trnsim.workload.config import from_config
 from trnsim.workload.gradients import Recompute
 
@@ -16,8 +16,8 @@ TIMES = FewConstants(1e13, 1e15, 1.0, 0.0, 0.1, "a test")
 
 
 def passes(part, layout, times, between):
-    still = still_passes(part, layout, times, between)
-    return with_movement(still, part, layout, between)
+    without_zero = passes_without_zero(part, layout, times, between)
+    return passes_with_zero(without_zero, part, layout, between)
 
 
 def layer(model, layout):

@@ -174,8 +174,8 @@ def _pareto_blocks(runs: Sequence[TrainingEstimate], mark: str) -> list[Block]:
         blocks += [Note(f"{label}: note: {_note(run)}")] if _note(run) else []
         blocks.append(
             Note(
-                f"{label}: {run.best.looked_at:,} layouts, {run.best.fitting:,} with room, "
-                f"{run.best.timed} timed"
+                f"{label}: {run.best.legal_layouts:,} layouts, {run.best.fitting_layouts:,} with "
+                f"room, {run.best.timed_layouts} timed"
             )
         )
     return blocks
@@ -228,7 +228,9 @@ def _values(run: TrainingEstimate) -> dict[str, Any]:
         "price": str(run.quote),
         "pareto": [_size_values(size) for size in run.front],
         "not_faster_than": None if run.smaller is None else _size_values(run.smaller),
-        "searched": picked(run.best, "layouts=looked_at with_room=fitting timed"),
+        "searched": picked(
+            run.best, "layouts=legal_layouts with_room=fitting_layouts timed=timed_layouts"
+        ),
         "validated": run.step.estimate.is_validated,
         "inputs": run.basis.counts,
         "assumed": run.assumed,

@@ -13,7 +13,7 @@ from trnsim.decide.times.speed import Speed, phase_sigmas
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.facts import P90_SIGMAS
 from trnsim.place.machine import Machine, machine
-from trnsim.system.train.best import Best, Effort, best, best_on
+from trnsim.system.train.best import BestLayout, Effort, best, best_on
 from trnsim.system.train.candidates import LayoutRequest
 from trnsim.system.train.estimate import usual_request
 from trnsim.system.train.run import goodput
@@ -57,7 +57,7 @@ def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None 
     )
 
 
-def smallest(workload: Workload, name: str, rows: Catalogue | None = None) -> Best:
+def smallest(workload: Workload, name: str, rows: Catalogue | None = None) -> BestLayout:
     """Best step on the fewest instances of the type `name` that hold the model.
 
     Raises:
@@ -75,7 +75,7 @@ def _job(workload: Workload, fleet: Machine) -> LayoutRequest:
     return replace(job, global_batch=batch) if batch else job
 
 
-def _larger_group(workload: Workload, choice: Best, name: str, count: int) -> Best:
+def _larger_group(workload: Workload, choice: BestLayout, name: str, count: int) -> BestLayout:
     """Best layout on about `count` instances of the type `name`, or `choice` if none is legal.
 
     Groups are tried whose size is a multiple of that of `choice`: the largest up to `count`, then

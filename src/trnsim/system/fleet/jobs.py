@@ -40,7 +40,7 @@ def job_of(name: str, fields: JobFields, setting: Setting, block_chips: int) -> 
     levels = [Level(0, 0, 0.0, 1.0)]
     for chips, rate in zip(widths, rates, strict=True):
         part = goodput(chips, chips // per_instance, lost)
-        levels.append(Level(chips, chips // block_chips, rate / part.straggling, part.kept))
+        levels.append(Level(chips, chips // block_chips, rate / part.slowdown, part.kept_fraction))
     return TrainingJobKind(
         name=name,
         count=fields.count,

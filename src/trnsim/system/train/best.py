@@ -1,4 +1,4 @@
-"""Search for the layout of the shortest step: all are ranked roughly, the first ones timed."""
+"""Search for the layout of the shortest step: rank all by a rough time, estimate the best ones."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from trnsim.estimate.measured import MeasuredTimes
 from trnsim.place.machine import Machine, machine
 from trnsim.system import search
 from trnsim.system.train import memory
-from trnsim.system.train.candidates import LayoutRequest, layouts, roomy_layouts, smallest_layout
+from trnsim.system.train.candidates import LayoutRequest, fitting_layouts, layouts, smallest_layout
 from trnsim.system.train.layout import Layout, check
 from trnsim.system.train.step import TrainingStep, TrainingSteps
 from trnsim.workload.architecture import Architecture
 
 BUDGET: Final = 48
-"""Default number of layouts that are timed."""
-_AS_GOOD: Final = 1.005
-"""Ratio below which two steps are equally fast; then the plainer layout is taken."""
+"""Default number of layouts whose step is estimated in full."""
+_EQUAL_TIME_RATIO: Final = 1.005
+"""Ratio below which two steps count as equally fast; then the simpler layout wins."""
 _COUNT_HALVINGS: Final = 6
+"""How often the number of instances is halved for comparison."""
 _LAYOUTS_TIMED_ELSEWHERE: Final = 4
-"""Layouts that are timed on other numbers of instances."""
+"""Layouts that are estimated on each other number of instances."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,13 @@ class Effort:
     """Limits of a search.
 
     Attributes:
-        budget: layouts that are timed.
-        deadline_s: seconds after which no further layout is timed.
+        budget: layouts whose step is estimated in full.
+        deadline_s: seconds after which no further layout is estimated; None for no limit.
         ray: address of a Ray cluster, or "".
         processes: number of processes; 0 for the number of cores: then a script needs the guard
             ``if __name__ == "__main__"``.
         doublings: how often the smallest number of instances is doubled for comparison.
-        tell: called with a line on progress.
+        tell: called with a line of progress.
     """
 
     budget: int = BUDGET
@@ -51,24 +52,25 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Best:
+class BestLayout:
     """Result of a search.
 
     Attributes:
         machine: the instances.
         step: the shortest step.
-        others: each number of instances that was looked at, this one too, with its shortest step.
-        looked_at: legal layouts.
-        fitting: legal layouts that fit in HBM.
-        timed: layouts that were timed.
+        machine_steps: for each number of instances that was tried, `machine` included, the
+            instances and their shortest step.
+        legal_layouts: number of legal layouts on `machine`.
+        fitting_layouts: number of legal layouts that fit in HBM.
+        timed_layouts: number of layouts whose step was estimated.
     """
 
     machine: Machine
     step: TrainingStep
-    others: tuple[tuple[Machine, TrainingStep], ...]
-    looked_at: int
-    fitting: int
-    timed: int
+    machine_steps: tuple[tuple[Machine, TrainingStep], ...]
+    legal_layouts: int
+    fitting_layouts: int
+    timed_layouts: int
 
 
 @lru_cache(maxsize=64)
@@ -79,14 +81,14 @@ def best(
     request: LayoutRequest,
     effort: Effort | None = None,
     measured: MeasuredTimes | None = None,
-) -> Best:
+) -> BestLayout:
     """The best layout on instances of the type, or target, called `name`.
 
     Args:
         model: the architecture that is trained.
         name: instance type or target.
         instances: number of instances; None for the smallest number with a layout that fits.
-        request: the fixed axes; the search chooses the others.
+        request: the fixed fields of the layout; the search chooses the others.
         effort: limits of the search.
         measured: a user's times of layers, which take precedence.
 
@@ -94,10 +96,10 @@ def best(
         BadInput: no layout is legal; gives the reason for the requested one.
         OutOfMemory: no layout fits; names the fullest stage of the smallest one.
     """
-    looking = _Search(model, name, request, effort or Effort(), measured, time.monotonic())
+    layout_search = _Search(model, name, request, effort or Effort(), measured, time.monotonic())
     if instances is None:
-        return looking.with_more_instances(looking.on_fewest_instances())
-    return looking.with_fewer_instances(looking.on(machine(name, instances)))
+        return layout_search.with_more_instances(layout_search.on_fewest_instances())
+    return layout_search.with_fewer_instances(layout_search.on(machine(name, instances)))
 
 
 @lru_cache(maxsize=64)
@@ -107,15 +109,15 @@ def best_on(
     instances: int,
     request: LayoutRequest,
     effort: Effort | None = None,
-) -> Best:
-    """The best layout on exactly `instances`, without comparison with fewer.
+) -> BestLayout:
+    """The best layout on exactly `instances` instances, without comparison with fewer.
 
     Raises:
         BadInput: no layout is legal.
-        OutOfMemory: none has room.
+        OutOfMemory: no layout fits in memory.
     """
-    looking = _Search(model, name, request, effort or Effort(), None, time.monotonic())
-    return looking.on(machine(name, instances))
+    layout_search = _Search(model, name, request, effort or Effort(), None, time.monotonic())
+    return layout_search.on(machine(name, instances))
 
 
 @dataclass(frozen=True)
@@ -130,10 +132,13 @@ class _Search:
     request: LayoutRequest
     effort: Effort
     measured: MeasuredTimes | None
-    begun_s: float
+    start_s: float
 
-    def on_fewest_instances(self) -> Best:
-        """Best layout on the fewest instances with room; their number doubles from the least."""
+    def on_fewest_instances(self) -> BestLayout:
+        """Best layout on the fewest instances that hold the model.
+
+        Their number doubles, from the fewest that have the requested ranks.
+        """
         request = self.request
         plain = request.plain(machine(self.name))
         needed = plain.tensor * plain.pipeline * plain.context * (request.data or 1)
@@ -151,17 +156,17 @@ class _Search:
                 count *= 2
 
     def _most_ranks(self) -> int:
-        """Ranks beyond which some have no work: sequences x layers x tokens."""
+        """Number of ranks beyond which some have no work: sequences x layers x tokens."""
         depth = sum(tower.depth for tower in self.model.towers)
         return self.request.global_batch * depth * self.request.sequence
 
-    def on(self, where: Machine) -> Best:
+    def on(self, where: Machine) -> BestLayout:
         """Best layout on all ranks of a machine."""
         model = self.model
         candidates = layouts(model, where, self.request)
         if not candidates:
             self._refuse(where)
-        fits = roomy_layouts(model, where, candidates)
+        fits = fitting_layouts(model, where, candidates)
         if not fits:
             smallest = smallest_layout(model, candidates)
             memory.check(memory.stages(model, smallest), smallest, where)
@@ -174,7 +179,7 @@ class _Search:
             raise OutOfMemory(f"no layout of {where.count} x {where.instance.name} has room")
         step = steps.step(chosen)
         timed = min(len(ranked), self.effort.budget)
-        return Best(where, step, ((where, step),), len(candidates), len(fits), timed)
+        return BestLayout(where, step, ((where, step),), len(candidates), len(fits), timed)
 
     def _refuse(self, where: Machine) -> NoReturn:
         """Raise the reason for which no layout is legal."""
@@ -193,7 +198,7 @@ class _Search:
         return TrainingSteps(self.model, where, measured=self.measured)
 
     def _fastest_layout(self, where: Machine, ranked: Sequence[Layout]) -> Layout | None:
-        """Of the first layouts in `ranked`, the one of the shortest step; None if none has room."""
+        """The layout of the shortest step among the first of `ranked`; None if no layout fits."""
         effort = self.effort
         function = partial(
             layout_step_s,
@@ -205,7 +210,7 @@ class _Search:
         )
         left_s = None
         if effort.deadline_s is not None:
-            left_s = max(effort.deadline_s - (time.monotonic() - self.begun_s), 0.001)
+            left_s = max(effort.deadline_s - (time.monotonic() - self.start_s), 0.001)
         first = list(ranked[: effort.budget])
         tell = effort.tell
         times = search.map(
@@ -216,50 +221,50 @@ class _Search:
             deadline_s=left_s,
             tell=lambda done: tell(f"{done} of {len(first)} layouts") if tell else None,
         )
-        pairs = [(time_s, at) for at, time_s in enumerate(times) if isinstance(time_s, float)]
+        pairs = [(time_s, index) for index, time_s in enumerate(times) if isinstance(time_s, float)]
         if not pairs:
-            # A deadline that left no time at all takes the most promising one that has room.
-            return next((layout for layout in ranked if _has_room(self.model, where, layout)), None)
-        quick_s = _AS_GOOD * min(pairs)[0]
-        return min((first[at] for time_s, at in pairs if time_s <= quick_s), key=_plainness)
+            # The deadline left no time: take the layout of the shortest rough time that fits.
+            return next((layout for layout in ranked if _fits(self.model, where, layout)), None)
+        quick_s = _EQUAL_TIME_RATIO * min(pairs)[0]
+        return min((first[index] for time_s, index in pairs if time_s <= quick_s), key=_plainness)
 
-    def with_fewer_instances(self, result: Best) -> Best:
-        """The result, with the steps on half as many instances, a quarter, and so on."""
-        others, count = list(result.others), result.machine.count
+    def with_fewer_instances(self, result: BestLayout) -> BestLayout:
+        """The result with the shortest steps on half as many instances, a quarter, and so on."""
+        machine_steps, count = list(result.machine_steps), result.machine.count
         for _ in range(_COUNT_HALVINGS):
             count //= 2
             fewer = self._rough_step(machine(self.name, count)) if count else None
-            others += [] if fewer is None else [fewer]
-        return replace(result, others=tuple(others))
+            machine_steps += [] if fewer is None else [fewer]
+        return replace(result, machine_steps=tuple(machine_steps))
 
-    def with_more_instances(self, result: Best) -> Best:
-        """The result, with the steps on more instances if these have a network."""
-        others, count = list(result.others), result.machine.count
+    def with_more_instances(self, result: BestLayout) -> BestLayout:
+        """The result with the shortest steps on more instances, if these have EFA."""
+        machine_steps, count = list(result.machine_steps), result.machine.count
         if result.machine.instance.efa_bytes_per_s:
             for power in range(1, self.effort.doublings + 1):
                 more = self._rough_step(machine(self.name, count << power))
-                others += [] if more is None else [more]
-        return replace(result, others=tuple(others))
+                machine_steps += [] if more is None else [more]
+        return replace(result, machine_steps=tuple(machine_steps))
 
     def _rough_step(self, where: Machine) -> tuple[Machine, TrainingStep] | None:
-        """The shortest step of the most promising layouts with room; None if none has room."""
+        """The shortest step of a few layouts, by rough time, that fit; None if none fits."""
         steps = self._steps(where)
-        candidates = roomy_layouts(self.model, where, layouts(self.model, where, self.request))
+        candidates = fitting_layouts(self.model, where, layouts(self.model, where, self.request))
         ranked = sorted(candidates, key=steps.rough_s)
-        roomy = (layout for layout in ranked if _has_room(self.model, where, layout))
-        best = [steps.step(layout) for layout in islice(roomy, _LAYOUTS_TIMED_ELSEWHERE)]
+        fitting = (layout for layout in ranked if _fits(self.model, where, layout))
+        best = [steps.step(layout) for layout in islice(fitting, _LAYOUTS_TIMED_ELSEWHERE)]
         return (where, min(best, key=lambda step: step.step_s.p50)) if best else None
 
 
 def _plainness(layout: Layout) -> tuple[int, ...]:
-    """Sort key of equally fast layouts: a lower ZeRO stage, fewer axes, fewer ranks on each."""
+    """Sort key, simple layouts first: low ZeRO stage, few axes in use, few ranks on each."""
     axes = (layout.context, layout.virtual, layout.pipeline, layout.expert, layout.tensor)
     return (layout.zero, sum(size > 1 for size in axes), *axes, layout.micro_batch)
 
 
-def _has_room(model: Architecture, where: Machine, layout: Layout) -> bool:
+def _fits(model: Architecture, where: Machine, layout: Layout) -> bool:
     needed = memory.stages(model, layout)
-    return max(stage.total for stage in needed) <= memory.room(where)
+    return max(stage.total for stage in needed) <= memory.usable_bytes(where)
 
 
 def layout_step_s(
@@ -270,9 +275,18 @@ def layout_step_s(
     lnc: int,
     measured: MeasuredTimes | None = None,
 ) -> Any:
-    """Seconds of a step of the layout with these fields; "memory" if it has no room.
+    """Seconds of a step of one layout, as JSON values for `trnsim.system.search.map`.
 
-    A point of `trnsim.system.search.map`.
+    Args:
+        sizes: the fields of the layout.
+        model: the architecture.
+        name: instance type.
+        count: number of instances.
+        lnc: NeuronCores of a rank; 0 on GPUs.
+        measured: a user's times of layers.
+
+    Returns:
+        Seconds, or "memory" if the layout does not fit.
     """
     try:
         return _steps(model, name, count, lnc, measured).step(Layout(**sizes)).step_s.p50
@@ -288,9 +302,9 @@ def _steps(
 
 
 def front(points: Sequence[tuple[float, ...]]) -> list[int]:
-    """Indices of the Pareto front: no other point is as good in all and better in one quantity.
+    """Indices of the Pareto front of `points`, whose coordinates are all better when lower.
 
-    Each point has the same quantities; less of each is better.
+    A point is on it unless another is as low in all coordinates and lower in one.
     """
     return [
         at

@@ -1,8 +1,8 @@
-"""The layouts that a search considers, and which of them fit in HBM.
+"""Candidate layouts of a search, and a rough filter for those that fit in HBM.
 
-Requested axes are fixed; every other axis takes the sizes that divide what it shares. One formula
-over arrays, with the layers' average, estimates the memory of all layouts; the exact one
-(`memory.stages`) checks those that are timed.
+Requested sizes are fixed; every other axis takes the sizes that divide what it splits. One formula
+over arrays, for stages of average layers, estimates the memory of all layouts at once; the exact
+formula (`memory.stages`) checks the layouts whose step is estimated.
 """
 
 from __future__ import annotations
@@ -22,25 +22,23 @@ from trnsim.system.train.stages import all_parts
 from trnsim.workload.architecture import Architecture, LatentAttention
 
 _VIRTUAL_STAGES: Final = (1, 2, 4)
+"""Chunks of a stage that are tried."""
 _LEAST_TOKENS: Final = 1024
-"""Tokens of a sequence below which it is not shared among context ranks."""
+"""Least tokens of a context rank."""
 _MOST_TOKENS: Final = 65536
-"""Tokens of a micro batch beyond which a larger one gains nothing."""
+"""Tokens of a micro batch at most: larger ones gain nothing."""
 _COUNT_FIELDS: Final = (
     *("global_batch", "sequence", "micro_batch"),
     *("tensor", "pipeline", "virtual", "data", "context", "expert"),
 )
-"""Fields of a request that count something."""
+"""Fields of a request that are counts, and so at least 1."""
 _ROUGH_MEMORY_SLACK: Final = 1.05
-"""Factor by which the average formula may exceed HBM's room before a layout is left out."""
+"""Ratio of the rough estimate to the usable HBM above which a layout is dropped."""
 
 
 @dataclass(frozen=True)
 class LayoutRequest:
-    """A user's requirements of a layout; None where the search decides.
-
-    Attributes are those of `Layout`.
-    """
+    """A user's requirements of a layout: the fields of `Layout`, None where the search decides."""
 
     global_batch: int
     sequence: int
@@ -68,7 +66,7 @@ class LayoutRequest:
         }
 
     def plain(self, machine: Machine) -> Layout:
-        """The requested layout, with one rank on every other axis and data ranks for the rest."""
+        """The requested layout with 1 on every open axis, and data ranks to fill the machine."""
         layout = replace(Layout(recompute="selective"), **self.fixed_fields)
         if self.data is not None:
             return layout
@@ -78,9 +76,9 @@ class LayoutRequest:
 
 
 def layouts(model: Architecture, machine: Machine, request: LayoutRequest) -> list[Layout]:
-    """Every legal layout of all ranks of a machine that meets the request.
+    """Every legal layout that meets the request and uses all ranks of a machine.
 
-    The list is empty if a size below 1 is requested; the plain layout raises the error about it.
+    The list is empty if the request has a size below 1; `LayoutRequest.plain` then fails `check`.
     """
     if any(size < 1 for name, size in request.fixed_fields.items() if name in _COUNT_FIELDS):
         return []
@@ -116,7 +114,10 @@ def _layouts_of_all_ranks(
 def _fields_beside_ranks(
     model: Architecture, request: LayoutRequest, data: int, depth: int
 ) -> Iterator[dict[str, Any]]:
-    """Values of the fields that leave the number of ranks as it is."""
+    """Combinations of the fields that do not change the number of ranks.
+
+    `data` is the number of data ranks, `depth` the layers of a stage.
+    """
     experts = model.experts.count if model.experts else 1
     virtual = [n for n in _VIRTUAL_STAGES if depth % n == 0 and request.schedule == "1f1b"]
     zeros = [1, 3] if data > 1 else [1]
@@ -141,7 +142,7 @@ def _choices(fixed: list[Any], choices: Sequence[Any]) -> Sequence[Any]:
 
 
 def _tensor_sizes(model: Architecture, machine: Machine) -> list[int]:
-    """Sizes that divide an instance's ranks and every attention's heads."""
+    """Tensor parallel sizes: divisors of an instance's ranks and of every layer's heads."""
     heads = {
         attention.heads
         for tower in model.towers
@@ -172,22 +173,24 @@ def _divisors(number: int) -> list[int]:
 Array = npt.NDArray[np.float64]
 
 
-def roomy_layouts(model: Architecture, machine: Machine, candidates: list[Layout]) -> list[Layout]:
-    """The candidates that fit in HBM, by the average of the layers."""
+def fitting_layouts(
+    model: Architecture, machine: Machine, candidates: list[Layout]
+) -> list[Layout]:
+    """The candidates that fit in HBM by the rough estimate."""
     if not candidates:
         return []
     needed = _needed_bytes(model, candidates)
-    fits = needed <= _ROUGH_MEMORY_SLACK * memory.room(machine)
+    fits = needed <= _ROUGH_MEMORY_SLACK * memory.usable_bytes(machine)
     return [layout for layout, is_fit in zip(candidates, fits.tolist(), strict=True) if is_fit]
 
 
 def smallest_layout(model: Architecture, candidates: list[Layout]) -> Layout:
-    """The layout that needs the least memory."""
+    """The candidate that needs the least memory by the rough estimate."""
     return candidates[int(np.argmin(_needed_bytes(model, candidates)))]
 
 
 def _needed_bytes(model: Architecture, candidates: list[Layout]) -> Array:
-    """Bytes of the fuller one of the first and the last stage of each layout."""
+    """Rough bytes of a rank for each layout: the larger of its first and last stage."""
     sums = np.array([_layout_sums(model, layout) for layout in candidates], dtype=np.float64).T
     table, layers, experts, activations, head, working, logits, buffer, per_layer = sums
     stages = _column(candidates, "pipeline")
@@ -228,7 +231,14 @@ def _layout_sums(model: Architecture, layout: Layout) -> tuple[float, ...]:
 
 @lru_cache(maxsize=1 << 14)
 def _model_sums(model: Architecture, key: tuple[Any, ...], pipeline: int) -> tuple[float, ...]:
-    """Parameters and activations of all layers together, and of the parts around them."""
+    """Sums over the model's parts on one rank, in the order in which `_needed_bytes` unpacks them.
+
+    Returns:
+        Parameters of the embedding, of all layers outside experts, and of all experts; bytes of
+        activations kept by all layers; parameters of the head; bytes of recomputed activations of
+        the largest layer, of logits, and of the largest collective; parameters of the largest
+        layer.
+    """
     layout = Layout(**dict(zip(_MEMORY_FIELDS, key, strict=True)), pipeline=pipeline)
     parts = all_parts(model, layout)
     layers = [part for part in parts if part.is_layer]

@@ -19,7 +19,7 @@ from trnsim.facts import Interval, Rate
 from trnsim.place.machine import Machine, machine
 from trnsim.price import Quote, quote
 from trnsim.system.train import memory
-from trnsim.system.train.best import Best, Effort, best, front
+from trnsim.system.train.best import BestLayout, Effort, best, front
 from trnsim.system.train.candidates import LayoutRequest, layouts
 from trnsim.system.train.run import Goodput, Reliability, goodput
 from trnsim.system.train.stages import trained_model
@@ -31,6 +31,7 @@ from trnsim.workload.operators import Phase
 BATCH_TOKENS: Final = 4 * 2**20
 """Default tokens of a step: Llama 3's first batch (its paper, 3.4.1)."""
 SEQUENCE: Final = 8192
+"""Default tokens of a sequence."""
 _HOUR_S: Final = 3600.0
 _NEVER_ENDING: Final = Interval(math.inf, math.inf, math.inf)
 _EFFICIENCY_FACT: Final = "training efficiency"
@@ -41,18 +42,18 @@ SHAPELESS: Final = (
 
 
 _EQUAL_TIME_RATIO: Final = 1.02
-"""Ratio below which two runs are equally long."""
+"""Ratio below which the times of two runs count as equal."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """A run on a number of instances.
+    """A training run on a given number of instances.
 
     Attributes:
         machine: the instances.
         step: the shortest step on them.
         goodput: the goodput of a job on all their chips.
-        time_s: seconds of the run: ``steps step / goodput``; infinite where it never finishes.
+        time_s: seconds of the run: ``steps x step time / goodput``; infinite if it never finishes.
         usd: price of the run; None without a public price or an end.
     """
 
@@ -65,24 +66,25 @@ class Size:
 
 @dataclass(frozen=True)
 class TrainingEstimate(Size):
-    """Training on one platform: the requested run, its price, its sources, and other sizes.
+    """Training on one platform: the requested run, its price, its sources, and runs on other sizes.
 
     Attributes:
         model: the architecture that is trained.
-        platform: the name in the question.
+        platform: instance type or target, as the user named it.
         best: result of the search of layouts.
         tokens: tokens of the whole run.
         quote: the price of an instance.
         basis: provenance of the inputs.
-        assumed: assumed inputs, and effects that times of few constants on AWS's chips leave out.
-        sizes: the run on every number of instances that was looked at, the fewest first.
-        smaller: the fewest instances on which the run is not longer; None where none are.
-        front: Pareto front of sizes in time, USD and chips, the most instances first.
+        assumed: assumed inputs, and effects that the estimate leaves out, in words.
+        sizes: the run on every number of instances that was tried, the fewest first.
+        smaller: the run on the fewest instances on which it takes no longer; None if there are
+            none.
+        front: Pareto front of `sizes` in time, USD and chips, the most instances first.
     """
 
     model: Architecture
     platform: str
-    best: Best
+    best: BestLayout
     tokens: float
     quote: Quote
     basis: Basis
@@ -93,7 +95,7 @@ class TrainingEstimate(Size):
 
     @property
     def steps(self) -> float:
-        """Optimizer steps of the run: ``tokens / (global_batch sequence)``."""
+        """Optimizer steps of the run: ``tokens / (global_batch x sequence)``."""
         layout = self.step.layout
         return self.tokens / (layout.global_batch * layout.sequence)
 
@@ -118,8 +120,8 @@ def estimate(
         model: the architecture that is trained.
         on: an instance type, or a short name of `trnsim.place.machine.platforms`.
         tokens: tokens of the whole run.
-        request: fixed axes of the layout; `usual_request` by default.
-        instances: number of instances; by default the smallest with a layout that has room.
+        request: fixed fields of the layout; `usual_request` by default.
+        instances: number of instances; by default the fewest that hold the model.
         reliability: failures and stragglers of the run.
         effort: limits of the search.
         measured: a user's times of layers, which take precedence.
@@ -130,7 +132,7 @@ def estimate(
     Raises:
         BadInput: a number out of range, an unknown platform, no legal layout, a measured table of
             another model.
-        OutOfMemory: no layout has room.
+        OutOfMemory: no layout fits in memory.
     """
     if not (tokens > 0 and math.isfinite(tokens)):
         raise BadInput(f"tokens is {tokens:g}; legal: above 0, and finite", fix="for example 10B")
@@ -142,8 +144,8 @@ def estimate(
     if measured is not None:
         matching.check_used(measured, result.step.estimate.sources, _pass_words(result.step))
     price = quote(result.machine.instance.name, kind, as_of=as_of, rows=rows)
-    sized = partial(_size, tokens, price.usd_per_hour, reliability or Reliability())
-    own, basis = sized(result.machine, result.step), _basis(result)
+    sized_run = partial(_size, tokens, price.usd_per_hour, reliability or Reliability())
+    own, basis = sized_run(result.machine, result.step), _basis(result)
     run = TrainingEstimate(
         **vars(own),
         model=model,
@@ -154,16 +156,16 @@ def estimate(
         basis=basis,
         assumed=basis.assumed + _shapeless(result),
     )
-    return _with_sizes(run, [sized(*option) for option in result.others])
+    return _with_sizes(run, [sized_run(*option) for option in result.machine_steps])
 
 
 def _pass_words(step: TrainingStep) -> str:
-    """A micro batch in words, for errors."""
+    """The pass of a micro batch in words, for errors about measured tables."""
     return f"train of {step.layout.micro_batch} x {step.layout.sequence} tokens"
 
 
-def _shapeless(result: Best) -> tuple[str, ...]:
-    """`SHAPELESS` if the times are those of few constants on AWS's chips."""
+def _shapeless(result: BestLayout) -> tuple[str, ...]:
+    """`SHAPELESS` if the times are those of few constants on AWS's chips, otherwise nothing."""
     sources = result.step.estimate.sources.values()
     is_few = any(source.startswith("few constants") for source in sources)
     return (SHAPELESS,) if result.machine.lnc and is_few else ()
@@ -183,18 +185,18 @@ def _size(
     tokens: float, usd_per_hour: Rate | None, risk: Reliability, where: Machine, step: TrainingStep
 ) -> Size:
     """A run of `tokens` on one number of instances."""
-    lost, time_s = goodput(where.chips, where.count, risk), _NEVER_ENDING
+    job, time_s = goodput(where.chips, where.count, risk), _NEVER_ENDING
     usd = None
-    if lost.can_finish:
+    if job.can_finish:
         steps = tokens / (step.layout.global_batch * step.layout.sequence)
-        time_s = step.step_s.scaled(steps / lost.goodput)
+        time_s = step.step_s.scaled(steps / job.goodput)
         if usd_per_hour is not None:
             usd = time_s.scaled(where.count * usd_per_hour / _HOUR_S)
-    return Size(where, step, lost, time_s, usd)
+    return Size(where, step, job, time_s, usd)
 
 
 def _with_sizes(run: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimate:
-    """The run with the sizes of its platform that it is compared with."""
+    """The run with the runs on other numbers of instances, and its comparison with them."""
     ordered = tuple(sorted(sizes, key=lambda size: size.machine.count))
     fewer = [
         size
@@ -220,9 +222,9 @@ def _with_sizes(run: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimat
 
 
 def compare_runs(runs: Sequence[TrainingEstimate]) -> list[TrainingEstimate]:
-    """Runs of one platform, each compared with the sizes of all of them.
+    """Runs of one platform, each compared with the sizes that any of them tried.
 
-    For each number of instances, the shortest step of any search counts.
+    For each number of instances the shortest step of all runs is taken.
     """
     shortest: dict[int, Size] = {}
     for size in (size for run in runs for size in run.sizes):
@@ -235,7 +237,7 @@ def compare_runs(runs: Sequence[TrainingEstimate]) -> list[TrainingEstimate]:
 def usual_request(
     model: Architecture, where: Machine, sequence: int | None = None
 ) -> LayoutRequest:
-    """The default request: sequences of a usual length, a batch of a usual size."""
+    """The default request: the model's usual sequence length and `usual_batch`."""
     length = sequence or model.usual_length(SEQUENCE)
     return LayoutRequest(usual_batch(where, length), length)
 
@@ -248,13 +250,14 @@ def layout_request(
     sequence: int | None = None,
     **fixed: Any,
 ) -> LayoutRequest:
-    """A request with the usual sequence and batch where none is given.
+    """A request with defaults for the sequence and the batch.
 
     Args:
         model: the architecture that is trained.
-        where: its instances.
-        global_batch: sequences of a step.
-        sequence: tokens of a sequence.
+        where: the instances.
+        global_batch: sequences of a step; by default `usual_batch`, as a multiple of the requested
+            data ranks and micro batch.
+        sequence: tokens of a sequence; the model's usual length by default.
         fixed: further fields of the request.
     """
     length = sequence
@@ -262,22 +265,23 @@ def layout_request(
         length = usual_request(model, where).sequence
     batch = global_batch
     if batch is None:
-        at_once = max(int(fixed.get("data") or 1) * int(fixed.get("micro_batch") or 1), 1)
-        batch = -(-usual_batch(where, max(length, 1)) // at_once) * at_once
+        multiple = max(int(fixed.get("data") or 1) * int(fixed.get("micro_batch") or 1), 1)
+        batch = -(-usual_batch(where, max(length, 1)) // multiple) * multiple
     return LayoutRequest(batch, length, **fixed)
 
 
 def usual_batch(where: Machine, sequence: int) -> int:
-    """About `BATCH_TOKENS`, in as many sequences as the ranks can share.
+    """Sequences of a step of about `BATCH_TOKENS` tokens, a number that divides among the ranks.
 
-    That is a power of two times the odd part of their number: an UltraServer of 144 chips has a 9.
+    It is a power of two times the odd factor of the number of ranks: 9 for the 144 chips of an
+    UltraServer.
     """
     wanted = max(BATCH_TOKENS // sequence, 1)
     odd = where.ranks // (where.ranks & -where.ranks)
     return odd << max(math.ceil(math.log2(wanted / odd)), 0)
 
 
-def _basis(result: Best) -> Basis:
+def _basis(result: BestLayout) -> Basis:
     """The inputs of a result, with the provenance of each."""
     where, dtype = result.machine, result.step.layout.dtype
     facts: dict[str, Rate] = {

@@ -1,4 +1,4 @@
-"""Times of exchanges between a layout's ranks on one machine."""
+"""Times of collectives between a layout's ranks on one machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from trnsim.place.machine import Machine
 
 @dataclass(frozen=True)
 class Exchanges:
-    """Exchanges of equal groups of ranks of one machine.
+    """Times of collectives among equal groups of ranks of one machine.
 
     Attributes:
-        instance: the type of its instances.
+        instance: instance type.
         lnc: NeuronCores of a rank; 0 for a GPU.
-        factor: the factor of the user's own measurements.
+        factor: factor on all times, from the user's own measurements.
     """
 
     instance: str
@@ -25,7 +25,13 @@ class Exchanges:
     factor: float = 1.0
 
     def time_s(self, kind: str, nbytes: float, spread: Spread) -> float:
-        """Seconds of a collective of `nbytes`; 0 for a rank alone."""
+        """Seconds of a collective of `nbytes` bytes; 0 for groups of one rank.
+
+        Args:
+            kind: "all_reduce", "all_gather", "reduce_scatter", "all_to_all" or "send".
+            nbytes: bytes of the whole message.
+            spread: size and stride of the groups.
+        """
         return self.factor * _exchange(self.instance, self.lnc, kind, nbytes, spread).time_s
 
 
@@ -35,5 +41,5 @@ def _exchange(instance: str, lnc: int, kind: str, nbytes: float, spread: Spread)
 
 
 def exchanges(machine: Machine) -> Exchanges:
-    """The exchanges of a machine's ranks."""
+    """Times of collectives of a machine's ranks."""
     return Exchanges(machine.instance.name, machine.lnc, exchange_factor(machine.chip))

@@ -1,7 +1,7 @@
-"""A layout: how the ranks of a machine share a training step, and whether they can.
+"""Layout: parallel sizes, batch and recomputation of a training step, and their legality.
 
-Ranks are ordered with tensor fastest, then context, then data (of which expert is a part), and
-pipeline slowest: docs/design/0027-a-plan-is-made-of-layers.md.
+The rank number counts tensor fastest, then context, then data (expert ranks are a part of data
+ranks), pipeline slowest: docs/design/0027-a-plan-is-made-of-layers.md.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Misfit(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """The shares of a training step: degrees of parallelism, batch, and what is recomputed.
+    """Parallel sizes, batch, dtype, schedule and recomputation of a training step.
 
     Attributes:
         tensor: ranks that divide heads and columns of a layer among them.
-        pipeline: stages, each with a part of the layers.
-        virtual: parts that a stage has, which are not neighbours; above 1 the schedule is
+        pipeline: pipeline stages, each with an equal share of the layers.
+        virtual: model chunks of a stage, not adjacent in the model; above 1 the schedule is
             interleaved.
-        data: ranks with different sequences.
+        data: data parallel size: ranks with different sequences.
         context: ranks that divide the tokens of a sequence among them.
         expert: data ranks that divide experts among them.
         zero: stage of ZeRO; data ranks shard the optimizer state (1), gradients too (2), weights
@@ -77,7 +77,7 @@ class Layout:
 
     @property
     def ranks(self) -> int:
-        """``tensor context data pipeline``."""
+        """``tensor x context x data x pipeline``."""
         return self.tensor * self.context * self.data * self.pipeline
 
     @property
@@ -107,12 +107,12 @@ class Layout:
 
     @property
     def shard(self) -> int:
-        """Ranks that hold the same parameters of a layer outside its experts."""
+        """Number of ranks that hold the same parameters of a layer outside its experts."""
         return self.data * self.context
 
     @cached_property
     def spreads(self) -> dict[str, Spread]:
-        """By axis, the size and the stride of its groups."""
+        """Size and stride, in ranks, of the groups of each axis."""
         stage = self.tensor * self.context * self.data
         return {
             "tensor": Spread(self.tensor),
@@ -125,7 +125,7 @@ class Layout:
 
     @property
     def shard_stride(self) -> int:
-        """Stride of ranks that hold the same experts."""
+        """Stride, in ranks, of the ranks that hold the same experts."""
         return self.tensor * self.context * self.expert
 
     def __str__(self) -> str:
@@ -142,10 +142,10 @@ class Layout:
 
 
 def check(layout: Layout, model: Architecture, machine: Machine) -> None:
-    """Refuse a layout that a machine or a model cannot have.
+    """Refuse a layout that is illegal on a machine or for a model.
 
     Raises:
-        BadInput: with the option, what is legal, and why.
+        BadInput: names the option, the legal values and the reason.
     """
     for fault in (_numbers, _words, _machine, _layers, _tokens, _batch):
         for message, fix in fault(layout, model, machine):
@@ -153,7 +153,7 @@ def check(layout: Layout, model: Architecture, machine: Machine) -> None:
 
 
 def is_legal(layout: Layout, model: Architecture, machine: Machine) -> bool:
-    """True if the machine and the model can have the layout."""
+    """True if the layout is legal for the model on the machine."""
     try:
         check(layout, model, machine)
     except BadInput:

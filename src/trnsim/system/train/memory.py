@@ -1,9 +1,9 @@
-"""The memory of each stage of a layout: weights, gradients, optimizer, activations, buffers.
+"""Device memory of each stage of a layout: weights, gradients, optimizer, activations, buffers.
 
-A layer keeps for backward the input of each product and each function (`activation_bytes`), or its
-own input where all is computed again; one layer at a time then has all. Causal attention is taken
-to be one kernel, so that scores are kept by encoders alone. Each stage has as many micro batches in
-flight as its schedule starts before the first backward pass.
+A layer keeps for backward the input of each matrix product and each function (`activation_bytes`).
+With full recomputation it keeps only its own input, and one layer at a time has all of these.
+Causal attention is taken to be one fused kernel, so that only encoders keep scores. Each stage has
+as many micro batches in flight as its schedule starts before the first backward pass.
 
 Source: Korthikanti et al. 2022 (arXiv:2205.05198), sections 4 and 5; Rajbhandari et al. 2020
 (ZeRO, arXiv:1910.02054), section 3; Qi et al. 2023 (arXiv:2401.10241), table 1.
@@ -33,6 +33,7 @@ RESERVE: Final = assumed(
     0.08, "part of HBM for the runtime, programs, their rings and fragmentation; none is published"
 )
 WEIGHT_BYTES: Final = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 2}
+"""Bytes of a weight by dtype of products; FP8 products keep weights in bfloat16."""
 _GRADIENT_BYTES: Final = documented(4, "gradients are summed in FP32 (Megatron-LM, NxD Training)")
 _ROW_BYTES: Final = documented(4, "a sum of exponentials for each row of scores (FlashAttention)")
 _LOGIT_BYTES: Final = documented(6, "logits, and in FP32 for the loss (Korthikanti, 4.3)")
@@ -43,15 +44,15 @@ _NAMED_BYTES: Final = 1 << 27
 
 @dataclass(frozen=True)
 class StageMemory:
-    """Bytes of one rank of a stage.
+    """Use of the device memory of one rank of a stage, in bytes.
 
     Attributes:
         weights: weights of products, tables and norms.
         gradients: gradients of these weights.
-        optimizer: moments, and weights in FP32 beside ones of fewer bits.
+        optimizer: moments, and with weights of fewer bits their FP32 master copy.
         activations: activations kept for backward, of all micro batches in flight.
         logits: logits, on the last stage.
-        buffers: results of exchanges that gather.
+        buffers: results of gathering collectives.
     """
 
     weights: float
@@ -75,7 +76,7 @@ def stages(model: Architecture, layout: Layout) -> list[StageMemory]:
 
 
 def stage(held: list[Chunk], layout: Layout, at: int) -> StageMemory:
-    """The memory of a rank of stage `at`, which holds these chunks."""
+    """The memory of a rank of stage number `at`, which holds the chunks `held`."""
     parts = [part for chunk in held for part in chunk]
     dense = sum(part.times * part.dense for part in parts)
     experts = sum(part.times * part.experts for part in parts)
@@ -103,7 +104,7 @@ def bytes_of_parameter(layout: Layout) -> tuple[float, float, float]:
 
 
 def in_flight(layout: Layout, at: int) -> float:
-    """Most pairs of a chunk and a micro batch whose activations stage `at` keeps at once."""
+    """Most pairs (chunk, micro batch) whose activations stage number `at` keeps at one time."""
     stages, parts = layout.pipeline, layout.virtual
     after = stages - at - 1
     if parts > 1:
@@ -118,12 +119,15 @@ def in_flight(layout: Layout, at: int) -> float:
 
 
 def kept_bytes(part: StagePart, layout: Layout) -> float:
-    """Bytes of activations that one layer keeps of a micro batch."""
+    """Bytes of activations that one layer keeps for one micro batch."""
     return _activations(part, layout, Recompute(layout.recompute))
 
 
 def _activations(part: StagePart, layout: Layout, recompute: Recompute) -> float:
-    """Bytes that one layer keeps of a micro batch's tokens, and of each head's rows of scores."""
+    """Bytes that one layer keeps for one micro batch under a recomputation policy.
+
+    A fused attention also keeps a number for each row of scores.
+    """
     if part.layer is None:
         return 0.0
     tokens = layout.micro_batch * (part.tower.tokens or layout.sequence) / layout.context
@@ -138,7 +142,7 @@ def _activations(part: StagePart, layout: Layout, recompute: Recompute) -> float
 
 
 def working_bytes(part: StagePart, layout: Layout) -> float:
-    """Bytes of the activations that backward computes again, for one layer at a time."""
+    """Bytes of the activations that full recomputation restores, one layer at a time."""
     if layout.recompute != Recompute.FULL:
         return 0.0
     return _activations(part, layout, Recompute.SELECTIVE)
@@ -154,25 +158,25 @@ def logit_bytes(part: StagePart) -> float:
 
 
 def _buffer(part: StagePart, layout: Layout) -> float:
-    """The largest message that a layer gathers, and the weights of two layers with ZeRO-3."""
+    """Bytes of the largest collective of a layer, and with ZeRO-3 of the weights of two layers."""
     message = max((sent.nbytes for sent in part.summary.exchanges), default=0.0)
     weights = WEIGHT_BYTES[layout.dtype] * (part.dense + part.experts)
     return message + (GATHERED_LAYERS * weights if layout.shards_weights and part.is_layer else 0.0)
 
 
-def room(machine: Machine) -> float:
-    """Bytes of a rank's HBM that a layout may use."""
+def usable_bytes(machine: Machine) -> float:
+    """Bytes of a rank's HBM that a layout may use: all but the reserve."""
     return (1 - RESERVE) * machine.memory_bytes
 
 
 def check(needed: list[StageMemory], layout: Layout, machine: Machine) -> None:
-    """Refuse a layout that HBM has no room for.
+    """Refuse a layout that does not fit in HBM; `needed` is the memory of each stage.
 
     Raises:
         OutOfMemory: names the stage that needs the most, and its largest parts.
     """
     at = max(range(len(needed)), key=lambda index: needed[index].total)
-    need, has = needed[at].total, room(machine)
+    need, has = needed[at].total, usable_bytes(machine)
     if need <= has:
         return
     parts = sorted(fields(StageMemory), key=lambda field: -getattr(needed[at], field.name))

@@ -1,13 +1,16 @@
-"""Schedules of a pipeline: the order of each stage's operations, and when each begins and ends.
+"""Pipeline schedules: the order of each stage's operations, and their start and end times.
 
-An operation is a micro batch's forward pass, backward pass or gradient of weights on one part of a
-stage. Stages work through theirs in order; one begins when the stage is free and what it needs has
-arrived. With equal stages, ``m`` micro batches, ``p`` stages and free transfers a stage waits
+An operation is the forward pass, the backward pass or the weight gradients of one micro batch on
+one model chunk. A stage runs its operations in order, each as soon as the stage is free and the
+operation's input has arrived. The bubble of a stage, for equal stages and free transfers, is
 
-    1F1B          (p - 1) (F + B)           where B contains the gradients of weights
+    1F1B          (p - 1) (F + B)           B contains the weight gradients
     interleaved   (p - 1) (F + B) / v
-    ZB-H1         (p - 1) (F + B - W)       where B does not
+    ZB-H1         (p - 1) (F + B - W)       B does not contain the weight gradients
     ZB-H2         (p - 1) (F + B - 2 W)
+
+with p stages, v chunks of a stage, and the seconds F, B and W of a stage's forward pass, backward
+pass and weight gradients of one micro batch.
 
 Source: Narayanan et al. 2021 (arXiv:2104.04473), section 2.2; Qi et al. 2023 (arXiv:2401.10241),
 table 1.
@@ -25,12 +28,12 @@ FORWARD, BACKWARD, WEIGHTS = range(3)
 KINDS: Final = ("forward", "backward", "weight gradients")
 
 Operation = tuple[int, int, int]
-"""An operation of a stage: its kind, the part of the model (counted in the order in which a micro
-batch meets them), and the micro batch."""
+"""An operation: its kind, the number of the model chunk in model order, the number of the micro
+batch. Chunk k lies on stage ``k % stages``."""
 
 
 class StageSpan(NamedTuple):
-    """Start and end of an operation."""
+    """An operation with its start and end, in seconds."""
 
     operation: Operation
     start_s: float
@@ -39,14 +42,14 @@ class StageSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class StageCosts:
-    """Seconds of each part's operations.
+    """Seconds of each chunk's operations.
 
     Attributes:
-        forward_s: the forward pass of each part.
-        backward_s: the backward pass of each part; without the gradients of weights if they are in
+        forward_s: the forward pass of each chunk.
+        backward_s: the backward pass of each chunk; without the gradients of weights if they are in
             `weights_s`.
-        weights_s: the gradients of weights of each part; zeros if they are in `backward_s`.
-        transfer_s: the transfer from a part to the next one on another stage, and that back.
+        weights_s: the gradients of weights of each chunk; zeros if they are in `backward_s`.
+        transfer_s: the transfer from a chunk to the next one on another stage, and that back.
     """
 
     forward_s: Sequence[float]
@@ -60,17 +63,17 @@ class StepSchedule:
     """The timed operations of a step.
 
     Attributes:
-        stages: the spans of each stage.
+        stages: the spans of each stage, in order.
     """
 
     stages: list[list[StageSpan]]
 
     @property
     def time_s(self) -> float:
-        """Seconds of the stage that is at work the longest, from its first operation to its last.
+        """Seconds of a step: the longest time of a stage from its first operation to its last.
 
-        The next step's operations follow at once. Schedules other than ZB-H2 begin and end with
-        the first stage; that one ends later on later stages, and puts the check of gradients off.
+        The next step's operations follow at once. Under ZB-H2 later stages begin and end later, so
+        that steps overlap; other schedules begin and end on the first stage.
         """
         return max(
             (spans[-1].end_s - spans[0].start_s for spans in self.stages if spans), default=0.0
@@ -87,26 +90,26 @@ class StepSchedule:
         return [self.time_s - busy for busy in self.busy_s]
 
 
-def orders(schedule: str, stages: int, parts: int, micro_batches: int) -> list[list[Operation]]:
+def orders(schedule: str, stages: int, chunks: int, micro_batches: int) -> list[list[Operation]]:
     """Each stage's operations in their order.
 
     Args:
         schedule: "1f1b", "zb-h1" or "zb-h2".
         stages: number of stages of the pipeline.
-        parts: number of parts of each stage; with more than one the schedule is interleaved.
+        chunks: number of chunks of each stage; with more than one the schedule is interleaved.
         micro_batches: number of micro batches of a step; a multiple of `stages` if interleaved.
     """
-    if parts > 1:
-        return [_interleaved_order(stage, stages, parts, micro_batches) for stage in range(stages)]
+    if chunks > 1:
+        return [_interleaved_order(stage, stages, chunks, micro_batches) for stage in range(stages)]
     depth = {"1f1b": 0, "zb-h1": 1, "zb-h2": 2}[schedule]
     return [_alternating_order(stage, stages, micro_batches, depth) for stage in range(stages)]
 
 
 def _alternating_order(stage: int, stages: int, micro_batches: int, depth: int) -> list[Operation]:
-    """Forwards to fill the pipeline, then one forward and one backward pass in turn.
+    """Forward passes to fill the pipeline, then one forward and one backward pass in turn.
 
-    Zero-bubble schedules, of `depth` 1 or 2, put gradients of weights off by ``depth stage``
-    micro batches, which are left to do when the last backward pass of the stage is over.
+    Zero-bubble schedules (`depth` 1 for ZB-H1, 2 for ZB-H2) defer weight gradients by ``depth x
+    stage`` micro batches; the last of them follow the last backward pass.
     """
     first_forwards = min((stages - stage - 1) * max(depth, 1), micro_batches)
     order = [(FORWARD, stage, micro_batch) for micro_batch in range(first_forwards)]
@@ -121,19 +124,21 @@ def _alternating_order(stage: int, stages: int, micro_batches: int, depth: int) 
     return order + [(WEIGHTS, stage, micro_batch) for micro_batch in late_weights]
 
 
-def _interleaved_order(stage: int, stages: int, parts: int, micro_batches: int) -> list[Operation]:
-    """Groups of `stages` micro batches pass the first parts, then the second ones, and so on."""
-    turns = parts * micro_batches
-    first_forwards = min(2 * (stages - stage - 1) + (parts - 1) * stages, turns)
+def _interleaved_order(stage: int, stages: int, chunks: int, micro_batches: int) -> list[Operation]:
+    """Interleaved order: each group of `stages` micro batches passes chunk by chunk."""
+    turns = chunks * micro_batches
+    first_forwards = min(2 * (stages - stage - 1) + (chunks - 1) * stages, turns)
 
-    def place(turn: int, *, is_forward: bool) -> tuple[int, int]:
-        group, inside = divmod(turn, stages * parts)
-        part, micro_batch = divmod(inside, stages)
-        part = part if is_forward else parts - 1 - part
-        return part * stages + stage, group * stages + micro_batch
+    def chunk_and_micro_batch(turn: int, *, is_forward: bool) -> tuple[int, int]:
+        group, inside = divmod(turn, stages * chunks)
+        chunk, micro_batch = divmod(inside, stages)
+        chunk = chunk if is_forward else chunks - 1 - chunk
+        return chunk * stages + stage, group * stages + micro_batch
 
-    forwards = [(FORWARD, *place(turn, is_forward=True)) for turn in range(turns)]
-    backwards = [(BACKWARD, *place(turn, is_forward=False)) for turn in range(turns)]
+    forwards = [(FORWARD, *chunk_and_micro_batch(turn, is_forward=True)) for turn in range(turns)]
+    backwards = [
+        (BACKWARD, *chunk_and_micro_batch(turn, is_forward=False)) for turn in range(turns)
+    ]
     order = forwards[:first_forwards]
     for turn, backward in enumerate(backwards):
         order += [*forwards[first_forwards + turn : first_forwards + turn + 1], backward]
@@ -141,7 +146,10 @@ def _interleaved_order(stage: int, stages: int, parts: int, micro_batches: int) 
 
 
 def run(stage_orders: Sequence[Sequence[Operation]], costs: StageCosts) -> StepSchedule:
-    """The schedule: start and end of each operation of the stages."""
+    """The schedule with the start and end of each operation.
+
+    `stage_orders` are the operations of each stage in order, see `orders`.
+    """
     run = _Run(stage_orders, costs)
     run.finish()
     return StepSchedule(
@@ -158,10 +166,10 @@ def _spans(order: Sequence[Operation], ends: list[float], costs: StageCosts) -> 
 
 
 class _Run:
-    """A schedule being timed.
+    """Simulation of a schedule.
 
     Attributes:
-        ends: seconds at which the operations of each stage ended.
+        ends: end times of the operations of each stage, in seconds.
     """
 
     def __init__(self, stage_orders: Sequence[Sequence[Operation]], costs: StageCosts) -> None:
@@ -175,7 +183,7 @@ class _Run:
 
     @property
     def longest_s(self) -> float:
-        """Seconds of the stage that is at work the longest."""
+        """Longest time of a stage from its first operation to its last, in seconds."""
         firsts = [self._times[order[0][0]][order[0][1]] for order in self._orders]
         pairs = zip(self.ends, firsts, strict=True)
         return max(ends[-1] - (ends[0] - first_s) for ends, first_s in pairs)
@@ -184,7 +192,7 @@ class _Run:
         """Run all stages.
 
         Raises:
-            InternalError: stages wait for each other, which no legal order does.
+            InternalError: deadlock of stages, which no legal order has.
         """
         ready = list(range(len(self._orders)))
         while ready:
@@ -193,8 +201,8 @@ class _Run:
             raise InternalError(f"stages wait for each other: {next(iter(self._waiting))}")
 
     def _advance(self, stage: int) -> list[int]:
-        """Run a stage until it waits; return the stages that waited for its results."""
-        ends, order, over, waiting = (
+        """Run a stage until it waits for an input; return the stages that waited for it."""
+        ends, order, ends_s, waiting = (
             self.ends[stage],
             self._orders[stage],
             self._end_s_of,
@@ -206,55 +214,55 @@ class _Run:
             operation = order[at]
             needed, moved_s = self._needed_operation(operation)
             if needed is not None:
-                if needed not in over:
+                if needed not in ends_s:
                     waiting[needed] = stage
                     break
-                free_s = max(free_s, over[needed] + moved_s)
+                free_s = max(free_s, ends_s[needed] + moved_s)
             free_s += self._times[operation[0]][operation[1]]
             ends.append(free_s)
-            over[operation] = free_s
+            ends_s[operation] = free_s
             if operation in waiting:
                 woken.append(waiting.pop(operation))
         return woken
 
     def _needed_operation(self, operation: Operation) -> tuple[Operation | None, float]:
-        """The operation that this one waits for, and the seconds of the transfer between them.
+        """The operation on another stage whose result this one needs, and seconds of the transfer.
 
-        Gradients of weights need what the same stage did before.
+        None for weight gradients, whose inputs the same stage has computed before.
         """
-        kind, part, micro_batch = operation
-        if kind == FORWARD and part:
-            return (FORWARD, part - 1, micro_batch), self._transfer_s
-        if kind == BACKWARD and part < self._last:
-            return (BACKWARD, part + 1, micro_batch), self._transfer_s
+        kind, chunk, micro_batch = operation
+        if kind == FORWARD and chunk:
+            return (FORWARD, chunk - 1, micro_batch), self._transfer_s
+        if kind == BACKWARD and chunk < self._last:
+            return (BACKWARD, chunk + 1, micro_batch), self._transfer_s
         return None, 0.0
 
 
 _MOST_OPERATIONS: Final = 1 << 14
-"""Operations beyond which a schedule is folded."""
+"""Operations of a schedule up to which it is simulated whole."""
 _LEAST_AND_MOST_ROUNDS: Final = (2, 8)
-"""Fewest and most rounds of `stages` micro batches after which rounds are taken to be equal."""
+"""Fewest and most rounds, of `stages` micro batches each, after which the pipeline is steady."""
 
 
-def step_s(schedule: str, stages: int, parts: int, micro_batches: int, costs: StageCosts) -> float:
-    """Seconds of a step: many micro batches in the middle repeat one round.
+def step_s(schedule: str, stages: int, chunks: int, micro_batches: int, costs: StageCosts) -> float:
+    """Seconds of a step; long steps are extrapolated from two short ones.
 
-    After the pipeline is full each round of `stages` micro batches takes as long as the one before,
-    so two short steps, some rounds apart, give the time of any longer one.
+    In a full pipeline every round of `stages` micro batches takes the same time, so that the
+    difference of two short steps is the time of their extra rounds. Arguments as for `orders`.
     """
 
     def whole_s(count: int) -> float:
-        timed = _Run(orders(schedule, stages, parts, count), costs)
+        timed = _Run(orders(schedule, stages, chunks, count), costs)
         timed.finish()
         return timed.longest_s
 
     if stages == 1:
         return micro_batches * sum(map(sum, (costs.forward_s, costs.backward_s, costs.weights_s)))
     fewest, most = _LEAST_AND_MOST_ROUNDS
-    rounds = min(max(_MOST_OPERATIONS // (stages * stages * parts), fewest), most)
+    rounds = min(max(_MOST_OPERATIONS // (stages * stages * chunks), fewest), most)
     more = rounds * stages
     few = more + micro_batches % stages
-    is_short = 2 * stages * parts * micro_batches <= _MOST_OPERATIONS
+    is_short = 2 * stages * chunks * micro_batches <= _MOST_OPERATIONS
     if is_short or micro_batches <= few + more:
         return whole_s(micro_batches)
     short_s, long_s = whole_s(few), whole_s(few + more)

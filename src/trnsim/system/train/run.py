@@ -1,12 +1,13 @@
-"""A whole training run: failures, checkpoints, recovery, spares and stragglers; goodput.
+"""Goodput of a training run: failures, checkpoints, recovery, spare instances and stragglers.
 
-Failures come at random and each stops the job. It then goes back to its last checkpoint. With mean
-time between failures ``M``, a checkpoint's stall ``d``, recovery ``R`` and ``t`` seconds of work
-between checkpoints, a part
+Failures come at random; each stops the job, which goes back to its last checkpoint. The fraction of
+the time that is work not lost is
 
-    goodput = t / (M exp(R / M) (exp((t + d) / M) - 1))
+    kept fraction = t / (M exp(R / M) (exp((t + d) / M) - 1))
 
-of the time is work that is kept; ``t`` is chosen to maximise it.
+with the mean time between failures ``M``, the stall of a checkpoint ``d``, the recovery ``R``, and
+the work between checkpoints ``t``, which is chosen to maximise it. Goodput is the kept fraction
+over the slowdown by stragglers.
 
 Source: Daly 2006, "A higher order estimate of the optimum checkpoint interval for restart dumps",
 equation 13; the failure rate, the Llama 3 paper (arXiv:2407.21783), section 3.3.4.
@@ -38,13 +39,14 @@ STRAGGLER_SPREAD: Final = assumed(
     0.01, "relative spread of one instance's steps; no vendor publishes it"
 )
 _LEAST_GOODPUT: Final = 1e-3
-"""A job that keeps less of its time would take a thousand times as long: it never finishes."""
+"""Goodput below which a run counts as never finishing: it would take a thousand times as long."""
 _LITTLE_GOODPUT: Final = 0.5
 """Goodput below which `Goodput.why` gives the reason."""
 _RARE_UNSPARED_PART: Final = 0.01
-"""Part of failures without a spare below which more spares help little."""
+"""Fraction of failures that find no spare, below which more spares help little."""
 _GOLDEN_SECTION: Final = (math.sqrt(5) - 1) / 2
 _SEARCH_ROUNDS: Final = 80
+"""Iterations of golden-section search."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,8 @@ class Reliability:
             network.
         checkpoint_s: seconds for which a checkpoint stops training.
         recovery_s: seconds from a failure until training goes on, with a spare.
-        spares: instances that wait to replace others.
-        replacement_s: seconds more where no spare is left.
+        spares: spare instances, which wait to replace failed ones.
+        replacement_s: seconds added to `recovery_s` if no spare is left.
         repair_s: seconds until an instance that failed is a spare again.
         straggler_spread: relative standard deviation of one instance's time for a step.
     """
@@ -81,7 +83,7 @@ def _check(name: str, value: float, *, is_positive: bool) -> None:
     """Refuse a number out of range.
 
     Raises:
-        BadInput: it is negative, infinite or no number; or zero where that cannot be.
+        BadInput: the value is negative or not finite, or zero with `is_positive`.
     """
     if not math.isfinite(value) or value < 0 or (is_positive and not value):
         legal = "a positive number" if is_positive else "zero or a positive number"
@@ -90,64 +92,66 @@ def _check(name: str, value: float, *, is_positive: bool) -> None:
 
 @dataclass(frozen=True)
 class Goodput:
-    """The part of a run's time that is productive, and where the rest goes.
+    """The productive fraction of a run's time, and where the rest goes.
 
     Attributes:
         mtbf_s: mean seconds between failures of the whole job.
         interval_s: seconds of work between checkpoints.
-        kept: the part of the time that failures, checkpoints and recovery leave.
-        straggling: the time of a step over that on instances of equal speed.
+        kept_fraction: fraction of the time left by failures, checkpoints and recovery.
+        slowdown: time of a step over its time on instances of equal speed.
         recovery_s: mean seconds from a failure until training goes on.
-        unspared: the part of failures that find no spare.
+        unspared_fraction: fraction of failures that find no spare.
         why: where most of the time is lost, and the options that help; "" for a fair goodput.
     """
 
     mtbf_s: float
     interval_s: float
-    kept: float
-    straggling: float
+    kept_fraction: float
+    slowdown: float
     recovery_s: float = 0.0
-    unspared: float = 0.0
+    unspared_fraction: float = 0.0
     why: str = ""
 
     @property
     def goodput(self) -> float:
-        """The part of the time in which the job moves on at its full speed."""
-        return self.kept / self.straggling
+        """``kept_fraction / slowdown``: speed of the job over its speed without interruptions."""
+        return self.kept_fraction / self.slowdown
 
     @property
     def can_finish(self) -> bool:
-        """True if a run comes to its end in a realistic time."""
+        """True if a run ends in a realistic time: goodput of at least 0.1 %."""
         return self.goodput >= _LEAST_GOODPUT
 
 
 def goodput(chips: int, instances: int, reliability: Reliability | None = None) -> Goodput:
-    """The goodput of a job on all of `chips`.
+    """The goodput of one job on `chips` chips of `instances` instances.
 
     Raises:
         BadInput: a number is out of range.
     """
     reliability = reliability or Reliability()
     mtbf_s = reliability.chip_mtbf_s / chips
-    unspared = _unspared_part(mtbf_s, reliability)
-    recovery_s = reliability.recovery_s + reliability.replacement_s * unspared
+    unspared_fraction = _unspared_fraction(mtbf_s, reliability)
+    recovery_s = reliability.recovery_s + reliability.replacement_s * unspared_fraction
     interval_s = best_interval_s(mtbf_s, reliability.checkpoint_s)
-    part = kept_part(mtbf_s, interval_s, reliability.checkpoint_s, recovery_s)
-    slowest = straggling(instances, reliability.straggler_spread)
+    kept = kept_fraction(mtbf_s, interval_s, reliability.checkpoint_s, recovery_s)
+    slowdown = straggler_slowdown(instances, reliability.straggler_spread)
     why = ""
-    if part / slowest < _LITTLE_GOODPUT:
-        ways = ["--spares"] if unspared > _RARE_UNSPARED_PART else []
+    if kept / slowdown < _LITTLE_GOODPUT:
+        ways = ["--spares"] if unspared_fraction > _RARE_UNSPARED_PART else []
         ways += ["--instances for fewer", "--chip-mtbf-hours for chips that fail less often"]
         why = (
-            f"goodput {part / slowest:.1%}: a failure every {seconds(mtbf_s)}, and "
-            f"{seconds(recovery_s)} until training goes on ({unspared:.0%} of failures "
+            f"goodput {kept / slowdown:.1%}: a failure every {seconds(mtbf_s)}, and "
+            f"{seconds(recovery_s)} until training goes on ({unspared_fraction:.0%} of failures "
             f"find no spare); what helps: {', '.join(ways)}"
         )
-    return Goodput(mtbf_s, interval_s, part, slowest, recovery_s, unspared, why)
+    return Goodput(mtbf_s, interval_s, kept, slowdown, recovery_s, unspared_fraction, why)
 
 
-def kept_part(mtbf_s: float, interval_s: float, checkpoint_s: float, recovery_s: float) -> float:
-    """``t / (M exp(R / M) (exp((t + d) / M) - 1))``."""
+def kept_fraction(
+    mtbf_s: float, interval_s: float, checkpoint_s: float, recovery_s: float
+) -> float:
+    """``t / (M exp(R / M) (exp((t + d) / M) - 1))``, see the module; 0 where it underflows."""
     exponent = (interval_s + checkpoint_s) / mtbf_s
     if exponent + recovery_s / mtbf_s > _LARGEST_EXPONENT:
         return 0.0
@@ -161,28 +165,30 @@ _SHORTEST_INTERVAL_OF_MTBF: Final = 1e-3
 
 
 def best_interval_s(mtbf_s: float, checkpoint_s: float) -> float:
-    """Seconds between checkpoints that keep the most; about ``sqrt(2 d M)`` (Young 1974)."""
+    """Seconds between checkpoints of highest `kept_fraction`; near ``sqrt(2 d M)`` (Young 1974)."""
     low, high = (
         _SHORTEST_INTERVAL_OF_MTBF * mtbf_s,
         2 * math.sqrt(2 * checkpoint_s * mtbf_s) + _SHORTEST_INTERVAL_OF_MTBF * mtbf_s,
     )
     for _ in range(_SEARCH_ROUNDS):
         left, right = high - _GOLDEN_SECTION * (high - low), low + _GOLDEN_SECTION * (high - low)
-        if kept_part(mtbf_s, left, checkpoint_s, 0.0) < kept_part(mtbf_s, right, checkpoint_s, 0.0):
+        if kept_fraction(mtbf_s, left, checkpoint_s, 0.0) < kept_fraction(
+            mtbf_s, right, checkpoint_s, 0.0
+        ):
             low = left
         else:
             high = right
     return (low + high) / 2
 
 
-def _unspared_part(mtbf_s: float, reliability: Reliability) -> float:
-    """The part of failures that find no spare: all are under repair (Erlang's loss formula)."""
+def _unspared_fraction(mtbf_s: float, reliability: Reliability) -> float:
+    """Fraction of failures that find all spares under repair (Erlang's loss formula)."""
     load, blocked = reliability.repair_s / mtbf_s, 1.0
     for busy in range(1, reliability.spares + 1):
         blocked = load * blocked / (busy + load * blocked)
     return blocked
 
 
-def straggling(instances: int, spread: float) -> float:
-    """``1 + spread sqrt(2 ln instances)``: the slowest of instances, for which all others wait."""
+def straggler_slowdown(instances: int, spread: float) -> float:
+    """``1 + spread sqrt(2 ln instances)``: time of the slowest instance over the mean."""
     return 1.0 + spread * math.sqrt(2 * math.log(instances)) if instances > 1 else 1.0

@@ -1,7 +1,7 @@
-"""The stages of a pipeline: their layers, tables and heads, and the parameters of one rank.
+"""Stages of a pipeline: their layers, embeddings and heads, and the parameters of one rank.
 
-Layers are dealt out in their order, equally many to each part of each stage; tables lie with the
-first layers, the product of the vocabulary with the last ones.
+Each chunk of each stage has the same number of consecutive layers; the embedding is on the first
+chunk, the head (the product with the vocabulary) on the last one.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from trnsim.workload.passes import summaries
 from trnsim.workload.summary import PartSummary
 
 PARAMETER_BITS: Final = {"fp32": 32, "fp16": 16, "bf16": 16, "fp8": 16}
-"""Bits of a weight that is trained; products in FP8 keep weights in bfloat16.
+"""Bits of a stored weight by dtype of products; FP8 products keep weights in bfloat16.
 
 Source: Transformer Engine's documentation, "Using FP8": weights are cast before each product.
 """
 PRODUCT_BITS: Final = {"fp32": 32, "fp16": 16, "bf16": 16, "fp8": 8}
+"""Bits of an input of a matrix product."""
 
 
 @dataclass(frozen=True)
 class StagePart:
-    """Equal layers of a stage, or the table before or the head behind all layers.
+    """A group of equal layers of a stage, or the embedding, or the head.
 
     Attributes:
-        summary: forward pass of one of the layers.
-        times: number of the layers; a fraction for an average stage.
-        tower: the tower that they belong to.
-        layer: sizes of the layer; None for a table or head.
+        summary: work of the forward pass of one layer on one rank.
+        times: number of layers; a fraction for an average stage.
+        tower: the tower of the model that the layers belong to.
+        layer: sizes of one layer; None for an embedding or head.
         dense: parameters of one layer on one rank, outside experts.
         experts: parameters of one layer's experts on one rank.
     """
@@ -48,34 +49,37 @@ class StagePart:
 
     @property
     def is_layer(self) -> bool:
-        """True for layers, False for a table or the product of the vocabulary."""
+        """True for layers, False for an embedding or head."""
         return self.layer is not None
 
 
 Chunk = tuple[StagePart, ...]
+"""A model chunk: consecutive parts of the model that lie on one stage."""
 
 
 def trained_model(model: Architecture, dtype: str) -> Architecture:
-    """The model with the weights that training holds, whatever the checkpoint's are."""
+    """The model with the dtypes of training in place of the checkpoint's."""
     bits = PARAMETER_BITS[dtype]
-    multiplied = PRODUCT_BITS[dtype]
-    return replace(model, weight_bits=bits, other_bits=bits, product_bits=multiplied, mlp_bits=bits)
+    product_bits = PRODUCT_BITS[dtype]
+    return replace(
+        model, weight_bits=bits, other_bits=bits, product_bits=product_bits, mlp_bits=bits
+    )
 
 
 def training_pass(layout: Layout) -> Pass:
-    """The pass of a micro batch."""
+    """The forward and backward pass of a micro batch of one data rank."""
     return Pass(Phase.TRAIN, layout.micro_batch, layout.sequence)
 
 
 def all_parts(model: Architecture, layout: Layout) -> tuple[StagePart, ...]:
-    """All parts of the model."""
+    """All parts of the model in order, on one rank."""
     return _parts(model, _key(layout), layout.pipeline == 1)
 
 
 def chunks(model: Architecture, layout: Layout) -> list[Chunk]:
-    """The parts of all stages in the order in which a micro batch meets them.
+    """The model chunks of all stages, in model order.
 
-    Part k lies on stage ``k % pipeline``.
+    Chunk k lies on stage ``k % pipeline``.
     """
     parts = all_parts(model, layout)
     count = layout.pipeline * layout.virtual
@@ -121,7 +125,7 @@ def _parts(model: Architecture, layout: Layout, is_alone: bool) -> tuple[StagePa
 def _tower(
     tower: Tower, stream: Iterator[PartSummary], layout: Layout, is_alone: bool
 ) -> Iterator[StagePart]:
-    """The tower's parts; a tied table is held twice if the head is on another stage."""
+    """The parts of a tower; a tied embedding is stored twice if the head is on another stage."""
     table = next(stream)
     yield StagePart(table, 1, tower, None, table.parameters)
     for layer in tower.layers:
@@ -140,16 +144,17 @@ def _layer(layer: Layer, summary: PartSummary, tower: Tower, layout: Layout) -> 
 
 
 def imbalance(tokens: float, ranks: int) -> float:
-    """``1 + sqrt(2 ln ranks / tokens)``: the busiest of ranks among which a router spreads tokens.
+    """``1 + sqrt(2 ln(ranks) / tokens)``: tokens of the busiest expert rank over the mean.
 
-    The expected largest of Poisson counts of mean `tokens`, for large means. A trained router that
-    prefers some experts is worse; its auxiliary loss works towards this.
+    `tokens` is the mean per rank. Under even routing the counts are Poisson; this is their expected
+    maximum for large means. A router that prefers some experts is worse; the auxiliary loss of
+    training works towards even routing.
     """
     return 1.0 if ranks == 1 else 1.0 + math.sqrt(2 * math.log(ranks) / max(tokens, 1.0))
 
 
 def _busiest_summary(summary: PartSummary, layout: Layout, mlp: Experts) -> PartSummary:
-    """The summary of the expert rank with the most tokens, for which all others wait."""
+    """The summary of the expert rank with the most tokens, for which the other ranks wait."""
     rows = layout.micro_batch * layout.sequence / layout.context
     factor = imbalance(rows * mlp.per_token, layout.expert)
     products = tuple(

@@ -1,11 +1,12 @@
-"""The time of a training step by cause, with its interval, and its memory.
+"""Time of a training step by cause, with its interval, and its memory.
 
-    step = pipeline (computing, exchanges of layers, bubble)
-         + exchanges of gradients and weights that nothing hides + optimizer + host
+    step = pipeline (compute, collectives of layers, bubble)
+         + exposed collectives of gradients and weights + optimizer + host
 
-One rank of each stage stands for all that have the same layers. Gradients of a layer are reduced
-while earlier layers compute theirs, in the last micro batch; weights are gathered while the first
-micro batch passes layers that have theirs. What exceeds that is exposed.
+One rank of each stage stands for all ranks of that stage. In the last micro batch the gradients of
+a layer are reduced while earlier layers run backward; in the first micro batch weights are gathered
+while layers with gathered weights run forward. The time of these collectives beyond that compute is
+exposed.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from trnsim.system.train.work import (
     GRADIENT_BYTES,
     Passes,
     StageWork,
-    shared_s,
-    still_passes,
-    with_movement,
+    parameter_exchange_s,
+    passes_with_zero,
+    passes_without_zero,
 )
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.gradients import OPTIMIZERS
@@ -45,9 +46,9 @@ _HOST_S: Final = assumed(
     2e-3, "the host between steps: loss read, next batch given, programs begun"
 )
 AXES: Final = ("tensor", "context", "expert", "data")
-"""Parts of a step that are exchanges, by axis of the layout."""
+"""Parts of a step that are collectives, by axis of the layout."""
 _GRADIENT_PASSES: Final = 3
-"""Forward and two gradients, each with as many multiplications."""
+"""Forward, gradients of inputs, gradients of weights: passes with the same number of FLOPs."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +57,17 @@ class TrainingStep:
 
     Attributes:
         layout: the layout.
-        step_s: seconds.
-        estimate: its time. Its parts are causes of computing, exchanges between ranks of an axis
-            ("tensor", "context", "expert", "data", the last one as far as it is exposed), "bubble",
-            "optimizer" and "host".
-        parts_s: median seconds by what a rank does: "compute" stands for all causes of computing.
-        data_hidden_s: seconds of exchanges of gradients and weights behind computing.
+        step_s: seconds of the step.
+        estimate: time of the step by part: causes of compute, collectives of an axis ("tensor",
+            "context", "expert", and "data" as far as it is exposed), "bubble", "optimizer" and
+            "host".
+        parts_s: median seconds by part, with all causes of compute summed as "compute".
+        data_hidden_s: seconds of collectives of gradients and weights that compute hides.
         memory: the memory of a rank of each stage.
-        flop: useful FLOPs of a step, masked and repeated ones left out.
-        mfu: these over the peak FLOPs of all chips in that time.
+        flop: useful FLOPs of the step, without masked and recomputed ones.
+        mfu: model FLOPs utilization: ``flop / (peak x chips x step)``.
         sequences_per_s: ``global batch / step``.
-        tokens_per_s_per_chip: ``global batch sequence / (step chips)``.
+        tokens_per_s_per_chip: ``global batch x sequence / (step x chips)``.
     """
 
     layout: Layout
@@ -87,20 +88,26 @@ def _inverse(time_s: Interval, count: float) -> Interval:
 
 @dataclass(frozen=True)
 class _Sync:
-    """Seconds of a stage's reduction of gradients and gathering of weights, once a step."""
+    """Collectives of a stage's gradients and weights once a step.
 
-    reduced_s: float
-    gathered_s: float
+    Attributes:
+        reduce_s: seconds of the reduction of gradients.
+        gather_s: seconds of the gathering of weights.
+        hidden_s: seconds of both that compute hides.
+    """
+
+    reduce_s: float
+    gather_s: float
     hidden_s: float
 
     @property
     def exposed_s(self) -> float:
-        return self.reduced_s + self.gathered_s - self.hidden_s
+        return self.reduce_s + self.gather_s - self.hidden_s
 
 
 @dataclass(frozen=True)
-class _Held:
-    """A part with the parameters of all parts of a stage, and the number of its layers."""
+class _StageParameters:
+    """The parameters of a stage on one rank, as one part, and the number of its layers."""
 
     part: StagePart
     layers: float
@@ -112,8 +119,8 @@ class _RoughWork:
 
     Attributes:
         total: the work of all parts together.
-        ends_s: seconds of the last one.
-        weights_s: seconds of gradients of weights.
+        ends_s: seconds of the last part, the head.
+        weights_s: seconds of weight gradients.
     """
 
     total: StageWork
@@ -122,7 +129,14 @@ class _RoughWork:
 
 
 class TrainingSteps:
-    """Steps of layouts of one model on one machine."""
+    """Estimates of the steps of any layout of one model on one machine.
+
+    Args:
+        model: the architecture.
+        machine: the instances.
+        times: times of layers; by default the project's own for each dtype.
+        measured: a user's measured times of layers, which take precedence in the default.
+    """
 
     def __init__(
         self,
@@ -137,7 +151,7 @@ class TrainingSteps:
         self.exchanges = exchanges(machine)
         self._own_times = times
         self._measured = measured
-        self._still: dict[tuple[object, ...], tuple[PartSummary, Passes]] = {}
+        self._without_zero: dict[tuple[object, ...], tuple[PartSummary, Passes]] = {}
         self._passes: dict[tuple[object, ...], Passes] = {}
         self._rough: dict[tuple[object, ...], tuple[Chunk, _RoughWork]] = {}
         self._flop: dict[int, float] = {}
@@ -147,7 +161,7 @@ class TrainingSteps:
         """The step of a layout.
 
         Raises:
-            BadInput: the machine or the model cannot have it.
+            BadInput: the layout is illegal on the machine or for the model.
             OutOfMemory: a stage needs more than a rank's HBM.
         """
         check(layout, self.model, self.machine)
@@ -156,7 +170,7 @@ class TrainingSteps:
         return self.timed(layout, tuple(needed))
 
     def timed(self, layout: Layout, needed: tuple[StageMemory, ...]) -> TrainingStep:
-        """The step of a layout that is legal and fits."""
+        """The step of a layout, not checked; `needed` is the memory of each stage."""
         pipe = chunks(self.model, layout)
         work = [self._chunk_passes(chunk, layout) for chunk in pipe]
         pipe_s = pipeline.step_s(
@@ -169,10 +183,13 @@ class TrainingSteps:
         count, rounds = layout.pipeline, layout.micro_batches
         by_stage = [_total_work(work[at::count]) for at in range(count)]
         busiest = max(by_stage, key=lambda stage: stage.total_s).times(rounds)
-        held = [_held([part for chunk in pipe[at::count] for part in chunk]) for at in range(count)]
-        shared = [self._sync(held[at], by_stage[at], layout) for at in range(count)]
-        slowest = max(shared, key=lambda stage: stage.exposed_s)
-        update_s = max(self._update_s(part, layout) for part in held)
+        parameters = [
+            _stage_parameters([part for chunk in pipe[at::count] for part in chunk])
+            for at in range(count)
+        ]
+        syncs = [self._sync(parameters[at], by_stage[at], layout) for at in range(count)]
+        slowest = max(syncs, key=lambda sync: sync.exposed_s)
+        update_s = max(self._update_s(part, layout) for part in parameters)
         stage = by_stage.index(max(by_stage, key=lambda stage: stage.total_s))
         layers = [layer for chunk in work[stage::count] for layer in chunk]
         passes_estimate = replace(
@@ -190,7 +207,7 @@ class TrainingSteps:
             layout,
             step_s,
             estimate,
-            _by_rank(estimate.parts_s),
+            _by_activity(estimate.parts_s),
             slowest.hidden_s,
             needed,
             flop,
@@ -200,7 +217,7 @@ class TrainingSteps:
         )
 
     def _passes_estimate(self, layers: list[Passes], work: StageWork, layout: Layout) -> Estimate:
-        """The passes of a step on one stage: as sure as one of them alone is."""
+        """The passes of a step on its busiest stage, with the relative error of one pass."""
         rounds = layout.micro_batches
         exchanged_s = {"tensor": work.tensor_s, "context": work.context_s, "expert": work.expert_s}
         errors_s = _sums((layer.errors_s, rounds * layer.count) for layer in layers)
@@ -214,9 +231,9 @@ class TrainingSteps:
         )
 
     def rough_s(self, layout: Layout) -> float:
-        """Seconds of a step by the bubble's closed form, with equal stages but for the last.
+        """Rough seconds of a step, without a simulated schedule, by which a search ranks layouts.
 
-        No schedule is run: a search ranks layouts by it.
+        The bubble has its closed form; stages are equal but for the head on the last.
         """
         parts = all_parts(self.model, layout)
         rough = self._rough_work(parts, layout)
@@ -225,13 +242,15 @@ class TrainingSteps:
         shorter = {"1f1b": 0.0, "zb-h1": 2 * weights_s, "zb-h2": 3 * weights_s}[layout.schedule]
         waits = stage_s + 2 * self._transfer_s(layout) - shorter / layout.pipeline
         bubble_s = (layout.pipeline - 1) * max(waits, 0.0) / layout.virtual
-        held = _held(parts, layout.pipeline)
+        parameters = _stage_parameters(parts, layout.pipeline)
         share = total.times(1 / layout.pipeline)
-        once_s = self._sync(held, share, layout).exposed_s + self._update_s(held, layout)
+        once_s = self._sync(parameters, share, layout).exposed_s + self._update_s(
+            parameters, layout
+        )
         return layout.micro_batches * (stage_s + ends_s) + bubble_s + once_s + _HOST_S
 
     def _rough_work(self, parts: Chunk, layout: Layout) -> _RoughWork:
-        """The work of a micro batch on all parts, computed once for all layouts that share it."""
+        """The work of a micro batch on all parts, cached for layouts of the same `_work_key`."""
         key = (id(parts), *_work_key(layout))
         if key not in self._rough:
             layers = [_repeat_layer(self._part_passes(part, layout), part.times) for part in parts]
@@ -240,11 +259,11 @@ class TrainingSteps:
                 layers[-1].forward.total_s + layers[-1].backward.total_s,
                 sum(layer.weights_s for layer in layers),
             )
-            self._rough[key] = parts, work  # the parts are kept, so that no others can have the id
+            self._rough[key] = parts, work  # keeping the parts keeps their id unique
         return self._rough[key][1]
 
     def costs(self, work: list[list[Passes]], layout: Layout) -> pipeline.StageCosts:
-        """The seconds of each part's operations, and of the transfers between stages."""
+        """Seconds of each model chunk's operations, and of the transfers between stages."""
         is_split = layout.schedule != "1f1b"
         weights = [sum(layer.weights_s for layer in chunk) if is_split else 0.0 for chunk in work]
         return pipeline.StageCosts(
@@ -258,7 +277,7 @@ class TrainingSteps:
         )
 
     def work(self, layout: Layout) -> list[list[Passes]]:
-        """The work of a micro batch on each part of the pipeline."""
+        """The work of a micro batch on each part of each model chunk."""
         return [self._chunk_passes(chunk, layout) for chunk in chunks(self.model, layout)]
 
     def flop(self, layout: Layout) -> float:
@@ -280,24 +299,27 @@ class TrainingSteps:
         return [_repeat_layer(self._part_passes(part, layout), part.times) for part in chunk]
 
     def _part_passes(self, part: StagePart, layout: Layout) -> Passes:
-        """The work of one of a part's layers, computed once for all layouts that share it."""
+        """The work of one layer of a part, cached for all layouts with the same `_work_key`."""
         key = (id(part.summary), *_work_key(layout))
         if key not in self._passes:
-            still = self._still_passes(part, layout)
-            self._passes[key] = with_movement(still, part, layout, self.exchanges)
+            without_zero = self._passes_without_zero(part, layout)
+            self._passes[key] = passes_with_zero(without_zero, part, layout, self.exchanges)
         return self._passes[key]
 
-    def _still_passes(self, part: StagePart, layout: Layout) -> Passes:
-        """The work of a layer without what ZeRO moves, whose time depends on the data ranks."""
+    def _passes_without_zero(self, part: StagePart, layout: Layout) -> Passes:
+        """The work of one layer without the collectives of ZeRO, so the same for any data ranks."""
         key = (id(part.summary), layout.recompute, layout.dtype)
-        if key not in self._still:
+        if key not in self._without_zero:
             times = self._times(layout.dtype)
-            # The summary is kept, so that no other can have its id.
-            self._still[key] = part.summary, still_passes(part, layout, times, self.exchanges)
-        return self._still[key][1]
+            # Keeping the summary keeps its id unique.
+            self._without_zero[key] = (
+                part.summary,
+                passes_without_zero(part, layout, times, self.exchanges),
+            )
+        return self._without_zero[key][1]
 
     def _transfer_s(self, layout: Layout) -> float:
-        """Seconds in which a stage sends activations to the next, each tensor rank its share.
+        """Seconds of a transfer of activations between stages; each tensor rank sends its share.
 
         Source: Narayanan et al. 2021 (arXiv:2104.04473), section 4.1, scatter and gather.
         """
@@ -311,36 +333,42 @@ class TrainingSteps:
             return sent_s
         return sent_s + self.exchanges.time_s("all_gather", nbytes, spreads["tensor"])
 
-    def _sync(self, held: _Held, work: StageWork, layout: Layout) -> _Sync:
-        """The exchanges of a stage once a step, and the part that computing hides."""
-        total, layers = held.part, held.layers
-        reduced_s = gathered_s = 0.0
+    def _sync(self, parameters: _StageParameters, work: StageWork, layout: Layout) -> _Sync:
+        """The collectives of a stage once a step, and how much of them `work` hides."""
+        total, layers = parameters.part, parameters.layers
+        reduce_s = gather_s = 0.0
         if not layout.shards_optimizer:
-            reduced_s = shared_s("all_reduce", total, GRADIENT_BYTES, layout, self.exchanges)
+            reduce_s = parameter_exchange_s(
+                "all_reduce", total, GRADIENT_BYTES, layout, self.exchanges
+            )
         elif not layout.shards_gradients:
-            reduced_s = shared_s("reduce_scatter", total, GRADIENT_BYTES, layout, self.exchanges)
+            reduce_s = parameter_exchange_s(
+                "reduce_scatter", total, GRADIENT_BYTES, layout, self.exchanges
+            )
         if layout.shards_optimizer and not layout.shards_weights:
             width = WEIGHT_BYTES[layout.dtype]
-            gathered_s = shared_s("all_gather", total, width, layout, self.exchanges)
-        beside = 1 - 1 / max(layers, 1)  # the last layer's have nothing to hide behind
+            gather_s = parameter_exchange_s("all_gather", total, width, layout, self.exchanges)
+        beside = 1 - 1 / max(
+            layers, 1
+        )  # one layer's collectives have no compute of another layer to hide behind
         forward_s = work.compute_s / _GRADIENT_PASSES
         backward_s = work.compute_s - forward_s
-        hidden_s = min(beside * reduced_s, backward_s) + min(beside * gathered_s, forward_s)
-        return _Sync(reduced_s, gathered_s, hidden_s)
+        hidden_s = min(beside * reduce_s, backward_s) + min(beside * gather_s, forward_s)
+        return _Sync(reduce_s, gather_s, hidden_s)
 
-    def _update_s(self, held: _Held, layout: Layout) -> float:
-        """Seconds in which the optimizer's state crosses HBM."""
-        total = held.part
-        parameters = total.dense + total.experts
+    def _update_s(self, parameters: _StageParameters, layout: Layout) -> float:
+        """Seconds of the optimizer: bytes of state, weights and gradients over HBM bandwidth."""
+        total = parameters.part
+        updated = total.dense + total.experts
         if layout.shards_optimizer:
-            parameters = (total.dense + total.experts * layout.expert) / layout.shard
+            updated = (total.dense + total.experts * layout.expert) / layout.shard
         width = WEIGHT_BYTES[layout.dtype]
         moved = OPTIMIZERS[layout.optimizer].moved_bytes(width, GRADIENT_BYTES)
-        return parameters * moved / bytes_per_s(self.machine)
+        return updated * moved / bytes_per_s(self.machine)
 
 
 def _sums(counted: Iterable[tuple[Mapping[str, float], float]]) -> dict[str, float]:
-    """Sums by name of figures, each times its count."""
+    """Sums by name of several mappings of figures, each weighted by its count."""
     sums: dict[str, float] = {}
     for figures, count in counted:
         for name, figure in figures.items():
@@ -349,36 +377,40 @@ def _sums(counted: Iterable[tuple[Mapping[str, float], float]]) -> dict[str, flo
 
 
 def _whole_step(passes_estimate: Estimate, once_s: Mapping[str, float]) -> Estimate:
-    """A step: its passes, and parts that have their relative error.
+    """The estimate of a step, from that of its passes and the seconds of other parts.
 
-    Rows of whole steps have exchanges of data ranks in them; times that a user measured have not.
+    The other parts have the relative error of the passes, except that with a user's measured times
+    of layers the collectives of data ranks have the error of bandwidths: only rows of whole steps
+    contain them.
     """
-    estimate, alike_s = passes_estimate, dict(once_s)
+    estimate, proportional_s = passes_estimate, dict(once_s)
     if not any(source.startswith(FEW) for source in estimate.errors_s):
         spread = BANDWIDTHS.provenance.spread
-        estimate = estimate.plus("data", alike_s.pop("data"), source=EXCHANGES, spread=spread)
-    return estimate.with_parts_in_proportion(alike_s).plus(HOST, float(_HOST_S))
+        estimate = estimate.plus(
+            "data", proportional_s.pop("data"), source=EXCHANGES, spread=spread
+        )
+    return estimate.with_parts_in_proportion(proportional_s).plus(HOST, float(_HOST_S))
 
 
-def _by_rank(parts_s: Mapping[str, float]) -> dict[str, float]:
-    """Seconds by what a rank does, of seconds by cause."""
+def _by_activity(parts_s: Mapping[str, float]) -> dict[str, float]:
+    """Seconds by part, with all causes of compute summed as "compute"."""
     others = (*AXES, "bubble", "optimizer", HOST)
     computed_s = sum(time_s for name, time_s in parts_s.items() if name not in others)
     return {"compute": computed_s, **{name: parts_s[name] for name in others}}
 
 
 def _sources(pipe: list[Chunk], work: list[list[Passes]]) -> dict[str, str]:
-    """Sources of the times of both passes, by part where these differ."""
+    """Sources of the times of forward and backward passes; by part of the model if they differ."""
     sources = Sources()
     for chunk, passed in zip(pipe, work, strict=True):
         for part, layer in zip(chunk, passed, strict=True):
-            sources.add("forward", part.summary.name, layer.ahead.source)
-            sources.add("backward", part.summary.name, layer.back.source)
+            sources.add("forward", part.summary.name, layer.forward_layer.source)
+            sources.add("backward", part.summary.name, layer.backward_layer.source)
     return sources.words()
 
 
 def _work_key(layout: Layout) -> tuple[object, ...]:
-    """The fields that the work of a layer depends on, beside its summary."""
+    """The fields of a layout that the work of a layer depends on, besides its summary."""
     moved = (layout.zero, layout.data) if layout.shards_gradients else (0, 0)
     return (layout.recompute, layout.dtype, *moved)
 
@@ -401,10 +433,10 @@ def _total_work(work: list[list[Passes]]) -> StageWork:
     return total
 
 
-def _held(parts: Sequence[StagePart], stages: int = 1) -> _Held:
-    """What a stage holds of these parts, of which each of `stages` has an equal share."""
+def _stage_parameters(parts: Sequence[StagePart], stages: int = 1) -> _StageParameters:
+    """The parameters of a stage that has an equal share, one of `stages`, of some parts."""
     first = parts[0]
     dense = sum(part.times / stages * part.dense for part in parts)
     experts = sum(part.times / stages * part.experts for part in parts)
     part = StagePart(first.summary, 1, first.tower, first.layer, dense, experts)
-    return _Held(part, sum(part.times / stages for part in parts if part.is_layer))
+    return _StageParameters(part, sum(part.times / stages for part in parts if part.is_layer))

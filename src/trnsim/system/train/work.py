@@ -1,4 +1,4 @@
-"""Seconds of computing and of exchanges of one micro batch on a rank of a stage."""
+"""Work of one micro batch on a rank of a stage: seconds of compute and of collectives."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from trnsim.workload.operators import Axis, Exchange
 from trnsim.workload.summary import PartSummary
 
 _WEIGHTS_PART_OF_GRADIENTS: Final = 0.5
+"""Fraction of the backward FLOPs of a product with weights that are its weight gradients."""
 
 
 @dataclass(frozen=True)
 class StageWork:
-    """Seconds of a rank.
+    """Seconds of a rank by compute and by axis of collectives.
 
     Attributes:
         compute_s: time of products and all else that is computed.
@@ -40,11 +41,11 @@ class StageWork:
 
     @property
     def total_s(self) -> float:
-        """Sum of all: these exchanges wait for results and are waited for."""
+        """Sum of all fields: none of these collectives overlaps compute."""
         return self.compute_s + self.tensor_s + self.context_s + self.expert_s + self.data_s
 
     def times(self, count: float) -> StageWork:
-        """The work `count` times."""
+        """The work repeated `count` times."""
         return StageWork(
             count * self.compute_s,
             count * self.tensor_s,
@@ -65,35 +66,35 @@ class StageWork:
 
 @dataclass(frozen=True)
 class Passes:
-    """The work of a micro batch.
+    """The work of a micro batch on one layer, or on `count` equal layers.
 
     Attributes:
         forward: the work of the forward pass.
         backward: the work of both gradients, and of what is computed again before.
-        weights_s: seconds of `backward` that the gradients of weights take.
-        ahead: time of the forward pass of one of equal layers, without exchanges.
-        back: the same of both gradients.
-        causes_s: seconds of computing of one of equal layers, by cause.
-        errors_s: one sigma in seconds, by source, of one of equal layers and its exchanges.
-        count: equal layers that it stands for.
+        weights_s: seconds of weight gradients, a part of `backward`.
+        forward_layer: time of the forward pass of one layer, without collectives.
+        backward_layer: time of both gradients of one layer, without collectives.
+        causes_s: seconds of compute of one layer, by cause.
+        errors_s: one sigma in seconds of one layer and its collectives, by source.
+        count: number of equal layers that `forward`, `backward` and `weights_s` add up.
     """
 
     forward: StageWork
     backward: StageWork
     weights_s: float
-    ahead: LayerTime
-    back: LayerTime
+    forward_layer: LayerTime
+    backward_layer: LayerTime
     causes_s: Mapping[str, float] = field(default_factory=dict)
     errors_s: Mapping[str, float] = field(default_factory=dict)
     count: float = 1.0
 
 
-def still_passes(
+def passes_without_zero(
     part: StagePart, layout: Layout, times: LayerTimes, exchanges: Exchanges
 ) -> Passes:
-    """The work of one layer of a part, without weights and gradients that ZeRO moves.
+    """The work of one layer of a part, without the collectives of ZeRO-2 and 3.
 
-    It is the same for all sizes of data ranks.
+    It does not depend on the number of data ranks.
     """
     summary, how = part.summary, Recompute(layout.recompute)
     turned_back = gradient_exchanges(summary.exchanges)
@@ -116,20 +117,22 @@ def still_passes(
     )
 
 
-def with_movement(still: Passes, part: StagePart, layout: Layout, exchanges: Exchanges) -> Passes:
-    """Passes with the transfers of ZeRO-2 and 3, as far as they outlast the computing."""
+def passes_with_zero(
+    without_zero: Passes, part: StagePart, layout: Layout, exchanges: Exchanges
+) -> Passes:
+    """Passes with the collectives of ZeRO-2 and 3, as far as they outlast compute."""
     if not layout.shards_gradients:
-        return still
+        return without_zero
     gathered_s, moved_s = _moved_s(part, layout, exchanges)
-    forward, backward = still.forward, still.backward
+    forward, backward = without_zero.forward, without_zero.backward
     return Passes(
         forward + StageWork(data_s=max(gathered_s - forward.compute_s, 0.0)),
         backward + StageWork(data_s=max(moved_s - backward.compute_s, 0.0)),
-        still.weights_s,
-        still.ahead,
-        still.back,
-        still.causes_s,
-        still.errors_s,
+        without_zero.weights_s,
+        without_zero.forward_layer,
+        without_zero.backward_layer,
+        without_zero.causes_s,
+        without_zero.errors_s,
     )
 
 
@@ -144,18 +147,20 @@ def _with_exchanges(
 
 
 def _weighted_share(summary: PartSummary) -> float:
-    """The part of products that has weights, and so gradients of weights."""
+    """Fraction of a layer's FLOPs in products with weights, and so with weight gradients."""
     flop = summary.flop
     weighted = sum(product.flop for product in summary.products if product.weight_bits)
     return weighted / flop if flop else 0.0
 
 
 def _moved_s(part: StagePart, layout: Layout, exchanges: Exchanges) -> tuple[float, float]:
-    """Seconds of weights gathered before a forward pass, and of all that ZeRO moves in backward."""
+    """Seconds of the collectives of ZeRO-2 and 3 in a forward pass and in a backward pass."""
     gathered_s = 0.0
     if layout.shards_weights:
-        gathered_s = shared_s("all_gather", part, WEIGHT_BYTES[layout.dtype], layout, exchanges)
-    scattered_s = shared_s("reduce_scatter", part, GRADIENT_BYTES, layout, exchanges)
+        gathered_s = parameter_exchange_s(
+            "all_gather", part, WEIGHT_BYTES[layout.dtype], layout, exchanges
+        )
+    scattered_s = parameter_exchange_s("reduce_scatter", part, GRADIENT_BYTES, layout, exchanges)
     return gathered_s, gathered_s + scattered_s
 
 
@@ -163,10 +168,18 @@ GRADIENT_BYTES: Final = 4
 """Bytes of a gradient, summed in FP32."""
 
 
-def shared_s(
+def parameter_exchange_s(
     kind: str, part: StagePart, element_bytes: float, layout: Layout, exchanges: Exchanges
 ) -> float:
-    """Seconds of a collective of one layer's parameters among ranks that hold the same ones."""
+    """Seconds of a collective of a part's parameters, or gradients, among ranks that hold the same.
+
+    Args:
+        kind: "all_reduce", "all_gather" or "reduce_scatter".
+        part: the part, of one layer or of a whole stage.
+        element_bytes: bytes of a parameter or gradient.
+        layout: the layout.
+        exchanges: times of collectives.
+    """
     spreads = layout.spreads
     dense_s = exchanges.time_s(kind, element_bytes * part.dense, spreads["data"])
     return dense_s + exchanges.time_s(kind, element_bytes * part.experts, spreads["expert data"])
