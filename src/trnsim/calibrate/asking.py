@@ -53,7 +53,7 @@ def rows_of(
 
 
 def _spread(questions: Sequence[str], most: int) -> list[str]:
-    """At most so many of the questions, evenly spaced."""
+    """At most `most` of the questions, evenly spaced."""
     step = max(len(questions) / most, 1.0)
     return [questions[int(at * step)] for at in range(min(len(questions), most))]
 

@@ -138,7 +138,7 @@ class DeclaredField(NamedTuple):
 
 
 def between(help_: str, least: float, most: float, default: Any = MISSING, **rule: Any) -> Any:
-    """A number, or a list or a mapping of so many items, from `least` to `most`."""
+    """A field with a number from `least` to `most`; or a list or mapping of as many items."""
     return declared(default, help=help_, least=least, most=most, **rule)
 
 

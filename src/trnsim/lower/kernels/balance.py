@@ -54,7 +54,7 @@ def _loads_after(loads: dict[Engine, float], way: Way) -> dict[Engine, float]:
 
 
 def record(engine: Engine, tile: Tensor, cycles: float = 1.0) -> None:
-    """Record an instruction of an engine, of so many cycles for each element."""
+    """Record an instruction of an engine, with its cycles for each element."""
     record_way(((engine, seconds(engine, tile, cycles)),))
 
 
@@ -66,7 +66,7 @@ def record_way(way: Way) -> None:
 
 
 def seconds(engine: Engine, tile: Tensor, cycles: float) -> float:
-    """The seconds of an instruction of so many cycles for each element."""
+    """The seconds of an instruction, from its cycles for each element."""
     elements = 1
     for length in tile.shape[1:]:
         elements *= length
@@ -112,7 +112,7 @@ def scalar_blocks(tile: Tensor) -> int:
 
 
 def _copy_way(tile: Tensor, many: int) -> Way:
-    """Copies of so many blocks of a tile in PSUM by the Scalar Engine, and of the rest."""
+    """Copies of a tile in PSUM: the first `many` blocks by the Scalar Engine, then the others."""
     core, is_short = current_core().core, _are_short(tile)
     parts = (
         (Engine.scalar, tile[:, :many], core.scalar_16bit_copy_speedup),

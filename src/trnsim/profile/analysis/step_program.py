@@ -160,7 +160,7 @@ def one_launch_gain_s(program: StepProgram) -> float:
 
 
 def operation_gain_s(program: StepProgram, operation: str, launches: int = 0) -> float:
-    """The gain of the kernels of an operation at no cost, of whose launches so many remain."""
+    """The gain if the kernels of an operation took no time and only `launches` launches."""
     is_own = np.array([row.operation == operation for row in program.kernels], np.bool_)
     is_own = is_own[np.asarray(program.order, dtype=np.int64)]
     number = int(np.count_nonzero(is_own & (program.launches_s > 0)))

@@ -297,7 +297,7 @@ def _outputs(module: fx.GraphModule) -> list[fx.Node]:
 def _part(
     nodes: Sequence[fx.Node], outside: Sequence[fx.Node], outputs: Sequence[fx.Node]
 ) -> tuple[fx.GraphModule, list[fx.Node]]:
-    """A graph of some nodes of another, and its inputs in the order of `outside`."""
+    """A new graph of `nodes`, and its inputs: one for each node of `outside`."""
     graph = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
     for node in outside:

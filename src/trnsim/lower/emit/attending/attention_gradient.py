@@ -311,7 +311,7 @@ class AttentionGradient(AttentionEmitter):
     # Computing
 
     def _emit_group(self, group: _HeadGroup, outs: list[TensorPlace]) -> None:
-        """Emit the gradients of some heads, a stretch of keys at a time."""
+        """Emit the gradients of a group of heads, a stretch of keys at a time."""
         many = len(group.heads)
         for start, count in tiles.pieces(self.S, self.stretch):
             is_last = start + count == self.S

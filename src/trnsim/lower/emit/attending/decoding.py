@@ -54,7 +54,7 @@ class _Member:
 def pack_groups(
     groups: list[list[Head]], L: int, most_groups: int = P
 ) -> list[list[list[Head]]] | None:
-    """Groups of heads in packs of up to 128 queries, with at most so many groups each.
+    """Groups of heads in packs of up to 128 queries, with at most `most_groups` each.
 
     None for a single group, or if a group has many queries.
     """

@@ -42,8 +42,9 @@ class Neighbours:
     def head_and_first_row(
         self, place: TensorPlace, index: Index, row: int = 0
     ) -> tuple[TensorPlace, int]:
-        """A head's matrix from some row on, loaded with its neighbours, and that row.
+        """A head's matrix, loaded with its neighbours, and the number of its first row.
 
+        Of a long head only a part is loaded, which contains `row`.
         A head that does not lie in rows in HBM, or not in whole blocks, stays in its place.
         """
         matrix = head_of(place, index)
@@ -104,7 +105,7 @@ class Neighbours:
         return next(group for group in self._groups[id(place)] if matrix.offset[0] in group)
 
     def _loaded_head(self, matrix: TensorPlace, group: list[int]) -> TensorPlace:
-        """A head among those at some offsets, which are loaded once."""
+        """A head, loaded with the others of its `group` of offsets, each group once."""
         rows, width = matrix.shape
         key = id(matrix.storage), group[0]
         if key not in self._brought:

@@ -265,7 +265,7 @@ class Evaluation(FusedComputation):
         return [leaf.storage for leaf in self.leaves.values() if leaf.is_pending]
 
     def spans(self, start: int = 0, columns: int = 0) -> Iterator[TileSpan]:
-        """Spans of some columns, or of all; of one bank where sums come from PSUM."""
+        """Spans of `columns` from `start` on, or of all; of one bank where sums come from PSUM."""
         for strip in self._strips(start, start + (columns or self.frame.columns)):
             yield from strip
 

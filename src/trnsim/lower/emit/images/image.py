@@ -61,7 +61,7 @@ class WindowGrid:
     dilations: tuple[int, int]
 
     def reach(self, axis: int, windows: int) -> int:
-        """The count of elements of the padded image from the first of some windows to the last."""
+        """Elements of the padded image that as many neighbouring `windows` reach over."""
         return (
             (windows - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilations[axis] + 1
         )
@@ -134,7 +134,7 @@ class Band:
     def view(
         self, grid: WindowGrid, block: int, partitions: int, tap: tuple[int, int], box: WindowBox
     ) -> Tensor:
-        """The elements under a tap of some windows: [partitions, images, rows, columns]."""
+        """The elements under a tap of a box of windows: [partitions, images, rows, columns]."""
         length = self.images * self.rows * self.width
         flat = self.tile[:partitions, block, :length]
         padded = flat.reshape((partitions, self.images, self.rows, self.width))

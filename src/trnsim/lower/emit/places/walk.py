@@ -154,7 +154,7 @@ def span_elements(frame: Frame, longest: int) -> int:
 
 
 def group_spans(pieces: Iterable[TileSpan], most: int) -> Iterator[list[TileSpan]]:
-    """Neighbouring spans of one block in groups of at most so many columns."""
+    """Neighbouring spans of one block in groups of at most `most` columns."""
     strip: list[TileSpan] = []
     for span in pieces:
         last = strip[-1] if strip else span
@@ -329,7 +329,7 @@ def _fill_blocks(
 
 
 def repeat_partitions(tile: Tensor, partitions: int) -> Tensor:
-    """A tile's rows repeated over so many partitions, by doubling."""
+    """A tile's rows repeated until they fill `partitions`, by doubling."""
     rows, blocks, columns = tile.shape
     if rows == partitions:
         return tile

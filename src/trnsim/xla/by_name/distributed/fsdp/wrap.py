@@ -41,7 +41,7 @@ def transformer_auto_wrap_policy(
     unwrapped_params: int,
     transformer_layer_cls: Collection[type[nn.Module]],
 ) -> bool:
-    """True for the modules of some classes."""
+    """True if the module is of one of the classes, or if its children are asked about."""
     del unwrapped_params
     return recurse or isinstance(module, tuple(transformer_layer_cls))
 
