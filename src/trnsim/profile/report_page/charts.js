@@ -56,6 +56,7 @@ const COMPARED = {
 // The roofline: operations a second over operations a byte, both logarithmic
 
 const ROOF = { width: 560, height: 300, left: 62, right: 14, top: 14, bottom: 40 };
+const WIDEST_ROOF = 560, NARROWEST_ROOF = 280;
 
 /**
  * @param {string} tag
@@ -77,6 +78,9 @@ function showRoofline() {
   const shown = points.find((point) => point.at === state.profile);
   byId("roofline-words").textContent = rooflineWords(shown);
   if (!shown) return;
+  // As wide as its room, so that letters keep their size on a telephone.
+  ROOF.width = Math.max(NARROWEST_ROOF, Math.min(WIDEST_ROOF, panel.clientWidth || WIDEST_ROOF));
+  panel.setAttribute("viewBox", `0 0 ${ROOF.width} ${ROOF.height}`);
   const scale = roofScale(points);
   panel.append(...roofAxes(scale));
   for (const point of points) panel.append(roofOf(point, scale, point === shown));

@@ -44,7 +44,7 @@ listenToPointer();
 listenToKeys();
 readFragment();
 window.addEventListener("hashchange", readFragment);
-window.addEventListener("resize", draw);
+window.addEventListener("resize", () => { draw(); showRoofline(); });
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   showTargets();
   showRoofline();
