@@ -67,6 +67,26 @@ def told(monkeypatch):
     return of
 
 
+def test_a_group_shows_the_first_example_of_its_commands(monkeypatch):
+    app = parser()
+
+    @app.command()
+    def first():
+        """Do a thing without an example."""
+
+    @app.command()
+    def second():
+        """Do another.
+
+        Example: trnsim group second --now
+        """
+
+    monkeypatch.setenv("COLUMNS", "80")
+    command = typer.main.get_command(app)
+    told = help_text(command, command.context_class(command, info_name="group"))
+    assert "  second  Do another.\n\n  Example: trnsim group second --now\n\nOptions:" in told
+
+
 def test_a_help_has_usage_prose_examples_arguments_and_options(told):
     assert told(44) == AT_44
 

@@ -45,5 +45,17 @@ def test_another_word_that_is_wider_than_a_line_is_broken(word):
     assert wrapped(word, 10) == [word[at : at + 10] for at in range(0, len(word), 10)]
 
 
+def test_a_path_that_is_wider_than_a_line_breaks_behind_a_slash():
+    path = "frameworks/torch/torch-neuronx/training/parallel-compile.rst"
+    assert wrapped(f"source: {path}", 30, hanging=2) == [
+        "source:",
+        "  frameworks/torch/",
+        "  torch-neuronx/training/",
+        "  parallel-compile.rst",
+    ]
+    assert wrapped("a/" + "b" * 20, 10) == ["a/" + "b" * 8, "b" * 10, "bb"]  # no line of two
+    assert wrapped(path, 12, is_cell=True)[0] == path[:12]
+
+
 def test_a_cell_is_as_wide_as_its_column():
     assert wrapped("kernels.py:42", 8, is_cell=True) == ["kernels.", "py:42"]

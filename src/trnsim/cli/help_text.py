@@ -48,6 +48,7 @@ def help_text(command: Any, context: Any, groups: Mapping[str, Sequence[str]] | 
         usage(command, context, room),
         _paragraphs(inspect.cleandoc(command.help or ""), room),
         *_commands(command, context, groups, room),
+        _example_of_group(command, context, room),
         _paragraphs(inspect.cleandoc(command.epilog or ""), room),
         *_parameters(command, context, room),
     ]
@@ -159,6 +160,14 @@ def _commands(
     for heading, names in (groups or {"Commands": list(known)}).items() if known else ():
         rows = [(name, _summary(command.get_command(context, name))) for name in names]
         yield "\n".join(_listing(heading, rows, room, max(map(len, known))))
+
+
+def _example_of_group(command: Any, context: Any, room: int) -> str:
+    """The example of a group's first command that is loaded and has one."""
+    for name in getattr(command, "commands", ()):
+        if example := example_of(command.get_command(context, name)):
+            return _paragraphs(f"Example: {example}", room)
+    return ""
 
 
 def _summary(command: Any) -> str:

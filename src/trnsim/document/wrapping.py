@@ -22,6 +22,8 @@ A value in double quotes may hold spaces.
 _PLACE: Final = re.compile(r" *\S+\.\w+:\d+[.,;:)]*")
 """A word that names a line of a file, which editors and terminals open."""
 _KEPT: Final = "\ue000"
+_LEAST_PATH: Final = 8
+"""Characters of a path that stand on a line of their own; a shorter part breaks in a name."""
 _NARROWEST: Final = 8
 """Columns of text beside an indent; a narrower terminal breaks the lines."""
 
@@ -67,8 +69,16 @@ def _broken(line: str, first: int, rest: int, *, is_cell: bool) -> list[str]:
             continue
         while columns_of(pieces[-1]) > (room := rest if pieces[1:] else first):
             cut = _cut(pieces[-1], room)
+            cut = cut if is_cell else _behind_slash(pieces[-1], cut)
             pieces[-1:] = [pieces[-1][:cut], pieces[-1][cut:]]
     return pieces
+
+
+def _behind_slash(line: str, cut: int) -> int:
+    """The place behind the last slash of a path or an address before `cut`, not to break a name."""
+    start = len(line) - len(line.lstrip())
+    behind = line.rfind("/", start, cut) + 1
+    return behind if behind > start + _LEAST_PATH else cut
 
 
 def _cut(line: str, room: int) -> int:
