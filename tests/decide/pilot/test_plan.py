@@ -12,10 +12,10 @@ from trnsim.decide.pilot.checks import Check, Log, PilotResult, RateMeasurement
 from trnsim.decide.pilot.plan import (
     Pilot,
     check_unchanged,
+    decision_files,
     digests,
     read,
     relative,
-    rests_on,
 )
 from trnsim.errors import BadInput
 
@@ -84,7 +84,7 @@ def test_a_pilot_of_another_version_is_refused(tmp_path):
 
 
 def test_a_pilot_rests_on_its_inventory_its_model_and_its_prices():
-    found = rests_on(workload(), Path("inventory.csv"), Path("prices.csv"))
+    found = decision_files(workload(), Path("inventory.csv"), Path("prices.csv"))
     assert found == [Path("inventory.csv"), Path("inventory.csv"), LLAMA, Path("prices.csv")]
 
 

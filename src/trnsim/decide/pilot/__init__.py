@@ -1,4 +1,7 @@
-"""A pilot: one workload on both machines, with the same data, steps and requests.
+"""Pilot of a move: one workload on today's instances and on a candidate's, with the same work.
 
-Logs of the runs are read by `trnsim.calibrate.logs`.
+`choose` selects the workload by the value of its pilot (`pilot_value`); `sides` and `thresholds`
+are the runs and what they must show; `plan` and `files` write the pilot. After the runs `measure`
+reads their logs (by `trnsim.calibrate.logs`), `refit` corrects the predictions, `renew` decides
+again, and `document` writes the result.
 """

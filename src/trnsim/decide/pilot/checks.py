@@ -9,13 +9,15 @@ from trnsim.decide.decision import WorkloadDecision
 
 @dataclass(frozen=True)
 class Log:
-    """A log of a run, as figures.
+    """Figures of a run's log.
 
     Attributes:
-        side: "today" or "there".
-        count: steps, requests or passes in it.
-        rate_per_s: tokens or items a second of the side.
-        loss: loss at its end; None without a loss, or if it is not a number.
+        path: path of the log.
+        side: "today" or "there", the instances of the candidate.
+        format: format of the log, one of `trnsim.calibrate.logs.FORMATS`.
+        count: steps, requests or passes in the log.
+        rate_per_s: tokens or items a second of all instances of the side.
+        loss: loss at the end of the run; None without a loss, or if it is not a number.
     """
 
     path: str
@@ -31,12 +33,14 @@ class RateMeasurement:
     """A side's measured rate beside its prediction.
 
     Attributes:
+        side: "today" or "there".
+        instance: instance type of the side.
         predicted_per_s: tokens or items a second, at P50.
-        measured_per_s: geometric mean of its logs.
+        measured_per_s: geometric mean of the rates in the side's logs.
         factor: measured time over predicted time.
-        sigma: one sigma of the factor's logarithm: the error of the runs.
-        old_error: P90 of the prediction's errors before the pilot.
-        new_error: P90 of its errors after the pilot.
+        sigma: one sigma of the factor's logarithm, from the spread of the runs.
+        old_error: P90 of the relative error of the prediction before the pilot.
+        new_error: P90 of the relative error of the corrected prediction.
     """
 
     side: str
@@ -54,8 +58,11 @@ class Check:
     """A threshold beside its measured figure.
 
     Attributes:
-        figure: measured figure; None if it was not measured.
-        is_met: True if the figure is legal; None if it was not measured.
+        limit: limit in `unit`.
+        is_least: True if the figure must be at or above the limit, else at or below it.
+        figure: measured figure in `unit`; None if it was not measured.
+        is_met: True if the figure keeps the limit; None if it was not measured.
+        note: remark, such as the reason for a missing figure.
     """
 
     name: str
@@ -72,7 +79,11 @@ class PilotResult:
     """Result of a finished pilot.
 
     Attributes:
-        renewed: decision with the measured factors.
+        logs: figures of all logs.
+        today: measured rate of today's instances.
+        there: measured rate of the candidate's instances.
+        checks: thresholds beside their figures.
+        renewed: decision about the workload with the measured factors.
     """
 
     logs: tuple[Log, ...]

@@ -1,4 +1,4 @@
-"""Pilot of an inventory: of the workload with the most valuable pilot, or of one by name."""
+"""Choice of a pilot for an inventory: the workload whose pilot is worth most, or one by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trnsim.decide.draws import Draws
 from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.pilot import sides
 from trnsim.decide.pilot.pilot_value import PilotValue, Stake, pilot_value
-from trnsim.decide.pilot.plan import Pilot, digests, relative, rests_on
+from trnsim.decide.pilot.plan import Pilot, decision_files, digests, relative
 from trnsim.decide.pilot.sides import START_HOURS, THERE, TODAY, PilotSides
 from trnsim.decide.pilot.thresholds import FAILED, NOISE, Money, thresholds
 from trnsim.decide.rules import FORBIDS
@@ -44,7 +44,14 @@ class PilotRequest:
 
 @dataclass(frozen=True)
 class _Prospect:
-    """A workload with its possible pilot."""
+    """A workload with its possible pilot.
+
+    Attributes:
+        value: value and cost of the pilot, or the reason why there can be none.
+        runs: runs of both sides; None without a pilot.
+        cost: cost of the move; None without a pilot.
+        ratio: predicted cost on the candidate over predicted cost today.
+    """
 
     workload: Workload
     value: PilotValue
@@ -63,7 +70,7 @@ def pilot(
     predictor: Predictor | None = None,
     scan: Scan | None = None,
 ) -> tuple[Pilot, dict[str, str]]:
-    """The pilot of the inventory at `path`, to be written to `folder`, and its launch files.
+    """Pilot of the inventory at `path`, to be written to `folder`, and its launch files by name.
 
     Raises:
         BadInput: the inventory cannot be used, has no workload of that name, or none that can
@@ -108,7 +115,7 @@ def _selected_workloads(workloads: list[Workload], name: str | None) -> list[Wor
 
 @dataclass(frozen=True)
 class _Survey:
-    """Survey of the workloads that can have a pilot."""
+    """Maker of prospects: which workloads can have a pilot, and which pilot."""
 
     places: WorkloadPlacements
     rows: Catalogue
@@ -151,8 +158,13 @@ class _Survey:
         """Placements with AWS's chips that a pilot can test, with the stakes of a move there."""
         stakes: list[tuple[WorkloadPlacement, Stake]] = []
         for option in decision.candidates:
-            is_asked = decision.best in (None, option.instance)
-            if not is_asked or not option.is_neuron or option.instance == decision.today.instance:
+            # a verdict that names an instance puts only that one in question
+            is_in_question = decision.best in (None, option.instance)
+            if (
+                not is_in_question
+                or not option.is_neuron
+                or option.instance == decision.today.instance
+            ):
                 continue
             there = self.places.there(workload, option.instance, comparison.here)
             stake = _stake(there, comparison)
@@ -182,11 +194,12 @@ class _Survey:
 
 
 def price_of(place: WorkloadPlacement) -> DatedPrice | None:
-    """Price of a placement; that of the cheapest public kind if its own kind is not on sale."""
+    """Price of a placement: at today's purchase kind, else the cheapest at a public kind."""
     return listed_price(place.price) or listed_price(place.reference)
 
 
 def _stake(there: WorkloadPlacement, comparison: WorkloadComparison) -> Stake | None:
+    """Stakes of a move to a placement; None without a speed and a price on both sides."""
     here, price, usd = comparison.here, comparison.price, price_of(there)
     if there.speed is None or here.speed is None or price is None or usd is None:
         return None
@@ -206,9 +219,10 @@ def _plan(
     decision: Decision,
     options: AssessmentOptions,
     request: PilotRequest,
-    places: tuple[Path, Path],
+    paths: tuple[Path, Path],
 ) -> Pilot:
-    path, folder = places
+    """Plan of the best prospect's pilot; `paths` are of the inventory and the pilot's folder."""
+    path, folder = paths
     if best.runs is None or best.cost is None:
         raise ValueError("a workload without runs has no pilot")
     workload, limit = best.workload, float(PAYBACK_LIMIT_MONTHS)
@@ -217,7 +231,7 @@ def _plan(
         version=decision.version,
         inventory=relative(path, folder),
         prices=None if request.prices is None else relative(request.prices, folder),
-        digests=digests(rests_on(workload, path, request.prices), folder),
+        digests=digests(decision_files(workload, path, request.prices), folder),
         is_mixed=options.is_mixed,
         workload=workload.name,
         why=_choice_reason(best.value, is_named=request.workload is not None),

@@ -1,6 +1,6 @@
-"""The migration document: measurements of a pilot, the renewed decision, and steps of the move.
+"""Migration document: measurements of a pilot, the renewed decision, and steps of the move.
 
-Every figure in USD stands in `pilot.json`, where the result is kept beside the pilot.
+Every figure in USD stands in `pilot.json` too, which then holds the pilot and its result.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from trnsim.formatting import amount, amounts, markdown_table
 DECISION: Final = "decision.json"
 DOCUMENT: Final = "migration.md"
 RESULTS: Final = (DECISION, DOCUMENT)
+"""Files that the result of a pilot adds to its folder."""
 
 
 def renewed_decision(pilot: Pilot, result: PilotResult) -> Decision:
@@ -33,7 +34,7 @@ def renewed_decision(pilot: Pilot, result: PilotResult) -> Decision:
 
 
 def write(pilot: Pilot, result: PilotResult, folder: Path) -> list[Path]:
-    """Write the result of a pilot to its folder: decision, document, and the pilot with it.
+    """Write the result of a pilot to its folder: decision, document, and the completed pilot file.
 
     Raises:
         BadInput: the folder cannot be written.
@@ -47,7 +48,7 @@ def write(pilot: Pilot, result: PilotResult, folder: Path) -> list[Path]:
 
 
 def document(pilot: Pilot, result: PilotResult) -> str:
-    """Page in Markdown for those who decide and those who move."""
+    """Page in Markdown for the people who decide and the people who migrate."""
     before, after = pilot.workload_decision, result.renewed
     close = " (a close call)" if after.is_close_call else ""
     workload = markdown_text(pilot.workload)
@@ -130,24 +131,25 @@ def _shortfalls(result: PilotResult) -> list[str]:
 def _comparison(pilot: Pilot, result: PilotResult) -> str:
     rows: list[tuple[str, ...]] = []
     for phase, decision in (("before", pilot.workload_decision), ("after", result.renewed)):
-        place = _candidate(decision, pilot.there.instance)
+        candidate = _candidate(decision, pilot.there.instance)
         rows.append(
-            (phase, str(decision.verdict), amount(decision.today.usd_per_month), *_money(place))
+            (phase, str(decision.verdict), amount(decision.today.usd_per_month), *_money(candidate))
         )
     header = ("", "verdict", "USD a month today", "there", "saving", "pays back in months",
               "break-even USD/h", "draws")  # fmt: skip
     return markdown_table(header, rows)
 
 
-def _money(place: Candidate | None) -> tuple[str, ...]:
-    if place is None:
+def _money(candidate: Candidate | None) -> tuple[str, ...]:
+    """Cells: USD a month, saving, months until payback, break-even price, share of draws."""
+    if candidate is None:
         return ("-",) * 5
-    months = place.pays_back_months
-    saving = place.saving
-    break_even = place.break_even_usd_per_hour
-    share = place.share_paying_back
+    months = candidate.pays_back_months
+    saving = candidate.saving
+    break_even = candidate.break_even_usd_per_hour
+    share = candidate.share_paying_back
     return (
-        amounts(place.usd_per_month),
+        amounts(candidate.usd_per_month),
         "-" if saving is None else f"{saving.p50:.0%} ({saving.p10:.0%} to {saving.p90:.0%})",
         "-" if months is None or months.p50 is None else f"{months.p50:.1f}",
         "-" if break_even is None else amount(break_even),
@@ -160,10 +162,10 @@ def _candidate(decision: WorkloadDecision, name: str) -> Candidate | None:
 
 
 def _steps(pilot: Pilot, after: WorkloadDecision) -> str:
-    """Next steps: document 001's third phase, or the reason not to begin it."""
+    """Numbered steps of the migration, or the reason not to begin it."""
     if after.verdict is Verdict.NEEDS_QUOTE:
-        place = _candidate(after, after.best or pilot.there.instance)
-        limit = None if place is None else place.break_even_usd_per_hour
+        candidate = _candidate(after, after.best or pilot.there.instance)
+        limit = None if candidate is None else candidate.break_even_usd_per_hour
         below = "" if limit is None else f" It pays back below {amount(limit)} USD an hour."
         return f"None yet: ask AWS for a price of {after.best}.{below}"
     if after.verdict not in MOVED:

@@ -1,4 +1,4 @@
-"""The folder of a pilot: launch files, thresholds, and the file from which logs are read."""
+"""Folder of a pilot: launch files, a page for the people who run it, and `pilot.json`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trnsim.formatting import amount, amounts, markdown_table
 
 README: Final = "README.md"
 LAUNCH: Final = "launch"
-_BY_KIND: Final = {
+_RUN_TEXT_BY_KIND: Final = {
     "train": "Each side's run is started by one of its three files: for torchrun, Slurm or "
     "Kubernetes. Options are Megatron's; a `train.py` of another framework translates them. "
     "Seed, order of data, sequences of a step and number of steps are the same on both sides: "
@@ -63,7 +63,12 @@ def clear(folder: Path) -> None:
 
 
 def write(pilot: Pilot, launch: Mapping[str, str], folder: Path) -> list[Path]:
-    """Write a pilot to `folder`, which is created; returns the paths. `pilot.json` comes last.
+    """Write a pilot to `folder`, which is created; returns the paths of its files.
+
+    Args:
+        pilot: plan of the pilot.
+        launch: texts of the launch files, by name.
+        folder: folder of the pilot.
 
     Raises:
         BadInput: the folder cannot be written.
@@ -93,7 +98,7 @@ def readme(pilot: Pilot, launch: Mapping[str, str]) -> str:
             [_row(pilot, today), _row(pilot, there)],
         ),
         f"Hours are of the whole run of {_run_size(pilot)}, and of its start.",
-        _BY_KIND[pilot.run.kind],
+        _RUN_TEXT_BY_KIND[pilot.run.kind],
         "\n".join(f"- `{LAUNCH}/{name}`" for name in sorted(launch)),
         "## Logs",
         (

@@ -1,4 +1,4 @@
-"""Logs of a pilot by side: checked, and as rates with the errors of the runs.
+"""Measurements from the logs of a pilot: the rate of each side, with its error.
 
 A log's name begins with its side, `today` or `there`. Arrays of logits that `numpy.save` wrote
 are read beside the logs.
@@ -26,9 +26,9 @@ from trnsim.facts import assumed
 
 RUN_SIGMA: Final = assumed(0.01, "one sigma between runs on other machines of one type; no source")
 MOST_SIGMA: Final = 0.05
-"""Highest sigma of a side's rate: a pilot's factor must be right within 5 %."""
-MOST_OFF: Final = 10.0
-"""Factor by which a rate may differ from the prediction before its unit is in doubt."""
+"""Highest relative sigma of a side's rate: a pilot's factor must be known within 5 %."""
+MOST_RATE_RATIO: Final = 10.0
+"""Measured over predicted rate, or the inverse, above which the unit of the log is in doubt."""
 _LOGITS_ENDING: Final = ".npy"
 
 
@@ -38,10 +38,11 @@ class Logs:
 
     Attributes:
         logs: figures of each log.
-        runs: contents of each side's logs.
-        rates: tokens or items a second, by side.
-        sigmas: one sigma of the logarithm of each rate.
-        logits: largest difference over the largest logit of today; None without both arrays.
+        runs: contents of the logs, by side.
+        rates: tokens or items a second, by side: geometric mean over the logs.
+        sigmas: one sigma of the logarithm of the rate, by side.
+        logits: largest difference between the sides' logits over today's largest logit; None
+            without both arrays.
     """
 
     logs: tuple[Log, ...]
@@ -51,7 +52,7 @@ class Logs:
     logits: float | None
 
     def losses(self, side: str) -> list[float | None]:
-        """Last losses of a side's runs."""
+        """Loss at the end of each run of a side; None where it is missing or not a number."""
         return [log.loss for log in self.logs if log.side == side]
 
 
@@ -62,7 +63,7 @@ def read_logs(pilot: Pilot, paths: Sequence[Path]) -> Logs:
         BadInput: a name is of neither side, a side has no log, or a log cannot be read, is of
             another kind, model, batch or unit, or is too short.
     """
-    _check_twice(paths)
+    _check_unique(paths)
     arrays = [path for path in paths if path.suffix.lower() == _LOGITS_ENDING]
     runs: dict[str, tuple[RunLog, ...]] = dict.fromkeys(SIDES, ())
     for path in paths:
@@ -71,10 +72,10 @@ def read_logs(pilot: Pilot, paths: Sequence[Path]) -> Logs:
             runs[side] = (*runs[side], _checked_log(read(path), pilot.run))
     for side in SIDES:
         _check_side(side, runs[side])
-    last = _last_steps(runs)
+    last_steps = _last_steps(runs)
     logs: list[Log] = []
     for side, side_logs in runs.items():
-        logs += [_log(log, pilot.run, pilot.sides[side], last) for log in side_logs]
+        logs += [_log(log, pilot.run, pilot.sides[side], last_steps) for log in side_logs]
     by_side = {side: [log for log in logs if log.side == side] for side in SIDES}
     return Logs(
         tuple(logs),
@@ -104,7 +105,7 @@ def side_of(path: Path) -> str:
     )
 
 
-def _check_twice(paths: Sequence[Path]) -> None:
+def _check_unique(paths: Sequence[Path]) -> None:
     resolved = [path.resolve() for path in paths]
     for path in paths:
         if resolved.count(path.resolve()) > 1:
@@ -151,7 +152,7 @@ def _check_side(side: str, runs: Sequence[RunLog]) -> None:
         )
 
 
-def _log(log: RunLog, run: PilotRun, side: Side, last: Sequence[int]) -> Log:
+def _log(log: RunLog, run: PilotRun, side: Side, last_steps: Sequence[int]) -> Log:
     """Figures of a log.
 
     Raises:
@@ -159,16 +160,16 @@ def _log(log: RunLog, run: PilotRun, side: Side, last: Sequence[int]) -> Log:
     """
     rate = _rate(log, run, side)
     ratio = rate / side.rate_per_s.p50
-    if not 1 / MOST_OFF <= ratio <= MOST_OFF:
+    if not 1 / MOST_RATE_RATIO <= ratio <= MOST_RATE_RATIO:
         raise BadInput(
             f"{log.path}: {rate:.4g} {run.unit} a second of {side.instances} x {side.instance}, "
             f"{ratio:.3g} times the predicted {side.rate_per_s.p50:.4g}; legal: up to "
-            f"{MOST_OFF:g} times more or less",
+            f"{MOST_RATE_RATIO:g} times more or less",
             fix="look at its units: seconds a step, or tokens a second of one accelerator",
         )
     content = log.run
     count = len(content.settled) if isinstance(content, Training) else content.requests
-    return Log(log.path, side.name, log.format, count, rate, _loss(log, last))
+    return Log(log.path, side.name, log.format, count, rate, _loss(log, last_steps))
 
 
 def _rate(log: RunLog, run: PilotRun, side: Side) -> float:
@@ -181,10 +182,10 @@ def _rate(log: RunLog, run: PilotRun, side: Side) -> float:
 
 
 def _last_steps(runs: dict[str, tuple[RunLog, ...]]) -> list[int]:
-    """The last quarter of the steps that all logs share.
+    """Numbers of the last quarter of the steps that all training logs have.
 
     Raises:
-        BadInput: they share too few.
+        BadInput: too few steps are in all logs.
     """
     steps_by_log = [
         {step.number for step in log.run.settled}
@@ -203,24 +204,26 @@ def _last_steps(runs: dict[str, tuple[RunLog, ...]]) -> list[int]:
     return common[-max(len(common) // 4, 1) :]
 
 
-def _loss(log: RunLog, last: Sequence[int]) -> float | None:
+def _loss(log: RunLog, last_steps: Sequence[int]) -> float | None:
     """Mean loss of the last steps; None without a loss, or if it is not a number."""
     if not isinstance(log.run, Training):
         return None
-    loss = fmean(step.loss for step in log.run.settled if step.number in last)
+    loss = fmean(step.loss for step in log.run.settled if step.number in last_steps)
     return loss if math.isfinite(loss) else None
 
 
 def _sigma(logs: Sequence[Log], runs: Sequence[RunLog]) -> float:
     """One sigma of the logarithm of a side's rate.
 
+    ``sqrt(max(spread within runs, spread between runs)^2 + RUN_SIGMA^2) / sqrt(runs)``
+
     Raises:
         BadInput: it is above `MOST_SIGMA`.
     """
-    within = fmean([log_sigma(log) for log in runs])
+    within_sigma = fmean([log_sigma(log) for log in runs])
     rates = [math.log(log.rate_per_s) for log in logs]
-    between = stdev(rates) if len(rates) > 1 else 0.0
-    sigma = math.hypot(max(within, between), float(RUN_SIGMA)) / math.sqrt(len(logs))
+    between_sigma = stdev(rates) if len(rates) > 1 else 0.0
+    sigma = math.hypot(max(within_sigma, between_sigma), float(RUN_SIGMA)) / math.sqrt(len(logs))
     if sigma > MOST_SIGMA:
         raise BadInput(
             f"{', '.join(log.path for log in logs)}: the rate is known within {sigma:.1%}; legal: "

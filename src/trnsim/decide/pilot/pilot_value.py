@@ -1,12 +1,12 @@
-"""Value of a pilot of each workload: of knowing its times, less the cost of the run.
+"""Value of a pilot: what it is worth to know the times before the decision, less the run's cost.
 
-    net      = bills until the limit x (1 - ratio e^(sigma z)) - migration, z normal
-    value    = E[max(0, net)] - max(0, E[net])
+    net       = bills until the limit x (1 - ratio e^(sigma z)) - migration, z standard normal
+    value     = E[max(0, net)] - max(0, E[net])
     net value = value - USD of the run - saving that is lost while it runs
 
-The value is the expected value of perfect information about performance (Howard 1966): USD at
-stake, weighted by the draws on the wrong side of the decision. It has the closed form of a put,
-with K the cost that may be spent there and R the expected cost there:
+The value is the expected value of perfect information about performance (Howard 1966). It has the
+closed form of a put option, with K the highest cost on the candidate at which the move pays back in
+time, and R the median cost there:
 
     E[max(0, net)] = K N(d) - R e^(sigma^2 / 2) N(d - sigma),  d = ln(K / R) / sigma
 """
@@ -30,9 +30,9 @@ class Stake:
     Attributes:
         bill: today's bill in USD a month.
         ratio: predicted cost of the candidate / predicted cost of today's instance.
-        sigma: one sigma of its logarithm, of performance alone.
+        sigma: one sigma of the logarithm of `ratio`, from performance alone.
         migration_usd: cost of the move.
-        limit_months: months within which it must pay back.
+        limit_months: months within which the move must pay back.
     """
 
     bill: float
@@ -42,41 +42,46 @@ class Stake:
     limit_months: float
 
     @property
-    def _may_cost(self) -> float:
+    def _most_usd(self) -> float:
+        """K: highest cost on the candidate until the limit at which the move pays back."""
         return self.limit_months * self.bill - self.migration_usd
 
     @property
-    def _likely(self) -> float:
+    def _median_usd(self) -> float:
+        """R: median cost on the candidate until the limit."""
         return self.limit_months * self.bill * self.ratio
 
     @property
-    def _mean(self) -> float:
-        return self._likely * math.exp(self.sigma**2 / 2)
+    def _mean_usd(self) -> float:
+        """Expected cost on the candidate until the limit."""
+        return self._median_usd * math.exp(self.sigma**2 / 2)
 
     @property
     def _d(self) -> float:
-        """Sigmas between the likely cost and the highest allowed; infinite without a doubt."""
-        if self._may_cost <= 0:
+        """``ln(K / R) / sigma``: sigmas between median and highest cost; infinite if sigma is 0."""
+        if self._most_usd <= 0:
             return -math.inf
-        distance = math.log(self._may_cost / self._likely)
+        distance = math.log(self._most_usd / self._median_usd)
         return distance / self.sigma if self.sigma else math.copysign(math.inf, distance)
 
     @property
     def net_usd(self) -> float:
-        """Expected USD until the limit, of a move without a pilot."""
-        return self._may_cost - self._mean
+        """Expected USD that a move without a pilot gains until the limit."""
+        return self._most_usd - self._mean_usd
 
     @property
     def value_usd(self) -> float:
         """USD value of knowing the times before the decision."""
-        if self._may_cost <= 0 or not self.sigma:
+        if self._most_usd <= 0 or not self.sigma:
             return 0.0
-        put = self._may_cost * _NORMAL.cdf(self._d) - self._mean * _NORMAL.cdf(self._d - self.sigma)
+        put = self._most_usd * _NORMAL.cdf(self._d) - self._mean_usd * _NORMAL.cdf(
+            self._d - self.sigma
+        )
         return max(put - max(0.0, self.net_usd), 0.0)
 
     @property
     def share_wrong(self) -> float:
-        """Share of the draws on the wrong side of the decision."""
+        """Probability that the decision by expected values is wrong, between 0 and 1."""
         pays = _NORMAL.cdf(self._d) if math.isfinite(self._d) else float(self._d > 0)
         return 1 - pays if self.net_usd > 0 else pays
 
@@ -91,13 +96,14 @@ class PilotValue:
     """Value and cost of a pilot of a workload.
 
     Attributes:
-        instance: instance to which it may move.
-        value_usd: value of knowing its times.
-        share_wrong: share of the draws on the wrong side of the decision.
+        workload: name of the workload.
+        instance: instance type to which the workload may move.
+        value_usd: value of knowing its times before the decision.
+        share_wrong: probability that the decision by expected values is wrong.
         run_usd: cost of both sides' runs; None if a side has no public price.
         delay_usd: saving lost while they run.
         hours: hours of the longer side.
-        refused: reason why it can have no pilot; its figures are 0 then.
+        refused: reason why there can be no pilot; the figures are then 0.
     """
 
     workload: str
@@ -116,7 +122,7 @@ class PilotValue:
 
 
 def pilot_value(workload: str, stake: Stake, runs: PilotSides) -> PilotValue:
-    """Value of a pilot with these sides, given the stakes."""
+    """Value of a pilot of `workload` by `runs`, given the stakes of the move."""
     hours = max(runs.today.hours, runs.there.hours)
     costs = [side.usd for side in (runs.today, runs.there)]
     public = [cost for cost in costs if cost is not None]

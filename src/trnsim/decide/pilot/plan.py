@@ -1,4 +1,4 @@
-"""A pilot as a value, and as the file `pilot.json`."""
+"""Plan of a pilot, with its result once it has run, and its file `pilot.json`."""
 
 from __future__ import annotations
 
@@ -31,16 +31,22 @@ class Pilot:
 
     Attributes:
         version: version of trnsim.
-        inventory: its path, relative to the pilot's folder if possible.
+        inventory: path of the inventory, relative to the pilot's folder if possible.
         prices: path of the user's own prices, relative likewise; None without them.
-        digests: SHA-256 of every file that the decision rests on, by its path.
-        is_mixed: True if another public kind of price may stand in for one that is not on sale.
+        digests: SHA-256 of every file on which the decision rests, by path.
+        is_mixed: True if the price of another public kind may be used for an instance that is not
+            on sale at today's kind.
         workload: name of the workload that runs.
         why: reason for the choice of this workload.
-        told: value of a pilot of each workload, the most valuable first.
+        told: value of a pilot for each workload, the most valuable first.
+        run: work that both sides do.
+        today: side of today's instances.
+        there: side of the candidate's instances.
         migration_usd: cost of the move to `there`.
         limit_months: months within which the move must pay back.
-        decision: decision before the pilot.
+        thresholds: limits that the measurements must keep.
+        decision: decision on the whole inventory before the pilot.
+        assumptions: numbers of the pilot that no user stated.
         result: result of the pilot; None before it has run.
     """
 
@@ -114,27 +120,32 @@ def digests(paths: Iterable[Path], folder: Path) -> dict[str, str]:
     }
 
 
-def rests_on(workload: Workload, inventory: Path, prices: Path | None) -> list[Path]:
+def decision_files(workload: Workload, inventory: Path, prices: Path | None) -> list[Path]:
     """Files on which the decision about a workload rests."""
     more = [] if prices is None else [prices]
     return [inventory, Path(workload.line.file), workload.model_path, *more]
 
 
-def check_unchanged(pilot: Pilot, folder: Path, running: str) -> None:
-    """Refuse a pilot whose files have changed, or whose predictions are of another version.
+def check_unchanged(pilot: Pilot, folder: Path, version: str) -> None:
+    """Refuse a pilot whose files have changed, or that another version of trnsim wrote.
+
+    Args:
+        pilot: the pilot.
+        folder: folder of the pilot.
+        version: version of trnsim that runs now.
 
     Raises:
-        BadInput: a file has changed or is missing, or version `running` did not write it.
+        BadInput: a file has changed or is missing, or the version is another.
     """
-    if pilot.version != running:
+    if pilot.version != version:
         raise BadInput(
-            f"{folder / NAME} is of trnsim {pilot.version}, and this is {running}, which may "
+            f"{folder / NAME} is of trnsim {pilot.version}, and this is {version}, which may "
             "predict other times",
             fix=f"read it with trnsim {pilot.version}",
         )
-    for name, stated in pilot.digests.items():
+    for name, old_digest in pilot.digests.items():
         path = folder / name
-        if digests([path], folder)[relative(path, folder)] != stated:
+        if digests([path], folder)[relative(path, folder)] != old_digest:
             raise BadInput(
                 f"{path} has changed since the pilot was written",
                 fix="restore it, or write the pilot again with --force and run both sides again",

@@ -1,12 +1,11 @@
-"""Predictions after a pilot: factors on both sides, and their effect on other instances.
+"""Predictions after a pilot: corrected by its measured factors, on all instances.
 
     factor = measured time / predicted time, of one workload on one instance
 
-A prediction has causes of doubt (`trnsim.decide.times.speed`), each a normal z of its own:
-``log factor = sum of sigma z``. The two measured factors give the z of their causes their
-likeliest values and smaller doubts (a Gaussian update), and other instances share some of them: a
-GPU that is slower than predicted makes slower GPUs likelier. A measured speed keeps only the error
-of its run.
+The error of a prediction has causes (`Speed.sigmas`), each an independent standard normal z:
+``log factor = sum of sigma z``. The two measured factors give each z a posterior mean and variance
+(a Gaussian update). Other instances have some of the causes too: a GPU that is slower than
+predicted makes slower GPUs likelier. A measured speed keeps only the error of its runs.
 
 The update is that of `trnsim.calibrate.shrinkage`.
 """
@@ -25,10 +24,10 @@ from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.times import Predictor, Speed, SpeedAnswer
 
 FAMILY: Final = "the pilot's measurement"
-"""Family of a measured speed, in place of one of published times."""
+"""Family of a measured speed, in place of a family of published times."""
 _MEDIAN_ERROR_SIGMAS: Final = 0.6744897501960817
 _P90_ERROR_SIGMAS: Final = 1.6448536269514722
-"""Sigmas within which half and 90 % of errors lie, and below which nine tenths do."""
+"""Median and P90 of the absolute value of a standard normal error."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,8 @@ class Factor:
 
     Attributes:
         value: measured time over predicted time.
-        sigma: one sigma of its logarithm: the error of the run.
-        is_met: True if the promised latency was kept; None without a promise.
+        sigma: one sigma of the logarithm of `value`: the error of the runs.
+        is_met: True if the latency SLO was met; None if that was not measured.
     """
 
     value: float
@@ -47,12 +46,12 @@ class Factor:
 
 
 class PilotPredictor(Predictor):
-    """Speeds of a pilot's workload with the measured factors; other workloads are unchanged.
+    """Predictor that corrects the speeds of a pilot's workload; other workloads are unchanged.
 
     Args:
-        base: predictor of uncorrected speeds.
+        base: predictor of the speeds before correction.
         workload: name of the pilot's workload.
-        factors: measured factors, by instance.
+        factors: measured factors, by instance type.
     """
 
     def __init__(self, base: Predictor, workload: str, factors: Mapping[str, Factor]) -> None:
@@ -87,7 +86,7 @@ class PilotPredictor(Predictor):
 
 
 def _measured_speed(speed: Speed, name: str, factor: Factor) -> Speed:
-    """A speed with its measured factor, whose only doubt is the error of the run."""
+    """A speed with its measured factor, whose only uncertainty is the error of the runs."""
     slower = _slower(speed, factor.value)
     error = {"median": _MEDIAN_ERROR_SIGMAS * factor.sigma, "p90": _P90_ERROR_SIGMAS * factor.sigma}
     return replace(
@@ -101,6 +100,7 @@ def _measured_speed(speed: Speed, name: str, factor: Factor) -> Speed:
 
 
 def _slower(speed: Speed, factor: float) -> Speed:
+    """A speed whose times are `factor` x as long."""
     return replace(
         speed,
         units_per_s=speed.units_per_s / factor,
@@ -110,34 +110,42 @@ def _slower(speed: Speed, factor: float) -> Speed:
 
 @dataclass(frozen=True)
 class _Update:
-    """Causes after an update: likeliest z and variance of each; 0 and 1 for all others."""
+    """Causes after an update; a cause that is missing keeps mean 0 and variance 1.
+
+    Attributes:
+        z: posterior mean of each cause's z.
+        variance: posterior variance of each cause's z.
+    """
 
     z: dict[str, float]
     variance: dict[str, float]
 
     def updated_speed(self, speed: Speed) -> Speed:
-        """A speed that was not measured, with the update of the causes that it shares."""
+        """A speed that was not measured, corrected by the updated causes of its error."""
         shift = sum(sigma * self.z.get(cause, 0.0) for cause, sigma in speed.sigmas.items())
-        doubts = {
+        sigmas = {
             cause: sigma * math.sqrt(self.variance.get(cause, 1.0))
             for cause, sigma in speed.sigmas.items()
         }
-        return replace(_slower(speed, math.exp(shift)), sigmas=doubts)
+        return replace(_slower(speed, math.exp(shift)), sigmas=sigmas)
 
 
 def update(runs: list[tuple[Mapping[str, float], Factor]]) -> _Update:
-    """Update of causes by factors: normal shrinkage, as `trnsim calibrate` has it.
+    """Gaussian update of the causes by measured factors, as in `trnsim calibrate`.
 
-    Rows are the logarithms of the factors, their design the sigmas of each run's causes.
-    Covariances between causes are left out, so that no doubt about one cause is too small.
+    It is a linear model of the factors' logarithms, whose design matrix has the sigmas of each
+    run's causes. Only the diagonal of the posterior covariance is kept.
+
+    Args:
+        runs: for each measured instance, its sigmas by cause and its factor.
     """
-    causes = list(dict.fromkeys(cause for doubts, _ in runs for cause in doubts))
+    causes = list(dict.fromkeys(cause for sigmas, _ in runs for cause in sigmas))
     if not causes:
         return _Update({}, {})
-    sigmas = np.array([[doubts.get(cause, 0.0) for cause in causes] for doubts, _ in runs])
+    design = np.array([[sigmas.get(cause, 0.0) for cause in causes] for sigmas, _ in runs])
     logs = np.array([math.log(factor.value) for _, factor in runs])
     errors = np.array([factor.sigma**2 for _, factor in runs])
-    after = shrink(sigmas, logs, errors, np.ones(len(causes)))
+    after = shrink(design, logs, errors, np.ones(len(causes)))
     variance = np.clip(np.diag(after.covariance), 0.0, 1.0)
     return _Update(
         dict(zip(causes, after.mean.tolist(), strict=True)),

@@ -39,14 +39,14 @@ from trnsim.facts import P90_SIGMAS
 LEAST_RUNS: Final = 3
 """Logs of today that are needed to measure the noise of its loss."""
 _P90_ERROR_SIGMAS: Final = 1.6448536269514722
-"""Sigmas below which nine tenths of the sizes of errors lie."""
+"""P90 of the absolute value of a standard normal error."""
 
 
 def measurement(pilot: Pilot, logs: Logs, side: str) -> RateMeasurement:
     """Measured rate of a side beside its prediction."""
     predicted = pilot.sides[side]
     sigma = logs.sigmas[side]
-    old = math.log(predicted.rate_per_s.p90 / predicted.rate_per_s.p50) / P90_SIGMAS
+    old_sigma = math.log(predicted.rate_per_s.p90 / predicted.rate_per_s.p50) / P90_SIGMAS
     return RateMeasurement(
         side=side,
         instance=predicted.instance,
@@ -54,7 +54,7 @@ def measurement(pilot: Pilot, logs: Logs, side: str) -> RateMeasurement:
         measured_per_s=logs.rates[side],
         factor=predicted.rate_per_s.p50 / logs.rates[side],
         sigma=sigma,
-        old_error=_P90_ERROR_SIGMAS * old,
+        old_error=_P90_ERROR_SIGMAS * old_sigma,
         new_error=_P90_ERROR_SIGMAS * sigma,
     )
 
@@ -98,13 +98,13 @@ def result(
 def instance_factors(
     measurements: dict[str, RateMeasurement], checks: list[Check]
 ) -> dict[str, Factor]:
-    """Factor of each instance; that of the new instance has its promise, if it was measured."""
-    promised = [
+    """Factor of each instance type; the candidate's also says whether its latency SLO was met."""
+    latency_results = [
         check.is_met
         for check in checks
         if check.is_met is not None and check.name.startswith(("TTFT", "TPOT", "latency"))
     ]
-    is_met = all(promised) if promised else None
+    is_met = all(latency_results) if latency_results else None
     return {
         outcome.instance: Factor(outcome.factor, outcome.sigma, is_met if side == THERE else None)
         for side, outcome in measurements.items()
@@ -119,7 +119,7 @@ def workload_decision(
     predictor: Predictor,
     scan: Scan | None = None,
 ) -> WorkloadDecision:
-    """Decision about the pilot's workload with these factors, among the same candidates."""
+    """Decision about the pilot's workload with measured factors, among the same candidates."""
     before: Decision = pilot.decision
     options = AssessmentOptions(
         kind=before.kind,
@@ -141,7 +141,7 @@ def workload_decision(
 
 
 def _held_back(renewed: WorkloadDecision, failed: list[Check]) -> WorkloadDecision:
-    """A decision held at a pilot if losses or logits differ, until the reason is known."""
+    """The decision, but "pilot" in place of "go" if losses or logits missed their thresholds."""
     wrong = [check.name for check in failed if check.name in (LOSS, LOGITS)]
     if renewed.verdict is not Verdict.GO or not wrong:
         return renewed
@@ -152,7 +152,7 @@ def _held_back(renewed: WorkloadDecision, failed: list[Check]) -> WorkloadDecisi
 def _check(
     threshold: Threshold, pilot: Pilot, logs: Logs, measurements: dict[str, RateMeasurement]
 ) -> Check:
-    """A threshold beside its figure; that of USD has none yet."""
+    """Check of a threshold by its measured figure; USD a month is not known yet."""
     if threshold.name == LOSS:
         return _loss_check(threshold, pilot, logs)
     per_instance = {
@@ -166,10 +166,12 @@ def _check(
         USD: lambda: None,
     }
     figure = figures.get(threshold.name, lambda: _latency(threshold.name, logs))()
-    return _with_figure(_open(threshold), figure, "" if figure is not None else "not measured")
+    return _with_figure(
+        _unmeasured_check(threshold), figure, "" if figure is not None else "not measured"
+    )
 
 
-def _open(threshold: Threshold) -> Check:
+def _unmeasured_check(threshold: Threshold) -> Check:
     return Check(
         threshold.name,
         threshold.unit,
@@ -189,11 +191,11 @@ def _with_figure(check: Check, figure: float | None, note: str = "") -> Check:
 
 
 def _loss_check(threshold: Threshold, pilot: Pilot, logs: Logs) -> Check:
-    """Check of the last losses; a loss that is not a number fails it."""
+    """Check of the losses at the end of the runs; a loss that is not a number fails it."""
     today, there = (
         [loss for loss in logs.losses(side) if loss is not None] for side in (TODAY, THERE)
     )
-    check = _open(threshold)
+    check = _unmeasured_check(threshold)
     if None in (*logs.losses(TODAY), *logs.losses(THERE)):
         return replace(check, is_met=False, note="a loss is no number")
     note = ""
@@ -206,7 +208,12 @@ def _loss_check(threshold: Threshold, pilot: Pilot, logs: Logs) -> Check:
 
 
 def _latency(name: str, logs: Logs) -> float | None:
-    """Largest value, over the logs from there, of the percentile that a threshold names."""
+    """Largest latency in seconds over the candidate's logs, at a threshold's percentile.
+
+    Args:
+        name: name of the threshold, such as "TTFT P99".
+        logs: figures from the logs.
+    """
     metric, _, rank = name.partition(" P")
     latencies = [
         (log.run.tpot_s if metric == "TPOT" else log.run.ttft_s).get(int(rank))
@@ -218,5 +225,6 @@ def _latency(name: str, logs: Logs) -> float | None:
 
 
 def _failures(logs: Logs) -> float:
+    """Largest share of failed requests over the candidate's logs."""
     loads = [log.run for log in logs.runs[THERE] if isinstance(log.run, Load)]
     return max(load.failed / (load.failed + load.requests) for load in loads)

@@ -1,13 +1,13 @@
-"""The two sides of a pilot: the same work on today's instances and on new ones.
+"""The two sides of a pilot: the same work on today's instances and on the candidate's.
 
-A side is the fewest instances that hold the model. Its rate is predicted as for a decision, so
+A side has the fewest instances that hold the model. Its rate is predicted as for a decision, so
 that its measured factor also holds for the decision's hours.
 
-| kind | alike on both sides | counted |
-|---|---|---|
-| train | seed, order of data, sequences of a step, tokens of a sequence, steps | tokens |
-| serve | seed, requests, their lengths; each side as many in flight as it promises | tokens |
-| infer | seed, items; each side in the batch that is best for it | items |
+| kind | the same on both sides | of each side's own | unit of rates |
+|---|---|---|---|
+| train | seed, order of data, sequences of a step, tokens of a sequence, steps | layout | tokens |
+| serve | seed, requests, their lengths | deployment, concurrent requests | tokens |
+| infer | seed, items | batch size | items |
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ TODAY: Final = "today"
 THERE: Final = "there"
 SIDES: Final = (TODAY, THERE)
 STEPS: Final = 100
-"""Default steps of a training run behind the first ones: the median of as many steps that differ
-by 8 % is known within 1 %."""
+"""Default steps of a training run after the warm-up.
+
+The median of 100 steps that differ by 8 % is known within 1 %.
+"""
 REQUESTS: Final = 1000
-"""Default requests or passes: P99 rests on ten of them."""
+"""Default requests or passes: ten of 1000 lie above P99."""
 START_HOURS: Final = assumed(0.5, "until the first step: loading weights and compiling; no source")
-WAVES: Final = 4
-"""Least requests of each client: the idle ends of a load test then weigh little."""
+LEAST_REQUESTS_PER_CLIENT: Final = 4
+"""Least requests of each client, so that the idle start and end of a load test weigh little."""
 _SHELL_LINE: Final = "#!/bin/sh\n"
 _WEIGHTS_LINE: Final = ': "${MODEL:?set it to the folder of weights and tokenizer}"\n'
 _FILE_ENDING_BY_LAUNCHER: Final = {
@@ -58,13 +60,13 @@ class PilotRun:
         kind: "train", "serve" or "infer".
         model: name of the model in logs.
         seed: seed of weights, order of data, and requests.
-        count: number of steps behind the first `WARMUP_STEPS`, of requests, or of passes.
+        count: number of steps after the first `WARMUP_STEPS`, of requests, or of passes.
         unit: unit of rates: "tokens" or "items".
-        sequences: sequences of a step of training.
-        sequence: tokens of a sequence that is trained on or passed.
+        sequences: sequences of a training step.
+        sequence: tokens of a sequence of training or of kind "infer".
         input_len: tokens of a request.
         output_len: tokens of an answer.
-        dtype: dtype of products.
+        dtype: dtype of matrix products.
         depth: layers of the model.
     """
 
@@ -82,7 +84,7 @@ class PilotRun:
 
     @property
     def steps(self) -> int:
-        """Steps of a training run, with the first ones, which figures leave out."""
+        """Steps of a training run, with the warm-up steps that figures leave out."""
         return self.count + WARMUP_STEPS
 
 
@@ -91,11 +93,14 @@ class Side:
     """A side of a pilot.
 
     Attributes:
+        name: "today" or "there".
+        instance: instance type.
         instances: instances that work together.
         ranks: ranks of all instances; a log's rate "of one accelerator" is that of a rank.
+        layout: parallel layout or deployment.
         rate_per_s: tokens or items a second of all instances.
-        units: tokens or items of the run.
-        hours: hours of the run, with its start.
+        units: tokens or items of the whole run.
+        hours: hours of the run, including its start.
         price: price of an hour of one instance; None without a public price.
         usd: cost of the run.
     """
@@ -117,8 +122,9 @@ class Host:
     """Instance type of a side, with its speed and price.
 
     Attributes:
+        instance: instance type.
         speed: speed as predicted for the decision.
-        price: price of an hour.
+        price: price of an hour; None without a public price.
     """
 
     instance: str
@@ -128,7 +134,7 @@ class Host:
 
 @dataclass(frozen=True)
 class PilotSides:
-    """Both sides of a pilot, and the files that start them, by name."""
+    """Both sides of a pilot, the work that they do, and the files that start them, by name."""
 
     run: PilotRun
     today: Side
@@ -144,10 +150,17 @@ def pilot_sides(
     count: int | None = None,
     rows: Catalogue | None = None,
 ) -> PilotSides:
-    """Both sides of `workload` on `places`, by side.
+    """Both sides of a pilot of `workload`.
+
+    Args:
+        workload: a workload of the inventory.
+        places: instance types, by name of the side.
+        seed: seed of the work.
+        count: number of steps, requests or passes; None for the default of the kind.
+        rows: catalogue of instances.
 
     Raises:
-        EmulatorError: a side cannot run it.
+        EmulatorError: a side cannot run the workload.
     """
     sides_of_kind = {"train": _training, "serve": _serving, "infer": _passing}[workload.kind]
     return sides_of_kind(workload, places, seed, count, rows)
@@ -164,21 +177,21 @@ def _run(workload: Workload, seed: int, count: int, unit: str, dtype: str = "bf1
 
 
 def _side(
-    name: str, at: Host, *, instances: int, ranks: int, layout: str, rate: float, units: float
+    name: str, host: Host, *, instances: int, ranks: int, layout: str, rate: float, units: float
 ) -> Side:
-    spread = math.exp(P90_SIGMAS * math.hypot(*at.speed.sigmas.values()))
+    spread = math.exp(P90_SIGMAS * math.hypot(*host.speed.sigmas.values()))
     hours = units / rate / 3600 + float(START_HOURS)
-    usd = None if at.price is None else instances * hours * at.price.usd_per_hour
+    usd = None if host.price is None else instances * hours * host.price.usd_per_hour
     return Side(
         name=name,
-        instance=at.instance,
+        instance=host.instance,
         instances=instances,
         ranks=ranks,
         layout=layout,
         rate_per_s=Interval(rate / spread, rate, rate * spread),
         units=units,
         hours=hours,
-        price=at.price,
+        price=host.price,
         usd=usd,
     )
 
@@ -190,16 +203,18 @@ def _training(
     count: int | None,
     rows: Catalogue | None,
 ) -> PilotSides:
-    first = training.smallest(workload, places[TODAY].instance, rows).step.layout
-    shape = replace(workload.shape, batch=first.global_batch, sequence=first.sequence)
+    todays_layout = training.smallest(workload, places[TODAY].instance, rows).step.layout
+    shape = replace(
+        workload.shape, batch=todays_layout.global_batch, sequence=todays_layout.sequence
+    )
     equal_work = replace(workload, shape=shape)
     run = replace(
-        _run(workload, seed, count or STEPS, "tokens", first.dtype),
-        sequences=first.global_batch,
-        sequence=first.sequence,
+        _run(workload, seed, count or STEPS, "tokens", todays_layout.dtype),
+        sequences=todays_layout.global_batch,
+        sequence=todays_layout.sequence,
     )
-    words = ["--train-iters", str(run.steps), "--seed", str(seed), "--log-interval", "1"]
-    words += ["--dataloader-type", "single", "--deterministic-mode"]
+    arguments = ["--train-iters", str(run.steps), "--seed", str(seed), "--log-interval", "1"]
+    arguments += ["--dataloader-type", "single", "--deterministic-mode"]
     sides: dict[str, Side] = {}
     files: dict[str, str] = {}
     for name in SIDES:
@@ -216,7 +231,7 @@ def _training(
             units=float(tokens * run.steps),
         )
         for kind, ending in _FILE_ENDING_BY_LAUNCHER.items():
-            files[f"{name}-{ending}"] = start_file(kind, fleet, step.layout, words)
+            files[f"{name}-{ending}"] = start_file(kind, fleet, step.layout, arguments)
     return PilotSides(run, sides[TODAY], sides[THERE], files)
 
 
@@ -233,41 +248,41 @@ def _serving(
     deployments = {
         name: serving.best_deployment(workload, places[name].instance, rows) for name in SIDES
     }
-    flying = {
-        name: max(int(busy.sequences * min(promised / busy.tokens_per_s, 1.0)), 1)
-        for name, (busy, promised, _) in deployments.items()
+    concurrency = {
+        name: max(int(load.sequences * min(rate_in_slo / load.tokens_per_s, 1.0)), 1)
+        for name, (load, rate_in_slo, _) in deployments.items()
     }
-    clients = {name: flying[name] * deployments[name][0].deployment.replicas for name in SIDES}
-    total = max(count or REQUESTS, WAVES * max(clients.values()))
+    clients = {name: concurrency[name] * deployments[name][0].deployment.replicas for name in SIDES}
+    total = max(count or REQUESTS, LEAST_REQUESTS_PER_CLIENT * max(clients.values()))
     run = replace(_run(workload, seed, total, "tokens"), input_len=inputs, output_len=outputs)
     sides: dict[str, Side] = {}
     files: dict[str, str] = {}
-    for name, (busy, _, _) in deployments.items():
-        deployment = busy.deployment
+    for name, (load, _, _) in deployments.items():
+        deployment = load.deployment
         sides[name] = _side(
             name,
             places[name],
             instances=deployment.instances,
             ranks=deployment.ranks_used,
             layout=f"{deployment.replicas} replicas of {deployment.ranks} ranks, "
-            f"{flying[name]} requests at a time each",
-            rate=busy.tokens_per_s_at(flying[name]),
+            f"{concurrency[name]} requests at a time each",
+            rate=load.tokens_per_s_at(concurrency[name]),
             units=float(run.count * outputs),
         )
-        files[f"{name}-server.sh"] = _server(deployment, run.model)
-        files[f"{name}-load.sh"] = _load(name, run, clients[name])
+        files[f"{name}-server.sh"] = _server_script(deployment, run.model)
+        files[f"{name}-load.sh"] = _load_test(name, run, clients[name])
     return PilotSides(run, sides[TODAY], sides[THERE], files)
 
 
-def _server(deployment: Deployment, model: str) -> str:
+def _server_script(deployment: Deployment, model: str) -> str:
     command = servers.vllm(deployment, "MODEL").replace("vllm serve MODEL", 'vllm serve "$MODEL"')
     name = shlex.quote(model)
     return f"{_SHELL_LINE}{_WEIGHTS_LINE}{command} \\\n    --served-model-name {name}\n"
 
 
-def _load(side: str, run: PilotRun, clients: int) -> str:
+def _load_test(side: str, run: PilotRun, clients: int) -> str:
     """The load test of a side. Source: docs.vllm.ai, cli/bench/serve."""
-    words = [
+    arguments = [
         f'vllm bench serve --model {shlex.quote(run.model)} --tokenizer "$MODEL"',
         "--dataset-name random --ignore-eos",
         f"--random-input-len {run.input_len} --random-output-len {run.output_len}",
@@ -276,7 +291,7 @@ def _load(side: str, run: PilotRun, clients: int) -> str:
         "--percentile-metrics ttft,tpot,e2el --metric-percentiles 50,90,99",
         f"--save-result --result-filename {side}.json",
     ]
-    return f"{_SHELL_LINE}{_WEIGHTS_LINE}" + " \\\n    ".join(words) + "\n"
+    return f"{_SHELL_LINE}{_WEIGHTS_LINE}" + " \\\n    ".join(arguments) + "\n"
 
 
 def _passing(
@@ -308,12 +323,14 @@ def _passing(
             rate=best.items_per_s.p50,
             units=float(items),
         )
-        words = [f"--copies {best.copies} --batch-size {best.batch} --items {items} --seed {seed}"]
-        words += [f"--sequence-length {shape.sequence}"] if shape.sequence else []
-        words += [f"--image-size {shape.image}"] if shape.image else []
-        words += [f"--steps {shape.steps}"] if shape.steps else []
+        arguments = [
+            f"--copies {best.copies} --batch-size {best.batch} --items {items} --seed {seed}"
+        ]
+        arguments += [f"--sequence-length {shape.sequence}"] if shape.sequence else []
+        arguments += [f"--image-size {shape.image}"] if shape.image else []
+        arguments += [f"--steps {shape.steps}"] if shape.steps else []
         lines = ["#!/bin/sh", f"# on 1 x {best.instance}"]
         lines += [f"export NEURON_LOGICAL_NC_CONFIG={fleet.lnc}"] if fleet.lnc else []
-        lines += [f"python infer.py {' '.join(words)} --log {name}.csv", ""]
+        lines += [f"python infer.py {' '.join(arguments)} --log {name}.csv", ""]
         files[f"{name}-run.sh"] = "\n".join(lines)
     return PilotSides(run, sides[TODAY], sides[THERE], files)

@@ -1,15 +1,16 @@
 """Thresholds that a pilot must meet before a move, fixed before it runs.
 
-    logits      largest difference / largest logit  <=  u sqrt(2 layers)
-    loss        relative difference at the end      <=  u + 3 sqrt(2) noise
-    throughput  an instance there  >=  P10 of the prediction
-    throughput  there / today, an instance  >=  (predicted there / today) ratio / budget
-    USD a month there  <=  today's bill x budget
+    logits      largest difference / largest logit       <=  u sqrt(2 layers)
+    loss        relative difference at the end           <=  u + 3 sqrt(2) noise
+    throughput  of an instance there                     >=  P10 of the prediction
+    throughput  of an instance there / of one of today   >=  predicted quotient x ratio / budget
+    USD         a month there                            <=  today's bill x budget
+
     budget = 1 - migration / (payback limit x today's bill), ratio = cost there / cost today
 
-u is half the distance from 1 to the next number of the dtype. Every layer adds to the residual
-stream twice, and independent roundings add in squares. The noise is that of today's own runs: the
-spread of their last losses, or a default if there are too few runs.
+There is the candidate's side. u is half the distance from 1 to the next number of the dtype. Every
+layer adds to the residual stream twice, and independent roundings add in squares. The noise is the
+spread of the last losses over today's own runs, or a default if there are too few runs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ NOISE: Final = assumed(
     0.003, "relative spread of the last loss over runs that differ in nothing but machines"
 )
 SIGMAS: Final = 3
-"""Standard deviations of a difference that chance alone rarely exceeds."""
+"""Standard deviations that a difference by chance alone rarely exceeds."""
 FAILED: Final = assumed(0.01, "part of requests that may fail")
 _MANTISSA_BITS: Final = {
     "fp32": FLOAT32.mantissa_bits,
@@ -43,6 +44,7 @@ LOSS, LOGITS, SLOWEST, EVEN, USD, FAILURES = (
     "USD a month",
     "failed requests",
 )
+"""Names of thresholds; those of latencies end in their percentile, such as "TTFT P99"."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ class Threshold:
 
     Attributes:
         limit: limit in `unit`.
-        is_least: True if legal figures are at or above the limit; else at or below it.
-        source: what the limit rests on.
+        is_least: True if the figure must be at or above the limit, else at or below it.
+        source: ground of the limit, in words.
     """
 
     name: str
@@ -62,7 +64,7 @@ class Threshold:
     source: str
 
     def is_met(self, figure: float) -> bool:
-        """True if a figure is legal; False for NaN."""
+        """True if a figure keeps the limit; False for NaN."""
         return figure >= self.limit if self.is_least else figure <= self.limit
 
 
@@ -84,7 +86,7 @@ class Money:
 
     @property
     def budget(self) -> float:
-        """Share of the bill that may be spent there; at most 0 if the move never pays back."""
+        """Share of the bill that the candidate may cost; at most 0 if the move never pays back."""
         return 1 - self.migration_usd / (self.limit_months * self.bill)
 
 
@@ -94,7 +96,12 @@ def unit_roundoff(dtype: str) -> float:
 
 
 def loss_band(dtype: str, noise: float) -> float:
-    """Relative difference of losses that a dtype and chance may cause."""
+    """Largest relative difference of two losses that the dtype and chance explain.
+
+    Args:
+        dtype: dtype of matrix products.
+        noise: relative spread of the last loss between equal runs.
+    """
     return unit_roundoff(dtype) + SIGMAS * math.sqrt(2) * noise
 
 
@@ -131,9 +138,9 @@ def _speed(runs: PilotSides, money: Money) -> list[Threshold]:
 
 
 def break_even(today: Side, there: Side, money: Money) -> float | None:
-    """Rate of an instance there over one of today's, at which it just pays back; None: never.
+    """Rate of an instance there over one of today at which the move just pays back; None: never.
 
-    For groups that are on all month, the idle share of today's counts in `money.ratio`.
+    `money.ratio` is of paid hours: where groups are on all month, it includes their idle time.
     """
     if money.budget <= 0:
         return None
@@ -159,5 +166,5 @@ def _promises(run: PilotRun, slo: WorkloadSlo) -> list[Threshold]:
 
 
 def promised_rank(slo: WorkloadSlo) -> int:
-    """Percentile of logs by which a promise is judged: the next one that logs have."""
+    """Percentile of logs by which an SLO is judged: the lowest of 50, 90, 99 from the SLO's on."""
     return next((rank for rank in (50, 90, 99) if rank >= slo.percentile), 99)
