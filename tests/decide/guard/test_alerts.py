@@ -9,7 +9,7 @@ import yaml
 from guarded import CANDIDATE, CHAT
 
 from promtool import needs_promtool, promtool, run_rules
-from trnsim.decide.guard.alerts import COUNTERS, alerts, busy_of, rate_of, rules
+from trnsim.decide.guard.alerts import COUNTERS, alerts, rate_of, rules, utilisation_of
 from trnsim.decide.guard.limits import limits
 
 NAMES = (
@@ -150,6 +150,6 @@ def test_the_names_of_the_counter_are_those_that_its_client_writes():
 
 
 def test_a_name_in_a_query_is_quoted():
-    assert busy_of(limits(replace(CHAT, name='a"b'))) == (
+    assert utilisation_of(limits(replace(CHAT, name='a"b'))) == (
         'avg(neuroncore_utilization_ratio{workload="a\\"b"})'
     )

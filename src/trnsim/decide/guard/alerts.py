@@ -37,19 +37,19 @@ MAX_FAILED_SHARE: Final = 0.01
 
 
 def rate_of(limits: Limits) -> str:
-    """PromQL of the units a second of one instance of the workload."""
+    """PromQL expression of the tokens or items a second of one instance, on average."""
     matchers = selector(limits)
     rates = [f"rate({counter}{matchers}[15m])" for counter in COUNTERS[limits.workload.kind]]
     return f"sum({' or '.join(rates)}) / count(instance_info{matchers})"
 
 
-def busy_of(limits: Limits) -> str:
-    """PromQL of the mean utilisation of the workload's cores."""
+def utilisation_of(limits: Limits) -> str:
+    """PromQL expression of the mean utilisation of the workload's NeuronCores."""
     return f"avg(neuroncore_utilization_ratio{selector(limits)})"
 
 
 def selector(limits: Limits, *further: str) -> str:
-    """Matchers that select the series of the workload: its own label, and `further` ones."""
+    """PromQL label matchers in braces: the workload's label, and `further` matchers."""
     name = limits.workload.name.replace("\\", "\\\\").replace('"', '\\"')
     return "{" + ",".join([f'workload="{name}"', *further]) + "}"
 
@@ -66,11 +66,11 @@ def rules(promises: Sequence[Limits]) -> str:
 
 
 def _drift(limits: Limits) -> list[Alert]:
-    """Rules about throughput, if the work is counted and has a predicted time."""
+    """Rules about throughput; none if the volume is in hours or has no predicted time."""
     if limits.rate is None or limits.slowest_rate is None:
         return []
     instance, unit = limits.candidate.instance, limits.unit
-    busy = f"{busy_of(limits)} > {BUSY_UTILISATION:g}"
+    busy = f"{utilisation_of(limits)} > {BUSY_UTILISATION:g}"
     drift_alerts = [
         Alert(
             "ThroughputBelowPrediction",
@@ -104,7 +104,7 @@ def _drift(limits: Limits) -> list[Alert]:
 
 
 def _health(limits: Limits) -> list[Alert]:
-    """Rules about errors, which need no prediction."""
+    """Rules about errors and missing metrics, which need no prediction."""
     matchers, name = selector(limits), limits.workload.name
     failed = selector(limits, FAILED_MATCHER)
     ecc = selector(limits, 'event_type=~"(mem|sram)_ecc_uncorrected"')

@@ -1,9 +1,9 @@
 """GPU capacity to keep after a move, by stage, and its cost.
 
     parallel run  all of today's instances, until the pilot's thresholds are met
-    proven        ceil(today's instances x (1 - hours.p50 / hours.p90)): the part of the work that
-                  exceeds new instances which are as slow as the prediction allows
-    settled       none: a month has passed whose realised saving lies in the predicted interval
+    proven        ceil(today's instances x (1 - hours.p50 / hours.p90)), from then on: the part of
+                  the work that the new instances do not do if they are as slow as predicted at P90
+    settled       none, once a month's realised saving lies in the predicted P10 to P90
 
 A training run restarts from its checkpoint and waits for GPUs that are bought then, so it keeps
 none once the move is proven.
@@ -26,8 +26,10 @@ class RetainedCapacity:
     """Today's instances that are kept in a stage.
 
     Attributes:
-        usd_per_month: cost at today's price of an instance, or as a share of today's bill.
-        saving: share of today's bill that is still saved, or None without a price there.
+        stage: one of `STAGES`.
+        instances: number of instances that are kept.
+        usd_per_month: cost of the kept instances, as their share of today's bill.
+        saving: share of today's bill that is still saved; None if the new instance has no price.
     """
 
     stage: str
@@ -38,22 +40,23 @@ class RetainedCapacity:
 
 def retained_capacity(limits: Limits) -> tuple[RetainedCapacity, ...]:
     """Instances to keep in each stage."""
-    now = limits.workload.today
+    today = limits.workload.today
     count = today_count(limits)
-    usd_each = now.usd_per_month / count
+    usd_each = today.usd_per_month / count
     stages = zip(STAGES, _counts(limits, count), strict=True)
     return tuple(_stage(limits, stage, instances, usd_each) for stage, instances in stages)
 
 
 def today_count(limits: Limits) -> int:
-    """Instances in use today: as stated, else as predicted from hours, at least 1."""
-    now = limits.workload.today
-    if now.count is not None:
-        return now.count
-    return max(1, math.ceil(now.hours.p50 / HOURS_PER_MONTH)) if now.hours else 1
+    """Instances in use today: the stated number, else the predicted hours / 730, at least 1."""
+    today = limits.workload.today
+    if today.count is not None:
+        return today.count
+    return max(1, math.ceil(today.hours.p50 / HOURS_PER_MONTH)) if today.hours else 1
 
 
 def _counts(limits: Limits, count: int) -> tuple[int, int, int]:
+    """Instances to keep in each stage, of `count` instances today."""
     hours = limits.candidate.hours
     if limits.workload.kind == "train" or hours is None:
         return count, 0, 0

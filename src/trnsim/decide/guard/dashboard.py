@@ -1,10 +1,10 @@
-"""Grafana page of the moved workloads: promised figures beside counted ones."""
+"""Grafana dashboard of the moved workloads: measured figures beside predicted ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trnsim.decide.guard.alerts import FAILED_MATCHER, busy_of, rate_of, selector
+from trnsim.decide.guard.alerts import FAILED_MATCHER, rate_of, selector, utilisation_of
 from trnsim.decide.guard.limits import Limits
 from trnsim.grafana import Chart, page
 
@@ -32,7 +32,7 @@ def _panels(limits: Limits) -> list[Chart]:
         charts.append(Chart(title, {"counted": rate_of(limits), **promised}, "short"))
         charts.append(_cost(limits))
     charts += [
-        Chart("Utilisation of the cores", {"mean": busy_of(limits)}, "percentunit"),
+        Chart("Utilisation of the cores", {"mean": utilisation_of(limits)}, "percentunit"),
         Chart(
             "Executions a second that fail",
             {"failed": f"sum(rate(execution_status_total{failed}[15m])) or vector(0)"},
@@ -53,7 +53,7 @@ def _panels(limits: Limits) -> list[Chart]:
 
 
 def _cost(limits: Limits) -> Chart:
-    """USD of a million units at the price of the decision, beside today's."""
+    """Chart of USD a million units: measured at the decision's price, predicted, today."""
     price, today = limits.candidate.price, limits.today_usd_per_unit
     lines: dict[str, str] = {}
     if price is not None:

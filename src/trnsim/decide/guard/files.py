@@ -26,7 +26,7 @@ FILES: Final = ("fallback.md", "alerts.yml", "dashboard.json", "guard.json")
 
 
 def write(decision: Decision, folder: Path, rows: Catalogue) -> list[Path]:
-    """Write the guard of `decision` to `folder`, which is created; returns the paths.
+    """Write the guard files of `decision` to `folder`, which is created; returns their paths.
 
     Raises:
         BadInput: no workload moves, the inventory of a split cannot be read, or the folder cannot
@@ -47,7 +47,7 @@ def write(decision: Decision, folder: Path, rows: Catalogue) -> list[Path]:
 def fallback(
     decision: Decision, promises: Sequence[Limits], splits: Mapping[str, WorkloadSplit | None]
 ) -> str:
-    """Page for the people on call: by workload, capacity to keep and reasons to fall back."""
+    """Page in Markdown for the people on call: capacity to keep and reasons to fall back."""
     head = (
         "# Fallback\n\n"
         f"From a decision of {decision.as_of} (trnsim {decision.version}). Rules are in "
@@ -59,7 +59,7 @@ def fallback(
 def figures(
     decision: Decision, promises: Sequence[Limits], splits: Mapping[str, WorkloadSplit | None]
 ) -> str:
-    """Numbers of all files as JSON."""
+    """Numbers of all guard files, as JSON."""
     workloads = [
         {
             "name": limits.workload.name,
@@ -80,17 +80,18 @@ def figures(
     return json_text(contents) + "\n"
 
 
-def _page(limits: Limits, cost: WorkloadSplit | None) -> str:
-    workload, now = limits.workload, limits.workload.today
+def _page(limits: Limits, workload_split: WorkloadSplit | None) -> str:
+    """Section of a workload on the fallback page."""
+    workload, today = limits.workload, limits.workload.today
     count = today_count(limits)
     lines = [
-        f"## {markdown_text(workload.name)}: {now.instance} to {limits.candidate.instance}",
+        f"## {markdown_text(workload.name)}: {today.instance} to {limits.candidate.instance}",
         "",
-        f"Today {count} x {now.instance}, {amount(now.usd_per_month)} USD a month.",
+        f"Today {count} x {today.instance}, {amount(today.usd_per_month)} USD a month.",
         "",
         _kept_table(limits),
     ]
-    lines += _split_lines(cost)
+    lines += _split_lines(workload_split)
     lines += ["", "Fall back when:", ""]
     lines += [f"- **{alert.name}** ({_delay_text(alert)}). {markdown_text(alert.summary)}. "
               f"Then {alert.action}." for alert in alerts(limits)]  # fmt: skip
@@ -136,7 +137,7 @@ def _split_lines(cost: WorkloadSplit | None) -> list[str]:
 def _splits(
     decision: Decision, promises: Sequence[Limits], rows: Catalogue
 ) -> dict[str, WorkloadSplit | None]:
-    """Splits of workloads with operators that their new chips do not run; None for others."""
+    """Split of each workload; None if its new chips run all of its operators."""
     if not any(limits.workload.split for limits in promises):
         return dict.fromkeys((limits.workload.name for limits in promises), None)
     models = {entry.name: entry.model for entry in inventory.read(Path(decision.inventory), rows)}
@@ -146,20 +147,20 @@ def _splits(
 def _split(
     limits: Limits, models: Mapping[str, Architecture], rows: Catalogue
 ) -> WorkloadSplit | None:
-    name, now = limits.workload.name, limits.workload.today
+    name, today = limits.workload.name, limits.workload.today
     if not limits.workload.split:
         return None
     if name not in models:
         raise BadInput(f"the inventory has no {name!r} any more, which the decision is about")
     links = [
         rate
-        for instance in {now.instance, limits.candidate.instance}
+        for instance in {today.instance, limits.candidate.instance}
         if (rate := rows.instance(instance).efa_bytes_per_s) is not None
     ]
-    has_links = len(links) == len({now.instance, limits.candidate.instance})
+    has_links = len(links) == len({today.instance, limits.candidate.instance})
     return split(
         limits,
         models[name],
         bytes_per_s=min(links) if has_links else PLAIN_BYTES_PER_S,
-        usd_per_gpu_month=now.usd_per_month / today_count(limits),
+        usd_per_gpu_month=today.usd_per_month / today_count(limits),
     )

@@ -1,7 +1,9 @@
-"""Figures of a decision that a running service is held against.
+"""Predicted figures of a decision that a moved workload must keep.
 
-An instance there does ``volume / (3600 hours)`` a second. It costs as much as today's at
-``1 - saving`` of that rate, as its hours, and with them the bill, grow by the inverse.
+    rate            = volume / (3600 x instance-hours), in units a second of one instance
+    break-even rate = rate x (1 - saving): hours and bill grow by 1 / (1 - saving), to today's bill
+
+A unit is a token or an item.
 """
 
 from __future__ import annotations
@@ -13,23 +15,24 @@ from trnsim.decide.decision import Candidate, Decision, Verdict, WorkloadDecisio
 from trnsim.errors import BadInput
 
 MOVED: Final = (Verdict.GO, Verdict.PILOT)
-"""Verdicts after which a workload runs elsewhere."""
+"""Verdicts after which a workload runs on the instance of the verdict, at least in a pilot."""
 
 UNITS: Final = {"tokens_per_month": "tokens", "items_per_month": "items"}
-"""Units that are counted, by the unit of a volume; hours of GPUs count no work."""
+"""Units of work, by the unit of a volume; accelerator-hours say nothing about the work."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Promises of a moved workload.
+    """Predicted figures that a moved workload must keep.
 
     Attributes:
-        candidate: instance to which it moves.
-        unit: "tokens" or "items", or None if the inventory has hours alone.
+        workload: decision about the workload.
+        candidate: candidate to which it moves.
+        unit: "tokens" or "items"; None if the inventory states accelerator-hours.
         rate: units a second of one instance, at P50; None without a unit or a time.
-        slowest_rate: the same with hours at P90 in place of P50.
-        break_even_rate: rate at which it costs as much as today's instance.
-        usd_per_unit: predicted cost of a unit.
+        slowest_rate: units a second of one instance, with hours at P90.
+        break_even_rate: units a second of one instance at which the bill is today's.
+        usd_per_unit: predicted cost of a unit on the candidate.
         today_usd_per_unit: cost of a unit today.
     """
 
@@ -44,7 +47,7 @@ class Limits:
 
 
 def moved_limits(decision: Decision) -> tuple[Limits, ...]:
-    """Limits of each workload that moves or is tried.
+    """Limits of each workload whose verdict is in `MOVED`.
 
     Raises:
         BadInput: no workload moves.

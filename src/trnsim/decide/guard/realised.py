@@ -4,11 +4,13 @@
     saving   = 1 - USD billed / expected
     paid back once the sum of (expected - USD billed) reaches the cost of the migration
 
-A bill is a table, CSV or YAML, with the columns month (YYYY-MM), workload, usd and optionally
-volume, in the unit of the inventory. Lines of one month and workload are summed, so GPUs that are
-kept are lines of their own. A month without a volume is assumed to have that of the decision.
+Expected is what the work of the month would cost on today's instances of the decision.
 
-A cost and usage report of AWS is a bill too: usage belongs to the workload that its tag names.
+A bill is a table, CSV or YAML, with the columns month (YYYY-MM), workload, usd and optionally
+volume, in the unit of the inventory. Lines of one month and workload are summed: GPUs that are kept
+may have lines of their own. A month without a volume is assumed to have the decision's volume.
+
+A cost and usage report of AWS is a bill too: a tag names the workload of each usage.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from trnsim.decide.inventory.bill_rows import is_bill
 from trnsim.reader import FileRecord, between, declared, fault, read_rows
 
 _MOST_AMOUNT: Final = 1e12
-"""USD or units above which a number is a slip."""
+"""USD above which a number is taken for a slip of the pen."""
 _COLUMNS: Final = "month, workload, usd, volume"
 
 
@@ -61,10 +63,11 @@ class Month:
     Attributes:
         month: YYYY-MM.
         usd: cost on the bill.
-        volume: work of the month, or None if the bill does not say.
+        volume: work of the month in the unit of the inventory; None if the bill does not say.
         expected_usd: cost of the same work on the old instances.
-        total_usd: expected less billed cost, of all months so far.
-        is_as_predicted: True if the saving lies in the predicted interval; None without one.
+        total_usd: expected less billed cost, summed over all months up to this one.
+        is_as_predicted: True if the saving lies in the predicted P10 to P90; None if the decision
+            has no predicted saving.
     """
 
     month: str
@@ -85,8 +88,10 @@ class RealisedSaving:
     """Costs of a workload in all months.
 
     Attributes:
-        missing: months between the first and the last that the bill lacks.
-        paid_back_in: month in which the migration was paid back, or None: not yet.
+        workload: decision about the workload.
+        months: months of the bill, in order.
+        missing: months between the first and the last that the bill lacks, YYYY-MM.
+        paid_back_in: month in which the migration was paid back; None if it is not yet.
     """
 
     workload: WorkloadDecision
@@ -110,7 +115,7 @@ def realised_savings(
     """
     names = [workload.name for workload in decision.workloads]
     lines = _report_lines(path, names, tag) if is_bill(path) else _table_lines(path, names)
-    ledger: dict[str, dict[str, list[_Line]]] = {}
+    ledger: dict[str, dict[str, list[_MonthlyCost]]] = {}
     for line in lines:
         ledger.setdefault(line.workload, {}).setdefault(line.month, []).append(line)
     return tuple(
@@ -119,7 +124,7 @@ def realised_savings(
 
 
 @dataclass(frozen=True)
-class _Line:
+class _MonthlyCost:
     """Cost of a workload in a month on a bill."""
 
     workload: str
@@ -128,10 +133,10 @@ class _Line:
     volume: float | None = None
 
 
-def _table_lines(path: Path, names: Sequence[str]) -> list[_Line]:
-    """Lines of a table."""
+def _table_lines(path: Path, names: Sequence[str]) -> list[_MonthlyCost]:
+    """Costs in a table of months and workloads."""
     lines = [
-        _Line(row.choice("workload", names), row.month, row.usd, row.volume)
+        _MonthlyCost(row.choice("workload", names), row.month, row.usd, row.volume)
         for row in read_rows(BillLine, path)
     ]
     if not lines:
@@ -139,10 +144,10 @@ def _table_lines(path: Path, names: Sequence[str]) -> list[_Line]:
     return lines
 
 
-def _report_lines(path: Path, names: Sequence[str], tag: str) -> list[_Line]:
-    """Usage of a cost and usage report whose tag names a workload."""
+def _report_lines(path: Path, names: Sequence[str], tag: str) -> list[_MonthlyCost]:
+    """Costs of the usage, in a cost and usage report, whose tag names a workload."""
     usage = read_bill(path).usage
-    lines: list[_Line] = []
+    lines: list[_MonthlyCost] = []
     for use in usage:
         name = dict(use.tags).get(tag)
         if name in names:
@@ -154,7 +159,7 @@ def _report_lines(path: Path, names: Sequence[str], tag: str) -> list[_Line]:
                     fix=f"give a table with {_COLUMNS} that has what the block cost",
                     line=use.line,
                 )
-            lines.append(_Line(str(name), use.month, use.usd))
+            lines.append(_MonthlyCost(str(name), use.month, use.usd))
     if not lines:
         values = sorted({value for use in usage for key, value in use.tags if key == tag})
         raise fault(
@@ -167,8 +172,9 @@ def _report_lines(path: Path, names: Sequence[str], tag: str) -> list[_Line]:
 
 
 def _realised_saving(
-    workload: WorkloadDecision, ledger: Mapping[str, Sequence[_Line]]
+    workload: WorkloadDecision, ledger: Mapping[str, Sequence[_MonthlyCost]]
 ) -> RealisedSaving:
+    """Realised saving of a workload, from its costs by month."""
     months: list[Month] = []
     total = 0.0
     for month in sorted(ledger):

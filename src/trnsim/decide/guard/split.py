@@ -1,7 +1,7 @@
-"""Cost of operators on a GPU beside a new chip that does not run them, with the traffic between.
+"""Cost of a workload split between a new chip and a GPU for the operators that the chip lacks.
 
 A step leaves the chip and comes back once for each such operator of each layer. Each crossing moves
-the activations of its tokens:
+the activations of the step's tokens:
 
     bytes a token   = 2 x operators x layers x hidden x bytes an element
     seconds a step  = 2 x operators x layers x hop + bytes a token x tokens / bandwidth
@@ -34,10 +34,11 @@ class WorkloadSplit:
     Attributes:
         operators: operators on the GPU.
         bytes_per_token: traffic between the two, both ways.
-        step_s: time added to each step of `tokens` tokens; an upper bound.
+        step_s: time added to each step, in seconds; an upper bound.
         gpu_instances: GPU instances beside the new one, of today's type.
-        usd_per_month: cost of both, with the predicted bill grown by the longer steps.
-        saving: share of today's bill that is saved; None without a price there.
+        usd_per_month: cost of the new instances, grown by the longer steps, and of the GPU; None
+            if the new instance has no price.
+        saving: share of today's bill that is saved; None without that price.
     """
 
     operators: tuple[str, ...]
@@ -49,7 +50,7 @@ class WorkloadSplit:
 
     @property
     def pays(self) -> bool:
-        """True if it costs less than today."""
+        """True if the split workload costs less than today."""
         return self.saving is not None and self.saving > 0
 
 
@@ -61,14 +62,14 @@ def split(
     usd_per_gpu_month: float,
     tokens: int = 1,
 ) -> WorkloadSplit | None:
-    """Cost of the operators of `limits.workload.split` on a GPU beside; None without any.
+    """Cost of running the operators of `limits.workload.split` on a GPU; None if it is empty.
 
     Args:
-        limits: limits of the workload.
+        limits: predicted figures of the workload.
         model: architecture of its model.
         bytes_per_s: bandwidth between the two instances.
         usd_per_gpu_month: cost of one GPU instance.
-        tokens: tokens of a step.
+        tokens: tokens of a step; 1 when a single sequence is decoded.
     """
     operators = limits.workload.split
     if not operators:

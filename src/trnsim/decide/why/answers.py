@@ -1,4 +1,4 @@
-"""Answers of trnsim's commands, as `--json` prints them, with the command and the subject."""
+"""Answers of trnsim's commands, read from the JSON that `--json` prints, with command and name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS: Final = {
     "plan layer": "layer",
     "assess": "verdict",
 }
-"""Kinds of answers, with the field that identifies each."""
+"""Commands, each with the field by which its answer is recognised."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,14 @@ class PlanAnswer:
 def answers(
     content: object, where: str, options: Mapping[str, str] | None = None
 ) -> dict[str, PlanAnswer]:
-    """The answers in a JSON value by platform, chip or workload.
+    """The answers in a JSON value, by name of the platform, chip or workload.
 
-    Several answers about one platform are named with their numbers of instances.
+    Several answers about one platform are named "PLATFORM x INSTANCES".
+
+    Args:
+        content: the JSON value: an answer, a list of answers, or a decision of `trnsim assess`.
+        where: file or command of the answers, for messages.
+        options: options of the command, by name; None if unknown.
 
     Raises:
         BadInput: it is not an answer of a known command.
@@ -68,7 +73,7 @@ def answers(
 
 
 def _bare(item: Any) -> Any:
-    """An answer without the name of its schema, which is no input."""
+    """An answer without the field that names its schema."""
     if not isinstance(item, Mapping):
         return item
     return {name: value for name, value in item.items() if name != SCHEMA}

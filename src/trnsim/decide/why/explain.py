@@ -2,8 +2,8 @@
 
     sum over terms (new - old) = new median - old median
 
-A log has no parts. The parts of the plan beside it stand as they are, and all of the difference is
-the term "unexplained".
+A log has no parts. If one side is a log, the terms are the plan's parts, without a change, and a
+term "unexplained" with all of the difference.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from trnsim.errors import BadInput
 
 UNEXPLAINED: Final = "unexplained"
 _FORWARD_PHASES: Final = ("prefill", "decode", "encode")
-"""Phases whose passes share terms."""
+"""Phases whose passes have the same terms."""
 _SEARCH_FIELDS: Final = ("pareto", "searched")
-"""Fields about a search, besides its answer."""
+"""Fields about a planner's search, which are not compared."""
 _TIME_FIELDS_BY_KIND: Final[Mapping[str, tuple[str, ...]]] = {
     "compile": ("estimate",),
     "plan infer": ("estimate", "latency_p50_s"),
@@ -34,9 +34,9 @@ _TIME_FIELDS_BY_KIND: Final[Mapping[str, tuple[str, ...]]] = {
     "plan layer": ("answer",),
     "plan collective": ("time_s", "latency_s", "bytes_s"),
 }
-"""Fields from which an answer's times are read."""
+"""Fields from which an answer's times are read; their values are compared as times."""
 _CANDIDATE_MS: Final = ".ms."
-"""Part of the paths from which a decision's times are read."""
+"""Part of the paths of a decision's times, which are compared as times."""
 _PATHS_BY_INPUT: Final[Mapping[str, tuple[str, ...]]] = {
     "chip": ("target", "platform"),
     "instance": ("instance",),
@@ -46,13 +46,20 @@ _PATHS_BY_INPUT: Final[Mapping[str, tuple[str, ...]]] = {
     "dtype": ("dtype", "layout.dtype"),
     "batch": ("batch", "layout.micro_batch"),
 }
-"""Inputs of the answers of two commands, with the fields that may hold them."""
+"""Inputs that answers of different commands have in common, each with its possible paths."""
 _SHORT_DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
 @dataclass(frozen=True)
 class TimeTerm:
-    """A cause of a time on both sides; None on a side that does not have it."""
+    """A cause of a time on both sides.
+
+    Attributes:
+        name: name of the cause.
+        old_s: seconds in the old time; None if it does not have the cause.
+        new_s: likewise in the new time.
+        change_s: contribution to the difference of the medians.
+    """
 
     name: str
     old_s: float | None
@@ -67,9 +74,9 @@ class TimeDifference:
     Attributes:
         old: time of the first answer.
         new: time of the second answer.
-        terms: the largest change first; the changes add up to that of the medians.
-        sources: sources of the terms, where they differ.
-        conditions: assumptions of one side alone: of the old, and of the new.
+        terms: the largest change first; the changes add up to the change of the median.
+        sources: changed sources of terms.
+        conditions: conditions of the old time alone, and of the new time alone.
     """
 
     old: Time
@@ -126,10 +133,10 @@ class AnswerDifference:
 
     Attributes:
         name: name of the platform or workload, or of both.
-        times: differences of the times that both have.
+        times: differences of the times that both answers have.
         inputs: inputs and choices that differ.
         figures: other predictions that differ; only between answers of one command.
-        cost: ratios new to old of the price, the instances and the time that make up the cost.
+        cost: ratios new / old of the factors of the cost: "price", "instances" and "time".
     """
 
     name: str
@@ -171,8 +178,13 @@ def explain(
     A single answer on each side is compared with the other, whatever their subjects; several are
     matched by name.
 
+    Args:
+        old: answers of the first side, by name.
+        new: answers of the second side, by name.
+        names: names of the sides, for messages.
+
     Raises:
-        BadInput: they have no subject in common, or no figure.
+        BadInput: no platform, workload or figure is on both sides.
     """
     pairs = _answer_pairs(old, new, names)
     try:
@@ -208,7 +220,7 @@ def answer_difference(
     """Difference between two answers.
 
     Raises:
-        BadInput: they have no figure in common.
+        BadInput: no figure is in both answers.
     """
     name = old.name if old.name == new.name else f"{old.name} and {new.name}"
     pairs = _time_pairs(old, new)
@@ -242,7 +254,7 @@ def _time_names(answer: PlanAnswer) -> str:
 
 
 def _time_pairs(old: PlanAnswer, new: PlanAnswer) -> list[tuple[Time, Time]]:
-    """Pairs of times of both: of one name, else of one phase, else single passes."""
+    """Pairs of times to compare: of equal names, else of equal phases, else the last of each."""
     by_name = {time.name: time for time in new.times}
     pairs = [(time, by_name[time.name]) for time in old.times if time.name in by_name]
     if pairs or not (old.times and new.times):
@@ -265,7 +277,7 @@ def _time_pairs(old: PlanAnswer, new: PlanAnswer) -> list[tuple[Time, Time]]:
 
 
 def _is_alike(left: Time, right: Time) -> bool:
-    """True if two times are of one phase; a log's first answer is also that of an encoder."""
+    """True if two times are of one phase; beside a log, an encoder's pass counts as a prefill."""
     if left.is_measured or right.is_measured:
         if LAYER in (left.name, right.name):
             return False
@@ -330,7 +342,7 @@ def _conditions_alone(old: Time, new: Time) -> tuple[tuple[str, ...], tuple[str,
 
 
 def _size_changes(pairs: Sequence[tuple[Time, Time]]) -> list[AnswerChange]:
-    """Sizes of a run's own steps that differ; an answer's inputs have the other sizes."""
+    """Changed sizes of a server's steps; other sizes are compared as inputs of the answers."""
     return [
         AnswerChange(f"{old.name}.{key}", old.sizes[key], new.sizes[key])
         for old, new in pairs
@@ -343,7 +355,7 @@ def _size_changes(pairs: Sequence[tuple[Time, Time]]) -> list[AnswerChange]:
 def _option_changes(
     old: PlanAnswer, new: PlanAnswer, causes: Sequence[AnswerChange]
 ) -> list[AnswerChange]:
-    """Options of two commands that differ and are not in the answers."""
+    """Changed options of the commands that are not among the changed inputs of the answers."""
     if not (old.options and new.options):
         return []
     stated = {cause.path.rpartition(".")[2] for cause in causes}
@@ -359,7 +371,7 @@ def _option_changes(
 def _input_changes(
     old: PlanAnswer, new: PlanAnswer, pairs: Sequence[tuple[Time, Time]]
 ) -> tuple[AnswerChange, ...]:
-    """Common inputs of the answers of two commands that differ."""
+    """Changed inputs, of those that answers of different commands have in common."""
     if old.is_measured or new.is_measured:
         return ()
     old_inputs, new_inputs = (
@@ -396,7 +408,7 @@ def _value_at(plain: Mapping[str, Any], path: str) -> object:
 
 
 def _log_figure_changes(old: PlanAnswer, new: PlanAnswer) -> tuple[AnswerChange, ...]:
-    """Figures of a log beside the plan's; two commands share only times."""
+    """Changed figures between a log and a plan; answers of two commands share only times."""
     if not (old.is_measured or new.is_measured):
         return ()
     plans = new if old.is_measured else old

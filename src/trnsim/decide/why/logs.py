@@ -1,4 +1,4 @@
-"""A measured log as an answer whose times stand beside those of a plan of the same run."""
+"""Measured logs as answers, to be compared with a plan of the same run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ AnswersOrLog: TypeAlias = "Mapping[str, PlanAnswer] | RunLog"
 def with_logs(
     old: AnswersOrLog, new: AnswersOrLog, names: tuple[str, str]
 ) -> tuple[Mapping[str, PlanAnswer], Mapping[str, PlanAnswer]]:
-    """Both sides as answers; one side may be a log.
+    """Both sides of a comparison as answers; one side may be a log.
+
+    Args:
+        old: answers by name, or a log, of the first side.
+        new: likewise of the second side.
+        names: names of the sides, for messages.
 
     Raises:
         BadInput: both are logs, or several plans stand beside a log.
@@ -52,10 +57,10 @@ def _log_answer(
 
 
 def of_log(log: RunLog, plan: PlanAnswer) -> PlanAnswer:
-    """The log as an answer, beside a plan of the same run.
+    """A log as an answer, to be compared with a plan of the same run.
 
-    If the log has rates alone, its step is the time in which the plan's ranks process the tokens of
-    the plan's step.
+    If the log has only rates (tokens a second of a rank), its step time is the plan's tokens of a
+    step per rank / rate.
 
     Raises:
         BadInput: the plan is of another kind of run, or of another batch.

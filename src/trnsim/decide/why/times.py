@@ -11,8 +11,11 @@
 | assess | the step, token or item of each candidate |
 
 Parts add up to the median. The remainder that the parts of an answer do not cover is a part of its
-own: of TPOT, the median less the mean of which it has parts; of TTFT, "waiting": its excess over
-the prefill step of median time, which is below 0 if its own prompts are shorter.
+own:
+
+- TPOT: "median less mean", as the answer has parts of the mean;
+- TTFT: "waiting", the excess over the prefill step of median time; it is negative if the prompts
+  of the median request are shorter.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ _WAITING_TERM: Final = "waiting"
 _MEDIAN_TERM: Final = "median less mean"
 _S_PER_MS: Final = 1e-3
 _LARGEST_ROUNDING: Final = 1e-12
-"""Part of a time up to which a remainder counts as rounding."""
+"""Share of a time up to which a remainder counts as rounding."""
 _PASS_SIZES: Final = ("batch", "tokens", "past")
 _WORK_BY_KIND: Final = {"train": "step", "serve": "token", "infer": "item"}
 """Unit of work of a candidate's milliseconds, by kind of workload."""
@@ -55,10 +58,10 @@ class Time:
         p50_s: median seconds.
         interval_s: P10 and P90; None without an interval.
         parts_s: seconds by cause, which add up to `p50_s`; empty if the time was measured.
-        sizes: batch, tokens and past of the pass.
-        sources: sources of its parts.
-        conditions: its assumptions, and the extrapolations beyond its source.
-        is_measured: True if it is from a log.
+        sizes: sizes of the pass: batch, tokens, and past (tokens in the KV cache).
+        sources: sources of the parts, by part.
+        conditions: assumptions of the time, and extrapolations beyond its sources.
+        is_measured: True if the time is from a log.
     """
 
     name: str
@@ -73,11 +76,11 @@ class Time:
 
 
 class Values:
-    """Fields of a part of an answer, checked as they are read.
+    """An object in an answer's JSON, whose fields are checked as they are read.
 
     Attributes:
-        plain: fields of the part.
-        where: answer and keys of the part, for messages.
+        plain: the object.
+        where: answer and keys that lead to the object, for messages.
     """
 
     def __init__(self, plain: object, where: str) -> None:
@@ -184,7 +187,16 @@ def _run_latency(
     rest_name: str,
     parts: Mapping[str, float] | None = None,
 ) -> Time:
-    """Latency of a run, with `parts`, or with those of the step `similar_step`."""
+    """Latency of a simulated run of a server, with its parts.
+
+    Args:
+        name: name of the latency.
+        values: the answer.
+        key: field of the latency.
+        similar_step: step of median time, which gives the phase, sources and conditions.
+        rest_name: name of the part for the remainder.
+        parts: seconds by cause; None for the parts of `similar_step`.
+    """
     p50_s, interval_s = values.interval(key)
     all_parts = _with_rest(similar_step.parts_s if parts is None else parts, p50_s, rest_name)
     return Time(
@@ -210,6 +222,7 @@ def _layer_times(values: Values) -> list[Time]:
 
 
 def _quantile_s(p50_s: float, sigma: float, quantile: str) -> float:
+    """Quantile ("p10" or "p90") of a lognormal time."""
     try:
         return p50_s * math.exp(QUANTILES[quantile] * sigma)
     except OverflowError:
@@ -235,8 +248,8 @@ def _assess_times(values: Values) -> list[Time]:
     work = _WORK_BY_KIND.get(str(values.plain.get("kind")), "item")
     times_s = []
     candidates = values.plain.get("candidates")
-    for place, plain in enumerate(candidates if isinstance(candidates, list) else []):
-        candidate = Values(plain, f"{values.where}: candidates: {place}")
+    for position, plain in enumerate(candidates if isinstance(candidates, list) else []):
+        candidate = Values(plain, f"{values.where}: candidates: {position}")
         if candidate.has("ms"):
             parts = {key: ms * _S_PER_MS for key, ms in candidate.part("ms").numbers().items()}
             name = f"{work} on {candidate.plain.get('instance')}"
@@ -281,7 +294,7 @@ def _sizes_of_pass(values: Values) -> dict[str, Any]:
 def _with_rest(
     parts_s: Mapping[str, float], p50_s: float, rest_name: str = REST
 ) -> dict[str, float]:
-    """Parts other than 0, with the remainder of the median as a part of its own."""
+    """Parts other than 0, with the remainder of the median as a part called `rest_name`."""
     parts = {name: time_s for name, time_s in parts_s.items() if time_s}
     remainder_s = p50_s - math.fsum(parts.values())
     if abs(remainder_s) > _LARGEST_ROUNDING * p50_s:
