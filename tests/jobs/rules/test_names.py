@@ -100,6 +100,14 @@ def test_a_container_without_an_image_is_found(form):
     assert named(spec_of(form)) == []
 
 
+def test_a_missing_image_is_told_within_its_container(tmp_path):
+    path = tmp_path / "a.yaml"
+    text = write_spec(Job(name="a", roles=(POD,)), "pod").replace("image: a/b:1\n", "tty: true\n")
+    path.write_text(text)
+    (row,) = findings(read_specs(path)[0], RULES)
+    assert "aws.amazon.com/neuron: 1" in text.split("\n")[row.place.line - 1]
+
+
 @pytest.mark.parametrize("form", ["sbatch", "sagemaker-training", "parallelcluster", "nxdt"])
 def test_what_is_no_container_has_no_image(form):
     assert named(spec_of(form, role=replace(ROLE, image=""))) == []

@@ -67,6 +67,8 @@ _MANIFEST: Final = (
     rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*",
     "small letters, digits, - and . within",
 )
+_BESIDE_IMAGE: Final = ("devices", "cores", "gpus", "efa", "vcpus", "memory_bytes")
+"""Fields of the container, of which the first stated one says where it stands."""
 _NEEDS_IMAGE: Final = ("ecs", "batch", "batch-eks")
 _KUBEFLOW: Final = {"pytorchjob": ("pytorchReplicaSpecs", "pytorch")}
 """The mapping of roles and the name of the container, by format."""
@@ -107,7 +109,9 @@ def _missing_images(spec: JobSpec) -> Iterator[Violation]:
     for index, role in enumerate(spec.job.roles):
         path = f"roles.{index}.image"
         if not role.image and not spec.is_template(path):
-            yield Violation(path, "the container has no image", "add image: REPOSITORY:TAG")
+            beside = (f"roles.{index}.{name}" for name in _BESIDE_IMAGE)
+            place = next((each for each in beside if each in spec.lines), path)
+            yield Violation(place, "the container has no image", "add image: REPOSITORY:TAG")
 
 
 def _container_names(spec: JobSpec) -> Iterator[Violation]:
