@@ -137,8 +137,8 @@ def read_array(path: Path | str) -> npt.NDArray[Any]:
         with _opened(path, fix) as stream:
             start = stream.read(len(_ARCHIVE))
         if start in (b"", _ARCHIVE):
-            what = "an archive of arrays (.npz)" if start else "the file is empty"
-            raise BadInput(f"{path}: {what}", fix=fix)
+            problem = "an archive of arrays (.npz)" if start else "the file is empty"
+            raise BadInput(f"{path}: {problem}", fix=fix)
         with np.errstate(over="ignore"):  # numpy warns of a huge header shape before it refuses it
             return np.array(open_memmap(path, mode="r"))
     except OSError as error:
@@ -146,8 +146,8 @@ def read_array(path: Path | str) -> npt.NDArray[Any]:
     except (ValueError, TypeError, ArithmeticError) as error:
         # Not numpy's own message: it advises loading pickles, which run code.
         is_cut_off = "mmap length" in str(error)
-        what = "shorter than its own header says" if is_cut_off else "not an array of numbers"
-        raise BadInput(f"{path}: {what}", fix=fix) from error
+        problem = "shorter than its own header says" if is_cut_off else "not an array of numbers"
+        raise BadInput(f"{path}: {problem}", fix=fix) from error
 
 
 def write(path: Path | str, content: str | bytes, *, parents: bool = False) -> Path:
@@ -275,8 +275,8 @@ def check_folder(path: Path | str) -> None:
         ) from error
     first = path if not missing else missing[-1].parent
     if not first.is_dir():
-        what = "it is a file" if first == path else f"{first} is a file"
-        raise BadInput(f"cannot write to the folder {path}: {what}", fix=_FOLDER)
+        problem = "it is a file" if first == path else f"{first} is a file"
+        raise BadInput(f"cannot write to the folder {path}: {problem}", fix=_FOLDER)
     try:
         path.mkdir(parents=True, exist_ok=True)
         _target(path / secrets.token_hex(8))

@@ -112,11 +112,17 @@ def _split(rows: Sequence[Row], start: Sequence[bool]) -> _Split:
     both = [(0.0, 0.0)] * len(rows)
     for _ in range(_MAX_SPLIT_ROUNDS):
         fitted = fit(
-            [_labelled(row) if one else row for row, one in zip(rows, second, strict=True)]
+            [
+                _labelled(row) if is_second else row
+                for row, is_second in zip(rows, second, strict=True)
+            ]
         )
         both = [(_residual(row, fitted), _residual(_labelled(row), fitted)) for row in rows]
         changed = [abs(other) < abs(own) for own, other in both]
-        residuals = [other if one else own for (own, other), one in zip(both, changed, strict=True)]
+        residuals = [
+            other if is_second else own
+            for (own, other), is_second in zip(both, changed, strict=True)
+        ]
         if changed == second:
             break
         second = changed

@@ -118,16 +118,16 @@ def _time_blocks(answer: AnswerDifference) -> list[list[Block]]:
     equal: list[str] = []
     seen: dict[tuple[TimeTerm, ...], str] = {}
     for difference in answer.times:
-        what = difference.old.name
-        if difference.new.name != what:
-            what = f"{difference.old.name} of A, {difference.new.name} of B"
-        like = seen.setdefault(difference.terms, what)
+        time_name = difference.old.name
+        if difference.new.name != time_name:
+            time_name = f"{difference.old.name} of A, {difference.new.name} of B"
+        like = seen.setdefault(difference.terms, time_name)
         if difference.is_equal:
-            equal.append(f"{what} {seconds(difference.old.p50_s)}")
-        elif like != what:
-            blocks.append([Note(f"{answer.name}: {what}: as {like}")])
+            equal.append(f"{time_name} {seconds(difference.old.p50_s)}")
+        elif like != time_name:
+            blocks.append([Note(f"{answer.name}: {time_name}: as {like}")])
         else:
-            blocks.append([Note(f"{answer.name}: {what}"), *_blocks_of_time(difference)])
+            blocks.append([Note(f"{answer.name}: {time_name}"), *_blocks_of_time(difference)])
     if equal:
         blocks.append([Note(f"{answer.name}: equal in both: {', '.join(equal)}")])
     return blocks

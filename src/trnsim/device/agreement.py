@@ -460,12 +460,13 @@ def _deadlock_failure(stuck: Mapping[int, PendingCall]) -> CallFailure:
     calls = sorted(stuck.items())
     lines = [f"  rank {rank}: {call.arguments}, {_position(call)}" for rank, call in calls]
     is_of_pairs = any(call.arguments.is_point_to_point for call in stuck.values())
-    what = "calls" if is_of_pairs else "collectives"
+    calls_name = "calls" if is_of_pairs else "collectives"
     fix = "let all ranks go through their groups in one order"
     if is_of_pairs:
         fix += ", and have a receive for each send: where both send first, one may use isend"
     return CallFailure(
-        f"ranks {sorted(stuck)} wait for each other in different {what}\n" + "\n".join(lines), fix
+        f"ranks {sorted(stuck)} wait for each other in different {calls_name}\n" + "\n".join(lines),
+        fix,
     )
 
 

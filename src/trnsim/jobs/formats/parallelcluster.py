@@ -251,8 +251,8 @@ def _check(job: Job) -> None:
         if is_stated
     ]
     if beside:
-        what = f"{', '.join(beside)} stated"
-        raise _refused(what, "that is a job's, not a cluster's", "--as sbatch writes the job")
+        subject = f"{', '.join(beside)} stated"
+        raise _refused(subject, "that is a job's, not a cluster's", "--as sbatch writes the job")
     names = [role.name.rpartition("/") for role in job.roles]
     queues = [queue or name for queue, _, name in names]
     blocks = [
@@ -273,30 +273,32 @@ def _check_role(role: Role, job: Job, number: int) -> None:
         if field.name not in _FIELDS and getattr(role, field.name) != getattr(default, field.name)
     ]
     if beside:
-        what = f"role {role.name}: {', '.join(beside)}"
-        raise _refused(what, "a compute resource has none", f"leave out {', '.join(beside)}")
+        subject = f"role {role.name}: {', '.join(beside)}"
+        raise _refused(subject, "a compute resource has none", f"leave out {', '.join(beside)}")
     if not role.is_exclusive:
-        what = f"role {role.name} has a part of an instance"
-        raise _refused(what, "nodes are whole ones", "give it all devices of its instance")
+        subject = f"role {role.name} has a part of an instance"
+        raise _refused(subject, "nodes are whole ones", "give it all devices of its instance")
     for part in role.name.split("/", 1):
         if not _NAME.fullmatch(part) and not _is_template(part):
             why = "legal: QUEUE/RESOURCE of a-z, 0-9 and -, a letter first, at most 25 each"
             raise _refused(f"role's name {role.name!r}", why, "rename the role")
     if role.replicas == 0 or (role.replicas or _MOST_NODES) < (role.least_replicas or 0):
-        what = f"role {role.name}: {role.replicas} replicas"
+        subject = f"role {role.name}: {role.replicas} replicas"
         least = max(role.least_replicas or 0, 1)
-        raise _refused(what, "MaxCount is the most", f"state {least} or more")
+        raise _refused(subject, "MaxCount is the most", f"state {least} or more")
     if role.efa is not None and role.efa not in (0, _interfaces(role.instance)):
         why = f"EFA is enabled on all interfaces of {role.instance or 'an instance'}, or on none"
         fix = f"state {_interfaces(role.instance) or 'no number'}, or 0"
         raise _refused(f"role {role.name}: {role.efa} EFA interfaces", why, fix)
     if role.memory_bytes is not None and (role.memory_bytes % _MIB or not role.memory_bytes):
-        what = f"role {role.name}: {role.memory_bytes} bytes"
-        raise _refused(what, "multiples of 1 MiB", "round the memory to MiB")
+        subject = f"role {role.name}: {role.memory_bytes} bytes"
+        raise _refused(subject, "multiples of 1 MiB", "round the memory to MiB")
     has_kept = any(kept.keys[:2] == _QUEUES for kept in job.kept)
     if not role.instance and not has_kept:
-        what = f"role {role.name} (number {number})"
-        raise _refused(what, "a compute resource has a type", "name the instance type of the role")
+        subject = f"role {role.name} (number {number})"
+        raise _refused(
+            subject, "a compute resource has a type", "name the instance type of the role"
+        )
 
 
 def _is_template(text: str) -> bool:

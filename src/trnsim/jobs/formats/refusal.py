@@ -85,8 +85,8 @@ def runs_to_its_end(title: str, job: Job) -> BadInput:
         JobKind.SERVING: "--as pod, --as leaderworkerset or --as ecs",
         JobKind.CLUSTER: "--as parallelcluster or --as rayjob",
     }
-    what = f"{title} runs to its end; the job is of kind {job.kind.value}"
-    return BadInput(what, fix=fixes.get(job.kind, ""))
+    problem = f"{title} runs to its end; the job is of kind {job.kind.value}"
+    return BadInput(problem, fix=fixes.get(job.kind, ""))
 
 
 def check_ranks(role: Role) -> None:

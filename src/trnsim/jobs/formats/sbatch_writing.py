@@ -72,8 +72,8 @@ def _check(job: Job) -> None:
         _check_role(role, job)
     if job.time_limit_s is not None and (job.time_limit_s % 1 or job.time_limit_s <= 0):
         fix = f"set {max(1, math.ceil(job.time_limit_s))} s, or no limit"
-        what = f"time_limit_s is {job.time_limit_s}"
-        raise _refused(what, "sbatch takes whole seconds from 1", fix)
+        subject = f"time_limit_s is {job.time_limit_s}"
+        raise _refused(subject, "sbatch takes whole seconds from 1", fix)
 
 
 def _check_role(role: Role, job: Job) -> None:
@@ -89,8 +89,8 @@ def _check_role(role: Role, job: Job) -> None:
             why = "a value without spaces and quotes"
             raise _refused(f"{field} is {text!r}", why, f"write {field} as one word")
     if role.command[:1] and role.command[0].startswith("-"):
-        what = f"command begins with {role.command[0]!r}"
-        raise _refused(what, "srun takes it for an option", "begin it with the program")
+        subject = f"command begins with {role.command[0]!r}"
+        raise _refused(subject, "srun takes it for an option", "begin it with the program")
     tasks = _tasks(role) or 1
     if role.vcpus is not None and (role.vcpus < 1 or role.vcpus % tasks):
         why = f"sbatch counts CPUs of a task, a whole number for each of {tasks}"
@@ -103,8 +103,8 @@ def _check_role(role: Role, job: Job) -> None:
     is_counted = any(kept.keys in ((key, "ntasks"), (key, "nodes")) for kept in job.kept)
     if role.replicas is None and not is_counted:
         fix = "state the number of its nodes"
-        what = f"role {role.name}: no number of replicas"
-        raise _refused(what, "sbatch would take one node", fix)
+        subject = f"role {role.name}: no number of replicas"
+        raise _refused(subject, "sbatch would take one node", fix)
 
 
 def _tasks(role: Role) -> int | None:

@@ -259,8 +259,8 @@ def _layout_values(
         text = next((text for text, meaning in meanings.items() if meaning == values), _NONE)
         if text is _NONE:
             words = ", ".join(f"{name} {stated.get(name)}" for name in names)
-            what = f"{'.'.join(path)} has no name for it"
-            raise _refused(keys, words, what, f"leave out {names[0]}, or state another")
+            reason = f"{'.'.join(path)} has no name for it"
+            raise _refused(keys, words, reason, f"leave out {names[0]}, or state another")
         yield path, _NULL if text is None else text
 
 
@@ -272,11 +272,13 @@ _NULL: Final = object()
 def _check(job: Job, keys: TrainingConfigKeys) -> None:
     """Refuse a job that a configuration cannot express."""
     if job.kind is not JobKind.TRAINING:
-        what = f"kind is {job.kind.value}"
-        raise _refused(keys, what, "it configures a training", "choose another --as")
+        subject = f"kind is {job.kind.value}"
+        raise _refused(keys, subject, "it configures a training", "choose another --as")
     if len(job.roles) != 1:
-        what = f"{len(job.roles)} roles"
-        raise _refused(keys, what, "all nodes run the same program", "--as sbatch or --as jobset")
+        subject = f"{len(job.roles)} roles"
+        raise _refused(
+            keys, subject, "all nodes run the same program", "--as sbatch or --as jobset"
+        )
     if job.copies != 1:
         fix = "write it once, and start it in an array of --as sbatch"
         raise _refused(keys, f"{job.copies} copies", "it configures one run", fix)
@@ -295,15 +297,15 @@ def _check_layout(job: Job, keys: TrainingConfigKeys) -> None:
     beside = [name for name in layout if name not in named]
     beside += [name for name, _ in job.config if name not in (*keys.sizes, "model_type")]
     if beside:
-        what = ", ".join(beside)
-        raise _refused(keys, what, "no key states it", f"leave out {what}")
+        subject = ", ".join(beside)
+        raise _refused(keys, subject, "no key states it", f"leave out {subject}")
     if "zero" in keys.booleans and layout.get("zero", 0) > 1:
-        what = f"zero {layout['zero']}"
-        raise _refused(keys, what, "it has ZeRO-1 or none", "state zero 1 or 0")
+        subject = f"zero {layout['zero']}"
+        raise _refused(keys, subject, "it has ZeRO-1 or none", "state zero 1 or 0")
     model_type = dict(job.config).get("model_type", "llama")
     if model_type not in ("llama", "mixtral"):
-        what = f"model_type {model_type}"
-        raise _refused(keys, what, "legal: llama, mixtral", "state one of them")
+        subject = f"model_type {model_type}"
+        raise _refused(keys, subject, "legal: llama, mixtral", "state one of them")
 
 
 def _start_facts(job: Job, keys: TrainingConfigKeys) -> Iterator[str]:

@@ -80,8 +80,8 @@ def _kind(root: SourcePlace, kind: str) -> Iterator[BadInput]:
         yield from _renamed(root, _VERSION)
         yield place.field_error(f" {kind} without {_VERSION}", f"add {_VERSION}: {legal}")
     elif version != legal:
-        what = f" is {str(version)[:_MOST_CHARS]!r}; a {kind} is of {legal}"
-        yield root.inner(_VERSION).field_error(what, f"write {_VERSION}: {legal}")
+        problem = f" is {str(version)[:_MOST_CHARS]!r}; a {kind} is of {legal}"
+        yield root.inner(_VERSION).field_error(problem, f"write {_VERSION}: {legal}")
 
 
 def _missing(place: SourcePlace, title: str, parts: tuple[str, ...]) -> Iterator[BadInput]:

@@ -304,9 +304,11 @@ def _texts(spec: JobSpec) -> Iterator[Violation]:
     for path in spec.lines:
         value = _UNTYPED.fullmatch(path)
         if value is not None:
-            what = "a word of the command" if value[1] == "command" else f"the value of {value[1]}"
+            subject = (
+                "a word of the command" if value[1] == "command" else f"the value of {value[1]}"
+            )
             yield Violation(
-                path, f"{what} is a number or a truth value; legal: text", "put it in quotes"
+                path, f"{subject} is a number or a truth value; legal: text", "put it in quotes"
             )
 
 

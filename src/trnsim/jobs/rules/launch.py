@@ -125,14 +125,14 @@ def _root_address(spec: JobSpec) -> Iterator[Violation]:
         if role.variable(_ROOT) is not None or spec.is_template(path) or _may_be_set(spec, role):
             continue
         if _is_test_of_hosts(role):
-            what = "nccom-test on several hosts starts its ranks by mpi"
+            reason = "nccom-test on several hosts starts its ranks by mpi"
         elif "," in (role.variable("NEURON_PJRT_PROCESSES_NUM_DEVICES") or ""):
-            what = "processes of JAX join one pool of collectives"
+            reason = "processes of JAX join one pool of collectives"
         else:
             continue
         yield Violation(
             f"roles.{index}.command",
-            f"{what}, and {_ROOT} is not set",
+            f"{reason}, and {_ROOT} is not set",
             f"set {_ROOT} to the address of the first host and a free port, 10.0.1.2:46820",
         )
 

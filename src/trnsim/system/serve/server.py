@@ -321,10 +321,12 @@ def _check_port(model: Architecture, machine: Machine, options: ServerOptions) -
     """
     if not options.is_ported or (machine.is_neuron and model.experts is not None):
         return
-    what = f"{model.name}, which has no experts" if machine.is_neuron else f"{machine.name}, a GPU"
+    subject = (
+        f"{model.name}, which has no experts" if machine.is_neuron else f"{machine.name}, a GPU"
+    )
     raise BadInput(
-        f"--port-state {options.port} of {what}; ports that are not tuned are known of mixtures of "
-        "experts on AWS's chips alone",
+        f"--port-state {options.port} of {subject}; ports that are not tuned are known of mixtures "
+        "of experts on AWS's chips alone",
         source="docs/generated/accuracy-serving.md",
         fix="leave it out",
     )

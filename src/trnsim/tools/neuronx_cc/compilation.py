@@ -48,10 +48,10 @@ def check_files(arguments: CompileArguments) -> None:
     kept = {"the graph": arguments.model}
     for name, path in (("output", arguments.output), ("logfile", arguments.logfile)):
         check_writable(path)
-        for what, other in kept.items():
+        for label, other in kept.items():
             if path.resolve() == other.resolve():
                 raise BadInput(
-                    f"{PROGRAM}: --{name}={path} is the file of {what}, which would be lost",
+                    f"{PROGRAM}: --{name}={path} is the file of {label}, which would be lost",
                     fix=f"--{name} with another file",
                 )
         kept[f"--{name}"] = path

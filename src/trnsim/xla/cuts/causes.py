@@ -201,12 +201,12 @@ def _other_shape(old: _Calls, new: _Calls, at: int) -> Cause:
             continue
         if was is None or now is None:
             return _number(node)
-        what = "an input" if reference.call < 0 else "an operand"
+        noun = "an input" if reference.call < 0 else "an operand"
         (old_shape, old_dtype), (shape, dtype) = was, now
         if old_shape != shape:
-            text = f"{what} of {_name(node)} was {list(old_shape)} and is {list(shape)}"
+            text = f"{noun} of {_name(node)} was {list(old_shape)} and is {list(shape)}"
             return Cause("shape", text, node.place)
-        text = f"{what} of {_name(node)} was {_unqualified(old_dtype)} and is {_unqualified(dtype)}"
+        text = f"{noun} of {_name(node)} was {_unqualified(old_dtype)} and is {_unqualified(dtype)}"
         return Cause("dtype", text, node.place)
     return _number(node)
 
