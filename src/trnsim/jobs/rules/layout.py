@@ -22,7 +22,7 @@ from trnsim.jobs.ranks import all_ranks, machine_of
 from trnsim.jobs.spec import JobSpec, is_template
 from trnsim.system.train import memory
 from trnsim.system.train.layout import Layout
-from trnsim.system.train.run import Reliability, best_interval_s, kept_part
+from trnsim.system.train.run import Reliability, best_interval_s, kept_fraction
 from trnsim.workload.config import read_values
 from trnsim.workload.gradients import OPTIMIZERS
 from trnsim.workload.model_names import config_file
@@ -255,7 +255,7 @@ def _checkpoints(spec: JobSpec) -> Iterator[Violation]:
     interval_s = min(steps * step_s, run_s)
     best_s = min(best_interval_s(failures.mtbf_s, reliability.checkpoint_s), run_s)
     kept, best = (
-        kept_part(failures.mtbf_s, at_s, reliability.checkpoint_s, failures.recovery_s)
+        kept_fraction(failures.mtbf_s, at_s, reliability.checkpoint_s, failures.recovery_s)
         for at_s in (interval_s, best_s)
     )
     if best - kept > _LITTLE_LOSS:
