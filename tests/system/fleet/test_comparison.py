@@ -134,7 +134,7 @@ def test_the_solvers_plan_costs_at_most_the_thresholds_at_no_more_misses(curves)
         assert best.missed.sum() <= plain.missed.sum() + 1e-6
         assert best.usd[0] <= plain.usd[0]
         gains.append((plain.usd[0] - best.usd[0]) / plain.usd[0])
-    assert sum(found["solver"].own for _, found in curves) >= CURVES * 3 // 4
+    assert sum(found["solver"].is_own_plan for _, found in curves) >= CURVES * 3 // 4
     assert max(gains) > 0.01
 
 

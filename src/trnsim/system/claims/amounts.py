@@ -1,7 +1,7 @@
-"""Amounts: numbers that remember from which rows, sources and days they come.
+"""Amounts: numbers that carry the citations of their inputs (provenance).
 
-Arithmetic on amounts joins what they cite, so that a figure cannot leave out a row that it was
-computed from, and a figure with an assumed input cannot hide it.
+Arithmetic on amounts unites their citations, so that a figure cites every row that it was computed
+from, and an assumed input cannot be hidden.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Citation:
         day: the day on which the input was read or was valid, as the source writes it; "" if the
             source states none.
         source: the document, or the model.
-        doubt: why a figure from it may only illustrate a claim; "" if it may support one.
+        doubt: why a figure with this input may only illustrate a claim; "" if it may support one.
     """
 
     kind: Grade

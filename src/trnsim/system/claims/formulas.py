@@ -1,4 +1,4 @@
-"""Formulas of figures: arithmetic on rows of the catalogue, as the claims' file writes it.
+"""Evaluation of the formulas in ``claims.yaml``: arithmetic on rows of the catalogue.
 
     peak("trainium2", "bf16") / peak("trainium1", "bf16")
 
@@ -122,7 +122,7 @@ def _price(rows: RowReader, instance: str, kind: str) -> Amount:
 
 
 def _cut(rows: RowReader, instance: str, kind: str, day: str) -> Amount:
-    """Per cent by which an hour costs less since a day than before."""
+    """Per cent by which the price of an hour fell at a day."""
     since = date.fromisoformat(day)
     prices = rows.prices(instance, kind)
     after = [price for price in prices if price.first_seen >= since]
@@ -196,12 +196,12 @@ def _fact(name: str) -> Amount:
 
 
 def _migration_threshold(saving: float) -> Amount:
-    """USD a month from which an assumed migration pays at a saving."""
+    """Spend in USD a month from which an assumed migration pays back, at a fractional saving."""
     return Amount(threshold_usd_per_month(saving), (_MIGRATION_CITATION,))
 
 
 def _migration_return(usd_per_month: float, saving: float) -> Amount:
-    """Savings of a year over the assumed cost of a migration."""
+    """Savings of a year, at a fractional saving, over the assumed cost of a migration."""
     return Amount(usd_per_month * saving * _MONTHS_PER_YEAR / MIGRATION_USD, (_MIGRATION_CITATION,))
 
 

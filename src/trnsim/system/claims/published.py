@@ -33,8 +33,8 @@ class PublishedFigure:
         day: the day on which the document was written, or on which the event in it happened.
         source: the document.
         kind: whether it was measured or merely stated.
-        is_own_word: whether it is the word of an interested party or of one unnamed person: a
-            stand-in.
+        is_own_word: whether only an interested party or an unnamed person states it, so that it
+            counts as a stand-in.
     """
 
     value: float | str
@@ -77,6 +77,6 @@ TABLES: Final = {name: _table(name) for name in ("throughput", "latency")}
 
 
 def stated_basis(name: str, text: str = "") -> BasisOrGap:
-    """A document's figure as a basis."""
+    """The figure of a document, named in `FACTS`, as a basis of a claim."""
     fact = FACTS[name]
     return ClaimBasis(text or name, fact.value, (fact.origin,), is_stand_in=fact.is_own_word)

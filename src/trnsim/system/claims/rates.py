@@ -1,7 +1,8 @@
-"""Rates of instances in each of the ten workloads, stored in ``rates.json``.
+"""Throughput of instances in each of ten workloads, from ``rates.json``.
 
-The planner takes a minute for all of them, so its answers are stored; ``bench/system/claims.py``
-writes them anew. They hold for the catalogue that ships with trnsim: a changed row has no rate.
+The planner takes a minute for all of them, so that its answers are stored;
+``bench/system/claims.py`` recomputes the file. The rates hold for the catalogue that
+ships with trnsim: for a row that differs from it there is no rate.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def rate(rows: RowReader, workload: str, instance: str) -> Amount:
     """Tokens or items that one instance does in a second.
 
     Raises:
-        Absent: there is no such row, it is not the one that ships, or the model has no room.
+        Absent: the catalogue has no such row, the row differs from the one that ships, or the
+            model does not fit on the instance.
     """
     entry = stored_rates()[workload].get(instance)
     if entry is None:

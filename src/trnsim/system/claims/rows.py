@@ -23,7 +23,8 @@ _JUDGED_DOCUMENTS: Final = (
     "'AWS Trainium AI Accelerator Chips'",
     "'Amazon Trainium und Inferentia'",
 )
-"""The documents themselves, as some rows name them beside others: no claim is its own source."""
+"""Titles of the judged documents, which are dropped from the sources of rows: a claim must not be
+its own source."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,12 @@ class Pair:
 
     @property
     def is_mixed(self) -> bool:
-        """True if they are of two kinds of purchase."""
+        """True if the two prices are of different kinds of purchase."""
         return self.ours.kind != self.theirs.kind
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Caveats of a figure that compares them (`trnsim.price.caveats`)."""
+        """Caveats of a figure that compares the two prices (`trnsim.price.caveats`)."""
         quotes = [Quote(row.instance, row.kind, WRITTEN, row) for row in (self.ours, self.theirs)]
         return caveats(quotes, is_mixed_on_purpose=True)
 
@@ -68,9 +69,9 @@ def price_row(price: Price) -> str:
 
 
 class RowReader:
-    """The rows of a catalogue.
+    """Access to the rows of a catalogue that cites each row it reads.
 
-    Every method raises `Absent` where there is no such row or figure.
+    Every method raises `Absent` if there is no such row or figure.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -135,7 +136,7 @@ class RowReader:
         return self.count(name) * self.peak(self.instance(name).accelerator, dtype)
 
     def largest(self, chip: str) -> Amount:
-        """Chips of the largest instance, UltraServers aside, that has a chip."""
+        """Number of chips of the largest instance type with a chip, UltraServers excluded."""
         instances = [row for row in self.catalogue.instances.values() if row.accelerator == chip]
         instances = [row for row in instances if "UltraServer" not in row.name]
         if not instances:
@@ -198,7 +199,9 @@ class RowReader:
     def pairs(
         self, ours: str, theirs: str, kinds: Sequence[str], their_kinds: Sequence[str] = ()
     ) -> Iterator[Pair]:
-        """Pairs of prices, each of theirs with the nearest of ours; the document's day first.
+        """Pairs of prices: each price of `theirs` with the price of `ours` nearest in time.
+
+        Pairs nearest to the documents' day come first.
 
         Args:
             ours: an instance with AWS's chips.
@@ -244,6 +247,6 @@ def _days_from_document(price: Price) -> int:
 
 
 def _days_between(ours: Price, theirs: Price) -> tuple[int, int]:
-    """Days between two prices, and from ours to the document's day."""
+    """Sort key: days between two prices, then days between our price and the documents' day."""
     gap = max((ours.first_seen - theirs.last_seen).days, (theirs.first_seen - ours.last_seen).days)
     return max(gap, 0), _days_from_document(ours)

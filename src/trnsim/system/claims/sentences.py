@@ -46,7 +46,7 @@ def _part(part: Mapping[str, Any], rows: RowReader) -> ClaimPart:
 
 
 def _figures(listed: Sequence[Mapping[str, Any]], rows: RowReader) -> Iterator[BasisOrGap]:
-    """Our values, and names of unknown inputs."""
+    """Our values of a claimed quantity, or names of unknown inputs, from entries of the file."""
     for entry in listed:
         (first, option), *_ = entry.items()
         if first in SERIES:

@@ -1,8 +1,9 @@
-"""Series of figures of one sort: peak per USD at every price, work per USD by workload, prices.
+"""Series of figures: peak FLOPs per USD at every price, work per USD by workload, prices.
 
-A comparison has one kind of purchase; prices more than 90 days apart stand with both days. Those of
-two kinds are shown where the claim itself mixes them, and support nothing. `SERIES` has each sort
-by the name that the claims' file has for it; options that several sorts have:
+Both prices of a comparison are of one kind of purchase; if they are more than 90 days apart, both
+days are shown. Prices of two kinds are compared only where the claim itself mixes them; such a
+figure supports nothing. `SERIES` has each series by its name in ``claims.yaml``. Options that
+several series have:
 
     ours, theirs    instances: one with AWS's chips, and what it is compared with
     kind, kinds     of purchase
@@ -34,11 +35,12 @@ def _gain(ours: Amount, theirs: Amount) -> Amount:
 
 
 def _share(ours: Amount, theirs: Amount) -> Amount:
-    """Per cent of their USD per work."""
+    """Our USD per work in per cent of theirs."""
     return 100.0 * (ours / theirs)
 
 
 COMPARED: Final = {"gain": _gain, "less_than": percent_less, "share": _share}
+"""Comparisons of our and their USD for equal work, by name in ``claims.yaml``."""
 
 
 def _usd_of_equal_work(
@@ -52,7 +54,7 @@ def _usd_of_equal_work(
 
 
 def _compare_peaks(rows: RowReader, pair: Pair, dtypes: Sequence[str], compare: str) -> Amount:
-    """The claimed comparison, of USD per peak FLOP."""
+    """Comparison `compare` of USD per peak FLOP; `dtypes` are ours and theirs."""
     peaks = [
         rows.instance_peak(price.instance, dtype)
         for price, dtype in zip((pair.ours, pair.theirs), dtypes, strict=True)
@@ -75,7 +77,7 @@ def peaks(
     compare: str,
     dtypes: Sequence[Sequence[str]] = (_BF16_PEAKS,),
 ) -> Iterator[BasisOrGap]:
-    """Peak per USD at every dated price of theirs, those of the documents' day first."""
+    """Peak FLOPs per USD at every price of `theirs`, prices nearest to the documents' day first."""
     pairs = [list(rows.pairs(ours, name, [kind])) for kind in kinds for name in theirs]
     for dtype in dtypes:
         yield from (_peak_basis(rows, dated[0], dtype, compare) for dated in pairs if dated)
@@ -99,7 +101,10 @@ def workload_names(of: str = "") -> list[str]:
 def workloads(
     rows: RowReader, ours: str, theirs: str, kind: str, compare: str, of: str = ""
 ) -> Iterator[BasisOrGap]:
-    """The claimed comparison, of USD for workloads at the documents' day: of all, then of each."""
+    """Comparison `compare` of USD for equal work at the prices nearest to the documents' day.
+
+    The geometric mean of all workloads comes first, then each workload.
+    """
     pair = next(rows.pairs(ours, theirs, [kind]), None)
     if pair is None:
         yield f"{kind} prices of {ours} and {theirs}"
@@ -134,7 +139,7 @@ def workload_rates(rows: RowReader, ours: str, theirs: str, of: str) -> Iterator
 
 
 def measured(rows: RowReader, of: str, text: str) -> Iterator[BasisOrGap]:
-    """Gains in per cent of work per USD, from measurements whose name begins with `of`."""
+    """Gains of work per USD in per cent, from the measurements whose names begin with `of`."""
 
     def gain(name: str) -> Amount:
         return 100.0 * (1 / rows.measured(name) - 1)
@@ -157,7 +162,7 @@ def hourly(
 
 
 def table(rows: RowReader, name: str) -> Iterator[BasisOrGap]:
-    """Gain of each row of a table, second document over first; inverse for times."""
+    """Ratio of Inferentia2 to Inferentia1 in each row of a table; the inverse for latencies."""
     del rows
 
     def ratio(pair: tuple[PublishedFigure, PublishedFigure]) -> Amount:
@@ -212,7 +217,7 @@ def peak_prices(
 def wanted(
     rows: RowReader, instance: str, kind: str, parts: Sequence[float]
 ) -> Iterator[BasisOrGap]:
-    """Prices reduced to a part, which a claim names as conditions."""
+    """Prices times a fraction: thresholds that a claim names as conditions."""
 
     def usd(price: Price, part: float) -> Amount:
         return rows.usd(price) * part

@@ -1,16 +1,16 @@
-"""A claim, and its verdict from a comparison with our figures.
+"""Verdict of a claim, by comparison of the claimed quantity with our figures.
 
-    direct figures       all match -> reproduced, some -> depends on basis, none -> wrong
-    stand-ins alone      some match -> depends on basis, none -> not checkable
-    in doubt alone       illustrated only
-    no figure at all     not checkable
+    some direct figures      all match -> reproduced, some -> depends on basis, none -> wrong
+    only stand-ins           some match -> depends on basis, none -> not checkable
+    only figures in doubt    illustrated only
+    no figure                not checkable
 
 A figure matches a claimed number within `TOLERANCE`, a claimed range when it lies inside it, and a
 claimed text when it is equal. A *stand-in* takes the place of the quantity that was claimed, such
 as peak FLOPs for throughput: it can support a claim but not refute it. A figure *in doubt* has an
 assumed input, or prices of two kinds of purchase: it illustrates, and neither supports nor refutes.
-Where direct figures of several workloads, or of several quantities, lie on both sides of what was
-claimed, it depends on which is meant. A claim of several parts has the verdict of its weakest part.
+If direct figures are of several workloads or quantities, and lie on both sides of the claimed
+number, the verdict is "depends on basis". A claim of several parts has its weakest part's verdict.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class ClaimBasis:
         text: the rows and the arithmetic, in words.
         value: our value, in the claim's unit.
         origins: the origins of every input.
-        is_stand_in: whether it replaces the claimed quantity.
-        caveats: remarks that belong to it.
+        is_stand_in: whether the value is of another quantity that takes the claimed one's place.
+        caveats: remarks on the value.
     """
 
     text: str
@@ -59,7 +59,7 @@ class ClaimBasis:
 
     @property
     def kind(self) -> Grade:
-        """Kind of its weakest input."""
+        """Kind of the weakest input."""
         kinds = {origin.kind for origin in self.origins}
         return next((kind for kind in Grade if kind in kinds), Grade.ASSUMED)
 
@@ -94,8 +94,12 @@ class ClaimPart:
     """One claimed quantity: a number (``low == high``), a range, or a text.
 
     Attributes:
-        bases: our values, the one of the document's date first.
-        missing: unknown inputs.
+        quantity: the quantity in words.
+        low: the claimed number or text, or the lower end of the claimed range.
+        high: the upper end of the range; `low` otherwise.
+        unit: the unit of the claimed number.
+        bases: our values; values of prices nearest to the documents' day first.
+        missing: names of unknown inputs.
         is_varied: whether direct figures are of different workloads or quantities.
     """
 
@@ -153,6 +157,7 @@ class Claim:
         documents: which of the four documents make it.
         quote: a short quotation, in the language of the first document that makes it.
         says: the claim in our words.
+        parts: the claimed quantities.
         besides: further figures, which are not judged.
         notes: further remarks.
     """

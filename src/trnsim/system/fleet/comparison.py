@@ -1,4 +1,4 @@
-"""Policies side by side: the same demand, the same failures; figures as P10, P50 and P90."""
+"""Comparison of allocation policies under the same draws of demand and failures."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from trnsim.system.fleet.solver import solver_plan
 
 POLICIES: Final = ("separate", "threshold", "solver")
 DRAWS: Final = 20
+"""Default number of draws of demand and failures."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,14 @@ class PolicyResult:
         plan: allocation of blocks.
         outcome: outcome under draws of demand and failures.
         expected: outcome with the demand that was planned for, and the mean of failures.
-        own: whether the plan is the policy's own; False where the solver's was no better than
-            the threshold policy's, which is then taken.
+        is_own_plan: False if the threshold policy's plan was taken because the solver's was no
+            better.
     """
 
     plan: FleetPlan
     outcome: FleetOutcome
     expected: FleetOutcome
-    own: bool = True
+    is_own_plan: bool = True
 
 
 def policy_plan(
@@ -54,9 +55,9 @@ def policy_plan(
 
 
 def _best(scenario: Scenario, tell: Callable[[str], None]) -> tuple[FleetPlan, bool]:
-    """The solver's plan, or the threshold policy's if that misses less or costs less.
+    """The solver's plan, or the threshold policy's if it misses fewer requests or costs less.
 
-    Both are run with the demand that is planned for.
+    Both are simulated with the demand that is planned for.
     """
     own = solver_plan(scenario, tell)
     rival = threshold(scenario)
@@ -70,6 +71,7 @@ def _best(scenario: Scenario, tell: Callable[[str], None]) -> tuple[FleetPlan, b
 
 
 _EQUAL_SHARE: Final = 1e-9
+"""Relative difference up to which missed requests count as equal."""
 
 
 def compare(

@@ -1,4 +1,4 @@
-"""Conditions of a simulation: demand by step, and failed UltraServers without a spare."""
+"""Conditions of a simulation: demand by step, and UltraServers that are failed and not replaced."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class FleetConditions:
     """Draws of demand and failures.
 
     Attributes:
-        demand: requests a second of each service ``[draws, steps]``.
-        short: UltraServers that failed and that no spare of their building replaces, likewise.
+        demand: for each service, requests a second ``[draws, steps]``.
+        short: UltraServers under repair beyond the spares of their buildings ``[draws, steps]``.
         seed: the seed of failures that hit services and jobs; None for their mean.
     """
 
@@ -34,13 +34,13 @@ class FleetConditions:
 
 
 def forecast_conditions(scenario: Scenario, quantile: str = "p50") -> FleetConditions:
-    """One draw: a percentile of the demand, the mean of failures, and spares for all of them."""
+    """Conditions of one draw: a percentile of the demand, mean failures, and enough spares."""
     demand = [getattr(service.curve, quantile)[None, :] for service in scenario.services]
     return FleetConditions(demand, np.zeros((1, scenario.steps), np.int64), None)
 
 
 def drawn_conditions(scenario: Scenario, draws: int, seed: int) -> FleetConditions:
-    """Draws of demand and of failures."""
+    """Conditions of `draws` random draws of demand and failures."""
     demand = [
         service.curve.at_scores(scores(draws, scenario.steps, np.random.default_rng([seed, at])))
         for at, service in enumerate(scenario.services)
@@ -52,10 +52,11 @@ def drawn_conditions(scenario: Scenario, draws: int, seed: int) -> FleetConditio
 def _short(
     fleet: Fleet, draws: int, steps: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Failures of the last `repair_s` less spares, building by building.
+    """UltraServers under repair beyond the spares of their building ``[draws, steps]``.
 
-    Each failure takes an UltraServer for the time of a repair, so the number under repair is a
-    difference of two sums; before the first step a repair's time has passed.
+    An UltraServer is under repair for `repair_s` after its failure, so that the number under repair
+    is the difference of two cumulative sums of failures. Failures begin `repair_s` before the first
+    step.
     """
     repair = math.ceil(fleet.repair_s / STEP_S)
     short = np.zeros((draws, steps), np.int64)

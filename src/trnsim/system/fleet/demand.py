@@ -1,6 +1,6 @@
-"""Demand curves: requests a second in steps of 5 minutes, as P10, P50 and P90, and draws of them.
+"""Demand curves: P10, P50 and P90 of requests a second in steps of 5 minutes, and random draws.
 
-P10, P50 and P90 define a normal distribution in two pieces, cut off at zero.
+The distribution is normal with one sigma below the median and another above, clipped at zero.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from trnsim.facts import P90_SIGMAS, assumed
 Array = NDArray[np.float64]
 
 STEP_S: Final = 300
+"""Seconds of a step of simulation."""
 HOUR_STEPS: Final = 12
+"""Steps of an hour."""
 DAY_HOURS: Final = 24
 WEEK_DAYS: Final = 7
 CORRELATION_HOURS: Final = assumed(6.0, "a busy hour stays busy for about a quarter of a day")
@@ -33,7 +35,7 @@ WEEKDAYS: Final[tuple[float, ...]] = (1.0, 1.0, 1.0, 0.99, 0.94, 0.70, 0.68)
 
 @dataclass(frozen=True)
 class Curve:
-    """Requests a second by step.
+    """Requests a second by step, as percentiles; arrays ``[steps]``.
 
     Attributes:
         p10: the tenth percentile.
@@ -60,7 +62,7 @@ def shaped_curve(
     weekdays: Sequence[float] = WEEKDAYS,
     spread: tuple[float, float] = (1.0, 1.0),
 ) -> Curve:
-    """``peak hours[hour] weekdays[day]``, with straight lines between hours.
+    """``peak x hours[hour] x weekdays[day]``, interpolated linearly between hours.
 
     Args:
         start: time of the first step, with its time zone: shapes follow local clocks.

@@ -1,7 +1,7 @@
-"""A demand curve from a CSV or YAML table: one row a time, evenly apart, without gaps.
+"""Demand file: a demand curve as a CSV or YAML table, with evenly spaced times and no gaps.
 
-Times either all have an offset from UTC or none has; local times that clocks pass twice, or leap
-over, are refused and not guessed.
+Either all times have an offset from UTC or none has. Local times that exist twice, or not at all,
+because clocks change are refused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _time(text: str) -> datetime:
 
 @dataclass(frozen=True, kw_only=True)
 class DemandRow(FileRecord):
-    """The demand from a time until that of the next row."""
+    """The demand from one time until the time of the next row."""
 
     time: datetime = declared(
         help="its beginning, local or with an offset from UTC",
@@ -128,10 +128,10 @@ def _offset(offset: timedelta | None) -> str:
 
 
 def _checked_step(rows: Sequence[DemandRow], times: Sequence[datetime]) -> timedelta:
-    """The time between two rows.
+    """The time between consecutive rows.
 
     Raises:
-        BadInput: it is not the same everywhere, or not one of `_STEPS_MIN`.
+        BadInput: rows are not sorted and evenly spaced, or not by one of `_STEPS_MIN`.
     """
     step = times[1] - times[0]
     for at in range(1, len(rows)):
@@ -176,7 +176,7 @@ def _values(row: DemandRow) -> tuple[float, float, float]:
     """P10, P50 and P90 of a row, in this order.
 
     Raises:
-        BadInput: one is no number, negative, or they are not in order.
+        BadInput: only one of P10 and P90 is given, or the three are not in order.
     """
     p10, p50, p90 = row.p10, row.requests_per_s, row.p90
     if p10 is None and p90 is None:

@@ -44,7 +44,7 @@ def fleet_of(fields: FleetFields) -> tuple[str, Fleet]:
 
 
 def _buildings(fields: FleetFields) -> dict[str, int]:
-    """UltraServers by building: a mapping, or a number of equal ones."""
+    """Number of UltraServers by building, from a mapping or a number of equal buildings."""
     if isinstance(fields.buildings, dict):
         if "ultraservers" in fields:
             raise fields.refused("ultraservers", "buildings says already how many each has")
@@ -55,12 +55,12 @@ def _buildings(fields: FleetFields) -> dict[str, int]:
 
 
 def _spares(fields: FleetFields, buildings: dict[str, int], repaired: float) -> dict[str, int]:
-    """Spare UltraServers by building: as set, or the 90th percentile of those under repair.
+    """Spare UltraServers by building: as set, or the 90th percentile of the number under repair.
 
     Args:
         fields: the fields of the fleet.
         buildings: UltraServers by building.
-        repaired: the mean part of them under repair.
+        repaired: mean fraction of UltraServers under repair.
     """
     if fields.spares is None:
         return {name: spares_for(count, repaired) for name, count in buildings.items()}
@@ -74,7 +74,7 @@ def _price(fields: FleetFields, name: str, chips: int) -> tuple[float, str]:
     """USD of a chip for an hour, and its source.
 
     Raises:
-        BadInput: a price is given twice, or neither it nor a kind with a public price.
+        BadInput: a price and a kind of purchase are given, or the kind has no public price.
     """
     if fields.usd_per_chip_hour is not None:
         if "price" in fields:

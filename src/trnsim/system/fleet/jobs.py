@@ -1,4 +1,4 @@
-"""Training jobs of a scenario: widths, tokens a second at each, the cost of a change of width."""
+"""Training jobs of a scenario: their widths (chips), token rates, and costs of changing width."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trnsim.workload.config import read as read_config
 
 _MOST_LEVELS: Final = 64
 _LAYOUTS_A_WIDTH: Final = 12
-"""Layouts that are timed for a width."""
+"""Layouts whose step is estimated for a width."""
 _MILLION: Final = 1e6
 
 
@@ -33,7 +33,7 @@ def job_of(name: str, fields: JobFields, setting: Setting, block_chips: int) -> 
         setting.fleet.chip_mtbf_s,
         fields.checkpoint_s,
         fields.recovery_s,
-        replacement_s=0.0,  # the simulator takes what no spare replaces
+        replacement_s=0.0,  # the simulator itself removes blocks that no spare replaces
         straggler_spread=fields.straggler_spread,
     )
     per_instance = setting.fleet.instance_chips
@@ -113,7 +113,7 @@ def _table(fields: JobFields, widths: list[int]) -> dict[int, float]:
 
 
 def _planned_rates(fields: JobFields, widths: list[int], setting: Setting) -> dict[int, float]:
-    """Tokens a second of the best layout that a short search finds, at each width."""
+    """Tokens a second at each width, of the best layout of a short search."""
     model = read_config(setting.model_file(fields))
     rates: dict[int, float] = {}
     for chips in widths:
@@ -127,7 +127,7 @@ def _planned_rates(fields: JobFields, widths: list[int], setting: Setting) -> di
 
 
 def _worth(fields: JobFields, levels: list[Level], setting: Setting) -> float:
-    """USD of a token: as set, or its cost on chips of its own at the cheapest width."""
+    """USD of a trained token: as set, or its cost on dedicated chips at the cheapest width."""
     if fields.usd_per_million_tokens is not None:
         return fields.usd_per_million_tokens / _MILLION
     hourly = setting.fleet.usd_per_chip_hour + setting.fleet.energy_usd_per_chip_hour("training")

@@ -1,4 +1,4 @@
-"""Needs of services: blocks by hour that serve a demand, with the time of starts."""
+"""Need of services: blocks in each hour that serve a demand, start times included."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from trnsim.system.fleet.plan import Counts
 from trnsim.system.fleet.scenario import Scenario, Service
 
 _ROUNDING_BLOCKS = 1e-9
-"""Part of a block by which a quotient may exceed a whole number."""
+"""Fraction of a block that is rounding error, and does not need another block."""
 
 
 def ready_steps(scenario: Scenario, service: Service) -> int:
-    """Steps of an hour in which a block that a service receives does not serve yet."""
+    """Steps after the begin of an hour in which a newly received block does not serve yet."""
     return min(math.ceil(scenario.ready_s(service) / STEP_S), HOUR_STEPS)
 
 
 def needs(scenario: Scenario, quantile: str) -> Counts:
-    """Blocks ``[hours, services]`` that serve a percentile of the forecast without a miss.
+    """Blocks ``[hours, services]`` that serve a percentile of the demand without a missed request.
 
-    An hour needs those of its busiest step, and of the steps of the next hour for which blocks that
-    are received then come too late.
+    An hour needs the blocks for its busiest step, and for the first steps of the next hour, in
+    which blocks received in that hour do not serve yet.
     """
     columns = [
         _need(scenario, service, getattr(service.curve, quantile).reshape(-1, HOUR_STEPS))
@@ -42,7 +42,7 @@ def _need(scenario: Scenario, service: Service, demand: Array) -> Counts:
 
 
 def allotment(scenario: Scenario, wanted: Counts) -> Counts:
-    """Blocks ``[hours, services]`` that services get of `wanted`, in the scenario's order."""
+    """Blocks ``[hours, services]`` allotted of `wanted`; if scarce, first services come first."""
     left = np.full(len(wanted), scenario.blocks, np.int64)
     counts = np.zeros_like(wanted)
     for at in range(wanted.shape[1]):

@@ -1,4 +1,4 @@
-"""Placement of blocks in buildings: homes of jobs, and services in the rest."""
+"""Placement of blocks in buildings: first jobs that must stay in one building, then the others."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from trnsim.system.fleet.scenario import Scenario, TrainingJobKind
 
 
 def homes(jobs: Sequence[TrainingJobKind], blocks: Mapping[str, int]) -> dict[str, list[str]]:
-    """The building of each job that must stay within one, by the job's name.
+    """Buildings of jobs that must stay within one: one building for each job, by the kind's name.
 
-    Each has room for the largest width of all jobs that live there, so that widths are planned
-    without buildings. The widest job comes first, to the building with the most room.
+    A building has room for all its jobs at their largest widths, so that plans of widths need not
+    consider buildings. The widest jobs are placed first, each in the building with the most room.
+
+    Args:
+        jobs: the kinds of jobs.
+        blocks: blocks of each building.
 
     Raises:
-        BadInput: a job has no such building.
+        BadInput: no building has room for a job.
     """
     left = dict(blocks)
     buildings: dict[str, list[str]] = {}
@@ -39,9 +43,9 @@ def homes(jobs: Sequence[TrainingJobKind], blocks: Mapping[str, int]) -> dict[st
 
 
 def building_shares(scenario: Scenario, plan: FleetPlan, hour: int) -> dict[str, dict[str, int]]:
-    """Blocks of each building in an hour, by the name of the service or job that has them.
+    """Blocks of each service and job in each building in an hour: building, name, blocks.
 
-    Jobs that live in a building come first; all others take what is left, building by building.
+    Jobs of one building come first; services and other jobs fill the rest, building by building.
     """
     left = dict(scenario.building_blocks)
     shares: dict[str, dict[str, int]] = {name: {} for name in left}

@@ -1,4 +1,4 @@
-"""A plan: blocks by service and widths of jobs, hour by hour."""
+"""Fleet plan: blocks of each service and widths of jobs in each hour."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class FleetPlan:
 
 
 def level_changes(counts: Counts) -> Counts:
-    """Number of equal jobs that change to each level at each hour; none at the first hour.
+    """Number of equal jobs that change to each level in each hour ``[hours, levels]``.
 
-    The fewest changes that lead from one hour's counts to the next.
+    These are the fewest changes from one hour's counts to the next; 0 in the first hour.
     """
     changes = np.zeros_like(counts)
     changes[1:] = np.maximum(np.diff(counts, axis=0), 0)

@@ -1,4 +1,4 @@
-"""Policies that need no solver: two separate fleets, and thresholds hour by hour."""
+"""Allocation policies without a solver: two separate fleets, and hourly thresholds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GROW_BY: Final = assumed(0.1, "a job that would grow by less than this part stay
 
 
 def separate(scenario: Scenario) -> FleetPlan:
-    """Plan of two fleets: services always hold the need of their busiest hour, jobs the rest."""
+    """Plan of two fixed fleets: each service has the blocks of its busiest hour, jobs the rest."""
     wanted = allotment(scenario, needs(scenario, scenario.planning.demand)).max(axis=0, initial=0)
     wanted = allotment(scenario, wanted[None, :])  # busiest hours need not coincide
     left = scenario.blocks - int(wanted.sum())
@@ -32,11 +32,11 @@ def separate(scenario: Scenario) -> FleetPlan:
 
 
 def threshold(scenario: Scenario) -> FleetPlan:
-    """Plan hour by hour: services grow with their need and shrink late, jobs take the rest.
+    """Plan hour by hour: services grow with their need and shrink late (`SHRINK_BELOW`).
 
-    Where services need blocks, jobs become narrower, beginning with the last job. Where blocks are
-    free, jobs become as wide as fits, beginning with the first job; a job that would grow by less
-    than `GROW_BY` stays as it is.
+    If services need blocks, jobs become narrower, the last job first. If blocks are free, jobs
+    become as wide as fits, the first job first; a job that would grow by less than `GROW_BY` keeps
+    its width.
     """
     services = allotment(scenario, _held_blocks(needs(scenario, scenario.planning.demand)))
     free = scenario.blocks - services.sum(axis=1)
@@ -51,7 +51,7 @@ def threshold(scenario: Scenario) -> FleetPlan:
 
 
 def _held_blocks(needed: Counts) -> Counts:
-    """Blocks that services hold: their need, and more while it has fallen only a little."""
+    """Blocks that services hold: their need, or the last hour's if the need fell only a little."""
     held = needed.copy()
     for hour in range(1, len(held)):
         keeps = needed[hour] >= SHRINK_BELOW * held[hour - 1]
@@ -107,5 +107,5 @@ def _widen(jobs: Sequence[TrainingJobKind], levels: _Levels, free: int) -> _Leve
 
 
 def _widest(job: TrainingJobKind, blocks: int) -> int:
-    """The last level that fits in `blocks`; 0, waiting, if none does."""
+    """Index of the widest level that fits in `blocks`; 0, which is waiting, if none does."""
     return max((at for at, level in enumerate(job.levels) if level.blocks <= blocks), default=0)

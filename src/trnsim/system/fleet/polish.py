@@ -1,6 +1,6 @@
-"""Improvement of a plan: each job in turn takes the best widths for the blocks that others leave.
+"""Local improvement of a plan: each job in turn gets its best widths, all others fixed.
 
-The best widths of one job over all hours are found exactly, from the last hour to the first:
+Dynamic programming gives the best widths of one job over all hours, from the last hour back:
 
     value[hour, level] = usd[level] + max(value[hour + 1, level],
                                           max over levels (value[hour + 1] - cost))
@@ -18,10 +18,14 @@ from trnsim.system.fleet.scenario import Scenario
 from trnsim.system.fleet.worth import entering_usd, hourly_usd
 
 _MOST_ROUNDS: Final = 8
+"""Passes over all jobs at most."""
 
 
 def polished_plan(scenario: Scenario, plan: FleetPlan) -> FleetPlan:
-    """`plan` with widths that no single job can improve; services as they are."""
+    """`plan` with better widths of jobs; services are unchanged.
+
+    It ends when no job alone can improve, or after `_MOST_ROUNDS` passes over the jobs.
+    """
     jobs = scenario.jobs
     paths = [paths_of(counts) for counts in plan.jobs]
     room = scenario.blocks - plan.services.sum(axis=1) - plan.job_blocks(jobs).sum(axis=1)
@@ -47,7 +51,14 @@ _EQUAL_SHARE: Final = 1e-9
 
 
 def best_path(usd: Array, cost: Array, blocks: Counts, room: Counts) -> Counts:
-    """The most valuable level of one job in each hour, with `room` blocks to fit in."""
+    """The most valuable level of one job in each hour ``[hours]``.
+
+    Args:
+        usd: worth of an hour at each level.
+        cost: worth lost by a change to each level, in USD.
+        blocks: blocks of each level.
+        room: blocks that the job may have in each hour.
+    """
     hours, levels = len(room), len(usd)
     stays = np.zeros((hours, levels), bool)
     moves = np.zeros(hours, np.int64)
@@ -73,7 +84,10 @@ def _value(path: Counts, usd: Array, cost: Array) -> float:
 
 
 def paths_of(counts: Counts) -> Counts:
-    """The level of each of equal jobs ``[hours, jobs]``, with the fewest changes."""
+    """The level of each of equal jobs ``[hours, jobs]``, with the fewest changes of level.
+
+    `counts` is the number of jobs at each level ``[hours, levels]``.
+    """
     paths = np.zeros((len(counts), int(counts[0].sum())), np.int64)
     paths[0] = np.repeat(np.arange(counts.shape[1]), counts[0])
     for hour in range(1, len(counts)):

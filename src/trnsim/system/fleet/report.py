@@ -93,7 +93,7 @@ def _policy(scenario: Scenario, result: PolicyResult) -> dict[str, Any]:
     days = scenario.days
     blocks = plan.job_blocks(scenario.jobs)
     return {
-        "own_plan": result.own,
+        "own_plan": result.is_own_plan,
         "utilisation": asdict(interval(outcome.utilisation)),
         "missed_part": asdict(interval(outcome.missed_part)),
         "tokens_per_day": asdict(interval(outcome.tokens_per_day)),
@@ -137,22 +137,22 @@ def _policy(scenario: Scenario, result: PolicyResult) -> dict[str, Any]:
 
 def _missed(scenario: Scenario, outcome: FleetOutcome) -> Iterator[tuple[str, list[float]]]:
     """Requests outside the SLO of each service, by draw."""
-    for service, drawn in zip(scenario.services, outcome.missed, strict=True):
-        yield service.name, drawn.sum(axis=1).tolist()
+    for service, by_draw in zip(scenario.services, outcome.missed, strict=True):
+        yield service.name, by_draw.sum(axis=1).tolist()
 
 
 def _tokens(scenario: Scenario, outcome: FleetOutcome) -> Iterator[tuple[str, list[float]]]:
     """Tokens of each job, by draw."""
-    for job, drawn in zip(scenario.jobs, outcome.tokens, strict=True):
-        yield job.name, drawn.sum(axis=1).tolist()
+    for job, by_draw in zip(scenario.jobs, outcome.tokens, strict=True):
+        yield job.name, by_draw.sum(axis=1).tolist()
 
 
 def _usd_per_day(scenario: Scenario, outcome: FleetOutcome) -> dict[str, float]:
     """USD of a day by cause: chips, energy, missed requests, less the worth of tokens."""
     fleet, days = scenario.fleet, scenario.days
     missed = (
-        service.usd_per_missed_request * float(drawn[0].sum())
-        for service, drawn in zip(scenario.services, outcome.missed, strict=True)
+        service.usd_per_missed_request * float(by_draw[0].sum())
+        for service, by_draw in zip(scenario.services, outcome.missed, strict=True)
     )
     return {
         "chips": outcome.chip_hours * fleet.usd_per_chip_hour / days,

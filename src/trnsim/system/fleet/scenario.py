@@ -1,4 +1,4 @@
-"""A scenario: the chips of a fleet, the services and training jobs that share them, and when."""
+"""Scenario: the chips of a fleet, the services and training jobs that use them, and a period."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WATTS_PER_KW: Final = 1000
 
 @dataclass(frozen=True)
 class Watts:
-    """Power of a chip with its share of the rest of a server, by activity."""
+    """Power in W of a chip and its share of the rest of a server, by activity."""
 
     serving: float
     training: float
@@ -27,15 +27,15 @@ class Watts:
 
 @dataclass(frozen=True)
 class Fleet:
-    """Chips in UltraServers, these in buildings.
+    """Chips of a fleet, in UltraServers in buildings.
 
     Attributes:
         ultraserver_chips: chips of an UltraServer.
         instance_chips: chips of an instance, of which an UltraServer has several.
         ultraservers: number of UltraServers by building.
-        spares: UltraServers that wait to replace others, by building.
+        spares: number of those UltraServers kept as spares, by building.
         chip_mtbf_s: mean seconds between failures of one chip and its share of a server.
-        repair_s: seconds until an UltraServer that failed is there again.
+        repair_s: seconds until a failed UltraServer is back.
         usd_per_chip_hour: price of a chip, paid whether it is used or not.
         usd_per_kwh: price of energy; 0 where it is part of the chip's price.
         watts: power of a chip; None if unknown.
@@ -70,11 +70,11 @@ class Service:
     """A model that is served within an SLO.
 
     Attributes:
-        name: its field in the scenario.
+        name: name of the service in the scenario.
         replica_chips: chips of one replica.
         requests_per_s: rate of a replica within the SLO.
-        drain_s: seconds until a replica that takes no new request has answered those it has.
-        start_s: seconds until new chips serve: weights, then programs from the compile cache.
+        drain_s: seconds in which a replica without new requests finishes its running ones.
+        start_s: seconds in which a new replica loads weights, and programs from the compile cache.
         usd_per_missed_request: cost of a request outside the SLO.
         curve: demand by step.
         basis: source of replica and rate.
@@ -97,8 +97,8 @@ class Level:
     Attributes:
         chips: number of chips; 0 while it waits.
         blocks: number of blocks.
-        tokens_per_s: tokens a second while nothing fails; all ranks wait for the slowest.
-        kept: the part of the time that failures, checkpoints and recovery leave.
+        tokens_per_s: tokens a second without failures, slowed by the slowest instance.
+        kept: fraction of the time left by failures, checkpoints and recovery.
     """
 
     chips: int
@@ -108,7 +108,7 @@ class Level:
 
     @property
     def kept_tokens_per_s(self) -> float:
-        """Tokens a second that are kept."""
+        """``tokens_per_s x kept``: tokens a second that no failure undoes."""
         return self.tokens_per_s * self.kept
 
 
@@ -117,12 +117,12 @@ class TrainingJobKind:
     """Equal training jobs.
 
     Attributes:
-        name: its field in the scenario.
+        name: name of the kind in the scenario.
         count: number of jobs.
         is_in_building: whether each must stay within one building.
         levels: widths, from waiting (0) to the largest.
-        save_s: seconds of a checkpoint before the width changes.
-        restore_s: seconds to load it, and programs of the new width.
+        save_s: seconds to write a checkpoint before the width changes.
+        restore_s: seconds to load the checkpoint, and the programs of the new width.
         usd_per_token: worth of a trained token.
         basis: source of the tokens a second.
     """
@@ -164,7 +164,7 @@ class Scenario:
         services: the services, in the order in which they receive chips if these are too few.
         jobs: the kinds of training jobs, in the order in which they receive chips.
         planning: how plans are made.
-        block_ultraservers: UltraServers of a block.
+        block_ultraservers: UltraServers of a block, the unit of allocation.
     """
 
     name: str
@@ -193,7 +193,7 @@ class Scenario:
 
     @cached_property
     def building_blocks(self) -> Mapping[str, int]:
-        """Blocks of each building that are planned: spares and remainders are left out."""
+        """Whole blocks of each building that plans use: without spares."""
         fleet = self.fleet
         return {
             name: (count - fleet.spares[name]) // self.block_ultraservers
@@ -202,17 +202,17 @@ class Scenario:
 
     @cached_property
     def blocks(self) -> int:
-        """Blocks that are planned."""
+        """Blocks of the fleet that plans use."""
         return sum(self.building_blocks.values())
 
     @cached_property
     def handover_s(self) -> float:
-        """The longest drain or checkpoint: until then a block that changes hands is not free."""
+        """Seconds until a block is free for its next user: the longest drain or checkpoint."""
         drains = [service.drain_s for service in self.services]
         return max(drains + [job.save_s for job in self.jobs], default=0.0)
 
     def ready_s(self, service: Service) -> float:
-        """Seconds from the hour in which a service receives a block until it serves."""
+        """Seconds from the begin of the hour in which a service gets a block until it serves."""
         return self.handover_s + service.start_s
 
     def stop_s(self, job: TrainingJobKind) -> float:
@@ -225,7 +225,7 @@ class Scenario:
         return rate * (1.0 - self.failed_part(service))
 
     def failed_part(self, service: Service) -> float:
-        """The mean part of a service's blocks that start again after a failure."""
+        """Mean fraction of a service's blocks that are restarting after a failure."""
         return min(service.start_s * self.block_chips / self.fleet.chip_mtbf_s, 1.0)
 
     def local_time(self, hour: int) -> datetime:
@@ -247,7 +247,7 @@ def spares_for(ultraservers: int, repaired: float) -> int:
 
     Args:
         ultraservers: number of UltraServers.
-        repaired: the mean part of them that is under repair.
+        repaired: mean fraction of UltraServers under repair.
     """
     mean = ultraservers * repaired
     if mean >= ultraservers:

@@ -1,4 +1,4 @@
-"""Services of a scenario: replicas and their rate, set or planned; demand; seconds to start."""
+"""Services of a scenario: replicas and their rate (given or planned), demand, start times."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def _replica(name: str, fields: ServiceFields, setting: Setting) -> tuple[int, f
 
 
 def _planned_replica(fields: ServiceFields, setting: Setting) -> tuple[int, float, str]:
-    """Instances that serve a model within its SLO, and their most requests a second.
+    """A planned replica: its chips, its capacity in requests a second, and the source in words.
 
     Raises:
-        BadInput: there is no SLO, or nothing keeps it.
+        BadInput: there is no SLO, or no layout keeps it.
     """
     slo = Slo(fields.slo_ttft_s, fields.slo_tpot_s)
     if not slo:

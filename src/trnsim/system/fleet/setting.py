@@ -1,4 +1,4 @@
-"""The context in which fields of services and jobs are read: fleet, time, the file's folder."""
+"""Context of the fields of services and jobs: the fleet, the period, the scenario's folder."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Simulation of a plan in steps of 5 minutes: requests served, tokens trained, and cost.
 
-Equal UltraServers are counts, so a year of half a million chips is a few arrays. A request beyond
-its service's capacity in a step misses its SLO; none waits for the next step.
+UltraServers are counted, not simulated one by one, so that a year of half a million chips is a few
+arrays. Requests beyond a service's capacity in a step miss the SLO; none waits for the next step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trnsim.system.fleet.scenario import Scenario, Service, TrainingJobKind
 
 _WATTS_PER_KW: Final = 1000.0
 _FAILURE_SEED: Final = 1_000_003
-"""Part of the seed that separates draws of failures from those of demand."""
+"""Number in the seed that separates random failures from random demand."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class FleetOutcome:
 
     Attributes:
         requests: requests to each service ``[services, draws, hours]``.
-        missed: requests to each service outside its SLO, in the same order.
+        missed: requests to each service outside its SLO ``[services, draws, hours]``.
         tokens: tokens that were trained and kept ``[jobs, draws, hours]``.
         useful_chip_hours: chips that serve or train, less what is lost ``[draws]``.
         chip_hours: chip-hours of all chips.
@@ -51,7 +51,7 @@ class FleetOutcome:
 
     @property
     def missed_part(self) -> Array:
-        """The part of all requests outside the SLO ``[draws]``."""
+        """Fraction of all requests outside the SLO ``[draws]``."""
         requests = self.requests.sum(axis=(0, 2))
         part: Array = self.missed.sum(axis=(0, 2)) / np.maximum(requests, 1e-300)
         return part
@@ -97,15 +97,15 @@ def simulate(scenario: Scenario, plan: FleetPlan, conditions: FleetConditions) -
 
 
 def _by_hour(steps: Array) -> Array:
-    """``[draws, hours]`` of ``[draws, steps]``."""
+    """Sums over the steps of each hour: ``[draws, hours]`` of ``[draws, steps]``."""
     sums: Array = steps.reshape(len(steps), -1, HOUR_STEPS).sum(axis=2)
     return sums
 
 
 def _failed_blocks(scenario: Scenario, plan: FleetPlan, conditions: FleetConditions) -> list[Array]:
-    """Blocks that failures take of each service, then of each kind of job ``[draws, steps]``.
+    """Blocks lost to failures: one array ``[draws, steps]`` for each service, then for each job.
 
-    Idle blocks fail first, then those of the last jobs, then of the last services.
+    Idle blocks are lost first, then blocks of jobs, then of services, the last ones first.
     """
     left = np.ceil(conditions.short / scenario.block_ultraservers)
     blocks = np.concatenate([plan.services, plan.job_blocks(scenario.jobs)], axis=1)
@@ -181,7 +181,7 @@ def _trained_tokens(
 
 
 def _step_blocks(job: TrainingJobKind) -> int:
-    """Blocks that a job loses with one block: a step of width, or all where it has one width."""
+    """Blocks that a job loses if one of its blocks fails: a step of width, or its only width."""
     widths = [level.blocks for level in job.levels[1:]]
     return max((wide - narrow for narrow, wide in pairwise(widths)), default=widths[-1])
 
@@ -193,7 +193,7 @@ def _deviation(
     shape: tuple[int, ...],
     generator: np.random.Generator,
 ) -> Array:
-    """Deviation of a step's failures from their mean, as a part of the tokens that are kept."""
+    """Relative deviation of tokens from their mean, by the failures of each step ``shape``."""
     job, counts = scenario.jobs[at], plan.jobs[at]
     chips = np.repeat(counts @ np.array([level.chips for level in job.levels]), HOUR_STEPS)
     rates = np.array([level.tokens_per_s for level in job.levels])

@@ -1,16 +1,15 @@
-"""Widths of jobs over the coming hours, by HiGHS: a flow of jobs through levels and hours.
+"""Solver policy: widths of jobs by a linear program on a rolling horizon (HiGHS).
 
-    most    sum over hours  usd[level] jobs[level, hour] - cost[level] entered[level, hour]
-    with    jobs of a kind at all levels together are all of its jobs
-            blocks of all jobs fit into what services leave
-            entered[level, hour] >= jobs[level, hour] - jobs[level, hour - 1], and >= 0
+    maximise    sum  usd[level] jobs[level, hour] - cost[level] entered[level, hour]
+    subject to  sum over levels of a kind  jobs[level, hour] = jobs of the kind
+                sum over levels  blocks[level] jobs[level, hour] <= blocks left by services
+                entered[level, hour] >= jobs[level, hour] - jobs[level, hour - 1],  entered >= 0
 
-Equal jobs are one flow, so that which of them runs where is not searched. Jobs of the hours that a
-plan keeps are whole numbers: one after another is rounded and the rest solved again (diving). Later
-hours, which are planned again, may have parts of jobs. In the end each job takes its best widths in
-turn (`polished_plan`), as a part of a job costs only a part of a change: from there, and from
-widths of the threshold policy, which fit as it gives services no less. The better of the two is the
-plan.
+Equal jobs are counted, not told apart. In the hours of a window whose plan is final the counts are
+made whole by diving: one variable is rounded, the rest solved again, and so on. Later hours of the
+window, which are planned again, may have fractions of jobs. As a fraction of a job also pays only a
+fraction of a change, the plan is then improved job by job (`polished_plan`); so is the plan of the
+threshold policy, which fits because it leaves jobs no more blocks. The better of both is the plan.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class FleetSplit:
 def splits(
     fleet: Fleet, checkpoint_s: float = CHECKPOINT_S, recovery_s: float = RECOVERY_S
 ) -> list[FleetSplit]:
-    """One job on all chips, several on equal parts of whole UltraServers, one an UltraServer.
+    """Splits of a fleet into equal jobs: from one job on all chips to one job on each UltraServer.
 
     Args:
         fleet: the chips and their failures.

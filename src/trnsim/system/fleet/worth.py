@@ -1,4 +1,4 @@
-"""Worth of jobs by the hour, and the bound that perfect sharing would reach."""
+"""Worth of training by the hour in USD, and its upper bound under perfect sharing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trnsim.system.fleet.scenario import HOUR_S, Scenario, TrainingJobKind
 
 
 def hourly_usd(scenario: Scenario, job: TrainingJobKind) -> Array:
-    """USD of an hour of a job at each level: tokens, less energy beyond that of idle chips."""
+    """USD of an hour of a job at each level ``[levels]``: tokens less energy above idle."""
     fleet = scenario.fleet
     more = fleet.energy_usd_per_chip_hour("training") - fleet.energy_usd_per_chip_hour("idle")
     return np.array(
@@ -23,13 +23,13 @@ def hourly_usd(scenario: Scenario, job: TrainingJobKind) -> Array:
 
 
 def entering_usd(scenario: Scenario, job: TrainingJobKind) -> Array:
-    """USD of the tokens lost while a job changes to each level; waiting costs none."""
+    """USD of the tokens lost by a change to each level ``[levels]``; 0 for waiting."""
     stop_s = min(scenario.stop_s(job), HOUR_S)
     return np.array([stop_s * level.kept_tokens_per_s * job.usd_per_token for level in job.levels])
 
 
 def planned_usd(scenario: Scenario, plan: FleetPlan) -> float:
-    """USD of training by a plan, less the losses of its changes."""
+    """USD of training under a plan, less the tokens lost by changes of width."""
     return sum(
         float((counts @ hourly_usd(scenario, job)).sum())
         - float((level_changes(counts) @ entering_usd(scenario, job)).sum())
@@ -38,9 +38,9 @@ def planned_usd(scenario: Scenario, plan: FleetPlan) -> float:
 
 
 def perfect_usd(scenario: Scenario) -> float:
-    """USD of training if all blocks that services do not need were shared at no cost.
+    """Upper bound in USD of training on the blocks that services do not need.
 
-    An upper bound: jobs may have any width, also parts of a block, and change it at no cost.
+    Jobs may have any width, fractions of a block too, and change it at no cost.
     """
     needed = allotment(scenario, needs(scenario, scenario.planning.demand)).sum(axis=1)
     blocks, usd = [0.0], [0.0]
@@ -51,7 +51,7 @@ def perfect_usd(scenario: Scenario) -> float:
 
 
 def _pieces(scenario: Scenario) -> list[tuple[float, float]]:
-    """Blocks and USD of each straight piece of the least concave curve above each job's levels."""
+    """Segments (blocks, USD) of the upper concave hull of each job's USD over its blocks."""
     pieces: list[tuple[float, float]] = []
     for job in scenario.jobs:
         usd = hourly_usd(scenario, job)

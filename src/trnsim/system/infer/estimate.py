@@ -1,10 +1,10 @@
 """Latency, items a second and USD of an inference on one instance.
 
-    latency = sum over parts of times x (sum of the times of its layers)
-    items a second = copies batch / latency
+    latency = sum over parts of runs x (sum of the times of its layers)
+    items a second = copies x batch / latency
 
-Each copy of the model has a rank (a logical NeuronCore, or a GPU) of its own, or two that share
-the predictions of a guided step; copies are independent. Ranks without a copy idle.
+Each copy of the model is on one rank (a logical NeuronCore, or a GPU), or on two ranks with one
+prediction of a guided step each; copies are independent. Ranks without a copy are idle.
 
 Source: data parallelism and guided steps on two cores, aws-neuron-sdk, torch_neuronx.DataParallel
 and its samples of Stable Diffusion.
@@ -64,12 +64,12 @@ class InferenceEstimate:
     """An inference on one instance.
 
     Attributes:
-        platform: the name in the question.
+        platform: instance type or short name, as the user named it.
         instance: the instance type.
         item: the unit of throughput.
         batch: items that go through a copy at once.
-        cores: ranks in use.
-        copies: copies of the model.
+        cores: number of ranks in use.
+        copies: number of copies of the model.
         rank_name: the hardware of a rank, in words.
         estimate: time of a batch, all parts one after another.
         items_per_s: throughput of the instance.
@@ -174,7 +174,7 @@ def estimate(
 
 
 class _PassTime:
-    """The layers of one part of an inference, with their time."""
+    """The time and memory of one part of an inference on a rank."""
 
     def __init__(
         self,
@@ -198,10 +198,10 @@ class _PassTime:
 
     @property
     def activation_bytes(self) -> float:
-        """Bytes of the largest product's input and result, which exist at once.
+        """Bytes of the input and result of the matrix product with the largest result.
 
-        Twice the result: a convolution's input is about as large. Scores are left out, as they are
-        computed in tiles.
+        The input is taken to be as large as the result, as for a convolution. Attention scores are
+        left out: they are computed in tiles.
         """
         elements = [
             2 * product.m * product.n * product.times
@@ -232,7 +232,7 @@ def _check_measured(table: MeasuredTimes, plan: Inference, where: Machine) -> No
     """Refuse a measured table if no part has layers, or if it covers none of them.
 
     Raises:
-        BadInput: naming the model, or the line.
+        BadInput: names the model, or the line of the table.
     """
     models = [part.model for part in plan.parts if isinstance(part.model, Architecture)]
     if not models:
@@ -271,7 +271,7 @@ def _cores(where: Machine, cores: int | None) -> int:
 
 
 def _ranks_of_copy(plan: Inference, where: Machine, cores: int) -> int:
-    """Ranks of a copy: on Neuron one for each prediction of a guided step, if there are enough."""
+    """Ranks of a copy: on Neuron one per prediction of a guided step, if they suffice; else one."""
     guided = max(part.guided for part in plan.parts)
     return guided if where.lnc and cores >= guided else 1
 

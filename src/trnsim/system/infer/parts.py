@@ -1,10 +1,11 @@
 """The parts of an inference: models, the pass through each, and the number of runs.
 
-An encoder, a tower of images or a pair is one part. Diffusion encodes the text once, runs a number
-of denoiser steps, and decodes once: its parts lie beside diffusers' ``model_index.json``; a
-denoiser's own ``config.json`` is its steps alone.
+A text encoder, an image encoder or a pair of both is one part. Diffusion encodes the text once,
+runs a number of denoiser steps, and decodes once: the configurations of its parts are in folders
+beside diffusers' ``model_index.json``. The ``config.json`` of a denoiser alone stands for its steps
+only.
 
-Guidance without a classifier (arXiv:2207.12598) takes each step with the text and without it.
+Classifier-free guidance (arXiv:2207.12598) predicts each step twice: with the text and without it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TEXT_TOKENS: Final = 77
 STEPS: Final = 50
 """Default steps of a denoiser: those of diffusers' StableDiffusionPipeline."""
 GUIDED: Final = 2
-"""Predictions of a step with guidance: with the text, and without it."""
+"""Predictions of a step with classifier-free guidance: with the text, and without it."""
 _CLASS_KEY: Final = "_class_name"
 _TEXT_ENCODER_PREFIX: Final = "text_encoder"
 _DENOISERS: Final = ("unet", "transformer")
@@ -47,10 +48,10 @@ class InputSizes:
 
     Attributes:
         batch: items that go through a copy of the model at once: texts, images, or pairs.
-        sequence: tokens of a text; the usual number where it is None.
-        image: pixels of an image along a side; the model's own where it is None.
+        sequence: tokens of a text; None for the default of the model.
+        image: pixels of an image along a side; None for the size of the model.
         steps: steps of a denoiser; None for `STEPS`.
-        is_guided: whether a step predicts with the text and without it.
+        is_guided: whether a denoiser step has classifier-free guidance.
     """
 
     batch: int = 1
@@ -79,8 +80,9 @@ class InferencePart:
         name: "model", "text encoder", "denoiser", "decoder".
         model: the architecture, or a captured model.
         model_pass: the pass through it.
-        times: runs in one inference.
-        guided: predictions of each item in `model_pass`, which cores may share.
+        times: number of runs in one inference.
+        guided: predictions of each item in a run, which may be on different ranks: 2 with
+            classifier-free guidance, otherwise 1.
     """
 
     name: str
@@ -127,7 +129,7 @@ def inference(path: str | Path, sizes: InputSizes, dtype: str = "bf16") -> Infer
 
 
 def _model(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str) -> Inference:
-    """A model of transformers."""
+    """The inference of a model of the transformers library: one part, one pass."""
     model = _read(values, place, dtype)
     _refuse_generating(model)
     _refuse_steps(model.name, sizes)
@@ -144,7 +146,7 @@ def _model(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str
 
 
 def _lone_model(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str) -> Inference:
-    """A denoiser's steps, or one decoding."""
+    """The inference of a diffusers model alone: a denoiser's steps, or one run of a decoder."""
     model = _read(values, place, dtype)
     if "latent_channels" in values:
         _refuse_steps(model.name, sizes)
@@ -232,7 +234,7 @@ _DTYPES: Final = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8
 
 
 def _read(values: Mapping[str, Any], place: Path, dtype: str) -> Workload:
-    """A model whose weights are held in `dtype`."""
+    """A model with its weights in `dtype`."""
     if dtype not in _DTYPES:
         raise BadInput(f"--dtype is {dtype!r}; legal: {', '.join(_DTYPES)}")
     workload_of(values, str(place))  # errors tell of the file as it is
@@ -261,7 +263,7 @@ def _with_image_size(values: Mapping[str, Any], image: int) -> dict[str, Any]:
 
 
 def _inputs(model: Workload) -> tuple[bool, bool]:
-    """True for each of images and texts that the model reads."""
+    """Whether the model reads images, and whether it reads text."""
     if isinstance(model, Architecture):
         images = [bool(tower.tokens) for tower in model.towers]
         return any(images), not all(images)
