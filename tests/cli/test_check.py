@@ -178,7 +178,6 @@ def test_kernels_without_inputs_are_named():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("scaled.py --max-us 0", "--max-us 0; legal: above 0"),
         ("scaled.py --update", "--update without --baseline"),
         ("scaled.py --baseline b.toml --against HEAD", "both say what times are compared"),
         ("scaled.py --kernel other", "has the kernels: scaled"),
@@ -192,6 +191,12 @@ def test_wrong_input_is_refused_before_any_kernel_runs(words, message):
     result = invoke(*words.split())
     assert isinstance(result.exception, BadInput)
     assert message in str(result.exception)
+
+
+def test_a_limit_of_no_time_is_refused():
+    result = invoke("scaled.py", "--max-us", "0")
+    assert result.exit_code == 2
+    assert "'--max-us': '0' is not above 0; legal: numbers above 0" in result.output
 
 
 @pytest.mark.slow

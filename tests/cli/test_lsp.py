@@ -8,7 +8,7 @@ from trnsim.errors import BadInput
 
 
 @pytest.mark.parametrize(
-    ("words", "why"), [(["--time-limit", "0"], "time_s is 0"), (["--memory", "0"], "memory")]
+    ("words", "why"), [(["--time-limit", "0"], "'0' is not above 0"), (["--memory", "0"], "memory")]
 )
 def test_bounds_are_checked_before_an_editor_is_heard(words, why):
     result = CliRunner().invoke(app, ["lsp", *words])

@@ -170,7 +170,7 @@ def unused(monkeypatch):
         "trnsim.cli.script.call",
         "trnsim.cli.script.execute",
         "trnsim.cli.assess.assess_inventory",
-        "trnsim.demo.show_kernel",
+        "trnsim.cli.demo.show_kernel",
     ):
         monkeypatch.setattr(name, ran)
 
