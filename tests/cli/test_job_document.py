@@ -38,6 +38,13 @@ def test_findings_have_place_fix_and_source_and_foreign_text_is_safe():
     assert spreadsheet(document).splitlines()[1].startswith("a.yaml,7,error,efa-count,")
 
 
+def test_the_kind_of_a_document_is_understood_though_it_is_kept():
+    header = [KeptField((name,), "v1") for name in ("apiVersion", "kind")]
+    assert "not understood" not in text(check_document([(spec(kept=tuple(header)), [])]))
+    more = (*header, KeptField(("spec", "kind"), "v1"))
+    assert "not understood, and kept: spec.kind" in text(check_document([(spec(kept=more), [])]))
+
+
 def test_items_of_a_list_count_as_one_name_and_long_values_are_cut():
     script = (KeptField(("script", n), "x") for n in range(3))
     kept = (*script, KeptField(("a", 0), 1))

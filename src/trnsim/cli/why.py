@@ -43,7 +43,7 @@ app = parser()
 @answering
 def why(
     first: Annotated[str, typer.Argument(help=_SIDE_HELP, metavar="A")],
-    second: Annotated[str, typer.Argument(help="Likewise.", metavar="B")],
+    second: Annotated[str, typer.Argument(help="The other answer, given as A is.", metavar="B")],
 ) -> Document:
     """Say why two answers differ, term by term, the largest first.
 

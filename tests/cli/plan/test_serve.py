@@ -95,7 +95,7 @@ def test_what_is_set_is_what_is_deployed():
 
 BAD = [
     ("--concurrency 3 --request-rate 2", r"both --concurrency and --request-rate given; legal: on"),
-    ("--request-rate 0", r"--request-rate is 0.0; legal: a positive number a second"),
+    ("--request-rate 0", r"--request-rate is 0; legal: a positive number a second"),
     ("--concurrency 0", r"--concurrency is 0; legal: whole numbers from 1 on"),
     ("--num-prompts 0", r"--num-prompts is 0; legal: whole numbers from 1 on"),
     ("--seed -1", r"--seed is -1; legal: whole numbers from 0 on"),

@@ -356,7 +356,10 @@ def _check_load(options: ServeOptions) -> None:
         )
     rate = options.request_rate
     if rate is not None and not (rate > 0 and math.isfinite(rate)):
-        raise BadInput(f"--request-rate is {rate}; legal: a positive number a second")
+        raise BadInput(
+            f"--request-rate is {rate:g}; legal: a positive number a second",
+            fix="give the requests of a second, such as 2.5",
+        )
     for name, value in (
         ("--concurrency", options.concurrency),
         ("--num-prompts", options.num_prompts),
