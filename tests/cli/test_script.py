@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from trnsim.arch import TARGETS
 from trnsim.cli import app, script
 from trnsim.errors import BadInput
 from trnsim.nki.kernel import TARGET_VARIABLE
@@ -94,6 +95,14 @@ def test_without_a_script_everything_is_the_commands(given):
 
 def test_a_script_that_cannot_be_read_names_no_options():
     assert script.arranged(["none.py", "--on", "trn1"]) == ["--on", "trn1", "none.py", "--"]
+
+
+def test_nothing_keeps_the_modules_of_a_script(tmp_path):
+    """`multiprocessing` names what is `__main__` when it is imported: here, the script."""
+    path = tmp_path / "s.py"
+    path.write_text("import sys\nsys.modules['__mp_main__'] = sys.modules['__main__']\n")
+    script.execute(path, [], TARGETS["trn2"])
+    assert sys.modules["__mp_main__"] is sys.modules["__main__"]
 
 
 @pytest.mark.slow_but("import options")

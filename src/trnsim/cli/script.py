@@ -26,6 +26,8 @@ from trnsim.runner import run_of_call
 from trnsim.runs import Run, collecting
 
 _RECORD_VARIABLE: Final = "TRNSIM_RECORD"  # what trnsim.device.call_log reads when it is loaded
+_OTHER_MAIN: Final = "__mp_main__"
+"""The name under which `multiprocessing` keeps what `__main__` is when it is first imported."""
 _INPUT_OPTION: Final = "--input"
 _OPTIONS_WITH_VALUE: Final = (
     "--on",
@@ -198,6 +200,8 @@ def execute(script: Path, arguments: list[str], chip: arch.Target) -> Ending:
             return Ending(runs, error)
         finally:
             sys.argv, sys.path[0] = before[0], before[1]
+            if _OTHER_MAIN in sys.modules:  # it would keep the tensors of the script alive
+                sys.modules[_OTHER_MAIN] = sys.modules["__main__"]
             os.environ.pop(_RECORD_VARIABLE, None)
             if before[2] is None:
                 os.environ.pop(TARGET_VARIABLE, None)
