@@ -37,15 +37,17 @@ from trnsim.instance.state.folder import state_folder
 __all__ = ["device_plugin", "node_problems"]
 
 _PREFIX: Final = NEURON.partition("/")[0]
+NodeInstance = Annotated[
+    list[str] | None,
+    on_option(
+        "TRNSIM_INSTANCE, else the smallest of the target chip", "--instance", is_single=True
+    ),
+]
+"""The option `--on` of the commands of a node."""
 
 
 def device_plugin(
-    on: Annotated[
-        list[str] | None,
-        on_option(
-            "TRNSIM_INSTANCE, else the smallest of the target chip", "--instance", is_single=True
-        ),
-    ] = None,
+    on: NodeInstance = None,
     lnc: Lnc = None,
     resource: Annotated[
         list[str] | None,
@@ -103,12 +105,7 @@ def device_plugin(
 
 
 def node_problems(
-    on: Annotated[
-        list[str] | None,
-        on_option(
-            "TRNSIM_INSTANCE, else the smallest of the target chip", "--instance", is_single=True
-        ),
-    ] = None,
+    on: NodeInstance = None,
     lnc: Lnc = None,
     pod_resources: PodResources = SOCKET,
     kmsg: Annotated[

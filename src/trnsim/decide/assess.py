@@ -136,13 +136,7 @@ def decide(
     comparison = WorkloadComparison(
         workload, here, Draws(workload.name, options.seed, options.draws), limit
     )
-    pairs: list[Pair] = []
-    for name in instances:
-        if name != workload.current.instance:
-            there = places.there(workload, name, here, is_brief=True)
-            cost = migration(here.is_neuron, there.is_neuron)
-            pairs.append((there, comparison.candidate(there, cost)))
-    pairs = _with_full_prediction_of_best(workload, pairs, places, comparison)
+    pairs = _predicted_pairs(workload, instances, places, comparison)
     neuron_move = migration(here.is_neuron, is_neuron_there=True)
     evidence = _evidence(workload, pairs, neuron_move, findings)
     outcomes = rules(evidence)
@@ -182,27 +176,44 @@ def decide(
     )
 
 
-def _with_full_prediction_of_best(
+def _predicted_pairs(
     workload: Workload,
-    pairs: Sequence[Pair],
+    instances: Sequence[str],
     places: WorkloadPlacements,
     comparison: WorkloadComparison,
 ) -> list[Pair]:
-    """The pairs, with a full prediction of the best pair in place of its brief prediction.
+    """The pairs of all instance types but today's: a full prediction of the best, brief others.
 
     A brief prediction of serving is from shorter runs. A full prediction may make another pair the
     best: the loop ends when the best pair has a full prediction.
     """
+    pairs = [
+        _pair(workload, name, places, comparison, is_brief=True)
+        for name in instances
+        if name != workload.current.instance
+    ]
     full: dict[str, Pair] = {}
     while True:
         current = [full.get(move.instance, (place, move)) for place, move in pairs]
         best = verdict.best(current) or verdict.quotable(current)
         if best is None or best[1].instance in full:
             return current
-        here, name = comparison.here, best[1].instance
-        there = places.there(workload, name, here)
-        cost = migration(here.is_neuron, there.is_neuron)
-        full[name] = (there, comparison.candidate(there, cost))
+        name = best[1].instance
+        full[name] = _pair(workload, name, places, comparison, is_brief=False)
+
+
+def _pair(
+    workload: Workload,
+    instance: str,
+    places: WorkloadPlacements,
+    comparison: WorkloadComparison,
+    *,
+    is_brief: bool,
+) -> Pair:
+    """The placement of a workload on an instance type, and the candidate that it is."""
+    there = places.there(workload, instance, comparison.here, is_brief=is_brief)
+    cost = migration(comparison.here.is_neuron, there.is_neuron)
+    return there, comparison.candidate(there, cost)
 
 
 def workload_assumptions(workload: Workload) -> tuple[str, ...]:

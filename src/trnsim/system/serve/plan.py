@@ -123,14 +123,7 @@ def plan(
     if measured is not None:
         _check_measured(measured, model, machine, options)
         times = layer_times(machine, measured=measured)
-    longest = options.max_model_len or _longest(model, demand)
-    check_length(model, longest)
-    requests = demand.trace
-    if requests is None and not (demand.is_busy or demand.is_free):
-        requests = demand.synthetic.requests(longest)
-    if requests is not None:
-        check_tokens(requests, longest)
-        longest = options.max_model_len or max(request.tokens for request in requests)
+    requests, longest = _requests_within(model, options, demand)
     options = replace(options, max_model_len=longest)
     search = Search(model, machine, options, demand, requests, slo, times)
     price = quote(machine.instance.name, kind, as_of=as_of, rows=rows)
@@ -144,6 +137,25 @@ def plan(
         )
         matching.check_used(measured, serving_plan.deployment.steps.sources, passed)
     return replace(serving_plan, smaller_split=search.smaller_split(serving_plan.deployment))
+
+
+def _requests_within(
+    model: Architecture, options: ServerOptions, demand: Demand
+) -> tuple[Load | None, int]:
+    """The requests of `demand`, None where their rate is still open, and the longest sequence.
+
+    Raises:
+        BadInput: the longest sequence, or a request, is longer than the model or the server allows.
+    """
+    longest = options.max_model_len or _longest(model, demand)
+    check_length(model, longest)
+    requests = demand.trace
+    if requests is None and not (demand.is_busy or demand.is_free):
+        requests = demand.synthetic.requests(longest)
+    if requests is not None:
+        check_tokens(requests, longest)
+        longest = options.max_model_len or max(request.tokens for request in requests)
+    return requests, longest
 
 
 def _is_without_rate(demand: Demand, longest: int) -> bool:
