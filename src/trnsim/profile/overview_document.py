@@ -118,7 +118,7 @@ def _blocks(overview: Overview, place: int) -> list[Block]:
 
 
 def _over_time(overview: Overview) -> list[Block]:
-    """The lanes of the page, with the colours that occur in them."""
+    """The legend of the colours that occur, and below it the lanes over time."""
     rows = [lane for lane in overview.lanes if isinstance(lane, Lane)]
     spans = [span for lane in rows for span in (*lane.spans, *lane.lower)]
     kinds = [kind for kind in _KINDS if any(span.kind == kind for span in spans)]

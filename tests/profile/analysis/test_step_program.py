@@ -110,6 +110,7 @@ ROW = LEGAL["kernels"][0]
     ("changes", "words"),
     [
         ({"order": [0, 1]}, r"order of program has 1; legal: whole numbers from 0 to 0"),
+        ({"kernels": []}, r"order of program has 0; legal: none, as it has no kernels"),
         ({"order": [-1]}, "order of program has -1"),
         ({"order": [True]}, "order of program has True"),
         ({"order": ["0"]}, "order of program has '0'"),

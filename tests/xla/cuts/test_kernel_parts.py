@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from trnsim.torch.dispatch.nki_calls import call_of_kernel
+from trnsim.xla.cuts import kernel_parts
 from trnsim.xla.cuts.kernel_parts import kernel_arguments, kernel_text
 from trnsim.xla.cuts.values import Operand
 
@@ -144,14 +145,20 @@ def test_globals_that_a_kernel_does_not_read_are_no_part_of_it(tmp_path):
     before = kernel_text(module.kernel)
     module.settings.unread = 2
     module.other = 3
+    module.pi = 4  # the kernel reads an attribute of this name
     assert kernel_text(module.kernel) == before
 
 
-def test_many_functions_that_call_each_other_are_read_once(tmp_path):
+def test_many_functions_that_call_each_other_are_read_once(tmp_path, monkeypatch):
     names = [f"f{number}" for number in range(60)]
     calls = ", ".join(f"{name}()" for name in names)
     text = "".join(f"def {name}():\n    return {calls}\n" for name in names)
     (tmp_path / "crowd.py").write_text(f"import nki\n{text}@nki.jit\ndef kernel():\n    f0()\n")
     sys.path.insert(0, str(tmp_path))
     kernel = importlib.import_module("crowd").kernel
+    read, before = [], kernel_parts._globals_read
+    monkeypatch.setattr(
+        kernel_parts, "_globals_read", lambda function: read.append(function) or before(function)
+    )
     assert kernel_text(kernel) == kernel_text(kernel)
+    assert len(read) == 2 * (len(names) + 1)

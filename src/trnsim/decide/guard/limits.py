@@ -67,7 +67,7 @@ def moved_limits(decision: Decision) -> tuple[Limits, ...]:
 
 
 def limits(workload: WorkloadDecision) -> Limits:
-    """Limits of `workload` on its best instance.
+    """The predicted figures of `workload` on its best instance, which a guard checks.
 
     Raises:
         BadInput: its best instance is not among its candidates.

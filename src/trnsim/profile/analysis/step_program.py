@@ -221,7 +221,6 @@ def _whole_numbers(name: str, values: Any, most: int) -> list[int]:
     """Whole numbers from 0 to `most`."""
     for value in values:
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-            raise ValueError(
-                f"{name} of program has {value!r}; legal: whole numbers from 0 to {most}"
-            )
+            legal = f"whole numbers from 0 to {most}" if most >= 0 else "none, as it has no kernels"
+            raise ValueError(f"{name} of program has {value!r}; legal: {legal}")
     return list(values)

@@ -52,7 +52,9 @@ def drawn_conditions(scenario: Scenario, draws: int, seed: int) -> FleetConditio
 def _short(
     fleet: Fleet, draws: int, steps: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
-    """UltraServers under repair beyond the spares of their building ``[draws, steps]``.
+    """The number of UltraServers that are missing, ``[draws, steps]``.
+
+    These are the UltraServers under repair less the spares of their building.
 
     An UltraServer is under repair for `repair_s` after its failure, so that the number under repair
     is the difference of two cumulative sums of failures. Failures begin `repair_s` before the first

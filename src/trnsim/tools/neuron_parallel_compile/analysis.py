@@ -166,7 +166,7 @@ def _aten_name(operator: str) -> str:
 
 
 def _place(line: SourceLine | None) -> str:
-    """A line of the program as AWS's report has it: ``train.py 24``."""
+    """A line of the user's program as AWS's report has it, "train.py 24"; "" for none."""
     if line is None:
         return ""
     return f"{line.file.replace(chr(92), '/').rpartition('/')[2]} {line.line}"

@@ -7,6 +7,7 @@ is that of the step before, and one whose tile size was set anew is another.
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable
 from functools import lru_cache, partial
 from inspect import signature
@@ -67,25 +68,32 @@ def _closed_over(function: Any) -> list[Any]:
 
 
 def _globals_read(function: Any) -> list[Any]:
-    """The globals that a function of the user's names, and their attributes that it names."""
+    """The globals that a function of the user's reads, and the attributes of them that it names."""
     code, scope = function.__code__, getattr(function, "__globals__", {})
     if not is_program_file(code.co_filename):
         return []
-    names = _names_of(code)
+    names, attributes = _names_of(code)
     values = [scope[name] for name in names if name in scope]
     for value in tuple(values):
         if isinstance(value, ModuleType) and not is_program_file(str(value.__file__)):
             continue
-        if not isinstance(value, FunctionType | Kernel):
-            values += [vars(value).get(name) for name in names if hasattr(value, "__dict__")]
+        if not isinstance(value, FunctionType | Kernel) and hasattr(value, "__dict__"):
+            values += [vars(value).get(name) for name in attributes]
     return [value for value in values if not isinstance(value, ModuleType)]
 
 
 @lru_cache(maxsize=1024)
-def _names_of(code: CodeType) -> tuple[str, ...]:
-    """The names of globals and attributes in a function's code and in that of its inner ones."""
-    inner = (const for const in code.co_consts if isinstance(const, CodeType))
-    return (*code.co_names, *(name for part in inner for name in _names_of(part)))
+def _names_of(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of globals and of attributes that a function's code and its inner ones read."""
+    found: dict[str, dict[str, None]] = {"LOAD_GLOBAL": {}, "LOAD_ATTR": {}, "LOAD_METHOD": {}}
+    waiting = [code]
+    while waiting:
+        part = waiting.pop(0)
+        waiting += [const for const in part.co_consts if isinstance(const, CodeType)]
+        for instruction in dis.get_instructions(part):
+            if instruction.opname in found:
+                found[instruction.opname][instruction.argval] = None
+    return tuple(found["LOAD_GLOBAL"]), (*found["LOAD_ATTR"], *found["LOAD_METHOD"])
 
 
 def _comparable(value: Any, seen: dict[int, int], depth: int) -> object:
