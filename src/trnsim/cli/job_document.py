@@ -121,13 +121,9 @@ def _check_blocks(spec: JobSpec, found: Sequence[Finding]) -> list[Block]:
     if spec.templates:
         values = enumerated([_template_words(value) for value in spec.templates], "and")
         blocks.append(Note(f"filled in later, so not checked: {values}"))
-    if kept := [field for field in spec.not_understood if field.name not in _HEADER]:
-        blocks.append(Note(_kept_sentence(kept)))
+    if spec.not_understood:
+        blocks.append(Note(_kept_sentence(spec.not_understood)))
     return blocks
-
-
-_HEADER: Final = ("apiVersion", "kind")
-"""Fields of a document of Kubernetes that its title stands for; a pod keeps them to be written."""
 
 
 def _template_words(value: TemplateValue) -> str:

@@ -21,6 +21,8 @@ _TEMPLATE: Final = re.compile(
 )
 """Text of a template: a shell's variable, Helm's and Jinja's braces, `<your-value>`, names in
 capitals that a script replaces (`PLACEHOLDER_NODES`, `__NODES__`)."""
+_HEADER: Final = (("apiVersion",), ("kind",))
+"""Fields at the beginning of a document of Kubernetes."""
 _CLAIMS: Final = {"claims", "resourceClaims"}
 """Fields of a pod and its containers. Source: k8s.io/api core/v1 PodSpec, ResourceRequirements."""
 
@@ -84,11 +86,16 @@ class JobSpec:
 
     @property
     def not_understood(self) -> tuple[KeptField, ...]:
-        """Kept fields without a meaning here: all but claims whose templates the file holds."""
+        """Kept fields without a meaning here.
+
+        A header, which a pod keeps to be written back, and claims whose templates the file holds
+        have one.
+        """
+        kept = tuple(field for field in self.job.kept if field.keys not in _HEADER)
         named = [claim for claims in self.claims.values() for claim in claims]
         if not named or any(claim.place is None for claim in named):
-            return self.job.kept
-        return tuple(kept for kept in self.job.kept if not _CLAIMS.intersection(kept.keys))
+            return kept
+        return tuple(field for field in kept if not _CLAIMS.intersection(field.keys))
 
     def with_job(self, **changes: Any) -> JobSpec:
         """The spec with other fields of its job."""
