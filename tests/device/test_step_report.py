@@ -63,21 +63,59 @@ def test_files_hold_the_same(training, tmp_path):
     }  # fmt: skip
 
 
+def traced(report, folder):
+    """The events of a step's trace, and its spans: track, name, start and length in us."""
+    report.write(folder)
+    events = json.loads((folder / "step-trn2.trace.json").read_text())["traceEvents"]
+    spans = [(e["tid"], e["name"], round(e["ts"]), round(e["dur"])) for e in events if "dur" in e]
+    return events, spans
+
+
 def test_the_trace_has_kernels_under_their_operator_module_and_phase(training, tmp_path):
-    step_report(training, "trn2").write(tmp_path)
-    events = json.loads((tmp_path / "step-trn2.trace.json").read_text())["traceEvents"]
-    rows = [(e["tid"], e["name"], round(e["ts"]), round(e["dur"])) for e in events if "dur" in e]
-    assert rows[:6] == [
-        ("kernels", "dot-0", 0, 2000),
-        ("kernels", "dot-1", 2000, 1000),
-        ("operators", "x::dot", 0, 3000),
-        ("modules", "up", 0, 3000),
-        ("phases", "forward", 0, 3000),
-        ("kernels", "grad-0", 3000, 4000),
+    events, spans = traced(step_report(training, "trn2"), tmp_path)
+    assert spans[:9] == [
+        ("kernels", "dot-0", 10, 2000),
+        ("launches", "launch of dot-0", 0, 10),
+        ("kernels", "dot-1", 2010, 1000),
+        ("launches", "launch of dot-1", 10, 10),
+        ("operators", "x::dot", 10, 3000),
+        ("modules", "up", 10, 3000),
+        ("phases", "forward", 10, 3000),
+        ("kernels", "grad-0", 3010, 4000),
+        ("launches", "launch of grad-0", 20, 10),
     ]
+    assert ("operators", "x::none", 7010, 0) in spans  # without kernels, it takes no time
     counted = [event for event in events if event["ph"] == "C"]
-    assert len(counted) == 5
+    assert [round(event["ts"]) for event in counted] == [10, 3010, 7010, 7010, 7510]
     assert {tuple(event["args"]) for event in counted} == {("bytes",)}
+    sorted_tracks = [event["tid"] for event in events if event["name"] == "thread_sort_index"]
+    assert sorted_tracks == ["launches", "kernels", "operators", "modules", "phases"]
+
+
+def test_a_kernel_of_the_trace_waits_for_its_launch_to_which_an_arrow_leads(made_up, at, tmp_path):
+    with recording() as calls:
+        for kernels_s in ((3e-6,), (), (5e-5, 1e-6)):
+            note(made_up("x::short", kernels_s), 0, at())
+    report = step_report(calls, "trn2")
+    events, spans = traced(report, tmp_path)
+    kernels = [(start, length) for track, _, start, length in spans if track == "kernels"]
+    assert kernels == [(10, 3), (20, 50), (70, 1)]
+    program = StepProgram.of_data(json.loads((tmp_path / "step.json").read_text())[0]["program"])
+    assert program.total_s * 1e6 == pytest.approx(71)
+    arrows = [(e["ph"], e["tid"], round(e["ts"])) for e in events if e["ph"] in "sf"]
+    tails, heads = arrows[::2], arrows[1::2]
+    assert tails == [("s", "launches", 0), ("s", "launches", 10), ("s", "launches", 20)]
+    assert heads == [("f", "kernels", 10), ("f", "kernels", 20), ("f", "kernels", 70)]
+
+
+def test_a_trace_of_one_launch_has_one_arrow(made_up, at, tmp_path):
+    with recording() as calls:
+        note(made_up("x::graph", (3e-6, 4e-6), is_one_launch=True), 0, at())
+    events, spans = traced(step_report(calls, "trn2"), tmp_path)
+    assert [track for track, *_ in spans] == [
+        *("kernels", "launches", "kernels", "operators", "phases"),
+    ]
+    assert [event["ph"] for event in events if event["ph"] in "sf"] == ["s", "f"]
 
 
 def test_a_stored_step_has_its_program_unless_it_is_very_long(training, tmp_path, monkeypatch):

@@ -1,7 +1,7 @@
 """The report of a training step: its document, and a timeline for Perfetto or Chrome.
 
-Eager calls run one after another, so a step's device time is the sum of its kernels. Launches are
-listed separately: they are hidden while the host is ahead of the device.
+Eager calls run one after another, so a step's device time is the sum of its kernels. The host's
+launches are a track of their own: they are hidden while the host is ahead of the device.
 """
 
 from __future__ import annotations
@@ -25,9 +25,16 @@ from trnsim.document.html import html
 from trnsim.document.text import text
 from trnsim.document.values import json_text, with_schema
 from trnsim.files import write_together
-from trnsim.profile.analysis.step_program import MOST_STORED_KERNELS
+from trnsim.profile.analysis.step_program import MOST_STORED_KERNELS, StepProgram
 from trnsim.profile.formats import trace_events
-from trnsim.profile.formats.trace_events import Point, counter, span
+from trnsim.profile.formats.trace_events import (
+    Point,
+    TraceEvent,
+    arrow,
+    counter,
+    metadata,
+    span,
+)
 
 _US_PER_S: Final = 1e6
 
@@ -91,9 +98,10 @@ class StepReport:
         Raises:
             BadInput: the folder cannot be written.
         """
+        trace = _trace(self.steps[0], step_program(self.steps[0]))
         contents = {
             "step.txt": text(self.document) + "\n",
-            f"step-{self.target}.trace.json": trace_events.as_json(_trace(self.steps[0])),
+            f"step-{self.target}.trace.json": trace_events.as_json(trace),
             "step.json": json_text(with_schema(self._stored_values(), self.document.schema)),
             "step.html": html(self.document),
         }
@@ -118,20 +126,32 @@ def step_report(
     return StepReport(steps, step.text, collectives, reason, pages, sections, values)
 
 
-def _trace(step: StepTime) -> Iterator[trace_events.TraceEvent]:
-    """Kernels on one track, modules and phases above them, and the HBM in use as a counter."""
-    now_us = 0.0
+def _trace(step: StepTime, program: StepProgram) -> Iterator[TraceEvent]:
+    """Kernels where the device runs them, with what they belong to, launches, and the HBM in use.
+
+    An arrow leads from a launch to its kernel. A call without kernels is where the one before ends.
+    """
+    ends_s, started_s = program.ends_s, program.launches_s.cumsum()
+    for number, name in enumerate(("launches", "kernels", "operators", "modules", "phases")):
+        yield metadata("thread_sort_index", 0, name, sort_index=number)
+    number, now_us = 0, 0.0
     for event in step.events:
-        start_us = now_us
+        names = {"operators": event.call.name, "modules": event.module, "phases": event.phase.value}
+        spans: list[tuple[float, float]] = []
         for kernel in step.times[event.call].kernels:
+            launch_us = float(program.launches_s[number]) * _US_PER_S
+            launched = Point(0, "launches", float(started_s[number]) * _US_PER_S - launch_us)
             length_us = kernel.device_time_s * _US_PER_S
-            yield span(kernel.name, Point(0, "kernels", now_us), length_us)
-            now_us += length_us
-        for name, track in (
-            (event.call.name, "operators"),
-            (event.module, "modules"),
-            (event.phase.value, "phases"),
-        ):
+            now_us = float(ends_s[number]) * _US_PER_S
+            begins = Point(0, "kernels", now_us - length_us)
+            yield span(kernel.name, begins, length_us)
+            if launch_us:
+                yield span(f"launch of {kernel.name}", launched, launch_us)
+                yield from arrow("launch", number, launched, begins)
+            spans.append((begins.time_us, now_us))
+            number += 1
+        start_us = spans[0][0] if spans else now_us
+        for track, name in names.items():
             if name:
                 yield span(name, Point(0, track, start_us), now_us - start_us)
-        yield counter("HBM", 0, now_us, "bytes", event.live_bytes)
+        yield counter("HBM", 0, start_us, "bytes", event.live_bytes)

@@ -34,6 +34,13 @@ def test_kernels_of_a_step_have_the_colours_of_their_phases(tmp_path):
     ]
 
 
+def test_launches_of_a_step_have_a_colour_of_their_own(tmp_path):
+    launch = {**span(0, "launch of dot", 0.0, 1.0), "tid": "launches"}
+    assert [
+        (lane.name, [row.kind for row in lane.spans]) for lane in lanes(tmp_path, [*STEP, launch])
+    ] == [("kernels", ["forward", "optimizer"]), ("launches", ["launch"])]
+
+
 def test_engines_of_several_cores_have_their_cores_names(tmp_path):
     events = [span(0, "nc_matmul", 1.0, 1.0, core) for core in (0, 1)]
     for core in (0, 1):

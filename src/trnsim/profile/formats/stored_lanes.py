@@ -26,6 +26,8 @@ _PHASES: Final = "phases"
 _LEFT_OUT: Final = (_PHASES, "modules", "operators")
 """Tracks of a step that repeat its kernels under other names."""
 _KINDS: Final = ("forward", "backward", "optimizer")
+_TRACK_KINDS: Final = {"launches": "launch"}
+"""The kind of all spans of a track."""
 _Track = tuple[Any, Any]
 
 
@@ -39,7 +41,7 @@ def stored_lanes(answer: Path, machine: str) -> list[Lane]:
     names = _names(events)
     phases = next((spans for (_, name), spans in tracks.items() if name == _PHASES), [])
     return [
-        Lane(names.get(track, str(track[1])), _coloured(spans, phases))
+        Lane(names.get(track, str(track[1])), _coloured(spans, phases, _TRACK_KINDS.get(track[1])))
         for track, spans in tracks.items()
         if track[1] not in _LEFT_OUT
     ]
@@ -90,12 +92,14 @@ def _names(events: Iterable[Mapping[str, Any]]) -> dict[_Track, str]:
     return {track: f"{cores.get(track[0], '')}, {name}" for track, name in names.items()}
 
 
-def _coloured(spans: Sequence[LaneSpan], phases: Sequence[LaneSpan]) -> list[LaneSpan]:
-    """Spans in order of time, each of the kind of its phase, or plain work."""
+def _coloured(
+    spans: Sequence[LaneSpan], phases: Sequence[LaneSpan], track_kind: str | None
+) -> list[LaneSpan]:
+    """Spans in order of time, each of the kind of its track, else of its phase, or plain work."""
     starts = [phase.start_s for phase in phases]
     coloured = []
     for span in sorted(spans, key=lambda each: each.start_s):
         at = bisect_right(starts, span.start_s) - 1
         kind = phases[at].kind if at >= 0 and phases[at].kind in _KINDS else "work"
-        coloured.append(LaneSpan(span.start_s, span.length_s, kind, span.words))
+        coloured.append(LaneSpan(span.start_s, span.length_s, track_kind or kind, span.words))
     return coloured
