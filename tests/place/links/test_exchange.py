@@ -10,7 +10,7 @@ from trnsim.fabric.fabric import fabric
 from trnsim.fabric.floors import Floor
 from trnsim.facts import assumed
 from trnsim.place.links import CAMPUS, Site, Spread, exchange
-from trnsim.place.links.exchange import Lay, lay_of, ranks_of
+from trnsim.place.links.exchange import GroupLayout, layout_of, ranks_of
 
 KINDS = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "permute")
 MB = 1 << 20
@@ -111,15 +111,15 @@ def test_a_broadcast_walks_the_fabric():
 @pytest.mark.parametrize(
     ("spread", "expected"),
     [
-        (Spread(8), Lay(8, 1, 8, 1)),
-        (Spread(128), Lay(128, 1, 64, 2)),
-        (Spread(4, 64), Lay(4, 64, 1, 4)),
-        (Spread(16, 16), Lay(16, 16, 4, 4)),
-        (Spread(3, 128), Lay(3, 128, 1, 3)),
+        (Spread(8), GroupLayout(8, 1, 8, 1)),
+        (Spread(128), GroupLayout(128, 1, 64, 2)),
+        (Spread(4, 64), GroupLayout(4, 64, 1, 4)),
+        (Spread(16, 16), GroupLayout(16, 16, 4, 4)),
+        (Spread(3, 128), GroupLayout(3, 128, 1, 3)),
     ],
 )
 def test_where_a_group_lies(spread, expected):
-    assert lay_of(spread, 64) == expected
+    assert layout_of(spread, 64) == expected
 
 
 @pytest.mark.parametrize(("nbytes", "expected_s"), [(1, 58e-6), (16384, 58e-6)])

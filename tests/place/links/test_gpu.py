@@ -4,7 +4,7 @@ import pytest
 
 from trnsim.arch.catalogue import catalogue
 from trnsim.place.links import Spread, exchange, gpu
-from trnsim.place.links.exchange import Lay
+from trnsim.place.links.exchange import GroupLayout
 
 GB = 1e9
 
@@ -16,7 +16,9 @@ def busbw(instance, nbytes, spread):
 
 
 def test_a_ring_inside_an_instance_by_hand():
-    lines = {line.name: line for line in gpu.lines("p4d.24xlarge", "all_reduce", Lay(8, 1, 8, 1))}
+    lines = {
+        line.name: line for line in gpu.lines("p4d.24xlarge", "all_reduce", GroupLayout(8, 1, 8, 1))
+    }
     ring = lines["ring"]
     assert ring.fixed_s == pytest.approx(8.4e-6 + 14 * 3.4e-6)
     assert ring.per_byte_s == pytest.approx(2 * 7 / 8 / (0.8 * 300 * GB))
@@ -54,7 +56,7 @@ def test_cards_without_nvlink_share_pcie():
 
 
 def test_what_leaves_and_what_stays_go_at_once():
-    near = gpu.lines("p5.48xlarge", "all_to_all", Lay(8, 1, 8, 1))[1]
-    far = gpu.lines("p5.48xlarge", "all_to_all", Lay(16, 1, 8, 2))[1]
+    near = gpu.lines("p5.48xlarge", "all_to_all", GroupLayout(8, 1, 8, 1))[1]
+    far = gpu.lines("p5.48xlarge", "all_to_all", GroupLayout(16, 1, 8, 2))[1]
     assert far.per_byte_s == pytest.approx(0.5 / (0.9 * 50 * GB))
     assert near.per_byte_s == pytest.approx(7 / 8 / (0.8 * 450 * GB))

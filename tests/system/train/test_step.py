@@ -167,7 +167,13 @@ def test_a_worse_chip_makes_a_longer_step(rates, llama, trn2, layout):
 @pytest.fixture
 def with_links(monkeypatch):
     """Make links of a type of instance twice as fast; exchanges that are known are forgotten."""
-    known = (link_lines._lines, neuron._one_instance, neuron.inside, exchanges._exchange, *INSIDE)
+    known = (
+        link_lines._lines,
+        neuron._one_instance,
+        neuron.inside_lines,
+        exchanges._exchange,
+        *INSIDE,
+    )
 
     def change(name, fact):
         rows = catalogue()

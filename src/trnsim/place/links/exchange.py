@@ -43,7 +43,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Lay:
+class GroupLayout:
     """The layout of a group on instances.
 
     Attributes:
@@ -151,34 +151,36 @@ def _lines(
     There is no line for kinds that only the fabric has, and no chip for a GPU.
     """
     per_node, per_chip = ranks_of(instance, lnc)
-    lay = lay_of(spread, per_node)
-    if lay.nodes > 1:
+    layout = layout_of(spread, per_node)
+    if layout.nodes > 1:
         _require_efa(instance)
-    beyond = -(-lay.nodes * max(1, spread.stride // per_node) // site.instances_per_building)
-    level = "building" if beyond > 1 else "EFA" if lay.nodes > 1 else "instance"
-    if lay.nodes == 1 and spread.size * spread.stride <= per_chip:
+    beyond = -(-layout.nodes * max(1, spread.stride // per_node) // site.instances_per_building)
+    level = "building" if beyond > 1 else "EFA" if layout.nodes > 1 else "instance"
+    if layout.nodes == 1 and spread.size * spread.stride <= per_chip:
         level = "chip"
     if not lnc:
-        lines = gpu.lines(instance, kind, lay)
-    elif lay.nodes == 1:
-        lines = neuron.inside(instance, lnc, kind, spread.size, spread.stride)
+        lines = gpu.lines(instance, kind, layout)
+    elif layout.nodes == 1:
+        lines = neuron.inside_lines(instance, lnc, kind, spread.size, spread.stride)
     elif kind in STAGED:
-        lines = neuron.lines(instance, lnc, kind, lay)
+        lines = neuron.staged_lines(instance, lnc, kind, layout)
     elif kind in DIRECT:
-        lines = neuron.direct(instance, lnc, kind, lay)
+        lines = neuron.direct_lines(instance, lnc, kind, layout)
     else:
         lines = ()
     if level == "building":
-        lines = tuple(_between_buildings(line, kind, lay, per_node, site) for line in lines)
+        lines = tuple(_between_buildings(line, kind, layout, per_node, site) for line in lines)
     chip = catalogue().instance(instance).accelerator if lnc else ""
-    return lines, level, chip, lay.nodes
+    return lines, level, chip, layout.nodes
 
 
-def _between_buildings(line: Line, kind: str, lay: Lay, per_node: int, site: Site) -> Line:
+def _between_buildings(
+    line: Line, kind: str, layout: GroupLayout, per_node: int, site: Site
+) -> Line:
     """A line whose last stage is between buildings: their links are shared as EFA is."""
-    buildings = -(-lay.nodes // site.instances_per_building)
+    buildings = -(-layout.nodes // site.instances_per_building)
     passes = 2 if kind == "all_reduce" else 1
-    shared = per_node / lay.per_node / float(site.between_bytes_per_s)
+    shared = per_node / layout.per_node / float(site.between_bytes_per_s)
     part = (buildings - 1) / buildings
     hops = passes * float(site.between_hop_s) * max(buildings - 1, 1).bit_length()
     return Line(line.name, line.fixed_s + hops, max(line.per_byte_s, passes * part * shared))
@@ -193,11 +195,11 @@ def ranks_of(instance: str, lnc: int) -> tuple[int, int]:
     return instance_row.count * per_chip, per_chip
 
 
-def lay_of(spread: Spread, per_node: int) -> Lay:
+def layout_of(spread: Spread, per_node: int) -> GroupLayout:
     """The layout of a group on instances of `per_node` ranks."""
     size, stride = spread.size, spread.stride
     per_instance = max(1, min(size, per_node // stride))
-    return Lay(size, stride, per_instance, -(-size // per_instance))
+    return GroupLayout(size, stride, per_instance, -(-size // per_instance))
 
 
 def _require_efa(instance: str) -> None:

@@ -17,7 +17,7 @@ from trnsim.facts import Rate, assumed, documented
 from trnsim.place.links.lines import Line
 
 if TYPE_CHECKING:
-    from trnsim.place.links.exchange import Lay
+    from trnsim.place.links.exchange import GroupLayout
 
 _TUNING_SOURCE: Final = "NVIDIA/nccl, src/graph/tuning.cc"
 NVLINK_PART: Final = documented(
@@ -62,12 +62,12 @@ TREE: Final = (
 """NCCL's latencies in microseconds and parts of the bandwidth."""
 
 
-def lines(instance: str, kind: str, lay: Lay) -> tuple[Line, ...]:
+def lines(instance: str, kind: str, layout: GroupLayout) -> tuple[Line, ...]:
     """A line for each algorithm and protocol of NCCL."""
     row = catalogue().instance(instance)
-    rings = tuple(_ring(row, kind, lay, protocol) for protocol in RING)
-    if kind == "all_reduce" and lay.nodes > 1:
-        return rings + tuple(_tree(row, lay, protocol) for protocol in TREE)
+    rings = tuple(_ring(row, kind, layout, protocol) for protocol in RING)
+    if kind == "all_reduce" and layout.nodes > 1:
+        return rings + tuple(_tree(row, layout, protocol) for protocol in TREE)
     return rings
 
 
@@ -84,47 +84,47 @@ def net_bytes_per_s(row: Instance) -> float:
     return float(row.efa_bytes_per_s or 0.0) / row.count * float(NET_PART)
 
 
-def _ring(row: Instance, kind: str, lay: Lay, protocol: Protocol) -> Line:
+def _ring(row: Instance, kind: str, layout: GroupLayout, protocol: Protocol) -> Line:
     """``base + steps latency + bytes / (bandwidth of the narrowest link)``."""
-    size, passes = lay.size, 2 if kind == "all_reduce" else 1
+    size, passes = layout.size, 2 if kind == "all_reduce" else 1
     inner_s = protocol.nvlink_s if _has_nvlink(row) else protocol.pcie_s
-    network_steps = passes * (lay.nodes - 1)
+    network_steps = passes * (layout.nodes - 1)
     local_steps = passes * (size - 1) - network_steps
     if kind == "all_to_all":
-        return _all_to_all(row, lay, protocol)
+        return _all_to_all(row, layout, protocol)
     if kind in ("permute", "send"):
-        link_bytes_per_s = local_bytes_per_s(row) if lay.nodes == 1 else net_bytes_per_s(row)
-        step_s = inner_s if lay.nodes == 1 else protocol.net_s
+        link_bytes_per_s = local_bytes_per_s(row) if layout.nodes == 1 else net_bytes_per_s(row)
+        step_s = inner_s if layout.nodes == 1 else protocol.net_s
         return Line("direct", protocol.base_s + step_s, 1 / (link_bytes_per_s * protocol.part))
-    link_bytes_per_s = _ring_bytes_per_s(row, lay)
+    link_bytes_per_s = _ring_bytes_per_s(row, layout)
     part = passes * (size - 1) / size
     fixed_s = protocol.base_s + local_steps * inner_s + network_steps * protocol.net_s
     return Line(protocol.name, fixed_s, part / (link_bytes_per_s * protocol.part))
 
 
-def _tree(row: Instance, lay: Lay, protocol: Protocol) -> Line:
+def _tree(row: Instance, layout: GroupLayout, protocol: Protocol) -> Line:
     """Reduce and broadcast: chains inside instances, a double binary tree between them."""
     inner_s = protocol.nvlink_s if _has_nvlink(row) else protocol.pcie_s
-    depth = (lay.nodes - 1).bit_length()
-    fixed_s = protocol.base_s + 2 * ((lay.per_node - 1) * inner_s + depth * protocol.net_s)
-    return Line(protocol.name, fixed_s, 2 / (_ring_bytes_per_s(row, lay) * protocol.part))
+    depth = (layout.nodes - 1).bit_length()
+    fixed_s = protocol.base_s + 2 * ((layout.per_node - 1) * inner_s + depth * protocol.net_s)
+    return Line(protocol.name, fixed_s, 2 / (_ring_bytes_per_s(row, layout) * protocol.part))
 
 
-def _ring_bytes_per_s(row: Instance, lay: Lay) -> float:
+def _ring_bytes_per_s(row: Instance, layout: GroupLayout) -> float:
     """The narrowest link of a ring: with all adapters of the members that one instance has."""
     inside = float(local_bytes_per_s(row))
-    if lay.nodes == 1:
+    if layout.nodes == 1:
         return inside
-    return min(inside, net_bytes_per_s(row) * lay.per_node)
+    return min(inside, net_bytes_per_s(row) * layout.per_node)
 
 
-def _all_to_all(row: Instance, lay: Lay, protocol: Protocol) -> Line:
+def _all_to_all(row: Instance, layout: GroupLayout, protocol: Protocol) -> Line:
     """Bytes inside the instance and bytes between instances pass at the same time."""
-    near_s = (lay.per_node - 1) / lay.size / float(local_bytes_per_s(row))
+    near_s = (layout.per_node - 1) / layout.size / float(local_bytes_per_s(row))
     far_s = 0.0
     fixed_s = protocol.base_s + (protocol.nvlink_s if _has_nvlink(row) else protocol.pcie_s)
-    if lay.nodes > 1:
-        far_s = (1 - lay.per_node / lay.size) / net_bytes_per_s(row)
+    if layout.nodes > 1:
+        far_s = (1 - layout.per_node / layout.size) / net_bytes_per_s(row)
         fixed_s += protocol.net_s
     return Line("direct", fixed_s, max(near_s, far_s) / protocol.part)
 

@@ -17,7 +17,7 @@ from trnsim.fabric.fabric import Fabric, fabric
 from trnsim.place.links.lines import Line, combined
 
 if TYPE_CHECKING:
-    from trnsim.place.links.exchange import Lay
+    from trnsim.place.links.exchange import GroupLayout
 
 _LARGE_BYTES: Final = 2.0**40
 """Bytes at which a line's slope is read; lines are straight, so any will do."""
@@ -32,8 +32,11 @@ def _one_instance(instance: str, lnc: int) -> Fabric:
 
 
 @cache
-def inside(instance: str, lnc: int, kind: str, size: int, stride: int) -> tuple[Line, ...]:
-    """The algorithms of equal groups on one instance, which all work at once."""
+def inside_lines(instance: str, lnc: int, kind: str, size: int, stride: int) -> tuple[Line, ...]:
+    """Lines of time over bytes, one for each algorithm, of equal groups on one instance.
+
+    All groups exchange at once.
+    """
     node = _one_instance(instance, lnc)
     reach = size * stride
     starts = range(0, node.ranks_per_node - reach + 1, reach)
@@ -43,16 +46,19 @@ def inside(instance: str, lnc: int, kind: str, size: int, stride: int) -> tuple[
         for first in range(stride)
     ]
     choices = [choose(node, kind, nbytes, groups) for nbytes in (0.0, _LARGE_BYTES)]
-    fixed, large = ({choice.algorithm: choice.time_s, **choice.others_s} for choice in choices)
-    return tuple(Line(name, s, (large[name] - s) / _LARGE_BYTES) for name, s in fixed.items())
+    fixed_s, large_s = ({choice.algorithm: choice.time_s, **choice.others_s} for choice in choices)
+    return tuple(
+        Line(name, time_s, (large_s[name] - time_s) / _LARGE_BYTES)
+        for name, time_s in fixed_s.items()
+    )
 
 
-def between(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
-    """The algorithms of groups of one rank in each of ``lay.nodes`` instances.
+def between_lines(instance: str, lnc: int, kind: str, layout: GroupLayout) -> tuple[Line, ...]:
+    """Lines of time over bytes, one for each algorithm, of groups with one rank on each instance.
 
     Every rank of an instance is in some group, so each has an equal share of EFA.
     """
-    node, nodes = _one_instance(instance, lnc), lay.nodes
+    node, nodes = _one_instance(instance, lnc), layout.nodes
     share_s = node.ranks_per_node / _efa_bytes_per_s(node)
     local_s, efa_s = float(hop_s(node.chip.name)), float(EFA_HOP_S)
     hops = {"ring": (nodes - 1) * efa_s}
@@ -71,31 +77,36 @@ def between(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
         lines.append(Line("single-step mesh", fixed_s, (nodes - 1) * share_s))
     if kind == "all_gather":
         return tuple(lines)
+    # After a mesh each rank reduces what it received: one step more, on its own chip.
     return tuple(
         replace(line, fixed_s=line.fixed_s + local_s) if line.name == "mesh" else line
         for line in lines
     )
 
 
-def lines(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
-    """The algorithms of a collective of a group over several instances."""
-    members = lay.per_node
+def staged_lines(instance: str, lnc: int, kind: str, layout: GroupLayout) -> tuple[Line, ...]:
+    """Lines of time over bytes, one for each algorithm, of a collective over several instances.
+
+    Where an instance has several members of a group, the collective has a stage inside instances
+    and a stage between them.
+    """
+    members = layout.per_node
     if members == 1:
-        return between(instance, lnc, kind, lay)
-    inside_lines = {
-        name: inside(instance, lnc, name, members, lay.stride) for name in _stages(kind)
+        return between_lines(instance, lnc, kind, layout)
+    inside = {
+        name: inside_lines(instance, lnc, name, members, layout.stride) for name in _stages(kind)
     }
-    between_lines = between(instance, lnc, kind, lay)
+    between = between_lines(instance, lnc, kind, layout)
     start_s = _one_instance(instance, lnc).start_s
     if kind == "all_gather":
-        stages = [(between_lines, 1 / members), (inside_lines[kind], 1.0)]
+        stages = [(between, 1 / members), (inside[kind], 1.0)]
     elif kind == "reduce_scatter":
-        stages = [(inside_lines[kind], 1.0), (between_lines, 1 / members)]
+        stages = [(inside[kind], 1.0), (between, 1 / members)]
     else:
         stages = [
-            (inside_lines["reduce_scatter"], 1.0),
-            (between_lines, 1 / members),
-            (inside_lines["all_gather"], 1.0),
+            (inside["reduce_scatter"], 1.0),
+            (between, 1 / members),
+            (inside["all_gather"], 1.0),
         ]
     repeated_starts_s = (len(stages) - 1) * start_s  # a collective starts once
     return tuple(
@@ -105,11 +116,12 @@ def lines(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
 
 
 def _stages(kind: str) -> tuple[str, ...]:
+    """The kinds of the stages inside an instance of a collective over several."""
     return ("reduce_scatter", "all_gather") if kind == "all_reduce" else (kind,)
 
 
-def direct(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
-    """The line of an all-to-all, or a permute, of a group over several instances.
+def direct_lines(instance: str, lnc: int, kind: str, layout: GroupLayout) -> tuple[Line, ...]:
+    """The line of time over bytes of an all-to-all or a permute over several instances.
 
     In a permute the last ranks of an instance send to the next one; those of a chip share its
     adapter.
@@ -117,11 +129,11 @@ def direct(instance: str, lnc: int, kind: str, lay: Lay) -> tuple[Line, ...]:
     node = _one_instance(instance, lnc)
     efa, leaving_share = _efa_bytes_per_s(node), 1.0
     if kind == "all_to_all":
-        leaving_share = 1 - lay.per_node / lay.size
+        leaving_share = 1 - layout.per_node / layout.size
         share_s = node.ranks_per_node / efa
     else:
         adapters = node.instance.efa_devices or node.instance.count
-        share_s = min(lay.stride, node.ranks_per_node / adapters) * adapters / efa
+        share_s = min(layout.stride, node.ranks_per_node / adapters) * adapters / efa
     return (Line("direct", node.start_s + float(EFA_HOP_S), leaving_share * share_s),)
 
 
