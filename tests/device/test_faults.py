@@ -81,7 +81,7 @@ def test_a_memory_fails_on_its_rank_before_its_step_alone():
 
 
 def test_a_killed_rank_has_no_time_to_say_anything():
-    code = "from trnsim.device.steps import steps\nfor _ in range(3): steps.optimizer_begins()"
+    code = "from trnsim.device.steps import steps\nfor _ in range(3): steps.note_optimizer_step()"
     given = os.environ | {faults.FAULTS_VARIABLE: "rank=1,step=2", "RANK": "1"}
     for restart, status in (("0", -signal.SIGKILL), ("1", 0)):
         given[faults.RESTART_VARIABLE] = restart

@@ -87,7 +87,7 @@ def test_a_long_program_keeps_its_last_steps_and_tells_the_same(monkeypatch):
         for number in range(50):
             for one in (FORWARD, "async", BACKWARD, "touch", OPTIMIZER, OPTIMIZER):
                 if one == OPTIMIZER and found.events[-1].phase is not OPTIMIZER:
-                    steps.optimizer_begins()
+                    steps.note_optimizer_step()
                 note_into(found, one)
             assert len(found.events) <= (3 * 4 if is_long else 4 * (number + 1))
         note_into(found, FORWARD)  # a step that is not complete

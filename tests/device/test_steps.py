@@ -9,26 +9,26 @@ def test_a_step_is_that_of_an_optimizer():
     seen = []
     one.listeners.append(lambda: seen.append(one.number))
     for _ in range(3):
-        one.optimizer_begins()
-        one.synchronizes()
+        one.note_optimizer_step()
+        one.note_synchronization()
     assert seen == [1, 2, 3]
 
 
 def test_without_an_optimizer_it_is_a_synchronization():
     one = StepCounter()
     for _ in range(3):
-        one.synchronizes()
+        one.note_synchronization()
     assert one.number == 3
-    one.optimizer_begins()  # it was no such program after all
+    one.note_optimizer_step()  # it was no such program after all
     assert one.number == 1
 
 
 def test_waiting_for_many_results_is_one_synchronization():
     one = StepCounter()
     for number in range(3):
-        one.works()
+        one.note_work()
         for _ in range(4):
-            one.waits()
+            one.note_wait()
         assert one.number == number + 1
 
 
@@ -42,9 +42,9 @@ def test_whoever_watches_reads_the_number_from_a_file(monkeypatch, tmp_path):
     assert are_watched()
     one = StepCounter()
     for _ in range(3):
-        one.optimizer_begins()
+        one.note_optimizer_step()
     assert struct.unpack("<q", path.read_bytes()) == (3,)
     module.tell_that_a_peer_is_lost()
     assert struct.unpack("<qq", path.read_bytes()) == (3, 1)
     path.unlink()
-    one.optimizer_begins()  # whoever watched is gone
+    one.note_optimizer_step()  # whoever watched is gone

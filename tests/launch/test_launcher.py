@@ -190,7 +190,7 @@ def test_a_signal_passes_through_and_leaves_no_process(tmp_path, number):
 
 @pytest.mark.slow
 def test_a_fault_that_found_no_step_is_said(tmp_path):
-    code = "from trnsim.device.steps import steps\nsteps.optimizer_begins()"
+    code = "from trnsim.device.steps import steps\nsteps.note_optimizer_step()"
     ended, said, *_ = launched(tmp_path, code, fault_texts=("rank=2,step=2",))
     assert ended.status == 0
     assert said == "the fault rank=2,step=2 did not strike: the last step of rank 2 is 1"

@@ -18,7 +18,7 @@ from trnsim.document.values import document_json
 from trnsim.errors import BadInput
 from trnsim.profile.analysis.overview import Action, Overview
 from trnsim.profile.analysis.step_program import StepGain
-from trnsim.profile.overview_document import overview_diff, overview_document, paired
+from trnsim.profile.overview_document import machine_pairs, overview_diff, overview_document
 
 STEP = Overview(
     "step", "trn2", 2e-3, (1e-3, 3e-3), "launches", {"forward": 1.5e-3, "a/b": 5e-4},
@@ -114,12 +114,12 @@ def test_a_verdict_says_whether_intervals_overlap(time_s, interval_s, words):
 
 def test_machines_are_paired_by_name_and_single_ones_by_place():
     trn1, trn3 = replace(STEP, machine="trn1"), replace(STEP, machine="trn3")
-    assert paired([trn1], [trn3], FILES) == [(trn1, trn3)]
-    assert paired([trn1, STEP], [trn3, trn1], FILES) == [(trn1, trn1)]
+    assert machine_pairs([trn1], [trn3], FILES) == [(trn1, trn3)]
+    assert machine_pairs([trn1, STEP], [trn3, trn1], FILES) == [(trn1, trn1)]
     twice = [replace(trn1, subject="a"), replace(trn1, subject="b")]
-    assert paired(twice, twice, FILES) == [(each, each) for each in twice]
+    assert machine_pairs(twice, twice, FILES) == [(each, each) for each in twice]
     with pytest.raises(BadInput, match="no machine in common: trn1, trn2 and trn3"):
-        paired([trn1, STEP], [trn3], FILES)
+        machine_pairs([trn1, STEP], [trn3], FILES)
 
 
 def test_a_comparison_of_two_machines_names_both():

@@ -42,7 +42,7 @@ def test_a_step_is_a_step_of_the_device_where_no_optimizer_counts_them():
     before = steps.number
     StepClosures().end_step()
     assert steps.number == before + 1
-    steps.optimizer_begins()
+    steps.note_optimizer_step()
     number = steps.number
     StepClosures().end_step()
     assert steps.number == number

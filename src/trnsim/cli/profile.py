@@ -20,7 +20,7 @@ from trnsim.profile import compare, load, write_page
 from trnsim.profile.analysis.data import JsonObject
 from trnsim.profile.document import diff_document, profile_document
 from trnsim.profile.formats.stored_answer import StoredAnswer, answer_file, load_answer
-from trnsim.profile.overview_document import overview_diff, overview_document, paired
+from trnsim.profile.overview_document import machine_pairs, overview_diff, overview_document
 
 app = parser(
     help="Open, print and compare stored reports.",
@@ -112,7 +112,9 @@ def _answer_diff(before: StoredAnswer, after: StoredAnswer) -> Document:
             f"{before.path} is an answer of {before.kind}, {after.path} of {after.kind}",
             fix="compare two reports of the same command; trnsim why compares plans of two kinds",
         )
-    return overview_diff(paired(before.overviews, after.overviews, (before.path, after.path)))
+    return overview_diff(
+        machine_pairs(before.overviews, after.overviews, (before.path, after.path))
+    )
 
 
 def _page(report: Path, output: Path | None) -> Path:

@@ -31,7 +31,7 @@ from trnsim.document.values import picked
 from trnsim.profile.analysis.overview import step_actions
 from trnsim.profile.analysis.step_lanes import PHASES, step_lanes
 from trnsim.profile.analysis.step_program import StepKernel, StepProgram, step_gains
-from trnsim.profile.overview_document import GAINS, advice_text, gain_text
+from trnsim.profile.overview_document import GAINS_HEADING, advice_text, gain_text
 from trnsim.profile.units import percent_text, rate_text, time_text
 
 _MS_PER_S: Final = 1e3
@@ -199,7 +199,7 @@ def _gains(program: StepProgram, place: Place) -> list[Section]:
     if not gains:
         return []
     whole = f"of {time_text(program.total_s)} from the first launch on:"
-    heads = Note(f"{GAINS}, {whole}", place="text"), Note(whole, place="page")
+    heads = Note(f"{GAINS_HEADING}, {whole}", place="text"), Note(whole, place="page")
     rows = Items([gain_text(gain) for gain in gains], indent=2)
     return [Section("Gains, each timed again", [*heads, rows], place=place, heading_place="page")]
 

@@ -40,8 +40,8 @@ class StepCounter:
         """True if an optimizer has stepped."""
         return self._optimizers > 0
 
-    def optimizer_begins(self) -> None:
-        """Note that an optimizer is about to step.
+    def note_optimizer_step(self) -> None:
+        """Count a step of an optimizer, before it begins.
 
         Raises:
             HardwareFault: for an injected fault.
@@ -51,8 +51,8 @@ class StepCounter:
         self._optimizers += 1
         self._begin()
 
-    def synchronizes(self) -> None:
-        """Note that the program waits for the device.
+    def note_synchronization(self) -> None:
+        """Count a synchronization as a step, if the program has no optimizer.
 
         Raises:
             HardwareFault: for an injected fault.
@@ -60,19 +60,19 @@ class StepCounter:
         if not self._optimizers:
             self._begin()
 
-    def works(self) -> None:
-        """Note that the program gives the device work, without waiting."""
+    def note_work(self) -> None:
+        """Note new work for the device, for which the program does not wait."""
         self._has_work = True
 
-    def waits(self) -> None:
-        """Note a wait for a result: the first after new work counts as a synchronization.
+    def note_wait(self) -> None:
+        """Note a wait for a result: the first wait after new work is a synchronization.
 
         Raises:
             HardwareFault: for an injected fault.
         """
         if self._has_work:
             self._has_work = False
-            self.synchronizes()
+            self.note_synchronization()
 
     def _begin(self) -> None:
         self.number += 1

@@ -29,20 +29,22 @@ from trnsim.profile.analysis.step_program import StepGain
 from trnsim.profile.units import percent_text, time_text
 
 __all__ = [
-    "GAINS",
+    "GAINS_HEADING",
     "advice_text",
     "gain_text",
+    "machine_pairs",
     "overview_diff",
     "overview_document",
-    "paired",
     "title",
 ]
 
-GAINS: Final = "gains, each timed again"
+GAINS_HEADING: Final = "gains, each timed again"
+"""Heading of the changes of a step, each with the gain that a new timing of the step shows."""
 
 _SUMMARY_SCHEMA: Final = "profile-overview/1"
 _DIFF_SCHEMA: Final = "profile-overview-diff/1"
 _KINDS: Final = ("forward", "backward", "optimizer", "work", "launch", "exchange", "exposed")
+"""Kinds of spans on lanes, in the order of the legend."""
 _MOST_ROWS: Final = 12
 _MOST_NAMES: Final = 3
 """Most names of a title."""
@@ -63,8 +65,8 @@ def title(overviews: Sequence[Overview]) -> str:
     """The subjects and machines of an answer: "step of llama-3.1-8b on trn2 and p5en"."""
     subjects = list(dict.fromkeys(overview.subject for overview in overviews))
     machines = list(dict.fromkeys(each.machine for each in overviews if each.machine))
-    on = f" on {_some(machines)}" if machines else ""
-    return f"{_some(subjects)}{on}"
+    suffix = f" on {_some(machines)}" if machines else ""
+    return f"{_some(subjects)}{suffix}"
 
 
 def _some(names: Sequence[str]) -> str:
@@ -77,16 +79,16 @@ def _some(names: Sequence[str]) -> str:
 def overview_document(overviews: Sequence[Overview]) -> Document:
     """Overviews of an answer, such as a step on each chip, or a plan on each platform."""
     sections = [
-        Section(_heading(overview), _blocks(overview, place), heading_place="everywhere")
-        for place, overview in enumerate(overviews)
+        Section(_heading(overview), _blocks(overview, index), heading_place="everywhere")
+        for index, overview in enumerate(overviews)
     ]
     values = [_values(overview) for overview in overviews]
     return Document(title(overviews), values, sections, schema=_SUMMARY_SCHEMA)
 
 
 def _heading(overview: Overview) -> str:
-    on = f" on {overview.machine}" if overview.machine else ""
-    return f"{overview.subject}{on}"
+    suffix = f" on {overview.machine}" if overview.machine else ""
+    return f"{overview.subject}{suffix}"
 
 
 def _time(overview: Overview) -> str:
@@ -96,11 +98,12 @@ def _time(overview: Overview) -> str:
     return f"{time_text(overview.time_s)} (P10 to P90: {low} to {high})"
 
 
-def _blocks(overview: Overview, place: int) -> list[Block]:
+def _blocks(overview: Overview, index: int) -> list[Block]:
+    """The section of an overview; `index` is its own in the document's values."""
     head = labelled([("time", _time(overview)), ("bound by", overview.bound or "-")])
     blocks: list[Block] = [head]
     if overview.parts_s:
-        blocks.append(Drawing(_parts_chart(overview, place)))
+        blocks.append(Drawing(_parts_chart(overview, index)))
         blocks.append(_table("part", overview.parts_s, overview.time_s))
     if overview.lanes:
         blocks += _over_time(overview)
@@ -109,7 +112,7 @@ def _blocks(overview: Overview, place: int) -> list[Block]:
         blocks.append(Items([advice_text(action) for action in overview.actions], indent=2))
     if overview.gains:
         whole = time_text(overview.whole_s)
-        blocks.append(Note(f"{GAINS}, of {whole} from the first launch on:"))
+        blocks.append(Note(f"{GAINS_HEADING}, of {whole} from the first launch on:"))
         blocks.append(Items([gain_text(gain) for gain in overview.gains], indent=2))
     blocks += [
         _table(name, group, overview.time_s) for name, group in overview.groups_s.items() if group
@@ -130,9 +133,9 @@ def _over_time(overview: Overview) -> list[Block]:
     ]
 
 
-def _parts_chart(overview: Overview, place: int) -> str:
-    of = pointer(place, "parts_s")
-    row = Parts("", overview.parts_s, time_text(overview.time_s), of)
+def _parts_chart(overview: Overview, index: int) -> str:
+    values_pointer = pointer(index, "parts_s")
+    row = Parts("", overview.parts_s, time_text(overview.time_s), values_pointer)
     return parts_chart("Where the time goes", [row])
 
 
@@ -143,7 +146,7 @@ def _table(name: str, times_s: Mapping[str, float], total_s: float) -> Table:
 
 
 def _share(time_s: float, total_s: float) -> str:
-    """A share of the total; none of what runs beside it, such as launches, and outlasts it."""
+    """A share of the total; "-" for concurrent work, such as launches, that lasts longer."""
     return percent_text(time_s / total_s) if 0 < total_s >= time_s else "-"
 
 
@@ -163,21 +166,23 @@ def _values(overview: Overview) -> dict[str, Any]:
     }
 
 
-def paired(
+def machine_pairs(
     before: Sequence[Overview], after: Sequence[Overview], paths: tuple[Path, Path]
 ) -> list[tuple[Overview, Overview]]:
-    """Overviews of the same machine, in their order; where each side has one, these two.
+    """Pairs of overviews of the same machine, in the order of `before`.
+
+    If each side has a single overview, these are a pair, whatever their machines are.
 
     Raises:
         BadInput: no machine is in both.
     """
     if len(before) == len(after) == 1:
         return [(before[0], after[0])]
-    by_place = dict(zip(_places(after), after, strict=True))
+    by_occurrence = dict(zip(_occurrences(after), after, strict=True))
     pairs = [
-        (each, by_place[place])
-        for place, each in zip(_places(before), before, strict=True)
-        if place in by_place
+        (overview, by_occurrence[occurrence])
+        for occurrence, overview in zip(_occurrences(before), before, strict=True)
+        if occurrence in by_occurrence
     ]
     if pairs:
         return pairs
@@ -188,14 +193,14 @@ def paired(
     )
 
 
-def _places(overviews: Sequence[Overview]) -> list[tuple[str, int]]:
-    """Each overview's machine, and how many of it come before."""
+def _occurrences(overviews: Sequence[Overview]) -> list[tuple[str, int]]:
+    """(machine, number of earlier overviews of that machine) of each overview."""
     counts = Counter[str]()
-    places: list[tuple[str, int]] = []
+    occurrences: list[tuple[str, int]] = []
     for overview in overviews:
-        places.append((overview.machine, counts[overview.machine]))
+        occurrences.append((overview.machine, counts[overview.machine]))
         counts[overview.machine] += 1
-    return places
+    return occurrences
 
 
 def overview_diff(pairs: Sequence[tuple[Overview, Overview]]) -> Document:
@@ -252,14 +257,19 @@ def _diff_blocks(
     blocks: list[Block] = [labelled(rows)]
     for name, changes in tables.items():
         cells = [
-            (row["name"], _words(row["before_s"]), _words(row["after_s"]), _change(row))
+            (
+                row["name"],
+                _time_or_dash(row["before_s"]),
+                _time_or_dash(row["after_s"]),
+                _change(row),
+            )
             for row in changes
         ]
         blocks.append(Table(columns(f"{name} | before | after | change"), cells, most=_MOST_ROWS))
     return blocks
 
 
-def _words(time_s: float | None) -> str:
+def _time_or_dash(time_s: float | None) -> str:
     return "-" if time_s is None else time_text(time_s)
 
 

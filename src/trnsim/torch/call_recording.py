@@ -154,7 +154,7 @@ def note_transfer(source: torch.Tensor, destination: torch.Tensor) -> None:
 
 
 def _step_begins(*_: Any) -> None:
-    steps.optimizer_begins()
+    steps.note_optimizer_step()
 
 
 def record_whole_program() -> None:

@@ -1,7 +1,7 @@
 """The end of a step: its program is cut, and its closures run.
 
-Operators of this device have run already, so a step is also a synchronization
-(`trnsim.device.steps`), as `torch.neuron.synchronize()`.
+Operators of this device have run already, so the end of a step also counts as a synchronization
+with the device (`trnsim.device.steps`), like `torch.neuron.synchronize()`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ClosureRefused(BadInput, TypeError):
 
 
 class StepClosures:
-    """The closures of this step."""
+    """The closures that wait for the end of the present step."""
 
     def __init__(self) -> None:
         self._waiting: deque[_Closure] = deque()
@@ -52,7 +52,7 @@ class StepClosures:
         `kind` is the kind of the cut, in reports.
         """
         cuts.end_step(kind)
-        steps.synchronizes()
+        steps.note_synchronization()
         seeds.end_step()
         waiting, self._waiting = self._waiting, deque()
         while waiting:
@@ -65,4 +65,4 @@ class StepClosures:
 
 
 step_closures: Final = StepClosures()
-"""The steps of this process."""
+"""The closures that this process runs at the end of its present step."""

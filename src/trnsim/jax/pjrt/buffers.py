@@ -189,7 +189,7 @@ def _to_host(args: Any) -> None:
         raise BadInput(f"{nbytes} bytes do not fit into {args.dst_size}")
     if pending_faults:
         strike_fault(buffer.memory.core)
-    steps.waits()
+    steps.note_wait()
     try:
         array = as_numpy(buffer.array)
     except Exception as error:  # noqa: BLE001  of the computation: it belongs to the array

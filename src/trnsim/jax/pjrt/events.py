@@ -132,7 +132,7 @@ def _is_ready(args: Any) -> None:
 
 @slot("Event_Await")
 def _await(args: Any) -> None:
-    steps.waits()
+    steps.note_wait()
     error = None if args.event == READY else _event(args).wait()
     if error is not None:
         raise error

@@ -327,7 +327,7 @@ def _is_deleted(args: Any) -> None:
 def _execute(args: Any) -> None:
     place = place_above(2)
     begin_call(place)
-    steps.works()
+    steps.note_work()
     executable = _executable_of(args)
     program = executable.program
     cores = [devices[args.execute_device].core] if args.execute_device else program.cores

@@ -213,7 +213,7 @@ class device_of(device):  # noqa: N801  torch.cuda's name
 def synchronize(device: Device = None) -> None:
     """Nothing to wait for: every call has finished when it returns."""
     core_index(device)
-    steps.synchronizes()
+    steps.note_synchronization()
 
 
 def get_device_properties(device: Device = None) -> DeviceProperties:

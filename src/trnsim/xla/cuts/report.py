@@ -1,4 +1,4 @@
-"""The cuts of a program in the report of its step: by line, and what each recompilation is for."""
+"""The cuts of a program in the report of its step: by line, and the cause of each recompilation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CUT_COLUMNS: Final = (
         for name in ("cuts", "executions", "compilations", "chip time")
     ),
 )
-_CAUSE_COLUMNS: Final = (Column("recompiled at"), Column("for"), Column("at"))
+_CAUSE_COLUMNS: Final = (Column("recompiled at"), Column("change"), Column("change at"))
 
 
 class CutReport:
@@ -67,7 +67,7 @@ class CutReport:
         if left_out > 0:
             blocks.append(Note(f"{left_out} more are not shown"))
         blocks += [
-            Note(f"program {record.number} has the times of its operators one by one: {why}")
+            Note(f"program {record.number} is timed as its operators one after another: {why}")
             for record in programs
             if record.compiled is not None
             for why in record.compiled.missing[:1]
@@ -100,6 +100,7 @@ class CutReport:
         }
 
     def _executed(self) -> list[CutRecord]:
+        """The cuts that ran a program."""
         return [cut for cut in self.ledger.cuts.values() if cut.executions]
 
 
@@ -120,6 +121,7 @@ def _cut_row(cut: CutRecord, times_s: dict[int, float]) -> tuple[str, ...]:
 
 
 def _cause_row(record: ProgramRecord) -> tuple[str, ...]:
+    """(line of the recompilation, the change that caused it, line of the change)."""
     cause = record.cause
     text, place = ("", None) if cause is None else (cause.text, cause.place)
     return _line_text(record.place), text, _line_text(place)
