@@ -9,11 +9,11 @@ from trnsim.place.machine import machine
 from trnsim.system.serve.engine import ReplicaRole
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.server import (
-    candidates,
     check_length,
     deploy,
     fleet,
-    legal_tensors,
+    legal_tensor_sizes,
+    sequence_candidates,
     served_model,
 )
 from trnsim.workload.config import from_config, read
@@ -111,7 +111,7 @@ def test_replicas_of_prefill_and_decode_have_their_roles():
     found = deploy(LLAMA, machine("trn2"), options(prefill_replicas=3))
     roles = [one.role for one in found.engines()]
     assert roles == [ReplicaRole.PREFILL] * 3 + [ReplicaRole.DECODE] * 5
-    assert list(found.decoding) == [3, 4, 5, 6, 7]
+    assert list(found.decode_replicas) == [3, 4, 5, 6, 7]
 
 
 BAD = [
@@ -219,9 +219,9 @@ def test_a_model_without_positions_has_no_longest_sequence():
 
 
 def test_a_search_tries_powers_of_two_and_the_whole_instance():
-    assert legal_tensors(LLAMA, machine("inf2")) == [1, 2, 4, 8, 12, 24]
-    assert legal_tensors(LLAMA, machine("p5en")) == [1, 2, 4, 8]
-    assert list(candidates(machine("trn2"), 6)) == [1, 2, 4, 6]
+    assert legal_tensor_sizes(LLAMA, machine("inf2")) == [1, 2, 4, 8, 12, 24]
+    assert legal_tensor_sizes(LLAMA, machine("p5en")) == [1, 2, 4, 8]
+    assert list(sequence_candidates(machine("trn2"), 6)) == [1, 2, 4, 6]
 
 
 def test_what_is_not_set_cannot_be_deployed():

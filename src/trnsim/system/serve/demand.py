@@ -124,7 +124,7 @@ class Demand:
 
         Clients start one after another, so that the run resembles a steady state.
         """
-        clients = deployment.engine.max_num_seqs * len(deployment.decoding)
+        clients = deployment.engine.max_num_seqs * len(deployment.decode_replicas)
         saturating = replace(
             self.synthetic,
             concurrency=clients,

@@ -12,7 +12,7 @@ from trnsim.system.serve.capacity import SHORT_RUN, LoadTest, RequestPattern, sa
 from trnsim.system.serve.demand import Slo
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.options import ServerOptions
-from trnsim.system.serve.server import deploy, legal_tensors, served_model
+from trnsim.system.serve.server import deploy, legal_tensor_sizes, served_model
 from trnsim.workload.architecture import Architecture
 
 _SLACK: Final = 1.25
@@ -80,7 +80,7 @@ def keeps_alone(
 ) -> bool:
     """True if some layout of a machine keeps an SLO without load, one sequence at a time."""
     try:
-        tensors = legal_tensors(served_model(model, options, machine), machine)
+        tensors = legal_tensor_sizes(served_model(model, options, machine), machine)
     except BadInput:
         return False
     for tensor in reversed(tensors):

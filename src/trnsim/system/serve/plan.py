@@ -28,7 +28,7 @@ from trnsim.system.serve.load import Load, check_tokens, is_closed
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.ranking import Tell, layout
 from trnsim.system.serve.search import Search, SmallerSplit
-from trnsim.system.serve.server import Deployment, check_length, legal_tensors, served_model
+from trnsim.system.serve.server import Deployment, check_length, legal_tensor_sizes, served_model
 from trnsim.system.serve.sizing import Spare
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Phase, Split
@@ -257,7 +257,7 @@ def _check_measured(
     table: MeasuredTimes, model: Architecture, machine: Machine, options: ServerOptions
 ) -> None:
     """Refuse a measured table that covers none of the layouts of the search."""
-    tensors = [options.tensor] if options.tensor else legal_tensors(model, machine)
+    tensors = [options.tensor] if options.tensor else legal_tensor_sizes(model, machine)
     splits = [Split(tensor, options.expert) for tensor in tensors]
     models = [served_model(model, options, machine)] + ([options.draft] if options.draft else [])
     cases = [(model, split) for model in models for split in splits]

@@ -16,10 +16,10 @@ from trnsim.system.serve.load import Load, is_closed, share_of_load
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.server import (
     Deployment,
-    candidates,
     deploy,
     fleet,
-    legal_tensors,
+    legal_tensor_sizes,
+    sequence_candidates,
     served_model,
 )
 from trnsim.system.serve.step import ReplicaSteps
@@ -156,7 +156,7 @@ class Search:
             return None
         least_s = self._run_trial(deployment).e2e_s
         options = replace(self.options, instances=deployment.instances)
-        for tensor in legal_tensors(deployment.model, self.machine):
+        for tensor in legal_tensor_sizes(deployment.model, self.machine):
             if tensor >= self.options.tensor:
                 break
             sequences = deployment.engine.max_num_seqs
@@ -194,7 +194,9 @@ class Search:
     def _rough_cost(self, deployment: Deployment) -> float:
         """Guessed instance-seconds per output token of a saturated deployment, without queueing."""
         drawn = self.demand.synthetic
-        tokens = deployment.engine.max_num_seqs * drawn.outputs.mean * len(deployment.decoding)
+        tokens = (
+            deployment.engine.max_num_seqs * drawn.outputs.mean * len(deployment.decode_replicas)
+        )
         return deployment.instances * request_s(deployment, drawn) / tokens
 
     def _open_options(self) -> Iterator[ServerOptions]:
@@ -206,7 +208,7 @@ class Search:
         model = served_model(self.model, options, self.machine)
         tensors = [
             tensor
-            for tensor in legal_tensors(model, self.machine)
+            for tensor in legal_tensor_sizes(model, self.machine)
             if tensor * options.expert <= self.machine.ranks
         ]
         fitting = [
@@ -245,7 +247,9 @@ class Search:
         except BadInput:
             replicas = 1  # `deploy` raises the error again, to its caller
         decoding = max(replicas - options.prefill_replicas, 1)
-        for sequences in candidates(self.machine, _most_sequences(self.requests, decoding)):
+        for sequences in sequence_candidates(
+            self.machine, _most_sequences(self.requests, decoding)
+        ):
             yield replace(options, max_num_seqs=sequences)
 
     def _run_trial(self, deployment: Deployment) -> Trial:

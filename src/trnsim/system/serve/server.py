@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.estimate.choice import bytes_per_s, layer_times
@@ -78,7 +78,7 @@ class Deployment:
         return self.ranks * self.replicas
 
     @property
-    def decoding(self) -> range:
+    def decode_replicas(self) -> range:
         """Indices of the replicas that decode; prefill replicas come before them."""
         return range(self.options.prefill_replicas, self.replicas)
 
@@ -161,7 +161,7 @@ def deploy(
     _check_port(model, machine, options)
     check_split(model, machine, options)
     split = Split(tensor=tensor, expert=options.expert)
-    limits = _limits(machine, options, sequences, longest)
+    limits = _prefill_limits(machine, options, sequences, longest)
     memory = _memory(model, machine, options, split, limits)
     memory.check(sequences if machine.is_neuron else 1, machine.rank_name, model.name)
     block = options.block_tokens or _BLOCK_TOKENS[machine.is_neuron]
@@ -169,8 +169,8 @@ def deploy(
         is_compiled=machine.is_neuron,
         max_num_seqs=sequences,
         max_model_len=longest,
-        max_num_batched_tokens=limits[0],
-        prompts_at_once=limits[1],
+        max_num_batched_tokens=limits.tokens,
+        prompts_at_once=limits.prompts,
         buckets=_buckets(options, longest),
         batches=_batches(options, sequences),
         block_tokens=block,
@@ -265,7 +265,7 @@ def check_split(model: Architecture, machine: Machine, options: ServerOptions) -
         )
     heads = _heads(model)
     if tensor >= 2 * heads or (not machine.is_neuron and heads % tensor):
-        legal = legal_tensors(model, machine)
+        legal = legal_tensor_sizes(model, machine)
         raise BadInput(
             f"--tensor-parallel-size of {tensor}, and {model.name} has {heads} heads; legal on "
             f"{machine.name}: {', '.join(map(str, legal))}",
@@ -284,7 +284,7 @@ def check_split(model: Architecture, machine: Machine, options: ServerOptions) -
             fix="a divisor of its experts" if count else "leave it out",
         )
     if options.stages > 1 and stage * options.stages > machine.ranks:
-        _check_reach(machine)
+        _check_efa(machine)
 
 
 def _check_platform(machine: Machine, options: ServerOptions) -> None:
@@ -314,7 +314,10 @@ def _check_platform(machine: Machine, options: ServerOptions) -> None:
 
 
 def _check_port(model: Architecture, machine: Machine, options: ServerOptions) -> None:
-    """Refuse an untuned port but of a mixture of experts on AWS's chips: none other is published.
+    """Refuse an untuned port of a model, except a mixture of experts on AWS's chips.
+
+    A port is the adaptation of a model to AWS's chips. Figures of untuned ports are published for
+    mixtures of experts alone.
 
     Raises:
         BadInput: names the model or the GPU.
@@ -332,7 +335,7 @@ def _check_port(model: Architecture, machine: Machine, options: ServerOptions) -
     )
 
 
-def _check_reach(machine: Machine) -> None:
+def _check_efa(machine: Machine) -> None:
     """Refuse a replica that spans instances of a type without EFA.
 
     Raises:
@@ -351,7 +354,7 @@ def _heads(model: Architecture) -> int:
     return min((attention.heads for attention in attentions), default=1)
 
 
-def legal_tensors(model: Architecture, machine: Machine) -> list[int]:
+def legal_tensor_sizes(model: Architecture, machine: Machine) -> list[int]:
     """Tensor parallel sizes that a search tries, ascending.
 
     They are the powers of two, all ranks of an instance and half of them, as far as they divide an
@@ -365,10 +368,17 @@ def legal_tensors(model: Architecture, machine: Machine) -> list[int]:
     return legal if machine.is_neuron else [size for size in legal if heads % size == 0]
 
 
-def _limits(
+class _PrefillLimits(NamedTuple):
+    """The most tokens, and the most prompts, of a prefill step."""
+
+    tokens: int
+    prompts: int
+
+
+def _prefill_limits(
     machine: Machine, options: ServerOptions, sequences: int, longest: int
-) -> tuple[int, int]:
-    """The limits (tokens, prompts) of a prefill step.
+) -> _PrefillLimits:
+    """The limits of a prefill step: the user's, or the defaults of the serving software.
 
     Raises:
         BadInput: the limit of tokens is too small for the running sequences, or for a prompt.
@@ -376,20 +386,20 @@ def _limits(
     prompts = min(options.prompts_at_once or _PROMPTS_A_STEP, sequences)
     tokens = options.max_num_batched_tokens
     if machine.is_neuron:
-        return tokens or longest * prompts, prompts
+        return _PrefillLimits(tokens or longest * prompts, prompts)
     if tokens is None:
         memory = float(machine.chip.memory_bytes)
         tokens = next(most for least, most in _GPU_TOKENS if memory >= least)
         tokens = tokens if options.is_chunked else max(tokens, longest)
     least = sequences * (1 + options.draft_tokens) if options.is_chunked else longest
     if tokens < least:
-        held = f"{sequences} sequences" if options.is_chunked else f"a prompt of {longest} tokens"
+        work = f"{sequences} sequences" if options.is_chunked else f"a prompt of {longest} tokens"
         raise BadInput(
-            f"--max-num-batched-tokens is {tokens}; a step has to hold {held}, so legal: "
+            f"--max-num-batched-tokens is {tokens}; a step has to hold {work}, so legal: "
             f"{least} and more",
             fix=f"--max-num-batched-tokens {least}",
         )
-    return tokens, prompts
+    return _PrefillLimits(tokens, prompts)
 
 
 def _memory(
@@ -397,9 +407,9 @@ def _memory(
     machine: Machine,
     options: ServerOptions,
     split: Split,
-    limits: tuple[int, int],
+    limits: _PrefillLimits,
 ) -> RankMemory:
-    """Use of a rank's device memory; `limits` are those of a prefill step, see `_limits`."""
+    """Use of a rank's device memory."""
     longest = options.max_model_len or 1
     weights = weights_bytes(model, split) / options.stages
     draft = 0.0
@@ -412,7 +422,7 @@ def _memory(
         options.utilization,
         weights,
         draft,
-        activations_bytes(model, split, min(limits[0], longest * limits[1])),
+        activations_bytes(model, split, min(limits.tokens, longest * limits.prompts)),
         cache_bytes(model, longest, split) / options.stages,
         longest,
     )
@@ -438,7 +448,7 @@ def _batches(options: ServerOptions, sequences: int) -> tuple[int, ...]:
     return checked_buckets("--num-seqs-buckets", options.batches, sequences, "a batch")
 
 
-def candidates(machine: Machine, most: int) -> Sequence[int]:
+def sequence_candidates(machine: Machine, most: int) -> Sequence[int]:
     """Values of `max_num_seqs` that a search tries: powers of two up to `most`, and `most`."""
     limit = most if machine.is_neuron else min(most, _GPU_SEQUENCES)
     return powers_of_two(1, limit)
