@@ -214,6 +214,38 @@ def test_what_cannot_be_opened_is_named_with_the_reason(read, tmp_path):
     assert "null byte" in refusal(read, "a\0b").reason or read is files.read_array
 
 
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("Inventry.csv", "did you mean {}/inventory.csv? If not, write one"),
+        ("STEP.json", "did you mean {}/Step.json? If not, write one"),
+        ("list.csv", "write one"),
+        ("inventory.csv/rows", None),
+        ("a/inventory.csv", "there is no folder {}/a; write one"),
+        ("a/b/inventory.csv", "there is no folder {}/a; write one"),
+    ],
+)
+def test_a_missing_file_is_perhaps_another_of_its_folder(name, fix, tmp_path):
+    (tmp_path / "inventory.csv").touch()
+    (tmp_path / "Step.json").touch()
+    error = refusal(files.read_text, tmp_path / name, "write one")
+    assert error.fix == ("write one" if fix is None else fix.format(tmp_path))
+
+
+def test_a_missing_file_is_looked_for_in_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "softmax.py").touch()
+    assert refusal(files.read_bytes, "sofmax.py").fix.startswith("did you mean softmax.py? If not")
+    assert refusal(files.read_bytes, "no/sofmax.py").fix.startswith("there is no folder no; name")
+
+
+def test_an_empty_name_is_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    reason = "cannot read .: Is a directory; an empty name is this folder"
+    assert refusal(files.read_bytes, Path()).reason == reason
+    assert refusal(files.read_bytes, tmp_path).reason.endswith(": Is a directory")
+
+
 @pytest.mark.parametrize("read", [files.read_bytes, files.read_text, files.read_array])
 def test_a_file_without_permission_is_named(read, tmp_path, monkeypatch):
     def closed(*_, **__):

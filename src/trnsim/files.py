@@ -8,6 +8,8 @@ import secrets
 import stat
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -40,6 +42,10 @@ _ROOM: Final = "make room on that disk, or name a file on another"
 _FOLDER: Final = "name another folder"
 _MOST_BYTES: Final = 2**31
 """More than any file that is read as a whole: a trace of ten million requests has half of it."""
+_MOST_NAMES: Final = 1000
+_MOST_CHARS: Final = 200
+_LEAST_SIMILARITY: Final = 0.8
+"""Bounds of a search for the file that was meant: names of its folder, length, likeness of 1."""
 _READABLE: Final = "name a file that exists, by its path from here"
 _NO_FOLDER: Final = "name a file in it"
 _WRITABLE: Final = "name a file in a folder that exists and that you may write to"
@@ -83,19 +89,36 @@ def _opened(path: Path | str, fix: str) -> IO[bytes]:
         handle = os.open(path, _READING)
     except (OSError, ValueError) as error:  # ValueError: a path that no file can have
         fix = fix or _READABLE
+        if isinstance(error, FileNotFoundError):
+            fix = _fix_of_missing(Path(path), fix)
         raise BadInput(f"cannot read {path}: {_reason(error)}", fix=fix) from error
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(handle, "rb")
     os.close(handle)
     if stat.S_ISDIR(mode):
+        is_empty = "; an empty name is this folder" if Path(path) == Path() else ""
         fix = fix or _NO_FOLDER
-        raise BadInput(f"cannot read {path}: {os.strerror(errno.EISDIR)}", fix=fix)
+        raise BadInput(f"cannot read {path}: {os.strerror(errno.EISDIR)}{is_empty}", fix=fix)
     raise BadInput(
         f"cannot read {path}: it is a {_KINDS.get(stat.S_IFMT(mode), 'special file')}, which may "
         "never end; legal: a regular file",
         fix="write what it gives to a file, and name that",
     )
+
+
+def _fix_of_missing(path: Path, fix: str) -> str:
+    """The fix for a file that is missing: a file of almost its name, or the folder that is not."""
+    folders = path.parents
+    first_missing = next((folder for folder in reversed(folders) if not folder.exists()), None)
+    if first_missing is not None:
+        return f"there is no folder {first_missing}; {fix}"
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        names = {entry.name.casefold(): entry.name for entry in islice(entries, _MOST_NAMES)}
+        near = get_close_matches(path.name.casefold()[:_MOST_CHARS], names, 1, _LEAST_SIMILARITY)
+        if near:
+            return f"did you mean {path.with_name(names[near[0]])}? If not, {fix}"
+    return fix
 
 
 def read_text(path: Path | str, fix: str = "") -> str:

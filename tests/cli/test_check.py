@@ -181,7 +181,7 @@ def test_kernels_without_inputs_are_named():
         ("scaled.py --update", "--update without --baseline"),
         ("scaled.py --baseline b.toml --against HEAD", "both say what times are compared"),
         ("scaled.py --kernel other", "has the kernels: scaled"),
-        ("absent.py", "absent.py is not a file"),
+        ("absent.py", "cannot read absent.py: No such file"),
         ("scaled.py --on p5en", "planned for and priced, not emulated"),
         ("scaled.py --baseline conflict.toml", "conflict.toml:1: a merge conflict is left"),
     ],

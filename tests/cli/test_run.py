@@ -247,7 +247,7 @@ def test_an_unknown_target_lists_the_legal_ones(tmp_path):
 
 def test_a_missing_script_says_what_to_name(tmp_path):
     message = failure(trnsim("run", "nowhere.py", cwd=tmp_path))
-    assert "script nowhere.py is not a file" in message
+    assert "cannot read nowhere.py: No such file" in message
 
 
 def test_a_script_that_launches_nothing_says_so(tmp_path):

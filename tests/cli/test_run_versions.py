@@ -85,7 +85,7 @@ def test_the_values_are_those_of_the_schema_and_the_table_has_the_reasons(folder
         (["--nki", "0.9", "p.py"], "--nki names NKI '0.9'; legal: 0.2, 0.3, 0.4, 0.5, 0.6, 0.7"),
         (["--nki", "all", "--on", "trn1,trn2", "p.py"], "legal: one chip"),
         (["--nki", "all", "k.py"], "k.py launched no kernel, so no version is compared"),
-        (["--nki", "all", "absent.py"], "script absent.py is not a file"),
+        (["--nki", "all", "absent.py"], "cannot read absent.py: No such file"),
     ],
 )
 def test_bad_input_is_named(folder, words, reason):

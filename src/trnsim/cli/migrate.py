@@ -176,11 +176,9 @@ def _text(path: Path) -> str:
     """The text of a file.
 
     Raises:
-        BadInput: there is none, or it is no text.
+        BadInput: it cannot be read, or is no text.
     """
     fix = "name a Python file of kernels"
-    if path.is_dir() or not path.exists():
-        raise BadInput(f"{path} is not a file", fix=fix)
     try:
         return files.read_bytes(path, fix).decode("utf-8")
     except UnicodeDecodeError as error:

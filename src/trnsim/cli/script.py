@@ -169,11 +169,9 @@ def checked(script: Path) -> CodeType:
     """The script's code.
 
     Raises:
-        BadInput: there is no such file, or it is no Python.
+        BadInput: it cannot be read, or is no Python.
     """
     fix = f"name a Python file, for example {examples.short(examples.path('attention.py'))}"
-    if script.is_dir() or not script.exists():
-        raise BadInput(f"script {script} is not a file", fix=fix)
     source = files.read_bytes(script, fix)
     try:
         with warnings.catch_warnings(action="ignore"):  # running it warns again
