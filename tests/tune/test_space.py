@@ -76,7 +76,7 @@ def test_a_digest_tells_values_of_equal_names_apart():
     [
         ({}, "k.py declares no parameters of parted: it has no parted_parameters"),
         ({"tile": (1, 2)}, "has 'tile', which parted does not take; legal: x, parts, works_on"),
-        ({"parts": (4,)}, "have one combination alone: parts=4"),
+        ({"parts": (4,)}, "have only one combination: parts=4"),
     ],
 )
 def test_what_cannot_be_searched_is_refused(parameters, message):

@@ -19,7 +19,9 @@ from trnsim.gate.source import source_digest
 from trnsim.runs import Launchable
 
 SCHEDULE: Final = "schedule"
-"""The parameter whose values are edges of `kernel.with_schedule`, if it is no keyword."""
+"""The name of a parameter for `kernel.with_schedule`: its values are lists of edges.
+
+If the kernel has a keyword of this name, the parameter is that keyword instead."""
 
 Setting = tuple[int, ...]
 
@@ -112,7 +114,7 @@ def space_of(case: KernelCase) -> SettingSpace:
     space = SettingSpace(case, parameters)
     if len(space) == 1:
         raise BadInput(
-            f"{case.file}: the parameters of {case.name} have one combination alone: "
+            f"{case.file}: the parameters of {case.name} have only one combination: "
             f"{space.text(space.default)}",
             fix="give a parameter several values",
         )
@@ -136,7 +138,7 @@ def _parameter(case: KernelCase, name: str, values: tuple[Any, ...]) -> Paramete
 
 
 def _with_default(name: str, values: tuple[Any, ...], default: Any) -> Parameter:
-    """A parameter whose default is among its values, and the first if it is not declared."""
+    """A parameter with a default; a default that the file does not declare is its first value."""
     if default in values:
         return Parameter(name, values, values.index(default))
     return Parameter(name, (default, *values), 0)

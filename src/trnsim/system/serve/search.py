@@ -246,10 +246,8 @@ class Search:
             replicas, _ = fleet(self.machine, options)
         except BadInput:
             replicas = 1  # `deploy` raises the error again, to its caller
-        decoding = max(replicas - options.prefill_replicas, 1)
-        for sequences in sequence_candidates(
-            self.machine, _most_sequences(self.requests, decoding)
-        ):
+        most = _most_sequences(self.requests, max(replicas - options.prefill_replicas, 1))
+        for sequences in sequence_candidates(self.machine, most):
             yield replace(options, max_num_seqs=sequences)
 
     def _run_trial(self, deployment: Deployment) -> Trial:

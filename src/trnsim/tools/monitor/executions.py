@@ -1,7 +1,7 @@
-"""Executions, errors and latencies of programs, from one report of neuron-monitor to the next.
+"""Executions, errors and latencies of programs, summed over the reports of neuron-monitor.
 
-A report counts one period; these are the sums of such counts for each tag, in each pod where pods
-are shown. They grow as long as any program with the tag runs.
+A report has the counts of one period. A sum is of all programs with a tag, in one pod where pods
+are shown, and grows until the last of these programs has ended.
 """
 
 from __future__ import annotations
@@ -22,38 +22,40 @@ _NO_PODS: Final = PodLabels()
 
 
 @dataclass
-class _Tag:
-    """Counts and latencies of the programs of a tag.
+class _TagCounts:
+    """Counts and latencies of the programs with a tag.
 
     Attributes:
-        since_s: time of the first report with one of them, seconds since 1970.
-        measured: by pid, the group of the last report.
+        since_s: time of the first report of such a program, seconds since 1970.
+        by_status: executions by status.
+        by_error: errors by type.
+        last_stats: by pid, the statistics of the last report.
         latency_s: by pid, the last latencies by percentile.
     """
 
     since_s: float
     by_status: Counter[str] = field(default_factory=Counter[str])
     by_error: Counter[str] = field(default_factory=Counter[str])
-    measured: dict[int, Mapping[str, Any]] = field(default_factory=dict[int, Mapping[str, Any]])
+    last_stats: dict[int, Mapping[str, Any]] = field(default_factory=dict[int, Mapping[str, Any]])
     latency_s: dict[int, Mapping[str, float]] = field(
         default_factory=dict[int, Mapping[str, float]]
     )
 
-    def add(self, pid: int, group: Mapping[str, Any]) -> None:
-        """Add a program's group; a group that a report repeats counts once."""
-        # The period of a group, in nanoseconds, tells a new measurement from a repeated one.
-        if self.measured.get(pid) != group:
-            self.measured[pid] = group
-            self.by_status.update(group["execution_summary"])
-            self.by_error.update(group["error_summary"])
+    def add(self, pid: int, stats: Mapping[str, Any]) -> None:
+        """Add a program's ``execution_stats``; statistics that a report repeats count once."""
+        # Statistics have their period in nanoseconds, so equal ones are the same measurement.
+        if self.last_stats.get(pid) != stats:
+            self.last_stats[pid] = stats
+            self.by_status.update(stats["execution_summary"])
+            self.by_error.update(stats["error_summary"])
         # As with AWS's script, the last latencies stay while nothing is executed.
         self.latency_s[pid] = (
-            group["latency_stats"]["total_latency"] or self.latency_s.get(pid) or {}
+            stats["latency_stats"]["total_latency"] or self.latency_s.get(pid) or {}
         )
 
     def keep(self, pids: set[int]) -> None:
-        """Forget the latencies of programs that have ended; their counts stay."""
-        self.measured = {pid: group for pid, group in self.measured.items() if pid in pids}
+        """Forget the latencies of programs other than `pids`; their counts stay."""
+        self.last_stats = {pid: stats for pid, stats in self.last_stats.items() if pid in pids}
         self.latency_s = {pid: latency for pid, latency in self.latency_s.items() if pid in pids}
 
 
@@ -61,7 +63,7 @@ class _Tag:
 class Executions:
     """The executions of all tags."""
 
-    _tags: dict[_Key, _Tag] = field(default_factory=dict[_Key, _Tag])
+    _tags: dict[_Key, _TagCounts] = field(default_factory=dict[_Key, _TagCounts])
 
     def add(
         self, programs: Sequence[Mapping[str, Any]], now_s: float, pods: PodLabels = _NO_PODS
@@ -80,19 +82,19 @@ class Executions:
         for tag, counts in self._tags.items():
             counts.keep(pids[tag])
         for program in programs:
-            group = program["report"].get("execution_stats", {})
-            if "execution_summary" in group:
-                counts = self._tags.setdefault(_key(program, pods), _Tag(now_s))
-                counts.add(program["pid"], group)
+            stats = program["report"].get("execution_stats", {})
+            if "execution_summary" in stats:
+                counts = self._tags.setdefault(_key(program, pods), _TagCounts(now_s))
+                counts.add(program["pid"], stats)
 
     def series(self) -> Iterator[Series]:
         """Counts and latencies of each tag."""
         for key, counts in self._tags.items():
             tag = dict(key)
-            yield from _counter(
+            yield from _counters(
                 "execution_status", "status_type", counts.by_status, tag, counts.since_s
             )
-            yield from _counter(
+            yield from _counters(
                 "execution_errors", "error_type", counts.by_error, tag, counts.since_s
             )
             yield from joined(
@@ -106,7 +108,7 @@ def _key(program: Mapping[str, Any], pods: PodLabels) -> _Key:
     return (("runtime_tag", program["neuron_runtime_tag"]), *pods.of_program(program).items())
 
 
-def _counter(
+def _counters(
     name: str, label: str, counts: Mapping[str, int], tag: Mapping[str, str], since_s: float
 ) -> Iterator[Series]:
     for kind, count in counts.items():

@@ -17,7 +17,7 @@ _REPORT_FIELDS: Final = {
 
 
 def is_fed(stream: IO[str]) -> bool:
-    """True if `stream` is a pipe or a file."""
+    """True if `stream` is a pipe, a socket or a file: another program writes it."""
     try:
         mode = os.fstat(stream.fileno()).st_mode
     except (OSError, ValueError):
@@ -26,14 +26,14 @@ def is_fed(stream: IO[str]) -> bool:
 
 
 def reports(stream: IO[str], complain: Callable[[str], None]) -> Iterator[dict[str, Any]]:
-    """The reports of `stream`, until it ends; `complain` gets the number of any other line."""
+    """The reports of `stream`, until it ends; `complain` gets a message about any other line."""
     for number, line in enumerate(stream, 1):
         if not line.strip():
             continue
         try:
             report = json.loads(line)
             json.dumps(report, ensure_ascii=False).encode()
-        except UnicodeEncodeError:  # half a pair of UTF-16, which no exporter could send
+        except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot encode
             complain(f"line {number} has text that is no Unicode")
             continue
         except (ValueError, RecursionError) as error:

@@ -20,11 +20,12 @@ from trnsim.torch.aten.spec import Spec, spec_of
 from trnsim.torch.dispatch.contracts import read_contract
 from trnsim.torch.narrowing import dtype_on_device
 
-if TYPE_CHECKING:  # what times and graphs need, a program that asks for none does not load
+if TYPE_CHECKING:  # loaded inside functions, for programs that ask for no time and no graph
     from trnsim.graph import Graph, Value
     from trnsim.graph.building.build import Build
 
-_REMEMBERED = 1 << 14
+_CACHED_CALLS: Final = 1 << 14
+"""Entries of a cache; the least recently used one is dropped."""
 NO_LOWERING: Final = "{} has no lowering to the chip's instructions yet"
 """The reason for an operator that has no kernel for any arguments."""
 
@@ -69,7 +70,7 @@ def plain_name(name: str) -> str:
     return packet[:-1] if is_in_place else packet
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHED_CALLS)
 def ignored_arguments(name: str) -> frozenset[str]:
     """Names of arguments without influence on the values: `out=` tensors, and the generator."""
     operator = pytorch.overload(name)
@@ -80,11 +81,13 @@ def ignored_arguments(name: str) -> frozenset[str]:
 def call_of(name: str, args: Any, kwargs: Any, result: Any) -> OperatorCall:
     """A call of an operator, without values."""
     left_out = ignored_arguments(name)
+    # An operator that returns nothing, such as aten::_foreach_add_, changes its first argument.
+    outputs = args[0] if result is None else result
     return OperatorCall(
         name,
         tuple(_as_hashable(value) for value in args),
         tuple((key, _as_hashable(value)) for key, value in kwargs.items() if key not in left_out),
-        tuple(spec_of(tensor) for tensor in tensors_in(args[0] if result is None else result)),
+        tuple(spec_of(tensor) for tensor in tensors_in(outputs)),
     )
 
 
@@ -109,7 +112,7 @@ def _as_hashable(value: Any) -> Any:
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHED_CALLS)
 def graph_of(call: OperatorCall) -> Graph:
     """The graph of a call; its inputs are the call's tensors in order.
 
@@ -136,8 +139,8 @@ def build(call: OperatorCall) -> Build:
         args = [_as_inputs(b, value) for value in call.args]
         kwargs = {key: _as_inputs(b, value) for key, value in call.kwargs}
         b.result_types = [spec.type for spec in call.results]
-        if b.result_types and not any(wanted.elements for wanted in b.result_types):
-            return b  # an operator without elements takes no time
+        if b.result_types and not any(result.elements for result in b.result_types):
+            return b  # an operator whose results have no elements takes no time
         outputs = decompose(b, *args, **kwargs)
     except Unlowered as error:
         raise Unlowered(f"{call.name} has no lowering for {error.reason}") from None

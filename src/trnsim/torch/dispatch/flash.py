@@ -2,8 +2,9 @@
 
 aten::_flash_attention_forward and aten::_efficient_attention_forward are GPU operators that models
 call by name. Here each sequence is a fused attention (`attention`) with its values and its time;
-sequences of equal length are batched. A kernel writes the results of all sequences into a single
-tensor, which takes no time of its own.
+sequences of equal length are batched. Their results are gathered in one tensor without a time: a
+kernel of the GPU writes them there directly. Logsumexps are log-sum-exps: for each query the
+logarithm of the sum of its exponentials, which the gradients need.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from trnsim.torch.dispatch.packed import PackedPiece, Window, pieces, uniform_le
 from trnsim.torch.pytorch import Kernel, Library
 
 _aten: Final[Any] = torch.ops.aten
-_LOGARITHMS_MULTIPLE: Final = 32
-"""An efficient attention pads its logarithms to a multiple of so many queries. Source: PyTorch,
+_LOGSUMEXP_MULTIPLE: Final = 32
+"""Queries to a multiple of which an efficient attention pads its logsumexps. Source: PyTorch,
 torch/_meta_registrations.py, meta__efficient_attention_forward."""
 _WINDOWS_BY_MASK_TYPE: Final = {
     0: Window(),
@@ -89,8 +90,14 @@ def _by_head(tensor: Tensor, heads: int) -> Tensor:
     return heads_first if group == 1 else heads_first.repeat_interleave(group, 1)
 
 
-class _Case:
-    """Options of a batch of equal sequences: skipped queries, causality, bias of the window."""
+class _AttentionOptions:
+    """Options of the fused attention of equal sequences.
+
+    Attributes:
+        skipped: leading queries that see no key.
+        is_causal: whether the attention's own causal mask is the window.
+        bias: bias of the scores, with the window where it is not causal; None for none.
+    """
 
     def __init__(self, query: Tensor, key: Tensor, window: Window, bias: Tensor | None) -> None:
         queries, keys = query.shape[1], key.shape[1]
@@ -107,16 +114,19 @@ class _Case:
 def _forward(
     query: Tensor, key: Tensor, value: Tensor, window: Window, bias: Tensor | None, scale: Any
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Slice of queries that see a key, their results ``[B, L, H, D]``, logarithms ``[B, H, L]``."""
-    case = _Case(query, key, window, bias)
-    visible = slice(case.skipped, query.shape[1])
+    """Slice of the queries that see a key, their results and logsumexps; nothing if none sees one.
+
+    Results are ``[B, L, H, D]``, logsumexps ``[B, H, L]``.
+    """
+    options = _AttentionOptions(query, key, window, bias)
+    visible = slice(options.skipped, query.shape[1])
     if visible.start == visible.stop:
         return
     heads = query.shape[2]
     compute: Any = host_attention if query.is_cpu else getattr(_aten, FUSED)
     out, logs, *_ = compute(
         _by_head(query[:, visible], heads), _by_head(key, heads), _by_head(value, heads),
-        case.bias, 0.0, case.is_causal, scale=scale,
+        options.bias, 0.0, options.is_causal, scale=scale,
     )  # fmt: skip
     yield visible, out.transpose(1, 2), logs
 
@@ -124,22 +134,25 @@ def _forward(
 def _backward(
     operands: tuple[Tensor, ...], window: Window, bias: Tensor | None, scale: Any
 ) -> Iterator[tuple[slice, tuple[Tensor, ...]]]:
-    """Slice of queries that see a key, and gradients of Q, K and V, ``[B, L, H, D]``."""
+    """Slice of the queries that see a key, and gradients of Q, K and V; nothing if none sees one.
+
+    Gradients are ``[B, L, H, D]``.
+    """
     grad, query, key, value, out, logs = operands
-    case = _Case(query, key, window, bias)
-    visible = slice(case.skipped, query.shape[1])
+    options = _AttentionOptions(query, key, window, bias)
+    visible = slice(options.skipped, query.shape[1])
     if visible.start == visible.stop:
         return
     heads, shared = query.shape[2], key.shape[2]
     compute: Any = host_attention_backward if query.is_cpu else getattr(_aten, f"{FUSED}_backward")
-    none = _place_like(query, torch.empty(0, dtype=torch.int64))
-    wide = [
+    empty = _place_like(query, torch.empty(0, dtype=torch.int64))
+    inputs = [
         _by_head(operand, heads) for operand in (grad[:, visible], query[:, visible], key, value)
     ]
     results = compute(
-        *wide, case.bias, [True, True, True, False], _by_head(out[:, visible], heads),
-        logs[..., visible].contiguous(), none, none, visible.stop - visible.start, key.shape[1],
-        0.0, case.is_causal, none, none, scale=scale,
+        *inputs, options.bias, [True, True, True, False], _by_head(out[:, visible], heads),
+        logs[..., visible].contiguous(), empty, empty, visible.stop - visible.start, key.shape[1],
+        0.0, options.is_causal, empty, empty, scale=scale,
     )  # fmt: skip
     grads = [grad.transpose(1, 2) for grad in results[:3]]
     if heads != shared:
@@ -166,8 +179,8 @@ class _Batch(NamedTuple):
         """Its view of keys, of values, or of their gradients."""
         return tensor if self.piece is None else self._view(tensor, 0, self.piece.keys)
 
-    def logarithms(self, tensor: Tensor) -> Tensor:
-        """Its view ``[B, H, L]`` of logarithms, which are ``[H, L]`` for packed sequences."""
+    def logsumexps(self, tensor: Tensor) -> Tensor:
+        """Its view ``[B, H, L]`` of logsumexps, which are ``[H, L]`` for packed sequences."""
         if self.piece is None:
             return tensor
         return self._view(tensor, 1, self.piece.queries).transpose(0, 1)
@@ -209,16 +222,16 @@ def _outputs(
     scale: float | None,
     bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The result, and each query's log-sum-exp: infinity for a query that sees no key."""
+    """The result, and each query's logsumexp: infinity for a query that sees no key."""
     out = _place_like(query, torch.zeros_like(_on_host(query)))
     heads = query.shape[-2]
     shape = (query.shape[0], heads, query.shape[1]) if pieces is None else (heads, query.shape[0])
     logs = _place_like(query, torch.full(shape, math.inf))
     for batch in _batches(pieces):
         operands = batch.queries(query), batch.keys(key), batch.keys(value)
-        for visible, part, sums in _forward(*operands, window, bias, scale):
+        for visible, part, part_logs in _forward(*operands, window, bias, scale):
             _write(batch.queries(out)[:, visible], part)
-            _write(batch.logarithms(logs)[..., visible], sums)
+            _write(batch.logsumexps(logs)[..., visible], part_logs)
     return out, logs
 
 
@@ -231,17 +244,17 @@ def _gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of queries, keys and values."""
     grad, query, key, value, out, logs = operands
-    sums = [
+    grads = [
         _place_like(query, torch.zeros_like(_on_host(operand))) for operand in (query, key, value)
     ]
     for batch in _batches(pieces):
         of_q, of_k = batch.queries, batch.keys
-        parts = of_q(grad), of_q(query), of_k(key), of_k(value), of_q(out), batch.logarithms(logs)
+        parts = of_q(grad), of_q(query), of_k(key), of_k(value), of_q(out), batch.logsumexps(logs)
         for visible, (of_query, of_key, of_value) in _backward(parts, window, bias, scale):
-            _write(of_q(sums[0])[:, visible], of_query)
-            _write(of_k(sums[1]), of_key)
-            _write(of_k(sums[2]), of_value)
-    return sums[0], sums[1], sums[2]
+            _write(of_q(grads[0])[:, visible], of_query)
+            _write(of_k(grads[1]), of_key)
+            _write(of_k(grads[2]), of_value)
+    return grads[0], grads[1], grads[2]
 
 
 def flash(
@@ -264,7 +277,7 @@ def flash(
     block_table: Tensor | None = None,
     num_splits: int | None = None,
 ) -> tuple[Tensor, ...]:
-    """aten::_flash_attention_forward: the result, logarithms, and the state of dropout."""
+    """aten::_flash_attention_forward: the result, logsumexps, and the unused state of dropout."""
     del max_q, max_k, return_debug_mask, num_splits
     _check(query, key, value, dropout_p)
     if alibi_slopes is not None:
@@ -276,12 +289,12 @@ def flash(
     out, logs = _outputs(query, key, value, pieces, window, scale)
     empty = torch.empty(0, dtype=query.dtype)
     # int64, which every policy accepts; without dropout nothing reads its state.
-    numbers = [torch.zeros(shape, dtype=torch.int64) for shape in ((2,), ())]
-    return out, logs, *(_place_like(query, extra) for extra in (*numbers, empty))
+    states = [torch.zeros(shape, dtype=torch.int64) for shape in ((2,), ())]
+    return out, logs, *(_place_like(query, extra) for extra in (*states, empty))
 
 
 def flash_into(out: Tensor, query: Tensor, *others: Any, **options: Any) -> Tensor:
-    """aten::_flash_attention_forward_no_dropout_inplace: the result in `out`; logarithms."""
+    """aten::_flash_attention_forward_no_dropout_inplace: the result in `out`; logsumexps."""
     result, logs, *_ = flash(query, *others, **options)
     _write(out, result)
     return logs
@@ -315,8 +328,13 @@ def flash_backward(
     return _gradients((grad_out, query, key, value, out, logsumexp), pieces, window, scale)
 
 
-def _diagonal(kind: int, window_size: int | None) -> Window:
-    """The window of a custom_mask_type; a window size counts keys, the query's own included."""
+def _mask_window(kind: int, window_size: int | None) -> Window:
+    """The window of a mask; its size counts keys, the query's own included, and None is all.
+
+    Args:
+        kind: PyTorch's ``custom_mask_type``.
+        window_size: PyTorch's ``window_size``.
+    """
     window = _WINDOWS_BY_MASK_TYPE[kind]
     return window._replace(left=window_size - 1) if window_size else window
 
@@ -338,31 +356,34 @@ def efficient(
     seqlen_k: Tensor | None = None,
     window_size: int | None = None,
 ) -> tuple[Any, ...]:
-    """aten::_efficient_attention_forward: result, logarithms, two numbers, the longest lengths."""
+    """aten::_efficient_attention_forward.
+
+    Returns the result, logsumexps, dropout's seed and offset, and the longest queries and keys.
+    """
     _check(query, key, value, dropout_p)
     if window_size and torch.is_grad_enabled() and query.requires_grad:
         # PyTorch's gradient formula drops the window: derivatives.yaml.
         _refuse("a window_size with a gradient", "torch.nn.attention.varlen.varlen_attn")
-    window = _diagonal(custom_mask_type, window_size)
+    window = _mask_window(custom_mask_type, window_size)
     longest = max_seqlen_q or query.shape[1], max_seqlen_k or key.shape[1]
     if cu_seqlens_q is None:
         pieces = None
-        out, sums = _outputs(query, key, value, None, window, scale, bias)
+        out, logs = _outputs(query, key, value, None, window, scale, bias)
     else:
         _refuse_bias(bias)
         pieces = _pieces(query[0], key[0], cu_seqlens_q, cu_seqlens_k, seqlen_k)
-        out, sums = _outputs(query[0], key[0], value[0], pieces, window, scale)
+        out, logs = _outputs(query[0], key[0], value[0], pieces, window, scale)
         out = out[None]
     count = query.shape[0] if pieces is None else len(pieces)
-    room = (
-        -(-longest[0] // _LOGARITHMS_MULTIPLE) * _LOGARITHMS_MULTIPLE if compute_log_sumexp else 0
+    padded_queries = (
+        -(-longest[0] // _LOGSUMEXP_MULTIPLE) * _LOGSUMEXP_MULTIPLE if compute_log_sumexp else 0
     )
-    logs = _place_like(query, torch.full((count, query.shape[2], room), math.inf))
-    for at in range(count if room else 0):
-        piece_sums = sums[at] if pieces is None else sums[:, pieces[at].queries]
-        _write(logs[at, :, : piece_sums.shape[1]], piece_sums)
-    numbers = [_place_like(query, torch.zeros((), dtype=torch.int64)) for _ in range(2)]
-    return out, logs, *numbers, *longest
+    padded_logs = _place_like(query, torch.full((count, query.shape[2], padded_queries), math.inf))
+    for index in range(count if padded_queries else 0):
+        piece_logs = logs[index] if pieces is None else logs[:, pieces[index].queries]
+        _write(padded_logs[index, :, : piece_logs.shape[1]], piece_logs)
+    dropout_state = [_place_like(query, torch.zeros((), dtype=torch.int64)) for _ in range(2)]
+    return out, padded_logs, *dropout_state, *longest
 
 
 def _refuse_bias(bias: Tensor | None) -> None:
@@ -397,22 +418,22 @@ def efficient_backward(
     del max_seqlen_q, max_seqlen_k, philox_seed, philox_offset, num_splits_key
     _check(query, key, value, dropout_p)
     if bias_requires_grad:
-        _refuse("a bias with a gradient", "F.scaled_dot_product_attention, which has products")
+        _refuse("a bias with a gradient", "F.scaled_dot_product_attention, which gives it")
     if shared_storage_dqdkdv:
         _refuse("gradients in one tensor (shared_storage_dqdkdv)", "leave it out")
-    window = _diagonal(custom_mask_type, window_size)
-    none = _place_like(query, torch.empty(()))
+    window = _mask_window(custom_mask_type, window_size)
+    no_bias_gradient = _place_like(query, torch.empty(()))
     operands = (grad_out_, query, key, value, out)
     if cu_seqlens_q is None:
         logs = logsumexp[..., : query.shape[1]]
-        return *_gradients((*operands, logs), None, window, scale, bias), none
+        return *_gradients((*operands, logs), None, window, scale, bias), no_bias_gradient
     pieces = _pieces(query[0], key[0], cu_seqlens_q, cu_seqlens_k) or []
     logs = _place_like(query, torch.full((query.shape[2], query.shape[1]), math.inf))
-    for at, piece in enumerate(pieces):
+    for index, piece in enumerate(pieces):
         piece_logs = logs[:, piece.queries]
-        _write(piece_logs, logsumexp[at, :, : piece_logs.shape[1]])
+        _write(piece_logs, logsumexp[index, :, : piece_logs.shape[1]])
     grads = _gradients((*(operand[0] for operand in operands), logs), pieces, window, scale)
-    return *(grad[None] for grad in grads), none
+    return *(grad[None] for grad in grads), no_bias_gradient
 
 
 KERNELS: Final[dict[str, Kernel]] = {

@@ -1,4 +1,4 @@
-"""A stored program as a graph of PyTorch's, and a traced graph as a stored program's calls."""
+"""A stored program as an fx graph of PyTorch, and a traced fx graph as a stored program's calls."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ class Calls:
     Attributes:
         calls: calls of operators, in order.
         places: places in the model's code.
-        outputs: the number of each returned value.
+        outputs: the number of each returned value. Values are numbered from 0: weights, then
+            inputs, then the result of each call.
     """
 
     def __init__(self, module: fx.GraphModule, values: list[fx.Node]) -> None:
-        """The calls of `module`, whose inputs and constants are `values` in the stored order.
+        """The calls of `module`, whose weights and then inputs are `values`.
 
         Raises:
             NotModelled: for a call that cannot be stored.
@@ -111,8 +112,8 @@ def graph_module(program: StoredProgram, device: str) -> fx.GraphModule:
         BadInput: for a program with content that could do more than compute.
     """
     try:
-        return _Reader(program, torch.device(device)).module()
-    except _OfAnotherLibrary as error:
+        return _GraphBuilder(program, torch.device(device)).module()
+    except _UnregisteredOperator as error:
         raise BadInput(
             f"{program.where}: a program with a call of {error.name!r}, an operator of a library "
             "that is not imported here",
@@ -127,15 +128,15 @@ def graph_module(program: StoredProgram, device: str) -> fx.GraphModule:
         ) from error
 
 
-class _OfAnotherLibrary(Exception):
-    """An operator that is registered when its library is imported."""
+class _UnregisteredOperator(Exception):
+    """The name of an operator that no imported library registers."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
 
 
-class _Reader:
+class _GraphBuilder:
     """Builder of the fx graph of a stored program."""
 
     def __init__(self, program: StoredProgram, device: torch.device) -> None:
@@ -146,7 +147,7 @@ class _Reader:
         self._values: list[fx.Node] = []
 
     def module(self) -> fx.GraphModule:
-        """The graph, with tensors without values as metadata."""
+        """The graph; the metadata of each node has its result as a fake tensor."""
         tensors: Mapping[str, StoredTensor]
         for kind, tensors in (("weight", self._program.weights), ("input", self._program.inputs)):
             for number, tensor in enumerate(tensors.values()):
@@ -178,7 +179,7 @@ class _Reader:
         return node
 
     def _fake(self, tensor: StoredTensor) -> Tensor:
-        """A tensor without values on the device."""
+        """A fake tensor on the device: shape, strides and type, but no values."""
         dtype = DTYPES[tensor.dtype]
         with self._fakes:
             buffer = torch.empty_strided(
@@ -195,7 +196,11 @@ class _Reader:
 
 
 def _check_item(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Check that a part is taken of several results of an earlier call, by its index."""
+    """Check the arguments of `getitem`: a call with several results, and the index of one.
+
+    Raises:
+        MalformedProgram: for other arguments.
+    """
     if kwargs or len(args) != 2 or not isinstance(args[0], fx.Node):  # noqa: PLR2004  a list, an index
         raise MalformedProgram("a part of no call")
     whole = args[0].meta.get("val")
@@ -209,13 +214,13 @@ def _operator(name: str) -> OpOverload[..., Any]:
 
     Raises:
         MalformedProgram: for a name of no operator, or of one that may do more than compute.
-        _OfAnotherLibrary: for an operator that nothing here registers.
+        _UnregisteredOperator: for an operator that nothing here registers.
     """
     match = _NAME.fullmatch(name)
     if match is None or not is_computing(match["library"], match["name"]):
         raise MalformedProgram(f"a call of {name[:80]!r}")
     packet = getattr(getattr(torch.ops, match["library"]), match["name"], None)
-    found = getattr(packet, match["form"], None)
-    if not isinstance(found, OpOverload):
-        raise _OfAnotherLibrary(name[:80])
-    return found
+    overload = getattr(packet, match["form"], None)
+    if not isinstance(overload, OpOverload):
+        raise _UnregisteredOperator(name[:80])
+    return overload

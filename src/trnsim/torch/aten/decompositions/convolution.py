@@ -1,7 +1,8 @@
 """Convolutions of 1, 2 and 3 dimensions, and their gradients.
 
 The gradient of the input, and a transposed convolution, are convolutions of a gradient that the
-stride dilates, with the kernel reversed.
+stride dilates, with the kernel reversed. `places` are the sizes of a convolution's result: the
+number of places of its window along each dimension.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ def _channels_first(b: Build, x: Value, groups: int) -> Value:
 def _convolved(
     b: Build, x: Value, weight: Value, windows: Windows, groups: int, places: Sizes
 ) -> Value:
-    """The products of a weight with the windows of an input."""
-    is_apart = windows.stride == windows.kernel and set(windows.dilation) == {1}
-    if groups == 1 and is_apart and set(windows.kernel) != {1}:
+    """The convolution of an input with a weight: for each window the sum of their products."""
+    is_disjoint = windows.stride == windows.kernel and set(windows.dilation) == {1}
+    if groups == 1 and is_disjoint and set(windows.kernel) != {1}:
         return _convolved_patches(b, windows.pad_to_windows(b, x, places), weight, places)
     zeros = (0,) * windows.rank
     operation = Convolution(
@@ -45,7 +46,10 @@ def _convolved(
 
 
 def _convolved_patches(b: Build, x: Value, weight: Value, places: Sizes) -> Value:
-    """Convolution with windows that do not overlap (patches): the input is transposed instead."""
+    """The convolution as one matrix product, for windows that do not overlap (patches).
+
+    A transpose of the input has the windows as columns, as each element is in one window at most.
+    """
     batch, channels, *_ = x.shape
     kernel, rank = weight.shape[2:], len(places)
     covered = [count * size for count, size in zip(places, kernel, strict=True)]
@@ -64,7 +68,7 @@ def _convolved_patches(b: Build, x: Value, weight: Value, places: Sizes) -> Valu
 def _transposed_convolved(
     b: Build, grad: Value, weight: Value, windows: Windows, groups: int, lengths: Sizes
 ) -> Value:
-    """The gradient of `_convolved` for an input of those lengths."""
+    """The gradient of `_convolved` with respect to an input with sizes `lengths`."""
     reach = [(size - 1) * gap for size, gap in zip(windows.kernel, windows.dilation, strict=True)]
     low = [extent - pad for extent, pad in zip(reach, windows.padding, strict=True)]
     high = [
