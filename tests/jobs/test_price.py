@@ -6,7 +6,7 @@ from trnsim.errors import BadInput
 from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.parallelism import Parallelism
-from trnsim.jobs.plans import architecture_of, model_of, parallelism_of
+from trnsim.jobs.plans import architecture_of, model_name, parallelism_of
 from trnsim.jobs.price import TimeBasis, price_job
 from trnsim.place.machine import machine
 from trnsim.system.serve.demand import free_demand
@@ -65,7 +65,7 @@ def test_time_and_bill_are_the_plans():
         (replace(JOB, parallelism=Parallelism(tensor=7)), "no plan: "),
         (
             replace(JOB, roles=(replace(FULL, processes=8),)),
-            "role main starts 8 ranks, and a plan of trn1.32xlarge has 32, one each NeuronCore",
+            "role main starts 8 ranks, and a plan of trn1.32xlarge has 32, one for each NeuronCore",
         ),
         (
             replace(JOB, roles=(replace(FULL, processes=64),)),
@@ -167,12 +167,12 @@ def test_a_server_has_the_load_of_its_plan_and_no_end():
 def test_models_and_layouts_are_read_from_commands():
     command = ("srun", "train.py", "--model_name_or_path", "meta-llama/Llama-3.1-8B", "--tp_size=4")
     job = Job(roles=(Role(command=command),), parallelism=Parallelism(pipeline=2))
-    assert model_of(job) == "meta-llama/Llama-3.1-8B"
+    assert model_name(job) == "meta-llama/Llama-3.1-8B"
     assert parallelism_of(job).stated == {"tensor": 4, "pipeline": 2}
-    assert model_of(replace(job, model="own")) == "own"
-    assert model_of(Job(roles=(Role(),))) == ""
-    assert model_of(Job(roles=(Role(command=("vllm", "serve", "m")),))) == "m"
-    assert model_of(Job(roles=(Role(command=("vllm", "serve")),))) == ""
+    assert model_name(replace(job, model="own")) == "own"
+    assert model_name(Job(roles=(Role(),))) == ""
+    assert model_name(Job(roles=(Role(command=("vllm", "serve", "m")),))) == "m"
+    assert model_name(Job(roles=(Role(command=("vllm", "serve")),))) == ""
 
 
 def test_a_batch_is_counted_from_its_parts():

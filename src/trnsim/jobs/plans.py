@@ -24,7 +24,7 @@ from trnsim.workload.model_names import config_file
 __all__ = [
     "Unplanned",
     "architecture_of",
-    "model_of",
+    "model_name",
     "parallelism_of",
     "serving_plan",
     "training_plan",
@@ -36,6 +36,7 @@ _NOT_OF_LAYOUT: Final = (
     *("accumulation", "steps", "checkpoint_steps", "logical_cores", "global_batch"),
     "server_sequences",
 )
+"""Fields of a parallelism that no layout of ranks has."""
 
 
 class Unplanned(Exception):
@@ -44,14 +45,14 @@ class Unplanned(Exception):
 
 def parallelism_of(job: Job) -> Parallelism:
     """The parallelism that the job's fields state, and then the options of its commands."""
-    stated = job.parallelism
+    parallelism = job.parallelism
     for role in job.roles:
-        stated = stated.with_defaults(parallelism_in(options_of(role.command)))
-    return stated
+        parallelism = parallelism.with_defaults(parallelism_in(options_of(role.command)))
+    return parallelism
 
 
-def model_of(job: Job) -> str:
-    """The model that the job names, or the one in a command of its roles; "" for none."""
+def model_name(job: Job) -> str:
+    """The name of the model that the job states, or a command of its roles; "" for none."""
     if job.model:
         return job.model
     for role in job.roles:
@@ -70,100 +71,107 @@ def architecture_of(job: Job) -> Architecture:
     Raises:
         EmulatorError: the name is not known, or a size is missing.
     """
-    name = model_of(job)
+    name = model_name(job)
     return read(config_file(name)) if name else from_config(dict(job.config), "the spec's model")
 
 
-def training_plan(job: Job, roles: Sequence[RolePrice], known: SpecAssumption) -> TrainingEstimate:
-    """The plan of a training job, of its own steps or those that the user states.
+def training_plan(
+    job: Job, roles: Sequence[RolePrice], assumption: SpecAssumption
+) -> TrainingEstimate:
+    """The plan of a training job; its length is the user's, or the steps that the job states.
 
     Raises:
         BadInput: the user's own name of a model is not known.
         Unplanned: the spec does not state enough, or no plan can be made of it.
     """
     instances, platform = _platform(roles)
-    model = _model(job, known)
-    stated = parallelism_of(job)
-    where = machine(platform, instances, rows=known.rows)
-    _check_ranks(roles, where)
-    fields = {name: value for name, value in stated.stated.items() if name not in _NOT_OF_LAYOUT}
+    model = _model(job, assumption)
+    parallelism = parallelism_of(job)
+    plan_machine = machine(platform, instances, rows=assumption.rows)
+    _check_ranks(roles, plan_machine)
+    stated = parallelism.stated
+    fields = {name: value for name, value in stated.items() if name not in _NOT_OF_LAYOUT}
     try:
         request = layout_request(
-            model, where, global_batch=_global_batch(stated, where.ranks), **fields
+            model,
+            plan_machine,
+            global_batch=_global_batch(parallelism, plan_machine.ranks),
+            **fields,
         )
         return estimate(
             model,
             platform,
-            _tokens(request, stated, known),
+            _tokens(request, parallelism.steps, assumption),
             request=request,
             instances=instances,
             kind=roles[0].quote.kind,
-            rows=known.rows,
+            rows=assumption.rows,
         )
     except EmulatorError as error:
         raise Unplanned(f"no plan: {error.reason}") from error
 
 
-def serving_plan(job: Job, roles: Sequence[RolePrice], known: SpecAssumption) -> ServingPlan:
-    """The plan of a server without a rate: the most load that it keeps.
+def serving_plan(job: Job, roles: Sequence[RolePrice], assumption: SpecAssumption) -> ServingPlan:
+    """The plan of a server for the highest load that it can serve: a spec states no rate.
 
     Raises:
         BadInput: the user's own name of a model is not known.
         Unplanned: the spec does not state enough, or no plan can be made of it.
     """
     instances, platform = _platform(roles)
-    model = _model(job, known)
-    stated = parallelism_of(job)
+    model = _model(job, assumption)
+    parallelism = parallelism_of(job)
     options = ServerOptions(
-        tensor=stated.tensor,
-        pipeline=stated.pipeline,
-        replicas=stated.data,
+        tensor=parallelism.tensor,
+        pipeline=parallelism.pipeline,
+        replicas=parallelism.data,
         instances=instances,
-        max_num_seqs=stated.server_sequences,
-        max_model_len=stated.sequence,
+        max_num_seqs=parallelism.server_sequences,
+        max_model_len=parallelism.sequence,
     )
     try:
         return plan_of_server(
             model,
-            machine(platform, lnc=roles[0].role.lnc, rows=known.rows),
+            machine(platform, lnc=roles[0].role.lnc, rows=assumption.rows),
             options,
             free_demand(USUAL_INPUT, USUAL_OUTPUT),
             kind=roles[0].quote.kind,
-            rows=known.rows,
+            rows=assumption.rows,
         )
     except EmulatorError as error:
         raise Unplanned(f"no plan: {error.reason}") from error
 
 
-def _check_ranks(roles: Sequence[RolePrice], where: Machine) -> None:
+def _check_ranks(roles: Sequence[RolePrice], plan_machine: Machine) -> None:
     """Refuse a job whose ranks are not those of the plan: one on each logical core of an instance.
 
     Raises:
         Unplanned: the spec states another LNC, or another number of ranks.
     """
+    instance = plan_machine.instance.name
     for role in roles:
         lnc, processes = role.role.lnc, role.role.processes
-        if where.lnc and lnc is not None and lnc != where.lnc:
+        if plan_machine.lnc and lnc is not None and lnc != plan_machine.lnc:
             raise Unplanned(
-                f"role {role.role.name} sets LNC {lnc}, and a plan of {where.instance.name} has "
-                f"LNC {where.lnc}"
+                f"role {role.role.name} sets LNC {lnc}, and a plan of {instance} has "
+                f"LNC {plan_machine.lnc}"
             )
-        if processes is not None and processes != where.ranks_per_instance:
+        if processes is not None and processes != plan_machine.ranks_per_instance:
             raise Unplanned(
-                f"role {role.role.name} starts {processes} ranks, and a plan of "
-                f"{where.instance.name} has {where.ranks_per_instance}, one each {where.rank_name}"
+                f"role {role.role.name} starts {processes} ranks, and a plan of {instance} has "
+                f"{plan_machine.ranks_per_instance}, one for each {plan_machine.rank_name}"
             )
 
 
-def _tokens(request: LayoutRequest, stated: Parallelism, known: SpecAssumption) -> float:
-    """Tokens of the run: the user's, or those of its steps.
+def _tokens(request: LayoutRequest, steps: int | None, assumption: SpecAssumption) -> float:
+    """Tokens of the run: the user's, or those of the steps that the user or the job states.
 
     Raises:
         Unplanned: neither is stated.
     """
-    if known.tokens is not None:
-        return known.tokens
-    steps = known.steps or stated.steps
+    if assumption.tokens is not None:
+        return assumption.tokens
+    steps = assumption.steps or steps
     if not steps:
         raise Unplanned(
             "the length of the run is not stated; --run-steps or --run-tokens states it"
@@ -172,39 +180,39 @@ def _tokens(request: LayoutRequest, stated: Parallelism, known: SpecAssumption) 
 
 
 def _platform(roles: Sequence[RolePrice]) -> tuple[int, str]:
-    """Number and type of the instances that train: those of the roles with accelerators.
+    """Number and type of the instances of a plan: those of the roles with accelerators.
 
     Raises:
         Unplanned: they have several types, a number is not stated, or a replica has only a part
             of an instance.
     """
-    training = [role for role in roles if role.instances != 0]
-    names = {role.instance.name for role in training}
+    planned = [role for role in roles if role.instances != 0]
+    names = {role.instance.name for role in planned}
     if len(names) != 1:
         types = ", ".join(sorted(names)) or "none"
         raise Unplanned(f"a plan is of instances of one type; the roles have: {types}")
-    if any(role.instances is None for role in training):
+    if any(role.instances is None for role in planned):
         raise Unplanned("the number of replicas is not stated")
-    for role in training:
+    for role in planned:
         part = replica_part(role.role, role.instance)
         if part is not None and part < 1 and not role.role.is_exclusive:
             raise Unplanned(
                 f"role {role.role.name} has {part:.3g} of a {role.instance.name}, and a plan is of "
                 "whole instances"
             )
-    return sum(role.instances or 0 for role in training), names.pop()
+    return sum(role.instances or 0 for role in planned), names.pop()
 
 
-def _model(job: Job, known: SpecAssumption) -> Architecture:
+def _model(job: Job, assumption: SpecAssumption) -> Architecture:
     """The model of a job.
 
     Raises:
         BadInput: the user's own name is not known.
         Unplanned: the spec names no model that is known.
     """
-    if known.model:
-        return read(config_file(known.model))
-    name = model_of(job)
+    if assumption.model:
+        return read(config_file(assumption.model))
+    name = model_name(job)
     if not name and not job.config:
         raise Unplanned("no option names a model; --model NAME states it")
     try:
@@ -215,12 +223,14 @@ def _model(job: Job, known: SpecAssumption) -> Architecture:
         raise Unplanned(f"the model: {error.reason}; --model NAME states it") from error
 
 
-def _global_batch(stated: Parallelism, ranks: int) -> int | None:
+def _global_batch(parallelism: Parallelism, ranks: int) -> int | None:
     """Sequences of a step: stated, or ``micro_batch accumulation data``."""
-    if stated.global_batch is not None:
-        return stated.global_batch
-    if stated.micro_batch is None or stated.accumulation is None:
+    if parallelism.global_batch is not None:
+        return parallelism.global_batch
+    if parallelism.micro_batch is None or parallelism.accumulation is None:
         return None
-    others = (stated.tensor or 1) * (stated.pipeline or 1) * (stated.context or 1)
-    data = stated.data or ranks // others
-    return stated.micro_batch * stated.accumulation * data if data else None
+    model_ranks = (
+        (parallelism.tensor or 1) * (parallelism.pipeline or 1) * (parallelism.context or 1)
+    )
+    data = parallelism.data or ranks // model_ranks
+    return parallelism.micro_batch * parallelism.accumulation * data if data else None

@@ -90,15 +90,15 @@ def price_job(job: Job, assumption: SpecAssumption | None = None) -> JobPrice:
     Raises:
         BadInput: an instance type, a kind of purchase or a model of `assumption` is not known.
     """
-    known = assumption or SpecAssumption()
-    roles, reasons = role_prices(job, known)
+    assumption = assumption or SpecAssumption()
+    roles, reasons = role_prices(job, assumption)
     training, serving = None, None
     if len(roles) == len(job.roles):
         try:
             if job.kind is JobKind.TRAINING:
-                training = training_plan(job, roles, known)
+                training = training_plan(job, roles, assumption)
             elif job.kind is JobKind.SERVING:
-                serving = serving_plan(job, roles, known)
+                serving = serving_plan(job, roles, assumption)
         except Unplanned as unplanned:
             reasons.append(str(unplanned))
     basis, time_s = TimeBasis.NONE, None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 from trnsim.jobs.job import Job, Role
@@ -9,6 +11,9 @@ from trnsim.jobs.parallelism import rank_count_text
 from trnsim.place.machine import Machine, machine
 
 __all__ = ["all_ranks", "is_neuron", "machine_of", "ranks_of"]
+
+_MOST_DIGITS: Final = 6
+"""Digits of the largest number of ranks that is read; a longer one is a mistake."""
 
 
 def machine_of(role: Role) -> Machine | None:
@@ -33,7 +38,7 @@ def ranks_of(role: Role) -> int | None:
     if role.processes is not None:
         return role.processes
     text = rank_count_text(role.command)
-    return int(text) if text.isdecimal() and text.isascii() and len(text) < len("1000000") else None
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS else None
 
 
 def all_ranks(job: Job) -> int | None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.jobs.formats.kubernetes_quantity import bytes_text, cpu_text, parse_quantity
+from trnsim.jobs.formats.kubernetes_quantity import bytes_text, cpu_value, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_bytes_have_the_largest_unit_that_divides_them():
 
 
 def test_vcpus_are_whole_or_in_thousandths():
-    assert cpu_text(8.0) == 8
-    assert cpu_text(0.5) == "500m"
-    assert cpu_text(0.001) == "1m"
-    assert cpu_text(0.0001) is None
-    assert cpu_text(1 / 3) is None
+    assert cpu_value(8.0) == 8
+    assert cpu_value(0.5) == "500m"
+    assert cpu_value(0.001) == "1m"
+    assert cpu_value(0.0001) is None
+    assert cpu_value(1 / 3) is None

@@ -19,15 +19,17 @@ class JobFormat:
     Attributes:
         name: its name on the command line, such as "ecs".
         title: its name in words, such as "ECS task definition".
-        suffix: ending of a file of it, such as ".json".
-        places: the jobs of the format in a document; none if it is of another format. A text that
-            is neither YAML nor JSON is a document whose value is the text.
-        read: the spec of such a place. Raises BadInput at the line of a value that is not legal.
-        write: the text of a spec of the job. Raises BadInput for a job that the format cannot
-            express, and says why.
-        is_manifest: whether Kubernetes takes it, and runs its roles in pods.
-        fields: file of `jobs/fields` with the fields that its service describes; "" where none
-            does, and the program that reads it takes any field.
+        suffix: ending of its files' names, such as ".json".
+        places: function from a document to the place of each job in it; it yields nothing for a
+            document of another format. A text that is neither YAML nor JSON is a document whose
+            value is the text.
+        read: function from such a place to its spec. Raises BadInput at the line of a value that
+            is not legal.
+        write: function from a job to the text of its spec. Raises BadInput for a job that the
+            format cannot express, and says why.
+        is_manifest: whether it is a manifest of Kubernetes, which runs the job's roles in pods.
+        fields: file of `jobs/fields` with the legal fields, from the service's own description;
+            "" for a format without a description, whose reader accepts any field.
     """
 
     name: str

@@ -9,7 +9,7 @@ import re
 from fractions import Fraction
 from typing import Final
 
-__all__ = ["LEGAL", "bytes_text", "cpu_text", "parse_quantity"]
+__all__ = ["LEGAL", "bytes_text", "cpu_value", "parse_quantity"]
 
 LEGAL: Final = "a quantity of Kubernetes, such as 8, 500m or 64Gi"
 
@@ -27,12 +27,12 @@ _DECIMAL: Final = {
     **{prefix: 3 * power for power, prefix in enumerate("kMGTPE", 1)},
 }
 _LARGEST: Final = 2**63 - 1
-"""Larger quantities are capped by Kubernetes; here they are none."""
+"""The largest quantity; Kubernetes caps larger ones, and here they are refused."""
 _MILLI: Final = 1000
 
 
 def parse_quantity(value: object) -> Fraction | None:
-    """The quantity of a text or a number, exactly; None if it is none, or negative."""
+    """The exact quantity that a text or a number states; None for any other value, or below 0."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     match = _QUANTITY.fullmatch(str(value))
@@ -54,8 +54,8 @@ def bytes_text(count: int) -> str:
     return f"{count // _BINARY[units[-1]]}{units[-1]}" if units else str(count)
 
 
-def cpu_text(vcpus: float) -> int | str | None:
-    """A number of vCPUs, whole or in thousandths: 8, 500m; None for a finer part."""
+def cpu_value(vcpus: float) -> int | str | None:
+    """The value of `cpu` in a manifest: the number 8, or the text 500m; None for a finer part."""
     milli = round(vcpus * _MILLI)
     if milli / _MILLI != vcpus:
         return None

@@ -1,4 +1,4 @@
-"""Configurations of NeMo 1.0's Megatron models, with the section `run` of NeMo's launcher.
+"""Configurations of NeMo 1.0's Megatron models; the section `run` of NeMo's launcher is optional.
 
 Source: NVIDIA/NeMo, examples/nlp/language_modeling/conf/megatron_gpt_config.yaml;
 NVIDIA/NeMo-Framework-Launcher, launcher_scripts/conf/training/gpt3/5b.yaml.
@@ -71,11 +71,12 @@ _KEYS: Final = TrainingConfigKeys(
         "num_experts_per_tok": (_MODEL, "moe_router_topk"),
     },
     sections=("trainer", _MODEL),
-    has_run=True,
+    has_run_section=True,
 )
 
 
 def _places(root: SourcePlace) -> Iterator[SourcePlace]:
+    """The document itself, if it has a trainer, and a model with one of two fields of NeMo's."""
     value = root.value
     if not isinstance(value, dict) or not isinstance(value.get("trainer"), dict):
         return

@@ -8,7 +8,7 @@ from typing import Any, Final
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 from trnsim.jobs.formats.kubernetes import KeptFields, label_name
-from trnsim.jobs.formats.kubernetes_quantity import bytes_text, cpu_text
+from trnsim.jobs.formats.kubernetes_quantity import bytes_text, cpu_value
 from trnsim.jobs.formats.pod_template import (
     EXTENDED,
     INSTANCE_LABELS,
@@ -194,7 +194,7 @@ def _resources(role: Role, *, is_claimed: bool) -> dict[str, Any]:
         values[_RESOURCES["hugepages_bytes"]] = bytes_text(role.hugepages_bytes)
     shared: dict[str, Any] = {}
     if role.vcpus is not None:
-        shared["cpu"] = cpu_text(role.vcpus)
+        shared["cpu"] = cpu_value(role.vcpus)
         if shared["cpu"] is None:
             raise BadInput(
                 f"role {role.name!r}: {role.vcpus} vCPUs; legal: thousandths, as 0.5 or 500m",

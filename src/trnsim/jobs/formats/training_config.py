@@ -59,7 +59,7 @@ class TrainingConfigKeys:
         model: keys of the model's configuration file; () for none.
         sizes: keys of the model's sizes.
         sections: mappings that every such file has.
-        has_run: whether a section `run` has a name and a time limit.
+        has_run_section: whether a file may have a section `run` with a name and a time limit.
     """
 
     name: str
@@ -72,7 +72,7 @@ class TrainingConfigKeys:
     model: Keys = ()
     sizes: dict[str, Keys] = field(default_factory=dict)
     sections: tuple[str, ...] = ()
-    has_run: bool = False
+    has_run_section: bool = False
 
 
 def read_config(place: SourcePlace, keys: TrainingConfigKeys) -> JobSpec:
@@ -91,7 +91,7 @@ def read_config(place: SourcePlace, keys: TrainingConfigKeys) -> JobSpec:
     )
     for name, path in {"replicas": "num_nodes", "processes": "devices"}.items():
         reader.lines.setdefault(f"roles.0.{name}", _line(reader, ("trainer", path)))
-    run = ("run",) if keys.has_run and isinstance(reader.value("run"), dict) else ()
+    run = ("run",) if keys.has_run_section and isinstance(reader.value("run"), dict) else ()
     for section in keys.sections:
         if reader.value(section) == {}:
             reader.take(section)
@@ -216,8 +216,8 @@ def write_config(job: Job, keys: TrainingConfigKeys) -> str:
     document = _Document(job)
     kept = {kept.keys: kept.value for kept in job.kept}
     is_run = job.time_limit_s is not None or any(path[0] == "run" for path in kept)
-    document.put(("run", "name") if keys.has_run and is_run else ("name",), job.name)
-    if job.time_limit_s is not None and keys.has_run:
+    document.put(("run", "name") if keys.has_run_section and is_run else ("name",), job.name)
+    if job.time_limit_s is not None and keys.has_run_section:
         document.put(("run", "time_limit"), sbatch_options.time_text(int(job.time_limit_s)))
     (role,) = job.roles
     document.put(("trainer", "num_nodes"), role.replicas)
@@ -313,7 +313,7 @@ def _start_facts(job: Job, keys: TrainingConfigKeys) -> Iterator[str]:
     for name in ("region", "purchase", *(() if keys.model else ("model",))):
         if getattr(job, name):
             yield f"{name} {_clean(getattr(job, name))}"
-    if job.time_limit_s is not None and not keys.has_run:
+    if job.time_limit_s is not None and not keys.has_run_section:
         yield f"a limit of {sbatch_options.time_text(int(job.time_limit_s))}"
     (role,) = job.roles
     default = Role(name=role.name)

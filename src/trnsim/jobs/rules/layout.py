@@ -16,7 +16,7 @@ from trnsim.formatting import seconds
 from trnsim.jobs.finding import JobRule, Severity, Violation
 from trnsim.jobs.job import Job, JobKind
 from trnsim.jobs.parallelism import Parallelism, options_of, parallelism_in
-from trnsim.jobs.plans import architecture_of, model_of, parallelism_of
+from trnsim.jobs.plans import architecture_of, model_name, parallelism_of
 from trnsim.jobs.price import price_job
 from trnsim.jobs.ranks import all_ranks, machine_of
 from trnsim.jobs.spec import JobSpec, is_template
@@ -92,7 +92,7 @@ def _has_templates(spec: JobSpec) -> bool:
 def _sizes(job: Job) -> dict[str, Any]:
     """Sizes of the model: of the spec, of its command's options, of the model that it names."""
     sizes: dict[str, Any] = {}
-    name = model_of(job)
+    name = model_name(job)
     if name and not is_template(name):
         with suppress(EmulatorError):
             sizes |= read_values(config_file(name))
