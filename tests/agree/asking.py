@@ -165,7 +165,7 @@ def _times(answer: Answer) -> dict[str, float]:
     errors = [one for name, one in whole.errors_s.items() if name != "host"]
     spread = sum(one**2 for one in errors) ** 0.5 / (whole.time_s - host_s)
     alone = Estimate(shared.parts_s, {"shared": spread * shared.time_s})
-    return {"p10": alone.at("p10"), "p50": alone.time_s, "p90": alone.at("p90")}
+    return {"p10": alone.quantile_s("p10"), "p50": alone.time_s, "p90": alone.quantile_s("p90")}
 
 
 def told(answers: list[Answer]) -> str:

@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from trnsim.calibrate.asking import answer_of
+from trnsim.calibrate.asking import figures_of_question
 from trnsim.calibrate.calibration import calibrate, sigma_of
 from trnsim.calibrate.row import Measurement, Row
 from trnsim.cli.questions import ask
@@ -130,7 +130,7 @@ _estimates = {}
 def estimated(question):
     """The planner's own estimate, asked once."""
     if question not in _estimates:
-        _estimates[question] = answer_of(question, ask)["time"]
+        _estimates[question] = figures_of_question(question, ask)["time"]
     return _estimates[question]
 
 
@@ -138,7 +138,7 @@ def rows_of_world(seed, noise=NOISE):
     """Every question with what the world's planner says and noise, in an order of its own."""
     estimates = [estimated(question) for question in QUESTIONS]
     with world(seed):
-        truths = [answer_of(question, ask)["time"].time_s for question in QUESTIONS]
+        truths = [figures_of_question(question, ask)["time"].time_s for question in QUESTIONS]
     drawn = np.random.default_rng(1000 + seed)
     measured = np.array(truths) * np.exp(noise * drawn.standard_normal(len(truths)))
     rows = [

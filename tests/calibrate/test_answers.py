@@ -1,7 +1,7 @@
 import pytest
 
 from trnsim.calibrate.answers import figures_of
-from trnsim.calibrate.asking import answer_of
+from trnsim.calibrate.asking import figures_of_question
 from trnsim.cli.questions import ask
 from trnsim.errors import BadInput
 
@@ -29,7 +29,7 @@ TRAINED = (
     ],
 )
 def test_an_answer_has_a_figure_with_its_causes(question, figure, family, causes):
-    told = answer_of(question, ask)[figure]
+    told = figures_of_question(question, ask)[figure]
     assert told.family == family
     assert causes <= {part.cause for part in told.parts}
     assert told.fixed_s + sum(part.time_s for part in told.parts) == pytest.approx(told.time_s)
@@ -46,17 +46,17 @@ def test_an_answer_has_a_figure_with_its_causes(question, figure, family, causes
     ],
 )
 def test_a_bound_is_not_far_below(question, least):
-    told = answer_of(question, ask)["time"]
+    told = figures_of_question(question, ask)["time"]
     assert least * told.time_s < told.bound_s
 
 
 def test_exchanges_are_a_family_of_their_own():
-    parts = answer_of(TRAINED, ask)["time"].parts
+    parts = figures_of_question(TRAINED, ask)["time"].parts
     assert "exchanges" in {part.family for part in parts}
 
 
 def test_a_step_has_a_rate_with_its_tokens():
-    told = answer_of(TRAINED, ask)
+    told = figures_of_question(TRAINED, ask)
     assert told["tokens_per_s"].units == 128 * 8192 / 128
     assert told["time"].units == 0
 

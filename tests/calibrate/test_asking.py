@@ -2,7 +2,7 @@ import pytest
 from row_cases import estimated, row
 
 from trnsim.calibrate import asking
-from trnsim.calibrate.asking import answer_of, rows_of
+from trnsim.calibrate.asking import figures_of_question, rows_of
 from trnsim.calibrate.row import Measurement
 from trnsim.cli.questions import ask
 from trnsim.errors import BadInput, SourceLine
@@ -28,8 +28,8 @@ def test_a_question_is_asked_once_for_all_its_rows():
 
 
 def test_of_too_many_questions_some_are_asked(monkeypatch):
-    monkeypatch.setattr(asking, "MOST_LONG_QUESTIONS", 2)
-    monkeypatch.setattr(asking, "answer_of", lambda *_: {"time": estimated()})
+    monkeypatch.setattr(asking, "MOST_SLOW_QUESTIONS", 2)
+    monkeypatch.setattr(asking, "figures_of_question", lambda *_: {"time": estimated()})
     rows, unasked = rows_of([said(f"plan {at}", line=at) for at in range(6)], ask)
     assert [one.measurement.line.line for one in rows] == [0, 3]
     assert unasked == 4
@@ -60,6 +60,6 @@ def test_a_figure_that_the_answer_lacks_is_refused():
 
 
 def test_an_estimate_is_without_the_site(monkeypatch, tmp_path):
-    before = answer_of(LAYER, ask)
+    before = figures_of_question(LAYER, ask)
     monkeypatch.setenv("TRNSIM_SITE", str(tmp_path / "none.json"))
-    assert answer_of(LAYER, ask) == before
+    assert figures_of_question(LAYER, ask) == before

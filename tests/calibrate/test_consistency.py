@@ -8,7 +8,7 @@ import pytest
 from row_cases import row
 
 from trnsim.calibrate.answers import figures_of
-from trnsim.calibrate.asking import answer_of
+from trnsim.calibrate.asking import figures_of_question
 from trnsim.calibrate.calibration import calibrate
 from trnsim.cli.questions import ask
 from trnsim.document.values import json_text
@@ -48,7 +48,7 @@ def test_commands_answer_what_a_calibration_predicts(tmp_path, monkeypatch):
     drawn = np.random.default_rng(1)
     factors, rows = {}, []
     for at, (question, figure) in enumerate(QUESTIONS):
-        own = answer_of(question, ask)[figure]
+        own = figures_of_question(question, ask)[figure]
         measured_s = own.fixed_s + sum(
             part.time_s
             * factors.setdefault(

@@ -5,7 +5,7 @@ from place_cases import places
 from workload_cases import workload
 
 from trnsim.decide.candidates import candidate_names
-from trnsim.decide.inventory.workload import Current, WorkloadSlo
+from trnsim.decide.inventory.workload import CurrentDeployment, WorkloadSlo
 from trnsim.errors import BadInput
 from trnsim.place.platform import family
 
@@ -13,7 +13,7 @@ P5, TRN1, TRN2, INF2 = "p5.48xlarge", "trn1.32xlarge", "trn2.48xlarge", "inf2.xl
 
 
 def bought(kind, count=1, instance=P5):
-    return Current(instance, count, kind, 1e5, None)
+    return CurrentDeployment(instance, count, kind, 1e5, None)
 
 
 def test_all_of_aws_chips_and_the_gpus_named_are_candidates():
@@ -66,7 +66,7 @@ def test_too_many_instances_of_a_service_are_refused_except_where_it_runs():
 
 
 def test_a_price_of_another_region_is_said():
-    here = Current(P5, 1, "on_demand", 1e5, "eu-central-1")
+    here = CurrentDeployment(P5, 1, "on_demand", 1e5, "eu-central-1")
     there = places({P5: 8e4, TRN1: 2e4})
     given = workload(current=here)
     found = there.there(given, TRN1, there.here(given))

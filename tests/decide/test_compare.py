@@ -12,12 +12,12 @@ from workload_cases import workload
 from trnsim.decide.compare import WorkloadComparison, price_here
 from trnsim.decide.decision import Migration
 from trnsim.decide.draws import Draws
-from trnsim.decide.inventory.workload import Current
+from trnsim.decide.inventory.workload import CurrentDeployment
 
 P5, TRN1, TRN2 = "p5.48xlarge", "trn1.32xlarge", "trn2.48xlarge"
 COST = Migration(12.0, 5000.0, 60_000.0)
 DOUBTS = {P5: {"train on GPUs": 0.08, "train on h100": 0.29}, TRN1: {"train on trn": 0.14}}
-BLOCK = Current(P5, 4, "capacity_block", 85_000.0, None)
+BLOCK = CurrentDeployment(P5, 4, "capacity_block", 85_000.0, None)
 
 
 def compared(speeds, doubts=None, name=TRN1, **changes):
@@ -91,7 +91,7 @@ def test_the_widest_input_comes_first_in_a_tornado():
 
 
 def test_without_a_price_there_is_a_break_even_alone():
-    given = workload("serve", current=Current(P5, 8, "on_demand", 321_000.0, None))
+    given = workload("serve", current=CurrentDeployment(P5, 8, "on_demand", 321_000.0, None))
     there = places({P5: 37_461.0, TRN2: 29_615.0})
     here = there.here(given)
     found = WorkloadComparison(given, here, Draws("a"), 12.0).candidate(
@@ -103,13 +103,13 @@ def test_without_a_price_there_is_a_break_even_alone():
 
 
 def test_a_negotiated_rate_is_that_of_the_bill():
-    given = workload(current=Current(P5, 1000, "private", 30e6, None))
+    given = workload(current=CurrentDeployment(P5, 1000, "private", 30e6, None))
     here = places({P5: 8e4}).here(given)
     assert price_here(given, here).usd_per_hour == pytest.approx(30e6 / 1000 / 730)
     hours = workload(
         volume=5_840_000.0,
         volume_unit="gpu_hours",
-        current=Current(P5, None, "private", 30e6, None),
+        current=CurrentDeployment(P5, None, "private", 30e6, None),
     )
     assert price_here(hours, places({P5: 8e4}).here(hours)).usd_per_hour == pytest.approx(
         41.1, rel=0.01

@@ -7,7 +7,7 @@ from workload_cases import workload
 from trnsim.decide.compare import WorkloadComparison
 from trnsim.decide.decision import Migration, Ruling, Verdict
 from trnsim.decide.draws import DRAWS, Draws
-from trnsim.decide.inventory.workload import Current
+from trnsim.decide.inventory.workload import CurrentDeployment
 from trnsim.decide.rules import FORBIDS
 from trnsim.decide.verdict import best, judge, quotable
 
@@ -19,7 +19,7 @@ EQUAL_COST = 8e4 * 9.532 / 41.528
 
 
 def pairs(speeds, usd=1e5, kind="capacity_block", told="train", **given):
-    work = workload(told, current=Current(P5, 4, kind, usd, None))
+    work = workload(told, current=CurrentDeployment(P5, 4, kind, usd, None))
     found = places({P5: 8e4, **speeds}, DOUBTS, **given)
     here = found.here(work)
     case = WorkloadComparison(work, here, Draws("a"), 12.0)

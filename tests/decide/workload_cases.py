@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from trnsim.decide.inventory.workload import Current, Shape, Workload, WorkloadSlo
+from trnsim.decide.inventory.workload import CurrentDeployment, Shape, Workload, WorkloadSlo
 from trnsim.errors import SourceLine
 from trnsim.workload import config
 
@@ -25,7 +25,7 @@ def workload(kind="train", path=None, **changes):
         model_path=path,
         volume=volume[0],
         volume_unit=volume[1],
-        current=Current(here, 1, "on_demand", 1e5, None),
+        current=CurrentDeployment(here, 1, "on_demand", 1e5, None),
         line=SourceLine("inventory.csv", 2),
         framework="pytorch",
         is_committed_to_aws=True,

@@ -102,7 +102,7 @@ def test_an_interval_covers_its_own_estimate(model, chip, phase, batch):
     if phase in (Phase.PREFILL, Phase.DECODE) and not read_model.is_generating:
         phase = Phase.ENCODE
     found = answer(Question(read_model, PASSES[phase](batch), machine(chip), Split(1)))
-    assert found.at("p10") < found.time_s < found.at("p90")
+    assert found.quantile_s("p10") < found.time_s < found.quantile_s("p90")
     assert 0.05 < found.sigma < 2
     assert found.evidence
 

@@ -31,9 +31,9 @@ def test_nothing_takes_no_time_and_does_not_err():
 
 
 def test_errors_of_one_source_add_up_and_do_not_average_out():
-    assert ONE.times(3).sigma == pytest.approx(ONE.sigma)
+    assert ONE.scaled(3).sigma == pytest.approx(ONE.sigma)
     assert (ONE + ONE).sigma == pytest.approx(ONE.sigma)
-    assert ONE.times(3).time_s == 12.0
+    assert ONE.scaled(3).time_s == 12.0
 
 
 def test_errors_of_two_sources_are_smaller_together():

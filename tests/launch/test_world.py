@@ -128,6 +128,6 @@ def test_the_interval_is_that_of_a_program_of_the_slowest_ranks_step():
     assert pair.slowest is rank
     low_s, high_s = pair.interval_s
     whole = of_program(target("trn2"), {"step": rank.step.total_s})
-    assert (low_s, high_s) == pytest.approx((whole.at("p10"), whole.at("p90")))
+    assert (low_s, high_s) == pytest.approx((whole.quantile_s("p10"), whole.quantile_s("p90")))
     assert low_s < rank.step.total_s < high_s
     assert world(FABRIC, []).interval_s is None

@@ -6,7 +6,14 @@ import pytest
 from site_cases import write_site
 
 from trnsim.errors import BadInput
-from trnsim.site.current import current, note_asked, note_used, recorded, take_used, without
+from trnsim.site.current import (
+    current,
+    note_family,
+    note_used,
+    recorded_families,
+    take_used,
+    without,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -76,9 +83,9 @@ def test_a_block_is_without_it_and_so_are_its_processes(tmp_path):
 
 
 def test_families_that_are_asked_for_are_recorded():
-    note_asked("trainium1", "train")
-    with recorded() as asked:
-        note_asked("trainium1", "decode")
+    note_family("trainium1", "train")
+    with recorded_families() as asked:
+        note_family("trainium1", "decode")
     assert asked == {("trainium1", "decode")}
 
 

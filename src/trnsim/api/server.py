@@ -43,7 +43,7 @@ def tool_functions() -> dict[str, Callable[..., api.Answer]]:
 
 
 def server(bounds: Bounds) -> MCPServer[Any]:
-    """The server of a folder.
+    """The MCP server whose tools run within `bounds`: of folder, time, memory and answer.
 
     Raises:
         BadInput: the package mcp is not installed.
@@ -61,7 +61,7 @@ def server(bounds: Bounds) -> MCPServer[Any]:
 
 
 def _tool(function: Callable[..., api.Answer], bounds: Bounds) -> Callable[..., Any]:
-    """A tool that calls a function within bounds, in a thread, so that others go on."""
+    """A tool that calls a function within bounds, in a thread; the server answers meanwhile."""
     from anyio.to_thread import run_sync  # noqa: PLC0415  comes with mcp
     from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415  an extra
     from pydantic import Field  # noqa: PLC0415  comes with mcp
@@ -74,10 +74,10 @@ def _tool(function: Callable[..., api.Answer], bounds: Bounds) -> Callable[..., 
             raise ToolError(f"{error.reason}{advice}") from error
         return {"answer": answer.values, "status": answer.status, "messages": answer.messages}
 
-    hints, told = get_type_hints(function), _parameters(function)
+    hints, descriptions = get_type_hints(function), _descriptions(function)
     parameters = [
         parameter.replace(
-            annotation=Annotated[hints[name], Field(description=told[name])],
+            annotation=Annotated[hints[name], Field(description=descriptions[name])],
             kind=inspect.Parameter.KEYWORD_ONLY,
         )
         for name, parameter in inspect.signature(function).parameters.items()
@@ -95,7 +95,7 @@ def _summary(function: Callable[..., Any]) -> str:
     return " ".join(text.partition("\nArgs:")[0].split())
 
 
-def _parameters(function: Callable[..., Any]) -> dict[str, str]:
-    """The sentences about the parameters of a function."""
+def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
+    """The description of each parameter in the docstring of a function."""
     args = (function.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
     return {name: " ".join(text.split()) for name, text in _ITEM.findall(args)}

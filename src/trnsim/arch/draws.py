@@ -1,4 +1,7 @@
-"""Rates drawn from the spread of their facts, and several cores as one."""
+"""Random samples of a core's rates, and many samples as one core with arrays of rates.
+
+A time that is computed with such arrays has all samples at once: its distribution.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from trnsim.facts import Rate
 def sampled(core: NeuronCore, draw: int) -> NeuronCore:
     """The same core with every varying rate drawn from a lognormal around its value.
 
-    A fact's factor depends only on its name and on `draw`: adding a fact changes no other.
+    A rate's factor depends only on its name, its spread and `draw`, the number of the sample: a new
+    rate changes no other rate's factor.
     """
     rates: dict[str, Any] = {
         name: Rate(rate * _factor(draw, name, rate.provenance.spread), rate.provenance)
@@ -27,7 +31,10 @@ def sampled(core: NeuronCore, draw: int) -> NeuronCore:
 
 
 def together(cores: Sequence[NeuronCore]) -> NeuronCore:
-    """Cores that differ in rates alone as one core, whose rates are arrays."""
+    """One core whose rates are arrays: element `i` is the rate of ``cores[i]``.
+
+    The cores may differ in nothing but their rates, as samples of one core do.
+    """
     names = [name for name, fact in cores[0].facts().items() if isinstance(fact, Rate)]
     arrays: dict[str, Any] = {n: np.array([getattr(c, n) for c in cores]) for n in names}
     return replace(cores[0], **arrays)

@@ -1,7 +1,9 @@
-"""Rows: measured times beside the answers to their questions.
+"""Rows of a calibration: each measured time with the estimate of the same figure.
 
-Each question is asked once, without the factors of a site. At most `MOST_QUESTIONS` or
-`MOST_LONG_QUESTIONS` questions are asked, evenly spaced: further rows would change no factor.
+A question is a command of trnsim, such as "plan layer llama.json --on trn1", whose answer has the
+estimate. Each question is asked once, without the corrections of a site (`trnsim.site`). Of more
+than `MOST_QUESTIONS` or `MOST_SLOW_QUESTIONS` questions that many are asked, evenly spaced over the
+log: further rows would change no factor.
 """
 
 from __future__ import annotations
@@ -14,22 +16,27 @@ from trnsim.calibrate.row import EstimatedFigure, Measurement, Row
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.place.machine import machine
 from trnsim.reader import fault
-from trnsim.site import recorded, without
+from trnsim.site import recorded_families, without
 
 MOST_QUESTIONS: Final = 1500
-"""Most questions that a calibration asks of the commands that answer in milliseconds."""
-MOST_LONG_QUESTIONS: Final = 200
-"""Most of those whose command searches, compiles or runs a program."""
+"""Maximum number of questions to commands that answer in milliseconds."""
+MOST_SLOW_QUESTIONS: Final = 200
+"""Maximum number of questions to commands that search, compile or run a program."""
 _QUICK: Final = ("plan infer", "plan layer", "plan collective")
 
 Ask = Callable[[str], tuple[str, object]]
-"""The schema and the values of the answer to a question."""
+"""A function of a question that returns the schema and the values of its answer."""
 
 
 def rows_of(
     measurements: Sequence[Measurement], ask: Ask, tell: Callable[[str], None] = lambda _: None
 ) -> tuple[list[Row], int]:
     """The rows of measurements, and the number of those whose questions were not asked.
+
+    Args:
+        measurements: the measured times.
+        ask: answers a question.
+        tell: shows a line of progress.
 
     Raises:
         BadInput: a question cannot be asked, or its answer has no such figure, with the line.
@@ -38,12 +45,15 @@ def rows_of(
     for each in measurements:
         first.setdefault(each.question, each)
     quick = [question for question in first if question.startswith(_QUICK)]
-    long = [question for question in first if not question.startswith(_QUICK)]
-    chosen = [*_spread(quick, MOST_QUESTIONS), *_spread(long, MOST_LONG_QUESTIONS)]
+    slow = [question for question in first if not question.startswith(_QUICK)]
+    chosen = [
+        *_evenly_spaced(quick, MOST_QUESTIONS),
+        *_evenly_spaced(slow, MOST_SLOW_QUESTIONS),
+    ]
     answers: dict[str, Mapping[str, EstimatedFigure]] = {}
     for count, question in enumerate(chosen):
         tell(f"question {count + 1} of {len(chosen)}")
-        answers[question] = answer_of(question, ask, first[question])
+        answers[question] = figures_of_question(question, ask, first[question])
     rows = [
         Row(each, _figure(each, answers[each.question]))
         for each in measurements
@@ -52,24 +62,29 @@ def rows_of(
     return rows, len(measurements) - len(rows)
 
 
-def _spread(questions: Sequence[str], most: int) -> list[str]:
+def _evenly_spaced(questions: Sequence[str], most: int) -> list[str]:
     """At most `most` of the questions, evenly spaced."""
     step = max(len(questions) / most, 1.0)
     return [questions[int(at * step)] for at in range(min(len(questions), most))]
 
 
-def answer_of(
+def figures_of_question(
     question: str, ask: Ask, measurement: Measurement | None = None
 ) -> Mapping[str, EstimatedFigure]:
-    """The figures of the answer to a question, without a site.
+    """The figures of the answer to a question, without the corrections of a site.
+
+    Args:
+        question: the question.
+        ask: answers it.
+        measurement: the measurement of the question, whose line a refusal names.
 
     Raises:
         BadInput: the question cannot be asked, or nothing of its answer can be measured.
     """
     try:
-        with without(), recorded() as asked:
+        with without(), recorded_families() as families:
             schema, values = ask(question)
-        return figures_of(schema, values, asked)
+        return figures_of(schema, values, families)
     except EmulatorError as error:
         if measurement is None:
             raise BadInput(f"question {question!r}: {error.reason}", fix=error.fix) from error

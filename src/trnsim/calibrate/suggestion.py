@@ -19,7 +19,7 @@ import numpy as np
 
 from trnsim.arch.catalogue import Instance, catalogue
 from trnsim.calibrate.answers import INSTANCE_RATE, RATE, TIME, figures_of
-from trnsim.calibrate.asking import Ask, answer_of
+from trnsim.calibrate.asking import Ask, figures_of_question
 from trnsim.calibrate.fit import PRIOR_ERROR, PRIOR_SIGMAS, Effect, effects_of
 from trnsim.calibrate.row import EstimatedFigure
 from trnsim.calibrate.shrinkage import Array, shrink
@@ -125,7 +125,7 @@ def _experiments(
     own = shlex.join(words)
     for candidate, where in _candidates(words, asked):
         try:
-            figures = answer_of(candidate, ask)
+            figures = figures_of_question(candidate, ask)
         except BadInput:  # such as a model that the smaller instance does not hold
             continue
         measured_figures = [

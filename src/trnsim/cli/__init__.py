@@ -53,7 +53,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "why": "Say why two answers differ, term by term, the largest first.",
         "assess": "Say go, pilot, no-go, needs-quote or stay for each workload of an inventory.",
         "calibrate": "Teach every estimate what you measured, from the logs of your runs.",
-        "pilot": "Run one workload on both machines, and renew the decision from the logs.",
+        "pilot": "Run a workload on today's instance and on AWS's chips, and renew its decision.",
         "guard": "Watch workloads that moved: fallback rules, alerts, and what was saved.",
     },
     "The emulated instance": {
@@ -65,8 +65,8 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "AWS's tool does.",
         "neuron-top": "Show what emulated programs do now: cores, vCPUs, memory; the key q ends "
         "it.",
-        "neuron-monitor": "Print a JSON report a line, whenever a group of metrics is due; end it "
-        "with Ctrl-C.",
+        "neuron-monitor": "Print one JSON report per line whenever a group of metrics is due; end "
+        "it with Ctrl-C.",
         "neuron-monitor-prometheus": "Answer Prometheus's scrapes with what neuron-monitor "
         "measures; end it with Ctrl-C.",
         "neuron-monitor-k8s-info": "Tell neuron-monitor which pods of Kubernetes hold cores and "

@@ -1,4 +1,4 @@
-"""``trnsim neuron-monitor``: what emulated programs and their host do, as a stream of JSON."""
+"""``trnsim neuron-monitor``: metrics of emulated programs and their host, as a stream of JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trnsim.cli.terminal import leave_output
 from trnsim.errors import BadInput
 from trnsim.tools.monitor.config import ALL_GROUPS, read
 from trnsim.tools.monitor.own import own_monitor
-from trnsim.tools.monitor.verbose import MOST, Verbose
+from trnsim.tools.monitor.verbose import MOST_LEVEL, Verbose
 
 app = parser()
 
@@ -37,12 +37,12 @@ def neuron_monitor(
             "Say on the standard error: 0 nothing, 1 errors, 2 programs that come and go, "
             "3 reports, 4 periods.",
             least=0,
-            most=MOST,
+            most=MOST_LEVEL,
             metavar="LEVEL",
         ),
     ] = 0,
 ) -> None:
-    """Print a JSON report a line, whenever a group of metrics is due; end it with Ctrl-C.
+    """Print one JSON report per line whenever a group of metrics is due; end it with Ctrl-C.
 
     Without a file every group of every emulated program is measured every 5 s. In `trnsim shell`
     this is `neuron-monitor`.
@@ -52,11 +52,11 @@ def neuron_monitor(
     if sys.stdout is None:
         raise BadInput("neuron-monitor has no standard output", fix="redirect it to a file")
     reports = own_monitor(read(config) if config else ALL_GROUPS).stream()
-    said = Verbose(verbose)
+    messages = Verbose(verbose)
     print("emulated by trnsim", file=sys.stderr)
     try:
         for report in reports:
-            for line in said.lines(report):
+            for line in messages.lines(report):
                 print(line, file=sys.stderr)
             print(json.dumps(report, separators=(",", ":")), flush=True)
     except KeyboardInterrupt:

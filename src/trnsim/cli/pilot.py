@@ -1,4 +1,8 @@
-"""``trnsim pilot``: one workload on both machines, and what its logs make of the decision."""
+"""``trnsim pilot``: one workload run on two sides, and the decision renewed from the logs.
+
+The side "today" is the instance that runs the workload today; the side "there" is the candidate
+with AWS's chips.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,9 @@ from trnsim.cli.options import Folder, Seed, command, own_rows, parser
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import AsJson, PrintedAnswer, answer, answering
-from trnsim.decide.pilot import document
-from trnsim.decide.pilot import files as folders
+from trnsim.decide.pilot import choose, document
+from trnsim.decide.pilot import files as pilot_files
 from trnsim.decide.pilot.checks import Check, PilotResult, RateMeasurement
-from trnsim.decide.pilot.choose import PilotRequest
-from trnsim.decide.pilot.choose import pilot as chosen
 from trnsim.decide.pilot.measure import read_logs
 from trnsim.decide.pilot.plan import Pilot, check_unchanged
 from trnsim.decide.pilot.plan import read as read_pilot
@@ -36,7 +38,7 @@ _SIDE_COLUMNS: Final = columns(
 _CHECK_COLUMNS: Final = columns("threshold | legal | measured | met", numbers_to=-1)
 
 app = parser(
-    help="Run one workload on both machines, and renew the decision from the logs.",
+    help="Run a workload on today's instance and on AWS's chips, and renew its decision.",
     no_args_is_help=True,
 )
 
@@ -52,7 +54,7 @@ class WriteOptions(InventoryOptions):
     workload: Annotated[
         str | None,
         typer.Option(
-            help="The workload's name; without, the one that a pilot tells most about.",
+            help="The workload's name; without it, the workload whose pilot is worth most.",
             metavar="NAME",
         ),
     ] = None
@@ -61,7 +63,7 @@ class WriteOptions(InventoryOptions):
         whole("Steps of a training run, or requests of a load test.", unit="steps"),
     ] = None
     seed: Seed = 0
-    force: Annotated[bool, typer.Option("--force", help="Write over a pilot that is there.")] = (
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the pilot in the folder.")] = (
         False
     )
     as_json: AsJson = False
@@ -70,28 +72,28 @@ class WriteOptions(InventoryOptions):
 @app.command("write")
 @command(WriteOptions)
 def write(options: WriteOptions) -> None:
-    """Write the paired run of the workload that tells most, its launch files and its thresholds.
+    """Write a pilot: a run of a workload on each side, its launch files and its thresholds.
 
     Example: trnsim pilot write examples/inventory.csv --on trn1 --folder pilot
     """
     check_seed(options.seed)
     if options.steps is not None and options.steps < 1:
         raise BadInput(f"--steps is {options.steps}; legal: whole numbers from 1 on")
-    folders.check(options.folder, is_forced=options.force)
+    pilot_files.check(options.folder, is_forced=options.force)
     rows = own_rows(options.prices)
     assessment = options.assessment(rows, options.seed)
     with progress() as tell:
-        pilot, launch = chosen(
+        pilot, launch = choose.pilot(
             options.inventory,
             options.folder,
             assessment,
-            PilotRequest(options.workload, options.steps, options.prices),
+            choose.PilotRequest(options.workload, options.steps, options.prices),
             rows=rows,
             predictor=Predictor(rows, tell),
             scan=findings,
         )
-    folders.clear(options.folder)
-    paths = folders.write(pilot, launch, options.folder)
+    pilot_files.clear(options.folder)
+    paths = pilot_files.write(pilot, launch, options.folder)
     answered = PrintedAnswer(_written_document(pilot, options.folder, paths), files=paths)
     answer(answered, as_json=options.as_json)
 
@@ -104,7 +106,9 @@ def read(
     ],
     logs: Annotated[
         list[Path],
-        typer.Argument(help="Logs whose names begin with today or there.", metavar="LOG..."),
+        typer.Argument(
+            help="Logs; the name of each begins with its side, today or there.", metavar="LOG..."
+        ),
     ],
 ) -> PrintedAnswer:
     """Read the logs of both sides, renew the decision, and write how to migrate.

@@ -179,7 +179,7 @@ def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> RunPart:
             report.name,
             step.target,
             step.device_time_s,
-            *map(step.estimate.at, ("p10", "p90")),
+            *map(step.estimate.quantile_s, ("p10", "p90")),
         )
         for step in report.steps
     ]

@@ -26,7 +26,7 @@ from trnsim.instance.model import InstanceModel, instance_model
 from trnsim.launch.launcher import stderr_line
 
 _PRODUCT = Path("/sys/devices/virtual/dmi/id/product_name")
-"""Where EC2's instances, and those of trnsim shell, have their type."""
+"""File in which an instance of EC2, or of trnsim shell, has its type."""
 
 app = parser(
     help="Declare Neuron devices to Slurm, and run the ranks of its steps.", no_args_is_help=True
@@ -44,7 +44,7 @@ def gres(
             help="Names of the nodes as Slurm lists them, once for each type of --on, in its "
             "order.",
             metavar="LIST|trn2-[1-4]",
-            show_default="a node called like the type",
+            show_default="the name of the type",
         ),
     ] = None,
     folder: Annotated[
@@ -58,11 +58,12 @@ def gres(
         ),
     ] = None,
 ) -> PrintedAnswer:
-    """Write gres.conf for nodes that are instances, and the lines of slurm.conf beside it.
+    """Write gres.conf and lines of slurm.conf for nodes that are Neuron instances.
 
-    Devices have the links by which Slurm chooses those that AWS documents as a set. Jobs of
-    different numbers of devices on a node can still get others, which trnsim slurm launch refuses:
-    give each number a partition of its own.
+    Slurm gives a job the devices with the most links between them. gres.conf states links so that
+    these devices are one of the sets that AWS documents. If jobs of different numbers of devices
+    share a node, Slurm can still give a job other devices, which trnsim slurm launch refuses: give
+    each number a partition of its own.
 
     Example: trnsim slurm gres --on trn2.48xlarge --node-names 'trn2-[1-4]' --folder slurm
     """

@@ -67,7 +67,9 @@ def _time_values(difference: TimeDifference) -> dict[str, Any]:
     return {
         "a": _side_values(difference.old),
         "b": _side_values(difference.new),
-        **picked(difference, "ratio b_within_a=is_new_within a_within_b=is_old_within"),
+        **picked(
+            difference, "ratio b_within_a=is_new_in_old_interval a_within_b=is_old_in_new_interval"
+        ),
         "terms": [picked(term, "name a_s=old_s b_s=new_s change_s") for term in difference.terms],
         **picked(difference, "only_a=only_old only_b=only_new"),
         "sources": [picked(each, "of=path a=old b=new") for each in difference.sources],
@@ -204,8 +206,8 @@ def _interval_sentences(difference: TimeDifference) -> list[str]:
     sentences = [
         f"{side}'s median lies {'within' if is_within else 'outside'} {other}'s P10 to P90"
         for side, other, is_within in (
-            ("B", "A", difference.is_new_within),
-            ("A", "B", difference.is_old_within),
+            ("B", "A", difference.is_new_in_old_interval),
+            ("A", "B", difference.is_old_in_new_interval),
         )
         if is_within is not None
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from trnsim.errors import EmulatorError
 
-if TYPE_CHECKING:  # a kernel alone needs neither
+if TYPE_CHECKING:  # a program of NKI kernels alone loads neither
     from trnsim.graph import TensorType
     from trnsim.lower import Cost
 
@@ -73,7 +73,7 @@ class CallTime:
         kernels: costs of its kernels; () for a call without work, such as a copy of nothing.
         missing_reason: the reason why all or part of its time is unknown, or "".
         is_one_launch: True if the kernels are one compiled graph, started once.
-        modules: seconds of each module of the framework in a compiled graph.
+        modules: seconds of each module of the model (a torch.nn.Module) in a compiled graph.
         lines: seconds of each line of the user's program ("train.py:12") in a compiled graph.
     """
 

@@ -162,7 +162,7 @@ class ModelReport:
     @cached_property
     def whole(self) -> Whole:
         """The estimate of the program with its parts scaled to the time."""
-        likely_s = self.estimate.at("p10"), self.estimate.at("p90")
+        likely_s = self.estimate.quantile_s("p10"), self.estimate.quantile_s("p90")
         if self.planned is None:
             return replace(self.alone, likely_s=likely_s)
         said = f"by itself {time_text(self.alone.time_s)}; its parts are scaled by {self.scale:.3g}"
@@ -292,7 +292,7 @@ class ModelReport:
         return "\n\n".join(parts)
 
     def _time(self) -> str:
-        low, middle, high = (time_text(self.estimate.at(name)) for name in QUANTILES)
+        low, middle, high = (time_text(self.estimate.quantile_s(name)) for name in QUANTILES)
         return f"{middle} ({low} to {high})"
 
     def _parts(self) -> str:

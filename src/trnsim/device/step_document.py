@@ -106,7 +106,7 @@ def step_document(
 def brief_rows(steps: Sequence[StepTime]) -> list[tuple[str, str]]:
     """Rows of a label and text: the time on the first chip, its parts, and the other chips."""
     first, *other_chips = steps
-    low, high = (time_text(first.estimate.at(name)) for name in ("p10", "p90"))
+    low, high = (time_text(first.estimate.quantile_s(name)) for name in ("p10", "p90"))
     launches = f"launches {time_text(first.launch_s)}, hidden if the host is ahead"
     time = f"{time_text(first.device_time_s)} (P10 to P90: {low} to {high}); {launches}"
     rows = [("time", time)]
@@ -151,11 +151,11 @@ def _values(step: StepTime) -> dict[str, Any]:
 
 
 def _chip(step: StepTime) -> Sequence[str]:
-    estimate = step.estimate
+    interval = step.estimate.interval
     return (
         step.target,
         f"{step.device_time_s * _MS_PER_S:.3f}",
-        f"{estimate.at('p10') * _MS_PER_S:.3f} to {estimate.at('p90') * _MS_PER_S:.3f}",
+        f"{interval.p10 * _MS_PER_S:.3f} to {interval.p90 * _MS_PER_S:.3f}",
         f"{step.launch_s * _MS_PER_S:.3f}",
         rate_text(step.flop, "FLOP"),
         _share_text(100 * mfu(step)),

@@ -2,7 +2,8 @@
 
 A table that is wider than the text wraps the cells of its widest columns; where that does not help,
 each row becomes a list of its cells. Text that others wrote cannot command the terminal
-(`foreign_text.terminal_text`). Widths count columns: a wide character of Unicode takes two.
+(`foreign_text.terminal_text`). Widths are in columns of the terminal: a wide character of Unicode
+takes two.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ __all__ = ["WIDTH", "section_text", "text", "words_text", "wrapped"]
 
 _GAP: Final = 2
 Emphasis: TypeAlias = Callable[[str], str]
-_LEAST: Final = 12
-"""Columns below which no cell is narrowed, unless its words are shorter."""
-_WORD: Final = 24
-"""Columns from which a word of a cell is broken, rather than the table: a path, a document."""
+_LEAST_CELL_WIDTH: Final = 12
+"""Width below which no cell is narrowed, unless its text is shorter."""
+_LONG_WORD_WIDTH: Final = 24
+"""Width from which a word of a cell, such as a path, may be broken to keep the table a table."""
 
 
 def text(document: Document, width: int = WIDTH, emphasis: Emphasis = str) -> str:
     """The document in lines of at most `width` columns, without a line end.
 
-    `emphasis` makes a line of headings stand out where a terminal shows that.
+    `emphasis` returns a line of a heading with the terminal's codes for bold, or as it is.
     """
     shown = (section for section in document.sections if section.place != "page")
     parts = (
@@ -67,7 +68,7 @@ def section_text(
 
 
 def words_text(words: Words) -> str:
-    """Words as one line of text, and a further line for each mark that stands below."""
+    """Words as one line of text, with a line of its own for each `Mark` that `is_below`."""
     if isinstance(words, str | Figure | PageLink):
         line_text = terminal_text(words if isinstance(words, str) else words.words)
         return " ".join(line_text.split()) if "\n" in line_text else line_text
@@ -141,32 +142,35 @@ def _below(block: Table, number: int, room: int) -> list[str]:
 
 
 def _widths(
-    lines: Sequence[Sequence[str]], columns: Sequence[Column], room: int
+    rows: Sequence[Sequence[str]], columns: Sequence[Column], room: int
 ) -> list[int] | None:
-    """The width of each column; None where no wrapping makes them fit.
+    """The width of each column of the table; None where no wrapping makes them fit.
 
-    Words give way before numbers, and break only where wrapping between them does not suffice.
+    Columns of words are narrowed before columns of numbers. A word is broken only where wrapping
+    between words does not suffice.
     """
     cells = [
-        [part for cell in column for part in cell.split("\n")]
-        for column in zip(*lines, strict=True)
+        [part for cell in column for part in cell.split("\n")] for column in zip(*rows, strict=True)
     ]
     widths = [max(map(columns_of, column)) for column in cells]
     words = [
         max(columns_of(word) for part in column for word in part.split(" ")) for column in cells
     ]
     kept = [width if column.is_number else 0 for width, column in zip(widths, columns, strict=True)]
-    for least in (map(max, words, kept), (max(_WORD, width) for width in kept), words):
+    for least in (map(max, words, kept), (max(_LONG_WORD_WIDTH, width) for width in kept), words):
         narrowed = _narrowed(widths, list(least), room)
         if narrowed is not None:
             return narrowed
-    return _narrowed(widths, [_WORD] * len(words), room)
+    return _narrowed(widths, [_LONG_WORD_WIDTH] * len(words), room)
 
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
-    """`widths` that fit `room`: the widest are narrowed, none below `least` or `_LEAST`."""
+    """`widths` narrowed to fit `room`, the widest first, none below `least`; None if that fails."""
     narrowed = list(widths)
-    least = [min(width, max(_LEAST, limit)) for width, limit in zip(widths, least, strict=True)]
+    least = [
+        min(width, max(_LEAST_CELL_WIDTH, limit))
+        for width, limit in zip(widths, least, strict=True)
+    ]
     for _ in range(sum(widths) + _GAP * (len(widths) - 1) - room):
         at = max(range(len(narrowed)), key=lambda at: (narrowed[at] > least[at], narrowed[at]))
         if narrowed[at] == least[at]:

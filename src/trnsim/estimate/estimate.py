@@ -15,9 +15,11 @@ from trnsim.facts import P90_SIGMAS, Interval
 from trnsim.formatting import durations
 
 QUANTILES: Final = {"p10": -P90_SIGMAS, "p50": 0.0, "p90": P90_SIGMAS}
-"""Quantiles of the standard normal distribution."""
+"""Quantiles of the standard normal distribution, by name."""
 EXCHANGES: Final = "exchanges"
+"""Cause in `Estimate.parts_s`: exchanges between ranks."""
 HOST: Final = "host"
+"""Cause in `Estimate.parts_s`: work of the host that the device waits for."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,14 @@ class Estimate:
     Attributes:
         parts_s: median seconds by cause, which add up to `time_s`.
         errors_s: one sigma of the error in seconds, by source.
-        sources: sources of its parts, by phase or by model of a pipeline.
+        sources: sources of its parts, by phase; of a pipeline of several models, by model.
         conditions: assumptions that it depends on.
-        extrapolations: quantities of the question outside the rows behind its source.
-        evidence: published rows that validate it, or that it is carried over from.
-        is_validated: True if each of its passes has published rows in its own cell.
+        extrapolations: ways in which what is estimated differs from the published rows, such as a
+            larger batch than theirs.
+        evidence: published rows that validate it; without such rows, those that share its
+            constants.
+        is_validated: True if each of its passes lies among published rows of the same kind of
+            model, phase and chip (`trnsim.estimate.cells`).
     """
 
     parts_s: Mapping[str, float]
@@ -46,7 +51,7 @@ class Estimate:
         return durations(self.interval)
 
     def _repr_html_(self) -> str:
-        """The parts, errors and evidence inside a page of others, as notebooks show it."""
+        """HTML of the parts, errors and evidence, for a notebook."""
         from trnsim.estimate.estimate_page import estimate_page  # noqa: PLC0415  in notebooks alone
 
         return estimate_page(self)
@@ -66,14 +71,14 @@ class Estimate:
     @property
     def interval(self) -> Interval:
         """P10, P50 and P90, in seconds."""
-        return Interval(self.at("p10"), self.time_s, self.at("p90"))
+        return Interval(self.quantile_s("p10"), self.time_s, self.quantile_s("p90"))
 
-    def at(self, quantile: str) -> float:
-        """Seconds at a quantile of `QUANTILES`."""
-        return self.time_s * math.exp(QUANTILES[quantile] * self.sigma)
+    def quantile_s(self, name: str) -> float:
+        """Seconds at a quantile, "p10", "p50" or "p90"."""
+        return self.time_s * math.exp(QUANTILES[name] * self.sigma)
 
-    def times(self, count: float) -> Estimate:
-        """`count` such times in succession."""
+    def scaled(self, count: float) -> Estimate:
+        """The time of `count` repetitions in succession."""
         return replace(
             self,
             parts_s={name: count * time_s for name, time_s in self.parts_s.items()},
@@ -81,7 +86,14 @@ class Estimate:
         )
 
     def plus(self, part: str, time_s: float, *, source: str = "", spread: float = 0.0) -> Estimate:
-        """The sum with a part that takes `time_s`, with an error of `spread` of that."""
+        """This time and that of a further part in succession.
+
+        Args:
+            part: the cause.
+            time_s: median seconds of the part.
+            source: the source of the part's error.
+            spread: one sigma of the part's error, as a share of `time_s`.
+        """
         errors_s = dict(self.errors_s)
         if spread:
             errors_s[source] = errors_s.get(source, 0.0) + spread * time_s
@@ -89,7 +101,7 @@ class Estimate:
         return replace(self, parts_s=parts_s, errors_s=errors_s)
 
     def with_parts_in_proportion(self, parts_s: Mapping[str, float]) -> Estimate:
-        """The sum with parts that have the relative errors of all parts so far."""
+        """This time and further parts in succession, all with this time's relative errors."""
         added_s = sum(parts_s.values())
         factor = 1 + added_s / self.time_s if self.time_s else 1.0
         return replace(
@@ -101,9 +113,9 @@ class Estimate:
     def as_dict(self) -> dict[str, object]:
         """The estimate as JSON: seconds at P10, P50 and P90, parts that are not 0, and the rest."""
         return {
-            "p10_s": self.at("p10"),
+            "p10_s": self.quantile_s("p10"),
             "p50_s": self.time_s,
-            "p90_s": self.at("p90"),
+            "p90_s": self.quantile_s("p90"),
             "parts_s": {name: time_s for name, time_s in self.parts_s.items() if time_s},
             "sources": dict(self.sources),
             "conditions": list(self.conditions),

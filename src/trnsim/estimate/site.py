@@ -19,7 +19,7 @@ from trnsim.estimate.estimate import QUANTILES, Estimate
 from trnsim.estimate.times import LayerTime, LayerTimes
 from trnsim.fabric.floors import Floor
 from trnsim.facts import Interval
-from trnsim.site import Correction, SiteCorrections, current, note_asked, note_used
+from trnsim.site import Correction, SiteCorrections, current, note_family, note_used
 from trnsim.workload.operators import Pass
 from trnsim.workload.summary import PartSummary
 
@@ -61,7 +61,7 @@ class SiteTimes:
 
     def _corrected(self, layer_time: LayerTime, model_pass: Pass) -> LayerTime:
         family = family_of(self.chip, self.kind or str(model_pass.phase))
-        note_asked(self.chip.name, family)
+        note_family(self.chip.name, family)
         if self.site is None:
             return layer_time
         correction = self.site.correction(self.chip.name, family)
@@ -115,7 +115,7 @@ def site_collective(chip: Accelerator, time_s: Interval, cause: str) -> tuple[In
 
 def site_program(estimate: Estimate, chip: str) -> Estimate:
     """The estimate of a program with the factors of the current site, if there is one."""
-    note_asked(chip, PROGRAMS_FAMILY)
+    note_family(chip, PROGRAMS_FAMILY)
     site = current()
     if site is None:
         return estimate

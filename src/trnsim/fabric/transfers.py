@@ -14,7 +14,7 @@ Bytes = npt.NDArray[np.float64]
 
 
 class Transfer(NamedTuple):
-    """Bytes from one rank to another; a rank's own are a local copy or reduction."""
+    """Bytes from one rank to another; with one rank as both, a local copy or reduction."""
 
     source: int
     target: int
@@ -85,7 +85,7 @@ def even_phase(
 
 
 def side_by_side(plans: Sequence[Plan]) -> Plan:
-    """Plans of equal shape, of groups that work at the same time, as one."""
+    """One plan for groups that work at the same time, from a plan of each with as many phases."""
     if len(plans) == 1:
         return plans[0]
     return tuple(_join_phases(phases) for phases in zip(*plans, strict=True))

@@ -43,7 +43,7 @@ class Key(NamedTuple):
 
     Attributes:
         owner: the test that calls the kernel, or the kernel's file.
-        kernel: the kernel; a further call of a test has its number: softmax#2.
+        kernel: the kernel; the second call of it in a test is numbered: softmax#2.
         chip: the chip.
     """
 

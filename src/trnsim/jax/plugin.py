@@ -19,6 +19,8 @@ from trnsim.jax.pjrt.table import FunctionTable
 from trnsim.jax.processes import leave_processes
 
 _PRIORITY: Final = 500
+"""Above JAX's own, so that neuron is the default backend. Source: jax/_src/xla_bridge.py: CPU 0,
+TPU 300, other plugins 400."""
 _SLOT_MODULES: Final = (
     *("buffers", "client", "devices", "errors", "events", "executables", "memories", "topology"),
 )

@@ -132,7 +132,7 @@ class WorldFigures:
             return None
         parts = {"kernels": rank.device_time_s, "exposed exchanges": rank.step.exposed_s}
         estimate = of_program(target, parts)
-        return estimate.at("p10"), estimate.at("p90")
+        return estimate.quantile_s("p10"), estimate.quantile_s("p90")
 
     @property
     def skew_s(self) -> float:

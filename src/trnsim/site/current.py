@@ -1,6 +1,7 @@
-"""The site whose corrections estimates have: that of TRNSIM_SITE, else `site.json` beside them.
+"""The current site: the file whose corrections the estimates of this process have.
 
-Without TRNSIM_SITE a file counts only if `trnsim calibrate` wrote it; an empty TRNSIM_SITE stands
+It is that of TRNSIM_SITE, else `site.json` in the working directory or beside the program. Without
+TRNSIM_SITE a file counts only if `trnsim calibrate` wrote it; an empty TRNSIM_SITE stands
 for none.
 """
 
@@ -23,7 +24,7 @@ _MARK: Final = b'"calibrate/'
 _HEAD_BYTES: Final = 200
 """Bytes at the start of a file in which its schema stands."""
 _used: set[str] = set()
-_recorded: list[set[tuple[str, str]]] = []
+_recorded_families: list[set[tuple[str, str]]] = []
 
 
 def current() -> SiteCorrections | None:
@@ -87,20 +88,20 @@ def without() -> Generator[None]:
 
 
 @contextmanager
-def recorded() -> Generator[set[tuple[str, str]]]:
-    """The chips and families whose times are asked for in the block."""
-    asked: set[tuple[str, str]] = set()
-    _recorded.append(asked)
+def recorded_families() -> Generator[set[tuple[str, str]]]:
+    """A set of pairs (chip, family): those whose times are estimated in the block."""
+    families: set[tuple[str, str]] = set()
+    _recorded_families.append(families)
     try:
-        yield asked
+        yield families
     finally:
-        _recorded.remove(asked)
+        _recorded_families.remove(families)
 
 
-def note_asked(chip: str, family: str) -> None:
-    """Note that times of a family on a chip are asked for."""
-    for asked in _recorded:
-        asked.add((chip, family))
+def note_family(chip: str, family: str) -> None:
+    """Note that times of a family on a chip are estimated."""
+    for families in _recorded_families:
+        families.add((chip, family))
 
 
 def note_used(words: str) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trnsim.cluster.kubernetes.nodes import NeuronNode
-from trnsim.cluster.kubernetes.placement import place, refused
+from trnsim.cluster.kubernetes.placement import first_refusal, place
 from trnsim.cluster.kubernetes.pods import ContainerDemand
 
 RING = NeuronNode("ring", "inf2.24xlarge", 6, 2)
@@ -121,7 +121,7 @@ def test_many_containers_end_the_search():
 
 
 def test_a_number_that_no_set_has_is_refused():
-    assert refused(TORUS, [devices(4), cores(2)]) is None
-    assert "does not support requests for device: 7" in refused(TORUS, [devices(7)]).reason
-    assert "for neuroncore: 3" in refused(TORUS, [devices(1), cores(3)]).reason
-    assert refused(RING, [devices(6), cores(12)]) is None
+    assert first_refusal(TORUS, [devices(4), cores(2)]) is None
+    assert "does not support requests for device: 7" in first_refusal(TORUS, [devices(7)]).reason
+    assert "for neuroncore: 3" in first_refusal(TORUS, [devices(1), cores(3)]).reason
+    assert first_refusal(RING, [devices(6), cores(12)]) is None

@@ -10,7 +10,7 @@ from inventories import one
 from trnsim.decide.inventory.workload import (
     KINDS,
     VOLUME_UNITS,
-    Current,
+    CurrentDeployment,
     Kind,
     Shape,
     VolumeUnit,
@@ -25,7 +25,7 @@ def test_every_kind_and_unit_is_listed():
 
 def test_what_is_not_stated_is_none_and_what_is_taken_for_granted_is_said(tmp_path):
     found = one(tmp_path)
-    assert found.current == Current("p5.48xlarge", None, "on_demand", 80000, None)
+    assert found.current == CurrentDeployment("p5.48xlarge", None, "on_demand", 80000, None)
     assert (found.volume, found.volume_unit) == (6e9, "tokens_per_month")
     assert (found.shape, found.slo) == (Shape(), WorkloadSlo(percentile=99))
     assert found.model.name == "model"
@@ -70,7 +70,7 @@ def test_every_field_is_read(tmp_path):
         committed_to_aws="no",
     )
     assert (found.volume, found.volume_unit) == (3e6, "items_per_month")
-    assert found.current == Current("p5.48xlarge", 4, "ri_3y", 80000, "eu-west-1")
+    assert found.current == CurrentDeployment("p5.48xlarge", 4, "ri_3y", 80000, "eu-west-1")
     assert found.shape == Shape(512, 8, 9, 16, 224, 50)
     assert found.slo == WorkloadSlo(0.5, 0.05, 2, 95)
     assert (found.deadline_hours, found.peak_ratio, found.staff_weeks) == (700, 2.5, 0)

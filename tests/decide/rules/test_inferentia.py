@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from rule_cases import BEST, evidence, rule
 
-from trnsim.decide.inventory.workload import Current, WorkloadSlo
+from trnsim.decide.inventory.workload import CurrentDeployment, WorkloadSlo
 from trnsim.decide.rules.inferentia import inferentia
 
 
@@ -14,7 +14,7 @@ def test_training_has_none():
 
 
 def paid(usd):
-    return {"current": Current("g5.xlarge", 1, "on_demand", usd, None)}
+    return {"current": CurrentDeployment("g5.xlarge", 1, "on_demand", usd, None)}
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,9 @@ def test_terms_of_one_side_alone_are_named():
 
 def test_each_median_is_looked_for_in_the_others_interval():
     (one,) = only(infer({"host": 1.0}), infer({"host": 1.9})).times
-    assert (one.is_new_within, one.is_old_within, one.ratio) == (True, True, 1.9)
+    assert (one.is_new_in_old_interval, one.is_old_in_new_interval, one.ratio) == (True, True, 1.9)
     (one,) = only(infer({"host": 1.0}), infer({"host": 2.1})).times
-    assert (one.is_new_within, one.is_old_within) == (False, False)
+    assert (one.is_new_in_old_interval, one.is_old_in_new_interval) == (False, False)
 
 
 def test_sources_and_conditions_that_differ_are_told():

@@ -106,7 +106,7 @@ def test_an_open_load_gives_the_tokens_that_come_as_long_as_it_keeps_up():
 
 def test_more_replicas_of_the_same_have_more_of_what_adds_up():
     one = serve(deployment(), clients())
-    two = one.times(2)
+    two = one.scaled(2)
     assert two.figures["output_tokens_per_s"].p50 == 2 * one.figures["output_tokens_per_s"].p50
     assert two.figures["ttft_p50_s"] == one.figures["ttft_p50_s"]
 

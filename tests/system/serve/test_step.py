@@ -76,7 +76,13 @@ def test_parts_add_up_to_the_step(on, make):
     found = make(steps(on))
     assert {"products", "weights", "exchanges", "host"} <= set(found.parts_s)
     assert found.time_s == pytest.approx(sum(found.parts_s.values()))
-    assert 0 < found.at("p10") < found.at("p50") == found.time_s < found.at("p90")
+    assert (
+        0
+        < found.quantile_s("p10")
+        < found.quantile_s("p50")
+        == found.time_s
+        < found.quantile_s("p90")
+    )
 
 
 def moved(before, after):
@@ -273,9 +279,9 @@ def test_costs_at_a_quantile_are_those_of_steps():
     for quantile in QUANTILES:
         at = QuantileCosts(one, quantile)
         for _ in range(2):
-            assert at.decode(4, 1024) == one.decode(4, 1024).at(quantile)
-            assert at.prefill(1, 128, 0) == one.prefill(1, 128, 0).at(quantile)
-            assert at.mixed(1, 128, 0, 4, 96) == one.mixed(1, 128, 0, 4, 96).at(quantile)
+            assert at.decode(4, 1024) == one.decode(4, 1024).quantile_s(quantile)
+            assert at.prefill(1, 128, 0) == one.prefill(1, 128, 0).quantile_s(quantile)
+            assert at.mixed(1, 128, 0, 4, 96) == one.mixed(1, 128, 0, 4, 96).quantile_s(quantile)
 
 
 def test_a_step_is_of_the_decoder_of_its_model():

@@ -85,7 +85,7 @@ def test_half_of_the_gradients_of_products_with_weights_is_by_weights(llama, trn
 
 def test_work_adds_up():
     one = StageWork(1, 2, 3, 4, 5)
-    assert (one + one.times(2)).total_s == 45
+    assert (one + one.scaled(2)).total_s == 45
 
 
 GPT = {

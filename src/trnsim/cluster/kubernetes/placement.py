@@ -1,8 +1,8 @@
 """The sets of devices of a pod's containers on one node: legal, free, and disjoint.
 
-A container that ends before the others start (an init container) may hold the devices of these, as
-kubelet passes them on. Source: Kubernetes documentation, Init Containers, Resource sharing within
-containers.
+An init container ends before the other containers of its pod start, so it may hold the same
+devices: kubelet hands them on. Source: Kubernetes documentation, Init Containers, Resource sharing
+within containers.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from trnsim.instance.device_sets import (
 )
 
 _MOST_STEPS: Final = 2_000
-"""Sets that are tried for a pod of several containers; first choices nearly always fit."""
+"""Maximum number of sets tried for a pod of several containers; the first nearly always fit."""
 
 Placement = dict[str, DeviceSet]
-"""The cores of each container."""
+"""The numbers of the cores of each container, by the container's name."""
 
 
-def refused(node: NeuronNode, demands: Sequence[ContainerDemand]) -> SetRefusal | None:
+def first_refusal(node: NeuronNode, demands: Sequence[ContainerDemand]) -> SetRefusal | None:
     """The refusal of the first demand that no set of the instance meets; None if all can be met."""
     for demand in demands:
         refusal_here = (

@@ -38,7 +38,7 @@ from trnsim.cluster.kubernetes.api import (
     pod_path,
 )
 from trnsim.cluster.kubernetes.nodes import NeuronNode, free_cores, neuron_node
-from trnsim.cluster.kubernetes.placement import Placement, place, refused
+from trnsim.cluster.kubernetes.placement import Placement, first_refusal, place
 from trnsim.cluster.kubernetes.pods import (
     SETS,
     ContainerDemand,
@@ -187,7 +187,7 @@ class SchedulerExtension:
                 continue
             try:
                 shape = neuron_node(node)
-                refusal = refused(shape, requested)
+                refusal = first_refusal(shape, requested)
                 if refusal is not None:
                     failed[name] = hopeless[name] = refusal.reason
                 elif place(shape, requested, free_cores(shape, self._pods_on(name))) is None:
@@ -279,7 +279,7 @@ class SchedulerExtension:
                 fix="kubectl get nodes lists the nodes",
             ) from error
         shape = neuron_node(node)
-        refusal = refused(shape, requested)
+        refusal = first_refusal(shape, requested)
         if refusal is not None:
             raise BadInput(refusal.reason, fix=refusal.fix, source=refusal.source)
         pods, _ = self.api.list(PODS, fieldSelector=f"spec.nodeName={node_name}")

@@ -10,7 +10,7 @@ from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.decide.inventory.fields import InventoryRow
 from trnsim.decide.inventory.workload import (
     VOLUME_UNITS,
-    Current,
+    CurrentDeployment,
     Kind,
     Shape,
     VolumeUnit,
@@ -155,12 +155,14 @@ def _model(row: InventoryRow, path: Path) -> Architecture:
     return model
 
 
-def _current(row: InventoryRow, hardware: Catalogue) -> Current:
+def _current(row: InventoryRow, hardware: Catalogue) -> CurrentDeployment:
     """Instances, bill and region of a row; short names of instances such as p5 are legal."""
     name = platforms().get(row.current_instance, row.current_instance)
     if name not in hardware.instances:
         name = row.choice("current_instance", hardware.instances)
-    return Current(name, row.current_count, row.purchase_kind, row.usd_per_month, row.region)
+    return CurrentDeployment(
+        name, row.current_count, row.purchase_kind, row.usd_per_month, row.region
+    )
 
 
 def _assumptions(row: InventoryRow) -> tuple[str, ...]:

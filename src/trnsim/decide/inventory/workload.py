@@ -1,4 +1,4 @@
-"""A workload of a company: its model, volume, instances, bill and limits of today."""
+"""A workload of a company: its model, monthly volume, current deployment and limits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from trnsim.errors import SourceLine
 from trnsim.workload.architecture import Architecture
 
 __all__ = [
-    "KINDS", "VOLUME_UNITS", "Current", "Kind", "PortState", "Shape", "VolumeUnit", "Workload",
-    "WorkloadSlo",
+    "KINDS", "VOLUME_UNITS", "CurrentDeployment", "Kind", "PortState", "Shape", "VolumeUnit",
+    "Workload", "WorkloadSlo",
 ]  # fmt: skip
 
 Kind = Literal["train", "serve", "infer"]
@@ -29,8 +29,8 @@ VOLUME_UNITS: Final[tuple[VolumeUnit, ...]] = ("tokens_per_month", "items_per_mo
 
 
 @dataclass(frozen=True)
-class Current:
-    """Instances, bill and region of a workload today.
+class CurrentDeployment:
+    """Instances that run a workload today, with their bill and region.
 
     Attributes:
         instance: instance type, a name of the catalogue.
@@ -52,7 +52,7 @@ class Shape:
     """Lengths and sizes of a pass of the model; None if not stated.
 
     Attributes:
-        sequence: tokens of a sequence of training or of kind "infer".
+        sequence: tokens of a sequence in training, or in inference of kind "infer".
         input_len: tokens of a request.
         output_len: tokens of an answer.
         batch: sequences or images of a training step or of a pass.
@@ -91,7 +91,7 @@ class Workload:
     Attributes:
         model_path: file from which `model` was read.
         volume: work of a month, in `volume_unit`.
-        current: instances, bill and region of today.
+        current: instances that run it today, with their bill and region.
         shape: lengths and sizes of a pass of the model.
         slo: limits of latency.
         deadline_hours: hours within which a month's training must end.
@@ -114,7 +114,7 @@ class Workload:
     model_path: Path
     volume: float
     volume_unit: VolumeUnit
-    current: Current
+    current: CurrentDeployment
     line: SourceLine
     shape: Shape = field(default_factory=Shape)
     slo: WorkloadSlo = field(default_factory=WorkloadSlo)

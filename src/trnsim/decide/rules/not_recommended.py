@@ -1,6 +1,7 @@
 """Uses for which Trainium is not recommended.
 
-A use that applies forbids a move at any saving, but for small training, which only speaks against.
+A use that applies forbids a move whatever the move saves. Only "small", a migration that costs more
+than it saves, forbids nothing: it is an argument against the move.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Differences of two answers: each time term by term, sources, conditions, inputs, figures.
+"""Differences of two answers: of times term by term, of sources, conditions, inputs and figures.
 
     sum over terms (new - old) = new median - old median
 
-A log has no parts. If one side is a log, the terms are the plan's parts, without a change, and a
-term "unexplained" with all of the difference.
+A log has no parts. If one side is a log, the terms are the plan's parts, each with a change of 0,
+and a term "unexplained" with the whole difference.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TIME_FIELDS_BY_KIND: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Fields from which an answer's times are read; their values are compared as times."""
 _CANDIDATE_MS: Final = ".ms."
-"""Part of the paths of a decision's times, which are compared as times."""
+"""Text in the path of each time of a decision's candidate; such figures are compared as times."""
 _PATHS_BY_INPUT: Final[Mapping[str, tuple[str, ...]]] = {
     "chip": ("target", "platform"),
     "instance": ("instance",),
@@ -52,7 +52,7 @@ _SHORT_DTYPES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"
 
 @dataclass(frozen=True)
 class TimeTerm:
-    """A cause of a time on both sides.
+    """A cause of a time, with its seconds on each side.
 
     Attributes:
         name: name of the cause.
@@ -69,7 +69,7 @@ class TimeTerm:
 
 @dataclass(frozen=True)
 class TimeDifference:
-    """Difference of a time of both answers.
+    """Difference between a time of the first answer and the same time of the second.
 
     Attributes:
         old: time of the first answer.
@@ -117,12 +117,12 @@ class TimeDifference:
         )
 
     @property
-    def is_new_within(self) -> bool | None:
+    def is_new_in_old_interval(self) -> bool | None:
         """True if the new median lies in the old P10 to P90; None without an interval."""
         return _is_within(self.new, self.old)
 
     @property
-    def is_old_within(self) -> bool | None:
+    def is_old_in_new_interval(self) -> bool | None:
         """True if the old median lies in the new P10 to P90; None without an interval."""
         return _is_within(self.old, self.new)
 
@@ -268,12 +268,11 @@ def _time_pairs(old: PlanAnswer, new: PlanAnswer) -> list[tuple[Time, Time]]:
     is_logged = old.is_measured or new.is_measured
     if by_phase:
         return by_phase if is_logged else [by_phase[-1]]
-    first = old.times[-1], new.times[-1]
+    last = old.times[-1], new.times[-1]
     is_pass = not is_logged and (
-        all(time.phase in _FORWARD_PHASES for time in first)
-        or "" in (first[0].phase, first[1].phase)
+        all(time.phase in _FORWARD_PHASES for time in last) or "" in (last[0].phase, last[1].phase)
     )
-    return [first] if is_pass and COLLECTIVE not in (first[0].phase, first[1].phase) else []
+    return [last] if is_pass and COLLECTIVE not in (last[0].phase, last[1].phase) else []
 
 
 def _is_alike(left: Time, right: Time) -> bool:

@@ -116,15 +116,15 @@ def _lookup_addressable(args: Any) -> None:
     args.addressable_device = _device(by_core, args.local_hardware_id)
 
 
-def _device(candidates: list[PjrtDevice], place: int) -> int:
-    """The handle of a device by its place.
+def _device(candidates: list[PjrtDevice], index: int) -> int:
+    """The handle of a device by its index among the candidates.
 
     Raises:
         BadInput: there is no such device.
     """
-    if 0 <= place < len(candidates):
-        return candidates[place].address
-    raise BadInput(f"neuron:{place} does not exist: this process has {len(by_core)} device(s)")
+    if 0 <= index < len(candidates):
+        return candidates[index].address
+    raise BadInput(f"neuron:{index} does not exist: this process has {len(by_core)} device(s)")
 
 
 @slot("Client_DefaultDeviceAssignment")

@@ -191,7 +191,7 @@ class _PassTime:
         question = Question(part.model, model_pass, where, dtype=dtype, measured=measured)
         self.model_pass = model_pass
         self.summaries = question.summaries
-        estimate = answer(question).times(part.times)
+        estimate = answer(question).scaled(part.times)
         self.estimate = replace(estimate, sources={part.name: estimate.sources[model_pass.phase]})
         weights = sum(count_of(summary) for summary in self.summaries)
         self.time = PartTime(part.name, part.model.name, part.times, estimate.time_s, weights)

@@ -67,7 +67,7 @@ class ServingResult:
     parts_s: Mapping[str, float]
     outcome: RunOutcome
 
-    def times(self, count: float) -> ServingResult:
+    def scaled(self, count: float) -> ServingResult:
         """The figures of `count` times the replicas under `count` times the load."""
         figures = {
             name: x.scaled(count) if name in _FIGURES_OF_ALL_REPLICAS else x

@@ -177,7 +177,7 @@ def _for_clients(search: Search, price: Quote, slo: Slo) -> ServingPlan:
         )  # each has its own clients, so that all are alike
         part, count = replace(deployment, replicas=replicas), deployment.replicas / replicas
         load = demand.busy(part)
-        result = serve(part, load, router=demand.router, seed=seed).times(count)
+        result = serve(part, load, router=demand.router, seed=seed).scaled(count)
     else:
         result = serve(deployment, load, router=demand.router, seed=seed)
     answer = measured_answer(deployment, demand, slo) if slo else None
@@ -241,7 +241,7 @@ def _final_run(search: Search, answer: CapacityAnswer) -> tuple[Load, ServingRes
     parts = test.cells * answer.sizing.units
     count = _REPORTED_RUN if search.requests is None else len(search.requests)
     load = test.pattern.load(answer.load_per_s / parts, min(count, _REPORTED_RUN), test.cells)
-    return load, serve(test.cell, load, router=router, seed=seed).times(parts)
+    return load, serve(test.cell, load, router=router, seed=seed).scaled(parts)
 
 
 def _usd(result: ServingResult, deployment: Deployment, price: Quote) -> Interval | None:

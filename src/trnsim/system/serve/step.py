@@ -179,7 +179,7 @@ class ReplicaSteps:
         is_ported = isinstance(self.times, PortedTimes)
         place = self.machine, self.split.tensor
         estimate = judged(estimate, self.model, model_pass, *place, is_ported=is_ported)
-        estimate = estimate.times(times).plus(_EXCHANGES_PART, hops_s)
+        estimate = estimate.scaled(times).plus(_EXCHANGES_PART, hops_s)
         if draft_s:
             estimate = estimate.with_parts_in_proportion({_DRAFT_PART: draft_s})
         host_s, spread = self.host.step_overhead_s(sequences), self.host.step_s.provenance.spread
@@ -313,7 +313,7 @@ class QuantileCosts:
         key = (prompts, tokens, past)
         cost_s = self._costs_s.get(key)
         if cost_s is None:
-            cost_s = self._costs_s[key] = self.steps.prefill(*key).at(self.quantile)
+            cost_s = self._costs_s[key] = self.steps.prefill(*key).quantile_s(self.quantile)
         return cost_s
 
     def decode(self, batch: int, length: int) -> float:
@@ -321,7 +321,7 @@ class QuantileCosts:
         key = (batch, length)
         cost_s = self._costs_s.get(key)
         if cost_s is None:
-            cost_s = self._costs_s[key] = self.steps.decode(*key).at(self.quantile)
+            cost_s = self._costs_s[key] = self.steps.decode(*key).quantile_s(self.quantile)
         return cost_s
 
     def request_overhead_s(self, tokens: int) -> float:
@@ -338,5 +338,5 @@ class QuantileCosts:
         key = (prompts, tokens, past, batch, length)
         cost_s = self._costs_s.get(key)
         if cost_s is None:
-            cost_s = self._costs_s[key] = self.steps.mixed(*key).at(self.quantile)
+            cost_s = self._costs_s[key] = self.steps.mixed(*key).quantile_s(self.quantile)
         return cost_s

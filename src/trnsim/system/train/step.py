@@ -182,7 +182,7 @@ class TrainingSteps:
         )
         count, rounds = layout.pipeline, layout.micro_batches
         by_stage = [_total_work(work[at::count]) for at in range(count)]
-        busiest = max(by_stage, key=lambda stage: stage.total_s).times(rounds)
+        busiest = max(by_stage, key=lambda stage: stage.total_s).scaled(rounds)
         parameters = [
             _stage_parameters([part for chunk in pipe[at::count] for part in chunk])
             for at in range(count)
@@ -243,7 +243,7 @@ class TrainingSteps:
         waits = stage_s + 2 * self._transfer_s(layout) - shorter / layout.pipeline
         bubble_s = (layout.pipeline - 1) * max(waits, 0.0) / layout.virtual
         parameters = _stage_parameters(parts, layout.pipeline)
-        share = total.times(1 / layout.pipeline)
+        share = total.scaled(1 / layout.pipeline)
         once_s = self._sync(parameters, share, layout).exposed_s + self._update_s(
             parameters, layout
         )
@@ -418,8 +418,8 @@ def _work_key(layout: Layout) -> tuple[object, ...]:
 def _repeat_layer(layer: Passes, count: float) -> Passes:
     return replace(
         layer,
-        forward=layer.forward.times(count),
-        backward=layer.backward.times(count),
+        forward=layer.forward.scaled(count),
+        backward=layer.backward.scaled(count),
         weights_s=count * layer.weights_s,
         count=count * layer.count,
     )

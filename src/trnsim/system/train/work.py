@@ -44,7 +44,7 @@ class StageWork:
         """Sum of all fields: none of these collectives overlaps compute."""
         return self.compute_s + self.tensor_s + self.context_s + self.expert_s + self.data_s
 
-    def times(self, count: float) -> StageWork:
+    def scaled(self, count: float) -> StageWork:
         """The work repeated `count` times."""
         return StageWork(
             count * self.compute_s,

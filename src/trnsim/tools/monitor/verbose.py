@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-MOST: Final = 4
-_ERRORS, _PROGRAMS, _REPORTS, _PERIODS = range(1, MOST + 1)
+MOST_LEVEL: Final = 4
+_ERRORS, _PROGRAMS, _REPORTS, _PERIODS = range(1, MOST_LEVEL + 1)
 
 
 @dataclass
