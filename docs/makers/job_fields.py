@@ -2,7 +2,8 @@
 
 A type is "string", "integer", "number", "boolean", "quantity" (text or number) or "any"; after
 "spelled-" text may spell it. "=a|b" is one of these texts, "[T]" a list of T, "{T}" a mapping from
-names of the user's own, and a name with a capital another shape of the same file.
+names of the user's own, and a name with a capital another shape of the same file. Beside them stand
+the required fields of shapes; of "a|b" one is required.
 
 `python docs/makers/job_fields.py aws` writes the fields of the APIs that botocore describes.
 `.venv-specs/bin/python docs/makers/job_fields.py parallelcluster` and `... kubernetes FOLDER` write
@@ -25,6 +26,9 @@ from typing import Any, Final
 
 TARGET: Final = Path(__file__).parents[2] / "src" / "trnsim" / "jobs" / "fields"
 Shapes = dict[str, dict[str, str]]
+Required = dict[str, list[str]]
+FileOfFields = tuple[str, str, Shapes, Required]
+"""Name of a file of fields, the description, the shapes, and the fields that these require."""
 
 REQUESTS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "batch": {
@@ -104,6 +108,43 @@ VALUES: Final = {
 Sources: k8s.io/api v0.37 core/v1/types.go, batch/v1/types.go, apps/v1/types.go; training-operator
 v1.9.0 and mpi-operator, CleanPodPolicy and RestartPolicy.
 """
+NAMED_META: Final = "NamedObjectMeta"
+"""The metadata of a document, which name it: those of a template need not."""
+REQUIRED: Final[dict[str, Required]] = {
+    "ecs": {"ContainerDefinition": ["name"]},
+    "kubernetes": {
+        NAMED_META: ["name|generateName"],
+        **{kind: ["metadata", "spec"] for kind in (*MANIFESTS, *RESOURCES)},
+    },
+    "parallelcluster": {
+        "SlurmComputeResource": ["InstanceType|Instances|CapacityReservationTarget"],
+        "SlurmQueue": ["ComputeResources"],
+    },
+}
+"""Fields that a service requires by code of its own.
+
+Sources: CloudFormation user guide, AWS::ECS::TaskDefinition ContainerDefinition, Name; Kubernetes
+apimachinery pkg/api/validation/objectmeta.go, ValidateObjectMetaAccessor; aws-parallelcluster 3.16,
+pcluster/schemas/cluster_schema.py, SlurmComputeResourceSchema, and cluster_config.py, SlurmQueue.
+"""
+POLICIES: Final = {
+    "JobSpec": ("JobPod", "=OnFailure|Never", ["containers", "restartPolicy"]),
+    **dict.fromkeys(
+        ("DaemonSetSpec", "DeploymentSpec", "ReplicaSetSpec", "StatefulSetSpec"),
+        ("ServerPod", "=Always|", ["containers"]),
+    ),
+}
+"""Pods of a kind: their shape, their restart policies and their required fields.
+
+Sources: Kubernetes pkg/apis/batch/validation/validation.go, validateJobSpec, and
+pkg/apis/apps/validation/validation.go, ValidatePodTemplateSpecForReplicaSet.
+"""
+OWN_SOURCES: Final = {
+    "ecs": "CloudFormation user guide, AWS::ECS::TaskDefinition ContainerDefinition",
+    "kubernetes": "apimachinery pkg/api/validation/objectmeta.go and Kubernetes pkg/apis/batch "
+    "and pkg/apis/apps, validation",
+}
+"""Sources of these fields, where they are no part of the description."""
 HYPERPOD: Final = (
     "sagemaker-hyperpod-cli",
     "src/sagemaker/hyperpod/training/config/hyperpod_pytorch_job_unified_config.py",
@@ -115,9 +156,11 @@ class AwsFields:
 
     def __init__(self) -> None:
         self.shapes: Shapes = {}
+        self.required: Required = {}
 
     def root(self, name: str, *shapes: Any) -> None:
-        """The fields of a request, and those of its description."""
+        """The fields of a request, which has required ones, and those of its description."""
+        self._require(name, shapes[0])
         fields: dict[str, str] = {}
         for shape in shapes:
             for member, inner in shape.members.items():
@@ -140,10 +183,15 @@ class AwsFields:
             self.shapes[shape.name] = {
                 name: self.type_of(inner) for name, inner in shape.members.items()
             }
+            self._require(shape.name, shape)
         return str(shape.name)
 
+    def _require(self, name: str, shape: Any) -> None:
+        if shape.required_members:
+            self.required[name] = list(shape.required_members)
 
-def aws() -> Iterator[tuple[str, str, Shapes]]:
+
+def aws() -> Iterator[FileOfFields]:
     """Files of AWS's formats."""
     session: Any = import_module("botocore.session").get_session()
     for name, rows in REQUESTS.items():
@@ -153,7 +201,8 @@ def aws() -> Iterator[tuple[str, str, Shapes]]:
         for root, shapes in rows.items():
             fields.root(root, *(model.shape_for(shape) for shape in shapes))
         stands = ", ".join(shape for shapes in rows.values() for shape in shapes)
-        yield name, f"botocore {version('botocore')}: {service}, {stands}", fields.shapes
+        source = f"botocore {version('botocore')}: {service}, {stands}"
+        yield name, source, fields.shapes, fields.required
 
 
 class KubernetesFields:
@@ -162,6 +211,7 @@ class KubernetesFields:
     def __init__(self, definitions: dict[str, Any]) -> None:
         self._definitions = definitions
         self.shapes: Shapes = {}
+        self.required: Required = {}
         self.kind = ""
 
     def own(self, name: str, definition: str) -> str:
@@ -173,6 +223,8 @@ class KubernetesFields:
                 key: "any" if key == "status" else self.type_of(row, key)
                 for key, row in properties.items()
             }
+            if names := _required_names(self._definitions[definition]):
+                self.required[name] = names
         return name
 
     def type_of(self, row: dict[str, Any], name: str) -> str:
@@ -212,25 +264,38 @@ class KubernetesFields:
             return self.own("PodSpec", "io.k8s.api.core.v1.PodSpec")
         if "containers" in properties.get("spec", {}).get("properties", {}):
             return self.own("PodTemplateSpec", "io.k8s.api.core.v1.PodTemplateSpec")
-        return self._named(name, {key: self.type_of(each, key) for key, each in properties.items()})
+        fields = {key: self.type_of(each, key) for key, each in properties.items()}
+        return self._named(name, fields, _required_names(row))
 
-    def _named(self, name: str, fields: dict[str, str]) -> str:
+    def _named(self, name: str, fields: dict[str, str], required: list[str]) -> str:
         """The name of a shape that has these fields: one of Kubernetes, else one of its own."""
         wide = [
             known
             for known, others in self.shapes.items()
-            if len(fields) > 1 and all(others.get(key) == kind for key, kind in fields.items())
+            if len(fields) > 1
+            and all(others.get(key) == kind for key, kind in fields.items())
+            and self.required.get(known, []) == required
         ]
         if wide:
             return min(wide, key=lambda known: len(self.shapes[known]))
         own = f"{self.kind}{name[0].upper()}{name[1:]}"
-        while own in self.shapes and self.shapes[own] != fields:
+        while own in self.shapes and (
+            self.shapes[own] != fields or self.required.get(own, []) != required
+        ):
             own += "_"
         self.shapes[own] = fields
+        if required:
+            self.required[own] = required
         return own
 
 
-def kubernetes(folder: Path) -> Iterator[tuple[str, str, Shapes]]:
+def _required_names(row: dict[str, Any]) -> list[str]:
+    """The required fields of an object; the API server fills in those that have a default."""
+    properties = row.get("properties", {})
+    return [name for name in row.get("required") or () if "default" not in properties.get(name, {})]
+
+
+def kubernetes(folder: Path) -> Iterator[FileOfFields]:
     """The file of Kubernetes' kinds and of the custom resources beside them."""
     schemas = Path(import_module("kubernetes_validate").__file__ or "").parent
     stored = schemas / "kubernetes-json-schema" / "v1.37.0-local" / "_definitions.json"
@@ -249,18 +314,28 @@ def kubernetes(folder: Path) -> Iterator[tuple[str, str, Shapes]]:
         properties["status"] = {}
         fields.kind, fields.shapes[kind] = kind, {}
         fields.shapes[kind] = {key: fields.type_of(row, key) for key, row in properties.items()}
+    for kind in (*MANIFESTS, *RESOURCES):
+        fields.shapes[kind]["metadata"] = NAMED_META
+    fields.shapes[NAMED_META] = fields.shapes["ObjectMeta"]
     text, commits[HYPERPOD[0]] = _stored(folder / HYPERPOD[0], HYPERPOD[1])
     for name, rows in VALUES.items():
         for key, values in rows.items():
             if fields.shapes[name][key] != "string":
                 raise ValueError(f"{name}.{key} is {fields.shapes[name][key]}")
             fields.shapes[name][key] = f"={values}|"
+    for name, (pod, policies, required) in POLICIES.items():
+        shape = f"{pod}TemplateSpec"
+        fields.shapes[f"{pod}Spec"] = fields.shapes["PodSpec"] | {"restartPolicy": policies}
+        fields.required[f"{pod}Spec"] = required
+        fields.shapes[shape] = fields.shapes["PodTemplateSpec"] | {"spec": f"{pod}Spec"}
+        fields.shapes[name]["template"] = shape
     fields.shapes["HyperPodPyTorchJob"] = fields.shapes["MPIJob"] | {
-        "spec": _pydantic(ast.parse(text), "_HyperPodPytorchJob", fields.shapes)
+        "spec": _pydantic(ast.parse(text), "_HyperPodPytorchJob", fields)
     }
+    fields.required["HyperPodPyTorchJob"] = ["metadata", "spec"]
     stands = ", ".join(f"{name} {commit[:12]}" for name, commit in sorted(commits.items()))
     source = f"Kubernetes 1.37, kubernetes-validate; definitions of {stands}"
-    yield "kubernetes", source, fields.shapes
+    yield "kubernetes", source, fields.shapes, fields.required
 
 
 def _stored(repository: Path, path: str) -> tuple[str, str]:
@@ -274,35 +349,39 @@ def _stored(repository: Path, path: str) -> tuple[str, str]:
     return text, head.strip()
 
 
-def _pydantic(tree: ast.Module, name: str, shapes: Shapes) -> str:
+def _pydantic(tree: ast.Module, name: str, fields: KubernetesFields) -> str:
     """The shape of a class of pydantic, without its code being run."""
     if name == "Template":
         return "PodTemplateSpec"
     own = f"HyperPod{name.strip('_')}"
-    if own in shapes:
+    if own in fields.shapes:
         return own
-    shapes[own] = {}
+    fields.shapes[own] = {}
     body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name).body
     for row in body:
         if isinstance(row, ast.AnnAssign) and isinstance(row.target, ast.Name):
-            kind = _annotated(tree, row.annotation, shapes)
-            shapes[own][row.target.id] = "quantity" if row.target.id == "nprocPerNode" else kind
+            name = row.target.id
+            kind = _annotated(tree, row.annotation, fields)
+            fields.shapes[own][name] = "quantity" if name == "nprocPerNode" else kind
+            options = row.value.keywords if isinstance(row.value, ast.Call) else []
+            if row.value is None or (options and "default" not in {key.arg for key in options}):
+                fields.required.setdefault(own, []).append(name)
     return own
 
 
-def _annotated(tree: ast.Module, hint: ast.expr, shapes: Shapes) -> str:
+def _annotated(tree: ast.Module, hint: ast.expr, fields: KubernetesFields) -> str:
     if isinstance(hint, ast.Name):
         known = {"str": "string", "int": "integer", "bool": "boolean", "float": "number"}
-        return known.get(hint.id) or _pydantic(tree, hint.id, shapes)
+        return known.get(hint.id) or _pydantic(tree, hint.id, fields)
     if not isinstance(hint, ast.Subscript):
         return "any"
     outer, inner = ast.unparse(hint.value), hint.slice
     if outer == "Optional":
-        return _annotated(tree, inner, shapes)
+        return _annotated(tree, inner, fields)
     if outer == "List":
-        return f"[{_annotated(tree, inner, shapes)}]"
+        return f"[{_annotated(tree, inner, fields)}]"
     if outer == "Dict" and isinstance(inner, ast.Tuple):
-        return f"{{{_annotated(tree, inner.elts[1], shapes)}}}"
+        return f"{{{_annotated(tree, inner.elts[1], fields)}}}"
     return "quantity" if outer == "Union" else "any"
 
 
@@ -311,6 +390,7 @@ class ClusterFields:
 
     def __init__(self) -> None:
         self.shapes: Shapes = {}
+        self.required: Required = {}
         self._named: dict[type[Any], str] = {}
 
     def shape(self, schema: Any) -> str:
@@ -328,8 +408,14 @@ class ClusterFields:
                 for key, field in schema.fields.items()
                 if not field.dump_only
             }
+            names = [
+                field.data_key or key for key, field in schema.fields.items() if field.required
+            ]
+            if names:
+                self.required[name] = names
             if name.startswith("CustomActionScript"):  # its field takes a list by code of its own
                 self.shapes[name]["Sequence"] = f"[{name}]"
+                self.required[name] = ["Script|Sequence"]
         return name
 
     def type_of(self, field: Any) -> str:
@@ -354,30 +440,44 @@ class ClusterFields:
         return next((name for kind, name in kinds.items() if isinstance(field, kind)), "any")
 
 
-def parallelcluster() -> Iterator[tuple[str, str, Shapes]]:
+def parallelcluster() -> Iterator[FileOfFields]:
     """The file of ParallelCluster's configuration."""
     fields = ClusterFields()
     schemas: Any = import_module("pcluster.schemas.cluster_schema")
     root = fields.shape(schemas.ClusterSchema(cluster_name="a"))
     fields.shapes["Document"] = fields.shapes.pop(root)
-    yield "parallelcluster", f"aws-parallelcluster {version('aws-parallelcluster')}", fields.shapes
+    fields.required["Document"] = fields.required.pop(root)
+    source = f"aws-parallelcluster {version('aws-parallelcluster')}"
+    yield "parallelcluster", source, fields.shapes, fields.required
 
 
-def text_of(source: str, shapes: Shapes) -> str:
+def with_own(name: str, required: Required) -> Required:
+    """The required fields of a file, with those that the service's own code requires."""
+    own = REQUIRED.get(name, {})
+    return {
+        shape: list(dict.fromkeys((*required.get(shape, ()), *own.get(shape, ()))))
+        for shape in {**required, **own}
+    }
+
+
+def text_of(source: str, shapes: Shapes, required: Required) -> str:
     """A file of fields, a shape a line."""
-    rows = [
-        f"  {json.dumps(name)}: {json.dumps(shapes[name], sort_keys=True)}"
-        for name in sorted(shapes)
-    ]
-    return f'{{\n "source": {json.dumps(source)},\n "shapes": {{\n' + ",\n".join(rows) + "\n }\n}\n"
+    sections = {"shapes": shapes, "required": required}
+    texts = [f' "source": {json.dumps(source)}']
+    for title, rows in sections.items():
+        lines = [f"  {json.dumps(n)}: {json.dumps(rows[n], sort_keys=True)}" for n in sorted(rows)]
+        texts.append(f' "{title}": {{\n' + ",\n".join(lines) + "\n }")
+    return "{\n" + ",\n".join(texts) + "\n}\n"
 
 
 def main(kind: str, *folder: str) -> None:
     """Write the files of a kind."""
-    makers: dict[str, Callable[..., Iterator[tuple[str, str, Shapes]]]]
+    makers: dict[str, Callable[..., Iterator[FileOfFields]]]
     makers = {"aws": aws, "kubernetes": kubernetes, "parallelcluster": parallelcluster}
-    for name, source, shapes in makers[kind](*map(Path, folder)):
-        (TARGET / f"{name}.json").write_text(text_of(source, shapes), encoding="utf-8")
+    for name, source, shapes, required in makers[kind](*map(Path, folder)):
+        sources = "; ".join(filter(None, (source, OWN_SOURCES.get(name))))
+        text = text_of(sources, shapes, with_own(name, required))
+        (TARGET / f"{name}.json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -266,11 +266,12 @@ def test_prices_and_differences_are_those_that_the_schemas_describe(specs, tmp_p
 
 def test_a_request_of_batch_states_the_array(tmp_path):
     definition, request = tmp_path / "a.json", tmp_path / "b.json"
-    fields = {"command": ["python", "a.py"], "image": "i"}
+    fields = {"command": ["python", "a.py"], "image": "i", "vcpus": 4, "memory": 2048}
     definition.write_text(
         json.dumps({"jobDefinitionName": "a", "type": "container", "containerProperties": fields})
     )
-    request.write_text(json.dumps({"jobDefinition": "a", "arrayProperties": {"size": 7}}))
+    named = {"jobDefinition": "a", "jobName": "a-1", "jobQueue": "trn1"}
+    request.write_text(json.dumps({**named, "arrayProperties": {"size": 7}}))
     (answer,) = json.loads(run("check", definition, "--submit", request, "--json"))
     assert answer["copies"] == 7
     text = run("write", definition, "--as", "sbatch", "--submit", request)

@@ -94,7 +94,11 @@ PLANTS = {
         (("OutputDataConfig", "KmsKeyID"), "a", "misspelled-field"),
         (("EnableManagedSpotTraining",), "true", "field-type"),
         (("ResourceConfig", "KeepAlivePeriodInSeconds"), "60", "field-type"),
-        (("AlgorithmSpecification", "MetricDefinitions"), [{"Name": 1}], "field-type"),
+        (
+            ("AlgorithmSpecification", "MetricDefinitions"),
+            [{"Name": 1, "Regex": "a"}],
+            "field-type",
+        ),
         (("AlgorithmSpecification", "TrainingInputMode"), "Fastfile", "misspelled-value"),
         (("AlgorithmSpecification", "TrainingInputMode"), "Stream", "unknown-value"),
     ],
@@ -274,6 +278,52 @@ TABLE = FieldTable(
 )
 def test_a_value_is_of_its_type(value, kind, is_legal):
     assert (list(TABLE.faults(value, kind)) == []) == is_legal
+
+
+REQUIRING = FieldTable(
+    "s", {"Document": {"count": "integer", "half": "[number]"}}, {"Document": ["count", "half|own"]}
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "missing"),
+    [
+        ({"count": 0, "half": []}, []),
+        ({"count": 1, "own": 1}, []),
+        ({"half": []}, ["count"]),
+        ({"count": None, "half": []}, ["count"]),
+        ({"count": 1}, ["half"]),
+        ({}, ["count", "half"]),
+        ({"counts": 1, "half": []}, []),
+        ({"half": [], "{{ .Values.more }}": 1}, []),
+        ({"Fn::If": ["a", {}, {}]}, []),
+        ({"count": "${COUNT}", "half": "{{ .Values.half }}"}, []),
+        (None, []),
+        (3, []),
+    ],
+)
+def test_an_object_has_its_required_fields(value, missing):
+    """A misspelled one is told by its own rule; a template may have the others."""
+    faults = list(REQUIRING.faults(value, "Document"))
+    assert [row.keys[-1] for row in faults if row.rule == "missing-field"] == missing
+
+
+def test_a_missing_field_is_told_by_the_object_that_lacks_it(tmp_path):
+    one, two = REQUIRING.faults({}, "Document")
+    assert (one.reason, one.fix) == (
+        "the document has no count, which is required",
+        "add count: a whole number",
+    )
+    assert two.reason == "the document has neither half nor own, which is required"
+    lenient = FieldTable("s", REQUIRING.shapes, REQUIRING.required, is_lenient=True)
+    assert not list(lenient.faults({"Count": 1, "Half": []}, "Document"))
+    job = Job(name="a", roles=(replace(ROLE, shm_bytes=2**30),))
+    document = yaml.safe_load(write_spec(job, "pod"))
+    document["spec"]["containers"][0]["volumeMounts"].append({"name": "data"})
+    path, (spec,) = specs_of(tmp_path, document)
+    ((fault, line),) = [(row, spec.line_of(row.path).line) for row in spec.faults]
+    assert fault.reason == "spec.containers[0].volumeMounts[1] has no mountPath, which is required"
+    assert path.read_text().split("\n")[line].strip() == '"name": "data"'
 
 
 def test_a_near_name_is_told_and_one_that_stands_too():

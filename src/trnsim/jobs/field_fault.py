@@ -13,9 +13,10 @@ class FieldFault(NamedTuple):
     """A field of a document that the service's description does not have, or not like this.
 
     Attributes:
-        keys: the names and indexes that lead to it.
+        keys: the names and indexes that lead to it, also to one that is missing.
         rule: name of the rule: "misspelled-field", "unknown-field", "ignored-field",
-            "field-type", "misspelled-value", "unknown-value" or "misspelled-resource".
+            "missing-field", "field-type", "misspelled-value", "unknown-value" or
+            "misspelled-resource".
         reason: what stands there, and what is legal.
         fix: what to change.
         source: the description; "" for that of the rule.

@@ -41,12 +41,14 @@ class FieldTable:
     Attributes:
         source: the description.
         shapes: the types of the fields of each shape, by their names; "=a|b" lists values.
+        required: the fields that a shape must have; of "a|b", one of both.
         is_lenient: whether numbers and truth values may be text, and capitals small letters, as in
             a template of CloudFormation.
     """
 
     source: str
     shapes: dict[str, dict[str, str]] = field(repr=False)
+    required: dict[str, list[str]] = field(default_factory=dict, repr=False)
     is_lenient: bool = False
 
     def faults(self, value: Any, kind: str) -> Iterator[FieldFault]:
@@ -72,26 +74,35 @@ class FieldTable:
             for name, item in value.items():
                 yield from self._faults(item, inner, (*keys, name))
         elif kind in self.shapes and isinstance(value, dict):
-            yield from self._fields(value, self.shapes[kind], keys)
+            yield from self._fields(value, kind, keys)
         elif kind[0] == _LISTED and isinstance(value, str):
             yield from self._values(value, kind[1:].split("|"), keys)
         elif not self._is_scalar(value, kind):
             yield self._type_fault(value, kind, keys)
 
     def _fields(
-        self, value: dict[Any, Any], legal: dict[str, str], keys: tuple[str | int, ...]
+        self, value: dict[Any, Any], kind: str, keys: tuple[str | int, ...]
     ) -> Iterator[FieldFault]:
+        legal = self.shapes[kind]
         folded = {name.casefold(): name for name in legal}
+        present = {name for name in value if value[name] is not None}
+        is_left = False
         for name, item in value.items():
             if not isinstance(name, str) or is_template(name) or name.startswith(_FUNCTION):
+                is_left = True
                 continue
             alike = folded.get(name.casefold(), "")
             known = name if name in legal else alike if self.is_lenient else ""
             if known:
+                present.update([known] if item is not None else [])
                 yield from self._faults(item, legal[known], (*keys, name))
                 continue
             near = [alike] if alike else get_close_matches(name[:100], legal, 1, _LEAST_SIMILARITY)
+            present.update(near)
             yield self._name_fault((*keys, name), near, legal, value)
+        for names in () if is_left else self.required.get(kind, ()):
+            if not present.intersection(names.split("|")):
+                yield self._missing_fault(names.split("|"), legal, keys)
 
     def _values(
         self, value: str, legal: list[str], keys: tuple[str | int, ...]
@@ -126,6 +137,16 @@ class FieldTable:
             twice = ", which is stated too" if near[0] in beside else ""
             return FieldFault(keys, "misspelled-field", reason, f"perhaps {near[0]}{twice}")
         return FieldFault(keys, "unknown-field", reason, f"take it out; legal there: {listed}")
+
+    def _missing_fault(
+        self, names: list[str], legal: dict[str, str], keys: tuple[str | int, ...]
+    ) -> FieldFault:
+        """The fault of an object without a required field, or without one of several."""
+        around = KeptField(keys, None).name or "the document"
+        lacks = f"neither {' nor '.join(names)}" if names[1:] else f"no {names[0]}"
+        reason = f"{around} has {lacks}, which is required"
+        fix = f"add {names[0]}: {self._words(legal[names[0]])}"
+        return FieldFault((*keys, names[0]), "missing-field", reason, fix)
 
     def _type_fault(self, value: Any, kind: str, keys: tuple[str | int, ...]) -> FieldFault:
         name = KeptField(keys, None).name or "the document"
@@ -203,4 +224,4 @@ def field_table(name: str, *, is_lenient: bool = False) -> FieldTable:
     """The described fields of ``jobs/fields/NAME.json``."""
     text = (resources.files("trnsim.jobs") / "fields" / f"{name}.json").read_text(encoding="utf-8")
     content = json.loads(text)
-    return FieldTable(content["source"], content["shapes"], is_lenient)
+    return FieldTable(content["source"], content["shapes"], content["required"], is_lenient)

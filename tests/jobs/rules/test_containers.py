@@ -17,6 +17,7 @@ from trnsim.reader.json_text import parse_json
 
 MEMLOCK = {"name": "memlock", "softLimit": -1, "hardLimit": -1}
 EFA = {"devices": [{"hostPath": "/dev/infiniband/uverbs0"}]}
+SIZE = {"memory": 4}
 NEURON = {"devices": [{"hostPath": "/dev/neuron0"}, {"hostPath": "/dev/neuron15"}]}
 
 
@@ -29,6 +30,7 @@ def found(document, name):
 
 def batch(instance="trn1.32xlarge", **container):
     container = {"image": "i", "instanceType": instance} | container
+    container |= {name: 4 for name in ("memory", "vcpus") if name not in container}
     ranges = [{"targetNodes": "0:", "container": container}]
     properties = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": ranges}
     return {"jobDefinitionName": "a", "type": "multinode", "nodeProperties": properties}
@@ -39,7 +41,7 @@ def ecs(instance="trn1.32xlarge", **container):
     return {
         "family": "a",
         "placementConstraints": [{"type": "memberOf", "expression": expression}],
-        "containerDefinitions": [{"name": "c", "image": "i"} | container],
+        "containerDefinitions": [{"name": "c", "image": "i"} | container | SIZE | container],
     }
 
 
@@ -178,6 +180,27 @@ def test_shared_memory_suffices_for_workers():
     assert pod(command=LOADER, kept=(KeptField(("mountPath",), "/dev/shm"),)) == []  # noqa: S108
     template = TemplateValue("roles.0.shm_bytes", "$M", SourceLine("a", 1))
     assert pod(command=LOADER, templates=(template,)) == []
+
+
+def test_a_container_of_docker_states_its_size():
+    document = batch()
+    container = document["nodeProperties"]["nodeRangeProperties"][0]["container"]
+    del container["memory"]
+    assert found(document, "batch") == [("container-size", 11)]
+    container["resourceRequirements"] = [{"type": "MEMORY", "value": "4"}]
+    assert found(document, "batch") == []
+    del container["vcpus"], container["resourceRequirements"]
+    assert found(document, "batch") == [("container-size", 11)] * 2
+    container |= {"memory": "$MEMORY", "vcpus": "${VCPUS}"}
+    assert found(document, "batch") == []
+    document = ecs()
+    (container,) = document["containerDefinitions"]
+    del container["memory"]
+    assert found(document, "ecs") == [("container-size", 12)]
+    assert found(document | {"memory": "2048"}, "ecs") == []
+    assert found(document | {"memory": "${SIZE}"}, "ecs") == []
+    container["memoryReservation"] = 128
+    assert found(document, "ecs") == []
 
 
 def test_an_instance_has_its_devices():

@@ -33,6 +33,12 @@ botocore."""
 _EFA_PERMISSIONS: Final = {"READ", "WRITE", "MKNOD"}
 _DEFAULT_SHM_BYTES: Final = 64 * 2**20
 """Shared memory of a container. Source: Docker, `docker run --shm-size`."""
+_SIZES: Final = {
+    ("batch", "memory_bytes"): ("memory", '{"type": "MEMORY", "value": "MIB"} to its requirements'),
+    ("batch", "vcpus"): ("vCPUs", '{"type": "VCPU", "value": "NUMBER"} to its requirements'),
+    ("ecs", "memory_bytes"): ("memory, nor does the task", '"memory": MIB'),
+}
+"""What a container lacks, and what to add, by format and field of the role."""
 _WORKERS: Final = ("num-workers", "dataloader-num-workers", "num-data-workers")
 
 
@@ -132,6 +138,27 @@ def _shared_memory(spec: JobSpec) -> Iterator[Violation]:
                 if spec.format in _DOCKER
                 else "mount an emptyDir of medium Memory at /dev/shm",
             )
+
+
+def _stated_sizes(spec: JobSpec) -> Iterator[Violation]:
+    """Containers of Docker without memory, and those of Batch without vCPUs.
+
+    ECS takes the memory of the task, or one that is reserved, in place of a container's own.
+    """
+    needs = {"batch": ("memory_bytes", "vcpus"), "ecs": ("memory_bytes",)}.get(spec.format, ())
+    others = (
+        kept.keys == ("memory",) or "memoryReservation" in kept.keys for kept in spec.job.kept
+    )
+    if spec.format == "ecs" and any(others):
+        return
+    for index, role in enumerate(spec.job.roles):
+        for name in needs:
+            path = f"roles.{index}.{name}"
+            if getattr(role, name) is None and not spec.is_template(path):
+                field, fix = _SIZES[spec.format, name]
+                yield Violation(
+                    f"roles.{index}.image", f"the container states no {field}", f"add {fix}"
+                )
 
 
 def _device_numbers(spec: JobSpec) -> Iterator[Violation]:
@@ -295,6 +322,13 @@ RULES: Final = [
         "data loaders with several processes",
         _shared_memory,
         Severity.WARNING,
+    ),
+    JobRule(
+        "container-size",
+        "A container of Docker states its memory, and in Batch its vCPUs.",
+        "AWS Batch API reference, ContainerProperties, memory and vcpus; Amazon ECS API reference, "
+        "ContainerDefinition, memory",
+        _stated_sizes,
     ),
     JobRule(
         "device-number",

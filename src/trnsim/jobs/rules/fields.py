@@ -63,5 +63,10 @@ RULES: Final = (
         "No resource of a container has a name that is almost one that nodes offer.",
         Severity.ERROR,
     ),
+    _rule(
+        "missing-field",
+        "An object has the fields that the service requires of it.",
+        Severity.ERROR,
+    ),
     _rule("field-type", "Every value is of the type that the service describes.", Severity.ERROR),
 )
