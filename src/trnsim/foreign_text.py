@@ -14,7 +14,7 @@ from typing import Final
 __all__ = ["file_name", "markdown_text", "table_cell", "table_row", "terminal_text"]
 
 _NAME_LENGTH_MAX: Final = 120
-"""Most characters of a name; file systems allow 255 bytes, and suffixes follow."""
+"""Maximum number of characters of a name; file systems allow 255 bytes, and suffixes follow."""
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.+=@,()\[\]{}#~ -]")
 _DEVICES: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 """Names that Windows keeps for devices, with any suffix."""

@@ -140,7 +140,7 @@ class World:
     def report(self, path: str | Path) -> Path:
         """Write the HTML report of all ranks to `path`, which is returned.
 
-        It has a track a rank, waiting times, hidden time of collectives and the traffic of links;
+        It has one track per rank, waiting times, hidden time of collectives and traffic of links;
         `runs[i].report` has the instructions of one rank.
         """
         from trnsim.profile.report_page.world import world_page  # noqa: PLC0415  a run needs none

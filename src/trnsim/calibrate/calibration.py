@@ -26,7 +26,7 @@ from trnsim.version import VERSION
 FOLDS: Final = 5
 _Z: Final = QUANTILES["p90"]
 _MOST_SIGMA_ROWS: Final = 200
-"""Most rows of a group over which its sigma is averaged."""
+"""Maximum number of rows of a group over which its sigma is averaged."""
 _LEAST_DEGREES_OF_FREEDOM: Final = 3.0
 _SEED: Final = 0
 

@@ -32,7 +32,7 @@ SCATTER: Final = assumed(0.18, "one sigma of rows beyond which they may be of tw
 APART_SIGMAS: Final = 4.0
 """Sigmas beyond which a row is left out; of normal errors one in 16,000 lies there."""
 LEAST_APART: Final = math.log(1.3)
-"""Least logarithm of a factor at which a row is left out."""
+"""Minimum logarithm of a factor at which a row is left out."""
 _UNITS: Final = {
     1e3: "milliseconds",
     1e6: "microseconds",

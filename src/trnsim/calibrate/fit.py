@@ -52,7 +52,7 @@ _STEP_TOLERANCE: Final = 1e-5
 _FREEDOM: Final = 4.0
 """Degrees of freedom of the t distribution of rows while outliers are looked for."""
 _HALVINGS: Final = 12
-"""Most halvings of a Newton step that leads uphill."""
+"""Maximum number of halvings of a Newton step that leads uphill."""
 MOST_SIGMA: Final = assumed(0.6, "two sigmas are a factor of 3: more is a unit, or another machine")
 """Largest sigma of a level."""
 

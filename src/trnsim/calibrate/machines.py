@@ -30,13 +30,13 @@ MOST_SHARE: Final = assumed(
 )
 _LEAST_ROWS: Final = 3
 _LEAST_SHARE: Final = 0.15
-"""Least rows of a set, and part of the rows: fewer are outliers."""
+"""Minimum number of rows of a set, and minimum share of all rows: a smaller set is outliers."""
 _LEAST_FACTOR: Final = math.log(1.6)
-"""Least factor between two sets; two halves of a dozen rows with 20 % of noise are 1.3 apart."""
+"""Minimum factor between two sets; two halves of a dozen rows with 20 % of noise are 1.3 apart."""
 _MAX_SPLIT_ROUNDS: Final = 8
-"""Most repetitions of a fit and of the assignment of rows to the two sets."""
+"""Maximum number of repetitions of a fit and of the assignment of rows to the two sets."""
 _MOST_ROWS: Final = 300
-"""Most rows of a chip that are looked at, at equal distances."""
+"""Maximum number of rows of a chip that are looked at, at equal distances."""
 _MOST_NAMED: Final = 6
 
 

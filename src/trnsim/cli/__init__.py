@@ -29,7 +29,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "check": "Check kernels without a chip: values, legality, races, time, and what a change "
         "costs.",
         "tune": "Find the fastest setting of a kernel's parameters on the timing model.",
-        "launch": "Run a program as ranks of emulated instances, one process a rank.",
+        "launch": "Run a program as ranks of emulated instances, one process per rank.",
         "migrate": "Say what later versions of NKI refuse or change in a file of kernels.",
         "profile": "Open, print and compare stored reports.",
         "mcp": "Serve run, check, tune, explain, profile and plan to assistants as tools.",

@@ -82,7 +82,7 @@ def launch(
         ),
     ] = _DEFAULT_FOLDER,
 ) -> None:
-    """Run a program as ranks of emulated instances, one process a rank.
+    """Run a program as ranks of emulated instances, one process per rank.
 
     Each process has the variables that torchrun sets, AWS's NEURON_RT_VISIBLE_CORES and
     NEURON_PJRT_*, and its logical cores. Output of rank 0 is shown. A rank that is lost is named,

@@ -148,7 +148,7 @@ class NccomOptions:
         typer.Option("--hosts", "-s", help="Hosts of MPI, as many as --nnodes.", metavar="HOST..."),
     ] = None
     hosts_file: Annotated[
-        Path | None, _file("A file of hosts, one a line; without, ~/hosts.", "--hosts-file")
+        Path | None, _file("A file of hosts, one per line; without it, ~/hosts.", "--hosts-file")
     ] = None
     mpi_log_dir: Annotated[
         Path | None, typer.Option("--mpi-log-dir", help="For logs of nodes.", metavar="DIR")

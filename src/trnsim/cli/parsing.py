@@ -92,5 +92,5 @@ class Parser(typer.Typer):
     def command(
         self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any
     ) -> Callable[[_Callback], _Callback]:
-        """Make a function a command."""
+        """A decorator that makes a function a command."""
         return super().command(name, cls=cls or Command, **settings)

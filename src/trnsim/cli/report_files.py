@@ -92,7 +92,7 @@ class PrintedAnswer:
 
 
 def answering(act: Callable[..., Document | PrintedAnswer | None]) -> Callable[..., None]:
-    """Make a function that returns an answer a command with --json, --output and --report.
+    """A command with --json, --output and --report from a function that returns an answer.
 
     Files that cannot be written are refused before the function runs. It returns None where it
     printed something else, such as a template.

@@ -89,7 +89,7 @@ def kernel_part(
     *,
     is_verbose: bool,
 ) -> RunPart:
-    """One kernel: its runs, one a chip, and the stored profile of each."""
+    """One kernel: its runs, one per chip, and the stored profile of each."""
     outputs = array_files.leaves(runs[0].outputs)
     output = ("output", ", ".join(map(_array_text, outputs)) or "none")
     figures = [("kernel", run.title, run.target.name, *_times_s(run)) for run in runs]

@@ -109,7 +109,7 @@ def launch(
         ),
     ] = None,
 ) -> None:
-    """Run a program as the ranks of a step of Slurm, one process a rank.
+    """Run a program as the ranks of a step of Slurm, one process per rank.
 
     srun starts it on each node. It reads SLURM_* and the devices that Slurm gave the step, and
     sets what torch.distributed and AWS's runtime read: RANK, MASTER_ADDR,

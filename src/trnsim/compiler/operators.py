@@ -18,7 +18,7 @@ from trnsim.graph import Graph
 from trnsim.lower import Cost, costs
 
 _MOST_CACHED_GRAPHS = 1 << 14
-"""Most graphs whose costs are kept."""
+"""Maximum number of graphs whose costs are kept."""
 
 
 @lru_cache(_MOST_CACHED_GRAPHS)

@@ -19,7 +19,7 @@ from trnsim.device.step_time import step_time
 _OPERATOR_SEPARATOR = "::"
 """Part of names of operators and kernels ("aten::add.Tensor"), but not of programs."""
 _FEWEST_RUNS = 2
-"""Fewest runs of a program that counts as repeated."""
+"""Minimum number of runs of a program that counts as repeated."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ _NO_LINE: Final = "(no line)"
 _NUMBER: Final = re.compile(r"(?<![^.])\d+(?![^.])")
 """Pattern of a number between dots."""
 MAX_TABLE_ROWS: Final = 16
-"""Most rows of a table of a step."""
+"""Maximum number of rows of a table of a step."""
 
 
 @dataclass(frozen=True)

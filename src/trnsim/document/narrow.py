@@ -16,11 +16,11 @@ WIDTHS_PX: Final = (340, *range(360, 880, 20), 940, 1040, 1140, 1240, 1500)
 _LETTER_PX: Final = 7.4
 """Width of a letter or digit at the size of tables, in the widest of the fonts of pages."""
 _HEAD_LETTER_PX: Final = 7.2
-"""The same of the letters of column heads."""
+"""Width of a letter of a column head, likewise."""
 _ROOM_PX: Final = 18
 """Room right of each cell."""
 _LEAST_PX: Final = 92
-"""Least width of a column of words, with its room."""
+"""Minimum width of a column of words, `_ROOM_PX` included."""
 _TAG: Final = re.compile(r"<[^>]*>")
 _CLASS: Final = re.compile(r'<table\b[^>]*\bclass="(?:[^">]* )?w(\d+)"')
 _PANEL_PX: Final = 31

@@ -13,7 +13,7 @@ _DECADE: Final = (1.0, 2.0, 5.0)
 _WIDE: Final = 20.0
 """Ratio of the largest to the smallest value from which a scale is logarithmic."""
 _MAX_MARKS: Final = 5
-"""Most marks of a scale."""
+"""Maximum number of marks of a scale."""
 
 
 @dataclass(frozen=True)

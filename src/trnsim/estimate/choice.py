@@ -239,7 +239,7 @@ def peak(machine: Hardware, dtype: str) -> float:
 
 
 def published_products_share(machine: Hardware, family: str) -> float:
-    """Least seconds of products, at the largest published peak, over those of a family's constants.
+    """Products' least seconds, at the largest published peak, over those of a family's constants.
 
     0 for GPUs, whose products are not at one part of the peak.
     """
@@ -254,7 +254,7 @@ def published_products_share(machine: Hardware, family: str) -> float:
 
 
 def published_memory_share(machine: Hardware) -> float:
-    """Least seconds of HBM, at its published bandwidth, over those of the constants."""
+    """HBM's least seconds, at its published bandwidth, over those of the constants."""
     published = float(machine.chip.memory_bytes_per_s) / machine.ranks_per_chip
     return min(bytes_per_s(machine) / published, 1.0)
 

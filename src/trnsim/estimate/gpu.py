@@ -57,7 +57,7 @@ _TILES: Final = (
 )
 """Rows and columns of cuBLAS's tiles, in descending order of efficiency."""
 _MOST_PARTS: Final = 16
-"""Most parts that a sum is cut in."""
+"""Maximum number of parts that a sum is cut in."""
 _FLOAT_BITS: Final = 32
 _HALF_BITS: Final = 16
 _BYTE_BITS: Final = 8

@@ -24,7 +24,7 @@ _GRADIENT_PRODUCTS: Final = 2
 """Products of a backward pass for each of the forward pass."""
 _US_PER_S: Final = 1e6
 _MOST_SHOWN: Final = 4
-"""Most shapes or sizes that an error lists."""
+"""Maximum number of shapes or sizes that an error lists."""
 
 
 class MachineProperties(Protocol):

@@ -313,7 +313,7 @@ class Fabric:
 
     @cached_property
     def _adapter_count(self) -> int:
-        """EFA adapters of an instance; one a chip where their number is not stated."""
+        """EFA adapters of an instance; one per chip where their number is not stated."""
         if not self.instance.efa_bytes_per_s:
             return 0
         return self.instance.efa_devices or self.instance.count

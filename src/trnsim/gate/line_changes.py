@@ -19,7 +19,7 @@ from trnsim.timing import EnginePlacement, Timeline, recorded
 
 _MOST_TRIED_LINES: Final = 8
 _MOST_TRIED_INSTRUCTIONS: Final = 200_000
-"""Most placements in all trials together: long programs try fewer lines."""
+"""Maximum number of placements in all trials together: long programs try fewer lines."""
 _US_PER_S: Final = 1e6
 
 

@@ -27,7 +27,7 @@ __all__ = ["graph_from_plain", "plain_graph"]
 _SIDE_MOST: Final = 1 << 48
 _RANK_MOST: Final = 64
 _DEPTH_MOST: Final = 16
-"""Most graphs within graphs."""
+"""Maximum number of graphs within graphs."""
 _NOT_FINITE: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 

@@ -2,7 +2,7 @@
 
 In `fast` numerics XLA's CPU client computes the very module that JAX sent, rounding each operation
 to its dtype (no excess precision), and partitions it over the devices. In `exact` the chip's
-programs do, one a device, where there are such; in `shapes` results are zeros. A call is recorded
+programs do, one per device, where there are such; in `shapes` results are zeros. A call is recorded
 as its graph, which has a time (`trnsim.jax.lowered`).
 """
 

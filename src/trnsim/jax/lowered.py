@@ -92,7 +92,7 @@ class UntimedProgram:
 
 
 class LoweredProgram:
-    """The graphs of a program, one a device: they differ where it reads the device's number.
+    """The graphs of a program, one per device: they differ where it reads the device's number.
 
     Attributes:
         name: the name of the program.

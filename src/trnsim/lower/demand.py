@@ -42,7 +42,7 @@ Box: TypeAlias = tuple[Mask, ...]
 """A mask for each dimension: the needed elements are all combinations of the masks' indices."""
 
 _MOST_MASK_ELEMENTS: Final = 1 << 26
-"""Most elements of a reshape whose masks are combined element by element."""
+"""Maximum number of elements of a reshape whose masks are combined element by element."""
 
 
 def demands(graph: Graph, wanted: Sequence[Box | None] | None = None) -> dict[int, Box]:

@@ -15,7 +15,7 @@ from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.types import Shape
 
 _MOST_FUSED_NODES = 48
-"""Most nodes of a fused kernel."""
+"""Maximum number of nodes of a fused kernel."""
 
 
 @dataclass

@@ -19,7 +19,7 @@ from trnsim.graph.ops.lookup import Gather
 from trnsim.graph.types import BOOL, INTEGERS, Array, TensorType
 
 _MOST_ELEMENTS: Final = 1 << 20
-"""Most elements of a tensor whose values are computed."""
+"""Maximum number of elements of a tensor whose values are computed."""
 _COMPUTED_KINDS: Final = (
     Kind.ALIAS,
     Kind.ELEMENTWISE,

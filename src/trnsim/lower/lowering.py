@@ -133,7 +133,7 @@ def costs(graph: Graph, target: str = "trn2", *, is_mirrored: bool = False) -> t
 
 
 _MOST_CACHED_COSTS: Final = 1 << 14
-"""Most graphs whose costs are kept."""
+"""Maximum number of graphs whose costs are kept."""
 _costs: dict[Hashable, tuple[Cost, ...]] = {}
 _cost_of: dict[Hashable, Cost] = {}
 

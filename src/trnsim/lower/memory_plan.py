@@ -23,7 +23,7 @@ from trnsim.lower.legalize import legalize
 from trnsim.profile.units import bytes_text
 
 _TABLE_ROWS: Final = 12
-"""Most rows of the table of a plan."""
+"""Maximum number of rows of the table of a plan."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from trnsim.memory.storage import Memory
 _KEPT = 1 << 16
 _BUCKET_ROWS = 128
 _BUCKET_BYTES = 1 << 16
-"""Least bytes of a bucket: rows of a vector are single elements."""
+"""Minimum bytes of a bucket: rows of a vector are single elements."""
 _CUTS_KEPT = 1 << 12
 _ALIGNED_BYTES = 64
 """Strictest alignment of a byte within a partition that a rule can ask for."""

@@ -22,7 +22,7 @@ Program = Callable[[], Sequence[Any]]
 """Runs a program and returns the outputs of its kernels, in order."""
 
 _MOST_ROWS: Final = 12
-"""Most rows that are tried alone; further ones are named together."""
+"""Maximum number of rows that are tried alone; further ones are named together."""
 
 
 class End(Enum):

@@ -36,7 +36,7 @@ _HINTS: Final = re.compile(
 """Pattern of words: a file in which none occurs uses no form that a version removed."""
 _NAME: Final = re.compile(r"(nl|nisa|ncc)[.]\w+")
 _MOST_FILES: Final = 400
-"""Most imported files, direct or indirect, that are searched for forms."""
+"""Maximum number of imported files, direct or indirect, that are searched for forms."""
 
 
 def marked_version(function: Callable[..., Any]) -> VersionChoice | None:

@@ -382,7 +382,7 @@ def jit(
     specialization_config: SpecializationConfig | None = None,
     **kwargs: Any,
 ) -> Any:
-    """`@nki.jit` or `@nki.jit(...)`: make a function a kernel.
+    """`@nki.jit` or `@nki.jit(...)`: a decorator that makes a function a kernel.
 
     Args:
         fn: the function.

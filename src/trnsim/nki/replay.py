@@ -27,7 +27,7 @@ from trnsim.program.execution import Deviation
 from trnsim.runs import Run, collected, launch
 
 MOST_RECORDINGS: Final = 64
-"""Most recordings that a replay keeps; each is of another sequence of integers read from memory."""
+"""Maximum recordings in a replay; each is of another sequence of integers read from memory."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import current_core
 
 MOST_LEFT: Final = 4
-"""Most broadcasts left in PSUM at once: half of its banks, a bank each. Assumed."""
+"""Maximum number of broadcasts left in PSUM at once: half of its banks, a bank each. Assumed."""
 
 _PSUM_READERS: Final = frozenset(
     {"tensor_tensor", "tensor_tensor_scan", "scalar_tensor_tensor", "tensor_scalar", "activation"}

@@ -12,7 +12,7 @@ from trnsim.facts import Rate
 from trnsim.place.platform import platform
 
 MOST_INSTANCES: Final = 1_000_000
-"""Most instances of a machine, far beyond any fleet."""
+"""Maximum number of instances of a machine, far beyond any fleet."""
 
 _GPU_INSTANCES: Final = {"p5": "p5.48xlarge", "p5en": "p5en.48xlarge"}
 _COMPARED_GPU: Final = "p5en"

@@ -47,7 +47,7 @@ _KINDS: Final = ("forward", "backward", "optimizer", "work", "launch", "exchange
 """Kinds of spans on lanes, in the order of the legend."""
 _MOST_ROWS: Final = 12
 _MOST_NAMES: Final = 3
-"""Most names of a title."""
+"""Maximum number of names of a title."""
 _EQUAL_CHANGE: Final = 0.001
 
 

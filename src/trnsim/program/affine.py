@@ -26,13 +26,13 @@ from trnsim.isa.language.machine import BatchPlan
 from trnsim.memory import AccessPattern, Box, Storage, Tile, VectorIndex
 
 MOST_BYTES: Final = 1 << 19
-"""Most bytes of an operand of a step: more no longer lie in a processor's cache."""
+"""Maximum bytes of an operand of a step: more no longer lie in a processor's cache."""
 
 MOST_TURNS: Final = 64
-"""Most turns of a window."""
+"""Maximum number of turns of a window."""
 
 LONGEST_TURN: Final = 256
-"""Most instructions of a turn."""
+"""Maximum number of instructions of a turn."""
 
 _ALIGNED_BYTES: Final = 64
 

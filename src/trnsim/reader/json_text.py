@@ -31,7 +31,7 @@ def parse_json(text: str) -> ParsedText:
 
 
 def parse_json_lines(text: str) -> ParsedText:
-    """The values of JSON texts, one a line.
+    """The values of JSON texts, one per line.
 
     Raises:
         Malformed: a line is not JSON.

@@ -12,7 +12,7 @@ def box(header: Sequence[str], groups: Sequence[Sequence[Row]], *, is_ruled: boo
     """`groups` of rows below `header`, whose cells may have several lines.
 
     Args:
-        header: one cell a column.
+        header: one cell per column.
         groups: rows; the caller leaves a cell empty that repeats the one above it.
         is_ruled: True for a line between groups.
     """

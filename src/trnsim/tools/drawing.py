@@ -60,7 +60,7 @@ def _is_switched(model: InstanceModel) -> bool:
 
 
 def _squares(model: InstanceModel) -> list[list[Row]]:
-    """The devices in squares; a square is a list of rows, a row a list of devices."""
+    """The devices as squares: a square is a list of rows, and a row is a list of devices."""
     rows: list[Row] = [[0]]
     for device in model.devices[1:]:
         is_next = device.index - 1 in device.connected

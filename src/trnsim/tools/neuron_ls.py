@@ -147,7 +147,7 @@ def _process_table(
 def _process_rows(
     device: InstanceDevice, columns: Sequence[DeviceColumn], procs: Sequence[Process], width: int
 ) -> list[Row]:
-    """A row a process, the device in the first of them; "NA" where it has no process.
+    """One row per process of a device, the first with the device; "NA" where it has no process.
 
     Source: aws-neuron-sdk@93e9f5d8 tools/neuron-sys-tools/neuron-ls.rst, device 3 of inf1.6xlarge.
     """

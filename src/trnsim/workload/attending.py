@@ -30,7 +30,7 @@ _CACHING_PHASES: Final = (Phase.DECODE, Phase.PREFILL)
 """Phases that write keys and values to a cache."""
 _NO_NORM: Final = HeadNorm(Norm(), "")
 _MOST_CACHED_FORMS: Final = 256
-"""Most forms of attention whose sizes are kept."""
+"""Maximum number of forms of attention whose sizes are kept."""
 
 
 def attention(

@@ -30,7 +30,7 @@ _CLASS_KEY: Final = "_class_name"
 _INSTALL_COMMAND: Final = "pip install 'trnsim[torch,models]'"
 _DTYPES: Final = {32: "float32", 16: "bfloat16"}
 _MOST_CACHED_MODELS: Final = 64
-"""Most models, each with its pass and split, whose parts are kept."""
+"""Maximum number of models, each with its pass and split, whose parts are kept."""
 
 
 @dataclass(frozen=True)

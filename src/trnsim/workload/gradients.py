@@ -164,7 +164,7 @@ def activation_bytes(
 
 
 def _attention_bytes(form: Attention | LatentAttention, sequence: int, policy: KeepPolicy) -> float:
-    """Bytes a token of queries, keys, values and results, and of scores if they are stored."""
+    """Bytes per token of queries, keys, values and results, and of scores if they are stored."""
     if isinstance(form, LatentAttention):
         queries = keys = form.plain_dim + form.rotary_dim
         elements = form.heads * (queries + keys + 2 * form.value_dim)
@@ -179,7 +179,7 @@ def _attention_bytes(form: Attention | LatentAttention, sequence: int, policy: K
 
 
 def _mlp_bytes(mlp: Mlp | Experts, hidden: int, policy: KeepPolicy, tensor: int) -> float:
-    """Bytes a token between its matrices; of experts, their inputs and results too."""
+    """Bytes per token between its matrices; of experts, their inputs and results too."""
     if isinstance(mlp, Mlp):
         between = 3 if mlp.matrices == GATED else 2
         return bytes_of(between * mlp.intermediate, policy.bits)

@@ -47,7 +47,7 @@ _FILE_ENDINGS: Final = (
 )
 """Endings of paths, which no model's name has."""
 _MOST_SIMILAR_NAMES: Final = 3
-"""Most similar names that an error lists."""
+"""Maximum number of similar names that an error lists."""
 _COMPARED_CHARS: Final = 100
 """Characters of a name that is compared with known ones."""
 

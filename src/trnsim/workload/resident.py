@@ -11,7 +11,7 @@ from trnsim.workload.passes import summaries
 from trnsim.workload.summary import PartSummary
 
 _MOST_CACHED_MODELS: Final = 256
-"""Most models, each with its split, whose parts are kept."""
+"""Maximum number of models, each with its split, whose parts are kept."""
 
 
 @lru_cache(_MOST_CACHED_MODELS)

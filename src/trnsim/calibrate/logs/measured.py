@@ -12,9 +12,9 @@ from trnsim.reader import fault
 WARMUP_STEPS: Final = 5
 """First steps, which figures leave out: compilation, and caches that fill."""
 LEAST_STEPS: Final = 10
-"""Least steps behind those."""
+"""Minimum number of steps after the first `WARMUP_STEPS`."""
 LEAST_REQUESTS: Final = 50
-"""Least finished requests; their P99 rests on one or two of them."""
+"""Minimum number of finished requests; their P99 rests on one or two of them."""
 
 _MEDIAN_LOSS: Final = math.sqrt(math.pi / 2)
 """Standard error of a median over that of a mean, of normal values."""

@@ -1,4 +1,4 @@
-"""CSV logs of any program: a row a step, or a row a request.
+"""CSV logs of any program: one row per step, or one row per request.
 
 | rows | columns |
 |---|---|

@@ -33,7 +33,7 @@ MOST_BYTES: Final = 4 << 20
 TIMEOUT_S: Final = 3.0
 """Time for an answer; kube-scheduler waits 5 s for an extender."""
 _PAGE_ITEMS: Final = 500
-"""Most items of a page of a list."""
+"""Maximum number of items of a page of a list."""
 _MOST_IDLE: Final = 4
 """Connections that are kept for further reading; each change has one of its own, sent once."""
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")

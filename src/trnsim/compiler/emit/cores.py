@@ -32,9 +32,9 @@ from trnsim.nki import language as nl
 _PIECE_BYTES: Final = 2048
 """Bytes of a partition in one transfer: 256 KiB in all, about as long as its fixed cost."""
 _MOST_SENDRECV_ELEMENTS: Final = 256
-"""Most elements of a partition that the GpSimd Engine's own DMA sends (nki.isa.sendrecv)."""
+"""Maximum elements of a partition that the GpSimd Engine's own DMA sends (nki.isa.sendrecv)."""
 _MOST_SENDRECVS: Final = 4
-"""Most transfers of the GpSimd Engine in one exchange."""
+"""Maximum number of transfers of the GpSimd Engine in one exchange."""
 _LOADED_BYTES: Final = 8 * 1024
 """Bytes of a partition that are loaded from HBM at a time."""
 _BLOCKS, _COLUMNS = 1, 2

@@ -9,7 +9,7 @@ from trnsim.lower import MemoryPlan
 from trnsim.profile.units import bytes_text
 
 INSTRUCTIONS_MAX: Final = 5_000_000
-"""Most instructions of a program.
+"""Maximum number of instructions of a program.
 
 No page of AWS gives the number; it is in a message of neuronx-cc that a user reports.
 Source: aws-neuron-sdk issue 819, XTP002.

@@ -30,7 +30,7 @@ _E4M3FN: Final = "float8_e4m3fn"
 _UNCOMPUTED_KINDS: Final = (Kind.CONTROL, Kind.COLLECTIVE, Kind.CALL, Kind.CONTRACTION)
 """Kinds of operations whose results a check does not compute."""
 _PLACES_MAX: Final = 1 << 18
-"""Most elements of an index tensor whose values are computed for a check of bounds."""
+"""Maximum number of elements of an index tensor whose values are computed for a check of bounds."""
 
 
 def nodes_refused(

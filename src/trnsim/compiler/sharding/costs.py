@@ -20,7 +20,7 @@ from trnsim.graph.ops.lookup import Gather
 from trnsim.graph.types import TensorType
 
 _MOVING_LEAST: Final = 64
-"""Fewest moving columns that a product is priced with (trainium_inferentia2_arch.rst: MM)."""
+"""Minimum moving columns in the price of a product (trainium_inferentia2_arch.rst: MM)."""
 
 _CONCURRENT_OPERATIONS: Final = 4
 """Elementwise operations that run at the same time: two an instruction, on two engines."""

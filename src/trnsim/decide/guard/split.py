@@ -3,8 +3,8 @@
 A step leaves the chip and comes back once for each such operator of each layer. Each crossing moves
 the activations of the step's tokens:
 
-    bytes a token   = 2 x operators x layers x hidden x bytes an element
-    seconds a step  = 2 x operators x layers x hop + bytes a token x tokens / bandwidth
+    bytes per token   = 2 x operators x layers x hidden x bytes per element
+    seconds per step  = 2 x operators x layers x hop + bytes per token x tokens / bandwidth
 
 It is an upper bound: neighbouring operators cross together, and crossings may overlap with work.
 """

@@ -61,7 +61,7 @@ _HEADER_BYTES: Final = 1 << 16
 _INSTALL_FIX: Final = "pip install 'trnsim[parquet]'"
 _BATCH_ROWS: Final = 10_000
 _LINE_MAX: Final = 1 << 24
-"""Most characters of a line; a report of 300 columns with tags has lines of some thousands."""
+"""Maximum length of a line; a report of 300 columns with tags has lines of some thousands."""
 
 
 def is_bill(path: Path) -> bool:

@@ -15,11 +15,11 @@ _Framework = Literal["pytorch", "jax", "tensorflow", "cuda", "other"]
 _OTHER_CLOUDS: Final = ("azure", "gcp", "oracle", "coreweave", "on_premises", "other")
 
 MOST_USD: Final = 1e10
-"""Most USD a month: above the total AWS bill of any company."""
+"""Maximum USD a month: above the total AWS bill of any company."""
 _MOST_VOLUME: Final = 1e17
-"""Most tokens or items a month: the work of a million accelerators at 3e9 a day each."""
+"""Maximum tokens or items a month: the work of a million accelerators at 3e9 a day each."""
 MOST_GPU_HOURS: Final = 1e10
-"""Most accelerator-hours a month: those of 13 million accelerators."""
+"""Maximum accelerator-hours a month: those of 13 million accelerators."""
 _MOST_S: Final = 2.7e6
 """Seconds of the longest month."""
 _MOST_HOURS: Final = 744.0

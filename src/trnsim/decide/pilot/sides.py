@@ -42,7 +42,7 @@ REQUESTS: Final = 1000
 """Default requests or passes: ten of 1000 lie above P99."""
 START_HOURS: Final = assumed(0.5, "until the first step: loading weights and compiling; no source")
 LEAST_REQUESTS_PER_CLIENT: Final = 4
-"""Least requests of each client, so that the idle start and end of a load test weigh little."""
+"""Minimum requests of each client, so that the idle start and end of a load test weigh little."""
 _SHELL_LINE: Final = "#!/bin/sh\n"
 _WEIGHTS_LINE: Final = ': "${MODEL:?set it to the folder of weights and tokenizer}"\n'
 _FILE_ENDING_BY_LAUNCHER: Final = {

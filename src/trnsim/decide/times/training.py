@@ -20,7 +20,7 @@ from trnsim.system.train.run import goodput
 from trnsim.workload.operators import Phase
 
 MOST_TIMED: Final = 64
-"""Most instances of a predicted job; a larger job is assumed to be as fast per instance."""
+"""Maximum instances of a predicted job; a larger job is assumed to be as fast per instance."""
 _DEFAULT_EFFORT: Final = Effort()
 
 

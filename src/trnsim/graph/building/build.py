@@ -230,9 +230,9 @@ def converted_number(operand: Operand, dtype: str) -> Operand:
 
 _WORD_BYTES: Final = 4
 _ROW: Final = 2048
-"""Most elements of a row, and most rows at a time, of a reduction over everything."""
+"""Maximum number of elements of a row, and of rows at a time, in a reduction of all elements."""
 _MOST_SLICES: Final = 16
-"""Most slices of a tensor that one fused kernel adds up."""
+"""Maximum number of slices of a tensor that one fused kernel adds up."""
 _SHORT_ROW: Final = 64
 """Elements of a row below which a transpose is faster than transfers of the row's pieces."""
 

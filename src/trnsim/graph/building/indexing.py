@@ -11,7 +11,7 @@ from trnsim.graph.building.build import Build
 from trnsim.graph.types import ITEM_BYTES
 
 _ROW_BYTES: Final = 64 * 1024
-"""Most bytes of a row in a partition: a third of SBUF, as two overlap."""
+"""Maximum bytes of a row in a partition: a third of SBUF, as two overlap."""
 
 
 def move_dim(b: Build, x: Value, dim: int, place: int) -> Value:

@@ -33,7 +33,7 @@ AS_NUMBER: Final = "as a number (int(), range(), an index, ==)"
 AS_CONDITION: Final = "as a condition (while, if, and, or, not)"
 """The uses of a register by Python itself."""
 LONGEST_LOOP = 100_000
-"""Most turns of a device loop that are emulated, which take seconds; more count as endless."""
+"""Maximum emulated turns of a device loop, which take seconds; more count as endless."""
 
 
 class UnsupportedOperator(IllegalInstruction, TypeError):

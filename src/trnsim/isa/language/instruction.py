@@ -52,7 +52,7 @@ HBM: Final = Memory.HBM
 ON_PARTITIONS: Final = frozenset({Engine.tensor, Engine.vector, Engine.scalar, Engine.gpsimd})
 """Engines whose tiles may start only at certain partitions; DMA engines start anywhere."""
 FREE_DIMENSIONS: Final = 4
-"""Most dimensions of a pattern within a partition. Source: nki-aps.rst, Hardware Capability."""
+"""Maximum dimensions of a pattern within a partition. Source: nki-aps.rst, Hardware Capability."""
 _SHARED_PORTS: Final = {
     SBUF: (Engine.vector, Engine.gpsimd),
     PSUM: (Engine.vector, Engine.scalar),

@@ -23,7 +23,7 @@ _PAIR = 2
 
 
 def moving_free_max(instruction: Instruction, core: NeuronCore, dst: Tile) -> int:
-    """Most columns of one matmul, which depend on the dtype of `dst`.
+    """Maximum number of columns of one matmul, which depend on the dtype of `dst`.
 
     The larger limit for bfloat16 holds for nc_matmul only in versions of NKI that document it.
     """

@@ -57,7 +57,7 @@ _MOST_WORD: Final = 256
 """Words of an entry point and of arguments, and characters of a word. Source:
 AlgorithmSpecification, ContainerEntrypoint and ContainerArguments."""
 _MOST_VALUE: Final = 2500
-"""Most characters of a hyperparameter's value; limits of names and of their number are those of
+"""Maximum length of a hyperparameter's value; limits of names and of their number are those of
 words. Source: CreateTrainingJob, HyperParameters."""
 _EXAMPLES: Final[dict[Keys, str]] = {
     ("RoleArn",): "arn:aws:iam::111122223333:role/your-sagemaker-role",

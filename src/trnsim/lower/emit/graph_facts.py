@@ -16,7 +16,7 @@ from trnsim.lower.emit.places.paths import Path, is_view, is_widening
 from trnsim.lower.kernels.tiles import P
 
 MOST_TRANSPOSED_BYTES: Final = 24 * 1024
-"""Most bytes of a partition of a value that is transposed to be reduced along its columns."""
+"""Maximum bytes of a partition of a value that is transposed to be reduced along its columns."""
 
 
 class GraphFacts:

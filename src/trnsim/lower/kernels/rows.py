@@ -19,7 +19,7 @@ from trnsim.nki import language as nl
 _SCAN_COLUMNS: Final = 2048
 """Columns of a tile in one scan."""
 _MAX8_ELEMENTS: Final = 16384
-"""Most elements of a partition that max8 reads (nki.isa.max8)."""
+"""Maximum number of elements of a partition that max8 reads (nki.isa.max8)."""
 _MAX8_RESULTS: Final = 8
 """Elements that max8 finds at once (nki.isa.max8)."""
 _LOWEST_FLOAT32: Final = (

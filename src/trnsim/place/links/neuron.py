@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LARGE_BYTES: Final = 2.0**40
 """Bytes at which a line's slope is read; lines are straight, so any will do."""
 _MOST_MESH_INSTANCES: Final = 64
-"""Most instances of a mesh between instances: each rank writes to every other at once."""
+"""Maximum instances of a mesh between instances: each rank writes to every other at once."""
 
 
 @cache

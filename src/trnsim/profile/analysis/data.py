@@ -30,11 +30,11 @@ from trnsim.timing.occupancy import Integers, Seconds, columns, critical_steps, 
 _NS_PER_S: Final = 1e9
 _DECIMALS: Final = 2
 _MAX_STEPS: Final = 4096
-"""Most steps of a quantity over time; with more, each stretch is replaced by its maximum."""
+"""Maximum steps of a quantity over time; with more, each stretch is replaced by its maximum."""
 _MOST_SOURCES: Final = 16
 _MOST_SOURCE_LETTERS: Final = 400_000
 _MAX_PAIRS: Final = 1024
-"""Most edges of a statement that are drawn."""
+"""Maximum number of edges of a statement that are drawn."""
 
 JsonObject = dict[str, Any]
 """A JSON object."""
@@ -137,7 +137,7 @@ def _column_ns(times_s: Seconds) -> list[float]:
 
 
 def _spans(timeline: Timeline) -> JsonObject:
-    """One list a property; the predecessors of i are waits[waits_from[i]:waits_from[i + 1]]."""
+    """One list per property; the predecessors of i are waits[waits_from[i]:waits_from[i + 1]]."""
     spans, program = columns(timeline), timeline.program
     waits = [program.waits_for(index) for index in range(len(program))]
     return {

@@ -16,7 +16,7 @@ from trnsim.timing import Timeline
 MOST_TRIED: Final = 16
 """Statements that are tried."""
 MOST_INSTRUCTIONS: Final = 200_000
-"""Most instructions in all trials together: long programs try fewer statements."""
+"""Maximum number of instructions in all trials together: long programs try fewer statements."""
 
 
 @dataclass(frozen=True, slots=True)

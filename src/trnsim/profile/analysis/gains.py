@@ -17,7 +17,7 @@ from trnsim.timing import EnginePlacement, Timeline, recorded
 
 _MOST_TRIED_LINES: Final = 8
 _TRIED_INSTRUCTIONS: Final = 200_000
-"""Most placements in all trials together: long programs try fewer lines."""
+"""Maximum number of placements in all trials together: long programs try fewer lines."""
 
 
 @dataclass(frozen=True, slots=True)

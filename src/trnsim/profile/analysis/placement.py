@@ -24,7 +24,7 @@ _DECIMALS: Final = 2
 
 
 def placement(timeline: Timeline, memory: Memory) -> dict[str, Any]:
-    """Columns of the tensors of a memory, a list a property, in order of first access.
+    """Columns of the tensors of a memory, one list per property, in order of first access.
 
     Bytes and addresses are those within a partition; `first` is the instruction that writes it
     first.

@@ -1,7 +1,7 @@
 """Timelines -> a Perfetto trace, which https://ui.perfetto.dev opens without uploading it.
 
-A process is a core, a track an engine or a DMA queue. Slices carry operands, source line and cause;
-arrows go from an instruction to those that waited for it.
+A process is a core; a track is an engine or a DMA queue. Slices carry operands, source line and
+cause; arrows go from an instruction to those that waited for it.
 
 Source of the field numbers: perfetto, protos/perfetto/trace/perfetto_trace.proto.
 """

@@ -1,4 +1,4 @@
-"""A world of ranks as one HTML file: a track a rank, waiting times, traffic of links.
+"""A world of ranks as one HTML file: one track per rank, waiting times, traffic of links.
 
 Static: tables and one SVG, no script, no network. A rank's track has the work of its compute
 engines above and its collectives below; a collective is exposed while no compute engine works.

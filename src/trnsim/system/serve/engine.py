@@ -1,10 +1,10 @@
 """Engine: the scheduling rules by which one replica forms steps from its requests.
 
 There are two kinds of engine. A compiled engine (Neuron) has programs of fixed shapes: prompts and
-decodes never share a step; prompts run first, by default one a step, while running sequences wait;
-a step costs its compiled batch and bucket, not the live batch. A dynamic engine (vLLM on GPUs)
-gives each running sequence a token and fills the rest of the step's token budget with chunks of
-prompts; with chunked prefill off, prompts run first there, too.
+decodes never share a step; prompts run first, by default one per step, while running sequences
+wait; a step costs its compiled batch and bucket, not the live batch. A dynamic engine (vLLM on
+GPUs) gives each running sequence a token and fills the rest of the step's token budget with chunks
+of prompts; with chunked prefill off, prompts run first there, too.
 
 Source: aws-neuron-sdk, libraries/nxd-inference/developer_guides/feature-guide.rst, Bucketing;
 vllm-neuron/docs/design/vllm/neuron-scheduler.md; vLLM's documentation, Optimization and Tuning.

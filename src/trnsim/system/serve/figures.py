@@ -34,7 +34,7 @@ _FIGURES_OF_ALL_REPLICAS: Final = (
 _LEAST_QUEUE_S: Final = 1e-9
 """Queueing times below this are rounding errors and count as 0."""
 _LEAST_SHARE: Final = 0.25
-"""Least fraction of a run over which throughput is counted; the whole run otherwise."""
+"""Minimum fraction of a run over which throughput is counted; the whole run otherwise."""
 WAITING: Final = "prompts of others"
 """Cause of the time that an output token waits for prefills of other requests: in steps between
 two decodes, or in mixed steps."""

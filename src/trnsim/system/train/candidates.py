@@ -24,7 +24,7 @@ from trnsim.workload.architecture import Architecture, LatentAttention
 _VIRTUAL_STAGES: Final = (1, 2, 4)
 """Chunks of a stage that are tried."""
 _LEAST_TOKENS: Final = 1024
-"""Least tokens of a context rank."""
+"""Minimum number of tokens of a context rank."""
 _MOST_TOKENS: Final = 65536
 """Tokens of a micro batch at most: larger ones gain nothing."""
 _COUNT_FIELDS: Final = (

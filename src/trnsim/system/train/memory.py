@@ -39,7 +39,7 @@ _ROW_BYTES: Final = documented(4, "a sum of exponentials for each row of scores 
 _LOGIT_BYTES: Final = documented(6, "logits, and in FP32 for the loss (Korthikanti, 4.3)")
 GATHERED_LAYERS: Final = assumed(2, "ZeRO-3 gathers the weights of a layer and of the next")
 _NAMED_BYTES: Final = 1 << 27
-"""Least bytes of a part that an error lists."""
+"""Minimum bytes of a part that an error lists."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def bytes_of_parameter(layout: Layout) -> tuple[float, float, float]:
 
 
 def in_flight(layout: Layout, at: int) -> float:
-    """Most pairs (chunk, micro batch) whose activations stage number `at` keeps at one time."""
+    """Maximum pairs (chunk, micro batch) whose activations stage number `at` keeps at one time."""
     stages, parts = layout.pipeline, layout.virtual
     after = stages - at - 1
     if parts > 1:

@@ -19,7 +19,7 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """An application of WSGI (PEP 3333)."""
 
 CONNECTIONS_MAX: Final = 32
-"""Most connections at once: a Prometheus opens one, a browser six."""
+"""Maximum number of connections at once: a Prometheus opens one, a browser six."""
 TIMEOUT_S: Final = 10.0
 """Time for which a connection may be silent; Prometheus's own limit of a scrape."""
 

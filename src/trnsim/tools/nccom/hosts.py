@@ -40,7 +40,7 @@ class NodeOptions:
     Attributes:
         nnodes: number of instances.
         hosts: hosts of MPI.
-        hosts_file: file of them, one a line.
+        hosts_file: file of them, one per line.
         slurm_mode: whether srun would run the benchmark.
         slurm_vcpus_per_node: vCPUs of each node; None for the fewest that a node has.
         slurm_setup_script: script for each node, or "default"; "" for none.

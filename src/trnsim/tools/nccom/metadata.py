@@ -1,6 +1,6 @@
 """Counts and places of alltoallv and all_gatherv: ``--variable-size-op-metadata``.
 
-Counts and displacements are elements. One entry holds for all ranks, else there is one a rank. A
+Counts and displacements are elements. One entry holds for all ranks, else there is one per rank. A
 rank's send counts are of its group's ranks in order; in an all-gather there is one, which goes to
 all. Receive counts may be left out; where they stand they are those of the senders.
 

@@ -13,7 +13,7 @@ INT_MAX: Final = (1 << 63) - 1
 """The largest integer of PyTorch's operators."""
 _INT_MIN: Final = -INT_MAX - 1
 DEPTH_MAX: Final = 8
-"""Most levels of lists within lists; no schema of an operator has more than two."""
+"""Maximum number of levels of lists within lists; no schema of an operator has more than two."""
 REFERENCE: Final = "%"
 """The key of a reference to a value of the program by its number."""
 

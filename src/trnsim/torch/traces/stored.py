@@ -29,7 +29,7 @@ _AWS_MAGIC: Final = (b"\x1f\x8b", b"NEFF")
 _BYTES_MAX: Final = 1 << 28
 """A program of 100,000 operators takes about 40 MB."""
 _RANK_MAX: Final = 64
-"""Most dimensions of a tensor of PyTorch's."""
+"""Maximum number of dimensions of a tensor of PyTorch's."""
 _FIX: Final = "trace the model again: torch_neuronx.trace(model, example_inputs)"
 
 

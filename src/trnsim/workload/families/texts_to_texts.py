@@ -76,7 +76,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
 
 
 def _of_t5(keys: ConfigKeys, *, has_table_each: bool) -> tuple[Tower, ...]:
-    """T5 and models with its table of relative position biases, one a stack or one a layer."""
+    """T5 and models with its table of relative position biases, one per stack or one per layer."""
     hidden, words = keys.whole("d_model"), keys.whole("vocab_size")
     table = keys.whole("relative_attention_num_buckets", default=_DEFAULT_BUCKETS) * keys.whole(
         "num_heads"

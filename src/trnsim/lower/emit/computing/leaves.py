@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 _CHUNK_COLUMNS: Final = 2048
 """Columns of one load where spans are shorter: rows of 4 KiB of 16-bit elements."""
 NEAR_STRIDE: Final = 16
-"""Largest stride of elements that are loaded with those between them."""
+"""Largest stride at which elements are loaded together with the elements between them."""
 _STRIDED_LOAD_BYTES: Final = 16 * 1024
-"""Most bytes of a partition of such a load."""
+"""Maximum bytes of a partition of a load with a stride up to `NEAR_STRIDE`."""
 _CHUNKS_BYTES: Final = 32 * 1024
-"""Most bytes of a partition for chunks of all blocks."""
+"""Maximum bytes of a partition for chunks of all blocks."""
 
 
 class Leaves:

@@ -25,13 +25,13 @@ from trnsim.nki import isa as nisa
 _SEQUENCE_RANK: Final = 3
 """Rank of sequences: batch, channels, length."""
 _COPY_ELEMENTS: Final = 1024
-"""Most elements of a partition in one copy, so that products begin before all copies end."""
+"""Maximum elements of a partition in one copy, so that products begin before all copies end."""
 _BAND_TRANSFERS: Final = 32
-"""Most transfers for the shifted copies of a band, as each has a fixed cost."""
+"""Maximum number of transfers for the shifted copies of a band, as each has a fixed cost."""
 _WHOLE_TRANSPOSE_SHARE: Final = 1 / 4
 """Share of the room for results in SBUF up to which images are transposed whole."""
 _FEW_CHANNELS: Final = 16
-"""Most channels for which DMA is faster than an engine, whose other lanes are idle."""
+"""Maximum number of channels for which DMA is faster than an engine, whose other lanes are idle."""
 
 
 @dataclass(frozen=True, slots=True)

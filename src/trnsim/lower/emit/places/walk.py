@@ -145,7 +145,7 @@ def spans(frame: Frame, start: int, columns: int, longest: int, most: int) -> It
 
 
 _FEWEST_HBM_SPANS: Final = 16
-"""Fewest spans of operands from HBM, so that one is loaded while another is computed."""
+"""Minimum number of spans of operands from HBM, so that one is loaded while another is computed."""
 
 
 def span_elements(frame: Frame, longest: int) -> int:
@@ -200,7 +200,7 @@ def runs(
 
 
 _LOADED_BYTES: Final = 2048
-"""Most bytes of a partition in one transfer of several blocks and runs."""
+"""Maximum bytes of a partition in one transfer of several blocks and runs."""
 MANY_TRANSFERS: Final = 1024
 """Transfers beyond which a row-major copy of the tensor is faster."""
 
