@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -226,3 +227,45 @@ def test_values_and_dimensions_and_pairs_that_are_none_are_named():
     assert xm.all_gather(x, dim=-1).tolist() == [1.0, 2.0]
     assert xm.all_gather(x.sum()).item() == 3.0
     assert xm.collective_permute(x, [[0, 0]]).tolist() == [1.0, 2.0]
+
+
+def columns(x):
+    import torch_xla.core.xla_model as xm
+
+    groups = [[0, 2], [1, 3]]
+    (summed,) = xm.all_reduce(xm.REDUCE_SUM, [x * 2], scale=0.5, groups=groups)
+    largest = xm.all_reduce(xm.REDUCE_MAX, x)
+    gathered = xm.all_gather(x, dim=1, groups=groups)
+    part = xm.reduce_scatter(xm.REDUCE_MUL, gathered, 3.0, 1, 2, groups=groups)
+    return summed, largest, xm.all_to_all(part, 0, 1, 2, groups=groups)
+
+
+@pytest.mark.slow
+def test_collectives_of_a_trace_are_calls_of_its_program_and_wait_for_nobody(monkeypatch):
+    import torch_neuronx
+
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    traced = [torch_neuronx.trace(columns, torch.ones(2, 3)) for _ in range(4)]
+    for rank, module in enumerate(traced):
+        torch.ops.neuron._load_collectives_neuron(module.model, rank, 1, rank, 4)
+
+    def run(rank):
+        return traced[rank](torch.tensor([[1.0, 2, 3], [4, 5, 6]]) + rank)
+
+    with ThreadPoolExecutor(4) as threads:
+        summed, largest, parts = list(threads.map(run, range(4)))[3]
+    # ranks 1 and 3 have [[2, 3, 4], [5, 6, 7]] and [[4, 5, 6], [7, 8, 9]]
+    assert summed.tolist() == [[6, 8, 10], [12, 14, 16]]
+    assert largest.tolist() == [[4, 5, 6], [7, 8, 9]]
+    assert parts.tolist() == [[75, 108, 147, 147, 192, 243]]
+
+
+def test_groups_of_a_trace_have_each_rank_once(monkeypatch):
+    import torch_xla.core.xla_model as xm
+
+    from trnsim.torch.traces.exchanges import exchange_tracing
+    from trnsim.xla.collectives import CollectiveMisused
+
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with exchange_tracing.on(), pytest.raises(CollectiveMisused, match="each rank in one"):
+        xm.all_reduce("sum", torch.ones(2), groups=[[0, 1]])

@@ -19,6 +19,8 @@ from torch import Tensor
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.torch.device_name import is_neuron
+from trnsim.torch.traces import exchanges
+from trnsim.torch.traces.exchanges import exchange_tracing
 from trnsim.user_warnings import warn
 from trnsim.xla import process_groups, ranks
 from trnsim.xla.arenas import on_host
@@ -36,6 +38,13 @@ _OPERATIONS: Final[dict[str, Any]] = {
     "min": dist.ReduceOp.MIN,
     "max": dist.ReduceOp.MAX,
 }
+_TRACED_NAMES: Final = {
+    **{name: name for name in ("sum", "min", "max")},
+    "mul": "product",
+    "and": "band",
+    "or": "bor",
+}
+"""Names of reductions in a traced program."""
 
 
 class CollectiveMisused(BadInput, ValueError):
@@ -55,24 +64,33 @@ def subgroup(groups: Groups) -> Any:
     Raises:
         CollectiveMisused: for groups that overlap, leave out this rank, or name others.
     """
-    whole, every = ranks.group(), _members(groups)
-    if every in ([], [list(range(ranks.world_size()))]):
+    whole, every = ranks.group(), _every(groups)
+    if len(every) == 1:
         return whole
-    key = tuple(map(tuple, every))
-    members = [rank for group in key for rank in group]
-    world, own = ranks.world_size(), ranks.ordinal()
-    if sorted(members) != list(range(world)):
-        raise CollectiveMisused(
-            f"groups {[list(group) for group in key]} of {world} ranks; legal: each rank in one",
-            fix=f"give each of ranks 0 to {world - 1} a group",
-            line=program_line(),
-        )
+    key, own = tuple(map(tuple, every)), ranks.ordinal()
     groups = _made.setdefault(key, [])
     if not groups or groups[0] is not whole:  # a group ends with the default group
         own_group = next(list(group) for group in key if own in group)
         groups[:] = [whole, dist.new_group(own_group, use_local_synchronization=True)]
         process_groups.keep_mesh(groups[1].group_name, [list(each) for each in key])
     return groups[1]
+
+
+def _every(groups: Groups) -> list[list[int]]:
+    """The ranks of each group; those of all ranks where a program gives none.
+
+    Raises:
+        CollectiveMisused: for groups that overlap, leave out a rank, or name others.
+    """
+    every, world = _members(groups), ranks.world_size()
+    members = [rank for group in every for rank in group]
+    if members and sorted(members) != list(range(world)):
+        raise CollectiveMisused(
+            f"groups {every} of {world} ranks; legal: each rank in one",
+            fix=f"give each of ranks 0 to {world - 1} a group",
+            line=program_line(),
+        )
+    return every or [list(range(world))]
 
 
 def _members(groups: Any) -> list[list[int]]:
@@ -148,22 +166,25 @@ def all_reduce(
 ) -> Any:
     """The reduction over the ranks, times `scale`: a new tensor, or in place for a list."""
     del pin_layout
-    operation = _operation(reduce_type)
+    _operation(reduce_type)  # refuses one that is none
     if not isinstance(inputs, Iterable) or isinstance(inputs, Tensor):
         _require_tensor("all_reduce", inputs)
         result = inputs.detach().clone()
-        return result if _is_alone(groups) else _reduced(result, operation, scale, groups)
+        return result if _is_alone(groups) else _reduced(result, reduce_type, scale, groups)
     for tensor in inputs if isinstance(inputs, Sequence) else ():
         _require_tensor("all_reduce", tensor)
     if not _is_alone(groups):
         for tensor in inputs:
-            _reduced(tensor.detach(), operation, scale, groups)
+            _reduced(tensor.detach(), reduce_type, scale, groups)
     return inputs
 
 
-def _reduced(tensor: Tensor, operation: Any, scale: float, groups: Groups) -> Tensor:
+def _reduced(tensor: Tensor, reduce_type: str, scale: float, groups: Groups) -> Tensor:
+    if exchange_tracing.is_on:
+        traced = exchanges.all_reduce(tensor, _TRACED_NAMES[reduce_type], _every(groups))
+        return tensor.copy_(traced if scale == 1 else traced * scale)
     dense = tensor if tensor.is_contiguous() else tensor.contiguous()
-    dist.all_reduce(dense, operation, subgroup(groups))
+    dist.all_reduce(dense, _operation(reduce_type), subgroup(groups))
     if dense is not tensor:
         tensor.copy_(dense)
     return tensor if scale == 1 else tensor.mul_(scale)
@@ -188,8 +209,11 @@ def all_gather(
     if _is_alone(groups):
         return _put(output, value.detach().clone())
     dense = value.detach().movedim(dim, 0).contiguous()
-    gathered = dense.new_empty((dense.shape[0] * _size(groups), *dense.shape[1:]))
-    dist.all_gather_single(gathered, dense, subgroup(groups))
+    if exchange_tracing.is_on:
+        gathered = exchanges.all_gather(dense, _every(groups))
+    else:
+        gathered = dense.new_empty((dense.shape[0] * _size(groups), *dense.shape[1:]))
+        dist.all_gather_single(gathered, dense, subgroup(groups))
     return _put(output, gathered.movedim(0, dim).contiguous())
 
 
@@ -227,10 +251,13 @@ def reduce_scatter(
     dense = input.detach().movedim(scatter_dim, 0).contiguous()
     if _is_alone():
         return _put(output, input.detach() * scale)
-    shard = dense.new_empty((dense.shape[0] // shard_count, *dense.shape[1:]))
-    dist.reduce_scatter_single(shard, dense, operation, subgroup(groups))
+    if exchange_tracing.is_on:
+        shard = exchanges.reduce_scatter(dense, _TRACED_NAMES[reduce_type], _every(groups))
+    else:
+        shard = dense.new_empty((dense.shape[0] // shard_count, *dense.shape[1:]))
+        dist.reduce_scatter_single(shard, dense, operation, subgroup(groups))
     if scale != 1:
-        shard.mul_(scale)
+        shard = shard * scale
     return _put(output, shard.movedim(0, scatter_dim).contiguous())
 
 
@@ -263,8 +290,11 @@ def all_to_all(
     if _is_alone():
         return value.detach().clone()
     parts = torch.stack(value.detach().chunk(split_count, split_dimension))
-    received = torch.empty_like(parts)
-    dist.all_to_all_single(received, parts, group=subgroup(groups))
+    if exchange_tracing.is_on:
+        received = exchanges.all_to_all(parts, _every(groups))
+    else:
+        received = torch.empty_like(parts)
+        dist.all_to_all_single(received, parts, group=subgroup(groups))
     return torch.cat(received.unbind(0), concat_dimension)
 
 

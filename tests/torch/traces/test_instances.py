@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -8,8 +9,10 @@ from trnsim.device.call_log import recording
 from trnsim.device.hbm import device_memory
 from trnsim.device.numerics import numerics
 from trnsim.errors import BadInput
+from trnsim.torch.traces import exchanges
 from trnsim.torch.traces.instances import LoadedProgram, instance_of, load, loading
 from trnsim.torch.traces.placement import Placement, placement_of
+from trnsim.torch.traces.stored import StoredProgram
 
 W = [torch.tensor([2.0, -3.0])]
 X = torch.ones(2, 2)
@@ -156,3 +159,52 @@ def test_batches_need_one_traced_size(scaled, stored):
 def test_a_program_is_bytes(program):
     with pytest.raises(BadInput, match="legal: bytes"):
         load(program)
+
+
+def summed_over_ranks(x):
+    return exchanges.all_reduce(x, "sum", [[0, 1]]) * 2
+
+
+@pytest.mark.parametrize("kind", ["fast", "exact"])
+def test_ranks_in_threads_exchange_tensors(stored, kind):
+    content = stored(summed_over_ranks, torch.ones(2))[1].to_bytes()
+    loaded = [LoadedProgram(StoredProgram.from_bytes(content)) for _ in range(2)]
+    for rank, instance in enumerate(loaded):
+        instance.join(rank, 2)
+    with numerics(kind), ThreadPoolExecutor(2) as threads:
+        results = list(
+            threads.map(lambda rank: loaded[rank].run([], [torch.full((2,), rank + 1.0)]), range(2))
+        )
+    assert [part.tolist() for (part,) in results] == [[6, 6], [6, 6]]
+
+
+def test_a_program_of_several_ranks_does_not_run_as_one(stored):
+    instance = LoadedProgram(stored(summed_over_ranks, torch.ones(2))[1])
+    with pytest.raises(BadInput, match="exchanges tensors with 2 ranks, and was loaded as one"):
+        instance.run([], [torch.ones(2)])
+    with pytest.raises(BadInput, match=r"rank 2 of 2 for summed_over_ranks, .*; legal: 0 to 1"):
+        instance.join(2, 2)
+    instance.join(0, 1)
+    with pytest.raises(BadInput, match="loaded as one of 1 ranks"):
+        instance.run([], [torch.ones(2)])
+
+
+def test_states_of_the_caller_are_replaced_by_its_outputs(stored):
+    class Counter(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.total = torch.nn.Buffer(torch.zeros(2))
+
+        def forward(self, x):
+            return x.sum(), self.total + x
+
+    instance = LoadedProgram(stored(Counter(), torch.ones(2), aliases=[[0, 1]])[1])
+    weights, state = [torch.zeros(2)], torch.tensor([[1.0, 9.0], [2.0, 9.0]])[:, 0]
+    for expected in ([2, 3], [3, 4]):
+        result, state = instance.run_with_states(weights, [torch.ones(2)], [state])
+        assert result.item() == 2
+        assert state.tolist() == expected
+    with pytest.raises(BadInput, match=r"keeps the states float32\[2\]; given float32\[3\]"):
+        instance.run_with_states(weights, [torch.ones(2)], [torch.ones(3)])
+    with pytest.raises(BadInput, match="given none"):
+        instance.run_with_states(weights, [torch.ones(2)], [])

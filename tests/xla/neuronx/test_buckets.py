@@ -1,12 +1,11 @@
 import io
-import warnings
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.errors import BadInput
-from trnsim.xla.neuronx.buckets import BucketModelConfig, bucket_model_trace, create_bucket_model
+from trnsim.xla.neuronx.buckets import BucketModelConfig, bucket_model_trace
 
 INPUTS = [(torch.ones(2, 4), torch.ones(2, 4)), (torch.ones(2, 8), torch.ones(2, 8))]
 
@@ -82,7 +81,6 @@ def test_each_bucket_may_have_a_model_of_its_own(tmp_path):
             "called with the arguments none of func_k",
         ),
         (Sums, INPUTS, BucketModelConfig(kernel, func_kwargs=[{}]), "for 1 buckets"),
-        (Sums, INPUTS, BucketModelConfig(kernel, shared_state_buffer=[]), "not modelled"),
     ],
 )
 def test_what_is_no_model_of_buckets_is_refused(func, inputs, config, match):
@@ -100,9 +98,85 @@ def test_buckets_return_the_same_nesting():
         bucket_model_trace(lambda: (Differs(), {}), INPUTS, BucketModelConfig(kernel))
 
 
-def test_binaries_are_refused():
-    with warnings.catch_warnings(), pytest.raises(BadInput, match="binaries of neuronx-cc"):
-        create_bucket_model([])
+class Cache(torch.nn.Module):
+    """The sum of all inputs so far, by columns; the states are the sums and a count."""
+
+    def __init__(self, length=4):
+        super().__init__()
+        self.sums = torch.nn.Buffer(torch.zeros(2, length))
+        self.calls = torch.nn.Buffer(torch.zeros(1))
+
+    def forward(self, x, y):
+        sums = self.sums + x * y
+        return sums.sum(1), sums, self.calls + 1
+
+
+def cache_of(length):
+    model = Cache(length)
+    return model, {model.sums: 1, model.calls: 2}
+
+
+def cut_to_the_bucket(
+    shapes: list[list[list[int]]], states: list[torch.Tensor], bucket: torch.Tensor
+) -> list[torch.Tensor]:
+    shape = shapes[torch.ops.aten.Int(bucket)][0]
+    return [torch.ops.aten.slice(states[0], 1, 0, shape[1]), states[1]]
+
+
+def test_buckets_share_states_of_which_each_takes_its_part():
+    shared = [torch.full((2, 8), 0.5), torch.zeros(1)]
+    config = BucketModelConfig(
+        kernel,
+        shared_state_buffer=shared,
+        shared_state_buffer_preprocessor=lambda *_: torch.jit.script(cut_to_the_bucket),
+        func_kwargs=[{"length": 4}, {"length": 8}],
+    )
+    traced = bucket_model_trace(cache_of, INPUTS, config)
+    stream = io.BytesIO()
+    torch.jit.save(traced, stream)
+    stream.seek(0)
+    for module in (traced, torch.jit.load(stream)):
+        sums = torch.full((2, 8), 0.5)
+        for length in (3, 7, 4, 8):
+            x = torch.randn(2, length)
+            sums[:, :length] += x * x
+            kept = 4 if length <= 4 else 8
+            torch.testing.assert_close(module(x, x), sums[:, :kept].sum(1))
+        assert module.states[1].item() == 4
+    assert shared[1].item() == 0
+
+
+def test_states_of_one_shape_need_nothing_that_cuts_them():
+    config = BucketModelConfig(kernel, shared_state_buffer=[torch.zeros(2, 1), torch.zeros(1)])
+
+    class Total(Cache):
+        def forward(self, x, y):
+            sums = self.sums + (x * y).sum(1, keepdim=True)
+            return sums[:, 0], sums, self.calls + 1
+
+    def total():
+        model = Total(1)
+        return model, {model.sums: 1, model.calls: 2}
+
+    traced = bucket_model_trace(total, INPUTS, config)
+    ones = torch.ones(2, 8)
+    assert [traced(ones[:, :n], ones[:, :n]).tolist() for n in (3, 8)] == [[3, 3], [11, 11]]
+
+
+@pytest.mark.parametrize(
+    ("shared", "match"),
+    [
+        ([], "shared_state_buffer is a list; legal: a list of tensors"),
+        (torch.zeros(1), "shared_state_buffer is a Tensor"),
+        ([torch.zeros(2, 4)], r"has float32\[2, 4\]; the model of bucket 0 keeps float32\[2, 4\]"),
+        ([torch.zeros(2, 8), torch.zeros(1)], "of bucket 0 keeps"),
+        ([torch.zeros(2, 4), torch.zeros(1, dtype=torch.int64)], "of bucket 0 keeps"),
+    ],
+)
+def test_states_that_the_models_do_not_keep_are_refused(shared, match):
+    config = BucketModelConfig(kernel, shared_state_buffer=shared)
+    with pytest.raises(BadInput, match=match):
+        bucket_model_trace(lambda: cache_of(4), INPUTS[:1], config)
 
 
 def test_a_kernel_is_a_function():

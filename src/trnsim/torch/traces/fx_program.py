@@ -16,6 +16,7 @@ from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.compile.origins import line_of
 from trnsim.torch.models.archive import is_computing
 from trnsim.torch.traces.encoding import DTYPES, MalformedProgram, decoded, encoded, index_of
+from trnsim.torch.traces.exchanges import rank_count
 from trnsim.torch.traces.stored import StoredCall, StoredPlace, StoredProgram, StoredTensor
 
 GET_ITEM: Final = "getitem"
@@ -157,7 +158,9 @@ class _GraphBuilder:
         for call in self._program.calls:
             self._values.append(self._call(call))
         self._graph.output([self._values[number] for number in self._program.outputs])
-        return fx.GraphModule(nn.Module(), self._graph)
+        module = fx.GraphModule(nn.Module(), self._graph)
+        rank_count(module)  # refuses exchanges that no trace writes
+        return module
 
     def _call(self, call: StoredCall) -> fx.Node:
         args = tuple(decoded(value, self._values, self._device) for value in call.args)

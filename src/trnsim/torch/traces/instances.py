@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, Final
 
@@ -31,12 +31,15 @@ from trnsim.torch.compile.program_run import ProgramRun
 from trnsim.torch.device_name import DEVICE_TYPE
 from trnsim.torch.traces.batches import in_batches
 from trnsim.torch.traces.casts import cast_module
+from trnsim.torch.traces.communicators import communicator
+from trnsim.torch.traces.exchanges import Groups, replica_groups, with_exchanges
 from trnsim.torch.traces.fx_program import graph_module
 from trnsim.torch.traces.placement import Placement, turns
 from trnsim.torch.traces.stored import HOST, StoredProgram, StoredTensor
 
 _NUMBER_BITS: Final = 62
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API for Inference, Fixed Input Shapes"
+_RANKS: Final = "neuronx-distributed trace/trace.py, parallel_model_load"
 
 
 class LoadedProgram:
@@ -55,6 +58,8 @@ class LoadedProgram:
         """Weights and states on each core."""
         self._lock = threading.Lock()
         self._loading: threading.Thread | None = None
+        self._rank: tuple[int, int] | None = None
+        """Its rank, and the number of ranks, where several run a program together."""
 
     @property
     def placement(self) -> Placement:
@@ -67,6 +72,20 @@ class LoadedProgram:
         """Move the program to other cores; its states begin anew there."""
         self._placement = placement
         self.forget_weights()
+
+    def join(self, rank: int, world: int) -> None:
+        """Make the program that of a rank: its exchanges are with programs of the other ranks.
+
+        Raises:
+            BadInput: for a rank that is not there.
+        """
+        if not 0 <= rank < world:
+            raise BadInput(
+                f"rank {rank} of {world} for {self.program.where}; legal: 0 to {world - 1}",
+                fix="load one module for each rank",
+                line=program_line(),
+            )
+        self._rank = rank, world
 
     def forget_weights(self) -> None:
         """Take the weights off the cores; the next call puts the module's there."""
@@ -103,6 +122,30 @@ class LoadedProgram:
             return in_batches(lambda parts: self._run_traced(weights, parts), size, inputs)
         return self._run_traced(weights, inputs)
 
+    def run_with_states(
+        self, weights: Sequence[Tensor], inputs: Sequence[Tensor], states: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """The outputs for inputs and states of the host, then the states that replace those.
+
+        Raises:
+            BadInput: for inputs or states of other shapes or dtypes than were traced.
+        """
+        self._check_states(states)
+        return self._run_traced(weights, inputs, states)
+
+    def _check_states(self, states: Sequence[Tensor]) -> None:
+        forms = list(self.program.weights.values())
+        expected = [forms[weight] for weight, _ in self.program.aliases]
+        same = [form.matches(state) for form, state in zip(expected, states, strict=False)]
+        if len(states) != len(expected) or not all(same):
+            raise BadInput(
+                f"{self.program.where} keeps the states {', '.join(map(str, expected)) or 'none'}; "
+                f"given {', '.join(map(_text, states)) or 'none'}",
+                fix="let shared_state_buffer_preprocessor return the states of the bucket's model",
+                source="aws-neuron-sdk, Autobucketing for Inference, Shared State Buffers",
+                line=program_line(),
+            )
+
     def traced_batch(self) -> int:
         """The batch size that was traced.
 
@@ -120,7 +163,12 @@ class LoadedProgram:
             )
         return sizes.pop()
 
-    def _run_traced(self, weights: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+    def _run_traced(
+        self,
+        weights: Sequence[Tensor],
+        inputs: Sequence[Tensor],
+        states: Sequence[Tensor] | None = None,
+    ) -> list[Tensor]:
         self._require_chip()
         self._check_inputs(inputs)
         if self.program.target == HOST:
@@ -128,14 +176,19 @@ class LoadedProgram:
             with torch.no_grad():
                 return list(self._host_function(*weights, *inputs))
         core = self.placement.next_core()
-        with torch.no_grad(), self._lock:
+        with torch.no_grad(), self._lock, self._running():
             on_core = self._weights_on(core, weights)
+            for (weight, _), state in zip(self.program.aliases, states or (), strict=False):
+                form = list(self.program.weights.values())[weight]
+                on_core[weight] = place(_with_strides(state, form), core)
             arguments = [tensor.detach().to(f"{DEVICE_TYPE}:{core}") for tensor in inputs]
             outputs = self._function(*on_core, *arguments)
             for weight, output in self.program.aliases:
                 on_core[weight] = outputs[output]
-            states = {output for _, output in self.program.aliases}
-            return [value.cpu() for number, value in enumerate(outputs) if number not in states]
+            replacing = [output for _, output in self.program.aliases]
+            kept = [value for number, value in enumerate(outputs) if number not in replacing]
+            new_states = [] if states is None else [outputs[number] for number in replacing]
+            return [value.cpu() for value in (*kept, *new_states)]
 
     def _weights_on(self, core: int, weights: Sequence[Tensor]) -> list[Tensor]:
         """The weights on a core, which they are moved to once."""
@@ -165,14 +218,14 @@ class LoadedProgram:
     @cached_property
     def _host_function(self) -> Callable[..., Any]:
         """The program as a function of tensors of the host."""
-        return on_cpu(graph_module(self.program, "cpu"))
+        return on_cpu(with_exchanges(graph_module(self.program, "cpu"), self._exchange))
 
     @cached_property
     def _function(self) -> Callable[..., Any]:
         """The program as a function of tensors on the device."""
         flags = Flags.parse(self.program.flags, "flags of a traced program")
         module = graph_module(self.program, DEVICE_TYPE)
-        imported = import_graph(module)
+        imported = import_graph(module, replica_groups(module))
         graph = apply_casts(imported.graph, flags)
         weights = frozenset(
             number for number, name in imported.names.items() if name.startswith("weight_")
@@ -187,8 +240,37 @@ class LoadedProgram:
             flags,
             weights,
         )
+        module = with_exchanges(module, self._exchange)
         run = ProgramRun(compiled, module, imported)
         return graph_runner(cast_module(module, flags), lambda _: run, None)
+
+    def _running(self) -> AbstractContextManager[None]:
+        """Context of a run of a rank's program."""
+        if self._rank is None:
+            return nullcontext()
+        rank, world = self._rank
+        return communicator(world).running(rank)
+
+    def _exchange(
+        self, name: str, groups: Groups, arguments: tuple[Any, ...], tensor: Tensor
+    ) -> Tensor:
+        """The result of an exchange with the programs of the other ranks.
+
+        Raises:
+            BadInput: for a program that was not loaded as one of as many ranks.
+        """
+        count = sum(map(len, groups))
+        if self._rank is None or self._rank[1] != count:
+            is_one = "one" if self._rank is None else f"one of {self._rank[1]} ranks"
+            raise BadInput(
+                f"{self.program.where}, exchanges tensors with {count} ranks, and was loaded as "
+                f"{is_one}",
+                fix="neuronx_distributed.trace.parallel_model_load loads the modules of all ranks",
+                source=_RANKS,
+                line=program_line(),
+            )
+        rank, world = self._rank
+        return communicator(world).exchange(rank, name, groups, arguments, tensor)
 
     def _check_inputs(self, inputs: Sequence[Tensor]) -> None:
         expected = list(self.program.inputs.items())
@@ -222,6 +304,12 @@ class LoadedProgram:
                 f"NEURON_LOGICAL_NC_CONFIG={self.program.cores} before the program starts, or "
                 "trace it again",
             )
+
+
+def _with_strides(tensor: Tensor, form: StoredTensor) -> Tensor:
+    """A copy of a tensor with the strides of a program's."""
+    copy = torch.empty_strided(form.shape, form.stride, dtype=tensor.dtype)
+    return copy.copy_(tensor.detach())
 
 
 def _fix(name: str, form: StoredTensor, tensor: Tensor) -> str:

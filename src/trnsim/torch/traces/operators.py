@@ -26,7 +26,12 @@ _SCHEMAS: Final = (
         "forward(Tensor program, Tensor[] weights, Tensor[] inputs, bool is_batched, int instance) "
         "-> Tensor[]"
     ),
+    (
+        "forward_with_states(Tensor program, Tensor[] weights, Tensor[] inputs, Tensor[] states, "
+        "int instance) -> Tensor[]"
+    ),
     "savable(Tensor program) -> Tensor",
+    ("_load_collectives_neuron(Any model, int start_nc, int nc_count, int rank, int world) -> ()"),
 )
 _KERNEL_CALL: Final = re.compile(rb'"operator":"trnsim_nki\.(?P<name>\w+?)_\d+\.')
 """A call of an operator of `trnsim.torch.dispatch.launches` in a stored program."""
@@ -41,9 +46,15 @@ def register() -> None:
     library = pytorch.new_library("neuron", "FRAGMENT")
     for schema in _SCHEMAS:
         library.define(schema)
-    library.impl("load", _load, "CompositeExplicitAutograd")
-    library.impl("forward", _forward, "CompositeExplicitAutograd")
-    library.impl("savable", _savable, "CompositeExplicitAutograd")
+    kernels = {
+        "load": _load,
+        "forward": _forward,
+        "forward_with_states": _forward_with_states,
+        "savable": _savable,
+        "_load_collectives_neuron": _load_rank,
+    }
+    for name, kernel in kernels.items():
+        library.impl(name, kernel, "CompositeExplicitAutograd")
     _libraries.append(library)
 
 
@@ -77,6 +88,28 @@ def _forward(
         found = _instances().instance_of(instance, program)
         outputs: list[Tensor] = found.run(weights, inputs, is_batched=is_batched)
     return outputs
+
+
+def _forward_with_states(
+    program: Tensor,
+    weights: list[Tensor],
+    inputs: list[Tensor],
+    states: list[Tensor],
+    instance: int,
+) -> list[Tensor]:
+    """The outputs of an instance, then its new states."""
+    with _for_torchscript():
+        found = _instances().instance_of(instance, program)
+        outputs: list[Tensor] = found.run_with_states(weights, inputs, states)
+    return outputs
+
+
+def _load_rank(model: Any, start_nc: int, nc_count: int, rank: int, world: int) -> None:
+    """Load the program `model` of a module as that of a rank of `world`, to cores of its own."""
+    placement: Any = import_module("trnsim.torch.traces.placement")
+    found = _instances().instance_of(model.instance, model.program)
+    found.place(placement.placement_of(start_nc, nc_count))
+    found.join(rank, world)
 
 
 def _savable(program: Tensor) -> Tensor:

@@ -1,14 +1,14 @@
 """A traced program as a submodule of a ScriptModule, which saves it and loads it by an operator."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["NeuronProgram", "is_program", "programs_in", "script_module"]
+__all__ = ["BUCKETS", "PART", "NeuronProgram", "is_program", "programs_in", "script_module"]
 
 _CLASS: Final = "NeuronProgram"
 
@@ -50,6 +50,13 @@ class NeuronProgram(nn.Module):
         )
 
     @torch.jit.export
+    def step(self, inputs: list[Tensor], states: list[Tensor]) -> list[Tensor]:
+        """The program's outputs, then its new states, for states that the caller keeps."""
+        return torch.ops.neuron.forward_with_states(  # type: ignore[no-any-return]
+            self.program, self.weights, inputs, states, self.instance
+        )
+
+    @torch.jit.export
     def __getstate__(  # pyright: ignore[reportIncompatibleMethodOverride]  of TorchScript
         self,
     ) -> tuple[Tensor, list[Tensor], bool, bool, bool, bool]:
@@ -73,11 +80,24 @@ class NeuronProgram(nn.Module):
         self.instance = torch.ops.neuron.load(self.program, self.is_lazy, self.is_async)
 
 
+PART: Final = "model"
+"""The name of the program of a module of one program.
+
+Source: neuronx-distributed trace/trace.py, TensorParallelNeuronModel._load.
+"""
+BUCKETS: Final = "bucket_model_executor"
+"""The name of the part whose `models` are the programs of a module of several shapes.
+
+Source: neuronx-distributed trace/trace.py, TensorParallelNeuronModel._load.
+"""
+
+
 def script_module(
     title: str,
     parts: Mapping[str, tuple[bytes, list[Tensor]]],
     forward: str,
-    functions: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    buckets: Sequence[tuple[bytes, list[Tensor]]] = (),
 ) -> Any:
     """A module that computes by programs.
 
@@ -85,15 +105,19 @@ def script_module(
         title: the name of its class.
         parts: the stored program and weights of each part, by its name.
         forward: the text of its method `forward`, which calls the parts.
-        functions: TorchScript functions that it calls, by name.
+        attributes: TorchScript functions that it calls, and values, by name.
+        buckets: the stored programs and weights of `bucket_model_executor.models`.
     """
     owner: Any = type(title, (nn.Module,), {})
     module = owner()
     for name, (content, weights) in parts.items():
-        program = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-        setattr(module, name, NeuronProgram(program, weights))
-    for name, function in (functions or {}).items():
-        setattr(module, name, function)
+        setattr(module, name, _program(content, weights))
+    if buckets:
+        executor: Any = nn.Module()
+        executor.models = nn.ModuleList(_program(*bucket) for bucket in buckets)
+        setattr(module, BUCKETS, executor)
+    for name, value in (attributes or {}).items():
+        setattr(module, name, value)
     with warnings.catch_warnings():
         # PyTorch has deprecated TorchScript, in which traced modules are defined.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -101,6 +125,10 @@ def script_module(
         scripted.define(forward)
         scripted.eval()
     return scripted
+
+
+def _program(content: bytes, weights: list[Tensor]) -> NeuronProgram:
+    return NeuronProgram(torch.frombuffer(bytearray(content), dtype=torch.uint8), weights)
 
 
 def _with_compiled_parts(module: nn.Module) -> Any:

@@ -26,6 +26,7 @@ from trnsim.torch.models.traced import TracedModule, trace_module
 from trnsim.torch.traces.branches import FrozenBranches, names_data_dependence, reads_values
 from trnsim.torch.traces.encoding import MalformedProgram
 from trnsim.torch.traces.example_runs import example_run
+from trnsim.torch.traces.exchanges import exchange_tracing
 from trnsim.torch.traces.stored import StoredTensor
 from trnsim.torch.traces.structure import NestedValue, nesting_of, parameter_names
 from trnsim.user_warnings import warn
@@ -105,7 +106,7 @@ def trace_function(func: Any, example_inputs: Any) -> TracedFunction:
     recorder = _Results()
     hook = module.register_forward_hook(recorder)
     try:
-        with example_run(title, args):
+        with example_run(title, args), exchange_tracing.on():
             traced = _traced(module, args, title)
         if is_by_name:
             traced = _without_prefix(traced)

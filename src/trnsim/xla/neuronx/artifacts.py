@@ -8,7 +8,7 @@ Source: neuronx-distributed trace/trace.py and trace/model_builder.py, which tak
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, NoReturn
@@ -18,10 +18,11 @@ from torch import Tensor
 from trnsim.device.program_line import program_line
 from trnsim.errors import NotModelled
 from trnsim.files import read_bytes
-from trnsim.torch.traces.script_module import script_module
+from trnsim.torch.traces.script_module import PART, script_module
 from trnsim.torch.traces.stored import StoredProgram
-from trnsim.torch.traces.structure import forward_text
-from trnsim.xla.neuronx.trace import PART, compile_function
+from trnsim.torch.traces.structure import NestedValue, forward_text
+from trnsim.xla.neuronx.buckets import BucketModelConfig, Buckets, bucket_module
+from trnsim.xla.neuronx.trace import compile_function
 from trnsim.xla.neuronx.workdir import PROGRAM, check_workdir, write_workdir
 
 _SOURCE: Final = "neuronx-distributed trace/model_builder.py"
@@ -32,11 +33,19 @@ class Flattener(NamedTuple):
 
     Attributes:
         title: the name of the module's class.
-        forward: the text of its method.
+        parameters: names of its parameters.
+        arguments: the nesting of each.
+        returned: the nesting of its result.
     """
 
     title: str
-    forward: str
+    parameters: list[str]
+    arguments: list[NestedValue]
+    returned: NestedValue
+
+    def forward(self, body: list[str]) -> str:
+        """The text of its method, which makes `r` of `a` in the lines of `body`."""
+        return forward_text(self.parameters, self.arguments, self.returned, body)
 
 
 class HloArtifacts(SimpleNamespace):
@@ -76,10 +85,9 @@ def _trace(  # pyright: ignore[reportUnusedFunction]  a name of torch_neuronx
     )
     write_workdir(folder, compiled.report, compiled.program)
     function = compiled.function
-    text = forward_text(
-        function.parameters, function.arguments, compiled.returned(), [f"r = self.{PART}(a)"]
+    flattener = Flattener(
+        function.title, function.parameters, function.arguments, compiled.returned()
     )
-    flattener = Flattener(function.title, text)
     return str(folder / PROGRAM), b"", flattener, None, function.weights
 
 
@@ -103,7 +111,34 @@ def create_neuron_model(
     content = read_bytes(neff_filename)
     program = StoredProgram.from_bytes(content)
     kept = [weights[name] for name in program.weights]
-    return script_module(flattener.title, {PART: (content, kept)}, flattener.forward)
+    forward = flattener.forward([f"r = self.{PART}(a)"])
+    return script_module(flattener.title, {PART: (content, kept)}, forward)
+
+
+def create_bucket_model(
+    models: Sequence[tuple[bytes, bytes]],
+    bucket_config: BucketModelConfig,
+    flattener: Flattener,
+    packer: Any,
+    weights: Mapping[str, Tensor],
+    input_output_aliases: Any = None,
+    *_: Any,
+    **__: Any,
+) -> Any:
+    """The ScriptModule of one program for each bucket, which share their weights.
+
+    Raises:
+        BadInput: for programs that `torch_neuronx.trace` did not write.
+    """
+    del packer, input_output_aliases
+    programs = [StoredProgram.from_bytes(content) for content, _ in models]
+    return bucket_module(
+        Buckets(
+            flattener.title, programs, [[weights[n] for n in each.weights] for each in programs]
+        ),
+        flattener.forward,
+        bucket_config,
+    )
 
 
 def _refuse(name: str) -> NoReturn:

@@ -10,18 +10,20 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from torch import Tensor
 
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
-from trnsim.torch.traces.script_module import script_module
+from trnsim.torch.traces.script_module import BUCKETS, script_module
+from trnsim.torch.traces.stored import StoredProgram, StoredTensor
 from trnsim.torch.traces.structure import forward_text
 from trnsim.xla.neuronx.trace import CompiledTrace, compile_function
 from trnsim.xla.neuronx.workdir import check_workdir, write_workdir
 
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API, Autobucketing"
+_STATES: Final = "aws-neuron-sdk, Autobucketing for Inference, Shared State Buffers"
 
 
 class BucketModelConfig:
@@ -30,8 +32,9 @@ class BucketModelConfig:
     Attributes:
         bucket_kernel: makes the TorchScript function from a list of tensors to the bucket's inputs
             and its index.
-        shared_state_buffer: values of the state that all buckets share, or None.
-        shared_state_buffer_preprocessor: makes the function that cuts the state for a bucket.
+        shared_state_buffer: first values of the states that all buckets share, or None.
+        shared_state_buffer_preprocessor: makes the TorchScript function from the shapes of all
+            buckets' states, the states and the bucket's index to the states of the bucket.
         func_kwargs: arguments of the function that makes the model, for all buckets or each.
         bucket_degree: the number of buckets, once they are traced.
     """
@@ -77,8 +80,7 @@ def bucket_model_trace(
     `func` returns a model and its states, as `input_output_aliases` of `torch_neuronx.trace`.
 
     Raises:
-        BadInput: for inputs or a configuration that are not legal, and for states that buckets
-            share.
+        BadInput: for inputs, states or a configuration that are not legal.
     """
     workdir = None if compiler_workdir is None else check_workdir(compiler_workdir)
     _check(example_inputs, bucket_config)
@@ -119,11 +121,16 @@ def _check(example_inputs: Any, config: Any) -> None:
             source=_SOURCE,
             line=program_line(),
         )
-    if config.shared_state_buffer is not None:
+    shared: Any = config.shared_state_buffer
+    if shared is not None and (
+        not isinstance(shared, list | tuple)
+        or not shared
+        or not all(isinstance(tensor, Tensor) for tensor in shared)
+    ):
         raise BadInput(
-            "shared_state_buffer: a state of several programs is not modelled",
-            fix="trace one program of the longest shape, with input_output_aliases",
-            source=_SOURCE,
+            f"shared_state_buffer is a {type(shared).__name__}; legal: a list of tensors",
+            fix="the first values of the states, of their largest shapes: [torch.zeros(1, 512)]",
+            source=_STATES,
             line=program_line(),
         )
 
@@ -166,38 +173,101 @@ def _module(compiled: Sequence[CompiledTrace], config: BucketModelConfig) -> Any
             source=_SOURCE,
             line=program_line(),
         )
-    body = ["b, i = self.bucket_kernel(a)", "k = int(i)", "r = b"]
-    parts = {}
-    for rank, bucket in enumerate(compiled):
-        parts[f"neuron_{rank}"] = (
-            bucket.program.to_bytes(),
-            list(bucket.function.weights.values()),
-        )
-        word = "if" if rank == 0 else "elif"
-        body += [f"{word} k == {rank}:", f"    r = self.neuron_{rank}(b)"]
-    text = f"that was not traced; legal: 0 to {len(compiled) - 1}"
-    body += [
-        "else:",
-        f'    raise RuntimeError("the bucket kernel chose bucket " + str(k) + ", {text}")',
-    ]
-    forward = forward_text(first.parameters, first.arguments, compiled[0].returned(), body)
-    with warnings.catch_warnings():
-        # PyTorch has deprecated TorchScript, in which bucket kernels are written.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        kernel = config.bucket_kernel()
-    return script_module(first.title, parts, forward, functions={"bucket_kernel": kernel})
+    buckets = Buckets(
+        first.title,
+        [bucket.program for bucket in compiled],
+        [list(bucket.function.weights.values()) for bucket in compiled],
+    )
+    returned = compiled[0].returned()
+    return bucket_module(
+        buckets,
+        lambda body: forward_text(first.parameters, first.arguments, returned, body),
+        config,
+    )
 
 
-def create_bucket_model(*_: Any, **__: Any) -> Any:
-    """Not here: a module of buckets of HLO.
+class Buckets(NamedTuple):
+    """The programs of a module of several shapes.
+
+    Attributes:
+        title: the name of the module's class.
+        programs: the program of each bucket.
+        weights: the weights of each, in the order of the program.
+    """
+
+    title: str
+    programs: list[StoredProgram]
+    weights: list[list[Tensor]]
+
+
+def bucket_module(
+    buckets: Buckets, forward: Callable[[list[str]], str], config: BucketModelConfig
+) -> Any:
+    """The module of buckets whose method `forward` makes of the lines of its body.
 
     Raises:
-        BadInput: always.
+        BadInput: for states of other shapes than the models keep.
     """
-    raise BadInput(
-        "torch_neuronx.xla_impl.bucket_trace.create_bucket_model takes binaries of neuronx-cc, "
-        "which are not made here",
-        fix="torch_neuronx.bucket_model_trace",
-        source=_SOURCE,
-        line=program_line(),
-    )
+    attributes: dict[str, Any] = {"bucket_kernel": _scripted(config.bucket_kernel)}
+    body = ["r, bucket = self.bucket_kernel(a)", "bucket_number = int(bucket)"]
+    has_states = config.shared_state_buffer is not None
+    if has_states:
+        attributes |= _states(buckets, config)
+        cut = "self.state_preprocessor(self.state_shapes, self.states, bucket)"
+        body.append(f"states = {cut if 'state_preprocessor' in attributes else 'self.states'}")
+    for rank in range(len(buckets.programs)):
+        call = f"self.{BUCKETS}.models[{rank}]"
+        body.append(f"{'if' if rank == 0 else 'elif'} bucket_number == {rank}:")
+        body.append(f"    r = {call}.step(r, states)" if has_states else f"    r = {call}(r)")
+    legal = f"that was not traced; legal: 0 to {len(buckets.programs) - 1}"
+    text = f'"the bucket kernel chose bucket " + str(bucket_number) + ", {legal}"'
+    body += ["else:", f"    raise RuntimeError({text})"]
+    if has_states:
+        body += ["for place in range(len(states)):"]
+        body += ["    states[place].copy_(r[len(r) - len(states) + place])"]
+    contents = [program.to_bytes() for program in buckets.programs]
+    parts = list(zip(contents, buckets.weights, strict=True))
+    return script_module(buckets.title, {}, forward(body), attributes, parts)
+
+
+def _scripted(make: Callable[..., Any]) -> Any:
+    with warnings.catch_warnings():
+        # PyTorch has deprecated TorchScript, in which functions of buckets are written.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return make()
+
+
+def _states(buckets: Buckets, config: BucketModelConfig) -> dict[str, Any]:
+    """The states that all buckets share, their shapes in each, and the function that cuts them.
+
+    Raises:
+        BadInput: for another number of them than the models keep, or other dtypes; for other
+            shapes, if nothing cuts them.
+    """
+    shared = [tensor.detach().clone() for tensor in config.shared_state_buffer or ()]
+    make = config.shared_state_buffer_preprocessor
+    shapes: list[list[list[int]]] = []
+    for rank, program in enumerate(buckets.programs):
+        forms = list(program.weights.values())
+        kept = [forms[weight] for weight, _ in program.aliases]
+        pairs = zip(kept, shared, strict=False)
+        is_kept = len(kept) == len(shared) and all(
+            StoredTensor.of(state).dtype == form.dtype
+            and (make is not None or list(state.shape) == form.shape)
+            for form, state in pairs
+        )
+        if not is_kept:
+            given = ", ".join(str(StoredTensor.of(state)) for state in shared)
+            raise BadInput(
+                f"shared_state_buffer has {given}; the model of bucket {rank} keeps "
+                f"{', '.join(map(str, kept)) or 'no states'}",
+                fix="name each state in the model's input_output_aliases, in the same order; a "
+                "shared_state_buffer_preprocessor cuts them to the shapes of a bucket",
+                source=_STATES,
+                line=program_line(),
+            )
+        shapes.append([form.shape for form in kept])
+    attributes: dict[str, Any] = {"states": shared}
+    if make is not None:
+        attributes |= {"state_shapes": shapes, "state_preprocessor": _scripted(make)}
+    return attributes

@@ -26,17 +26,16 @@ from trnsim.torch.compile.fx_import import import_graph
 from trnsim.torch.compile.refused import CompilerWarning
 from trnsim.torch.models.model_graph import ModelGraph
 from trnsim.torch.models.subjects import ModelReport, Subject, report_model
+from trnsim.torch.traces.exchanges import replica_groups
 from trnsim.torch.traces.fx_program import Calls
 from trnsim.torch.traces.instances import loading
-from trnsim.torch.traces.script_module import script_module
+from trnsim.torch.traces.script_module import PART, script_module
 from trnsim.torch.traces.stored import StoredProgram, StoredTensor
 from trnsim.torch.traces.structure import NestedValue, forward_text
 from trnsim.torch.traces.tracing import TracedFunction, trace_function
 from trnsim.user_warnings import warn
 from trnsim.xla.neuronx.workdir import check_workdir, write_workdir
 
-PART: Final = "neuron_0"
-"""The name of the program's part of a traced module."""
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API for Inference"
 
 
@@ -190,7 +189,8 @@ def compile_module(
         chip: the chip; that of the device if it is empty.
     """
     constants = {node.name for node in values[: len(weights)] if node.op == "get_attr"}
-    graph = ModelGraph.of(import_graph(module), {*weights, *constants}, names)
+    imported = import_graph(module, replica_groups(module))
+    graph = ModelGraph.of(imported, {*weights, *constants}, names)
     report = report_model(Subject(title, graph), chip or device_target().name, flags)
     _tell(report)
     calls = Calls(module, values)
