@@ -357,5 +357,5 @@ def _new_beside(target: Path) -> Path:
 
 
 def _reason(error: Exception) -> str:
-    told = (isinstance(error, OSError) and error.strerror) or str(error)
-    return told or "it is larger than this machine's memory"  # a MemoryError says nothing
+    reason = (isinstance(error, OSError) and error.strerror) or str(error)
+    return reason or "it is larger than this machine's memory"  # a MemoryError says nothing

@@ -172,8 +172,8 @@ def _shown_frame(frame: re.Match[str]) -> tuple[str, bool]:
     public = _public_file(file)
     if public is None and function:
         function = "<name>"
-    where = f", in {function}" if function else ""
-    return f'{indent}File "{public or "<path>"}", line {number}{where}', public is not None
+    location = f", in {function}" if function else ""
+    return f'{indent}File "{public or "<path>"}", line {number}{location}', public is not None
 
 
 def _public_file(file: str) -> str | None:

@@ -98,7 +98,7 @@ def test_a_limit_that_binds_is_said_beside_the_time(monkeypatch):
     )
     found = report_model(Subject("it", product(16, 32)), "trn2", lnc=1)
     assert found.text(400).splitlines()[4] == "  limit       room in SBUF: none"
-    assert found.whole.said == ("room in SBUF: none",)
+    assert found.whole.notes == ("room in SBUF: none",)
 
 
 def test_what_aws_refuses_is_an_error_under_the_policy_chip(monkeypatch):
@@ -109,7 +109,7 @@ def test_what_aws_refuses_is_an_error_under_the_policy_chip(monkeypatch):
 
 def test_what_aws_refuses_is_said_under_the_policy_host(monkeypatch):
     monkeypatch.setattr(state, "policy", "host")
-    assert report_model(Subject("it", beyond()), "trn2").said
+    assert report_model(Subject("it", beyond()), "trn2").compiler_notes
 
 
 def test_a_graph_over_hbm_is_refused():

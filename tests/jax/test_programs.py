@@ -15,7 +15,7 @@ def module():
 
 
 def compiled(content, flags="-O1"):
-    return compile_program(content, "m", flags, "trn1", where="test", title="m")
+    return compile_program(content, "m", flags, "trn1", flags_origin="test", title="m")
 
 
 def test_a_program_and_its_graph_have_one_answer(module):

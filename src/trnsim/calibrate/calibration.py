@@ -208,11 +208,11 @@ def _width(sigma: float) -> float:
 
 
 def _left_out(each: LeftOut) -> dict[str, Any]:
-    said = each.row.measurement
+    measurement = each.row.measurement
     return {
-        "file": said.line.file,
-        "line": said.line.line,
-        "question": said.question,
+        "file": measurement.line.file,
+        "line": measurement.line.line,
+        "question": measurement.question,
         "measured_s": each.row.measured_s,
         "estimated_s": each.row.estimated.time_s,
         "reason": each.reason,
@@ -237,8 +237,8 @@ def _correction(
         row for row in rows if row.chip == chip and any(part.family == family for part in row.parts)
     ]
     whole = [row for row in own if row.group == (chip, family)] or own
-    asked = whole[:_MOST_SIGMA_ROWS] or [_like(rows, chip, family)]
-    sigma = math.sqrt(fmean(sigma_of(fitted, row) ** 2 for row in asked))
+    sigma_rows = whole[:_MOST_SIGMA_ROWS] or [_like(rows, chip, family)]
+    sigma = math.sqrt(fmean(sigma_of(fitted, row) ** 2 for row in sigma_rows))
     return {
         "chip": chip,
         "family": family,

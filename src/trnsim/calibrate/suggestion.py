@@ -96,16 +96,16 @@ def suggest(question: str, ask: Ask) -> Suggestion:
     text = shlex.join(words)
     try:
         schema, values = ask(text)
-        asked = figures_of(schema, values)[TIME]
+        subject = figures_of(schema, values)[TIME]
     except EmulatorError as error:
         raise BadInput(f"--suggest {question!r}: {error.reason}", fix=error.fix) from error
-    sigma = math.log(asked.p90_s / asked.p10_s) / (2 * _Z)
-    experiments = list(_experiments(words, asked, sigma, ask))
+    sigma = math.log(subject.p90_s / subject.p10_s) / (2 * _Z)
+    experiments = list(_experiments(words, subject, sigma, ask))
     experiments.sort(key=lambda each: (round(each.width, 2), each.usd is None, each.usd or 0.0))
-    width = (asked.p90_s - asked.p10_s) / asked.time_s
+    width = (subject.p90_s - subject.p10_s) / subject.time_s
     narrower = [each for each in experiments if each.width < width] or experiments
     known = [each for each in narrower if not _is_dearer(each, narrower)]
-    return Suggestion(text, asked.chip, asked.family, width, tuple(known[:_MOST_SHOWN]))
+    return Suggestion(text, subject.chip, subject.family, width, tuple(known[:_MOST_SHOWN]))
 
 
 def _is_dearer(experiment: Experiment, others: Sequence[Experiment]) -> bool:
@@ -119,11 +119,11 @@ def _is_dearer(experiment: Experiment, others: Sequence[Experiment]) -> bool:
 
 
 def _experiments(
-    words: Sequence[str], asked: EstimatedFigure, sigma: float, ask: Ask
+    words: Sequence[str], subject: EstimatedFigure, sigma: float, ask: Ask
 ) -> Iterator[Experiment]:
     """The candidates that can be asked, with the width that each leaves."""
     own = shlex.join(words)
-    for candidate, where in _candidates(words, asked):
+    for candidate, on_machine in _candidates(words, subject):
         try:
             figures = figures_of_question(candidate, ask)
         except BadInput:  # such as a model that the smaller instance does not hold
@@ -131,48 +131,49 @@ def _experiments(
         measured_figures = [
             figure for name, figure in figures.items() if name not in (RATE, INSTANCE_RATE)
         ]
-        after = _sigma_after(asked, sigma, measured_figures, is_same=candidate == own)
-        price = _price(where.instance.name)
+        after = _sigma_after(subject, sigma, measured_figures, is_same=candidate == own)
+        price = _price(on_machine.instance.name)
         usd = None if price is None or price.usd_per_hour is None else price.usd_per_hour
         yield Experiment(
             candidate,
-            where.instance.name,
-            where.count,
+            on_machine.instance.name,
+            on_machine.count,
             float(HOURS),
-            None if usd is None else float(HOURS) * where.count * usd,
+            None if usd is None else float(HOURS) * on_machine.count * usd,
             None if price is None else str(price),
             2 * math.sinh(_Z * after),
         )
 
 
-def _candidates(words: Sequence[str], asked: EstimatedFigure) -> Iterator[tuple[str, Machine]]:
+def _candidates(words: Sequence[str], subject: EstimatedFigure) -> Iterator[tuple[str, Machine]]:
     """The question itself, the same on other instances of the chip, a layer, a collective."""
-    where = _machine(words, asked)
-    yield shlex.join(words), where
+    on_machine = _machine(words, subject)
+    yield shlex.join(words), on_machine
     others = [
         instance
         for instance in catalogue().instances.values()
-        if instance.accelerator == where.instance.accelerator and instance != where.instance
+        if instance.accelerator == on_machine.instance.accelerator
+        and instance != on_machine.instance
     ]
     for instance in others:
         yield shlex.join(_on(words, instance)), machine(instance.name)
-    smallest = machine(min([*others, where.instance], key=lambda one: one.count).name)
-    families = {part.family for part in asked.parts}
+    smallest = machine(min([*others, on_machine.instance], key=lambda one: one.count).name)
+    families = {part.family for part in subject.parts}
     if tuple(words[:2]) in _OF_MODELS:
         layer = ["plan", "layer", *words[2:3], _ON, smallest.instance.name, "--phase"]
         for phase in (Phase.DECODE, Phase.PREFILL, Phase.ENCODE):
             if phase in families:
                 yield shlex.join([*layer, phase]), smallest
     if smallest.ranks > 1 and any("exchanges" in family for family in families):
-        yield f"plan collective all_reduce --on {where.instance.name} --bytes 1MiB", where
+        yield f"plan collective all_reduce --on {on_machine.instance.name} --bytes 1MiB", on_machine
 
 
-def _machine(words: Sequence[str], asked: EstimatedFigure) -> Machine:
+def _machine(words: Sequence[str], subject: EstimatedFigure) -> Machine:
     """The instances of a question."""
     if _ON in words and words.index(_ON) + 1 < len(words):
         name = words[words.index(_ON) + 1].partition(":")[0]
     else:
-        name = asked.chip
+        name = subject.chip
     count = 1
     if "--instances" in words and words[words.index("--instances") + 1].isdecimal():
         count = int(words[words.index("--instances") + 1])
@@ -197,7 +198,7 @@ def _price(instance: str) -> Quote | None:
 
 
 def _sigma_after(
-    asked: EstimatedFigure,
+    subject: EstimatedFigure,
     sigma: float,
     measured_figures: Sequence[EstimatedFigure],
     *,
@@ -205,11 +206,11 @@ def _sigma_after(
 ) -> float:
     """One sigma of the answer once these figures have been measured."""
     effects: dict[Effect, int] = {}
-    for figure in (asked, *measured_figures):
+    for figure in (subject, *measured_figures):
         for part in figure.parts:
             for effect in effects_of(figure.chip, part.family, part.cause):
                 effects.setdefault(effect, len(effects))
-    gradient = _gradient(asked, effects)
+    gradient = _gradient(subject, effects)
     priors = np.array([float(PRIOR_SIGMAS[effect[0]]) ** 2 for effect in effects])
     priors = priors * sigma**2 / float(gradient**2 @ priors)
     design = np.array([_gradient(figure, effects) for figure in measured_figures])

@@ -145,8 +145,8 @@ def _document(calibration: Calibration) -> Document:
             )
         )
     if calibration.unasked:
-        told = f"{calibration.unasked:,} rows of further questions were not used"
-        sections.append(Section("", [Note(told)]))
+        note = f"{calibration.unasked:,} rows of further questions were not used"
+        sections.append(Section("", [Note(note)]))
     sections.append(
         Section(
             "",

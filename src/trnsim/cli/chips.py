@@ -48,7 +48,7 @@ def chips(*, on: On = None) -> Document:
         Section(
             "Chips", [Table(_CHIP_COLUMNS, [_row(chip) for chip in known])], heading_place="page"
         ),
-        Section("", [Note(said) for said in _NOTES]),
+        Section("", [Note(note) for note in _NOTES]),
         Section("Announced", cards, heading_place="page"),
         Section("Sources disagree", [] if on else contradictions(rows), heading_place="page"),
     ]

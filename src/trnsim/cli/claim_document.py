@@ -169,8 +169,8 @@ def _basis(basis: ClaimBasis, claim: Claim, *, is_hit: bool) -> Sequence[Cell]:
     mark = "?" if basis.doubts else "~" if basis.is_stand_in else ""
     value = Mark(Figure(basis.value, text(basis.value)), "hit" if is_hit else "")
     parts = [kind_of(basis), *basis.days, *basis.caveats]
-    said = f"{'; '.join(parts)} {numbers_of(basis, claim)}".strip()
-    return (mark, value, (basis.text, Mark(said, is_below=True)))
+    provenance = f"{'; '.join(parts)} {numbers_of(basis, claim)}".strip()
+    return (mark, value, (basis.text, Mark(provenance, is_below=True)))
 
 
 def numbers_of(basis: ClaimBasis, claim: Claim) -> str:

@@ -158,7 +158,7 @@ def compile_model(
     folder, name = _place(report, model)
     check_output(output)
     _import_all(modules or [])
-    asked = Flags.parse(flags, "--flags", Flags.of_environment())
+    compiler_flags = Flags.parse(flags, "--flags", Flags.of_environment())
     chips, sizes = chips_of(on), (batch, sequence, past, tp)
     compiled: list[_Compiled] = []
     files: list[tuple[str, Path]] = []
@@ -169,7 +169,7 @@ def compile_model(
         for chip in chips:
             tell_of = partial(_tell_of, tell, f"{model.name} for {chip.name}")
             tell_of("")
-            on_chip = compile_for(subject, chip.name, asked, lnc, tell_of)
+            on_chip = compile_for(subject, chip.name, compiler_flags, lnc, tell_of)
             patterns = on_chip.explained(tell_of) if explain else None
             compiled.append((on_chip, patterns))
         if folder is not None:
@@ -200,8 +200,8 @@ def _document(
     return Document(model.name, shown, sections, rows=rows, schema="compile/1")
 
 
-def _tell_of(tell: Callable[[str], None], where: str, detail: str) -> None:
-    tell(f"{where}: {detail}" if detail else where)
+def _tell_of(tell: Callable[[str], None], subject: str, detail: str) -> None:
+    tell(f"{subject}: {detail}" if detail else subject)
 
 
 def _place(report: Path | None, model: Path) -> tuple[Path | None, str]:

@@ -127,9 +127,9 @@ def _other(name: str) -> Document:
         name.rpartition(".")[2].lower(), wanted, _MOST_SIMILAR_NAMES, cutoff=0.4
     )
     near += get_close_matches(name.lower(), wanted, 1)
-    said = ", ".join(dict.fromkeys(wanted[match] for match in near))
+    similar = ", ".join(dict.fromkeys(wanted[match] for match in near))
     raise BadInput(
-        f"{name} is no instruction, claim, chip or instance; near: {said or 'nothing'}",
+        f"{name} is no instruction, claim, chip or instance; near: {similar or 'nothing'}",
         fix="trnsim explain lists all instructions; see also trnsim claims, chips, instances",
     )
 

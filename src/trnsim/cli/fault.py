@@ -84,7 +84,7 @@ def fault(
         )
     if lasts_s is not None and lasts_s <= 0:
         raise BadInput(f"--for is {lasts_s:g}; legal: above 0 seconds", fix="write 30s or 500ms")
-    asked = hardware.FaultRequest(
+    request = hardware.FaultRequest(
         kind,
         device,
         core,
@@ -92,7 +92,7 @@ def fault(
         lasts_s,
         serial_number=model.devices[device].serial_number,
     )
-    injected = hardware.inject(folder, asked)
+    injected = hardware.inject(folder, request)
     echo(hardware.log_line(injected))
 
 

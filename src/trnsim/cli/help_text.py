@@ -187,10 +187,10 @@ def _listing(heading: str, rows: Iterable[Row], room: int, widest: int = 0) -> l
         if len(start) + _GAP_CHARS > column:
             lines += wrapped(name, room, _INDENT_CHARS, _INDENT_CHARS)
             start = ""
-        told = wrapped(prose, room - column) if prose else []
-        if told and start:
-            lines.append(start.ljust(column) + told.pop(0))
+        prose_lines = wrapped(prose, room - column) if prose else []
+        if prose_lines and start:
+            lines.append(start.ljust(column) + prose_lines.pop(0))
         elif start:
             lines.append(start)
-        lines += [" " * column + line for line in told]
+        lines += [" " * column + line for line in prose_lines]
     return lines

@@ -199,14 +199,14 @@ def _price_values(quote: Quote, times: int = 1) -> dict[str, Any]:
     }
 
 
-def _tokens_of_sequence(model: Architecture, asked: int | None) -> int:
+def _tokens_of_sequence(model: Architecture, tokens: int | None) -> int:
     """Tokens of a sequence: as asked, or all that the model knows.
 
     Raises:
         BadInput: neither is known.
     """
-    if asked is not None:
-        return asked
+    if tokens is not None:
+        return tokens
     if not model.max_positions and model.is_generating:
         raise BadInput(f"{model.name} states no longest sequence", fix="give --tokens")
     return max(model.max_positions, 1)

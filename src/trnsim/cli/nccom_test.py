@@ -276,9 +276,9 @@ def nccom_test(options: NccomOptions) -> None:
     base = options.of_operation()
     streams = streams_of(base, options.streams_json)
     operations = [planned(each, fabric, runs_on(model.chip)) for each in streams]
-    told = _notes(options, model, streams)
+    notes = _notes(options, model, streams)
     rows = blocks(operations)
-    _tell(options, model, told, rows)
+    _tell(options, model, notes, rows)
     for each in operations:
         if each.options.check:
             _check_values(each)
@@ -318,13 +318,13 @@ def _notes(
 
 
 def _tell(
-    options: NccomOptions, model: InstanceModel, told: Sequence[str], rows: list[list[SizeTime]]
+    options: NccomOptions, model: InstanceModel, notes: Sequence[str], rows: list[list[SizeTime]]
 ) -> None:
     """Print on stderr where the operations ran, what was ignored, and P10 and P90."""
     every = [row for block in rows for row in block]
     place = f"emulated by trnsim on {options.nnodes} x {model.name}"
     echo(f"{place}: {report.floor_text(every)}", is_error=True)
-    for line in told:
+    for line in notes:
         echo(line, is_error=True)
     if not options.show_interval:
         for line in report.interval_lines(every):

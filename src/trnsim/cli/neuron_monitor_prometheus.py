@@ -71,8 +71,8 @@ def neuron_monitor_prometheus(
     collected = CollectedSeries(has_pods=enable_k8s_info)
     reports = source()
     serving = serve(collected, port, address)
-    where = f"{address} port {serving.port}"
-    print(f"emulated by trnsim; listening on {where}", file=sys.stderr, flush=True)
+    endpoint = f"{address} port {serving.port}"
+    print(f"emulated by trnsim; listening on {endpoint}", file=sys.stderr, flush=True)
     try:
         for _ in collect(reports, collected):
             pass

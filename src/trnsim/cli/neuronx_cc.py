@@ -99,10 +99,10 @@ def compile_graph(
     except EmulatorError as error:
         complain(f"{PROGRAM}: {message(error)}")
         raise typer.Exit(FAILED_STATUS) from None
-    out, told = messages(compiled, arguments.level, arguments.ignored)
-    for line in told:
+    output_lines, error_lines = messages(compiled, arguments.level, arguments.ignored)
+    for line in error_lines:
         echo(line, is_error=True)
-    for line in out:
+    for line in output_lines:
         echo(line)
 
 

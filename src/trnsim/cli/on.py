@@ -85,8 +85,8 @@ def one_platform(on: Sequence[str] | None, default: str = "") -> Platform:
     """
     named = platforms(on or ([default] if default else None))
     if len(named) != 1:
-        said = ", ".join(platform.name for platform in named) or "nothing"
-        raise BadInput(f"--on names {said}; legal: one platform", fix="for example --on trn2")
+        names = ", ".join(platform.name for platform in named) or "nothing"
+        raise BadInput(f"--on names {names}; legal: one platform", fix="for example --on trn2")
     return named[0]
 
 

@@ -81,13 +81,13 @@ class Parser(typer.Typer):
     """A Typer application whose commands print plain text, and which passes errors on."""
 
     def __init__(self, **settings: Any) -> None:
-        usual: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "cls": CommandGroup,
             "add_completion": False,
             "rich_markup_mode": None,
             "pretty_exceptions_enable": False,
         }
-        super().__init__(**usual | settings)
+        super().__init__(**defaults | settings)
 
     def command(
         self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any

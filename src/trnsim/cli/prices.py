@@ -83,8 +83,10 @@ def show(
     names = [instance] if instance else _priced_names(rows)
     quotes = [quoted for name in names for quoted in quotes_of(name, kinds, day, region, rows)]
     if not quotes:
-        where = "".join([f" of {instance}" if instance else "", f" in {region}" if region else ""])
-        raise BadInput(f"no price{where} as {kind or 'any kind'}")
+        subject = "".join(
+            [f" of {instance}" if instance else "", f" in {region}" if region else ""]
+        )
+        raise BadInput(f"no price{subject} as {kind or 'any kind'}")
     sections = [Section("", [overview(quotes)])]
     if instance:
         first, *rest = history_sections(instance, quotes, day, rows)
@@ -146,18 +148,20 @@ def compare(
     """
     rows = own_rows(prices)
     day = day_of(as_of, rows)
-    asked = [(name, own or kind) for name, _, own in (text.partition(":") for text in instances)]
+    named_kinds = [
+        (name, own or kind) for name, _, own in (text.partition(":") for text in instances)
+    ]
     quotes = [
         quote(_instance_name(name, rows), _checked_kind(own), as_of=day, region=region, rows=rows)
-        for name, own in asked
+        for name, own in named_kinds
     ]
     try:
-        said = caveats(quotes, is_mixed_on_purpose=mixed_prices)
+        price_caveats = caveats(quotes, is_mixed_on_purpose=mixed_prices)
     except BadInput as error:
         raise BadInput(error.reason, fix="name one kind, or add --mixed-prices") from error
     table = [_compared_line(quoted, quotes[0], rows) for quoted in quotes]
-    values = [{**line, "caveats": said} for line in table]
-    sections = [Section("", _comparison_blocks(table, quotes, said))]
+    values = [{**line, "caveats": price_caveats} for line in table]
+    sections = [Section("", _comparison_blocks(table, quotes, price_caveats))]
     return Document("Prices compared", values, sections, schema="prices-compare/1")
 
 
@@ -194,7 +198,7 @@ def _chips_and_peak(name: str, rows: Catalogue) -> tuple[int, float | None]:
 
 
 def _comparison_blocks(
-    table: list[dict[str, Any]], quotes: list[Quote], said: tuple[str, ...]
+    table: list[dict[str, Any]], quotes: list[Quote], price_caveats: tuple[str, ...]
 ) -> list[Block]:
     def cell(value: float | None, form: str) -> str:
         return "-" if value is None else format(value, form)
@@ -212,7 +216,7 @@ def _comparison_blocks(
         )
         for line, quoted in zip(table, quotes, strict=True)
     ]
-    below = dict.fromkeys(range(len(cells)), said)
+    below = dict.fromkeys(range(len(cells)), price_caveats)
     note = "a PFLOP/s: USD per hour and PFLOP/s of published dense BF16; vs first: its ratio"
     return [Table(_COMPARISON_COLUMNS, cells, below=below), Note(note)]
 

@@ -69,8 +69,10 @@ def _ran(words: Sequence[str]) -> tuple[str, Any]:
         command = [sys.executable, "-m", "trnsim", _RUN, "--json", "--report", folder, *words]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  the user's own program, in no shell
     if ran.returncode:
-        said = [line for line in ran.stderr.splitlines() if line.strip()]
-        error = next((line for line in said if _ERROR in line), (said or ["no word"])[-1])
+        stderr_lines = [line for line in ran.stderr.splitlines() if line.strip()]
+        error = next(
+            (line for line in stderr_lines if _ERROR in line), (stderr_lines or ["no word"])[-1]
+        )
         raise BadInput(f"it ended with status {ran.returncode}: {error.partition(_ERROR)[2]}")
     values = json.loads(ran.stdout)
     return str(values[SCHEMA]), values

@@ -262,8 +262,8 @@ def _ending(values: dict[str, Any]) -> str:
     """How the command ended."""
     if values["is_stopped"]:
         return "at the time limit"
-    said = "" if values["error"] else ", with nothing on stderr"
-    return f"with status {values['status']}{said}"
+    stderr_note = "" if values["error"] else ", with nothing on stderr"
+    return f"with status {values['status']}{stderr_note}"
 
 
 def _address_notes(url: str | None) -> list[Note]:

@@ -124,8 +124,8 @@ def _table(tuned: TunedKernel) -> Table:
             continue
         shift = tuning.shift(row, best)
         low, high = shift.interval_us.p10, shift.interval_us.p90
-        told = signed_us(shift.change_us) if shift.counts else "cannot be told apart"
-        rows.append([*words, told, f"{signed_us(low)} to {signed_us(high)}"])
+        change = signed_us(shift.change_us) if shift.counts else "cannot be told apart"
+        rows.append([*words, change, f"{signed_us(low)} to {signed_us(high)}"])
     return Table(_COLUMNS, rows)
 
 

@@ -86,10 +86,10 @@ def _wrong_value(error: Any, reason: str, context: Any) -> Refusal:
 
 def _other(error: Any, reason: str, context: Any) -> Refusal:
     """Commands that are not known, and arguments behind the last."""
-    if told := _NO_COMMAND_PATTERN.match(error.format_message()):
-        return _no_command(told["name"], context)
-    if told := _EXTRA_PATTERN.match(reason):
-        return _extra(told["words"], context)
+    if match := _NO_COMMAND_PATTERN.match(error.format_message()):
+        return _no_command(match["name"], context)
+    if match := _EXTRA_PATTERN.match(reason):
+        return _extra(match["words"], context)
     return reason, _help(context)
 
 

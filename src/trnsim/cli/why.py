@@ -70,8 +70,8 @@ def why(
         *with_logs(_answers_or_log(names[0], first), _answers_or_log(names[1], second), names),
         names,
     )
-    said = clipped(first, _MOST_TEXT_CHARS * 2), clipped(second, _MOST_TEXT_CHARS * 2)
-    return why_document(answers, said)
+    texts = clipped(first, _MOST_TEXT_CHARS * 2), clipped(second, _MOST_TEXT_CHARS * 2)
+    return why_document(answers, texts)
 
 
 def _name(side: str, text: str) -> str:

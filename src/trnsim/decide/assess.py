@@ -221,9 +221,11 @@ def workload_assumptions(workload: Workload) -> tuple[str, ...]:
     shape, notes = workload.shape, list[str]()
     if workload.kind == "serve":
         tokens = {"input_len": shape.input_len, "output_len": shape.output_len}
-        usual = {"input_len": INPUT_TOKENS, "output_len": OUTPUT_TOKENS}
+        defaults = {"input_len": INPUT_TOKENS, "output_len": OUTPUT_TOKENS}
         notes += [
-            f"{name} is {usual[name]:,} tokens" for name, count in tokens.items() if count is None
+            f"{name} is {defaults[name]:,} tokens"
+            for name, count in tokens.items()
+            if count is None
         ]
     if workload.kind == "train" and shape.sequence is None:
         length = workload.model.usual_length(SEQUENCE)

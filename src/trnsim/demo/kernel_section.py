@@ -37,8 +37,8 @@ class KernelShow:
         tries = ""
         if self.advice is not None:
             line = self.advice.line
-            where = f", {examples.short(line.file)}:{line.line}" if line else ""
-            tries = f", try: {self.advice.action}{where}"
+            location = f", {examples.short(line.file)}:{line.line}" if line else ""
+            tries = f", try: {self.advice.action}{location}"
         shape = f"flash attention {rows}x{columns} bf16"
         time = f"{self.run.total_time_s * _US:.1f} us"
         spread = f"[{interval.p10 * _US:.1f} to {interval.p90 * _US:.1f}]"

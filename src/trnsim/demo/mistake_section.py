@@ -19,6 +19,6 @@ def mistake_blocks(target: str = "trn2", kernel: Any = None) -> list[Block]:
     try:
         run(launched, a, b, target=target)
     except EmulatorError as error:
-        where = f"{examples.short(error.line.file)}:{error.line.line}" if error.line else "?"
-        return [Note(f"2 Mistake   {where}  {error.reason}  ({error.source})", hanging=12)]
+        location = f"{examples.short(error.line.file)}:{error.line.line}" if error.line else "?"
+        return [Note(f"2 Mistake   {location}  {error.reason}  ({error.source})", hanging=12)]
     return [Note("2 Mistake   none: the kernel is legal")]

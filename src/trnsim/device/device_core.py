@@ -112,9 +112,9 @@ def compiled_cores(chip: Target, flags: Flags, cores: int | None = None) -> int:
     flagged, configured = flags.logical_nc_config, configured_cores()
     wanted = cores or (None if configured is None else device_core(chip).physical_cores)
     if flagged is not None and wanted not in (None, flagged):
-        said = f"--lnc {cores}" if cores else "=".join(configured or ())
+        setting = f"--lnc {cores}" if cores else "=".join(configured or ())
         raise BadInput(
-            f"--logical-nc-config={flagged} and {said} on {chip.name}; legal: the same number",
+            f"--logical-nc-config={flagged} and {setting} on {chip.name}; legal: the same number",
             fix="leave one of the two out: the compiler's and the runtime's must agree",
             source=_LOGICAL,
         )

@@ -162,7 +162,7 @@ def strike_fault(index: int) -> None:
     fail(request.kind, f"on {place} (neuron:{index})")
 
 
-def fail(kind: str, where: str) -> None:
+def fail(kind: str, place: str) -> None:
     """Raise the error of a kind of fault; return for one that programs survive.
 
     Raises:
@@ -171,7 +171,7 @@ def fail(kind: str, where: str) -> None:
     fault_kind = KINDS[kind]
     if fault_kind.status:
         raise HardwareFault(
-            f"{fault_kind.status} {where}: {fault_kind.said}",
+            f"{fault_kind.status} {place}: {fault_kind.message}",
             fix="replace the instance, and go on from a checkpoint",
             source=_SOURCE,
         )

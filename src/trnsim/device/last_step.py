@@ -43,10 +43,10 @@ class LastStep:
     @property
     def text(self) -> str:
         """The step in words; "" for a single core whose step no repeated program ends."""
-        said = [f"run {self.runs} of {self.program}"] if self.program else []
+        phrases = [f"run {self.runs} of {self.program}"] if self.program else []
         if self.cores > 1:
-            said.append(f"on core {self.core}, the slowest of {self.cores}")
-        return ", ".join(said)
+            phrases.append(f"on core {self.core}, the slowest of {self.cores}")
+        return ", ".join(phrases)
 
 
 def last_step(recording: Recording, target: str) -> LastStep:

@@ -117,7 +117,7 @@ class ModelReport:
         exchanges: exchanges between ranks, and the time of each.
         links_s: least time of their bytes over the links.
         plan: placement of tensors in HBM over time.
-        said: refusals of AWS's compiler, and flags that have no effect.
+        compiler_notes: refusals of AWS's compiler, and flags that have no effect.
         planned: the estimate of plans; None where they do not cover the model.
         no_plan_reason: the reason why they do not, or "".
     """
@@ -127,7 +127,7 @@ class ModelReport:
     exchanges: tuple[tuple[GraphExchange, float], ...]
     links_s: float
     plan: MemoryPlan
-    said: tuple[str, ...] = ()
+    compiler_notes: tuple[str, ...] = ()
     planned: Estimate | None = None
     no_plan_reason: str = ""
 
@@ -165,8 +165,8 @@ class ModelReport:
         likely_s = self.estimate.quantile_s("p10"), self.estimate.quantile_s("p90")
         if self.planned is None:
             return replace(self.alone, likely_s=likely_s)
-        said = f"by itself {time_text(self.alone.time_s)}; its parts are scaled by {self.scale:.3g}"
-        return replace(self.alone.scaled(self.scale, said), likely_s=likely_s)
+        note = f"by itself {time_text(self.alone.time_s)}; its parts are scaled by {self.scale:.3g}"
+        return replace(self.alone.scaled(self.scale, note), likely_s=likely_s)
 
     @cached_property
     def added_s(self) -> float:
@@ -220,9 +220,9 @@ class ModelReport:
         ]
         table = Table(columns(" | ", numbers_from=2), rows, indent=2)
         blocks: list[Block] = [Note(self.title), table]
-        if self.said:
-            said = "\n".join(indent(note, "  ") for note in self.said)
-            blocks += [Note("neuronx-cc"), MonospaceLines(said)]
+        if self.compiler_notes:
+            notes = "\n".join(indent(note, "  ") for note in self.compiler_notes)
+            blocks += [Note("neuronx-cc"), MonospaceLines(notes)]
         return blocks
 
     def text(self, width: int = WIDTH) -> str:
@@ -254,7 +254,7 @@ class ModelReport:
             "exchanges": self._exchanges(),
             "memory_bytes": float(self.plan.peak_bytes),
             "missing": list(self.subject.model_graph.missing),
-            "neuronx_cc": list(self.said),
+            "neuronx_cc": list(self.compiler_notes),
         }
 
     def _exchanges(self) -> list[dict[str, object]]:
@@ -425,10 +425,10 @@ def report_model(
     )
     many = [Refusal(code, excess) for code, excess in instructions_refused(program.instructions)]
     require_accepted(many, is_strict=is_strict)
-    said = (*flags.said, *map(str, (*refused, *many)))
+    notes = (*flags.said, *map(str, (*refused, *many)))
     planned, no_plan_reason = _plan_estimate(subject, target, cores, flags)
     least_s = sum(time.least_s for time in times)
-    return ModelReport(subject, program, timed, least_s, plan, said, planned, no_plan_reason)
+    return ModelReport(subject, program, timed, least_s, plan, notes, planned, no_plan_reason)
 
 
 def _plan_estimate(

@@ -38,9 +38,9 @@ __all__ = ["html", "inline", "words_html"]
 
 def html(document: Document) -> str:
     """The page of a document."""
-    said = f'<span class="soft">{escape(document.subtitle)}</span>' if document.subtitle else ""
+    subtitle = f'<span class="soft">{escape(document.subtitle)}</span>' if document.subtitle else ""
     shown = [section for section in document.sections if section.place != "text"]
-    body = [f"<header><h1>{escape(document.title)}</h1>{said}</header>\n"]
+    body = [f"<header><h1>{escape(document.title)}</h1>{subtitle}</header>\n"]
     for is_column, group in groupby(shown, lambda section: section.is_column):
         panels = "".join(map(_section, group))
         body.append(f'<div class="columns">{panels}</div>\n' if is_column else panels)

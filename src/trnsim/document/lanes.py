@@ -108,11 +108,11 @@ def _row(row: Lane | CurveLane, total_s: float, marks: Sequence[float]) -> str:
         f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{height}"/>'
         for x in (_WIDTH * mark / total_s for mark in marks)
     )
-    said = f'<span class="soft">{escape(row.words)}</span>' if row.words else ""
+    words = f'<span class="soft">{escape(row.words)}</span>' if row.words else ""
     name = escape(", ".join(filter(None, (row.name, row.words))))
     kind = " curve" if is_curve else ""
     return (
-        f'<div class="lane{kind}"><span class="name">{escape(row.name)} {said}</span>'
+        f'<div class="lane{kind}"><span class="name">{escape(row.name)} {words}</span>'
         f'<svg viewBox="0 0 {_WIDTH} {height}" preserveAspectRatio="none" role="img" '
         f'aria-label="{name}" style="height:{height}px">{lines}{shapes}</svg></div>\n'
     )

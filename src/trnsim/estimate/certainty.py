@@ -181,33 +181,34 @@ class Support:
 
 
 @lru_cache(maxsize=4096)
-def support(asked: QuestionCell) -> Support:
+def support(question: QuestionCell) -> Support:
     """The rows behind an estimate."""
-    family = tuple(cell for cell in CELLS if cell.family is asked.family)
+    family = tuple(cell for cell in CELLS if cell.family is question.family)
     own = next(
         (
             cell
             for cell in family
-            if (cell.kind, cell.chip) == (asked.kind, asked.chip) and cell.phase is asked.phase
+            if (cell.kind, cell.chip) == (question.kind, question.chip)
+            and cell.phase is question.phase
         ),
         None,
     )
-    return Support(own, family, tuple(_differences(asked, family, own)))
+    return Support(own, family, tuple(_differences(question, family, own)))
 
 
-def _differences(asked: QuestionCell, family: tuple[Cell, ...], own: Cell | None) -> list[str]:
+def _differences(question: QuestionCell, family: tuple[Cell, ...], own: Cell | None) -> list[str]:
     found: list[str] = []
-    if not any(cell.chip == asked.chip for cell in family):
-        found.append(f"no row on {asked.chip}")
-    if not any(cell.kind is asked.kind for cell in family):
-        found.append(f"no row of {asked.kind}")
+    if not any(cell.chip == question.chip for cell in family):
+        found.append(f"no row on {question.chip}")
+    if not any(cell.kind is question.kind for cell in family):
+        found.append(f"no row of {question.kind}")
     if own is None and not found:
-        found.append(f"no row of {asked.kind} on {asked.chip}")
+        found.append(f"no row of {question.kind} on {question.chip}")
     near = (own,) if own else family
-    beside = tuple(cell for cell in family if cell.chip == asked.chip) or family
+    beside = tuple(cell for cell in family if cell.chip == question.chip) or family
     for name in ("batch", "length", "ranks"):
         compared = beside if name == "ranks" else near
-        value, ranges = getattr(asked, name), [getattr(cell, name) for cell in compared]
+        value, ranges = getattr(question, name), [getattr(cell, name) for cell in compared]
         if near and _doublings(value, ranges) > _AMONG:
             low, high = _span(ranges)
             rows = f"{low:,} to {high:,}" if low < high else f"{low:,}"
@@ -216,21 +217,21 @@ def _differences(asked: QuestionCell, family: tuple[Cell, ...], own: Cell | None
 
 
 @lru_cache(maxsize=4096)
-def distance_variance(asked: QuestionCell) -> tuple[float, float]:
+def distance_variance(question: QuestionCell) -> tuple[float, float]:
     """The variance of a question's distance from the rows: fixed, and of a chip's unread part."""
-    family = [cell for cell in CELLS if cell.family is asked.family]
+    family = [cell for cell in CELLS if cell.family is question.family]
     if not family:
         return 0.0, 0.0
-    same = [cell for cell in family if cell.chip == asked.chip]
-    core = core_of(asked.chip)
+    same = [cell for cell in family if cell.chip == question.chip]
+    core = core_of(question.chip)
     is_new_core = core not in {core_of(cell.chip) for cell in family}
     near = same or family
-    variance = BATCH**2 * _doublings(asked.batch, [cell.batch for cell in near])
-    variance += LENGTH**2 * _doublings(asked.length, [cell.length for cell in near])
-    variance += RANKS**2 * _doublings(asked.ranks, [cell.ranks for cell in near])
+    variance = BATCH**2 * _doublings(question.batch, [cell.batch for cell in near])
+    variance += LENGTH**2 * _doublings(question.length, [cell.length for cell in near])
+    variance += RANKS**2 * _doublings(question.ranks, [cell.ranks for cell in near])
     if is_new_core:
-        variance += (HALVES if _has_halves(asked) else CORE) ** 2
-    if all(cell.kind is not asked.kind for cell in family):
+        variance += (HALVES if _has_halves(question) else CORE) ** 2
+    if all(cell.kind is not question.kind for cell in family):
         variance += KIND**2
     return variance, 0.0 if same or is_new_core else CHIP**2
 
@@ -253,33 +254,33 @@ def core_of(chip: str) -> str:
     return target.core.name if target else chip.split("-", maxsplit=1)[0]
 
 
-def _has_halves(asked: QuestionCell) -> bool:
+def _has_halves(question: QuestionCell) -> bool:
     """True for prompts on a chip of which halves of layers are published."""
-    target = next((target for target in TARGETS.values() if target.chip == asked.chip), None)
+    target = next((target for target in TARGETS.values() if target.chip == question.chip), None)
     is_later = target is not None and target.validated and not target.is_fitted
-    return is_later and asked.family is Family.PREFILL
+    return is_later and question.family is Family.PREFILL
 
 
 def sigma_of(
-    asked: QuestionCell, *, scores: float = 0.0, read: float = 0.0, more: float = 0.0
+    question: QuestionCell, *, scores: float = 0.0, read: float = 0.0, more: float = 0.0
 ) -> float:
     """One sigma of the logarithm of (true / estimate).
 
     Args:
-        asked: the question's cell.
+        question: the question's cell.
         scores: part of the time that scores of attention take.
         read: part that weights, keys and values take beyond products.
         more: one sigma that is added in squares.
     """
-    scale = SCALES[asked.family]
-    variance, of_chip = distance_variance(asked)
+    scale = SCALES[question.family]
+    variance, of_chip = distance_variance(question)
     variance += scale.own**2 + RELEASES**2 + (scale.scores * scores) ** 2
     variance += of_chip * (1 - read) ** 2 + more**2
     return float(scale.factor) * math.sqrt(variance)
 
 
 def with_errors(
-    estimate: Estimate, asked: QuestionCell, more: float = 0.0, least: float = 0.0
+    estimate: Estimate, question: QuestionCell, more: float = 0.0, least: float = 0.0
 ) -> Estimate:
     """The estimate of a pass with the errors of its cell.
 
@@ -288,7 +289,7 @@ def with_errors(
     Args:
         estimate: by few constants, of the pass and nothing beside it, as its parts decide how sure
             it is; any other is returned as it is.
-        asked: its cell.
+        question: its cell.
         more: one sigma that is added in squares.
         least: the least sigma.
     """
@@ -302,7 +303,7 @@ def with_errors(
     covered_s = max(estimate.time_s - measured_s, 0.0)
     parts_s, total_s = estimate.parts_s, estimate.time_s
     sigma = sigma_of(
-        asked,
+        question,
         scores=parts_s.get(_SCORES_PART, 0.0) / total_s,
         read=sum(parts_s.get(name, 0.0) for name in _READ_PARTS) / total_s,
         more=more,
@@ -341,12 +342,12 @@ def judged(
         more: one sigma that is added in squares.
         is_ported: True for a port that is not tuned.
     """
-    asked = subject(model, model_pass, machine.chip, ranks, is_ported=is_ported)
-    rows = support(asked)
+    question = subject(model, model_pass, machine.chip, ranks, is_ported=is_ported)
+    rows = support(question)
     is_modelled = any(name.startswith(FEW) for name in estimate.errors_s)
-    own = site_correction(machine.chip, _OF_SITE.get(asked.family, str(asked.phase)))
+    own = site_correction(machine.chip, _OF_SITE.get(question.family, str(question.phase)))
     if own is None or not own.rows:
-        estimate = with_errors(estimate, asked, more, least=own.sigma if own else 0.0)
+        estimate = with_errors(estimate, question, more, least=own.sigma if own else 0.0)
     return replace(
         estimate,
         extrapolations=list_extrapolations(model, model_pass, machine.lnc),

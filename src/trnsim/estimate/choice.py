@@ -246,8 +246,8 @@ def published_products_share(machine: Hardware, family: str) -> float:
     if not machine.lnc:
         return 0.0
     is_phase = family in tuple(Phase)
-    usual = _GRAPH_CONSTANTS.get(family, constants.NEURON[Phase.ENCODE])
-    fit = _constants(machine, Phase(family)) if is_phase else usual
+    graph_constants = _GRAPH_CONSTANTS.get(family, constants.NEURON[Phase.ENCODE])
+    fit = _constants(machine, Phase(family)) if is_phase else graph_constants
     is_inf2 = machine.chip.name == _INF2
     share = float(fit.products) * (float(fit.inf2_products) if is_inf2 else 1.0)
     return share * peak(machine, "bf16") / largest_peak(machine)

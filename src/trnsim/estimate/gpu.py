@@ -298,6 +298,6 @@ def _peaks(chip: Accelerator, dtype: str) -> dict[int, float]:
             f"{chip.name} has no published peak in {dtype}; legal: {', '.join(peaks)}",
             fix=f"for example --dtype {next(iter(peaks))}",
         )
-    usual = float(peaks[dtype])
+    half_peak = float(peaks[dtype])
     floats = _TF32_TIME_RATIO if "bf16" in peaks else _TURING_FP32_TIME_RATIO
-    return {_FLOAT_BITS: usual / floats, _HALF_BITS: usual, _BYTE_BITS: short or usual}
+    return {_FLOAT_BITS: half_peak / floats, _HALF_BITS: half_peak, _BYTE_BITS: short or half_peak}

@@ -72,13 +72,13 @@ def check(
         _check_row(row, machine, _by_size(row, cases), names)
 
 
-def check_used(table: MeasuredTimes, sources: Mapping[str, str], asked: str) -> None:
+def check_used(table: MeasuredTimes, sources: Mapping[str, str], passes: str) -> None:
     """Refuse a table of which no row entered a plan.
 
     Args:
         table: the user's table.
         sources: sources of the plan's times, by phase.
-        asked: the passes of the plan, in words.
+        passes: the passes of the plan, in words.
 
     Raises:
         BadInput: with the passes of the plan and those of the table.
@@ -90,7 +90,7 @@ def check_used(table: MeasuredTimes, sources: Mapping[str, str], asked: str) -> 
     )
     shown = ", ".join(shapes[:_MOST_SHOWN]) + (", ..." if len(shapes) > _MOST_SHOWN else "")
     raise BadInput(
-        f"no row of {table.file} is met: this plan asks for {asked}; the file has {shown}",
+        f"no row of {table.file} is met: this plan asks for {passes}; the file has {shown}",
         fix="times lie between rows, never beyond: measure at least the smallest and the largest",
     )
 

@@ -72,8 +72,8 @@ class Rank:
 
     def exchange_s(self, kind: str, nbytes: float, spread: Spread) -> float:
         """Seconds of an exchange of groups of ranks."""
-        where = self.machine
-        exchanged = exchange(where.instance.name, where.lnc, kind, nbytes, spread)
+        machine = self.machine
+        exchanged = exchange(machine.instance.name, machine.lnc, kind, nbytes, spread)
         return self._exchange_factor * exchanged.time_s
 
     @cached_property

@@ -119,7 +119,7 @@ def _program(entry: CacheEntry) -> bytes:
             str(entry.graph_file),
             words,
             target.removeprefix(_TARGET),
-            where=str(entry.folder / "compile_flags.json"),
+            flags_origin=str(entry.folder / "compile_flags.json"),
             title=entry.folder.name,
         )
     return stored.serialized()

@@ -97,7 +97,7 @@ def compile_program(
     flags: str | Sequence[str],
     target: str,
     *,
-    where: str,
+    flags_origin: str,
     title: str,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[ModelReport, StandIn]:
@@ -108,7 +108,7 @@ def compile_program(
         path: its name, for errors.
         flags: those of neuronx-cc; NEURON_CC_FLAGS is the caller's to read.
         target: the chip.
-        where: the origin of `flags`, for errors.
+        flags_origin: the origin of `flags`, for errors.
         title: the model's name in the report.
         tell: receives messages on the progress.
 
@@ -116,7 +116,7 @@ def compile_program(
         EmulatorError: the graph does not compile.
     """
     graph, kind = program_in(content, path)
-    parsed = Flags.parse(flags, where)
+    parsed = Flags.parse(flags, flags_origin)
     report = report_model(subject_of(content, path, title), target, parsed, tell=tell)
-    words = program_flags(flags, target, report.program.lnc, where)
+    words = program_flags(flags, target, report.program.lnc, flags_origin)
     return report, stored_program(report, words, kind, graph)

@@ -105,16 +105,16 @@ class Heartbeats:
 
     def _message(self, pulse: _Pulse, waiting: int, now_s: float) -> str:
         """Message about a rank, or ""."""
-        beat, where = pulse.beat, _place_text(pulse)
+        beat, location = pulse.beat, _place_text(pulse)
         if pulse.stopped_s is not None and now_s - pulse.stopped_s >= STOPPED_S:
             pulse.is_stop_reported = True
             why = "by a debugger" if beat.state == "t" else "by a signal"
             return (
-                f"{where} has been stopped {why} for {now_s - pulse.stopped_s:.0f} s; "
+                f"{location} has been stopped {why} for {now_s - pulse.stopped_s:.0f} s; "
                 f"kill -CONT {beat.pid} lets it go on"
             )
         if now_s - beat.at_s >= SILENT_S:
-            return f"{where}: its supervisor has said nothing for {now_s - beat.at_s:.0f} s"
+            return f"{location}: its supervisor has said nothing for {now_s - beat.at_s:.0f} s"
         absent = pulse.absent
         if absent is None or now_s - absent.at_s < AWAITED_S:
             return ""
@@ -122,7 +122,7 @@ class Heartbeats:
         does = f"it computes ({spent_s:.0f} s of CPU meanwhile)"
         if spent_s < _IDLE_SHARE * passed_s:
             does = f"it takes no processor time; py-spy dump --pid {beat.pid} shows where it is"
-        return f"{where} lets {waiting} other ranks wait for {passed_s:.0f} s: {does}"
+        return f"{location} lets {waiting} other ranks wait for {passed_s:.0f} s: {does}"
 
 
 def _place_text(pulse: _Pulse) -> str:

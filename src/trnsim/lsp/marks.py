@@ -148,8 +148,8 @@ def refusal_mark(reason: str, fix: str, file: str) -> LineMark:
     line = _line_in(reason, file)
     reason = reason.rpartition(_ERROR)[2]
     if _TRACEBACK in reason:
-        told = reason.rpartition(_TRACEBACK)[2].strip("\n").splitlines()
-        reason = "\n".join(dropwhile(lambda row: row.startswith(" "), told))  # frames are indented
+        lines = reason.rpartition(_TRACEBACK)[2].strip("\n").splitlines()
+        reason = "\n".join(dropwhile(lambda row: row.startswith(" "), lines))  # frames are indented
     text = reason.strip()[-_SHOWN_CHARS:] + (f"\nfix: {fix}" if fix else "")
     return LineMark(line or 1, text, "error" if line else "warning", "refused")
 

@@ -153,24 +153,25 @@ def machine(
     return Machine(named.name, instance, chip, count, _lnc(named.name, chip, lnc))
 
 
-def _lnc(name: str, chip: Accelerator, asked: int | None) -> int:
+def _lnc(name: str, chip: Accelerator, requested: int | None) -> int:
     """NeuronCores of a rank: the requested number, or the chip's default; 0 on a GPU."""
     if not chip.is_neuron:
-        if asked is not None:
+        if requested is not None:
             raise BadInput(
-                f"lnc is {asked} on {name}; GPUs have no logical NeuronCores", fix="leave out --lnc"
+                f"lnc is {requested} on {name}; GPUs have no logical NeuronCores",
+                fix="leave out --lnc",
             )
         return 0
     target = _target(chip)
-    usual = int(target.core.logical_core_max) if target else 1
-    legal = sorted({1, usual})
-    if asked is not None and asked not in legal:
+    default = int(target.core.logical_core_max) if target else 1
+    legal = sorted({1, default})
+    if requested is not None and requested not in legal:
         raise BadInput(
-            f"lnc is {asked} on {name}; legal: {' or '.join(map(str, legal))}",
+            f"lnc is {requested} on {name}; legal: {' or '.join(map(str, legal))}",
             source=_LNC_SOURCE,
-            fix=f"--lnc {usual}",
+            fix=f"--lnc {default}",
         )
-    return usual if asked is None else asked
+    return default if requested is None else requested
 
 
 def _target(chip: Accelerator) -> Target | None:

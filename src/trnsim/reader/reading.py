@@ -306,8 +306,8 @@ def _parsed(rule: Rule, hint: Any, place: SourcePlace) -> Any:
     try:
         return rule.parse(place.value)
     except (ValueError, OverflowError) as error:
-        said = str(error) if str(error).startswith("legal: ") else ""
-        raise place.refused(said or f"legal: {legal_text(hint, rule)}", _example(rule)) from None
+        reason = str(error) if str(error).startswith("legal: ") else ""
+        raise place.refused(reason or f"legal: {legal_text(hint, rule)}", _example(rule)) from None
 
 
 def _value_named(named: dict[str, Any], place: SourcePlace) -> Any:
@@ -361,8 +361,8 @@ def _spelled(parse: Any, rule: Rule, place: SourcePlace) -> Any:
     try:
         return parse(place.value, rule.unit)
     except ValueError as error:
-        said = str(error).removeprefix(f"{place.value!r} ").removeprefix("is ")
-        raise place.refused(said) from None
+        reason = str(error).removeprefix(f"{place.value!r} ").removeprefix("is ")
+        raise place.refused(reason) from None
 
 
 def _boolean(rule: Rule, hint: Any, place: SourcePlace) -> bool:

@@ -19,9 +19,9 @@ def row_template(kind: type[Any]) -> str:
     lines: list[str] = []
     for name, field in fields_of(kind).items():
         mark = "" if field.is_optional else "*"
-        said = f"{name}{mark}: {field.rule.help}; legal: {field.legal}"
+        text = f"{name}{mark}: {field.rule.help}; legal: {field.legal}"
         start = "  " if lines else "- "
-        lines += textwrap.wrap(said, _WIDTH, initial_indent="  # ", subsequent_indent="  #   ")
+        lines += textwrap.wrap(text, _WIDTH, initial_indent="  # ", subsequent_indent="  #   ")
         example = field.rule.example
         lines.append(f"{start}{name}: {example}" if example else f"  # {name}:")
     return "\n".join(lines) + "\n"

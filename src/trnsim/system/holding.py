@@ -42,13 +42,13 @@ class Holding:
 
 
 def holding(
-    model: Architecture, where: Machine, *, tokens: int, sequences: int = 1
+    model: Architecture, machine: Machine, *, tokens: int, sequences: int = 1
 ) -> Holding | None:
     """The fewest instances of a type that hold a model and its sequences; None if no number does.
 
     Args:
         model: an architecture.
-        where: an instance type; its count is ignored.
+        machine: an instance type; its count is ignored.
         tokens: tokens of each sequence, whose keys and values are kept; a model that makes no
             tokens keeps none.
         sequences: sequences in memory at the same time.
@@ -57,8 +57,8 @@ def holding(
         BadInput: tokens or sequences are not positive, or more tokens than the model knows.
     """
     _check(model, tokens, sequences)
-    usable = (1 - RESERVE) * where.memory_bytes
-    ranks = where.ranks_per_instance
+    usable = (1 - RESERVE) * machine.memory_bytes
+    ranks = machine.ranks_per_instance
     holdings = [
         option
         for tensor in range(1, ranks + 1)

@@ -232,9 +232,9 @@ class _Search:
         for setting, result in zip(new, results, strict=True):
             self._tuning.trials[setting] = _trial_of(setting, result)
         count, best = len(self._tuning.trials), self._best
-        told = "" if best is None else f", best {best.time_us:.4g} us: "
-        told += "" if best is None else self._space.text(best.setting)
-        self._effort.tell(f"{count} of {self._most} settings{told}")
+        best_text = "" if best is None else f", best {best.time_us:.4g} us: "
+        best_text += "" if best is None else self._space.text(best.setting)
+        self._effort.tell(f"{count} of {self._most} settings{best_text}")
 
     def _sweep(self) -> None:
         """Give one parameter after the other all of its values, until nothing is faster."""

@@ -169,8 +169,8 @@ def register() -> None:
 
 def _is_by_variables(args: tuple[Any, ...], options: Mapping[str, Any]) -> bool:
     """True if a call says nothing, behind the backend, of how the ranks meet."""
-    told = {"init_method", "store", "rank", "world_size"}.intersection(options)
-    return not args[1:] and not told
+    meeting_options = {"init_method", "store", "rank", "world_size"}.intersection(options)
+    return not args[1:] and not meeting_options
 
 
 def _meet(url: str, *args: Any, **options: Any) -> Iterator[tuple[Any, int, int]]:

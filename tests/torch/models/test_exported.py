@@ -75,10 +75,10 @@ class Largest(nn.Module):
 
 def test_what_aws_compiler_refuses_is_said_with_the_line(tmp_path):
     path = saved(Largest(), torch.arange(8), tmp_path / "largest.pt2")
-    (said,) = compile_program(path, "trn2").said
+    (note,) = compile_program(path, "trn2").compiler_notes
     line = Largest.forward.__code__.co_firstlineno + 1
-    assert said.startswith("NCC_EVRF013: aten::topk on int64[8]; TopK takes no integers")
-    assert said.endswith(f"fix: cast the tensor to float32 first (at {__file__}:{line})")
+    assert note.startswith("NCC_EVRF013: aten::topk on int64[8]; TopK takes no integers")
+    assert note.endswith(f"fix: cast the tensor to float32 first (at {__file__}:{line})")
 
 
 def test_what_aws_compiler_refuses_is_an_error_under_the_policy_chip(tmp_path):
@@ -118,17 +118,17 @@ def test_a_cast_changes_kernels_and_time(program):
     assert cast.program.device_time_s != plain.program.device_time_s
     assert cast.plan.input_bytes == plain.plan.input_bytes
     assert any("convert" in kernel.name for kernel in cast.program.costs())
-    assert [one.split()[0] for one in cast.said] == ["--no-cache"]
+    assert [one.split()[0] for one in cast.compiler_notes] == ["--no-cache"]
 
 
 @pytest.mark.slow
 def test_a_program_has_a_limited_number_of_instructions(program, monkeypatch):
     number = sum(kernel.instructions for kernel in compile_program(program, "trn2").program.costs())
     monkeypatch.setattr(limits, "INSTRUCTIONS_MAX", number)
-    assert not compile_program(program, "trn2").said
+    assert not compile_program(program, "trn2").compiler_notes
     monkeypatch.setattr(limits, "INSTRUCTIONS_MAX", number - 1)
-    (said,) = compile_program(program, "trn2").said
-    assert said.startswith(f"NCC_EVRF007: {number:,} instructions, of {number - 1:,} at most")
+    (note,) = compile_program(program, "trn2").compiler_notes
+    assert note.startswith(f"NCC_EVRF007: {number:,} instructions, of {number - 1:,} at most")
 
 
 def test_logical_cores_that_a_chip_lacks_are_refused(program):

@@ -53,8 +53,8 @@ def test_flags_change_products_and_what_has_no_effect_is_said(tmp_path):
     assert cast.program.device_time_s != plain.program.device_time_s
     assert cast.plan.input_bytes == plain.plan.input_bytes
     assert cast.program.bound.hbm_s < plain.program.bound.hbm_s
-    assert cast.text(400).splitlines()[12:] == ["neuronx-cc", f"  {cast.said[0]}"]
-    assert cast.said[0].startswith("--no-cache has no effect")
+    assert cast.text(400).splitlines()[12:] == ["neuronx-cc", f"  {cast.compiler_notes[0]}"]
+    assert cast.compiler_notes[0].startswith("--no-cache has no effect")
 
 
 def test_the_run_that_a_report_shows_has_the_users_lines(tmp_path):

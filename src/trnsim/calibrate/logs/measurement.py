@@ -64,8 +64,8 @@ def measurements(path: Path, question: str | None = None) -> MeasuredLog:
             f"a log of {log.format}, which does not say of what command its times are",
             fix="add --question 'plan serve MODEL --on trn2 ...'",
         )
-    asked = question.removeprefix("trnsim ")
-    values = _of_tool(log, asked) if isinstance(log, TimedLog) else _of_run(log, asked)
+    command = question.removeprefix("trnsim ")
+    values = _of_tool(log, command) if isinstance(log, TimedLog) else _of_run(log, command)
     return MeasuredLog(str(path), log.format, values)
 
 

@@ -102,13 +102,13 @@ def _check_order(document: FileContent) -> None:
     for at, row in enumerate(content):
         if not isinstance(row, dict):
             continue
-        said, other = str(row.get(QUESTION, "")), str(row.get(_SECONDS, ""))
-        if _is_number(said) and other and not _is_number(other):
+        question, other = str(row.get(QUESTION, "")), str(row.get(_SECONDS, ""))
+        if _is_number(question) and other and not _is_number(other):
             line = document.root.inner(at).line.line
             raise fault(
                 document.file,
-                f"{QUESTION} is {said[:60]!r} and {_SECONDS} is {other[:60]!r}: the columns are "
-                "swapped",
+                f"{QUESTION} is {question[:60]!r} and {_SECONDS} is {other[:60]!r}: the columns "
+                "are swapped",
                 fix=f"name the first column {_SECONDS} and the second one {QUESTION}",
                 line=line,
             )

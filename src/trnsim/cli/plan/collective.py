@@ -101,13 +101,13 @@ def collective(
 def _row(
     kind: str,
     nbytes: int,
-    where: Machine,
+    machine: Machine,
     ranks: int | None,
     instances: int | None,
     stride: int,
 ) -> dict[str, Any]:
-    instance = where.instance.name
-    cores = where.lnc
+    instance = machine.instance.name
+    cores = machine.lnc
     per_node, _ = ranks_of(instance, cores)
     if instances is not None and instances < 1:
         raise BadInput(f"--instances is {instances}; legal: a positive whole number")
@@ -124,13 +124,13 @@ def _row(
     floors = exchanged.floors
     floor = floors.paid(Floor.HOST if cores else Floor.PROGRAM)
     alone_s = floors.interval(Floor.HOST)
-    time_s, yours = site_collective(where.chip, alone_s, collective_cause(floor))
+    time_s, yours = site_collective(machine.chip, alone_s, collective_cause(floor))
     factor = time_s.p50 / alone_s.p50 if alone_s.p50 else 1.0
-    inside_s, _ = site_collective(where.chip, floors.interval(Floor.PROGRAM), "")
+    inside_s, _ = site_collective(machine.chip, floors.interval(Floor.PROGRAM), "")
     return {
         "collective": kind,
         "bytes": nbytes,
-        "platform": where.name,
+        "platform": machine.name,
         "instance": instance,
         "instances": instances or needed,
         "ranks": size,

@@ -57,7 +57,9 @@ def needed(fleet: dict[str, Any], quantile: str) -> list[float]:
     for service in fleet["services"]:
         each = service["replica_chips"] / service["requests_per_s"]
         demand: Sequence[float] = fleet["demand"][service["name"]][quantile]
-        total = [sum_ + each * asked for sum_, asked in zip(total, demand, strict=True)]
+        total = [
+            sum_ + each * requests_per_s for sum_, requests_per_s in zip(total, demand, strict=True)
+        ]
     return total
 
 

@@ -108,16 +108,18 @@ def infer(options: InferOptions) -> Document:
     """
     rows = own_rows(options.prices)
     estimates = _estimates(options, rows)
-    said = price_remarks([inference.quote for inference in estimates], rows)
+    remarks = price_remarks([inference.quote for inference in estimates], rows)
     model = _named(options.config)
     title = f"{model}: batch {options.batch} a copy, {estimates[0].item}s"
     sections = [
         Section("", [Note(title, place="text")]),
-        Section("", [_table(estimates, said.mark), _bound(estimates), Drawing(_parts(estimates))]),
+        Section(
+            "", [_table(estimates, remarks.mark), _bound(estimates), Drawing(_parts(estimates))]
+        ),
         *(Section("", _details(inference)) for inference in estimates),
     ]
     values = [{"model": model, **_values(inference)} for inference in estimates]
-    return compared_document(title, values, sections, said, "plan-infer/1")
+    return compared_document(title, values, sections, remarks, "plan-infer/1")
 
 
 def _named(file: Path) -> str:
@@ -128,7 +130,7 @@ def _named(file: Path) -> str:
 
 def _estimates(options: InferOptions, rows: Catalogue) -> list[InferenceEstimate]:
     """One for each platform."""
-    asked = InputSizes(
+    sizes = InputSizes(
         options.batch, options.sequence, options.image, options.steps, options.guidance
     )
     kinds = purchased(options.on, options.price, is_mixed=options.mixed_prices)
@@ -137,7 +139,7 @@ def _estimates(options: InferOptions, rows: Catalogue) -> list[InferenceEstimate
         estimate(
             options.config,
             name,
-            asked,
+            sizes,
             cores=options.cores,
             dtype=options.dtype,
             measured=table,
@@ -192,7 +194,7 @@ def _parts(estimates: Sequence[InferenceEstimate]) -> str:
 def _details(inference: InferenceEstimate) -> list[Block]:
     """Where the time goes, where it comes from, and what must be known."""
     causes = sorted(inference.estimate.parts_s.items(), key=lambda cause: -cause[1])
-    told = ", ".join(f"{name} {seconds(time_s)}" for name, time_s in causes if time_s)
+    cause_times = ", ".join(f"{name} {seconds(time_s)}" for name, time_s in causes if time_s)
     several = sum(part.times for part in inference.parts) > 1
     parts = [
         f"{part.name} x {part.times}: {seconds(part.time_s)}" for part in inference.parts if several
@@ -203,4 +205,7 @@ def _details(inference: InferenceEstimate) -> list[Block]:
         *floor_notes(inference.cores // inference.copies),
         *inference.notes,
     ]
-    return [Note(f"{inference.platform} ({inference.quote}): {told}"), Items(lines, indent=2)]
+    return [
+        Note(f"{inference.platform} ({inference.quote}): {cause_times}"),
+        Items(lines, indent=2),
+    ]

@@ -94,11 +94,11 @@ def _blocks(answer: LayerTime) -> list[Block]:
     )
     causes = sorted(answer.parts_s.items(), key=lambda cause: -cause[1])
     parts_s = {name: time_s for name, time_s in causes if time_s}
-    told = ", ".join(f"{name} {time_text(time_s)}" for name, time_s in parts_s.items())
+    cause_times = ", ".join(f"{name} {time_text(time_s)}" for name, time_s in parts_s.items())
     rows = [
         ("time", f"{time_text(answer.time_s)} (P10 to P90: {low} to {high})"),
         ("bound by", next(iter(parts_s), "-")),
-        ("parts", told or "-"),
+        ("parts", cause_times or "-"),
         ("source", answer.source),
     ]
     bar = Parts("", parts_s, time_text(answer.time_s), "/answer/parts_s")

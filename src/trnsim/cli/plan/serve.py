@@ -327,10 +327,10 @@ def serve(options: ServeOptions) -> Document | None:
     with progress() as tell:
         for name, kind in kinds:
             tell(f"layouts of {name}")
-            where = machine(name, lnc=options.lnc, rows=rows)
-            told = partial(_tell, tell, name)
-            plans.append(known(where, server, demand, kind=kind, tell=told))
-    said = price_remarks([planned.quote for planned in plans], rows)
+            on_machine = machine(name, lnc=options.lnc, rows=rows)
+            tell_layout = partial(_tell, tell, name)
+            plans.append(known(on_machine, server, demand, kind=kind, tell=tell_layout))
+    remarks = price_remarks([planned.quote for planned in plans], rows)
     _save(plans, options.save_trace)
     if options.emit:
         echo(
@@ -339,7 +339,7 @@ def serve(options: ServeOptions) -> Document | None:
             )
         )
         return None
-    return serve_document(model, plans, demand, said)
+    return serve_document(model, plans, demand, remarks)
 
 
 def _check_load(options: ServeOptions) -> None:

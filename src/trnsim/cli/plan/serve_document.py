@@ -57,12 +57,12 @@ _BEHIND_LATENCIES: Final = 3
 
 
 def serve_document(
-    model: Architecture, plans: Sequence[ServingPlan], demand: Demand, said: PriceRemarks
+    model: Architecture, plans: Sequence[ServingPlan], demand: Demand, remarks: PriceRemarks
 ) -> Document:
     """All tables, then what each platform's figures rest on."""
     title = f"{model.name}: {size_of(model)}; {_load(demand)}"
     tables: tuple[tuple[str, list[Block]], ...] = (
-        ("Layouts", [_layouts(plans, said.mark)]),
+        ("Layouts", [_layouts(plans, remarks.mark)]),
         ("Latencies", [_latencies(plans)]),
         ("First tokens: the prompt alone, and the wait for others", [_first_tokens(plans)]),
         ("Use", [_uses(plans)]),
@@ -84,7 +84,7 @@ def serve_document(
             Section("Load against latency and cost", curves, heading_place="page"),
         )
     values = [{"model": model.name, **report.values(plan)} for plan in plans]
-    document = compared_document(title, values, sections, said, "plan-serve/1")
+    document = compared_document(title, values, sections, remarks, "plan-serve/1")
     return replace(document, rows=curve_rows(values))
 
 

@@ -110,20 +110,20 @@ class PriceRemarks:
 def price_remarks(quotes: Sequence[Quote], rows: Catalogue) -> PriceRemarks:
     """The remarks beside these prices, of a catalogue with the user's credits."""
     is_mixed = len({quoted.kind for quoted in quotes}) > 1
-    said = caveats(quotes, is_mixed_on_purpose=True)
-    return PriceRemarks(said, tuple(credit_lines(rows)), " (mixed prices)" if is_mixed else "")
+    lines = caveats(quotes, is_mixed_on_purpose=True)
+    return PriceRemarks(lines, tuple(credit_lines(rows)), " (mixed prices)" if is_mixed else "")
 
 
 def compared_document(
     title: str,
     values: Sequence[dict[str, Any]],
     sections: Sequence[Section],
-    said: PriceRemarks,
+    remarks: PriceRemarks,
     schema: str,
 ) -> Document:
     """Answers about platforms side by side: as JSON one object, or a list of several."""
-    answers = [answer | said.values for answer in values]
-    ends = [Section("", said.notes)] if said.notes else []
+    answers = [answer | remarks.values for answer in values]
+    ends = [Section("", remarks.notes)] if remarks.notes else []
     return Document(
         title, answers[0] if len(answers) == 1 else answers, [*sections, *ends], schema=schema
     )

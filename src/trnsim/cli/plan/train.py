@@ -217,8 +217,8 @@ def train(options: TrainOptions) -> Document | None:
     if options.emit is not None:
         echo("\n".join(_start_file(options.emit, run) for run in runs))
         return None
-    said = price_remarks([size.quote for size in runs], rows)
-    return train_document(model, runs, said)
+    remarks = price_remarks([size.quote for size in runs], rows)
+    return train_document(model, runs, remarks)
 
 
 def _start_file(kind: str, training: TrainingEstimate) -> str:

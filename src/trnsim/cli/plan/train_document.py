@@ -43,7 +43,7 @@ _LAYOUT_COLUMNS: Final = columns("platform | memory | goodput | layout", numbers
 
 
 def train_document(
-    model: Architecture, runs: Sequence[TrainingEstimate], said: PriceRemarks
+    model: Architecture, runs: Sequence[TrainingEstimate], remarks: PriceRemarks
 ) -> Document:
     """Runs, their layouts, where steps go, what else is as good, and what it rests on."""
     title = (
@@ -52,18 +52,20 @@ def train_document(
     )
     tables: tuple[tuple[str, Sequence[Block]], ...] = (
         ("Runs", [_runs(runs)]),
-        ("Prices", [_prices(runs, said.mark)]),
+        ("Prices", [_prices(runs, remarks.mark)]),
         ("Steps", [_steps(runs)]),
         ("Layouts", [_layouts(runs)]),
         ("Where a step goes", [_bound(runs), _step_table(runs), Drawing(_parts(runs))]),
-        ("What else is as good", _pareto_blocks(runs, said.mark)),
+        ("What else is as good", _pareto_blocks(runs, remarks.mark)),
         ("What it rests on", _basis(runs)),
     )
     sections = [
         Section("", [Note(title, place="text")]),
         *(Section(name, blocks, heading_place="page") for name, blocks in tables),
     ]
-    return compared_document(title, [_values(run) for run in runs], sections, said, "plan-train/1")
+    return compared_document(
+        title, [_values(run) for run in runs], sections, remarks, "plan-train/1"
+    )
 
 
 def _labels(runs: Sequence[TrainingEstimate]) -> list[str]:

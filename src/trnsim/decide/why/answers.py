@@ -46,7 +46,7 @@ class PlanAnswer:
 
 
 def answers(
-    content: object, where: str, options: Mapping[str, str] | None = None
+    content: object, source: str, options: Mapping[str, str] | None = None
 ) -> dict[str, PlanAnswer]:
     """The answers in a JSON value, by name of the platform, chip or workload.
 
@@ -54,7 +54,7 @@ def answers(
 
     Args:
         content: the JSON value: an answer, a list of answers, or a decision of `trnsim assess`.
-        where: file or command of the answers, for messages.
+        source: file or command of the answers, for messages.
         options: options of the command, by name; None if unknown.
 
     Raises:
@@ -62,12 +62,12 @@ def answers(
     """
     items = content.get("workloads", [content]) if isinstance(content, Mapping) else content
     if not isinstance(items, list) or not items:
-        raise _no_answer(where)
-    by_name = _answers_by_name([_bare(item) for item in items], where)
+        raise _no_answer(source)
+    by_name = _answers_by_name([_bare(item) for item in items], source)
     answers_by_name = {}
     for name, plain in by_name.items():
-        kind = _kind(plain, where)
-        answer_times = times(kind, plain, where if len(by_name) == 1 else f"{where}: {name}")
+        kind = _kind(plain, source)
+        answer_times = times(kind, plain, source if len(by_name) == 1 else f"{source}: {name}")
         answers_by_name[name] = PlanAnswer(kind, name, plain, answer_times, options or {})
     return answers_by_name
 
@@ -79,7 +79,7 @@ def _bare(item: Any) -> Any:
     return {name: value for name, value in item.items() if name != SCHEMA}
 
 
-def _answers_by_name(items: Sequence[Any], where: str) -> dict[str, Mapping[str, Any]]:
+def _answers_by_name(items: Sequence[Any], source: str) -> dict[str, Mapping[str, Any]]:
     names = [name_of(item) or "" for item in items]
     count = Counter(names)
     full = [
@@ -88,30 +88,30 @@ def _answers_by_name(items: Sequence[Any], where: str) -> dict[str, Mapping[str,
         if name
     ]
     if len(full) < len(items):
-        raise _no_answer(where)
+        raise _no_answer(source)
     if len(set(full)) < len(full):
         twice = Counter(full).most_common(1)[0][0]
         raise BadInput(
-            f"{where} answers twice for {twice}; legal: one answer for each platform or workload",
+            f"{source} answers twice for {twice}; legal: one answer for each platform or workload",
             fix="leave one out",
         )
     return dict(zip(full, items, strict=True))
 
 
-def _kind(plain: Mapping[str, Any], where: str) -> str:
+def _kind(plain: Mapping[str, Any], source: str) -> str:
     """Command that gave an answer."""
     for kind, key in KINDS.items():
         if key in plain:
             return kind
     legal = ", ".join(f"{kind} (has {key})" for kind, key in KINDS.items())
     raise BadInput(
-        f"{where}: no answer of a known command; legal: {legal}",
+        f"{source}: no answer of a known command; legal: {legal}",
         fix="write one with `trnsim plan train ... --json > FILE`",
     )
 
 
-def _no_answer(where: str) -> BadInput:
+def _no_answer(source: str) -> BadInput:
     return BadInput(
-        f"{where} holds no answer of trnsim; legal: the JSON of {', '.join(KINDS)}",
+        f"{source} holds no answer of trnsim; legal: the JSON of {', '.join(KINDS)}",
         fix="write one with `trnsim plan train ... --json > FILE`",
     )

@@ -83,11 +83,11 @@ class Values:
         where: answer and keys that lead to the object, for messages.
     """
 
-    def __init__(self, plain: object, where: str) -> None:
+    def __init__(self, plain: object, source: str) -> None:
         if not isinstance(plain, Mapping):
-            raise BadInput(f"{where} is {_value_text(plain)}; legal: an object", fix=_FIX)
+            raise BadInput(f"{source} is {_value_text(plain)}; legal: an object", fix=_FIX)
         self.plain = plain
-        self.where = where
+        self.where = source
 
     def part(self, key: str) -> Values:
         """The object at a key."""
@@ -133,14 +133,14 @@ class Values:
         return quantiles.seconds("p50"), (quantiles.seconds("p10"), quantiles.seconds("p90"))
 
 
-def times(kind: str, plain: Mapping[str, Any], where: str) -> tuple[Time, ...]:
+def times(kind: str, plain: Mapping[str, Any], source: str) -> tuple[Time, ...]:
     """Times of an answer of a command.
 
     Raises:
         BadInput: a time is not in the form that the command writes.
     """
     reader = _READERS_BY_KIND.get(kind)
-    return () if reader is None else tuple(reader(Values(plain, where)))
+    return () if reader is None else tuple(reader(Values(plain, source)))
 
 
 def _infer_times(plan: Values) -> list[Time]:

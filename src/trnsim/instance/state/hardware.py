@@ -37,7 +37,7 @@ class FaultKind:
 
     Attributes:
         status: the runtime's status with its number, or "" where programs go on.
-        said: the runtime's message.
+        message: the runtime's message.
         logged: the name behind NEURON_HW_ERR.
         is_documented: whether AWS's pages name it so.
         counter: the counter of neuron-monitor's hardware group that it adds to, or "".
@@ -46,7 +46,7 @@ class FaultKind:
     """
 
     status: str
-    said: str
+    message: str
     logged: str
     counter: str
     execution: str

@@ -49,8 +49,8 @@ def code_and_message(error: BaseException) -> tuple[int, str]:
     if match:
         return _CODES[match[1]], match[2]
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-    return _CODES["INTERNAL"], f"{type(error).__name__}: {error}{where}"
+    location = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return _CODES["INTERNAL"], f"{type(error).__name__}: {error}{location}"
 
 
 def new_error(error: BaseException) -> int:

@@ -124,10 +124,10 @@ def module_in(content: bytes, path: str) -> Any:
     kind, fix = "StableHLO", _EXPORT
     if kind_of_hlo(content):
         content, kind, fix = stablehlo_of_hlo(content, path), "HLO", HLO_FIX
-    context, told = _context(), list[str]()
+    context, diagnostics = _context(), list[str]()
 
     def hear(diagnostic: Any) -> bool:
-        told.append(str(diagnostic))
+        diagnostics.append(str(diagnostic))
         return True
 
     # Without a handler MLIR prints what it has to say, and the error does not name it.
@@ -139,7 +139,7 @@ def module_in(content: bytes, path: str) -> Any:
         else:
             module = ir.Module.parse(content.decode(), context)
     except (ir.MLIRError, ValueError) as error:
-        reason = "; ".join([*told[:1], " ".join(str(error).split("\n")[:2]).strip()])
+        reason = "; ".join([*diagnostics[:1], " ".join(str(error).split("\n")[:2]).strip()])
         raise BadInput(f"{path} is no program of {kind}: {reason}", fix=fix) from error
     finally:
         handler.detach()

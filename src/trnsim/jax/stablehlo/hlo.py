@@ -64,9 +64,9 @@ def stablehlo_of_hlo(content: bytes, path: str) -> bytes:
         raise BadInput(f"{path}: XLA read this HLO for {_TIMEOUT_S} s", fix=HLO_FIX) from error
     if done.returncode == 0:
         return done.stdout
-    told = done.stderr.decode(errors="replace").strip().splitlines()
-    if done.returncode == 1 and told:
-        raise BadInput(f"{path} is no program of HLO: {_shown(told)}", fix=HLO_FIX)
+    stderr_lines = done.stderr.decode(errors="replace").strip().splitlines()
+    if done.returncode == 1 and stderr_lines:
+        raise BadInput(f"{path} is no program of HLO: {_shown(stderr_lines)}", fix=HLO_FIX)
     raise BadInput(
         f"{path}: XLA's reader ended on it ({_ending(done.returncode)}); the file is damaged, or "
         "names tensors that no memory holds",

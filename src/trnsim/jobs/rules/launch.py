@@ -38,9 +38,9 @@ def _lnc_variables(role: Role) -> Iterator[tuple[str, str]]:
 
 def _legal_lnc(role: Role) -> tuple[int, ...]:
     """Legal numbers of cores in a logical one: of the role's chip, or of any."""
-    where = machine_of(role)
+    machine = machine_of(role)
     chips = [
-        target for target in TARGETS.values() if where is None or target.chip == where.chip.name
+        target for target in TARGETS.values() if machine is None or target.chip == machine.chip.name
     ]
     return tuple(sorted({1} | {int(target.core.logical_core_max) for target in chips}))
 
@@ -101,14 +101,14 @@ def _ranks_of_cores(spec: JobSpec) -> Iterator[Violation]:
     if spec.job.kind is not JobKind.TRAINING:
         return
     for index, role in enumerate(spec.job.roles):
-        where, ranks = machine_of(role), ranks_of(role)
-        if where is None or ranks is None:
+        machine, ranks = machine_of(role), ranks_of(role)
+        if machine is None or ranks is None:
             continue
-        devices = min(role.devices or where.instance.count, where.instance.count)
-        lnc = role.lnc or spec.job.parallelism.logical_cores or where.lnc or 1
+        devices = min(role.devices or machine.instance.count, machine.instance.count)
+        lnc = role.lnc or spec.job.parallelism.logical_cores or machine.lnc or 1
         if lnc not in _legal_lnc(role):
             continue
-        cores = devices * where.chip.cores // lnc
+        cores = devices * machine.chip.cores // lnc
         if ranks > cores > 0:
             field = "processes" if role.processes is not None else "command"
             yield Violation(
@@ -160,10 +160,10 @@ def _may_be_set(spec: JobSpec, role: Role) -> bool:
 
 def _crosses_nodes(role: Role) -> bool:
     """Whether ranks on several instances with EFA form one group, by their own launcher."""
-    where = machine_of(role)
+    machine = machine_of(role)
     if (role.replicas or 0) < 2 or not is_neuron(role):  # noqa: PLR2004 - two are several
         return False
-    if where is not None and not where.instance.efa_bytes_per_s:
+    if machine is not None and not machine.instance.efa_bytes_per_s:
         return False
     nodes = options_of(role.command).get("nnodes", "1")
     return nodes != "1"

@@ -193,18 +193,18 @@ def _memory(spec: JobSpec) -> Iterator[Violation]:
     job, stated = spec.job, parallelism_of(spec.job)
     if not _is_training(job) or len(job.roles) != 1 or _has_templates(spec):
         return
-    where = machine_of(job.roles[0])
+    machine = machine_of(job.roles[0])
     lnc = job.roles[0].lnc or stated.logical_cores
-    if where is None or stated.sequence is None or job.roles[0].replicas is None:
+    if machine is None or stated.sequence is None or job.roles[0].replicas is None:
         return
-    if lnc in (1, 2) and where.chip.cores % lnc == 0:
-        where = replace(where, lnc=lnc)
-    layout = _least_layout(stated, where.ranks)
+    if lnc in (1, 2) and machine.chip.cores % lnc == 0:
+        machine = replace(machine, lnc=lnc)
+    layout = _least_layout(stated, machine.ranks)
     if layout is None:
         return
     try:
         model = architecture_of(job)
-        memory.check(memory.stages(model, layout), layout, where)
+        memory.check(memory.stages(model, layout), layout, machine)
     except OutOfMemory as error:
         yield Violation(_field(job, "tensor"), error.reason, error.fix)
     except EmulatorError:

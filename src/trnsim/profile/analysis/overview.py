@@ -132,8 +132,8 @@ def _check(overview: Overview) -> None:
                 )
             is_number = isinstance(time_s, int | float)  # pyright: ignore[reportUnnecessaryIsInstance]  of a file
             if not is_number or isinstance(time_s, bool) or not 0 <= time_s <= _LONGEST_S:
-                where = f"{name} of {table}" if table else name
-                raise ValueError(f"{where} is {time_s!r}; legal: seconds, 0 or more")
+                location = f"{name} of {table}" if table else name
+                raise ValueError(f"{location} is {time_s!r}; legal: seconds, 0 or more")
     for name in (overview.subject, overview.machine):
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  of a file
             raise ValueError(  # noqa: TRY004  a value of the file

@@ -34,8 +34,8 @@ def own_interval(
     )
     words = site.words(correction)
     note_used(words)
-    told = f"{words}: P50 {time_text(median_s)}; without them {expected}"
-    return Interval(median_s / width, median_s, median_s * width), told
+    note = f"{words}: P50 {time_text(median_s)}; without them {expected}"
+    return Interval(median_s / width, median_s, median_s * width), note
 
 
 def chip_of(core: NeuronCore) -> str:

@@ -62,7 +62,7 @@ class Whole:
         layers: equal layers of which only a few were compiled; 0 if all operations were compiled.
         compiled: number of these layers that were compiled.
         shares: time and traffic by module and operation, in the model's order.
-        said: reasons why parts of it are kernels one after another.
+        notes: reasons why parts of it are kernels one after another, or why its times are scaled.
         likely_s: P10 and P90 of its time; empty where they are unknown.
     """
 
@@ -79,7 +79,7 @@ class Whole:
     layers: int
     compiled: int
     shares: tuple[Share, ...]
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     likely_s: tuple[float, ...] = ()
 
     @property
@@ -92,8 +92,8 @@ class Whole:
         """Its time over the bound; infinite where the bound is zero."""
         return self.time_s / self.bound_s if self.bound_s else float("inf")
 
-    def scaled(self, factor: float, said: str) -> Whole:
-        """The estimate with all times multiplied by `factor`, for the reason `said`."""
+    def scaled(self, factor: float, note: str) -> Whole:
+        """The estimate with all times multiplied by `factor`, for the reason in `note`."""
         shares = (
             replace(share, part=share.part.with_times_scaled(factor)) if factor != 1 else share
             for share in self.shares
@@ -106,7 +106,7 @@ class Whole:
             mfu=self.mfu / factor,
             mbu=self.mbu / factor,
             shares=tuple(shares),
-            said=(*self.said, said),
+            notes=(*self.notes, note),
         )
 
     def dearest(self, count: int) -> str:
@@ -144,7 +144,7 @@ class Whole:
             ],
             "engines": _engines(self.shares),
             "traffic": _traffic(self.shares),
-            "said": list(self.said),
+            "said": list(self.notes),
             "likely_ns": [_ns(time_s) for time_s in self.likely_s],
         }
 

@@ -182,8 +182,8 @@ class PerfettoTrace:
         key = (_SOURCES, f"{file}:{line}")
         if key not in self._interned_ids:
             iid = self._interned_ids[key] = len(self._interned_ids) + 1
-            where = (number(_IID, iid), text(_FILE, file), number(_LINE, line))
-            self._new_strings.append(block(_SOURCES, *where))
+            location = (number(_IID, iid), text(_FILE, file), number(_LINE, line))
+            self._new_strings.append(block(_SOURCES, *location))
         return self._interned_ids[key]
 
 

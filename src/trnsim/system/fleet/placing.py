@@ -49,7 +49,7 @@ def building_shares(scenario: Scenario, plan: FleetPlan, hour: int) -> dict[str,
     """
     left = dict(scenario.building_blocks)
     shares: dict[str, dict[str, int]] = {name: {} for name in left}
-    where = homes(scenario.jobs, left)
+    building_of_jobs = homes(scenario.jobs, left)
 
     def give(building: str, name: str, blocks: int) -> None:
         left[building] -= blocks
@@ -65,7 +65,7 @@ def building_shares(scenario: Scenario, plan: FleetPlan, hour: int) -> dict[str,
     for job, counts in zip(scenario.jobs, plan.jobs, strict=True):
         widths = np.repeat([level.blocks for level in job.levels], counts[hour])[::-1]
         if job.is_in_building:
-            for building, blocks in zip(where[job.name], widths.tolist(), strict=True):
+            for building, blocks in zip(building_of_jobs[job.name], widths.tolist(), strict=True):
                 give(building, job.name, blocks)
         else:
             wanted[job.name] = int(widths.sum())

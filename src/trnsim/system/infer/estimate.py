@@ -142,33 +142,33 @@ def estimate(
         NotModelled: the model's architecture is unknown.
         OutOfMemory: weights and activations exceed a rank's memory.
     """
-    where = machine(on, rows=rows)
-    used = _cores(where, cores)
-    held = dtype or _usual_dtype(where)
+    on_machine = machine(on, rows=rows)
+    used = _cores(on_machine, cores)
+    held = dtype or _usual_dtype(on_machine)
     plan = inference(path, sizes, held)
-    ranks = _ranks_of_copy(plan, where, used)
+    ranks = _ranks_of_copy(plan, on_machine, used)
     if measured is not None:
-        _check_measured(measured, plan, where)
-    timed = [_PassTime(part, where, held, ranks, measured) for part in plan.parts]
+        _check_measured(measured, plan, on_machine)
+    timed = [_PassTime(part, on_machine, held, ranks, measured) for part in plan.parts]
     total = _total(timed, measured)
     copies = used // ranks
     return InferenceEstimate(
         platform=on,
-        instance=where.instance.name,
+        instance=on_machine.instance.name,
         item=plan.item,
         batch=sizes.batch,
         cores=copies * ranks,
         copies=copies,
-        rank_name=where.rank_name,
+        rank_name=on_machine.rank_name,
         estimate=total,
         items_per_s=_inverse(total.interval, copies * sizes.batch),
         parts=tuple(part.time for part in timed),
-        memory_bytes=_check_memory(timed, where),
-        quote=quote(where.instance.name, kind, as_of=as_of, rows=rows),
+        memory_bytes=_check_memory(timed, on_machine),
+        quote=quote(on_machine.instance.name, kind, as_of=as_of, rows=rows),
         notes=(
             *total.evidence,
             *(f"extrapolated: {reach}" for reach in total.extrapolations),
-            *_notes(plan, where, used - copies * ranks),
+            *_notes(plan, on_machine, used - copies * ranks),
         ),
     )
 
@@ -179,7 +179,7 @@ class _PassTime:
     def __init__(
         self,
         part: InferencePart,
-        where: Machine,
+        machine: Machine,
         dtype: str,
         ranks: int,
         measured: MeasuredTimes | None,
@@ -188,7 +188,7 @@ class _PassTime:
         guided = math.ceil(part.guided / ranks)
         if guided > 1:
             model_pass = replace(model_pass, batch=guided * model_pass.batch)
-        question = Question(part.model, model_pass, where, dtype=dtype, measured=measured)
+        question = Question(part.model, model_pass, machine, dtype=dtype, measured=measured)
         self.model_pass = model_pass
         self.summaries = question.summaries
         estimate = answer(question).scaled(part.times)
@@ -228,7 +228,7 @@ def _total(timed: Sequence[_PassTime], measured: MeasuredTimes | None) -> Estima
     return total
 
 
-def _check_measured(table: MeasuredTimes, plan: Inference, where: Machine) -> None:
+def _check_measured(table: MeasuredTimes, plan: Inference, machine: Machine) -> None:
     """Refuse a measured table if no part has layers, or if it covers none of them.
 
     Raises:
@@ -241,7 +241,7 @@ def _check_measured(table: MeasuredTimes, plan: Inference, where: Machine) -> No
             "layers that rows could be of",
             fix="leave --measured out",
         )
-    matching.check(table, where, (Phase.ENCODE,), [(model, WHOLE) for model in models])
+    matching.check(table, machine, (Phase.ENCODE,), [(model, WHOLE) for model in models])
 
 
 def count_of(summary: PartSummary) -> float:
@@ -249,34 +249,34 @@ def count_of(summary: PartSummary) -> float:
     return summary.times * summary.resident_bytes
 
 
-def _usual_dtype(where: Machine) -> str:
+def _usual_dtype(machine: Machine) -> str:
     """bf16, or fp16 on a chip without bf16."""
-    return "bf16" if "bf16" in where.chip.peak_flop_per_s else "fp16"
+    return "bf16" if "bf16" in machine.chip.peak_flop_per_s else "fp16"
 
 
-def _cores(where: Machine, cores: int | None) -> int:
+def _cores(machine: Machine, cores: int | None) -> int:
     """Ranks in use.
 
     Raises:
         BadInput: the instance does not have as many.
     """
-    has = where.ranks_per_instance
+    has = machine.ranks_per_instance
     if cores is not None and not 1 <= cores <= has:
         raise BadInput(
-            f"--cores is {cores}; legal on {where.instance.name}: 1 to {has}, each a "
-            f"{where.rank_name}",
+            f"--cores is {cores}; legal on {machine.instance.name}: 1 to {has}, each a "
+            f"{machine.rank_name}",
             fix="leave --cores out to use all",
         )
     return cores or has
 
 
-def _ranks_of_copy(plan: Inference, where: Machine, cores: int) -> int:
+def _ranks_of_copy(plan: Inference, machine: Machine, cores: int) -> int:
     """Ranks of a copy: on Neuron one per prediction of a guided step, if they suffice; else one."""
     guided = max(part.guided for part in plan.parts)
-    return guided if where.lnc and cores >= guided else 1
+    return guided if machine.lnc and cores >= guided else 1
 
 
-def _check_memory(parts: Iterable[_PassTime], where: Machine) -> float:
+def _check_memory(parts: Iterable[_PassTime], machine: Machine) -> float:
     """Bytes that a rank needs.
 
     Raises:
@@ -285,24 +285,24 @@ def _check_memory(parts: Iterable[_PassTime], where: Machine) -> float:
     timed = list(parts)
     weights = sum(part.time.weight_bytes for part in timed)
     activations = max(part.activation_bytes for part in timed)
-    has = (1 - RESERVE) * where.memory_bytes
+    has = (1 - RESERVE) * machine.memory_bytes
     if weights + activations > has:
         raise OutOfMemory(
             f"{(weights + activations) / 2**30:.1f} GiB a rank: weights {weights / 2**30:.1f}, "
-            f"activations {activations / 2**30:.1f}; a {where.rank_name} of {where.instance.name} "
-            f"has {where.memory_bytes / 2**30:.1f} GiB, {has / 2**30:.1f} less {RESERVE:.0%} for "
-            "the runtime",
+            f"activations {activations / 2**30:.1f}; a {machine.rank_name} of "
+            f"{machine.instance.name} has {machine.memory_bytes / 2**30:.1f} GiB, "
+            f"{has / 2**30:.1f} less {RESERVE:.0%} for the runtime",
             fix="use a smaller --batch or --image, or an instance with more memory a chip",
         )
     return weights + activations
 
 
-def _notes(plan: Inference, where: Machine, idle: int) -> Iterable[str]:
+def _notes(plan: Inference, machine: Machine, idle: int) -> Iterable[str]:
     if idle:
         yield f"{idle} rank idle: a guided step takes two" if idle == 1 else f"{idle} ranks idle"
     if plan.left_out:
         yield f"not counted: {', '.join(plan.left_out)}"
-    if where.chip.name == _FIRST_CHIP:
+    if machine.chip.name == _FIRST_CHIP:
         yield (
             "Inferentia1: from its documents, with the constants of NeuronCore-v2; weights that "
             "stay on the chip (NeuronCore Pipeline) are not counted on"

@@ -191,11 +191,15 @@ def _infeasible(ranking: Ranking, slo: Slo, rate_per_s: float | None) -> Capacit
 
 
 def other_instances(
-    answer: CapacityAnswer, model: Architecture, where: Machine, options: ServerOptions, slo: Slo
+    answer: CapacityAnswer,
+    model: Architecture,
+    on_machine: Machine,
+    options: ServerOptions,
+    slo: Slo,
 ) -> CapacityAnswer:
     """The answer, and if it is infeasible the other instance types on which the SLO is feasible.
 
-    `where` is the machine of the answer.
+    `on_machine` is the machine of the answer.
     """
     if answer.nearest is None:
         return answer
@@ -203,7 +207,7 @@ def other_instances(
     kept = [
         name
         for name in others
-        if name != where.instance.name
+        if name != on_machine.instance.name
         and keeps_alone(model, machine(name), options, answer.test.pattern, slo)
     ]
     return replace(answer, nearest=replace(answer.nearest, instance_types=tuple(kept)))

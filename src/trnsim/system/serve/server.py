@@ -106,7 +106,9 @@ def served_model(model: Architecture, options: ServerOptions, machine: Machine) 
             fix="trnsim plan infer for encoders and images",
         )
     platform = "Neuron" if machine.is_neuron else "GPU"
-    legal = [name for name, (_, where) in QUANTIZATIONS.items() if where in ("both", platform)]
+    legal = [
+        name for name, (_, platforms) in QUANTIZATIONS.items() if platforms in ("both", platform)
+    ]
     if options.quantization and options.quantization not in legal:
         raise BadInput(
             f"--quantization is {options.quantization!r} on {machine.name}; legal: "

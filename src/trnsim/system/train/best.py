@@ -160,52 +160,52 @@ class _Search:
         depth = sum(tower.depth for tower in self.model.towers)
         return self.request.global_batch * depth * self.request.sequence
 
-    def on(self, where: Machine) -> BestLayout:
+    def on(self, machine: Machine) -> BestLayout:
         """Best layout on all ranks of a machine."""
         model = self.model
-        candidates = layouts(model, where, self.request)
+        candidates = layouts(model, machine, self.request)
         if not candidates:
-            self._refuse(where)
-        fits = fitting_layouts(model, where, candidates)
+            self._refuse(machine)
+        fits = fitting_layouts(model, machine, candidates)
         if not fits:
             smallest = smallest_layout(model, candidates)
-            memory.check(memory.stages(model, smallest), smallest, where)
-        steps = self._steps(where)
+            memory.check(memory.stages(model, smallest), smallest, machine)
+        steps = self._steps(machine)
         ranked = sorted(fits, key=steps.rough_s)
-        chosen = self._fastest_layout(where, ranked)
+        chosen = self._fastest_layout(machine, ranked)
         if chosen is None:
             smallest = smallest_layout(model, candidates)
-            memory.check(memory.stages(model, smallest), smallest, where)
-            raise OutOfMemory(f"no layout of {where.count} x {where.instance.name} has room")
+            memory.check(memory.stages(model, smallest), smallest, machine)
+            raise OutOfMemory(f"no layout of {machine.count} x {machine.instance.name} has room")
         step = steps.step(chosen)
         timed = min(len(ranked), self.effort.budget)
-        return BestLayout(where, step, ((where, step),), len(candidates), len(fits), timed)
+        return BestLayout(machine, step, ((machine, step),), len(candidates), len(fits), timed)
 
-    def _refuse(self, where: Machine) -> NoReturn:
+    def _refuse(self, machine: Machine) -> NoReturn:
         """Raise the reason for which no layout is legal."""
         request = self.request
-        plain = request.plain(where)
+        plain = request.plain(machine)
         if request.data is None and request.global_batch > 0:  # the number of data ranks follows
             plain = replace(plain, global_batch=plain.data * plain.micro_batch)
-        check(plain, self.model, where)
+        check(plain, self.model, machine)
         raise BadInput(
-            f"no layout gives work to all {where.ranks:,} ranks of {where.count} x "
-            f"{where.instance.name} with --global-batch {request.global_batch}",
+            f"no layout gives work to all {machine.ranks:,} ranks of {machine.count} x "
+            f"{machine.instance.name} with --global-batch {request.global_batch}",
             fix="use a larger batch or fewer instances",
         )
 
-    def _steps(self, where: Machine) -> TrainingSteps:
-        return TrainingSteps(self.model, where, measured=self.measured)
+    def _steps(self, machine: Machine) -> TrainingSteps:
+        return TrainingSteps(self.model, machine, measured=self.measured)
 
-    def _fastest_layout(self, where: Machine, ranked: Sequence[Layout]) -> Layout | None:
+    def _fastest_layout(self, machine: Machine, ranked: Sequence[Layout]) -> Layout | None:
         """The layout of the shortest step among the first of `ranked`; None if no layout fits."""
         effort = self.effort
         function = partial(
             layout_step_s,
             model=self.model,
-            name=where.instance.name,
-            count=where.count,
-            lnc=where.lnc,
+            name=machine.instance.name,
+            count=machine.count,
+            lnc=machine.lnc,
             measured=self.measured,
         )
         left_s = None
@@ -224,7 +224,7 @@ class _Search:
         pairs = [(time_s, index) for index, time_s in enumerate(times) if isinstance(time_s, float)]
         if not pairs:
             # The deadline left no time: take the layout of the shortest rough time that fits.
-            return next((layout for layout in ranked if _fits(self.model, where, layout)), None)
+            return next((layout for layout in ranked if _fits(self.model, machine, layout)), None)
         quick_s = _EQUAL_TIME_RATIO * min(pairs)[0]
         return min((first[index] for time_s, index in pairs if time_s <= quick_s), key=_plainness)
 
@@ -246,14 +246,16 @@ class _Search:
                 machine_steps += [] if more is None else [more]
         return replace(result, machine_steps=tuple(machine_steps))
 
-    def _rough_step(self, where: Machine) -> tuple[Machine, TrainingStep] | None:
+    def _rough_step(self, machine: Machine) -> tuple[Machine, TrainingStep] | None:
         """The shortest step of a few layouts, by rough time, that fit; None if none fits."""
-        steps = self._steps(where)
-        candidates = fitting_layouts(self.model, where, layouts(self.model, where, self.request))
+        steps = self._steps(machine)
+        candidates = fitting_layouts(
+            self.model, machine, layouts(self.model, machine, self.request)
+        )
         ranked = sorted(candidates, key=steps.rough_s)
-        fitting = (layout for layout in ranked if _fits(self.model, where, layout))
+        fitting = (layout for layout in ranked if _fits(self.model, machine, layout))
         best = [steps.step(layout) for layout in islice(fitting, _LAYOUTS_TIMED_ELSEWHERE)]
-        return (where, min(best, key=lambda step: step.step_s.p50)) if best else None
+        return (machine, min(best, key=lambda step: step.step_s.p50)) if best else None
 
 
 def _plainness(layout: Layout) -> tuple[int, ...]:
@@ -262,9 +264,9 @@ def _plainness(layout: Layout) -> tuple[int, ...]:
     return (layout.zero, sum(size > 1 for size in axes), *axes, layout.micro_batch)
 
 
-def _fits(model: Architecture, where: Machine, layout: Layout) -> bool:
+def _fits(model: Architecture, machine: Machine, layout: Layout) -> bool:
     needed = memory.stages(model, layout)
-    return max(stage.total for stage in needed) <= memory.usable_bytes(where)
+    return max(stage.total for stage in needed) <= memory.usable_bytes(machine)
 
 
 def layout_step_s(

@@ -136,10 +136,10 @@ def estimate(
     """
     if not (tokens > 0 and math.isfinite(tokens)):
         raise BadInput(f"tokens is {tokens:g}; legal: above 0, and finite", fix="for example 10B")
-    where = machine(on, instances or 1, rows=rows)
-    request = request or usual_request(model, where)
+    on_machine = machine(on, instances or 1, rows=rows)
+    request = request or usual_request(model, on_machine)
     if measured is not None:
-        _check_measured(measured, model, where, request)
+        _check_measured(measured, model, on_machine, request)
     result = best(model, on, instances, request, effort, measured)
     if measured is not None:
         matching.check_used(measured, result.step.estimate.sources, _pass_words(result.step))
@@ -172,27 +172,31 @@ def _shapeless(result: BestLayout) -> tuple[str, ...]:
 
 
 def _check_measured(
-    table: MeasuredTimes, model: Architecture, where: Machine, request: LayoutRequest
+    table: MeasuredTimes, model: Architecture, machine: Machine, request: LayoutRequest
 ) -> None:
     """Refuse a measured table that covers none of the layouts of the search."""
-    splits = {(layout.split, layout.dtype) for layout in layouts(model, where, request)}
+    splits = {(layout.split, layout.dtype) for layout in layouts(model, machine, request)}
     if splits:  # without one, the search says why
         cases = [(trained_model(model, dtype), split) for split, dtype in splits]
-        matching.check(table, where, (Phase.TRAIN,), cases)
+        matching.check(table, machine, (Phase.TRAIN,), cases)
 
 
 def _size(
-    tokens: float, usd_per_hour: Rate | None, risk: Reliability, where: Machine, step: TrainingStep
+    tokens: float,
+    usd_per_hour: Rate | None,
+    risk: Reliability,
+    machine: Machine,
+    step: TrainingStep,
 ) -> Size:
     """A run of `tokens` on one number of instances."""
-    job, time_s = goodput(where.chips, where.count, risk), _NEVER_ENDING
+    job, time_s = goodput(machine.chips, machine.count, risk), _NEVER_ENDING
     usd = None
     if job.can_finish:
         steps = tokens / (step.layout.global_batch * step.layout.sequence)
         time_s = step.step_s.scaled(steps / job.goodput)
         if usd_per_hour is not None:
-            usd = time_s.scaled(where.count * usd_per_hour / _HOUR_S)
-    return Size(where, step, job, time_s, usd)
+            usd = time_s.scaled(machine.count * usd_per_hour / _HOUR_S)
+    return Size(machine, step, job, time_s, usd)
 
 
 def _with_sizes(run: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimate:
@@ -235,16 +239,16 @@ def compare_runs(runs: Sequence[TrainingEstimate]) -> list[TrainingEstimate]:
 
 
 def usual_request(
-    model: Architecture, where: Machine, sequence: int | None = None
+    model: Architecture, machine: Machine, sequence: int | None = None
 ) -> LayoutRequest:
     """The default request: the model's usual sequence length and `usual_batch`."""
     length = sequence or model.usual_length(SEQUENCE)
-    return LayoutRequest(usual_batch(where, length), length)
+    return LayoutRequest(usual_batch(machine, length), length)
 
 
 def layout_request(
     model: Architecture,
-    where: Machine,
+    machine: Machine,
     *,
     global_batch: int | None = None,
     sequence: int | None = None,
@@ -254,7 +258,7 @@ def layout_request(
 
     Args:
         model: the architecture that is trained.
-        where: the instances.
+        machine: the instances.
         global_batch: sequences of a step; by default `usual_batch`, as a multiple of the requested
             data ranks and micro batch.
         sequence: tokens of a sequence; the model's usual length by default.
@@ -262,37 +266,37 @@ def layout_request(
     """
     length = sequence
     if length is None:
-        length = usual_request(model, where).sequence
+        length = usual_request(model, machine).sequence
     batch = global_batch
     if batch is None:
         multiple = max(int(fixed.get("data") or 1) * int(fixed.get("micro_batch") or 1), 1)
-        batch = -(-usual_batch(where, max(length, 1)) // multiple) * multiple
+        batch = -(-usual_batch(machine, max(length, 1)) // multiple) * multiple
     return LayoutRequest(batch, length, **fixed)
 
 
-def usual_batch(where: Machine, sequence: int) -> int:
+def usual_batch(machine: Machine, sequence: int) -> int:
     """Sequences of a step of about `BATCH_TOKENS` tokens, a number that divides among the ranks.
 
     It is a power of two times the odd factor of the number of ranks: 9 for the 144 chips of an
     UltraServer.
     """
     wanted = max(BATCH_TOKENS // sequence, 1)
-    odd = where.ranks // (where.ranks & -where.ranks)
+    odd = machine.ranks // (machine.ranks & -machine.ranks)
     return odd << max(math.ceil(math.log2(wanted / odd)), 0)
 
 
 def _basis(result: BestLayout) -> Basis:
     """The inputs of a result, with the provenance of each."""
-    where, dtype = result.machine, result.step.layout.dtype
+    machine, dtype = result.machine, result.step.layout.dtype
     facts: dict[str, Rate] = {
-        f"peak FLOP/s ({dtype})": where.peak(dtype),
-        _EFFICIENCY_FACT: layer_facts(where, Phase.TRAIN)[PRODUCTS],
-        "HBM bytes": where.chip.memory_bytes,
-        "HBM bytes/s": where.chip.memory_bytes_per_s,
+        f"peak FLOP/s ({dtype})": machine.peak(dtype),
+        _EFFICIENCY_FACT: layer_facts(machine, Phase.TRAIN)[PRODUCTS],
+        "HBM bytes": machine.chip.memory_bytes,
+        "HBM bytes/s": machine.chip.memory_bytes_per_s,
         "HBM reserve": memory.RESERVE,
     }
-    efa = where.instance.efa_bytes_per_s
-    if where.count > 1 and efa is not None:
+    efa = machine.instance.efa_bytes_per_s
+    if machine.count > 1 and efa is not None:
         facts["EFA bytes/s"] = efa
     inputs = Inputs(facts)
     for name in facts:

@@ -97,7 +97,7 @@ def node_notes(options: NodeOptions, vcpus: int) -> list[str]:
 
 
 def _mpi_notes(options: NodeOptions) -> list[str]:
-    hosts, where = _hosts(options)
+    hosts, origin = _hosts(options)
     if not hosts:
         if options.nnodes == 1:
             return []
@@ -105,12 +105,12 @@ def _mpi_notes(options: NodeOptions) -> list[str]:
         return [f"--nnodes {options.nnodes}: AWS's tool needs {needed}; the estimate needs none"]
     if len(hosts) != options.nnodes:
         raise BadInput(
-            f"{where} names {len(hosts)} hosts with --nnodes {options.nnodes}; legal: as many",
+            f"{origin} names {len(hosts)} hosts with --nnodes {options.nnodes}; legal: as many",
             fix=f"--nnodes {len(hosts)}, or name every host once",
         )
     twice = [host for host in hosts if hosts.count(host) > 1]
     if twice:
-        raise BadInput(f"{where} names {twice[0]!r} twice; legal: once", fix="leave one out")
+        raise BadInput(f"{origin} names {twice[0]!r} twice; legal: once", fix="leave one out")
     note = _root_note()
     return [note] if note else []
 

@@ -69,12 +69,12 @@ def ignored_line(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
         values: all options by name.
         defaults: their defaults.
     """
-    told = [
+    options = [
         f"{name if name in _OF_STREAMS else '--' + name.replace('_', '-')} ({why})"
         for name, why in IGNORED.items()
         if name in values and values[name] != defaults[name]
     ]
-    return f"without effect on an estimate: {', '.join(told)}" if told else ""
+    return f"without effect on an estimate: {', '.join(options)}" if options else ""
 
 
 def stats_line(stats: Iterable[str]) -> str:
@@ -108,8 +108,8 @@ def pairs_line(operations: Sequence[OperationOptions]) -> str:
     ]
     if not named:
         return ""
-    told = ", ".join(dict.fromkeys(named))
-    return f"{told}: each rank sends to the next one of its group (AWS names no other pairs)"
+    text = ", ".join(dict.fromkeys(named))
+    return f"{text}: each rank sends to the next one of its group (AWS names no other pairs)"
 
 
 def streams_line(count: int) -> str:

@@ -83,9 +83,9 @@ def _groups_in(path: Path, ranks: int) -> Groups:
             raise file.refused(field, f"rank {twice[0]} stands twice; legal: once")
         seen.update(group)
     if len({len(group) for group in groups}) > 1:
-        told = ", ".join(map(str, dict.fromkeys(map(len, groups))))
+        sizes = ", ".join(map(str, dict.fromkeys(map(len, groups))))
         raise file.refused(
-            field, f"groups of {told} ranks; legal: of one size, of which bus bandwidth is"
+            field, f"groups of {sizes} ranks; legal: of one size, of which bus bandwidth is"
         )
     if len(groups[0]) == 1:
         raise file.refused(field, "groups of 1 rank, which have nothing to send; legal: from 2 on")

@@ -76,7 +76,7 @@ def compile_file(
             str(arguments.model),
             arguments.flags,
             arguments.target,
-            where=PROGRAM,
+            flags_origin=PROGRAM,
             title=arguments.model.name,
             tell=tell,
         )
@@ -110,13 +110,13 @@ def messages(
 ) -> tuple[list[str], list[str]]:
     """Lines for stdout and lines for stderr at a level of verbosity, as AWS's page says."""
     report = compiled.report
-    out: list[str] = []
-    told: list[Any] = []
+    output_lines: list[str] = []
+    error_lines: list[Any] = []
     if level <= LEVELS["info"]:
-        out.append(report.text())
-        told += ignored
+        output_lines.append(report.text())
+        error_lines += ignored
     if level <= LEVELS["warning"]:
         ignored_set = set(ignored)
-        told += [words for words in report.said if words not in ignored_set]
-    out.append(STATUS_LINE)
-    return out, [str(words) for words in told]
+        error_lines += [words for words in report.compiler_notes if words not in ignored_set]
+    output_lines.append(STATUS_LINE)
+    return output_lines, [str(words) for words in error_lines]

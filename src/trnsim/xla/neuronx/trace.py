@@ -294,8 +294,8 @@ def _states(function: TracedFunction, aliases: Mapping[Tensor, int]) -> list[lis
 
 def _tell(report: ModelReport) -> None:
     """Warn of refusals, of flags without effect, and of operators that the chip does not have."""
-    for said in report.said:
-        warn(f"{said}\n  TRNSIM_POLICY=chip makes refusals errors", CompilerWarning)
+    for note in report.compiler_notes:
+        warn(f"{note}\n  TRNSIM_POLICY=chip makes refusals errors", CompilerWarning)
     if report.subject.model_graph.missing:
         warn(
             f"{report.subject.title} has operators that run on the host, and have no time: "

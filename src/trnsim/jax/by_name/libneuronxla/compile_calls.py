@@ -80,7 +80,7 @@ def neuron_xla_compile(
 
     def make() -> bytes:
         report, stored = compile_program(
-            module_bytes, key.folder_name, words, chip, where=_WHERE, title=key.folder_name
+            module_bytes, key.folder_name, words, chip, flags_origin=_WHERE, title=key.folder_name
         )
         texts.append(report.long_text())
         return stored.serialized()
