@@ -74,3 +74,43 @@ def test_a_part_is_one_of_several_results(scaled, args, kwargs):
     calls = [replace(scaled.calls[0], operator="getitem", args=args, kwargs=kwargs)]
     with pytest.raises(BadInput, match="which trnsim never writes"):
         graph_module(replace(scaled, calls=calls), "cpu")
+
+
+@pytest.fixture
+def experts():
+    """transformers' operator, where it is not installed: each expert's matrix for its own rows."""
+
+    def product(rows: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        begins = [0, *ends.tolist()]
+        return torch.cat(
+            [rows[a:b] @ m for a, b, m in zip(begins, ends.tolist(), matrices, strict=False)]
+        )
+
+    library = torch.library.Library("transformers", "FRAGMENT")
+    library.define("grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor")
+    library.impl("grouped_mm_fallback", product, "CPU")
+    library.impl("grouped_mm_fallback", lambda x, y, _: x.new_empty(x.shape[0], y.shape[2]), "Meta")
+
+    def call(rows, matrices, ends):
+        return torch.ops.transformers.grouped_mm_fallback(rows, matrices, ends)
+
+    yield call
+    library._destroy()
+
+
+@pytest.mark.parametrize(
+    ("width", "dtype", "operator"),
+    [
+        (8, torch.int32, "aten._grouped_mm.default"),
+        (6, torch.int32, "transformers.grouped_mm_fallback.default"),  # rows of 24 bytes
+        (8, torch.int64, "transformers.grouped_mm_fallback.default"),
+    ],
+)
+def test_products_of_experts_are_stored_as_pytorchs_own(stored, experts, width, dtype, operator):
+    rows, matrices = torch.randn(5, 8), torch.randn(3, 8, width)
+    ends = torch.tensor([2, 2, 5], dtype=dtype)
+    _, program = stored(experts, (rows, matrices, ends))
+    assert program.calls[0].operator == operator
+    module = graph_module(StoredProgram.from_bytes(program.to_bytes()), "cpu")
+    (result,) = module(rows, matrices, ends)
+    torch.testing.assert_close(result, experts(rows, matrices, ends))

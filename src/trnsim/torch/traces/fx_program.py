@@ -21,6 +21,14 @@ from trnsim.torch.traces.stored import StoredCall, StoredPlace, StoredProgram, S
 
 GET_ITEM: Final = "getitem"
 _NAME: Final = re.compile(r"(?P<library>[A-Za-z_]\w*)\.(?P<name>[A-Za-z_]\w*)\.(?P<form>\w+)")
+_GROUPED_PRODUCT: Final = ("transformers", "grouped_mm_fallback")
+"""transformers' operator in place of PyTorch's `_grouped_mm`, whose arguments it has, while a model
+of experts is compiled: a file with PyTorch's own loads without transformers.
+
+Source: transformers 5.23, integrations/moe.py.
+"""
+_ALIGNMENT_BYTES: Final = 16
+"""Of every row and matrix of `_grouped_mm`, by PyTorch's check."""
 _FIX: Final = "trace a part of the model that is made of PyTorch's operators"
 
 
@@ -93,7 +101,22 @@ def _operator_name(node: fx.Node) -> str:
     target: Any = node.target
     namespace, _, name = str(target.name()).partition("::")
     packet = name.partition(".")[0]
+    if (namespace, packet) == _GROUPED_PRODUCT and _is_aligned(node):
+        return "aten._grouped_mm.default"
     return f"{namespace}.{packet}.{target._overloadname}"  # noqa: SLF001  PyTorch's name
+
+
+def _is_aligned(node: fx.Node) -> bool:
+    """True for groups of rows and matrices that PyTorch's own operator takes."""
+    values = [operand.meta.get("val") for operand in node.all_input_nodes]
+    if len(values) != 3 or not all(isinstance(value, Tensor) for value in values):  # noqa: PLR2004
+        return False
+    *factors, ends = values
+    return ends.dtype is torch.int32 and all(
+        step == 1 or step * factor.itemsize % _ALIGNMENT_BYTES == 0
+        for factor in factors
+        for step in factor.stride()
+    )
 
 
 def _stored_result(value: Any) -> StoredTensor | list[StoredTensor | None] | None:
