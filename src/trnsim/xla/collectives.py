@@ -82,7 +82,7 @@ def _every(groups: Groups) -> list[list[int]]:
     Raises:
         CollectiveMisused: for groups that overlap, leave out a rank, or name others.
     """
-    every, world = _members(groups), ranks.world_size()
+    every, world = _members(groups), _world(groups)
     members = [rank for group in every for rank in group]
     if members and sorted(members) != list(range(world)):
         raise CollectiveMisused(
@@ -115,7 +115,7 @@ def _members(groups: Any) -> list[list[int]]:
 def _is_alone(groups: Groups = None) -> bool:
     """True for a world of one rank, where torch_xla ignores the groups; others are warned of."""
     members = _members(groups)
-    if ranks.world_size() > 1:
+    if _world(groups) > 1:
         return False
     if members not in ([], [[0]]):
         warn(
@@ -143,7 +143,20 @@ def _require_tensor(kind: str, value: Any, dim: int = 0) -> None:
 
 
 def _size(groups: Groups) -> int:
-    return len(groups[0]) if groups else ranks.world_size()
+    return len(groups[0]) if groups else _world(groups)
+
+
+def _world(groups: Groups) -> int:
+    """The number of ranks; a traced program of one process has those that its groups name.
+
+    neuronx-distributed traces a rank's program where `torch.distributed` is a stand-in of its own.
+    """
+    if not exchange_tracing.is_on:
+        return ranks.world_size()
+    named = sum(map(len, _members(groups)))
+    distributed: Any = torch.distributed  # as it is now, in place of `dist`
+    size = int(distributed.get_world_size()) if distributed.is_initialized() else 0
+    return named or size or ranks.world_size()
 
 
 def _operation(reduce_type: str) -> Any:

@@ -54,10 +54,61 @@ def test_buckets_traced_in_steps_share_their_weights(tmp_path):
         )
 
 
-@pytest.mark.parametrize("name", ["generate_hlo", "generate_neff", "get_torch_dtype"])
-def test_steps_of_protobufs_are_refused_by_name(name):
-    with pytest.raises(NotModelled, match=f"xla_impl.trace.{name} exchanges protobufs"):
-        getattr(torch_neuronx.xla_impl.trace, name)(1)
+class Masked(torch.nn.Module):
+    """A linear layer, with a mask that no state_dict has and a count of its calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 3)
+        self.mask = torch.nn.Buffer(torch.tensor([1.0, 0.0, 2.0]), persistent=False)
+        self.calls = torch.nn.Buffer(torch.zeros(1))
+
+    def forward(self, x, shift=None):
+        self.calls += 1
+        y = self.layer(x) * self.mask
+        return {"y": y if shift is None else y + shift, "calls": self.calls * 1}
+
+
+def test_a_program_in_the_place_of_hlo_has_its_tensors_and_what_makes_lists_of_them():
+    steps, model = torch_neuronx.xla_impl.trace, Masked()
+    inputs = {"x": torch.randn(2, 4), "shift": torch.randn(3)}
+    made = steps.generate_hlo(model, inputs, inline_weights_to_neff=False, return_weights=False)
+    assert made.weights is None
+    assert made.weight_name_to_idx == {"layer.weight": 2, "layer.bias": 3}
+    assert list(made.metaneff.constants) == ["mask"]
+    assert made.flattener.layout == (0, 1)
+    assert made.flattener(["a", "b"]) == ["a", "b"]
+    made.flattener.layout, made.flattener.exclude = [1, 0], [0]
+    assert made.flattener(["a", "b"]) == ["b"]
+    assert made.packer(["a", "b"]) == {"y": "a", "calls": "b"}
+
+
+@pytest.mark.slow
+def test_a_program_goes_through_the_compiler_to_ranks(tmp_path):
+    libneuronxla = pytest.importorskip("libneuronxla")
+    steps, model, x = torch_neuronx.xla_impl.trace, Masked(), torch.randn(2, 4)
+    made = steps.generate_hlo(model, {"x": x}, {model.calls: 1})
+    neff = libneuronxla.neuron_xla_compile(
+        made.hlo_module.SerializeToString(), "--auto-cast=none -O1", use_cache=False,
+        work_dir=tmp_path,
+    )  # fmt: skip
+    assert [path.name for path in sorted(tmp_path.glob("*/*"))][:2] == [
+        "model.hlo_module.pb",
+        "model.neff",
+    ]
+    ranks = torch.classes.neuron.SPMDModel(neff, made.metaneff.SerializeToString(), 1, 1)
+    weights = {name: value for name, value in model.state_dict().items() if name != "calls"}
+    states = [{"calls": torch.zeros(1, device="neuron")}]
+    ranks.initialize(states, torch.ops.neuron._parallel_load([weights]))
+    for calls in (1, 2):
+        result = made.packer(ranks.forward(made.flattener([x])))
+        assert torch.equal(result["y"], model.layer(x) * model.mask)
+        assert states[0]["calls"].item() == calls
+
+
+def test_a_compiler_of_hlo_is_refused_by_name():
+    with pytest.raises(NotModelled, match="generate_neff compiles HLO"):
+        torch_neuronx.xla_impl.trace.generate_neff(1)
 
 
 def test_records_hold_what_they_are_given():

@@ -6,15 +6,16 @@ from torch_neuronx.proto import metaneff_pb2
 from torch_neuronx.pyhlo import hlo_pb2, xla_data_pb2
 from torch_neuronx.xla_impl import structure
 
+from trnsim.xla.neuronx import metaneff, program_modules
 from trnsim.xla.neuronx.protobufs import ProtobufAbsent
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        hlo_pb2.HloModuleProto,
-        lambda: hlo_pb2.HloModuleProto.FromString(b""),
-        metaneff_pb2.MetaNeff,
+        hlo_pb2.HloInstructionProto,
+        lambda: hlo_pb2.HloComputationProto.FromString(b""),
+        metaneff_pb2.NeuronCore,
         lambda: xla_data_pb2.PrimitiveType.Name(1),
         structure.Flattener,
     ],
@@ -22,6 +23,12 @@ from trnsim.xla.neuronx.protobufs import ProtobufAbsent
 def test_a_name_stands_in_annotations_and_is_refused_where_it_is_called(name):
     with pytest.raises(ProtobufAbsent, match=r"torch_neuronx\.\w+.*no protobufs of HLO"):
         name()
+
+
+def test_classes_that_programs_are_passed_in_are_here():
+    assert hlo_pb2.HloModuleProto is program_modules.HloModuleProto
+    assert metaneff_pb2.MetaNeff is metaneff.MetaNeff
+    assert metaneff_pb2.MetaTensor.Type.INPUT_STATE == 2
 
 
 def test_private_names_are_absent():

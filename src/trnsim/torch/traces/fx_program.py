@@ -108,7 +108,7 @@ def _operator_name(node: fx.Node) -> str:
 
 def _is_aligned(node: fx.Node) -> bool:
     """True for groups of rows and matrices that PyTorch's own operator takes."""
-    values = [operand.meta.get("val") for operand in node.all_input_nodes]
+    values: list[Any] = [operand.meta.get("val") for operand in node.all_input_nodes]
     if len(values) != 3 or not all(isinstance(value, Tensor) for value in values):  # noqa: PLR2004
         return False
     *factors, ends = values

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, Final
@@ -132,6 +132,60 @@ class LoadedProgram:
         """
         self._check_states(states)
         return self._run_traced(weights, inputs, states)
+
+    def run_resident(self, resident: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs, on the device, for weights and states that lie there and stay the caller's.
+
+        New states replace the values of the old ones.
+
+        Raises:
+            BadInput: for inputs of other shapes or dtypes than were traced.
+        """
+        self._require_chip()
+        self._check_inputs(inputs)
+        core = self.placement.next_core()
+        with torch.no_grad(), self._lock, self._running():
+            arguments = [tensor.detach().to(f"{DEVICE_TYPE}:{core}") for tensor in inputs]
+            outputs = self._function(*resident, *arguments)
+            replacing = {output for _, output in self.program.aliases}
+            for weight, output in self.program.aliases:
+                resident[weight].copy_(outputs[output])
+            return [value for number, value in enumerate(outputs) if number not in replacing]
+
+    def resident(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
+        """The program's weights and states by their names, on its core.
+
+        Raises:
+            BadInput: for tensors that lack one, or have it in another form.
+        """
+        core = self.placement.next_core()
+        absent = [name for name in self.program.weights if name not in tensors]
+        if absent:
+            raise BadInput(
+                f"{self.program.where} has the weights {', '.join(absent[:5])}, which are not "
+                f"among {', '.join(list(tensors)[:5]) or 'no tensors'}",
+                fix="give each rank its part of the model's state_dict, by the same names",
+                source=_RANKS,
+                line=program_line(),
+            )
+        kept: list[Tensor] = []
+        for name, form in self.program.weights.items():
+            tensor = tensors[name].detach()
+            self._check_weight(name, form, tensor)
+            is_there = not tensor.is_cpu and tensor.get_device() == core
+            if is_there and list(tensor.stride()) == form.stride:
+                kept.append(tensor)
+            else:
+                kept.append(place(_with_strides(tensor.cpu(), form), core))
+        return kept
+
+    def _check_weight(self, name: str, form: StoredTensor, tensor: Tensor) -> None:
+        if not form.matches(tensor):
+            raise BadInput(
+                f"the weight {name} of {self.program.where} is {_text(tensor)}; legal: {form}",
+                fix="give each rank its part of the traced model's weights, in their dtypes",
+                line=program_line(),
+            )
 
     def _check_states(self, states: Sequence[Tensor]) -> None:
         forms = list(self.program.weights.values())

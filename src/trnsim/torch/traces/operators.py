@@ -31,7 +31,8 @@ _SCHEMAS: Final = (
         "int instance) -> Tensor[]"
     ),
     "savable(Tensor program) -> Tensor",
-    ("_load_collectives_neuron(Any model, int start_nc, int nc_count, int rank, int world) -> ()"),
+    "_load_collectives_neuron(Any model, int start_nc, int nc_count, int rank, int world) -> ()",
+    "_parallel_load(Dict(str, Tensor)[] checkpoint) -> Dict(str, Tensor)[]",
 )
 _KERNEL_CALL: Final = re.compile(rb'"operator":"trnsim_nki\.(?P<name>\w+?)_\d+\.')
 """A call of an operator of `trnsim.torch.dispatch.launches` in a stored program."""
@@ -52,6 +53,7 @@ def register() -> None:
         "forward_with_states": _forward_with_states,
         "savable": _savable,
         "_load_collectives_neuron": _load_rank,
+        "_parallel_load": _load_shards,
     }
     for name, kernel in kernels.items():
         library.impl(name, kernel, "CompositeExplicitAutograd")
@@ -110,6 +112,15 @@ def _load_rank(model: Any, start_nc: int, nc_count: int, rank: int, world: int) 
     found = _instances().instance_of(model.instance, model.program)
     found.place(placement.placement_of(start_nc, nc_count))
     found.join(rank, world)
+
+
+def _load_shards(checkpoint: list[dict[str, Tensor]]) -> list[dict[str, Tensor]]:
+    """The tensors of each rank on the core of its number."""
+    names: Any = import_module("trnsim.torch.device_name")
+    return [
+        {name: tensor.detach().to(f"{names.DEVICE_TYPE}:{rank}") for name, tensor in shard.items()}
+        for rank, shard in enumerate(checkpoint)
+    ]
 
 
 def _savable(program: Tensor) -> Tensor:

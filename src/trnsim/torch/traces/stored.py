@@ -23,7 +23,8 @@ FORMAT_VERSION: Final = 1
 """The version of the form that this file writes, and the only one that it reads."""
 HOST: Final = "host"
 """In place of a chip: the program's operators run on the host."""
-_MAGIC: Final = b"trnsim traced program\n"
+MAGIC: Final = b"trnsim traced program\n"
+"""How a stored program begins."""
 _AWS_MAGIC: Final = (b"\x1f\x8b", b"NEFF")
 """How a NEFF begins: with the header of a gzip archive, or its name."""
 _BYTES_MAX: Final = 1 << 28
@@ -143,7 +144,7 @@ class StoredProgram:
     def to_bytes(self) -> bytes:
         """The program as stored."""
         head = f"version {FORMAT_VERSION}, by trnsim {VERSION}\n".encode()
-        return _MAGIC + head + json.dumps(asdict(self), separators=(",", ":")).encode()
+        return MAGIC + head + json.dumps(asdict(self), separators=(",", ":")).encode()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> StoredProgram:
@@ -165,7 +166,7 @@ class StoredProgram:
 
 def _body(content: bytes) -> bytes:
     """The JSON in a stored program."""
-    if not content.startswith(_MAGIC):
+    if not content.startswith(MAGIC):
         kind = (
             "a NEFF of AWS's compiler, which only a Neuron device runs"
             if is_neff(content) or content.startswith(_AWS_MAGIC)
@@ -174,7 +175,7 @@ def _body(content: bytes) -> bytes:
         raise BadInput(f"the module's program is {kind}: it begins {content[:16]!r}", fix=_FIX)
     if len(content) > _BYTES_MAX:
         raise BadInput(f"a traced program of more than {_BYTES_MAX:,} bytes", fix=_FIX)
-    head, _, body = content[len(_MAGIC) :].partition(b"\n")
+    head, _, body = content[len(MAGIC) :].partition(b"\n")
     version = head.removeprefix(b"version ").partition(b",")[0]
     if version != str(FORMAT_VERSION).encode():
         raise BadInput(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import count
 from typing import Any, Final
@@ -57,6 +57,7 @@ class TracedFunction:
         traced: the graph as it was traced, with its names.
         originals: the tensors that `weights` are copies of.
         result_forms: each tensor of the results, without values.
+        written: indices of the weights whose new values are the last results.
     """
 
     title: str
@@ -71,6 +72,7 @@ class TracedFunction:
     traced: TracedModule
     originals: list[Tensor]
     result_forms: list[StoredTensor]
+    written: list[int] = field(default_factory=list[int])
 
 
 class FunctionModule(nn.Module):
@@ -88,8 +90,12 @@ class FunctionModule(nn.Module):
         return self.function(*args, **kwargs)
 
 
-def trace_function(func: Any, example_inputs: Any) -> TracedFunction:
+def trace_function(
+    func: Any, example_inputs: Any, *, are_writes_kept: bool = False
+) -> TracedFunction:
     """`func` traced on example inputs: a tensor, a tuple of nested tensors, or a mapping of names.
+
+    With `are_writes_kept` the new values of weights that it writes are results too.
 
     Raises:
         BadInput: for a `func` that is not callable, and for inputs without tensors.
@@ -107,7 +113,7 @@ def trace_function(func: Any, example_inputs: Any) -> TracedFunction:
     hook = module.register_forward_hook(recorder)
     try:
         with example_run(title, args), exchange_tracing.on():
-            traced = _traced(module, args, title)
+            traced, written = _traced(module, args, title, are_writes_kept=are_writes_kept)
         if is_by_name:
             traced = _without_prefix(traced)
     finally:
@@ -134,6 +140,7 @@ def trace_function(func: Any, example_inputs: Any) -> TracedFunction:
         traced,
         list(kept.values()),
         [_form(node.meta["val"], title) for node in returned],
+        [list(kept).index(node) for node in written],
     )
 
 
@@ -305,8 +312,13 @@ def _named_inputs(
     return dict(zip(reads, tensors, strict=True))
 
 
-def _traced(module: nn.Module, args: tuple[Any, ...], title: str) -> TracedModule:
-    """The graph of a module; where it branches on values, those of the example are taken."""
+def _traced(
+    module: nn.Module, args: tuple[Any, ...], title: str, *, are_writes_kept: bool
+) -> tuple[TracedModule, list[fx.Node]]:
+    """The graph of a module, and its weights whose writes are kept.
+
+    Where it branches on values, those of the example are taken.
+    """
     traced: TracedModule | None
     try:
         traced = _graph(module, args)
@@ -322,8 +334,7 @@ def _traced(module: nn.Module, args: tuple[Any, ...], title: str) -> TracedModul
             traced = trace_module(module, args, values_read=branches)
         for branch in branches.texts:
             warn(branch, FrozenBranch)
-    _drop_writes(traced.module)
-    return traced
+    return traced, _drop_writes(traced, are_kept=are_writes_kept)
 
 
 def _graph(module: nn.Module, args: tuple[Any, ...], *, is_told: bool = True) -> TracedModule:
@@ -355,17 +366,28 @@ def _without_prefix(traced: TracedModule) -> TracedModule:
     )
 
 
-def _drop_writes(module: fx.GraphModule) -> None:
+def _drop_writes(traced: TracedModule, *, are_kept: bool) -> list[fx.Node]:
     """Remove writes to arguments at the graph's end: only states that are named are kept.
 
-    Functionalization adds them, one for each buffer that the module changes.
+    Functionalization adds them, one for each buffer that the module changes. With `are_kept` the
+    values that weights were given are results of the graph: the weights are returned.
     """
-    inputs = {node for node in module.graph.nodes if node.op in ("placeholder", "get_attr")}
-    for node in reversed(list(module.graph.nodes)):
+    graph = traced.module.graph
+    inputs = {node for node in graph.nodes if node.op in ("placeholder", "get_attr")}
+    values: dict[fx.Node, Any] = {}
+    for node in reversed(list(graph.nodes)):
         is_write = node.target is torch.ops.aten.copy_.default and node.args[0] in inputs
         if is_write and not node.users:
-            module.graph.erase_node(node)
-    module.graph.eliminate_dead_code()
+            written: Any = node.args[0]
+            if are_kept and traced.names.get(written.name, written.name) in traced.weights:
+                values.setdefault(written, node.args[1])
+            graph.erase_node(node)
+    if values:
+        (output,) = (node for node in graph.nodes if node.op == "output")
+        returned: Any = output.args[0]
+        output.args = ([*returned, *values.values()],)
+    graph.eliminate_dead_code()
+    return list(values)
 
 
 def _kept_tensors(module: nn.Module, traced: TracedModule) -> dict[fx.Node, Tensor]:

@@ -1,7 +1,7 @@
 """`torch_neuronx.xla_impl.trace`: tracing in the steps that neuronx-distributed takes.
 
-Its binary is a stored program, its flattener the text of the module's `forward`; so both go between
-processes. Steps that exchange protobufs of HLO are refused by name.
+Its binary is a stored program, its flattener the nesting of the module's arguments; so both go
+between processes. In the place of protobufs of HLO there are stored programs too.
 
 Source: neuronx-distributed trace/trace.py and trace/model_builder.py, which take them.
 """
@@ -10,19 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, NoReturn
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from trnsim.device.program_line import program_line
 from trnsim.errors import NotModelled
 from trnsim.files import read_bytes
 from trnsim.torch.traces.script_module import PART, script_module
-from trnsim.torch.traces.stored import StoredProgram
+from trnsim.torch.traces.stored import MAGIC, StoredProgram
 from trnsim.torch.traces.structure import NestedValue, forward_text
 from trnsim.xla.neuronx.buckets import BucketModelConfig, Buckets, bucket_module
-from trnsim.xla.neuronx.trace import compile_function
+from trnsim.xla.neuronx.metaneff import MetaNeff
+from trnsim.xla.neuronx.program_modules import HloModuleProto, compile_content
+from trnsim.xla.neuronx.trace import compile_function, returned_of, traced_program
 from trnsim.xla.neuronx.workdir import PROGRAM, check_workdir, write_workdir
 
 _SOURCE: Final = "neuronx-distributed trace/model_builder.py"
@@ -141,22 +144,68 @@ def create_bucket_model(
     )
 
 
-def _refuse(name: str) -> NoReturn:
-    raise NotModelled(
-        f"torch_neuronx.xla_impl.trace.{name} exchanges protobufs of HLO, which are not made here",
-        fix="torch_neuronx.trace(model, example_inputs), which traces and compiles",
-        source=_SOURCE,
-        line=program_line(),
-    )
+class ListFlattener:
+    """How the arguments of a call become the program's tensors: it takes them as a list.
+
+    Attributes:
+        layout: the places of the arguments, in order.
+        exclude: places that the program does not take; None for none.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.layout: Any = tuple(range(count))
+        self.exclude: Any = None
+
+    def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """The program's tensors."""
+        excluded = self.exclude or ()
+        return [arguments[place] for place in self.layout if place not in excluded]
 
 
-def generate_hlo(*_: Any, **__: Any) -> NoReturn:
-    """Nothing.
+class Packer:
+    """How a program's outputs become the function's result."""
+
+    def __init__(self, returned: NestedValue) -> None:
+        self._returned = returned
+
+    def __call__(self, outputs: Sequence[Tensor]) -> Any:
+        """The result."""
+        return self._returned.built(outputs)
+
+
+def generate_hlo(
+    func: Any,
+    example_inputs: Any,
+    input_output_aliases: Mapping[Tensor, int] | None = None,
+    *_: Any,
+    return_weights: bool = True,
+    **__: Any,
+) -> HloArtifacts:
+    """A traced program in the place of HLO, and what belongs to it.
+
+    Weights of the model's state_dict are the program's; other tensors that it reads go with it.
 
     Raises:
-        NotModelled: always.
+        BadInput: as `torch_neuronx.trace`.
     """
-    _refuse("generate_hlo")
+    function, program = traced_program(func, example_inputs, input_output_aliases or {})
+    in_checkpoint = set(func.state_dict()) if isinstance(func, nn.Module) else set[str]()
+    constants = {n: value for n, value in function.weights.items() if n not in in_checkpoint}
+    metaneff = MetaNeff.of(program, constants)
+    programs = import_module("trnsim.jax.by_name.libneuronxla.compile_calls")
+    programs.other_graphs[MAGIC] = compile_content
+    return HloArtifacts(
+        hlo_module=HloModuleProto(program.to_bytes()),
+        metaneff=metaneff,
+        flattener=ListFlattener(len(program.inputs)),
+        packer=Packer(returned_of(function, program)),
+        weights=dict(function.weights) if return_weights else None,
+        weight_name_to_idx={
+            tensor.name: place
+            for place, tensor in enumerate(metaneff.input_tensors)
+            if tensor.type == tensor.Type.INPUT_WEIGHT
+        },
+    )
 
 
 def generate_neff(*_: Any, **__: Any) -> NoReturn:
@@ -165,13 +214,10 @@ def generate_neff(*_: Any, **__: Any) -> NoReturn:
     Raises:
         NotModelled: always.
     """
-    _refuse("generate_neff")
-
-
-def get_torch_dtype(*_: Any, **__: Any) -> NoReturn:
-    """Nothing.
-
-    Raises:
-        NotModelled: always.
-    """
-    _refuse("get_torch_dtype")
+    raise NotModelled(
+        "torch_neuronx.xla_impl.trace.generate_neff compiles HLO, which is not made here",
+        fix="libneuronxla.neuron_xla_compile(hlo_module.SerializeToString(), flags), or "
+        "torch_neuronx.trace(model, example_inputs), which traces and compiles",
+        source=_SOURCE,
+        line=program_line(),
+    )

@@ -5,7 +5,8 @@ Programs name their classes in annotations, so a name is there, and refused wher
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, Final, NoReturn
 
 from trnsim.device.program_line import program_line
@@ -40,12 +41,14 @@ def stand_in(public: str, name: str) -> Any:
     return _StandIn(name.rpartition(".")[2], (), {"__module__": public, "__qualname__": name})
 
 
-def serve(public: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a module of protobufs."""
+def serve(public: str, present: Mapping[str, str] | None = None) -> Callable[[str], Any]:
+    """The `__getattr__` of a module of protobufs; `present` names the modules of those here."""
 
     def get(name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"module {public!r} has no attribute {name!r}")
+        if present and name in present:
+            return getattr(import_module(present[name]), name)
         return stand_in(public, name)
 
     return get

@@ -18,6 +18,7 @@ from torch import Tensor, fx
 
 from trnsim.arch import target as target_named
 from trnsim.compiler import Flags
+from trnsim.device.device_core import device_core
 from trnsim.device.device_core import target as device_target
 from trnsim.device.program_line import program_line
 from trnsim.document.values import plain
@@ -27,7 +28,7 @@ from trnsim.torch.compile.refused import CompilerWarning
 from trnsim.torch.models.model_graph import ModelGraph
 from trnsim.torch.models.subjects import ModelReport, Subject, report_model
 from trnsim.torch.traces.exchanges import replica_groups
-from trnsim.torch.traces.fx_program import Calls
+from trnsim.torch.traces.fx_program import Calls, graph_module
 from trnsim.torch.traces.instances import loading
 from trnsim.torch.traces.script_module import PART, script_module
 from trnsim.torch.traces.stored import StoredProgram, StoredTensor
@@ -55,10 +56,7 @@ class CompiledTrace:
 
     def returned(self) -> NestedValue:
         """The nesting of the results, without the states."""
-        states = {output for _, output in self.program.aliases}
-        kept = [place for place in range(len(self.program.outputs)) if place not in states]
-        positions = {place: position for position, place in enumerate(kept)}
-        return self.function.results.renumbered(positions)
+        return returned_of(self.function, self.program)
 
     def script_module(self) -> Any:
         """The ScriptModule that runs the program."""
@@ -67,6 +65,14 @@ class CompiledTrace:
         text = forward_text(function.parameters, function.arguments, self.returned(), call)
         parts = {PART: (self.program.to_bytes(), list(function.weights.values()))}
         return script_module(function.title, parts, text)
+
+
+def returned_of(function: TracedFunction, program: StoredProgram) -> NestedValue:
+    """The nesting of a function's results, without the states of its program."""
+    states = {output for _, output in program.aliases}
+    kept = [place for place in range(len(program.outputs)) if place not in states]
+    positions = {place: position for position, place in enumerate(kept)}
+    return function.results.renumbered(positions)
 
 
 def trace(
@@ -162,6 +168,61 @@ def compile_function(
     )
     stored = replace(program, aliases=state_places, are_weights_apart=are_weights_apart)
     return CompiledTrace(function, stored, report)
+
+
+def traced_program(
+    func: Any, example_inputs: Any, aliases: Mapping[Tensor, int]
+) -> tuple[TracedFunction, StoredProgram]:
+    """`func`, traced and not compiled; its states are those of `aliases`, or buffers it writes.
+
+    Raises:
+        BadInput: as `trace`.
+    """
+    _require_aliases(aliases)
+    function = trace_function(func, example_inputs, are_writes_kept=not aliases)
+    results = len(function.result_forms) - len(function.written)
+    written = [[weight, results + place] for place, weight in enumerate(function.written)]
+    calls = Calls(function.module, function.values)
+    program = StoredProgram(
+        title=function.title,
+        traced_at=str(function.line or ""),
+        target=device_target().name,
+        cores=device_core().physical_cores,
+        flags=[],
+        weights={name: StoredTensor.of(tensor) for name, tensor in function.weights.items()},
+        inputs={name: StoredTensor.of(tensor) for name, tensor in function.inputs.items()},
+        calls=calls.calls,
+        outputs=calls.outputs,
+        aliases=[*_states(function, aliases), *written],
+        places=calls.places,
+        are_weights_apart=True,
+    )
+    return function, program
+
+
+def compile_stored(
+    program: StoredProgram, flags: Flags, chip: str
+) -> tuple[StoredProgram, ModelReport]:
+    """A traced program with its figures, and the report of `trnsim compile` on it.
+
+    Raises:
+        BadInput: for content that no trace wrote.
+    """
+    module = graph_module(program, "cpu")
+    imported = import_graph(module, replica_groups(module))
+    inputs = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+    names = dict(zip(inputs, (*program.weights, *program.inputs), strict=True))
+    graph = ModelGraph.of(imported, set(program.weights), names)
+    report = report_model(Subject(program.title, graph), chip, flags)
+    _tell(report)
+    compiled = replace(
+        program,
+        target=report.program.target,
+        cores=report.program.lnc,
+        flags=_flag_words(flags),
+        estimate=plain(report.as_dict()),
+    )
+    return compiled, report
 
 
 def compile_module(

@@ -5,7 +5,7 @@ Source: their callers in aws-neuron/neuronx-distributed, src/neuronx_distributed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -33,6 +33,10 @@ _WHERE: Final = "compiler_flags"
 _GRAPH: Final = "model.hlo_module.pb"
 _PROGRAM: Final = "model.neff"
 _REPORT: Final = "report.txt"
+
+other_graphs: Final[dict[bytes, Callable[[bytes, list[str], str], tuple[str, bytes]]]] = {}
+"""Compilers of graphs that are neither HLO nor StableHLO, by how these begin: each makes a report's
+text and a program of the graph, flags and a chip."""
 
 
 def neuron_xla_compile(
@@ -79,6 +83,11 @@ def neuron_xla_compile(
     texts: list[str] = []
 
     def make() -> bytes:
+        for magic, compile_graph in other_graphs.items():
+            if module_bytes.startswith(magic):
+                text, program = compile_graph(module_bytes, words, chip)
+                texts.append(text)
+                return program
         report, stored = compile_program(
             module_bytes, key.folder_name, words, chip, flags_origin=_WHERE, title=key.folder_name
         )

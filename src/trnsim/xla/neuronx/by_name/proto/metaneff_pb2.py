@@ -1,7 +1,11 @@
-"""`torch_neuronx.proto.metaneff_pb2`: classes that are refused where they are called."""
+"""`torch_neuronx.proto.metaneff_pb2`; other classes are refused where they are called."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from trnsim.xla.neuronx.protobufs import serve
 
-__getattr__ = serve("torch_neuronx.proto.metaneff_pb2")
+_TABLE: Final = dict.fromkeys(("MetaNeff", "MetaTensor"), "trnsim.xla.neuronx.metaneff")
+
+__getattr__ = serve("torch_neuronx.proto.metaneff_pb2", _TABLE)

@@ -16,10 +16,11 @@ _TABLE: Final = {
     **dict.fromkeys(
         (
             *("HloArtifacts", "NeffArtifacts", "_trace", "create_neuron_model", "generate_hlo"),
-            *("generate_neff", "get_torch_dtype"),
+            "generate_neff",
         ),
         "trnsim.xla.neuronx.artifacts",
     ),
+    "get_torch_dtype": "trnsim.xla.neuronx.metaneff",
 }
 _ABSENT: Final = dict.fromkeys(
     ("get_compile_command", "save_compile_command", "setup_compiler_dirs"), _COMMANDS

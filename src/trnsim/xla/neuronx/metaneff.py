@@ -1,0 +1,200 @@
+"""`torch_neuronx.proto.metaneff_pb2`: the tensors of a traced program, by what they are.
+
+The classes have the names of AWS's protobuf that neuronx-distributed reads and writes, and are
+stored as JSON behind a line that says what they are.
+
+Source: neuronx-distributed trace/functions.py and trace/nxd_model/nxd_model.py, which use them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+from typing import Any, ClassVar, Final
+
+import torch
+from torch import Tensor
+
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput
+from trnsim.torch.traces.encoding import DTYPES
+from trnsim.torch.traces.stored import StoredProgram, StoredTensor
+
+_MAGIC: Final = b"trnsim tensors of a traced program\n"
+_NUMBERS: Final = {name: number for number, name in enumerate(DTYPES)}
+_FIX: Final = "trace the model again"
+
+
+class TensorType(IntEnum):
+    """What a tensor of a program is."""
+
+    USER_INPUT = 0
+    INPUT_WEIGHT = 1
+    INPUT_STATE = 2
+    OUTPUT = 3
+
+
+@dataclass
+class MetaTensor:
+    """A tensor of a program.
+
+    Attributes:
+        name: its name.
+        type: what it is.
+        shape: its lengths.
+        data_type: the number of its dtype, of which `get_torch_dtype` makes PyTorch's.
+        checkpoint_key: of a weight or a state, its name in the model's state_dict.
+        user_input_key: of an input, the name of the parameter.
+    """
+
+    Type: ClassVar = TensorType
+    name: str = ""
+    type: int = TensorType.USER_INPUT
+    shape: list[int] = field(default_factory=list[int])
+    data_type: int = 0
+    checkpoint_key: bytes = b""
+    user_input_key: bytes = b""
+
+
+class MetaNeff:
+    """The tensors of a program.
+
+    Attributes:
+        input_tensors: inputs of a call, then states and weights, as the program takes them.
+        output_tensors: its results.
+        output_aliases_to: for each result that is a new state, the place of the state.
+        constants: tensors that the program needs and no state_dict has, by name.
+    """
+
+    def __init__(self) -> None:
+        self.input_tensors: list[MetaTensor] = []
+        self.output_tensors: list[MetaTensor] = []
+        self.output_aliases_to: dict[int, int] = {}
+        self.constants: dict[str, Tensor] = {}
+
+    @classmethod
+    def of(cls, program: StoredProgram, constants: Mapping[str, Tensor]) -> MetaNeff:
+        """The tensors of a program of which `constants` are no weights of a checkpoint."""
+        meta = cls()
+        states = {weight for weight, _ in program.aliases}
+        user, weight, state, output = (
+            *(TensorType.USER_INPUT, TensorType.INPUT_WEIGHT, TensorType.INPUT_STATE),
+            TensorType.OUTPUT,
+        )
+        meta.input_tensors = [_meta(name, user, form) for name, form in program.inputs.items()]
+        for place, (name, form) in enumerate(program.weights.items()):
+            if name not in constants:
+                kind = state if place in states else weight
+                meta.input_tensors.append(_meta(name, kind, form, name.encode()))
+        names = [tensor.name for tensor in meta.input_tensors]
+        weights = list(program.weights)
+        for place, value in enumerate(program.outputs):
+            form = _result_form(program, value)
+            meta.output_tensors.append(_meta(f"output_{place}", output, form))
+        meta.output_aliases_to = {
+            place: names.index(weights[kept]) for kept, place in program.aliases
+        }
+        meta.constants = dict(constants)
+        return meta
+
+    def SerializeToString(self) -> bytes:  # noqa: N802  a protobuf's name
+        """The tensors as bytes."""
+        members = {
+            "input_tensors": [_members(tensor) for tensor in self.input_tensors],
+            "output_tensors": [_members(tensor) for tensor in self.output_tensors],
+            "output_aliases_to": list(self.output_aliases_to.items()),
+            "constants": {name: _stored(tensor) for name, tensor in self.constants.items()},
+        }
+        return _MAGIC + json.dumps(members, separators=(",", ":")).encode()
+
+    def ParseFromString(self, content: bytes) -> None:  # noqa: N802  a protobuf's name
+        """Take the tensors of bytes.
+
+        Raises:
+            BadInput: for bytes that are none of these.
+        """
+        if not content.startswith(_MAGIC):
+            raise BadInput(
+                f"tensors of a program that begin {bytes(content[:16])!r}, which trnsim never "
+                "writes",
+                fix=_FIX,
+                line=program_line(),
+            )
+        try:
+            members = json.loads(content[len(_MAGIC) :])
+            self.input_tensors = [_tensor(each) for each in members["input_tensors"]]
+            self.output_tensors = [_tensor(each) for each in members["output_tensors"]]
+            self.output_aliases_to = {int(a): int(b) for a, b in members["output_aliases_to"]}
+            self.constants = {
+                str(name): _constant(each) for name, each in members["constants"].items()
+            }
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise BadInput(
+                f"tensors of a program with {error}, which trnsim never writes",
+                fix=f"do not trust the file; or {_FIX}",
+                line=program_line(),
+            ) from error
+
+
+def _meta(name: str, kind: TensorType, form: StoredTensor, key: bytes = b"") -> MetaTensor:
+    return MetaTensor(name, kind, list(form.shape), _NUMBERS[form.dtype], key)
+
+
+def _result_form(program: StoredProgram, number: int) -> StoredTensor:
+    """The form of a value of a program by its number."""
+    given = [*program.weights.values(), *program.inputs.values()]
+    if number < len(given):
+        return given[number]
+    result = program.calls[number - len(given)].result
+    if not isinstance(result, StoredTensor):
+        raise BadInput(f"{program.where} returns what is no tensor", fix=_FIX)
+    return result
+
+
+def _members(tensor: MetaTensor) -> dict[str, Any]:
+    keys = {"checkpoint_key": tensor.checkpoint_key, "user_input_key": tensor.user_input_key}
+    return {**asdict(tensor), **{name: key.decode() for name, key in keys.items()}}
+
+
+def _tensor(members: Mapping[str, Any]) -> MetaTensor:
+    return MetaTensor(
+        str(members["name"]),
+        TensorType(members["type"]),
+        [int(length) for length in members["shape"]],
+        int(members["data_type"]),
+        str(members["checkpoint_key"]).encode(),
+        str(members["user_input_key"]).encode(),
+    )
+
+
+def _stored(tensor: Tensor) -> dict[str, Any]:
+    """A constant's form and values."""
+    dense = tensor.detach().cpu().contiguous()
+    content = dense.reshape(-1).view(torch.uint8).numpy().tobytes()
+    return {**asdict(StoredTensor.of(dense)), "values": base64.b64encode(content).decode()}
+
+
+def _constant(members: Mapping[str, Any]) -> Tensor:
+    content = bytearray(base64.b64decode(members["values"], validate=True))
+    dtype, shape = DTYPES[members["dtype"]], [int(length) for length in members["shape"]]
+    flat = torch.frombuffer(content, dtype=dtype) if content else torch.empty(0, dtype=dtype)
+    return flat.reshape(shape)
+
+
+def get_torch_dtype(data_type: int) -> torch.dtype:
+    """PyTorch's dtype of a number in `data_type`.
+
+    Raises:
+        BadInput: for a number of none.
+    """
+    dtypes = list(DTYPES.values())
+    if not isinstance(data_type, int) or not 0 <= data_type < len(dtypes):
+        raise BadInput(
+            f"data_type {data_type!r}; legal: 0 to {len(dtypes) - 1}, as a MetaTensor has it",
+            fix="get_torch_dtype(tensor.data_type)",
+            line=program_line(),
+        )
+    return dtypes[data_type]
