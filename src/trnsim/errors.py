@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 _PACKAGE = str(Path(__file__).parent) + os.sep
 _EXAMPLES = _PACKAGE + "examples" + os.sep
-"""Where a wheel has the examples, which are read, copied and corrected as programs of the user."""
+"""The folder of the examples in a wheel, which count as programs of the user."""
 _STANDARD = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120  as frames spell it
 _BETWEEN = (f"{os.sep}typing_extensions.py", f"{os.sep}_trnsim_finder.py")
 """Files between a call and what is called: a deprecated function, a module that trnsim finds."""

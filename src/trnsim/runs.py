@@ -125,7 +125,7 @@ class Run:
         return f"<Run of {self}>"
 
     def _repr_html_(self) -> str:
-        """The run's page inside a page of others, as notebooks show it."""
+        """The run's page, embedded in a notebook."""
         from trnsim.document.html import inline  # noqa: PLC0415  a kernel alone needs none
         from trnsim.profile.formats.stored import report_of  # noqa: PLC0415  as above
         from trnsim.profile.report_page.html import html  # noqa: PLC0415  as above

@@ -33,7 +33,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 _OWN = "_trnsim_shows_users_frames"
 """The attribute of an error of another package that is shown as one of trnsim."""
 _OPERATORS = os.path.join(os.path.dirname(__file__), "torch", "dispatch", "")  # noqa: PTH118, PTH120
-"""Where the kernels of PyTorch's operators are."""
+"""Files with the kernels of PyTorch's operators."""
 _texts: list[str] = []
 """The last error of trnsim that went to a caller in C++, which raises another with its text."""
 

@@ -43,7 +43,7 @@ def run(
 
     Args:
         file: a Python program, or with `inputs` a file of kernels.
-        on: chips or instance types; without, trn2.
+        on: chips or instance types; default: trn2.
         nki: the version of NKI whose rules kernels follow, or "all" to compare them.
         inputs: .npy files for the arguments of the kernel, in order.
         kernel: the kernel to call, where the file has several.
@@ -74,7 +74,7 @@ def check(
 
     Args:
         file: a Python file with kernels.
-        on: chips; without, trn2.
+        on: chips; default: trn2.
         max_us: the longest time that passes, in microseconds.
         kernel: the kernel to check, where the file has several.
         baseline: a file of times to compare with.
@@ -104,9 +104,9 @@ def tune(
 
     Args:
         file: a Python file with kernels.
-        on: chips; without, trn2.
+        on: chips; default: trn2.
         kernel: the kernel to tune, where the file has several.
-        runs: most settings that are tried; without, a fifth of all.
+        runs: maximum number of settings tried; default: a fifth of all.
         bounds: bounds of the call.
 
     Raises:

@@ -39,9 +39,9 @@ class Bounds:
     Attributes:
         folder: the folder below which all files lie; relative paths start there.
         time_s: seconds after which the command is ended.
-        memory_bytes: most bytes of data of each process, where the system keeps such a limit
+        memory_bytes: maximum bytes of data of each process, where the system keeps such a limit
             (Linux).
-        answer_bytes: most bytes of the answer's JSON.
+        answer_bytes: maximum bytes of the answer's JSON.
     """
 
     folder: Path = field(default_factory=Path.cwd)
@@ -101,7 +101,7 @@ class Answer:
         return unescape(title[1]) if title else f"trnsim {self.command}, status {self.status}"
 
     def _repr_html_(self) -> str | None:
-        """The page inside a page of others, as notebooks show it; None if there is no page."""
+        """The page, embedded in a notebook; None if there is no page."""
         return inline(str(self), self.page) if self.page else None
 
 

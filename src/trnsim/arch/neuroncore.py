@@ -23,11 +23,11 @@ class NeuronCore:
     A speedup or slowdown of 1 means none. An efficiency is a part of the bandwidth of a copy.
 
     Attributes:
-        moving_free_max: most columns of the moving tile of a matmul.
+        moving_free_max: maximum columns of the moving tile of a matmul.
         fp32_passes: passes over the Tensor Engine's array for a product in FP32; one in BF16.
         fp32_onezero_speedup: of FP32 matmuls whose stationary tile holds zeros and ones alone.
         background_transpose_speedup: of transposes, which run beside the next instruction.
-        pe_tile_minimum: fewest rows or columns of a tile of the Tensor Engine's array.
+        pe_tile_minimum: minimum rows or columns of a tile of the Tensor Engine's array.
         vector_port_engines: engines that take turns at a port of SBUF or PSUM, the Vector Engine
             and one other; 1 if it has a port of its own.
         minimum_interval_cycles: the least interval between two instructions of an engine.
@@ -46,7 +46,7 @@ class NeuronCore:
         dma_end_s: the time from the last byte to the start of a reader.
         dma_short_run_bytes: length of contiguous bytes up to which they move at
             `dma_short_run_bytes_per_s`.
-        logical_core_max: most cores of a logical core.
+        logical_core_max: maximum cores of a logical core.
         register_s: the time of an instruction on registers.
         launch_s: the fixed time of a kernel's launch; `paired_launch_s` on a logical core of two.
         nki: the version of NKI whose rules programs of the core follow.

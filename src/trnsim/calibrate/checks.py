@@ -27,7 +27,7 @@ from trnsim.reader import fault
 FAR: Final = assumed(20.0, "factor beyond which a unit is in doubt, not the model; no source")
 MOST_OUTLIERS: Final = assumed(0.25, "part of the rows that may be left out; no source")
 MOST_APART: Final = assumed(0.15, "part of the rows up to which they are outliers; no source")
-"""If a larger part of the rows lies apart from the model, they may be those of another chip."""
+"""Rows that lie apart from the model; a larger part of all rows may be those of another chip."""
 SCATTER: Final = assumed(0.18, "one sigma of rows beyond which they may be of two chips; no source")
 APART_SIGMAS: Final = 4.0
 """Sigmas beyond which a row is left out; of normal errors one in 16,000 lies there."""

@@ -274,7 +274,7 @@ def _phase(model: Path, phase: str | None, past: int) -> str:
 def _sizes(
     model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str
 ) -> dict[str, object]:
-    """How much of a config.json's model is computed at once; of another file it is in the graph."""
+    """Sizes of a pass of a config.json's model; a file of another kind has them in its graph."""
     if model.suffix != ".json":
         return {}
     batch, sequence, past, tp = sizes

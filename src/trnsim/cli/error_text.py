@@ -78,7 +78,7 @@ def _is_users(line: SourceLine) -> bool:
 
 
 def _is_machinery(file: str) -> bool:
-    """True if a file only runs programs of others: trnsim, the parser, the launcher, Python."""
+    """True if a file only runs other programs: trnsim, the parser, the launcher, Python."""
     path = Path(file)
     return (
         is_ours(file)

@@ -31,11 +31,11 @@ _Kind = Annotated[
     ),
 ]
 _Device = Annotated[int | None, whole("The number of the device, as trnsim neuron-ls lists it.")]
-_Core = Annotated[int | None, whole("A logical core of the device; without, all of them.")]
+_Core = Annotated[int | None, whole("A logical core of the device; default: all of them.")]
 _LastsS = Annotated[
     float | None,
     number(
-        "Seconds that the fault lasts; without, until it is cleared.",
+        "Seconds that the fault lasts; default: until it is cleared.",
         "--for",
         unit="s",
         example="30s",

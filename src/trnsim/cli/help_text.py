@@ -71,7 +71,7 @@ def usage(command: Any, context: Any, room: int | None = None) -> str:
 
 
 def call(command: Any, context: Any) -> str:
-    """How a command is called, in one line."""
+    """The usage line of a command."""
     pieces = ["[OPTIONS]"]
     for parameter in command.get_params(context):
         if parameter.param_type_name == "argument":

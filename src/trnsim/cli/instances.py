@@ -62,7 +62,7 @@ _Config = Annotated[
 ]
 _Tokens = Annotated[
     int | None,
-    whole("Tokens of a sequence with --for; without, all that the model knows.", unit="tokens"),
+    whole("Tokens of a sequence with --for; default: all that the model knows.", unit="tokens"),
 ]
 _Sequences = Annotated[int, whole("Sequences in memory at one time, with --for.", unit="sequences")]
 
@@ -128,7 +128,7 @@ def _accelerators(catalogue: Catalogue) -> set[str]:
 
 
 def quote_of(name: str, kind: str | None, day: date, catalogue: Catalogue) -> Quote:
-    """The quote of `kind`; without, of the first kind with a price."""
+    """The quote of `kind`; if `kind` is None, of the first kind with a price."""
     kinds = (kind,) if kind is not None else _KIND_ORDER
     quotes = [quote(name, purchase_kind, as_of=day, rows=catalogue) for purchase_kind in kinds]
     return next((offer for offer in quotes if offer.usd_per_hour is not None), quotes[-1])

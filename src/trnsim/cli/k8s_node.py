@@ -53,7 +53,7 @@ def device_plugin(
         list[str] | None,
         typer.Option(
             help="A resource to offer: neuron, neuroncore or neurondevice, with commas or "
-            "repeated; without, the first two, as AWS's plugin since release 2.20.",
+            "repeated; default: the first two, as AWS's plugin since release 2.20.",
             metavar="NAME",
         ),
     ] = None,

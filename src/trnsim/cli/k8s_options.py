@@ -12,7 +12,7 @@ __all__ = ["CaFile", "NodeName", "PodResources", "Server", "TokenFile"]
 Server = Annotated[
     str | None,
     typer.Option(
-        help="The API's address; without, that of the pod in which the command runs.",
+        help="The API's address; default: that of the pod in which the command runs.",
         metavar="https://HOST:PORT",
     ),
 ]
@@ -30,7 +30,7 @@ NodeName = Annotated[
     str | None,
     typer.Option(
         "--node",
-        help="This node's name in the cluster; without, NODE_NAME, else the machine's name.",
+        help="This node's name in the cluster; default: NODE_NAME, else the machine's name.",
         metavar="NAME",
     ),
 ]

@@ -46,7 +46,7 @@ Fault = Annotated[
 RanksPerNode = Annotated[
     int,
     whole(
-        "Ranks on each instance; without, as many as its logical cores have room for.",
+        "Ranks on each instance; default: as many as its logical cores have room for.",
         default=False,
     ),
 ]

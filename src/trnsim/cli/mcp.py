@@ -34,7 +34,7 @@ def mcp(
     memory: Annotated[
         int,
         whole(
-            "Most data of each process of a call (Linux).",
+            "Maximum data of each process of a call (Linux).",
             "--memory",
             unit="bytes",
             example="4GiB",

@@ -148,7 +148,7 @@ class NccomOptions:
         typer.Option("--hosts", "-s", help="Hosts of MPI, as many as --nnodes.", metavar="HOST..."),
     ] = None
     hosts_file: Annotated[
-        Path | None, _file("A file of hosts, one per line; without it, ~/hosts.", "--hosts-file")
+        Path | None, _file("A file of hosts, one per line; default: ~/hosts.", "--hosts-file")
     ] = None
     mpi_log_dir: Annotated[
         Path | None, typer.Option("--mpi-log-dir", help="For logs of nodes.", metavar="DIR")
@@ -231,19 +231,19 @@ class NccomOptions:
     ] = ""
 
     def of_operation(self) -> OperationOptions:
-        """Those of an operation."""
+        """The options of an operation."""
         names = {field.name for field in fields(self)}
         own = {f.name: getattr(self, f.name) for f in fields(OperationOptions) if f.name in names}
         return OperationOptions(**own)
 
     def of_nodes(self) -> NodeOptions:
-        """Those of nodes."""
+        """The options of nodes."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(NodeOptions)}
         values["hosts"] = tuple(self.hosts or ())
         return NodeOptions(**values)
 
     def columns(self) -> report.ReportColumns:
-        """Those of the table."""
+        """The columns of the table."""
         return report.ReportColumns(
             report.statistics(self.stats or ()),
             self.show_algorithm,

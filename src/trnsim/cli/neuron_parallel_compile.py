@@ -58,7 +58,7 @@ class ParallelCompileOptions:
     processes: Annotated[
         int | None,
         whole(
-            "Compilations at once; without, as many as there are cores.",
+            "Compilations at once; default: as many as there are cores.",
             *("--num_parallel", "--num-parallel"),
             least=1,
             most=1024,

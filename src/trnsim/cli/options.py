@@ -56,7 +56,7 @@ def command(
 
 AsOf = Annotated[
     str | None,
-    typer.Option("--as-of", help="Prices known on this day; without, today.", metavar="YYYY-MM-DD"),
+    typer.Option("--as-of", help="Prices known on this day; default: today.", metavar="YYYY-MM-DD"),
 ]
 
 
@@ -79,7 +79,7 @@ Seed = Annotated[int, whole("Seed of all random draws, from 0 on.")]
 Lnc = Annotated[
     int | None,
     whole(
-        "Physical NeuronCores of a logical one, 1 or 2; without, the chip's usual number.", least=1
+        "Physical NeuronCores of a logical one, 1 or 2; default: the chip's usual number.", least=1
     ),
 ]
 Folder = Annotated[
@@ -102,7 +102,7 @@ def own_rows(path: Path | None) -> Catalogue:
 
 
 def day_of(stated: str | None, rows: Catalogue) -> date:
-    """The day that `--as-of` names, which is not in the future; without, today.
+    """The day that `--as-of` names, which is not in the future; by default today.
 
     Raises:
         BadInput: it is no day, or a later one.

@@ -226,7 +226,7 @@ def refresh(
     instances: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Instance types; without, all of the catalogue.", metavar="[INSTANCE...]"
+            help="Instance types; default: all of the catalogue.", metavar="[INSTANCE...]"
         ),
     ] = None,
     region: Region = None,

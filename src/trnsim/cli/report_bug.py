@@ -195,7 +195,7 @@ def _version(package: str) -> str | None:
 
 
 def issues_url() -> str | None:
-    """Where issues are written, by the package's own metadata; None where it names no place."""
+    """The address of the issue tracker in the package's metadata; None if it has none."""
     try:
         labels = metadata.metadata("trnsim").get_all("Project-URL") or []
     except metadata.PackageNotFoundError:
@@ -259,7 +259,7 @@ def report_document(values: dict[str, Any]) -> Document:
 
 
 def _ending(values: dict[str, Any]) -> str:
-    """How the command ended."""
+    """The end of the command, in words."""
     if values["is_stopped"]:
         return "at the time limit"
     stderr_note = "" if values["error"] else ", with nothing on stderr"

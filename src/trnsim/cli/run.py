@@ -282,7 +282,7 @@ def _instance_of(on: list[str] | None, ranks: int | None) -> str | None:
 
 
 def _endings(program: ScriptProgram, chips: list[arch.Target]) -> list[Ending]:
-    """How the program ended on each chip; an error on one chip does not stop the others."""
+    """The end of the program on each chip; an error on one chip does not stop the others."""
     endings: list[Ending] = []
     for chip in chips:
         gc.collect()  # tensors of the run before lie in cycles, and would count as in use

@@ -46,7 +46,7 @@ _HELP_OPTIONS: Final = ("-h", "--help")
 
 @dataclass(frozen=True)
 class Ending:
-    """How a script ended on one chip, and the runs of its kernels.
+    """The end of a script on one chip, and the runs of its kernels.
 
     Attributes:
         runs: the runs of its kernels.
@@ -234,7 +234,7 @@ def _refusal(script: Path, error: AssertionError) -> BaseException:
 
 @contextmanager
 def program_output(*, is_apart: bool) -> Generator[None]:
-    """Where `is_apart`, what the program prints goes to stderr: the answer stands alone."""
+    """A context that sends the program's output to stderr if `is_apart`, apart from the answer."""
     if not is_apart:
         yield
         return

@@ -32,7 +32,7 @@ def shell(
     command: Annotated[
         list[str] | None,
         typer.Argument(
-            help="The program and its arguments; without, your shell.", metavar="-- COMMAND..."
+            help="The program and its arguments; default: your shell.", metavar="-- COMMAND..."
         ),
     ] = None,
     on: Annotated[

@@ -42,7 +42,7 @@ class TuneOptions:
     ] = None
     runs: Annotated[
         int | None,
-        whole("Most settings that are tried; without, a fifth of all, and 8 at least.", least=1),
+        whole("Maximum number of settings; default: a fifth of all, and 8 at least.", least=1),
     ] = None
     ray: Annotated[
         str, typer.Option(metavar="ADDRESS", help="A Ray cluster that does the search.")

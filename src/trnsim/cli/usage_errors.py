@@ -47,7 +47,7 @@ def refusal(error: Any) -> Refusal:
 
 
 def _missing(error: Any, reason: str, context: Any) -> Refusal:
-    """What the argument or option is, and an example of the command that has it."""
+    """A missing argument or option, described, and an example of the command that has it."""
     parameter = error.param
     if about := _about(parameter):
         reason += f": {about}"
@@ -59,7 +59,7 @@ def _missing(error: Any, reason: str, context: Any) -> Refusal:
 
 
 def _no_value(error: Any, reason: str, context: Any) -> Refusal:
-    """What an option takes that has no value behind it, or that has one and takes none."""
+    """An option that lacks its value, or that has a value and takes none."""
     name = error.option_name
     options = context.command.get_params(context)
     option = next((each for each in options if name in (*each.opts, *each.secondary_opts)), None)

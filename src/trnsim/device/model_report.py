@@ -115,7 +115,7 @@ class ModelReport:
         subject: the model.
         program: its program, for one rank.
         exchanges: exchanges between ranks, and the time of each.
-        links_s: least time of their bytes over the links.
+        links_s: minimum time of their bytes over the links.
         plan: placement of tensors in HBM over time.
         compiler_notes: refusals of AWS's compiler, and flags that have no effect.
         planned: the estimate of plans; None where they do not cover the model.

@@ -194,7 +194,7 @@ def _advice(values: dict[str, Any], program: StepProgram, place: Place) -> list[
 
 
 def _gains(program: StepProgram, place: Place) -> list[Section]:
-    """What changes of the step gain, each timed again."""
+    """The gains of changes of the step, each timed again."""
     gains = step_gains(program)
     if not gains:
         return []

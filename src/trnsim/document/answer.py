@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 Place: TypeAlias = Literal["everywhere", "text", "page"]
-"""Where a block stands: in the text and on the page, or in one of them."""
+"""The outputs that show a block: text and page, or one of the two."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def html(document: Document) -> str:
 
 
 def inline(line: str, content: str) -> str:
-    """A page inside a page of others, with a line above it.
+    """A page embedded in another page, such as a notebook, with a line above it.
 
     Its styles and scripts are its own: the frame shares none with the page around it, and its
     scripts reach nothing there.

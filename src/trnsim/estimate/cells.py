@@ -60,9 +60,9 @@ class Cell:
         rows: number of rows.
         median: median of the sizes of their errors.
         p90: P90 of them.
-        batch: least and most sequences or images at once; in training, those of a micro batch.
-        length: least and most tokens that a query attends to; 0 for graphs.
-        ranks: least and most tensor ranks.
+        batch: minimum and maximum number of sequences or images at once, or of a micro batch.
+        length: minimum and maximum number of tokens that a query attends to; 0 for graphs.
+        ranks: minimum and maximum number of tensor ranks.
         is_ported: True for a port whose authors call it not tuned.
     """
 

@@ -1,4 +1,4 @@
-"""How sure an estimate is: one sigma by its distance from published rows.
+"""The certainty of an estimate: one sigma by its distance from published rows.
 
 sigma = factor x sqrt(own^2 + releases^2 + (scores x part of scores)^2 + core^2 + kind^2
         + (chip x part not read from memory)^2 + doublings of batch, length, ranks x their weight^2)
@@ -29,7 +29,7 @@ from trnsim.workload.captured import CapturedModel, Workload
 from trnsim.workload.operators import Pass, Phase
 
 FEW: Final = "few constants"
-"""How the source of an error begins that is replaced."""
+"""Start of the sources whose errors are replaced by those of cells."""
 _MEASURED: Final = "measured"
 _READ_PARTS: Final = ("weights", "KV")
 _SCORES_PART: Final = "scores"

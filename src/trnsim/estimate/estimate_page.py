@@ -1,4 +1,4 @@
-"""An estimate inside a page of others: its parts, its errors, and what it rests on."""
+"""An estimate as HTML to embed in a notebook: its parts, its errors and its evidence."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class PortedTimes:
 
 @dataclass(frozen=True)
 class _ExpertRun:
-    """How a module runs the experts of a layer.
+    """The way in which a module runs the experts of a layer.
 
     Attributes:
         matrices: experts' matrices that are multiplied, equal ones each time.

@@ -26,7 +26,7 @@ CALL: Final = "call"
 
 @dataclass(frozen=True)
 class Rank:
-    """One of the ranks that share a model's layers.
+    """A rank of those that share a model's layers.
 
     Attributes:
         machine: the machine.

@@ -333,7 +333,7 @@ class Fabric:
 
 
 def _precision(name: str) -> tuple[bool, bool]:
-    """How specific a name is: one with an instance, or with a direction, outweighs the others."""
+    """Sort key of names: those with an instance, or with a direction, outweigh the others."""
     return name.startswith("instance "), name.endswith((", out", ", in"))
 
 

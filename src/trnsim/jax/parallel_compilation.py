@@ -57,7 +57,7 @@ Log = Callable[[str], None]
 
 
 def max_retries() -> int:
-    """How often a graph that fails is tried again (NEURON_PARALLEL_COMPILE_MAX_RETRIES).
+    """Number of retries of a graph that fails (NEURON_PARALLEL_COMPILE_MAX_RETRIES).
 
     Raises:
         BadInput: for what is no small whole number.

@@ -115,7 +115,7 @@ class Meeting:
 _LOOPBACK: Final = "127.0.0.1"
 _ADDRESS_KEY: Final = "trnsim/meeting"
 _PEERS_TIMEOUT_S: Final = 300
-"""How long a process waits for the others; as long as `jax.distributed.initialize` does."""
+"""Time for which a process waits for the others: as in `jax.distributed.initialize`."""
 
 
 def _free_port() -> int:

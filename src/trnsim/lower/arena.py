@@ -42,7 +42,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """Where blocks lie.
+    """A layout of blocks in memory.
 
     Attributes:
         offsets_bytes: the offset of each block, in the order given.

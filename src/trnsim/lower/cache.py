@@ -57,7 +57,7 @@ _HASHED_ROOMS: Final = (
 
 
 def read(key: Hashable, decode: Callable[[dict[str, Any]], Value]) -> Value | None:
-    """What `decode` makes of the value stored for `key` by the same version of the sources.
+    """The value stored for `key` by the same version of the sources, through `decode`.
 
     None where nothing is stored, or something of which `decode` makes no value.
     """

@@ -284,7 +284,7 @@ def _change(row: Mapping[str, Any]) -> str:
 
 
 def _verdict(before: Overview, after: Overview) -> str:
-    """How many times as fast, and whether the intervals overlap."""
+    """The ratio of the times, and whether the intervals overlap."""
     if not before.time_s or not after.time_s:
         return "one side has no time"
     ratio = before.time_s / after.time_s

@@ -102,7 +102,7 @@ class SourcePlace(NamedTuple):
 
     @property
     def line(self) -> SourceLine:
-        """Where it stands; line 0 for a document without lines."""
+        """File and line of the value; line 0 for a document without lines."""
         return SourceLine(self.document.file, self.document.parsed.line_of(self.keys))
 
     @property

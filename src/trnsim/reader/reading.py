@@ -58,7 +58,7 @@ class FileRecord:
 
     @property
     def line(self) -> SourceLine:
-        """Where the mapping begins."""
+        """File and line at which the mapping begins."""
         return self._place.line
 
     def refused(self, field: str, why: str, fix: str = "", *, item: str = "") -> BadInput:

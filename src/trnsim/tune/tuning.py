@@ -86,7 +86,7 @@ class TuningEffort:
     """The effort of a search.
 
     Attributes:
-        runs: most trials; None for a fifth of the settings, and 8 at least.
+        runs: maximum number of trials; None for a fifth of the settings, and 8 at least.
         ray: address of a Ray cluster; "" for processes of this machine.
         processes: number of processes; 0 for the number of cores.
         tell: called with words on the progress.

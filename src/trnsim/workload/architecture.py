@@ -76,7 +76,7 @@ class Attention:
         kv_heads: heads of keys and values, each of which serves ``heads / kv_heads`` query heads.
         head_dim: elements of a query and of a key.
         value_dim: elements of a value.
-        window: most tokens that a query attends to, its own included; 0 for all.
+        window: maximum tokens that a query attends to, its own included; 0 for all.
         is_causal: whether a query attends to no later token.
         is_cross: whether keys and values are those of another tower's output.
         biases: elements of the biases of its projections.

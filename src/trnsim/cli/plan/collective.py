@@ -54,11 +54,11 @@ def collective(
     ],
     ranks: Annotated[
         int | None,
-        whole("Ranks of a group; without, all of the instances."),
+        whole("Ranks of a group; default: all of the instances."),
     ] = None,
     instances: Annotated[
         int | None,
-        whole("Instances on which the ranks lie; without, as many as they need."),
+        whole("Instances on which the ranks lie; default: as many as they need."),
     ] = None,
     stride: Annotated[
         int,

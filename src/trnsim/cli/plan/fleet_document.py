@@ -122,7 +122,7 @@ def _policies(fleet: dict[str, Any], figures: Figures) -> Table:
 
 
 def _worth(fleet: dict[str, Any], last: str) -> list[Note]:
-    """How to read the policies, and how near training comes to sharing without any cost."""
+    """Notes on the policies, and on how near training comes to sharing without any cost."""
     policy = fleet["policies"][last]
     most = fleet["perfect_sharing_training_usd"]
     remarks = [
@@ -241,7 +241,7 @@ def _splits(fleet: dict[str, Any]) -> Table:
 
 
 def _assumed(fleet: dict[str, Any], figures: Figures) -> list[Block]:
-    """Where prices and rates are from."""
+    """Sources of prices and rates."""
     lines: list[Cell] = [("chips: ", figures.usd("usd_per_chip_hour"), f" USD/h, {fleet['price']}")]
     lines += [
         f"{service['name']}: {service['requests_per_s']:.3g} requests/s on "

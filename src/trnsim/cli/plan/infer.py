@@ -67,13 +67,13 @@ class InferOptions:
     ] = 1
     sequence: Annotated[
         int | None,
-        whole("Tokens of a text; without, 128, or as many as the model knows.", unit="tokens"),
+        whole("Tokens of a text; default: 128, or as many as the model knows.", unit="tokens"),
     ] = None
     image: Annotated[
         int | None,
-        whole("Pixels of an image along a side; without, the model's own.", example="224"),
+        whole("Pixels of an image along a side; default: the model's own.", example="224"),
     ] = None
-    steps: Annotated[int | None, whole("Steps of a denoiser; without, 50.")] = None
+    steps: Annotated[int | None, whole("Steps of a denoiser; default: 50.")] = None
     guidance: Annotated[
         bool,
         typer.Option(
@@ -82,12 +82,12 @@ class InferOptions:
     ] = True
     on: On = None
     cores: Annotated[
-        int | None, whole("Logical NeuronCores or GPUs in use; without, all of the instance.")
+        int | None, whole("Logical NeuronCores or GPUs in use; default: all of the instance.")
     ] = None
     dtype: Annotated[
         str | None,
         typer.Option(
-            help="Type of products and weights: bf16, fp16, fp32 or fp8; without, bf16 (T4: fp16).",
+            help="Type of products and weights: bf16, fp16, fp32 or fp8; default: bf16 (T4: fp16).",
             metavar="DTYPE",
         ),
     ] = None
@@ -129,7 +129,7 @@ def _named(file: Path) -> str:
 
 
 def _estimates(options: InferOptions, rows: Catalogue) -> list[InferenceEstimate]:
-    """One for each platform."""
+    """The estimate for each platform."""
     sizes = InputSizes(
         options.batch, options.sequence, options.image, options.steps, options.guidance
     )
@@ -192,7 +192,7 @@ def _parts(estimates: Sequence[InferenceEstimate]) -> str:
 
 
 def _details(inference: InferenceEstimate) -> list[Block]:
-    """Where the time goes, where it comes from, and what must be known."""
+    """The time by cause, its sources, and notes."""
     causes = sorted(inference.estimate.parts_s.items(), key=lambda cause: -cause[1])
     cause_times = ", ".join(f"{name} {seconds(time_s)}" for name, time_s in causes if time_s)
     several = sum(part.times for part in inference.parts) > 1

@@ -61,16 +61,16 @@ class ServeOptions:
     config: Config
     on: On = None
     instances: Annotated[
-        int | None, whole("Number of instances; without, the fewest that fit.")
+        int | None, whole("Number of instances; default: the fewest that fit.")
     ] = None
     tensor_parallel_size: Annotated[int | None, whole("Ranks over which each layer is split.")] = (
         None
     )
     pipeline_parallel_size: Annotated[
-        int | None, whole("Pipeline stages; without, as few as hold the model.")
+        int | None, whole("Pipeline stages; default: as few as hold the model.")
     ] = None
     expert_parallel_size: Annotated[int, whole("Groups that divide experts.")] = 1
-    data_parallel_size: Annotated[int | None, whole("Replicas; without, all that fit.")] = None
+    data_parallel_size: Annotated[int | None, whole("Replicas; default: all that fit.")] = None
     prefill_replicas: Annotated[int, whole("Replicas for prompts alone.")] = 0
     lnc: Lnc = None
     max_num_seqs: Annotated[
@@ -79,25 +79,25 @@ class ServeOptions:
     max_model_len: Annotated[
         int | None,
         whole(
-            "Tokens of the longest sequence; without, the longest prompt and answer of the load.",
+            "Tokens of the longest sequence; default: the longest prompt and answer of the load.",
             unit="tokens",
         ),
     ] = None
     max_num_batched_tokens: Annotated[
         int | None,
         whole(
-            "Most tokens of a step; without, the prompts of a prefill step on Neuron, and on GPUs "
-            "8192, or 2048 below 70 GiB of memory.",
+            "Maximum tokens of a step; default: the prompts of a prefill step on Neuron, and on "
+            "GPUs 8192, or 2048 below 70 GiB of memory.",
             unit="tokens",
         ),
     ] = None
     max_prefills: Annotated[
-        int | None, whole("Prompts of a prefill step on Neuron; without, 1.")
+        int | None, whole("Prompts of a prefill step on Neuron; default: 1.")
     ] = None
     block_size: Annotated[
         int | None,
         whole(
-            "Tokens of a block of keys and values; without, 32 on Neuron and 16 on GPUs.",
+            "Tokens of a block of keys and values; default: 32 on Neuron and 16 on GPUs.",
             unit="tokens",
             example="16",
         ),
@@ -133,14 +133,14 @@ class ServeOptions:
         Path | None,
         typer.Option(
             parser=config_file,
-            help="The draft model's name or config.json; without, an EAGLE head.",
+            help="The draft model's name or config.json; default: an EAGLE head.",
             metavar="MODEL",
         ),
     ] = None
     buckets: Annotated[
         Any,  # None, or a tuple of whole numbers
         wholes(
-            "Compiled lengths; without, powers of two from 128 on.",
+            "Compiled lengths; default: powers of two from 128 on.",
             unit="tokens",
             example="512,1Ki",
             is_list=True,
@@ -149,7 +149,7 @@ class ServeOptions:
     num_seqs_buckets: Annotated[
         Any,
         wholes(
-            "Compiled batches; without, one of all sequences.",
+            "Compiled batches; default: one of all sequences.",
             unit="sequences",
             example="8,16",
             is_list=True,
@@ -158,7 +158,7 @@ class ServeOptions:
     host_time: Annotated[
         float | None,
         number(
-            "Seconds of the host for a step; without, as the answer's assumptions say.",
+            "Seconds of the host for a step; default: as the answer's assumptions say.",
             unit="s",
             example="2ms",
         ),
@@ -166,7 +166,7 @@ class ServeOptions:
     expert_imbalance: Annotated[
         float | None,
         number(
-            "Tokens of the busiest expert rank over the mean; without, that of an even router.",
+            "Tokens of the busiest expert rank over the mean; default: that of an even router.",
             example="1.2",
         ),
     ] = None
@@ -178,10 +178,10 @@ class ServeOptions:
         ),
     ] = "tuned"
     input_len: Annotated[
-        str | None, typer.Option(help="Tokens of prompts; without, 2048.", metavar="TOKENS|2k")
+        str | None, typer.Option(help="Tokens of prompts; default: 2048.", metavar="TOKENS|2k")
     ] = None
     output_len: Annotated[
-        str | None, typer.Option(help="Tokens of answers; without, 256.", metavar="TOKENS|256")
+        str | None, typer.Option(help="Tokens of answers; default: 256.", metavar="TOKENS|256")
     ] = None
     concurrency: Annotated[
         int | None, whole("Clients that each wait for an answer, in place of --request-rate.")
@@ -195,7 +195,7 @@ class ServeOptions:
     num_prompts: Annotated[
         int | None,
         whole(
-            "Number of requests; without, a minute's, 1000 at least, or four for each client.",
+            "Number of requests; default: a minute's, 1000 at least, or four for each client.",
             unit="requests",
         ),
     ] = None

@@ -50,7 +50,7 @@ def size_of(model: Architecture) -> str:
 
 
 def platform_names(on: Sequence[str] | None) -> list[str]:
-    """The platforms that `--on` names, perhaps with a kind; without, those that plans compare.
+    """The platforms that `--on` names, perhaps with a kind; by default those that plans compare.
 
     Raises:
         BadInput: it names none, or an unknown one.
@@ -169,7 +169,7 @@ def floor_notes(ranks: int, lnc: int = 1) -> list[str]:
 
 
 def by_phase(sources: Mapping[str, str]) -> list[str]:
-    """Where times come from: once where all phases have one source, else phase by phase."""
+    """The sources of times: one if all phases have the same, else one per phase."""
     if len(set(sources.values())) == 1:
         return [next(iter(sources.values()))]
     return [f"{phase}: {source}" for phase, source in sources.items()]

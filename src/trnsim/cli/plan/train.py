@@ -58,7 +58,7 @@ class TrainOptions:
     instances: Annotated[
         Any,  # None, or a tuple of whole numbers
         wholes(
-            "Number of instances, or several to compare; without, the smallest that fits.",
+            "Number of instances, or several to compare; default: the smallest that fits.",
             example="4,8",
         ),
     ] = None
@@ -68,11 +68,11 @@ class TrainOptions:
     ] = 1e9
     sequence: Annotated[
         int | None,
-        whole("Tokens of a text; without, 8192 or what the model knows.", unit="tokens", least=1),
+        whole("Tokens of a text; default: 8192 or what the model knows.", unit="tokens", least=1),
     ] = None
     global_batch: Annotated[
         int | None,
-        whole("Sequences of a step; without, about 4 million tokens.", unit="sequences", least=1),
+        whole("Sequences of a step; default: about 4 million tokens.", unit="sequences", least=1),
     ] = None
     micro_batch: Annotated[
         int | None,

@@ -60,7 +60,7 @@ def node_types(models: Sequence[InstanceModel], hosts: Sequence[str]) -> list[No
 
     Args:
         models: instance types.
-        hosts: a list of names for each; without, a name like the type.
+        hosts: a list of names for each type; () for the names of the types.
 
     Raises:
         BadInput: lists of hosts and types differ in number, or a host is in two lists.

@@ -54,7 +54,7 @@ class Predictor:
         Args:
             workload: a workload of the inventory.
             name: instance type.
-            instances: least number of instances of a training job; of no effect on other kinds.
+            instances: minimum number of instances of a training job; of no effect on other kinds.
             is_brief: True for a prediction of serving from shorter runs.
         """
         count = instances if workload.kind == "train" else 1

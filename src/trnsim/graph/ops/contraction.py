@@ -192,8 +192,8 @@ class AttentionBase(Operation, abstract=True):
         is_causal: True if query i has the position of key ``first + apart i``, and sees no later.
         first: position of the first query among the keys.
         apart: keys from a query to the next: more than 1 where ranks take turns in a sequence.
-        window: most keys that a query sees, the last ones up to its own where it is causal; 0 for
-            all.
+        window: maximum number of keys that a query sees, the last ones up to its own where it is
+            causal; 0 for all.
     """
 
     scale: float = 1.0

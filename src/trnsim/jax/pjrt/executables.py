@@ -83,7 +83,7 @@ class PjrtExecutable(Handle):
 
     @cached_property
     def shardings(self) -> dict[str, Texts | None]:
-        """How arguments and results are split; None where there is one device or no argument."""
+        """Shardings of arguments and results; None where there is one device or no argument."""
         loaded = self.program.loaded
         shardings = {
             "parameters": loaded.get_parameter_shardings(),

@@ -40,7 +40,7 @@ _LEAST_BUFFERS_BETWEEN_SWEEPS: Final = 1024
 _ENTRIES_BETWEEN_PRUNINGS: Final = 1024
 """New entries of one place after which its old ones are dropped."""
 _YOUNG_S: Final = 60.0
-"""How long a buffer that was never in an array is kept at a place that is being called again."""
+"""Time for which a buffer that was never in an array is kept at a place that is called again."""
 
 
 _Entries: TypeAlias = list[tuple[float, int]]

@@ -58,7 +58,7 @@ def top_k(scope: Scope, op: Op) -> Entry:
 
 def _infinity_test(test: str) -> Callable[[Scope, Op], Entry]:
     def build(scope: Scope, op: Op) -> Entry:
-        """Whether an element is infinite."""
+        """True for infinite elements."""
         value = scope.value(op.operands[0])
         number = float("-inf") if test == "neg" else float("inf")
         sides = scope.graph.elementwise("abs", value, dtype=value.dtype) if not test else value

@@ -65,7 +65,7 @@ def tuple_(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.get_tuple_element", is_folded=False)
 def get_tuple_element(scope: Scope, op: Op) -> Entry:
-    """One of several entries."""
+    """An entry of a tuple, by its index."""
     return scope.entry(op.operands[0])[mlir.number(op, "index")]
 
 

@@ -158,7 +158,7 @@ def count_leading_zeros(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.is_finite")
 def is_finite(scope: Scope, op: Op) -> Entry:
-    """Whether an element is neither infinite nor NaN."""
+    """True for elements that are neither infinite nor NaN."""
     return apply_elementwise(scope, "is_finite", scope.value(op.operands[0]))
 
 
@@ -192,7 +192,7 @@ def in_total_order(scope: Scope, x: Value) -> Value:
 
 @rule("stablehlo.select")
 def select(scope: Scope, op: Op) -> Entry:
-    """One of two, by truth values; one for all may choose between tensors."""
+    """Elements of two operands, chosen by truth values; a single truth value chooses a tensor."""
     pred, *sides = op.operands
     constant = scope.constant_of(pred)
     if constant is not None and is_splat(constant) and constant.size:

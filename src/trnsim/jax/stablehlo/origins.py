@@ -1,4 +1,4 @@
-"""Where an operation came from: JAX's named scope, its primitive, and the user's line.
+"""The origin of an operation: JAX's named scope, its primitive, and the user's line.
 
 JAX writes a location as `"jit(step)/jvp(layers)/mlp/dot_general"(callsite("mlp"("model.py":12:4 to
 :30) at ...))`: scopes of the program between those of its transformations, and lines, the innermost

@@ -19,7 +19,7 @@ Build = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How an operation of StableHLO becomes operations of the graph.
+    """The rule by which an operation of StableHLO becomes operations of the graph.
 
     Attributes:
         build: the function of a scope and MLIR's operation that returns its result or results.

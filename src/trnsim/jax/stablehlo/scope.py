@@ -41,7 +41,7 @@ class NoCounterpart(NotModelled):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One of the devices that run a program together: its number, and how many they are."""
+    """A device of those that run a program together: its number, and the number of devices."""
 
     number: int = 0
     count: int = 1

@@ -18,7 +18,7 @@ from trnsim.jax.stablehlo.scope import Scope
 
 _WORD_BITS: Final = 32
 _WORD_VALUES: Final = 2**_WORD_BITS
-"""How many numbers a word can hold: the first that it cannot."""
+"""Number of values of a word, which is the first integer that it cannot hold."""
 _SOURCE: Final = "nki.api.shared.rst, Supported Data Types"
 
 

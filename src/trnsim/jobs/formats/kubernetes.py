@@ -178,7 +178,7 @@ class KeptFields:
     fields: tuple[KeptField, ...]
 
     def below(self, *keys: str | int) -> KeptFields:
-        """Those below keys."""
+        """The kept fields below keys."""
         size = len(keys)
         return KeptFields(
             tuple(
@@ -189,7 +189,7 @@ class KeptFields:
         )
 
     def has(self, *keys: str | int) -> bool:
-        """Whether a field is kept under or below keys."""
+        """True if a field is kept under or below keys."""
         return any(field.keys[: len(keys)] == keys for field in self.fields)
 
     def value(self, *keys: str | int, default: Any = None) -> Any:

@@ -38,7 +38,7 @@ _SIZES: Final = {
     ("batch", "vcpus"): ("vCPUs", '{"type": "VCPU", "value": "NUMBER"} to its requirements'),
     ("ecs", "memory_bytes"): ("memory, nor does the task", '"memory": MIB'),
 }
-"""What a container lacks, and what to add, by format and field of the role."""
+"""Text of a container's lack, and of the fix, by format and field of the role."""
 _WORKERS: Final = ("num-workers", "dataloader-num-workers", "num-data-workers")
 
 

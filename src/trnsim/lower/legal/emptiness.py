@@ -69,4 +69,4 @@ EMPTINESS: Final[tuple[Pattern, ...]] = (
         lambda match: _reads_nothing(match.node),
     ),
 )
-"""They come before all others."""
+"""Rules for tensors without elements, which come before all other rules."""

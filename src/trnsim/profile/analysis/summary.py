@@ -74,9 +74,9 @@ class Summary:
         engines: the engines that worked, busiest first.
         instructions: number of instructions issued.
         opcodes: instructions by opcode, most frequent first.
-        sbuf_peak_bytes: most bytes in use at once in a partition of SBUF.
+        sbuf_peak_bytes: maximum bytes in use at once in a partition of SBUF.
         sbuf_bytes: capacity of a partition.
-        psum_peak_bytes: most bytes in use at once in a partition of PSUM.
+        psum_peak_bytes: maximum bytes in use at once in a partition of PSUM.
         psum_bytes: capacity of a partition.
         facts: number of the core's facts by kind ("documented" ...).
         assumed: names of those that are assumed.
@@ -124,7 +124,7 @@ class Summary:
         )
 
     def _repr_html_(self) -> str:
-        """The summary's table inside a page of others, as notebooks show it."""
+        """The summary's table, embedded in a notebook."""
         from trnsim.document.html import html, inline  # noqa: PLC0415  a kernel alone needs none
 
         page = Document(f"Summary on {self.target}", None, [Section("", [self.table()])])

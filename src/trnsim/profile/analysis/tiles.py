@@ -44,7 +44,7 @@ class Merger:
 
 
 class Reuse(NamedTuple):
-    """How many matmuls of a kind share a tile, on average.
+    """The mean number of matmuls of a kind that share a tile.
 
     Attributes:
         product: those that accumulate in one product.
@@ -110,7 +110,7 @@ def _matmuls_by_size(examined: Examination) -> dict[tuple[int, int, int], set[in
 
 
 def _reuse(examined: Examination, kinds: set[int]) -> Reuse:
-    """How often matmuls of one size share a tile; 1 where the tiles are not known.
+    """Mean number of matmuls of one size that share a tile; 1 where the tiles are not known.
 
     Those that wait for each other's results are never merged.
     """

@@ -36,7 +36,7 @@ _TYPE_BY_FIELD: Final = {
     "opcodes": list,
 }
 _FIRST_BYTES: Final = f'{{"format":"{FORMAT}"'.encode()
-"""How a stored report begins, and other files of JSON beside it do not."""
+"""First bytes of a stored report; other JSON files beside it begin otherwise."""
 _PAGES: Final = (".html", ".htm")
 _FIX: Final = "write one with trnsim run SCRIPT --report DIR"
 

@@ -103,7 +103,7 @@ class FleetFields(FileRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class PlanningFields(FileRecord):
-    """How the fleet is planned."""
+    """Settings of the planning of a fleet."""
 
     demand: Literal["p50", "p90"] = declared("p90", help="the demand that plans are made for")
     horizon_hours: int = between("time that a plan covers", 1, _WEEK_HOURS, 24, unit="hours")

@@ -73,7 +73,7 @@ class CompiledReplica(Replica):
         Args:
             count: prompts.
             left: tokens to compute of the longest prompt.
-            past: most tokens of a prompt that are already cached.
+            past: maximum tokens of a prompt that are already cached.
         """
         engine = self.engine
         steps = list(engine.segments(engine.prompts(count), left, past))

@@ -24,7 +24,7 @@ BUDGET: Final = 48
 _EQUAL_TIME_RATIO: Final = 1.005
 """Ratio below which two steps count as equally fast; then the simpler layout wins."""
 _COUNT_HALVINGS: Final = 6
-"""How often the number of instances is halved for comparison."""
+"""Number of times that the number of instances is halved, for comparison."""
 _LAYOUTS_TIMED_ELSEWHERE: Final = 4
 """Layouts that are estimated on each other number of instances."""
 

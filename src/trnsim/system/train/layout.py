@@ -23,7 +23,7 @@ ONE_F_ONE_B: Final = "1f1b"
 SCHEDULES: Final = (ONE_F_ONE_B, "zb-h1", "zb-h2")
 DTYPES: Final = ("fp32", "fp16", "bf16", "fp8")
 ZERO: Final = ("nothing", "optimizer", "gradients", "weights")
-"""What each stage of ZeRO shards among data ranks, besides what earlier stages shard."""
+"""Tensors that each stage of ZeRO shards among data ranks, besides those of earlier stages."""
 _INFERENCE_CHIP: Final = "inferentia1"
 
 

@@ -241,7 +241,7 @@ class _Run:
 _MOST_OPERATIONS: Final = 1 << 14
 """Operations of a schedule up to which it is simulated whole."""
 _LEAST_AND_MOST_ROUNDS: Final = (2, 8)
-"""Fewest and most rounds, of `stages` micro batches each, after which the pipeline is steady."""
+"""Minimum and maximum rounds, of `stages` micro batches each, after which it counts as steady."""
 
 
 def step_s(schedule: str, stages: int, chunks: int, micro_batches: int, costs: StageCosts) -> float:

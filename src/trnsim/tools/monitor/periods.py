@@ -1,4 +1,4 @@
-"""When groups of metrics are due: at the ends of whole periods, all counted from one moment.
+"""Due times of groups of metrics: the ends of whole periods, all counted from one moment.
 
 So groups of 1 s and of 2 s are measured together, in one report.
 """

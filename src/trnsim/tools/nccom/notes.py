@@ -34,7 +34,7 @@ _OF_STREAMS: Final = ("ops_per_iter",)
 
 
 class Iterations(NamedTuple):
-    """How often an operation would run.
+    """Numbers of runs of an operation.
 
     Attributes:
         measured: operations whose time would count.

@@ -169,7 +169,7 @@ def interval_lines(rows: Sequence[SizeTime]) -> list[str]:
 
 
 def coverage_text(rows: Sequence[SizeTime]) -> str:
-    """How many of the published rows lay within P10 to P90 of their estimates."""
+    """The number of published rows that lay within P10 to P90 of their estimates, in words."""
     near = rows[0].evidence.rows
     if not near:
         return "no published row says how wide P10 to P90 should be here"

@@ -115,7 +115,7 @@ def pieces(
 
 
 def _sequence_bounds(name: str, starts: Tensor, total: int) -> list[int]:
-    """Where each sequence begins and the last ends; sequences of equal length without values."""
+    """Offsets at which each sequence begins, and the last ends; of equal steps without values."""
     count = starts.numel() - 1
     if mode.kind == "shapes":
         return [total * at // count for at in range(count + 1)]

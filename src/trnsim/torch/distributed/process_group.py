@@ -53,7 +53,7 @@ _OTHER_SIDE: Final = {"send": "dst", "recv": "src"}
 """The argument that names the other process of a message."""
 _FLATTENED_COLLECTIVES: Final = frozenset({"allgather_base", "reduce_scatter_base"})
 _ANSWER_WAIT_S: Final = 2.0
-"""How long the ranks of a broken collective are given to sign that they are alive."""
+"""Time in which the ranks of a broken collective must sign that they are alive."""
 _SHARE_ARGUMENTS: Final = {"gather": 1, "scatter": 0}
 """Index of the argument with a process's own share, where only the root has the full tensors."""
 

@@ -28,7 +28,7 @@ from trnsim.errors import BadInput
 from trnsim.torch.traces.exchanges import Groups
 
 WAIT_S: Final = 10.0
-"""How long a rank waits for one that runs nothing."""
+"""Time for which a rank waits for one that runs nothing."""
 _SLICE_S: Final = 0.2
 _KINDS: Final = {
     "all_gather_into_tensor": "all_gather",
@@ -150,7 +150,7 @@ class Communicator:
 
 
 def _difference(rank: int, call: tuple[Any, ...], meeting: _Meeting) -> str:
-    """What two ranks call at one exchange."""
+    """The different calls of two ranks at one exchange, in words."""
     here, there = _text(call), _text(meeting.call)
     return f"rank {rank} calls {here}, where rank {meeting.first} calls {there}"
 

@@ -17,7 +17,7 @@ from trnsim.errors import BadInput
 
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX NeuronCore Placement APIs"
 ONE: Final = -1
-"""As the first core: the next in turn. As a number of cores: one."""
+"""As a first core, the next core in turn; as a number of cores, one."""
 
 
 class CoresRefused(BadInput, ValueError):

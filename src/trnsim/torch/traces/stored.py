@@ -26,7 +26,7 @@ HOST: Final = "host"
 MAGIC: Final = b"trnsim traced program\n"
 """How a stored program begins."""
 _AWS_MAGIC: Final = (b"\x1f\x8b", b"NEFF")
-"""How a NEFF begins: with the header of a gzip archive, or its name."""
+"""First bytes of a NEFF: the header of a gzip archive, or its name."""
 _BYTES_MAX: Final = 1 << 28
 """A program of 100,000 operators takes about 40 MB."""
 _RANK_MAX: Final = 64

@@ -83,7 +83,7 @@ def written_tensors(rule: RecordingRule, args: Any, kwargs: Any) -> list[Tensor]
 
 
 def result_positions(rule: RecordingRule, result: Any) -> tuple[int, ...]:
-    """Where the tensors are in a tuple of results that has others, such as None; () without any."""
+    """Indices of the tensors in a tuple of results that has other values too; () without any."""
     if not all(rule.returned) or rule.statistics:
         return ()
     tensors = [place for place, part in enumerate(result) if isinstance(part, Tensor)]

@@ -40,7 +40,7 @@ _OF_THE_CHIP: Final = "which a NeuronCore does not have"
 
 
 class Failure(NamedTuple):
-    """Where an operator fails, and why."""
+    """A failure of an operator: its place and its reason."""
 
     place: str
     reason: str
@@ -153,7 +153,7 @@ def call_key(node: fx.Node) -> Hashable:
 
 
 def failure_of(node: fx.Node) -> Failure | None:
-    """Where an operator fails alone, and why; None if the chip computes it."""
+    """The failure of an operator alone; None if the chip computes it."""
     operands = list(node.all_input_nodes)
     tensors = [operand.meta.get("val") for operand in operands]
     try:

@@ -32,7 +32,7 @@ _SOURCE: Final = "neuronx-distributed trace/model_builder.py"
 
 
 class Flattener(NamedTuple):
-    """How a module's arguments become a list of tensors, and its results of one.
+    """Functions that make a list of tensors of a module's arguments, and its results of a list.
 
     Attributes:
         title: the name of the module's class.

@@ -27,7 +27,7 @@ _STATES: Final = "aws-neuron-sdk, Autobucketing for Inference, Shared State Buff
 
 
 class BucketModelConfig:
-    """How inputs choose a bucket.
+    """The choice of a bucket by inputs.
 
     Attributes:
         bucket_kernel: makes the TorchScript function from a list of tensors to the bucket's inputs

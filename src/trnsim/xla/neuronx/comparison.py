@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from trnsim.errors import BadInput
 
 DEFAULT_DIVERGENCE_DIFFERENCE_TOLERANCE: Final = 0.001
-"""How far two tokens' expected scores may be apart where another one is chosen.
+"""Largest difference of two tokens' expected scores at which the other may be chosen.
 
 Source: neuronx-distributed examples/inference/runner.py, divergence_difference_tol.
 """
@@ -159,7 +159,7 @@ def _first_difference(actual: Tensor, chosen: Tensor) -> int:
 
 
 def _score_distance(expected: Tensor, actual: Tensor, start: int, until: int) -> float:
-    """How far the expected scores of the expected and the chosen token are apart, at the last."""
+    """Difference of the expected scores of the expected and the chosen token, at the last step."""
     scores = expected[start + until - 1].double()
     chosen = actual[until - 1].argmax(dim=1, keepdim=True)
     return (scores.max(dim=1).values - scores.gather(1, chosen).squeeze(1)).max().item()

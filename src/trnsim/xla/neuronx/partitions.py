@@ -43,9 +43,9 @@ class PartitionerConfig:
 
     Attributes:
         trace_kwargs: `compiler_args` and `compiler_workdir` of the chip's programs.
-        model_support_percentage_threshold: least share of operators that the chip computes.
-        min_subgraph_size: least number of operators of a program; -1 for any.
-        max_subgraph_count: most programs; -1 for any.
+        model_support_percentage_threshold: minimum share of operators that the chip computes.
+        min_subgraph_size: minimum number of operators of a program; -1 for any.
+        max_subgraph_count: maximum number of programs; -1 for any.
         ops_to_partition: operators for the host ("aten::sort"), whether the chip has them or not.
         analyze_parameters: arguments of `torch_neuronx.analyze`.
     """

@@ -58,7 +58,7 @@ def neuron_xla_compile(
         module_bytes: a HloModuleProto, or StableHLO.
         compiler_flags: those of neuronx-cc, as one text or a list.
         input_format: "hlo" or "stablehlo"; the bytes say which they are.
-        platform_target: the family of instances; without, that of the flags, or of the device.
+        platform_target: the family of instances; default: that of the flags, or of the device.
         cache_key: the graph's hash, where the caller has one.
         retry_failed_compilation: True to compile a graph again that failed before.
         lazy: has no effect: a program is one file.

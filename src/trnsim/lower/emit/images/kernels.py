@@ -43,7 +43,7 @@ class TapBoxes:
 
     @property
     def copies(self) -> list[tuple[int, int]]:
-        """How far each copy of the image in a box is shifted: rows and columns of the window."""
+        """The shift of each copy of the image in a box: rows and columns of the window."""
         return [(y, x) for y in range(self.box[0]) for x in range(self.box[1])]
 
     def taps_in_box(self, first: tuple[int, int]) -> int:

@@ -1,1 +1,1 @@
-"""Where tensors lie: storage and strides, frames, spans, and transposes."""
+"""Places of tensors: storage and strides, frames, spans, and transposes."""

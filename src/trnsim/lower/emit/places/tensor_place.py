@@ -1,4 +1,4 @@
-"""Where a tensor of a graph lies: its storage, on the chip or in HBM, and its strides.
+"""The place of a tensor of a graph: its storage, on the chip or in HBM, and its strides.
 
 A tensor on the chip is a matrix: one axis runs along partitions, in blocks, the other along the
 free dimension. The stride (`Step`) of a dimension is then a pair (partitions, columns), in HBM a

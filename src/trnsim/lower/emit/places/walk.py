@@ -17,7 +17,7 @@ from trnsim.nki import isa as nisa
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """How a tensor's dimensions form a matrix: those along partitions and those along columns.
+    """A tensor's dimensions as a matrix: those along partitions and those along columns.
 
     Attributes:
         shape: the tensor's shape.
