@@ -462,7 +462,7 @@ def with_own(name: str, required: Required) -> Required:
 
 def text_of(source: str, shapes: Shapes, required: Required) -> str:
     """A file of fields, a shape a line."""
-    sections = {"shapes": shapes, "required": required}
+    sections: dict[str, dict[str, Any]] = {"shapes": shapes, "required": required}
     texts = [f' "source": {json.dumps(source)}']
     for title, rows in sections.items():
         lines = [f"  {json.dumps(n)}: {json.dumps(rows[n], sort_keys=True)}" for n in sorted(rows)]

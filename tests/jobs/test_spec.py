@@ -48,6 +48,8 @@ def test_fields_are_taken_with_their_lines(reader):
         "part": 4,
         "on": 5,
         "words": 7,
+        "words.0": 7,
+        "words.1": 7,
         "names": 1,
         "image": 10,
     }

@@ -14,10 +14,11 @@ class DeviceClaim(NamedTuple):
 
     Attributes:
         name: name of its template.
-        place: file and line of the template; None if the file does not hold it.
+        place: file and line of its request; None if the file does not hold the template.
         devices: number of devices; None if it is not stated.
         is_whole_instance: whether it is all devices of an instance.
         group: size of the connected group that the devices are of; None for any devices.
+        group_place: file and line of the constraint that states it.
         instance: EC2 type of their instance, or "".
         lnc: NeuronCores of a logical core that the driver sets; None for its default.
     """
@@ -27,5 +28,6 @@ class DeviceClaim(NamedTuple):
     devices: int | None = None
     is_whole_instance: bool = False
     group: int | None = None
+    group_place: SourceLine | None = None
     instance: str = ""
     lnc: int | None = None

@@ -50,6 +50,7 @@ class JobRule:
         source: the document that states it.
         violations: the violations of a spec.
         severity: consequence of a violation.
+        formats: names of the formats that it is about; () for all.
     """
 
     name: str
@@ -57,6 +58,11 @@ class JobRule:
     source: str
     violations: Callable[[JobSpec], Iterator[Violation]]
     severity: Severity = Severity.ERROR
+    formats: tuple[str, ...] = ()
+
+    def is_about(self, spec: JobSpec) -> bool:
+        """Whether it is about specs of this format."""
+        return not self.formats or spec.format in self.formats
 
 
 class Finding(NamedTuple):

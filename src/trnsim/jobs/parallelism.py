@@ -7,15 +7,17 @@ spelling, with dashes for underscores.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 __all__ = [
     "OPTIONS",
+    "RANK_OPTIONS",
     "Parallelism",
     "has_launcher",
     "optimizer_name",
+    "option_index",
     "options_of",
     "parallelism_in",
     "rank_count_text",
@@ -162,6 +164,8 @@ _DENIALS: Final = ("0", "false", "False", "no")
 """Values with which an option of `_FLAGS` sets nothing."""
 MODEL_OPTIONS: Final = ("model", "model-name", "model-id", "model-path", "model-name-or-path")
 """Options that name a model or the folder of one."""
+RANK_OPTIONS: Final = ("nproc-per-node", "ranks-per-node")
+"""Options of launchers for the ranks of an instance, the first that is stated before others."""
 
 
 def options_of(words: Sequence[str]) -> dict[str, str]:
@@ -180,6 +184,15 @@ def options_of(words: Sequence[str]) -> dict[str, str]:
     return options
 
 
+def option_index(words: Sequence[str], names: Container[str]) -> int | None:
+    """The index of the last word of a command that is one of these options; None without one."""
+    for index in range(len(words) - 1, -1, -1):
+        name = words[index].removeprefix("--").partition("=")[0]
+        if words[index].startswith("--") and name.replace("_", "-") in names:
+            return index
+    return None
+
+
 def rank_count_text(words: Sequence[str]) -> str:
     """The text of a launcher's option for the ranks of an instance; "" without one.
 
@@ -188,7 +201,7 @@ def rank_count_text(words: Sequence[str]) -> str:
     Sources: PyTorch, torchrun's `--nproc-per-node`; docs/how-to-slurm.md, `--ranks-per-node`.
     """
     options = options_of(words)
-    return options.get("nproc-per-node", options.get("ranks-per-node", ""))
+    return next((options[name] for name in RANK_OPTIONS if name in options), "")
 
 
 def has_launcher(words: Sequence[str], tasks: int) -> bool:

@@ -12,6 +12,7 @@ from trnsim.jobs.correction import field_fix, near_name
 from trnsim.jobs.device_claim import DeviceClaim
 from trnsim.jobs.field_fault import FieldFault
 from trnsim.jobs.job import Job, KeptField
+from trnsim.jobs.parallelism import option_index
 from trnsim.reader import SourcePlace
 
 __all__ = ["JobSpec", "SpecReader", "TemplateValue", "is_template"]
@@ -80,6 +81,18 @@ class JobSpec:
             path = path.rpartition(".")[0]
         return self.start
 
+    def option_field(self, index: int, *names: str) -> str:
+        """The path of the word that states one of these options in a role's command.
+
+        A service's words before the command, such as a shell's, count in lines alone.
+        """
+        path, words = f"roles.{index}.command", self.job.roles[index].command
+        at = option_index(words, names)
+        if at is None:
+            return path
+        before = sum(1 for line in self.lines if line.startswith(f"{path}.")) - len(words)
+        return f"{path}.{at + max(before, 0)}"
+
     def is_template(self, path: str) -> bool:
         """Whether a template fills in the field."""
         return any(value.field == path for value in self.templates)
@@ -117,6 +130,7 @@ class SpecReader:
         self._root = root
         self._taken: set[tuple[str | int, ...]] = set()
         self._places: dict[tuple[str | int, ...], SourcePlace | None] = {}
+        self._word_counts: dict[str, int] = {}
         self.lines: dict[str, SourceLine] = {}
         self.templates: list[TemplateValue] = []
         self.claims: dict[str, tuple[DeviceClaim, ...]] = {}
@@ -232,6 +246,9 @@ class SpecReader:
     def words(self, *keys: str | int, field: str) -> tuple[str, ...]:
         """A list of texts, or one text as a list of one; () if there is none.
 
+        The items have lines of their own, as "roles.0.command.3"; those of a second list of the
+        same field are numbered after the first one's.
+
         Raises:
             BadInput: an item is a list or a mapping.
         """
@@ -241,6 +258,12 @@ class SpecReader:
         items = value if isinstance(value, list) else [value]
         if any(isinstance(item, (list, dict)) for item in items):
             raise self.refused(keys, "legal: a list of texts")
+        first = self._word_counts.get(field, 0)
+        self._word_counts[field] = first + len(items)
+        for index in range(len(items)) if isinstance(value, list) else ():
+            place = self.place(*keys, index)
+            if place is not None:
+                self.lines[f"{field}.{first + index}"] = place.line
         return tuple("" if item is None else str(item) for item in items)
 
     def _plain(self, keys: tuple[str | int, ...], field: str) -> str:

@@ -142,7 +142,7 @@ def test_a_stack_is_read_through():
         memory_bytes=16384 * MIB,
     )
     lines = {name: spec.line_of(f"roles.0.{name}").line for name in ("image", "devices", "vcpus")}
-    assert lines == {"image": 17, "devices": 23, "vcpus": 12}
+    assert lines == {"image": 17, "devices": 24, "vcpus": 12}
     assert spec.line_of("name").line == 8
     assert [(value.field, value.text) for value in spec.templates] == [
         ("roles.0.shm_bytes", "${Size}"),

@@ -69,9 +69,10 @@ def role_of(folder, text):
 
 def test_a_template_states_devices_group_instance_and_lnc(tmp_path):
     assert claim(tmp_path) == DeviceClaim(
-        *("four", SourceLine(str(tmp_path / "claim.yaml"), 1)),
+        *("four", SourceLine(str(tmp_path / "claim.yaml"), 12)),
         devices=4,
         group=4,
+        group_place=SourceLine(str(tmp_path / "claim.yaml"), 16),
         instance="trn2.48xlarge",
         lnc=1,
     )
@@ -145,9 +146,7 @@ def test_a_pod_has_what_its_claim_states_wherever_it_stands_in_the_file(tmp_path
         role, spec = role_of(tmp_path, text)
         assert (role.devices, role.instance, role.lnc) == (4, "trn2.48xlarge", 1)
         assert not role.is_exclusive
-        assert spec.line_of("roles.0.devices").line == 1 + text[
-            : text.index("apiVersion: resource")
-        ].count("\n")
+        assert spec.line_of("roles.0.devices").line == 1 + text[: text.index("count:")].count("\n")
         assert findings(spec) == []
 
 

@@ -65,7 +65,7 @@ def test_fields_have_their_lines_and_templates_are_named():
         "roles.0.instance": 6,
         "roles.0.environment.FI_PROVIDER": 15,
         "roles.0.command": 33,
-        "roles.0.processes": 3,
+        "roles.0.processes": 33,
         "roles.0.image": 33,
         "ignored.0": 38,
     }

@@ -163,8 +163,8 @@ LOADER = ("train.py", "--num_workers", "4")
 
 
 def test_workers_of_a_data_loader_share_memory():
-    assert found(batch(command=LOADER), "batch") == [("shared-memory", 13)]
-    assert found(ecs(command=LOADER), "ecs") == [("shared-memory", 13)]
+    assert found(batch(command=LOADER), "batch") == [("shared-memory", 15)]
+    assert found(ecs(command=LOADER), "ecs") == [("shared-memory", 15)]
     assert pod(command=LOADER) == [("shared-memory", 2)]
     small = {"sharedMemorySize": 64}
     assert found(batch(command=LOADER, linuxParameters=small), "batch") == [("shared-memory", 19)]
@@ -186,17 +186,17 @@ def test_a_container_of_docker_states_its_size():
     document = batch()
     container = document["nodeProperties"]["nodeRangeProperties"][0]["container"]
     del container["memory"]
-    assert found(document, "batch") == [("container-size", 11)]
+    assert found(document, "batch") == [("container-size", 10)]
     container["resourceRequirements"] = [{"type": "MEMORY", "value": "4"}]
     assert found(document, "batch") == []
     del container["vcpus"], container["resourceRequirements"]
-    assert found(document, "batch") == [("container-size", 11)] * 2
+    assert found(document, "batch") == [("container-size", 10)] * 2
     container |= {"memory": "$MEMORY", "vcpus": "${VCPUS}"}
     assert found(document, "batch") == []
     document = ecs()
     (container,) = document["containerDefinitions"]
     del container["memory"]
-    assert found(document, "ecs") == [("container-size", 12)]
+    assert found(document, "ecs") == [("container-size", 10)]
     assert found(document | {"memory": "2048"}, "ecs") == []
     assert found(document | {"memory": "${SIZE}"}, "ecs") == []
     container["memoryReservation"] = 128
@@ -256,7 +256,7 @@ def test_vcpus_are_those_of_the_instance():
 
 def test_variables_of_batch_are_its_own():
     bad = batch(environment=variables(AWS_BATCH_JOB_ID="1"))
-    assert found(bad, "batch") == [("batch-variable", 16)]
+    assert found(bad, "batch") == [("batch-variable", 15)]
     assert found(batch(environment=variables(AWS_REGION="1")), "batch") == []
     assert found(ecs(environment=variables(AWS_BATCH_JOB_ID="1")), "ecs") == []
 

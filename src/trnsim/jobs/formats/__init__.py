@@ -40,7 +40,7 @@ from trnsim.jobs.job import Job
 from trnsim.jobs.spec import JobSpec
 from trnsim.reader import FileContent, SourcePlace, load_documents
 
-__all__ = ["FORMATS", "JobFormat", "read_specs", "write_spec"]
+__all__ = ["FORMATS", "MANIFESTS", "JobFormat", "read_specs", "write_spec"]
 
 FORMATS: Final[dict[str, JobFormat]] = {
     known.name: known
@@ -69,7 +69,9 @@ FORMATS: Final[dict[str, JobFormat]] = {
 }
 """Formats by name, the more particular first: a document is of the first that has places in it."""
 
-_MANIFESTS: Final = "kubernetes"
+MANIFESTS: Final = tuple(name for name, known in FORMATS.items() if known.is_manifest)
+"""Formats of what Kubernetes runs in pods."""
+_KINDS: Final = "kubernetes"
 _DOCUMENT: Final = "Document"
 """The fields of manifests, whose kind is a shape's name, and the shape of other documents."""
 _FIX: Final = "see trnsim job --help for the formats that are read"
@@ -144,7 +146,7 @@ def _spec(known: JobFormat, place: SourcePlace, *, is_lenient: bool) -> JobSpec:
     if not known.fields:
         return spec
     table = field_table(known.fields, is_lenient=is_lenient)
-    named = place.value.get("kind") if known.fields == _MANIFESTS else _DOCUMENT
+    named = place.value.get("kind") if known.fields == _KINDS else _DOCUMENT
     untyped = {line for path, line in spec.lines.items() if ".untyped." in path}
     lines = dict(spec.lines)
     faults = []

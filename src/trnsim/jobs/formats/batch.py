@@ -65,6 +65,9 @@ _UNSUPPORTED_FIELDS: Final = {
     ),
 }
 
+_LEFT: Final = {"VCPU": "${VCPUS}", "MEMORY": "${MEMORY_MIB}"}
+"""Amounts of a job that states none: Batch needs both, and templates fill them in."""
+
 
 def _places(root: SourcePlace) -> Iterator[SourcePlace]:
     yield from resources(root, "AWS::Batch::JobDefinition", "jobDefinitionName")
@@ -124,11 +127,15 @@ def _role(
     field = container.field
     vcpus_at = container.requirement("VCPU", "vcpus") or (*keys, "vcpus")
     memory_at = container.requirement("MEMORY", "memory_bytes") or (*keys, "memory")
+    vcpus = reader.number(*vcpus_at, field=f"{field}.vcpus")
     memory = reader.whole(*memory_at, field=f"{field}.memory_bytes")
+    for at in (vcpus_at, memory_at):
+        if reader.value(*at) in _LEFT.values():
+            reader.take(*at)
     command = without_head(container.words("command", field="command"), _HEAD)
     role = Role(
         name=f"nodes{index}" if index else "main",
-        vcpus=reader.number(*vcpus_at, field=f"{field}.vcpus"),
+        vcpus=vcpus,
         memory_bytes=None if memory is None else memory * MIB,
         gpus=container.required("GPU", "gpus"),
         command=command,
@@ -180,8 +187,10 @@ def _container(role: Role) -> dict[str, Any]:
         BadInput: a quantity is not in Batch's units.
     """
     amounts = {
-        "VCPU": None if role.vcpus is None else f"{role.vcpus:.15g}",
-        "MEMORY": in_units(role.memory_bytes, MIB, "memory_bytes", "MiB"),
+        "VCPU": _LEFT["VCPU"] if role.vcpus is None else f"{role.vcpus:.15g}",
+        "MEMORY": _LEFT["MEMORY"]
+        if role.memory_bytes is None
+        else in_units(role.memory_bytes, MIB, "memory_bytes", "MiB"),
         "GPU": role.gpus,
     }
     return {

@@ -51,6 +51,8 @@ class ContainerReader:
         self.keys = keys
         self.field = field
         self.names: dict[Keys, dict[int, str]] = {}
+        if (place := reader.place(*keys)) is not None:
+            reader.lines.setdefault(f"{field}.container", place.line)
 
     def common(self) -> dict[str, Any]:
         """The fields of a role that ECS and Batch spell alike.
@@ -90,7 +92,8 @@ class ContainerReader:
         at = (*self.keys, "resourceRequirements")
         for index in range(item_count(self.reader, *at)):
             if self.reader.value(*at, index, "type") == kind:
-                self.reader.take(*at, index, "type", field=f"{self.field}.{field}")
+                self.reader.take(*at, index, "value", field=f"{self.field}.{field}")
+                self.reader.take(*at, index, "type")
                 self.names.setdefault(at, {})[index] = kind
                 return (*at, index, "value")
         return None
@@ -114,6 +117,7 @@ class ContainerReader:
                     (*at, index), "a variable without a name", "give it a text as name"
                 )
             self.reader.take(*at, index, "name", field=f"{self.field}.environment")
+            self.reader.take(*at, index, "name", field=f"{self.field}.environment.{name}.name")
             value = self.text("environment", index, "value", field=f"environment.{name}")
             variables.append((name, value))
         return tuple(variables)

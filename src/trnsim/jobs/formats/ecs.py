@@ -197,7 +197,7 @@ def _instance(reader: SpecReader, role_count: int) -> str:
         match = _INSTANCE.fullmatch(expression) if isinstance(expression, str) else None
         if match and reader.value(*at, index, "type") == "memberOf":
             for number in range(role_count):
-                for key in ("type", "expression"):
+                for key in ("expression", "type"):
                     reader.take(*at, index, key, field=f"roles.{number}.instance")
             return match[1]
     return ""

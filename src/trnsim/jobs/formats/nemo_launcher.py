@@ -20,6 +20,7 @@ from typing import Any, Final
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput, SourceLine
 from trnsim.jobs.correction import memory_fix, quantity_fix
+from trnsim.jobs.field_fault import FieldFault
 from trnsim.jobs.formats import nemo, sbatch_options
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.kubernetes_quantity import parse_quantity
@@ -61,11 +62,13 @@ class _Parts:
         lines: file and line of fields of the job.
         templates: fields that are filled in later.
         kept: fields without a place in the job.
+        faults: keys that the program passes over.
     """
 
     lines: dict[str, SourceLine] = field(default_factory=dict)
     templates: list[TemplateValue] = field(default_factory=list)
     kept: list[KeptField] = field(default_factory=list)
+    faults: tuple[FieldFault, ...] = ()
 
     def add(self, reader: SpecReader) -> None:
         """Add the fields of one more file; the line of an earlier file wins."""
@@ -92,7 +95,8 @@ def _read(place: SourcePlace) -> JobSpec:
     reader.take("defaults")
     parts.add(reader)
     job = replace(job, kept=tuple(parts.kept))
-    return JobSpec(FORMAT.name, job, reader.start, parts.lines, tuple(parts.templates))
+    templates = tuple(parts.templates)
+    return JobSpec(FORMAT.name, job, reader.start, parts.lines, templates, faults=parts.faults)
 
 
 def _chosen_document(
@@ -140,6 +144,7 @@ def _training(reader: SpecReader, parts: _Parts, job: Job) -> Job:
     parts.lines.update(spec.lines)
     parts.templates += spec.templates
     parts.kept += spec.job.kept
+    parts.faults = spec.faults
     return replace(spec.job, kept=())
 
 

@@ -147,6 +147,8 @@ def role(
         if end and isinstance(key, str):
             check_mapping(reader, *pod[:end])
     at = (*pod, "containers", container_index(reader, pod))
+    if (container := reader.place(*at)) is not None:
+        reader.lines.setdefault(f"{path}.container", container.line)
     for keys in (
         (*pod, "nodeSelector"),
         (*at, "resources"),
@@ -296,6 +298,8 @@ def _environment(reader: SpecReader, at: Keys, path: str) -> tuple[tuple[str, st
             fix = reader.renaming(*keys, "name") or "write - name: NAME, and value: 'TEXT' below it"
             raise reader.refused((*keys, "name"), "legal: the name of a variable", fix)
         field = f"{path}.{name}"
+        reader.take(*keys, "name", field=f"{field}.name")
+        reader.give_back(*keys, "name")
         source = reader.place(*keys, "valueFrom")
         if source is not None:
             reader.lines.setdefault(field, source.line)

@@ -67,6 +67,9 @@ def with_claims(spec: JobSpec, templates: Mapping[str, DeviceClaim]) -> JobSpec:
             roles[at] = _with_devices(own, named)
             for field in ("devices", "instance", f"environment.{LNC_VARIABLES[0]}"):
                 lines.setdefault(f"roles.{at}.{field}", place)
+        for number, claim in enumerate(named):
+            places = {"devices": claim.place, "group": claim.group_place}
+            lines |= {f"roles.{at}.claims.{number}.{n}": p for n, p in places.items() if p}
     return replace(spec.with_job(roles=tuple(roles)), claims=claims, lines=lines)
 
 
@@ -107,14 +110,17 @@ def _claim(reader: SpecReader, name: str) -> DeviceClaim:
     count = reader.value(*keys, "count") if reader.value(*keys, "count") is not None else 1
     mode = reader.value(*keys, "allocationMode")
     is_counted = mode in (None, "ExactCount") and type(count) is int and count > 0
+    group, constraint = _group(reader)
+    place, around = reader.place(*keys, "count") or reader.place(*keys), reader.place(*constraint)
     lnc = _parameter(reader, "NeuronConfig", "logicalNeuronCore")
     return DeviceClaim(
         name,
-        reader.start,
+        place.line if place else reader.start,
         devices=count if is_counted and not is_node else None,
         is_whole_instance=(mode == "All" and not is_node)
         or (is_node and is_counted and count == 1),
-        group=_group(reader),
+        group=group,
+        group_place=around.line if group and around else None,
         instance=equal.get("instanceType", ""),
         lnc=lnc if type(lnc) is int else None,
     )
@@ -136,15 +142,16 @@ def _equalities(reader: SpecReader, keys: Keys) -> dict[str, str]:
     return equal
 
 
-def _group(reader: SpecReader) -> int | None:
-    """Size of the group that a constraint keeps the devices in; the least of several."""
-    sizes = []
+def _group(reader: SpecReader) -> tuple[int | None, Keys]:
+    """Size of the group that a constraint keeps the devices in, and its keys; the least group."""
+    sizes: list[tuple[int, Keys]] = []
     for at in range(reader.length(*_DEVICES, "constraints")):
-        text = reader.value(*_DEVICES, "constraints", at, "matchAttribute")
+        keys = (*_DEVICES, "constraints", at, "matchAttribute")
+        text = reader.value(*keys)
         match = _GROUP.fullmatch(text) if isinstance(text, str) else None
         if match is not None:
-            sizes.append(int(match[1]))
-    return min(sizes, default=None)
+            sizes.append((int(match[1]), keys))
+    return min(sizes, key=lambda size: size[0], default=(None, ()))
 
 
 def _parameter(reader: SpecReader, kind: str, name: str) -> Any:

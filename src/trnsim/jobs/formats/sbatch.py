@@ -168,10 +168,10 @@ def _processes(
     A node has one task unless an option says more. Source: sbatch(1), --ntasks.
     """
     ranks = sbatch_options.launched_ranks(command)
+    if ranks is not None:
+        reader.lines.setdefault(f"{path}.processes", reader.lines[f"{path}.command"])
     if reader.value(key, "ntasks-per-node") is None:
         is_single = reader.value(key, "ntasks") is None
-        if ranks is not None:
-            reader.lines.setdefault(f"{path}.processes", reader.lines[f"{path}.command"])
         return (ranks if is_single else None), (1 if is_single else None)
     tasks = reader.whole(key, "ntasks-per-node", field=f"{path}.processes", least=1)
     if tasks is None:

@@ -16,19 +16,20 @@ _SOURCE: Final = "aws-neuron-sdk deploy/eks/dra.rst, Example 1 - Connected Neuro
 
 def _group_sizes(spec: JobSpec) -> Iterator[Violation]:
     for path, claims in spec.claims.items():
-        for claim in claims:
+        for number, claim in enumerate(claims):
+            field = f"{path}.claims.{number}"
             if claim.group is None:
                 continue
             if claim.group not in _GROUPS:
                 yield Violation(
-                    f"{path}.devices",
+                    f"{field}.group",
                     f"claim {claim.name}: devicegroup{claim.group}_id is no attribute of a device",
                     "match devicegroup1_id, devicegroup4_id, devicegroup8_id or devicegroup16_id",
                 )
             elif claim.devices is not None and claim.devices > claim.group:
                 most = next((size for size in _GROUPS if size >= claim.devices), None)
                 yield Violation(
-                    f"{path}.devices",
+                    f"{field}.devices",
                     f"claim {claim.name}: {claim.devices} devices of a group of {claim.group}",
                     f"match devicegroup{most}_id" if most else "claim fewer devices",
                 )

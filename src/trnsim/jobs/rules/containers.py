@@ -8,7 +8,7 @@ from typing import Final
 from trnsim.arch.catalogue import Instance, catalogue
 from trnsim.formatting import enumerated
 from trnsim.jobs.finding import JobRule, Severity, Violation
-from trnsim.jobs.formats import FORMATS
+from trnsim.jobs.formats import MANIFESTS
 from trnsim.jobs.job import Role
 from trnsim.jobs.parallelism import options_of
 from trnsim.jobs.spec import JobSpec
@@ -16,9 +16,11 @@ from trnsim.price.regions import codes, covers
 
 __all__ = ["RULES"]
 
-_DOCKER: Final = frozenset({"ecs", "batch"})
-_BATCH: Final = ("batch", "batch-eks")
+_DOCKER: Final = ("ecs", "batch")
 """Formats whose containers Docker runs, with its limits."""
+_LAUNCHED: Final = ("mpijob", "rayjob")
+"""Manifests whose command runs in other containers than the one that states it."""
+_BATCH: Final = ("batch", "batch-eks")
 _GIB: Final = 2**30
 _NEURON: Final = ("trn", "inf")
 _TRAINING_TYPES: Final = ("trn1.2xlarge", "trn1.32xlarge", "trn1n.32xlarge", "trn2.48xlarge")
@@ -30,6 +32,11 @@ _HOSTING_TYPES: Final = (
 """Neuron instances of SageMaker. Source: botocore 1.44.5, sagemaker 2017-07-24,
 TrainingInstanceType and ProductionVariantInstanceType; a test compares them with the installed
 botocore."""
+_SAGEMAKER: Final = {
+    "sagemaker-training": (_TRAINING_TYPES, "training jobs"),
+    "sagemaker-endpoint": (_HOSTING_TYPES, "endpoints"),
+}
+"""Legal types and the use of each format of SageMaker."""
 _EFA_PERMISSIONS: Final = {"READ", "WRITE", "MKNOD"}
 _DEFAULT_SHM_BYTES: Final = 64 * 2**20
 """Shared memory of a container. Source: Docker, `docker run --shm-size`."""
@@ -54,7 +61,7 @@ def _unlocked_efa(spec: JobSpec) -> Iterator[Violation]:
             or role.is_privileged
             or {"IPC_LOCK", "ALL"} & set(role.capabilities)
         )
-        if spec.format in _DOCKER and role.efa and not may_lock:
+        if role.efa and not may_lock:
             has_more = spec.format == "ecs"
             yield Violation(
                 f"roles.{index}.efa",
@@ -67,8 +74,6 @@ def _unlocked_efa(spec: JobSpec) -> Iterator[Violation]:
 
 def _efa_permissions(spec: JobSpec) -> Iterator[Violation]:
     """Permissions of an EFA device of Batch that are not all three."""
-    if spec.format != "batch":
-        return
     permissions: dict[tuple[str | int, ...], set[str]] = {}
     for kept in spec.job.kept:
         *_, path, name, _ = ("", "", *kept.keys)
@@ -89,12 +94,7 @@ def _huge_pages(spec: JobSpec) -> Iterator[Violation]:
     """EFA that is told to use huge pages in a pod that has none."""
     for index, role in enumerate(spec.job.roles):
         is_told = role.variable("FI_EFA_USE_HUGE_PAGE") == "1"
-        if (
-            FORMATS[spec.format].is_manifest
-            and role.efa
-            and is_told
-            and role.hugepages_bytes is None
-        ):
+        if role.efa and is_told and role.hugepages_bytes is None:
             yield Violation(
                 f"roles.{index}.environment.FI_EFA_USE_HUGE_PAGE",
                 "FI_EFA_USE_HUGE_PAGE is 1, and the container asks for no huge pages",
@@ -108,7 +108,7 @@ def _pages_alone(spec: JobSpec) -> Iterator[Violation]:
         others = (f"roles.{index}.memory_bytes", f"roles.{index}.vcpus")
         is_alone = role.memory_bytes is None and role.vcpus is None
         is_left = any(spec.is_template(path) for path in others)
-        if FORMATS[spec.format].is_manifest and role.hugepages_bytes and is_alone and not is_left:
+        if role.hugepages_bytes and is_alone and not is_left:
             yield Violation(
                 f"roles.{index}.hugepages_bytes",
                 "huge pages without memory or cpu, which Kubernetes refuses",
@@ -122,7 +122,7 @@ def _shared_memory(spec: JobSpec) -> Iterator[Violation]:
         kept.value == "/dev/shm" or kept.keys[-1] in ("ipcMode", "hostIPC")  # noqa: S108  a mount
         for kept in spec.job.kept
     )
-    if not (spec.format in _DOCKER or FORMATS[spec.format].is_manifest) or is_shared:
+    if is_shared:
         return
     for index, role in enumerate(spec.job.roles):
         options = options_of(role.command)
@@ -132,7 +132,9 @@ def _shared_memory(spec: JobSpec) -> Iterator[Violation]:
         is_left = spec.is_template(f"roles.{index}.shm_bytes")
         if has_workers and size <= _DEFAULT_SHM_BYTES and not is_left:
             yield Violation(
-                f"roles.{index}.shm_bytes" if role.shm_bytes else f"roles.{index}.command",
+                f"roles.{index}.shm_bytes"
+                if role.shm_bytes
+                else spec.option_field(index, *_WORKERS),
                 f"{counts[0]} workers of a data loader share {size // 2**20} MiB of /dev/shm",
                 "set sharedMemorySize"
                 if spec.format in _DOCKER
@@ -145,7 +147,7 @@ def _stated_sizes(spec: JobSpec) -> Iterator[Violation]:
 
     ECS takes the memory of the task, or one that is reserved, in place of a container's own.
     """
-    needs = {"batch": ("memory_bytes", "vcpus"), "ecs": ("memory_bytes",)}.get(spec.format, ())
+    needs = [name for known, name in _SIZES if known == spec.format]
     others = (
         kept.keys == ("memory",) or "memoryReservation" in kept.keys for kept in spec.job.kept
     )
@@ -156,9 +158,8 @@ def _stated_sizes(spec: JobSpec) -> Iterator[Violation]:
             path = f"roles.{index}.{name}"
             if getattr(role, name) is None and not spec.is_template(path):
                 field, fix = _SIZES[spec.format, name]
-                yield Violation(
-                    f"roles.{index}.image", f"the container states no {field}", f"add {fix}"
-                )
+                container = f"roles.{index}.container"
+                yield Violation(container, f"the container states no {field}", f"add {fix}")
 
 
 def _device_numbers(spec: JobSpec) -> Iterator[Violation]:
@@ -181,7 +182,7 @@ def _device_numbers(spec: JobSpec) -> Iterator[Violation]:
 
 def _unmapped(spec: JobSpec) -> Iterator[Violation]:
     """Settings of Neuron's runtime in a container that sees no device."""
-    if spec.format not in _DOCKER or any(kept.value == "NeuronDevice" for kept in spec.job.kept):
+    if any(kept.value == "NeuronDevice" for kept in spec.job.kept):
         return
     for index, role in enumerate(spec.job.roles):
         names = [name for name, _ in role.environment]
@@ -204,7 +205,7 @@ def _memory(spec: JobSpec) -> Iterator[Violation]:
             continue
         total = totals.get(role.instance, 0) if spec.format == "ecs" else 0
         totals[role.instance] = total = total + role.memory_bytes
-        is_container = spec.format in _DOCKER or FORMATS[spec.format].is_manifest
+        is_container = spec.format in (*_DOCKER, *MANIFESTS)
         if total > instance.host_bytes or (is_container and total >= instance.host_bytes):
             yield Violation(
                 f"roles.{index}.memory_bytes",
@@ -235,9 +236,9 @@ def _batch_variables(spec: JobSpec) -> Iterator[Violation]:
     """Variables whose names Batch keeps for itself."""
     for index, role in enumerate(spec.job.roles):
         for name, _ in role.environment:
-            if spec.format in _BATCH and name.startswith("AWS_BATCH"):
+            if name.startswith("AWS_BATCH"):
                 yield Violation(
-                    f"roles.{index}.environment.{name}",
+                    f"roles.{index}.environment.{name}.name",
                     f"{name} is set; names that begin with AWS_BATCH are Batch's own",
                     "give it another name",
                 )
@@ -245,13 +246,9 @@ def _batch_variables(spec: JobSpec) -> Iterator[Violation]:
 
 def _sagemaker_types(spec: JobSpec) -> Iterator[Violation]:
     """Neuron instances that SageMaker's API does not have."""
-    uses = {
-        "sagemaker-training": (_TRAINING_TYPES, "training jobs"),
-        "sagemaker-endpoint": (_HOSTING_TYPES, "endpoints"),
-    }
-    legal, use = uses.get(spec.format, ((), ""))
+    legal, use = _SAGEMAKER[spec.format]
     for index, role in enumerate(spec.job.roles):
-        if legal and role.instance.startswith(_NEURON) and role.instance not in legal:
+        if role.instance.startswith(_NEURON) and role.instance not in legal:
             elsewhere = role.instance in _HOSTING_TYPES
             yield Violation(
                 f"roles.{index}.instance",
@@ -293,12 +290,14 @@ RULES: Final = [
         "with EFA lifts memlock",
         _unlocked_efa,
         Severity.WARNING,
+        formats=_DOCKER,
     ),
     JobRule(
         "efa-permissions",
         "An EFA device of a Batch container has the permissions READ, WRITE and MKNOD.",
         _EFA_BATCH,
         _efa_permissions,
+        formats=("batch",),
     ),
     JobRule(
         "efa-huge-pages",
@@ -308,12 +307,14 @@ RULES: Final = [
         "FI_EFA_USE_HUGE_PAGE",
         _huge_pages,
         Severity.WARNING,
+        formats=MANIFESTS,
     ),
     JobRule(
         "huge-pages-alone",
         "A container with huge pages also asks for memory or cpu.",
         "Kubernetes pkg/apis/core/validation: HugePages require cpu or memory",
         _pages_alone,
+        formats=MANIFESTS,
     ),
     JobRule(
         "shared-memory",
@@ -322,6 +323,7 @@ RULES: Final = [
         "data loaders with several processes",
         _shared_memory,
         Severity.WARNING,
+        formats=(*_DOCKER, *(name for name in MANIFESTS if name not in _LAUNCHED)),
     ),
     JobRule(
         "container-size",
@@ -329,6 +331,7 @@ RULES: Final = [
         "AWS Batch API reference, ContainerProperties, memory and vcpus; Amazon ECS API reference, "
         "ContainerDefinition, memory",
         _stated_sizes,
+        formats=_DOCKER,
     ),
     JobRule(
         "device-number",
@@ -343,6 +346,7 @@ RULES: Final = [
         "aws-neuron-sdk@81ce03ae deploy/tutorials/oci-hook.rst, Introduction",
         _unmapped,
         Severity.WARNING,
+        formats=_DOCKER,
     ),
     JobRule(
         "instance-memory",
@@ -362,6 +366,7 @@ RULES: Final = [
         "No variable of a Batch job begins with AWS_BATCH.",
         "AWS Batch API reference, ContainerProperties, environment",
         _batch_variables,
+        formats=_BATCH,
     ),
     JobRule(
         "sagemaker-instance",
@@ -369,6 +374,7 @@ RULES: Final = [
         "Amazon SageMaker API reference, TrainingInstanceType and ProductionVariantInstanceType "
         "(botocore 1.44.5)",
         _sagemaker_types,
+        formats=tuple(_SAGEMAKER),
     ),
     JobRule(
         "instance-region",

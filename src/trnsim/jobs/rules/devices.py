@@ -17,7 +17,7 @@ from trnsim.formatting import enumerated
 from trnsim.instance.cores import parse_cores
 from trnsim.instance.device_sets import is_legal, refusal, rule
 from trnsim.jobs.finding import JobRule, Severity, Violation
-from trnsim.jobs.formats import FORMATS
+from trnsim.jobs.formats import FORMATS, MANIFESTS
 from trnsim.jobs.job import JobKind, Role
 from trnsim.jobs.spec import JobSpec, is_template
 
@@ -31,6 +31,8 @@ _FAQ: Final = (
     "aws-neuron-sdk deploy/faq.rst, Can distributed training jobs be run without EFA devices"
 )
 _REQUEST: Final = re.compile(r"roles\.\d+\.(devices|cores|gpus|efa|hugepages_bytes)\.request")
+_ALONE: Final = ("pod", "leaderworkerset")
+"""Manifests of one pod, and of servers."""
 _UNTYPED: Final = re.compile(r"roles\.\d+\.untyped\.(.+)")
 """Lines that the reader of pods records where a value is not as Kubernetes takes it."""
 
@@ -113,8 +115,6 @@ def _other_kind(machine: _Machine) -> str:
 
 
 def _scheduled_counts(spec: JobSpec) -> Iterator[Violation]:
-    if not FORMATS[spec.format].is_manifest:
-        return
     for path, role, machine in _machines(spec):
         if not machine.is_neuron or not role.devices or role.devices > machine.instance.count:
             continue
@@ -270,7 +270,7 @@ def _interfaces(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _all_interfaces(spec: JobSpec) -> Iterator[Violation]:
-    if not FORMATS[spec.format].is_manifest or spec.job.kind is not JobKind.TRAINING:
+    if spec.job.kind is not JobKind.TRAINING:
         return
     for path, role, machine in _machines(spec):
         most, name = machine.instance.efa_devices, machine.instance.name
@@ -330,6 +330,7 @@ RULES: Final = (
         "Kubernetes' scheduler with the Neuron extension places this number of devices.",
         f"aws-neuron-sdk {_SCHEDULER}, Device Allocation by Instance Type",
         _scheduled_counts,
+        formats=MANIFESTS,
     ),
     JobRule(
         "device-group",
@@ -381,17 +382,20 @@ RULES: Final = (
         _FAQ,
         _all_interfaces,
         Severity.WARNING,
+        tuple(name for name in MANIFESTS if name not in _ALONE),
     ),
     JobRule(
         "resource-limit",
         "Of devices, EFA interfaces and huge pages, the request equals the limit.",
         "kubernetes.io docs, Extended Resources for a Container; Schedule GPUs; Manage HugePages",
         _requests,
+        formats=MANIFESTS,
     ),
     JobRule(
         "text-value",
         "Variables and words of a command are text.",
         "Kubernetes API reference, core/v1 Container (args, command) and EnvVar (value)",
         _texts,
+        formats=MANIFESTS,
     ),
 )

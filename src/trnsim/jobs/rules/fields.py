@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from trnsim.jobs.finding import JobRule, Severity, Violation
+from trnsim.jobs.formats import FORMATS, MANIFESTS
 from trnsim.jobs.spec import JobSpec
 
 __all__ = ["RULES"]
@@ -15,6 +16,9 @@ _SOURCE: Final = (
     "ParallelCluster 3.16 describe: trnsim/jobs/fields; sbatch(1), OPTIONS; the configurations of "
     "NxD Training and NeMo"
 )
+_DESCRIBED: Final = tuple(name for name, known in FORMATS.items() if known.fields)
+_WITH_OPTIONS: Final = (*_DESCRIBED, "sbatch")
+"""Formats whose service describes its fields; and sbatch, whose fields are options."""
 
 
 def _faults(rule: str) -> Callable[[JobSpec], Iterator[Violation]]:
@@ -28,8 +32,8 @@ def _faults(rule: str) -> Callable[[JobSpec], Iterator[Violation]]:
     return violations
 
 
-def _rule(name: str, condition: str, severity: Severity) -> JobRule:
-    return JobRule(name, condition, _SOURCE, _faults(name), severity)
+def _rule(name: str, condition: str, severity: Severity, formats: tuple[str, ...]) -> JobRule:
+    return JobRule(name, condition, _SOURCE, _faults(name), severity, formats)
 
 
 RULES: Final = (
@@ -37,36 +41,48 @@ RULES: Final = (
         "misspelled-field",
         "No field has a name that is almost one of the service's.",
         Severity.ERROR,
+        _WITH_OPTIONS,
     ),
     _rule(
         "unknown-field",
         "Every field is one that the service describes; a newer version may have more.",
         Severity.WARNING,
+        _WITH_OPTIONS,
     ),
     _rule(
         "ignored-field",
         "No key of a configuration has a name that is almost one that its program reads.",
         Severity.WARNING,
+        ("nxdt", "nemo", "nemo-launcher"),
     ),
     _rule(
         "misspelled-value",
         "No value is almost one of those that the service lists.",
         Severity.ERROR,
+        _DESCRIBED,
     ),
     _rule(
         "unknown-value",
         "Every value of a list is one that the service describes; another version may have more.",
         Severity.WARNING,
+        _DESCRIBED,
     ),
     _rule(
         "misspelled-resource",
         "No resource of a container has a name that is almost one that nodes offer.",
         Severity.ERROR,
+        MANIFESTS,
     ),
     _rule(
         "missing-field",
         "An object has the fields that the service requires of it.",
         Severity.ERROR,
+        _DESCRIBED,
     ),
-    _rule("field-type", "Every value is of the type that the service describes.", Severity.ERROR),
+    _rule(
+        "field-type",
+        "Every value is of the type that the service describes.",
+        Severity.ERROR,
+        _WITH_OPTIONS,
+    ),
 )

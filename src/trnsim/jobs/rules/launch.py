@@ -11,7 +11,7 @@ from typing import Final
 from trnsim.arch.targets import TARGETS
 from trnsim.jobs.finding import JobRule, Severity, Violation
 from trnsim.jobs.job import LNC_VARIABLES, JobKind, Role
-from trnsim.jobs.parallelism import options_of
+from trnsim.jobs.parallelism import RANK_OPTIONS, options_of
 from trnsim.jobs.ranks import is_neuron, machine_of, ranks_of
 from trnsim.jobs.spec import JobSpec, is_template
 
@@ -25,6 +25,8 @@ _PROVIDER: Final = "FI_PROVIDER"
 _RDMA: Final = "FI_EFA_USE_DEVICE_RDMA"
 _EFA_VARIABLES: Final = {_PROVIDER: "efa", _RDMA: "1"}
 _LNC_PAGE: Final = "aws-neuron-sdk about-neuron/arch/neuron-features/logical-neuroncore-config.rst"
+_GROWING: Final = (*("parallelcluster", "pytorchjob", "hyperpod", "rayjob", "sagemaker-endpoint"),)
+"""Formats of roles that grow."""
 _SETTING_FILES: Final = re.compile(r"^\s*(source|\.)\s", re.MULTILINE)
 
 
@@ -50,15 +52,17 @@ def _lnc_of_chip(spec: JobSpec) -> Iterator[Violation]:
         legal = _legal_lnc(role)
         words = " or ".join(map(str, legal))
         place = f" on {role.instance}" if machine_of(role) else ""
-        stated = [(f"environment.{name}", value) for name, value in _lnc_variables(role)]
+        stated = list(_lnc_variables(role))
         option = options_of(role.command).get(_LNC_OPTION, "")
         if option and not is_template(option):
-            stated.append(("command", option))
-        for field, value in stated:
+            stated.append((f"--{_LNC_OPTION}", option))
+        for setting, value in stated:
             if value not in map(str, legal):
                 yield Violation(
-                    f"roles.{index}.{field}",
-                    f"{field.rpartition('.')[2]} sets LNC {value}{place}; legal: {words}",
+                    spec.option_field(index, _LNC_OPTION)
+                    if setting.startswith("--")
+                    else f"roles.{index}.environment.{setting}",
+                    f"{setting} sets LNC {value}{place}; legal: {words}",
                     f"set {legal[-1]}",
                 )
     cores = spec.job.parallelism.logical_cores
@@ -110,9 +114,9 @@ def _ranks_of_cores(spec: JobSpec) -> Iterator[Violation]:
             continue
         cores = devices * machine.chip.cores // lnc
         if ranks > cores > 0:
-            field = "processes" if role.processes is not None else "command"
+            field = f"roles.{index}.processes"
             yield Violation(
-                f"roles.{index}.{field}",
+                field if field in spec.lines else spec.option_field(index, *RANK_OPTIONS),
                 f"{ranks} ranks on each {role.instance} ({devices} devices), which has {cores} "
                 f"NeuronCores at LNC {lnc}; a rank takes one at least",
                 f"start {cores} ranks",
@@ -185,8 +189,6 @@ def _efa_contradiction(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _efa_absence(spec: JobSpec) -> Iterator[Violation]:
-    if spec.format != "sbatch":
-        return  # pods and containers have variables of their images
     for index, role in enumerate(spec.job.roles):
         if not _crosses_nodes(role) or _may_be_set(spec, role):
             continue
@@ -216,8 +218,6 @@ def _growth(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _late_options(spec: JobSpec) -> Iterator[Violation]:
-    if spec.format != "sbatch":
-        return
     for kept in spec.job.kept:
         if kept.keys[0] == "ignored":
             yield Violation(
@@ -276,6 +276,7 @@ RULES: Final = (
         "environment variables",
         _efa_absence,
         Severity.WARNING,
+        ("sbatch",),  # pods and containers have variables of their images
     ),
     JobRule(
         "least-replicas",
@@ -283,6 +284,7 @@ RULES: Final = (
         "aws-parallelcluster 3.16, MinCount and MaxCount; training-operator v1.9.0, ElasticPolicy; "
         "kuberay, WorkerGroupSpec; Amazon SageMaker API reference, ManagedInstanceScaling",
         _growth,
+        formats=_GROWING,
     ),
     JobRule(
         "late-options",
@@ -290,6 +292,7 @@ RULES: Final = (
         "Slurm, sbatch(1), DESCRIPTION",
         _late_options,
         Severity.WARNING,
+        ("sbatch",),
     ),
     JobRule(
         "assumed-branch",
@@ -297,5 +300,6 @@ RULES: Final = (
         "bash(1), Compound Commands",
         _assumed_branches,
         Severity.NOTE,
+        ("sbatch", "script"),
     ),
 )

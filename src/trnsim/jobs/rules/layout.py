@@ -15,7 +15,7 @@ from trnsim.errors import BadInput, EmulatorError, OutOfMemory
 from trnsim.formatting import seconds
 from trnsim.jobs.finding import JobRule, Severity, Violation
 from trnsim.jobs.job import Job, JobKind
-from trnsim.jobs.parallelism import Parallelism, options_of, parallelism_in
+from trnsim.jobs.parallelism import OPTIONS, Parallelism, options_of, parallelism_in
 from trnsim.jobs.plans import architecture_of, model_name, parallelism_of
 from trnsim.jobs.price import price_job
 from trnsim.jobs.ranks import all_ranks, machine_of
@@ -49,18 +49,21 @@ _OF_LAYOUT: Final = (
     *("tensor", "pipeline", "virtual", "context", "expert", "micro_batch", "sequence"),
     *("zero", "recompute", "is_sequence", "optimizer", "dtype"),
 )
-_SHARES: Final = frozenset(("tensor", "pipeline", "context", "data", "micro_batch", "global_batch"))
+_DEGREES: Final = frozenset(("tensor", "pipeline", "context", "data"))
+_SHARES: Final = _DEGREES | {"micro_batch", "global_batch"}
 _LITTLE_LOSS: Final = 0.05
 """Part of a run's time; a longer interval of checkpoints that loses less is no finding."""
 
 
-def _field(job: Job, name: str) -> str:
-    """The field that states a part of the layout: the job's own, or a role's command."""
+def _field(spec: JobSpec, name: str) -> str:
+    """The field that states a part of the layout: the job's own, or an option of a command."""
+    job = spec.job
     if getattr(job.parallelism, name) is not None:
         return f"parallelism.{name}"
+    options = [option for option, field in OPTIONS.items() if field == name]
     for index, role in enumerate(job.roles):
         if getattr(parallelism_in(options_of(role.command)), name) is not None:
-            return f"roles.{index}.command"
+            return spec.option_field(index, *options)
     return "roles.0"
 
 
@@ -78,12 +81,12 @@ def _model_ranks(stated: Parallelism) -> int:
     return (stated.tensor or 1) * (stated.pipeline or 1) * (stated.context or 1)
 
 
-def _has_templates(spec: JobSpec) -> bool:
-    """Whether a template states a degree or a batch."""
-    if any(value.field.removeprefix("parallelism.") in _SHARES for value in spec.templates):
+def _has_templates(spec: JobSpec, names: frozenset[str] = _SHARES) -> bool:
+    """Whether a template states one of these degrees or batches."""
+    if any(value.field.removeprefix("parallelism.") in names for value in spec.templates):
         return True
     return any(
-        is_template(value) and _SHARES & set(parallelism_in({name: "1"}).stated)
+        is_template(value) and names & set(parallelism_in({name: "1"}).stated)
         for role in spec.job.roles
         for name, value in options_of(role.command).items()
     )
@@ -106,7 +109,7 @@ def _sizes(job: Job) -> dict[str, Any]:
 def _ranks(spec: JobSpec) -> Iterator[Violation]:
     job, stated = spec.job, parallelism_of(spec.job)
     ranks = all_ranks(job)
-    if ranks is None or not _is_training(job) or _has_templates(spec):
+    if ranks is None or not _is_training(job) or _has_templates(spec, _DEGREES):
         return
     together = _model_ranks(stated)
     if ranks % together:
@@ -116,13 +119,13 @@ def _ranks(spec: JobSpec) -> Iterator[Violation]:
             if (value := getattr(stated, name)) is not None
         )
         yield Violation(
-            _field(job, "tensor"),
+            _field(spec, "tensor"),
             f"{words} is {together} ranks, which do not divide the job's {ranks:,}",
             f"a number of ranks that is a multiple of {together}, or degrees that divide {ranks:,}",
         )
     elif stated.data is not None and stated.data * together != ranks:
         yield Violation(
-            _field(job, "data"),
+            _field(spec, "data"),
             f"data {stated.data} x {together} ranks of the model are not the job's {ranks:,}",
             f"set data {ranks // together}",
         )
@@ -136,7 +139,7 @@ def _heads(spec: JobSpec) -> Iterator[Violation]:
     if tensor and isinstance(heads, int) and heads % tensor:
         legal = ", ".join(str(size) for size in range(1, heads + 1) if heads % size == 0)
         yield Violation(
-            _field(job, "tensor"),
+            _field(spec, "tensor"),
             f"tensor {tensor} does not divide the {heads} attention heads; legal: {legal}",
             "choose one of these",
         )
@@ -157,7 +160,7 @@ def _layers(spec: JobSpec) -> Iterator[Violation]:
     else:
         return
     legal = ", ".join(str(size) for size in range(1, layers + 1) if layers % size == 0)
-    yield Violation(_field(job, "pipeline"), reason, f"pipeline x virtual of {legal}")
+    yield Violation(_field(spec, "pipeline"), reason, f"pipeline x virtual of {legal}")
 
 
 def _has_even_stages(spec: JobSpec) -> bool:
@@ -182,7 +185,7 @@ def _batch(spec: JobSpec) -> Iterator[Violation]:
     if stated.global_batch % at_once:
         more = -(-stated.global_batch // at_once) * at_once
         yield Violation(
-            _field(job, "global_batch"),
+            _field(spec, "global_batch"),
             f"global batch {stated.global_batch} is no multiple of {data} data ranks x micro batch "
             f"{stated.micro_batch or 1}",
             f"for example {more}",
@@ -206,7 +209,7 @@ def _memory(spec: JobSpec) -> Iterator[Violation]:
         model = architecture_of(job)
         memory.check(memory.stages(model, layout), layout, machine)
     except OutOfMemory as error:
-        yield Violation(_field(job, "tensor"), error.reason, error.fix)
+        yield Violation(_field(spec, "tensor"), error.reason, error.fix)
     except EmulatorError:
         return
 
@@ -261,7 +264,7 @@ def _checkpoints(spec: JobSpec) -> Iterator[Violation]:
     if best - kept > _LITTLE_LOSS:
         count = max(round(best_s / step_s), 1)
         yield Violation(
-            _field(job, "checkpoint_steps"),
+            _field(spec, "checkpoint_steps"),
             f"a checkpoint every {steps:,} steps, {seconds(interval_s)}: failures every "
             f"{seconds(failures.mtbf_s)} and checkpoints leave {kept:.0%} of the time; every "
             f"{count:,} steps leave {best:.0%}",

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from trnsim.jobs.finding import JobRule, Severity, Violation
-from trnsim.jobs.formats import FORMATS
+from trnsim.jobs.formats import MANIFESTS
 from trnsim.jobs.spec import JobSpec, is_template
 
 __all__ = ["RULES"]
@@ -67,11 +67,11 @@ _MANIFEST: Final = (
     rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*",
     "small letters, digits, - and . within",
 )
-_BESIDE_IMAGE: Final = ("devices", "cores", "gpus", "efa", "vcpus", "memory_bytes")
-"""Fields of the container, of which the first stated one says where it stands."""
-_NEEDS_IMAGE: Final = ("ecs", "batch", "batch-eks")
-_KUBEFLOW: Final = {"pytorchjob": ("pytorchReplicaSpecs", "pytorch")}
-"""The mapping of roles and the name of the container, by format."""
+_NEEDS_IMAGE: Final = (*(name for name in MANIFESTS if name != "batch-eks"), "ecs", "batch")
+"""Formats whose descriptions require no image, as its absence is refused later."""
+_REPLICAS: Final = "pytorchReplicaSpecs"
+_CONTAINER: Final = "pytorch"
+"""The mapping of a PyTorchJob's roles, and the name of the container that they have."""
 
 
 def _misspelled_variables(spec: JobSpec) -> Iterator[Violation]:
@@ -82,17 +82,16 @@ def _misspelled_variables(spec: JobSpec) -> Iterator[Violation]:
             near = get_close_matches(name[:100], _VARIABLES, 1, _ALMOST)
             if near:
                 yield Violation(
-                    f"roles.{index}.environment.{name}",
+                    f"roles.{index}.environment.{name}.name",
                     f"{name} is no variable that is read; {near[0]} is",
                     f"rename it to {near[0]}",
                 )
 
 
 def _job_names(spec: JobSpec) -> Iterator[Violation]:
-    is_manifest = FORMATS[spec.format].is_manifest and spec.format not in _NAMES
-    pattern, words = _MANIFEST if is_manifest else _NAMES.get(spec.format, ("", ""))
+    pattern, words = _NAMES.get(spec.format, _MANIFEST)
     name = spec.job.name
-    if pattern and name and not is_template(name) and not re.fullmatch(pattern, name, re.ASCII):
+    if name and not is_template(name) and not re.fullmatch(pattern, name, re.ASCII):
         yield Violation(
             "name", f"the name is {name[:80]!r}; legal: {words}", f"name it {_legal_name(name)}"
         )
@@ -104,38 +103,31 @@ def _legal_name(name: str) -> str:
 
 
 def _missing_images(spec: JobSpec) -> Iterator[Violation]:
-    if not FORMATS[spec.format].is_manifest and spec.format not in _NEEDS_IMAGE:
-        return
     for index, role in enumerate(spec.job.roles):
         path = f"roles.{index}.image"
         if not role.image and not spec.is_template(path):
-            beside = (f"roles.{index}.{name}" for name in _BESIDE_IMAGE)
-            place = next((each for each in beside if each in spec.lines), path)
-            yield Violation(place, "the container has no image", "add image: REPOSITORY:TAG")
+            field = f"roles.{index}.container"
+            yield Violation(field, "the container has no image", "add image: REPOSITORY:TAG")
 
 
 def _container_names(spec: JobSpec) -> Iterator[Violation]:
-    if spec.format not in _KUBEFLOW:
-        return
-    mapping, legal = _KUBEFLOW[spec.format]
     for index, role in enumerate(spec.job.roles):
-        pod = ("spec", mapping, role.name, "template", "spec", "containers")
+        pod = ("spec", _REPLICAS, role.name, "template", "spec", "containers")
         names = {
             kept.keys[-2]: str(kept.value)
             for kept in spec.job.kept
             if kept.keys[: len(pod)] == pod and kept.keys[len(pod) + 1 :] == ("name",)
         }
-        if 0 in names and legal not in names.values() and not any(map(is_template, names.values())):
+        is_left = any(map(is_template, names.values()))
+        if 0 in names and _CONTAINER not in names.values() and not is_left:
             yield Violation(
-                f"roles.{index}.name",
-                f"no container of {role.name} is named {legal}, which the operator looks for",
-                f"rename {names[0]} to {legal}",
+                f"roles.{index}.container",
+                f"no container of {role.name} is named {_CONTAINER}, which the operator looks for",
+                f"rename {names[0]} to {_CONTAINER}",
             )
 
 
 def _replica_counts(spec: JobSpec) -> Iterator[Violation]:
-    if spec.format not in _KUBEFLOW:
-        return
     for index, role in enumerate(spec.job.roles):
         if role.replicas is None:
             continue
@@ -163,6 +155,7 @@ RULES: Final = (
         "API references of SageMaker, AWS Batch and Amazon ECS; kubernetes.io docs, Object Names "
         "and IDs, DNS Subdomain Names",
         _job_names,
+        formats=tuple(dict.fromkeys((*MANIFESTS, *_NAMES))),
     ),
     JobRule(
         "container-image",
@@ -170,17 +163,20 @@ RULES: Final = (
         "kubernetes pkg/apis/core/validation/validation.go, validateContainerCommon; AWS Batch API "
         "reference, ContainerProperties; Amazon ECS API reference, ContainerDefinition",
         _missing_images,
+        formats=_NEEDS_IMAGE,
     ),
     JobRule(
         "container-name",
         "A pod of a PyTorchJob has a container that is named pytorch.",
         _WEBHOOK,
         _container_names,
+        formats=("pytorchjob",),
     ),
     JobRule(
         "role-replicas",
         "A PyTorchJob has one Master, and one Worker or more where it names them.",
         _WEBHOOK,
         _replica_counts,
+        formats=("pytorchjob",),
     ),
 )
