@@ -1,8 +1,9 @@
 """Plain steps: instructions of a record that are compared field by field.
 
-Most instructions have numbers, and tiles at fixed addresses or by a vector of indices. Such a one
-equals that of the record if its numbers do, and its tiles have the same layouts in the same
-storages: then its signature does too, which need not be computed, and what was checked of it holds.
+Most instructions have numbers, and tiles at fixed addresses or by a vector of indices. Such an
+instruction equals the record's if the numbers are equal, and the tiles have the same layouts in the
+same storages. Then the signatures are equal too: the new one need not be computed, and the record's
+checks hold for it.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from trnsim.program.signatures import SignatureInfo
 
 
 class StepOrigin:
-    """The place in the user's program that issued a step: a line, and the bytecode that was there.
+    """The place in the user's program that issued a step: a line, and its offset in the bytecode.
 
-    A line number is decoded from a table; the place in the bytecode is at hand.
+    Python decodes a line number from a table; the offset costs nothing, so it is compared first.
 
     Attributes:
         line: the line.
@@ -34,7 +35,7 @@ class StepOrigin:
         self._place: tuple[CodeType, CodeType | None, int] | None = None
 
     def is_same(self, frame: FrameType) -> bool:
-        """True if `frame`, or the one that called it, is known to be at this line."""
+        """True if `frame`, or its caller, is at the bytecode that `is_line` noted for this line."""
         place = self._place
         if place is None or frame.f_code is not place[0]:
             return False
@@ -44,7 +45,7 @@ class StepOrigin:
         return caller is not None and caller.f_code is place[1] and caller.f_lasti == place[2]
 
     def is_line(self, frame: FrameType) -> bool:
-        """True if the user's line at `frame` is this one; then `is_same` knows it."""
+        """True if the user's line at `frame` is this one; notes its bytecode for `is_same`."""
         if user_line(above=len(("is_line", "next_plain", "issue_next", "its caller"))) != self.line:
             return False
         caller = frame.f_back
@@ -59,11 +60,12 @@ class PlainTile(NamedTuple):
     """A tile of a plain step.
 
     Attributes:
-        field: the field that has it, or whose tile it indexes.
-        number: the number of its storage.
+        field: the instruction's field with the tile; for a vector of indices, the field whose tile
+            it addresses.
+        number: the number of its storage in the record.
         layout: its layout.
         shape: its shape if a vector of indices addresses it; else None.
-        is_source: true for a vector of indices.
+        is_source: true if the tile is itself a vector of indices.
     """
 
     field: str
@@ -74,17 +76,20 @@ class PlainTile(NamedTuple):
 
 
 class PlainStep(NamedTuple):
-    """A step whose instruction is compared by its fields: no register, meeting or name.
+    """A step whose instruction is compared field by field.
+
+    It has no register, no wait for other cores (`Instruction.meeting`), and no operand that it
+    names without accessing it.
 
     Attributes:
         info: the properties of its signature.
         origin: the place that issued it.
-        kind: its class.
-        constants: the values of the fields that are no tiles.
-        kinds: their types.
-        pick: a function from the fields of an instruction to these values.
+        kind: the class of its instruction.
+        constants: the values of the fields without tiles.
+        kinds: the types of these values.
+        pick: a function from the fields of an instruction to the values of the same fields.
         tiles: its tiles, in the order of a step's `touches`.
-        direct: field, number and layout of each tile, if no vector of indices addresses any.
+        direct: (field, number, layout) of each tile; () if a vector of indices addresses one.
         reads: the fields that it reads.
         writes: the fields that it writes.
         by_matmul: true if the Tensor Engine writes them.
@@ -117,7 +122,7 @@ class PlainStep(NamedTuple):
         return all(map(is_, map(type, values), self.kinds)) and all(map(eq, values, constants))
 
     def storages_of(self, instruction: Instruction) -> list[Storage] | None:
-        """The storages of its tiles, if they have these layouts; else None."""
+        """The storages of an instruction's tiles, if they have the step's layouts; else None."""
         operands = instruction.__dict__
         storages: list[Storage] = []
         for field, _, layout, shape, is_source in self.tiles:
@@ -147,7 +152,7 @@ _CONSTANTS: Final = frozenset(
 def plain_step(
     info: SignatureInfo, line: SourceLine | None, touches: Sequence[tuple[int, TileLayout]]
 ) -> PlainStep | None:
-    """A step as a plain one, or None.
+    """The plain step of an instruction; None if it has to be compared by its signature.
 
     Args:
         info: the properties of its signature.
@@ -174,7 +179,7 @@ def plain_step(
         return None
     fields = [(name, False) for name in reads] + [(name, True) for name in indexed]
     fields += [(name, False) for name in info.written]
-    if len(fields) != len(touches):  # an index gave it its address
+    if len(fields) != len(touches):  # an index that is no vector has a tile of its own
         return None
     tiles = tuple(
         PlainTile(

@@ -25,7 +25,7 @@ def windows(keys: ConfigKeys, row: Decoder, layers: int) -> list[int]:
     a query attends to.
 
     Raises:
-        BadInput: for a list without a known word for each layer.
+        BadInput: for a list of kinds of another length, or with a kind that is not known.
     """
     window = keys.whole(*row.window_names, default=0, least=0)
     kinds = keys.items("layer_types", str, f"{layers} of {FULL}, {', '.join(SHORT[:2])}")
@@ -38,6 +38,7 @@ def windows(keys: ConfigKeys, row: Decoder, layers: int) -> list[int]:
         first = keys.whole("max_window_layers", default=layers, least=0)
         return [window if place >= first else 0 for place in range(layers)]
     names = ("sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval")
+    # A pattern may be a text (EXAONE 4: "LLLG"): then the family's period, the default, holds.
     is_text = isinstance(keys.config.get(names[0]), str)
     every = keys.whole(*names[is_text:], default=row.window)
     if row.window == ALL_LAYERS:
@@ -46,6 +47,7 @@ def windows(keys: ConfigKeys, row: Decoder, layers: int) -> list[int]:
 
 
 def _short(keys: ConfigKeys, kinds: list[str], layers: int) -> list[bool]:
+    """For each layer, True if its kind of attention is one to a limited range of tokens."""
     legal = (FULL, *SHORT)
     for kind in kinds:
         if kind not in legal:
@@ -72,7 +74,7 @@ def expert_layers(keys: ConfigKeys, layers: int) -> list[bool]:
     last = layers - 1 if last == -1 else last
     names = ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval")
     step = keys.whole(*names, "moe_layer_freq", default=1)
-    # Layers are counted from 1 where each n-th has experts; DeepSeek counts from 0.
+    # Layers count from 1 for a key of `names`, and from 0 for DeepSeek's `moe_layer_freq`.
     ahead = 0 if keys.first(names) is None else 1
     return [
         first <= place <= last and (place + ahead) % step == 0 and place not in dense
