@@ -42,7 +42,7 @@ def rule_file(groups: Sequence[tuple[str, Sequence[Alert]]], label: str = "") ->
     return yaml.safe_dump({"groups": rule_groups}, sort_keys=False, width=1000)
 
 
-def where(alert: Alert) -> str:
+def _labels_suffix(alert: Alert) -> str:
     """The end of an alert's summary: its labels `by`, as Prometheus's template."""
     labels = ", ".join(f"{label} {{{{ $labels.{label} }}}}" for label in alert.by)
     return f" ({labels})" if labels else ""
@@ -55,7 +55,7 @@ def _rule(alert: Alert, labels: Mapping[str, str]) -> dict[str, Any]:
         "for": f"{alert.for_minutes}m",
         "labels": {"severity": alert.severity, **labels},
         "annotations": {
-            "summary": literal(alert.summary) + where(alert),
+            "summary": literal(alert.summary) + _labels_suffix(alert),
             "action": literal(alert.action),
         },
     }

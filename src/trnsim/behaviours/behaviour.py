@@ -63,10 +63,10 @@ class Behaviour:
     @property
     def span(self) -> str:
         """The versions in which it holds, in words: "in NKI 0.3 to 0.5", "from NKI 0.5 on"."""
-        held = [version.name for version in VERSIONS.values() if version.follows(self)]
+        names = [version.name for version in VERSIONS.values() if version.follows(self)]
         if self.until is None:
-            return f"from NKI {held[0]} on"
-        return f"in NKI {held[0]}" + (f" to {held[-1]}" if len(held) > 1 else "")
+            return f"from NKI {names[0]} on"
+        return f"in NKI {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else "")
 
     def refusal(
         self, version: Version, usage: str, line: SourceLine | None = None
@@ -78,8 +78,8 @@ class Behaviour:
             usage: what the program wrote.
             line: the line of the program; None for the innermost on the stack.
         """
-        held = [other.name for other in VERSIONS.values() if other.follows(self)]
-        near = held[0] if version.number < self.first else held[-1]
+        names = [other.name for other in VERSIONS.values() if other.follows(self)]
+        near = names[0] if version.number < self.first else names[-1]
         return IllegalInstruction(
             f"{usage} under {version}, where {self.otherwise}; legal: {self.span}",
             fix=f"{self.instead}; or run it as NKI {near}: --nki {near}",

@@ -84,18 +84,18 @@ def asked_version() -> VersionChoice | None:
 
 
 def choice_of(
-    marked: Callable[[], VersionChoice | None], found: Callable[[], VersionChoice]
+    marked: Callable[[], VersionChoice | None], detected: Callable[[], VersionChoice]
 ) -> VersionChoice:
     """The version that a kernel follows now.
 
     Args:
         marked: returns the version of its file's marker, if it has one.
-        found: returns the version that is found from its file; called where nobody chose.
+        detected: returns the version that is found from its file; called where nobody chose.
 
     Raises:
         BadInput: for a version that does not exist.
     """
-    return _pinned.get() or marked() or _of_variable() or found()
+    return _pinned.get() or marked() or _of_variable() or detected()
 
 
 def _of_variable() -> VersionChoice | None:

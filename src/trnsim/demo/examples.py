@@ -40,6 +40,6 @@ def module(name: str) -> Any:
 
 def short(file: str | Path) -> str:
     """`file` relative to the current folder where it lies below it."""
-    here = Path.cwd()
+    folder = Path.cwd()
     full = Path(file)
-    return str(full.relative_to(here)) if full.is_relative_to(here) else str(full)
+    return str(full.relative_to(folder)) if full.is_relative_to(folder) else str(full)

@@ -92,10 +92,10 @@ class FieldTable:
                 is_left = True
                 continue
             alike = folded.get(name.casefold(), "")
-            known = name if name in legal else alike if self.is_lenient else ""
-            if known:
-                present.update([known] if item is not None else [])
-                yield from self._faults(item, legal[known], (*keys, name))
+            legal_name = name if name in legal else alike if self.is_lenient else ""
+            if legal_name:
+                present.update([legal_name] if item is not None else [])
+                yield from self._faults(item, legal[legal_name], (*keys, name))
                 continue
             near = [alike] if alike else get_close_matches(name[:100], legal, 1, _LEAST_SIMILARITY)
             present.update(near)

@@ -73,8 +73,10 @@ class JobPrice:
     def usd_per_hour(self) -> float | None:
         """Price of all instances of all copies; None if that of one role is not known."""
         prices = [role.usd_per_hour for role in self.roles]
-        known = [usd for usd in prices if usd is not None]
-        return sum(known) * self.job.copies if prices and len(known) == len(prices) else None
+        stated_usd = [usd for usd in prices if usd is not None]
+        return (
+            sum(stated_usd) * self.job.copies if prices and len(stated_usd) == len(prices) else None
+        )
 
     @property
     def usd(self) -> Interval | None:

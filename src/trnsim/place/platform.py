@@ -53,12 +53,12 @@ def platform(name: str, hardware: Catalogue | None = None) -> Platform:
         BadInput: for an unknown name, with those like it; for a chip that no instance has.
     """
     hardware = hardware or catalogue()
-    wanted = name.strip().lower()
+    key_name = name.strip().lower()
     for key, instance in hardware.instances.items():
-        if key.lower() == wanted:
+        if key.lower() == key_name:
             return Platform(key, key, (key,), instance.accelerator)
-    chip = _chip_keys(hardware).get(wanted)
-    types = tuple(key for key in hardware.instances if family(key) == wanted) or tuple(
+    chip = _chip_keys(hardware).get(key_name)
+    types = tuple(key for key in hardware.instances if family(key) == key_name) or tuple(
         key for key, instance in hardware.instances.items() if instance.accelerator == chip
     )
     if not types:
@@ -67,7 +67,7 @@ def platform(name: str, hardware: Catalogue | None = None) -> Platform:
         if target.chip == chip:
             return Platform(target.name, target.instance, types, target.chip)
     largest = max(types, key=lambda key: (hardware.instances[key].count, types.index(key)))
-    return Platform(wanted, largest, types, hardware.instances[largest].accelerator)
+    return Platform(key_name, largest, types, hardware.instances[largest].accelerator)
 
 
 def short_names(hardware: Catalogue | None = None) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ def _chip_keys(hardware: Catalogue) -> dict[str, str]:
 
 
 def _unknown_name(name: str, hardware: Catalogue) -> BadInput:
-    by_name = {known.lower(): known for known in platform_names(hardware)}
+    by_name = {platform_name.lower(): platform_name for platform_name in platform_names(hardware)}
     near = get_close_matches(name.strip().lower(), by_name, _MAX_SUGGESTIONS)
     return BadInput(
         f"{name!r} is no chip, family or instance type; legal: "

@@ -27,11 +27,11 @@ _FIX: Final = (
 )
 
 
-def _checked_region(given: str) -> str:
+def _checked_region(code: str) -> str:
     """A region's code, or "any"."""
-    if given != "any" and not is_region(given):
-        raise ValueError(given)
-    return given
+    if code != "any" and not is_region(code):
+        raise ValueError(code)
+    return code
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +108,10 @@ def with_own_prices(path: Path | str, rows: Catalogue | None = None) -> Catalogu
 
 def _amount_field(row: OwnPrice) -> str:
     """Which of the three amounts a row has."""
-    given = [field for field in _AMOUNT_FIELDS if field in row]
-    if len(given) == 1:
-        return given[0]
-    names = " and ".join(given) if given else "no amount"
+    amounts = [field for field in _AMOUNT_FIELDS if field in row]
+    if len(amounts) == 1:
+        return amounts[0]
+    names = " and ".join(amounts) if amounts else "no amount"
     raise row.record_error(f"the row has {names}; legal: one of {', '.join(_AMOUNT_FIELDS)}")
 
 
@@ -122,8 +122,10 @@ def _credit(row: OwnPrice) -> Credit:
     return Credit(Rate(row.credit_usd or 0.0, _provenance(row)), row.until, row.note)
 
 
-def _provenance(row: OwnPrice, kind: Evidence = Evidence.DOCUMENTED, how: str = "") -> Provenance:
-    return Provenance(kind, "; ".join(filter(None, [row.source, how, str(row.line)])))
+def _provenance(
+    row: OwnPrice, kind: Evidence = Evidence.DOCUMENTED, derivation: str = ""
+) -> Provenance:
+    return Provenance(kind, "; ".join(filter(None, [row.source, derivation, str(row.line)])))
 
 
 def _prices_of_row(row: OwnPrice, amount: str, rows: Catalogue) -> list[Price]:
@@ -171,17 +173,17 @@ def _discounted_prices(row: OwnPrice, price: Price, rows: Catalogue) -> list[Pri
         else [row.choice("instance", _known_names(rows))]
     )
     region = None if price.region == "any" else price.region
-    found: list[Price] = []
+    discounted: list[Price] = []
     for name in names:
         listed = quote(name, "on_demand", as_of=price.first_seen, region=region, rows=rows)
         if listed.usd_per_hour is not None:
-            how = f"{percent:g} % off {listed}"
+            derivation = f"{percent:g} % off {listed}"
             rate = Rate(
                 listed.usd_per_hour * (1 - percent / _ALL_PERCENT),
-                _provenance(row, Evidence.DERIVED, how),
+                _provenance(row, Evidence.DERIVED, derivation),
             )
-            found.append(replace(price, instance=name, usd_per_hour=rate))
-    if not found:
+            discounted.append(replace(price, instance=name, usd_per_hour=rate))
+    if not discounted:
         raise row.refused(
             "instance",
             "no on-demand list price to take a discount off"
@@ -189,7 +191,7 @@ def _discounted_prices(row: OwnPrice, price: Price, rows: Catalogue) -> list[Pri
             + f" on {price.first_seen}",
             "give usd_per_hour",
         )
-    return found
+    return discounted
 
 
 def _terms(row: OwnPrice, terms: Terms | None) -> Terms | None:

@@ -36,8 +36,8 @@ def current() -> SiteCorrections | None:
     named = os.environ.get(ENVIRONMENT)
     if named is not None:
         return _read_once(Path(named).absolute()) if named else None
-    found = next((path for path in _site_paths() if _is_ours(path)), None)
-    return None if found is None else _read_once(found)
+    site_path = next((path for path in _site_paths() if _is_ours(path)), None)
+    return None if site_path is None else _read_once(site_path)
 
 
 def _site_paths() -> Iterator[Path]:

@@ -299,7 +299,7 @@ def decompositions(is_kept: Callable[[str], bool]) -> dict[Any, Callable[..., An
     from torch._decomp import core_aten_decompositions  # noqa: PLC0415  takes a second
 
     table: dict[Any, Callable[..., Any]] = core_aten_decompositions()
-    return {op: how for op, how in table.items() if not is_kept(op.name())}
+    return {op: decompose for op, decompose in table.items() if not is_kept(op.name())}
 
 
 def while_traced() -> AbstractContextManager[None]:

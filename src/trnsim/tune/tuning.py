@@ -339,9 +339,9 @@ class _Search:
         if not rows:
             return [np.zeros(count) for count in counts]
         logs = np.log([row.time_us if row.is_timed else row.beyond_us for row in rows])
-        known = self._columns([row.setting for row in rows])
-        left = known.T @ known + _RIDGE * np.eye(known.shape[1])
-        fitted = np.linalg.solve(left, known.T @ (logs - logs.mean()))
+        columns = self._columns([row.setting for row in rows])
+        left = columns.T @ columns + _RIDGE * np.eye(columns.shape[1])
+        fitted = np.linalg.solve(left, columns.T @ (logs - logs.mean()))
         return np.split(fitted, np.cumsum(counts)[:-1])
 
     def _columns(self, settings: Sequence[Setting]) -> npt.NDArray[np.float64]:

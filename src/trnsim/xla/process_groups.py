@@ -65,8 +65,8 @@ def _of_own_ranks(make: Callable[..., Any]) -> Callable[..., Any]:
         members = list(ranks)
         options["use_local_synchronization"] = True
         settings = options.get("pg_options")
-        given = settings.get(_OPTIONS, {}) if isinstance(settings, dict) else {}
-        mesh = given.get("mesh") or (given.get("spmd") and _inferred_mesh(members))
+        group_options = settings.get(_OPTIONS, {}) if isinstance(settings, dict) else {}
+        mesh = group_options.get("mesh") or (group_options.get("spmd") and _inferred_mesh(members))
         group = make(members, *args, **options)
         if group is None:  # this rank is not among them
             return dist.GroupMember.NON_GROUP_MEMBER

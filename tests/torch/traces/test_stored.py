@@ -104,5 +104,5 @@ def test_a_tensor_has_shape_strides_and_dtype():
 
 
 def test_where_a_program_was_traced_is_left_out_if_unknown(scaled):
-    assert scaled.where == "Scaled, traced at model.py:3"
-    assert replace(scaled, traced_at="").where == "Scaled"
+    assert scaled.origin == "Scaled, traced at model.py:3"
+    assert replace(scaled, traced_at="").origin == "Scaled"

@@ -48,9 +48,9 @@ def _limit_memory(nbytes: int) -> None:
     import resource  # noqa: PLC0415  not on Windows
 
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    wanted = nbytes if hard == resource.RLIM_INFINITY else min(nbytes, hard)
+    soft = nbytes if hard == resource.RLIM_INFINITY else min(nbytes, hard)
     with suppress(ValueError, OSError):  # macOS has the limit by name alone
-        resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

@@ -63,15 +63,15 @@ def option_faults(key: str, options: Any) -> Iterator[FieldFault]:
         if is_template(name):
             continue
         begun = [legal for legal in _LEGAL if legal.startswith(name)]
-        known = name if name in _LEGAL else begun[0] if len(begun) == 1 else ""
-        if known in _WHOLE:
+        option = name if name in _LEGAL else begun[0] if len(begun) == 1 else ""
+        if option in _WHOLE:
             is_number = isinstance(value, str) and _NUMBER.fullmatch(value)
             is_left = isinstance(value, str) and is_template(value)
             if not is_number and not is_left:
                 shown = f"is {value}" if isinstance(value, str) else "has no value"
                 reason = f"--{name} {shown}; legal: a whole number"
-                yield FieldFault((key, name), "field-type", reason, f"--{known}=N")
-        if known:
+                yield FieldFault((key, name), "field-type", reason, f"--{option}=N")
+        if option:
             continue
         reason = f"sbatch has no option {_dashed(name)}"
         near = sorted(begun)[:2] or get_close_matches(

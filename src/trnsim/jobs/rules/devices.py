@@ -194,11 +194,13 @@ def _core_counts(spec: JobSpec) -> Iterator[Violation]:
     for path, role, machine in _machines(spec):
         if not machine.is_neuron:
             continue
-        held = role.devices or len(role.device_indexes) or machine.instance.count
+        devices = role.devices or len(role.device_indexes) or machine.instance.count
         lnc = role.lnc or 1
-        cores = role.cores or held * machine.device_cores // lnc
+        cores = role.cores or devices * machine.device_cores // lnc
         total = machine.instance.count * machine.device_cores // lnc
-        holder = f"{role.cores} NeuronCores" if role.cores else f"{held} devices of {cores} cores"
+        holder = (
+            f"{role.cores} NeuronCores" if role.cores else f"{devices} devices of {cores} cores"
+        )
         visible = _visible(role)
         place = f"{path}.environment.{_VISIBLE}"
         if visible and visible[-1] >= total:
@@ -246,13 +248,13 @@ def _shared_cores(spec: JobSpec) -> Iterator[Violation]:
             )
     if spec.format != "ecs":
         return
-    for (_, one), (index, other) in combinations(enumerate(spec.job.roles), 2):
-        both = sorted(set(_visible(one)) & set(_visible(other)))
-        devices = set(one.device_indexes) & set(other.device_indexes)
-        if both and (devices or not (one.device_indexes or other.device_indexes)):
+    for (_, first), (index, second) in combinations(enumerate(spec.job.roles), 2):
+        cores = sorted(set(_visible(first)) & set(_visible(second)))
+        devices = set(first.device_indexes) & set(second.device_indexes)
+        if cores and (devices or not (first.device_indexes or second.device_indexes)):
             yield Violation(
                 f"roles.{index}.environment.{_VISIBLE}",
-                f"core {both[0]} is that of {one.name!r} too, on the same instance",
+                f"core {cores[0]} is that of {first.name!r} too, on the same instance",
                 "give each container cores of its own",
             )
 

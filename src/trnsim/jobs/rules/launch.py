@@ -178,11 +178,11 @@ def _efa_contradiction(spec: JobSpec) -> Iterator[Violation]:
         if not _crosses_nodes(role):
             continue
         for name, value in _EFA_VARIABLES.items():
-            given = role.variable(name)
-            if given is not None and not is_template(given) and given != value:
+            stated = role.variable(name)
+            if stated is not None and not is_template(stated) and stated != value:
                 yield Violation(
                     f"roles.{index}.environment.{name}",
-                    f"{name} is {given}; ranks of {role.replicas} instances exchange over EFA, "
+                    f"{name} is {stated}; ranks of {role.replicas} instances exchange over EFA, "
                     f"for which it is {value}",
                     f"set {name}={value}",
                 )

@@ -371,12 +371,12 @@ def _blocks(head: str, changes: Iterable[Change]) -> list[Block]:
     if not rows:
         return []
     more = len(rows) - _MOST_SHOWN_ROWS
-    known = columns(f"{head} | before | after | change")
+    value_columns = columns(f"{head} | before | after | change")
     below = {}
     if head == LINES:  # a source line is longer than a cell
         below = {at: [row[-1]] for at, row in enumerate(rows[:_MOST_SHOWN_ROWS])}
     note = Column("", place="page" if below else "everywhere")
-    table = Table((*known, note), rows[:_MOST_SHOWN_ROWS], below=below)
+    table = Table((*value_columns, note), rows[:_MOST_SHOWN_ROWS], below=below)
     return [table, *([Note(f"and {more} smaller changes")] if more > 0 else [])]
 
 

@@ -103,8 +103,8 @@ def _links(links: Sequence[LinkTraffic], device_time_s: float) -> list[Block]:
     return [Table(_LINK_COLUMNS, rows), *_hidden_rows_notes(len(links) - len(rows), "less busy")]
 
 
-def _hidden_rows_notes(left: int, how: str) -> list[Note]:
-    return [Note(f"{left} more, {how}.")] if left else []
+def _hidden_rows_notes(left: int, where_shown: str) -> list[Note]:
+    return [Note(f"{left} more, {where_shown}.")] if left else []
 
 
 def _drawing(times: Sequence[CollectiveTimes], device_time_s: float) -> str:

@@ -104,5 +104,5 @@ def scores(draws: int, steps: int, generator: np.random.Generator) -> Array:
     fresh[1:] *= np.sqrt(1 - weight**2)
     for hour in range(1, hours):
         fresh[hour] += weight * fresh[hour - 1]
-    held: Array = np.repeat(fresh.T, HOUR_STEPS, axis=1)[:, :steps]
-    return held
+    steps_of_hours: Array = np.repeat(fresh.T, HOUR_STEPS, axis=1)[:, :steps]
+    return steps_of_hours

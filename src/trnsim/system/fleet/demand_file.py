@@ -78,8 +78,8 @@ def read(path: Path, zone: ZoneInfo, start: datetime, steps: int) -> Curve:
     _check_span(path, times, step, (start.astimezone(UTC), steps))
     values = np.array([_values(row) for row in rows])
     at = [start.astimezone(UTC) + timedelta(seconds=STEP_S * number) for number in range(steps)]
-    held = values[[(moment - times[0]) // step for moment in at]]
-    return Curve(held[:, 0], held[:, 1], held[:, 2])
+    step_values = values[[(moment - times[0]) // step for moment in at]]
+    return Curve(step_values[:, 0], step_values[:, 1], step_values[:, 2])
 
 
 def _times(rows: Sequence[DemandRow], zone: ZoneInfo) -> list[datetime]:
@@ -103,12 +103,12 @@ def _times(rows: Sequence[DemandRow], zone: ZoneInfo) -> list[datetime]:
 
 def _instant(row: DemandRow, time: datetime, zone: ZoneInfo) -> datetime:
     if time.tzinfo is not None:
-        there = time.astimezone(zone).utcoffset()
-        if time.utcoffset() not in (there, timedelta(0)):
+        zone_offset = time.astimezone(zone).utcoffset()
+        if time.utcoffset() not in (zone_offset, timedelta(0)):
             raise row.refused(
                 "time",
-                f"mixed time zones: {zone.key} is then {_offset(there)} from UTC",
-                f"legal offsets: {_offset(there)}, or Z for UTC",
+                f"mixed time zones: {zone.key} is then {_offset(zone_offset)} from UTC",
+                f"legal offsets: {_offset(zone_offset)}, or Z for UTC",
             )
         return time.astimezone(UTC)
     early, late = (time.replace(tzinfo=zone, fold=fold) for fold in (0, 1))

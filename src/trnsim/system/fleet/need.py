@@ -41,11 +41,11 @@ def _need(scenario: Scenario, service: Service, demand: Array) -> Counts:
     return counts
 
 
-def allotment(scenario: Scenario, wanted: Counts) -> Counts:
-    """Blocks ``[hours, services]`` allotted of `wanted`; if scarce, first services come first."""
-    left = np.full(len(wanted), scenario.blocks, np.int64)
-    counts = np.zeros_like(wanted)
-    for at in range(wanted.shape[1]):
-        counts[:, at] = np.minimum(wanted[:, at], left)
+def allotment(scenario: Scenario, needed: Counts) -> Counts:
+    """Blocks ``[hours, services]`` allotted of `needed`; if scarce, first services come first."""
+    left = np.full(len(needed), scenario.blocks, np.int64)
+    counts = np.zeros_like(needed)
+    for at in range(needed.shape[1]):
+        counts[:, at] = np.minimum(needed[:, at], left)
         left -= counts[:, at]
     return counts

@@ -20,15 +20,17 @@ GROW_BY: Final = assumed(0.1, "a job that would grow by less than this part stay
 
 def separate(scenario: Scenario) -> FleetPlan:
     """Plan of two fixed fleets: each service has the blocks of its busiest hour, jobs the rest."""
-    wanted = allotment(scenario, needs(scenario, scenario.planning.demand)).max(axis=0, initial=0)
-    wanted = allotment(scenario, wanted[None, :])  # busiest hours need not coincide
-    left = scenario.blocks - int(wanted.sum())
+    fleet_blocks = allotment(scenario, needs(scenario, scenario.planning.demand)).max(
+        axis=0, initial=0
+    )
+    fleet_blocks = allotment(scenario, fleet_blocks[None, :])  # busiest hours need not coincide
+    left = scenario.blocks - int(fleet_blocks.sum())
     levels = _widen(scenario.jobs, _waiting_levels(scenario.jobs), left)
     jobs = tuple(
         np.repeat(row[None, :], scenario.hours, axis=0)
         for row in _level_counts(scenario.jobs, levels)
     )
-    return FleetPlan("separate", np.repeat(wanted, scenario.hours, axis=0), jobs)
+    return FleetPlan("separate", np.repeat(fleet_blocks, scenario.hours, axis=0), jobs)
 
 
 def threshold(scenario: Scenario) -> FleetPlan:
@@ -52,11 +54,13 @@ def threshold(scenario: Scenario) -> FleetPlan:
 
 def _held_blocks(needed: Counts) -> Counts:
     """Blocks that services hold: their need, or the last hour's if the need fell only a little."""
-    held = needed.copy()
-    for hour in range(1, len(held)):
-        keeps = needed[hour] >= SHRINK_BELOW * held[hour - 1]
-        held[hour] = np.where(keeps, np.maximum(held[hour - 1], needed[hour]), needed[hour])
-    return held
+    held_blocks = needed.copy()
+    for hour in range(1, len(held_blocks)):
+        keeps = needed[hour] >= SHRINK_BELOW * held_blocks[hour - 1]
+        held_blocks[hour] = np.where(
+            keeps, np.maximum(held_blocks[hour - 1], needed[hour]), needed[hour]
+        )
+    return held_blocks
 
 
 _Levels = list[list[int]]

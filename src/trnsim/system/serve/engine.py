@@ -214,14 +214,14 @@ def powers_of_two(first: int, last: int) -> tuple[int, ...]:
     return (*powers, last)
 
 
-def checked_buckets(name: str, sizes: Sequence[int], last: int, held: str) -> tuple[int, ...]:
+def checked_buckets(name: str, sizes: Sequence[int], last: int, subject: str) -> tuple[int, ...]:
     """`sizes` as compiled sizes, after a check that they ascend and hold `last`.
 
     Args:
         name: the option that errors cite.
         sizes: the user's sizes.
         last: the size that the largest has to hold.
-        held: words for what has the size `last`: "a batch".
+        subject: words for what has the size `last`: "a batch".
 
     Raises:
         BadInput: `sizes` do not ascend from 1 or more, or the largest is below `last`.
@@ -235,7 +235,7 @@ def checked_buckets(name: str, sizes: Sequence[int], last: int, held: str) -> tu
         )
     if sizes[-1] < last:
         raise BadInput(
-            f"{name}: the largest of {','.join(map(str, sizes))} does not hold {held} of {last}",
+            f"{name}: the largest of {','.join(map(str, sizes))} does not hold {subject} of {last}",
             fix=f"{name} {','.join(map(str, (*sizes, last)))}",
         )
     return tuple(sizes)

@@ -160,9 +160,9 @@ class Synthetic:
         _check_least("--prefix-len", self.prefix_tokens, 0)
         _check_least("--num-prefixes", self.prefixes, 1)
         if bool(self.concurrency) == bool(self.rate_per_s):
-            which = "both" if self.concurrency else "neither"
+            count = "both" if self.concurrency else "neither"
             raise BadInput(
-                f"{which} of concurrency and request rate given; legal: exactly one, as clients "
+                f"{count} of concurrency and request rate given; legal: exactly one, as clients "
                 "that wait for answers set the rate themselves",
                 fix="--concurrency 8, or --request-rate 2",
             )

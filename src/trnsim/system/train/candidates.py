@@ -199,14 +199,16 @@ def _needed_bytes(model: Architecture, candidates: list[Layout]) -> Array:
     flights = np.stack([first, last]) / _column(candidates, "virtual")
     alone = stages == 1
     dense = np.stack([table + alone * head, head + alone * table]) + layers / stages
-    held = dense + experts / stages
+    unsharded = dense + experts / stages
     shard = _column(candidates, "shard")
     shared = (dense + experts / stages * _column(candidates, "expert")) / shard
     bits = [memory.bytes_of_parameter(layout) for layout in candidates]
     width, gradient, state = np.array(bits).T
     zero = _column(candidates, "zero")
-    total = width * np.where(zero > 2, shared, held)  # noqa: PLR2004  ZeRO's own stages
-    total += gradient * np.where(zero > 1, shared, held) + state * np.where(zero > 0, shared, held)
+    total = width * np.where(zero > 2, shared, unsharded)  # noqa: PLR2004  ZeRO's own stages
+    total += gradient * np.where(zero > 1, shared, unsharded) + state * np.where(
+        zero > 0, shared, unsharded
+    )
     total += flights * activations / stages + working + buffer
     total += (zero > 2) * memory.GATHERED_LAYERS * width * per_layer  # noqa: PLR2004  as above
     total[1] += logits

@@ -75,9 +75,9 @@ def stages(model: Architecture, layout: Layout) -> list[StageMemory]:
     return [stage(pipe[at::count], layout, at) for at in range(count)]
 
 
-def stage(held: list[Chunk], layout: Layout, at: int) -> StageMemory:
-    """The memory of a rank of stage number `at`, which holds the chunks `held`."""
-    parts = [part for chunk in held for part in chunk]
+def stage(chunks: list[Chunk], layout: Layout, at: int) -> StageMemory:
+    """The memory of a rank of stage number `at`, which holds the chunks `chunks`."""
+    parts = [part for chunk in chunks for part in chunk]
     dense = sum(part.times * part.dense for part in parts)
     experts = sum(part.times * part.experts for part in parts)
     all_parts = dense + experts

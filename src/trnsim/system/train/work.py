@@ -96,9 +96,9 @@ def passes_without_zero(
 
     It does not depend on the number of data ranks.
     """
-    summary, how = part.summary, Recompute(layout.recompute)
+    summary, recompute = part.summary, Recompute(layout.recompute)
     turned_back = gradient_exchanges(summary.exchanges)
-    layer = layer_passes(summary, part.layer, training_pass(layout), how, times)
+    layer = layer_passes(summary, part.layer, training_pass(layout), recompute, times)
     ahead, back = layer.ahead, layer.back
     forward = _with_exchanges(ahead.time_s, summary.exchanges, layout, exchanges)
     gradients = _with_exchanges(back.time_s, turned_back, layout, exchanges)

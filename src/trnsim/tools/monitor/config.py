@@ -88,19 +88,19 @@ ALL_GROUPS: Final = all_groups()
 """The default configuration."""
 
 
-def _period(given: str) -> float:
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", given)
-    period_s = float(found[1]) * _UNITS_S[found[2]] if found else 0.0
+def _period(text: str) -> float:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text)
+    period_s = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
     if not 0 < period_s <= _LONGEST_S:
-        raise ValueError(given)
+        raise ValueError(text)
     return period_s
 
 
-def _pattern(given: str) -> re.Pattern[str]:
+def _pattern(text: str) -> re.Pattern[str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of sets that may mean more some day
-            return re.compile(given)
+            return re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"legal: a regular expression ({error})") from error
 

@@ -32,8 +32,8 @@ def alerts() -> tuple[Alert, ...]:
     return (*_memory_errors(), *_programs(), *_exporters())
 
 
-def _by(labels: tuple[str, ...], inner: str, how: str = "sum") -> str:
-    return f"{how} by ({', '.join(labels)}) ({inner})"
+def _by(labels: tuple[str, ...], inner: str, operation: str = "sum") -> str:
+    return f"{operation} by ({', '.join(labels)}) ({inner})"
 
 
 def _ecc(kind: str, window: str) -> str:

@@ -163,9 +163,9 @@ def _check_device(fabric: Fabric, groups: Groups) -> None:
     for group in groups:
         devices = {fabric.place(rank)[:2] for rank in group}
         if len(devices) > 1 or not is_trainium:
-            where = f"{len(devices)} devices" if is_trainium else fabric.instance.name
+            holder = f"{len(devices)} devices" if is_trainium else fabric.instance.name
             raise BadInput(
-                f"all_gatherv of {len(group)} ranks on {where}; legal: groups on one Trainium "
+                f"all_gatherv of {len(group)} ranks on {holder}; legal: groups on one Trainium "
                 f"device, which has {fabric.cores_per_chip} logical cores here",
                 fix="name such groups by --custom-replica-groups, or fewer --nworkers",
                 source="nccom-test.rst, Required Arguments",

@@ -80,8 +80,8 @@ def check(planned: PlannedOperation, nbytes: int, seed: int) -> CheckedValues:
         count = len(inputs[0])
         outputs, golden = _results(planned, nbytes, group, inputs)
         bounds = _tolerance(planned, inputs)
-        for got, expected in zip(outputs, golden, strict=True):
-            error = np.abs(to_float32(got).astype(np.float64) - expected)
+        for output, expected in zip(outputs, golden, strict=True):
+            error = np.abs(to_float32(output).astype(np.float64) - expected)
             worst = max(worst, float(error.max(initial=0.0)))
             if not (error <= bounds).all():
                 raise InternalError(

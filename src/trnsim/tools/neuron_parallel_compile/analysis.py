@@ -102,10 +102,10 @@ class Analysis:
 
     def as_dict(self, verbosity: int) -> dict[str, Any]:
         """The content of result.json."""
-        known, bad = len(self.instructions), len(self.refused_instructions)
+        good, bad = len(self.instructions), len(self.refused_instructions)
         if not bad:  # an operator that is refused before it is lowered has no instruction
             bad = len(self.refused)
-        share = 100.0 * known / (known + bad) if known + bad else 0.0
+        share = 100.0 * good / (good + bad) if good + bad else 0.0
         supported: dict[str, Any] = {"aten": dict(self.supported)}
         refused: dict[str, Any] = {"aten": self.refused}
         if verbosity == XLA:

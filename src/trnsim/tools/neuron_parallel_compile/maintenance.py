@@ -52,15 +52,15 @@ def clear_locks(settings: CacheSettings) -> tuple[int, list[Path]]:
     Raises:
         BadInput: the cache is off.
     """
-    removed, held = 0, list[Path]()
+    removed, held_locks = 0, list[Path]()
     for entry in _entries(settings):
         if entry.is_locked:
-            held.append(entry.lock_file)
+            held_locks.append(entry.lock_file)
         elif entry.lock_file.is_file():
             with suppress(OSError):
                 entry.lock_file.unlink()
                 removed += 1
-    return removed, held
+    return removed, held_locks
 
 
 def _entries(settings: CacheSettings) -> list[CacheEntry]:

@@ -135,13 +135,13 @@ _rounding: dict[int, np.random.Generator] = {}
 
 def make_generator(device: Device = "cpu") -> Generator:
     """`torch.Generator(device)`, which also creates generators of neuron cores."""
-    wanted = torch.device("cpu" if device is None else device)
-    if is_neuron(wanted):
-        core_index(wanted)
-        wanted, kind = torch.device("cpu"), DeviceGenerator
+    torch_device = torch.device("cpu" if device is None else device)
+    if is_neuron(torch_device):
+        core_index(torch_device)
+        torch_device, kind = torch.device("cpu"), DeviceGenerator
     else:
         kind = _OfHost
-    generator: Generator = kind(wanted)
+    generator: Generator = kind(torch_device)
     return generator
 
 

@@ -104,10 +104,10 @@ def to(
     if not is_neuron(torch.device(device)):
         result: UntypedStorage = _torch_to(storage, device=device, non_blocking=non_blocking)
         return result
-    wanted = torch.device(DEVICE_TYPE, core_index(torch.device(device)))
-    if storage.device == wanted:
+    target = torch.device(DEVICE_TYPE, core_index(torch.device(device)))
+    if storage.device == target:
         return storage
-    return make(torch.UntypedStorage, storage.nbytes(), device=wanted).copy_(storage, non_blocking)
+    return make(torch.UntypedStorage, storage.nbytes(), device=target).copy_(storage, non_blocking)
 
 
 def nbytes(storage: UntypedStorage) -> int:

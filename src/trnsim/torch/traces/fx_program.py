@@ -139,7 +139,7 @@ def graph_module(program: StoredProgram, device: str) -> fx.GraphModule:
         return _GraphBuilder(program, torch.device(device)).module()
     except _UnregisteredOperator as error:
         raise BadInput(
-            f"{program.where}: a program with a call of {error.name!r}, an operator of a library "
+            f"{program.origin}: a program with a call of {error.name!r}, an operator of a library "
             "that is not imported here",
             fix=f"import the library that registers torch.ops.{error.name.partition('.')[0]}, "
             "then load the module again",
@@ -147,7 +147,7 @@ def graph_module(program: StoredProgram, device: str) -> fx.GraphModule:
     except (MalformedProgram, RuntimeError, TypeError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadInput(
-            f"{program.where}: a program with {reason}, which trnsim never writes",
+            f"{program.origin}: a program with {reason}, which trnsim never writes",
             fix="do not trust the file; or trace the model again",
         ) from error
 

@@ -81,7 +81,7 @@ class LoadedProgram:
         """
         if not 0 <= rank < world:
             raise BadInput(
-                f"rank {rank} of {world} for {self.program.where}; legal: 0 to {world - 1}",
+                f"rank {rank} of {world} for {self.program.origin}; legal: 0 to {world - 1}",
                 fix="load one module for each rank",
                 line=program_line(),
             )
@@ -162,7 +162,7 @@ class LoadedProgram:
         absent = [name for name in self.program.weights if name not in tensors]
         if absent:
             raise BadInput(
-                f"{self.program.where} has the weights {', '.join(absent[:5])}, which are not "
+                f"{self.program.origin} has the weights {', '.join(absent[:5])}, which are not "
                 f"among {', '.join(list(tensors)[:5]) or 'no tensors'}",
                 fix="give each rank its part of the model's state_dict, by the same names",
                 source=_RANKS,
@@ -182,7 +182,7 @@ class LoadedProgram:
     def _check_weight(self, name: str, form: StoredTensor, tensor: Tensor) -> None:
         if not form.matches(tensor):
             raise BadInput(
-                f"the weight {name} of {self.program.where} is {_text(tensor)}; legal: {form}",
+                f"the weight {name} of {self.program.origin} is {_text(tensor)}; legal: {form}",
                 fix="give each rank its part of the traced model's weights, in their dtypes",
                 line=program_line(),
             )
@@ -193,7 +193,8 @@ class LoadedProgram:
         same = [form.matches(state) for form, state in zip(expected, states, strict=False)]
         if len(states) != len(expected) or not all(same):
             raise BadInput(
-                f"{self.program.where} keeps the states {', '.join(map(str, expected)) or 'none'}; "
+                f"{self.program.origin} keeps the states "
+                f"{', '.join(map(str, expected)) or 'none'}; "
                 f"given {', '.join(map(_text, states)) or 'none'}",
                 fix="let shared_state_buffer_preprocessor return the states of the bucket's model",
                 source="aws-neuron-sdk, Autobucketing for Inference, Shared State Buffers",
@@ -209,7 +210,7 @@ class LoadedProgram:
         sizes = {(form.shape or [0])[0] for form in self.program.inputs.values()}
         if len(sizes) != 1 or 0 in sizes:
             raise BadInput(
-                f"dynamic batching of {self.program.where}, whose inputs begin with dimensions "
+                f"dynamic batching of {self.program.origin}, whose inputs begin with dimensions "
                 f"{', '.join(map(str, sorted(sizes)))}; legal: the same batch size of all inputs",
                 fix="trace with one batch size in the first dimension of every input",
                 source="aws-neuron-sdk, PyTorch NeuronX Tracing API, Dynamic Batching",
@@ -258,13 +259,13 @@ class LoadedProgram:
         expected = list(self.program.weights.items())
         if len(weights) != len(expected):
             raise BadInput(
-                f"{self.program.where} has {len(expected)} weights; the module has {len(weights)}",
+                f"{self.program.origin} has {len(expected)} weights; the module has {len(weights)}",
                 fix="do not trust the file; or trace the model again",
             )
         for (name, form), tensor in zip(expected, weights, strict=True):
             if not form.matches(tensor) or list(tensor.stride()) != form.stride:
                 raise BadInput(
-                    f"the weight {name} of {self.program.where} is {_text(tensor)}; legal: "
+                    f"the weight {name} of {self.program.origin} is {_text(tensor)}; legal: "
                     f"{form} of strides {form.stride}",
                     fix="replace_weights with weights of the traced model's shapes and dtypes",
                 )
@@ -317,7 +318,7 @@ class LoadedProgram:
         if self._rank is None or self._rank[1] != count:
             is_one = "one" if self._rank is None else f"one of {self._rank[1]} ranks"
             raise BadInput(
-                f"{self.program.where}, exchanges tensors with {count} ranks, and was loaded as "
+                f"{self.program.origin}, exchanges tensors with {count} ranks, and was loaded as "
                 f"{is_one}",
                 fix="neuronx_distributed.trace.parallel_model_load loads the modules of all ranks",
                 source=_RANKS,
@@ -332,14 +333,14 @@ class LoadedProgram:
             if not form.matches(tensor):
                 raise BadInput(
                     f"{name} is {_text(tensor)}; legal: {form}, the shape and dtype that "
-                    f"{self.program.where} was given",
+                    f"{self.program.origin} was given",
                     fix=_fix(name, form, tensor),
                     source=_SOURCE,
                     line=program_line(),
                 )
         if len(expected) != len(inputs):
             raise BadInput(
-                f"{self.program.where} takes {len(expected)} tensors; given {len(inputs)}",
+                f"{self.program.origin} takes {len(expected)} tensors; given {len(inputs)}",
                 fix=f"call it with {', '.join(self.program.inputs) or 'none'}",
                 line=program_line(),
             )
@@ -351,7 +352,7 @@ class LoadedProgram:
         has = target().name, device_core().physical_cores
         if (self.program.target, self.program.cores) != has:
             raise BadInput(
-                f"{self.program.where}, was compiled for {self.program.target} with "
+                f"{self.program.origin}, was compiled for {self.program.target} with "
                 f"{self.program.cores} NeuronCores a device; this process has {has[0]} with "
                 f"{has[1]}",
                 fix=f"NEURON_PLATFORM_TARGET_OVERRIDE={self.program.target} and "

@@ -87,8 +87,8 @@ def _forward(
 ) -> list[Tensor]:
     """The outputs of an instance."""
     with _for_torchscript():
-        found = _instances().instance_of(instance, program)
-        outputs: list[Tensor] = found.run(weights, inputs, is_batched=is_batched)
+        module = _instances().instance_of(instance, program)
+        outputs: list[Tensor] = module.run(weights, inputs, is_batched=is_batched)
     return outputs
 
 

@@ -137,7 +137,7 @@ class StoredProgram:
     estimate: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
-    def where(self) -> str:
+    def origin(self) -> str:
         """Title of the traced module, and the line of its trace where that is known."""
         return f"{self.title}, traced at {self.traced_at}" if self.traced_at else self.title
 

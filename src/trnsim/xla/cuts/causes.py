@@ -282,10 +282,10 @@ def _other_view(before: RecordedCall, node: RecordedCall) -> Cause:
 def _coordinates(offset: int, whole: Geometry) -> list[int]:
     """The indices of an element, by the strides of a tensor."""
     shape, strides, first, _ = whole
-    rest, found = offset - first, dict[int, int]()
+    rest, indices = offset - first, dict[int, int]()
     for dim in sorted(range(len(shape)), key=lambda at: -strides[at]):
-        found[dim], rest = divmod(rest, strides[dim]) if strides[dim] else (0, rest)
-    return [found[dim] for dim in range(len(shape))]
+        indices[dim], rest = divmod(rest, strides[dim]) if strides[dim] else (0, rest)
+    return [indices[dim] for dim in range(len(shape))]
 
 
 def _other_operand(new: _Calls, at: int) -> Cause:

@@ -27,8 +27,8 @@ def note(program: CutProgram, record: ProgramRecord, cut: CutRecord) -> None:
     """Note a program that was executed; only those with collectives are compared."""
     if record.exchanges is None:
         record.exchanges = exchanges_of(program, record.number)
-    for members, found in record.exchanges.items():
-        program_sequence.add(members, found._replace(kind=cut.kind, line=_text(cut.place)))
+    for members, part in record.exchanges.items():
+        program_sequence.add(members, part._replace(kind=cut.kind, line=_text(cut.place)))
 
 
 def exchanges_of(program: CutProgram, number: int) -> dict[tuple[int, ...], CutOfProgram]:
@@ -48,8 +48,10 @@ def exchanges_of(program: CutProgram, number: int) -> dict[tuple[int, ...], CutO
 
 def _members(node: RecordedCall) -> tuple[int, ...]:
     """The ranks of the group that this rank is in; a permutation without groups has all ranks."""
-    how = node.signature.arguments[-1]
-    groups = how[1] if node.signature.name != PERMUTATION or how[:1] == (PAIR,) else ()
+    attributes = node.signature.arguments[-1]
+    groups = (
+        attributes[1] if node.signature.name != PERMUTATION or attributes[:1] == (PAIR,) else ()
+    )
     own = ranks.ordinal()
     members = next((group for group in groups if own in group), range(ranks.world_size()))
     return tuple(sorted(members))

@@ -85,15 +85,15 @@ def _globals_read(function: Any) -> list[Any]:
 @lru_cache(maxsize=1024)
 def _names_of(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of globals and of attributes that a function's code and its inner ones read."""
-    found: dict[str, dict[str, None]] = {"LOAD_GLOBAL": {}, "LOAD_ATTR": {}, "LOAD_METHOD": {}}
+    names: dict[str, dict[str, None]] = {"LOAD_GLOBAL": {}, "LOAD_ATTR": {}, "LOAD_METHOD": {}}
     waiting = [code]
     while waiting:
         part = waiting.pop(0)
         waiting += [const for const in part.co_consts if isinstance(const, CodeType)]
         for instruction in dis.get_instructions(part):
-            if instruction.opname in found:
-                found[instruction.opname][instruction.argval] = None
-    return tuple(found["LOAD_GLOBAL"]), (*found["LOAD_ATTR"], *found["LOAD_METHOD"])
+            if instruction.opname in names:
+                names[instruction.opname][instruction.argval] = None
+    return tuple(names["LOAD_GLOBAL"]), (*names["LOAD_ATTR"], *names["LOAD_METHOD"])
 
 
 def _comparable(value: Any, seen: dict[int, int], depth: int) -> object:

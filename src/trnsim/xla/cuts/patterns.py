@@ -212,13 +212,13 @@ class CallPattern:
                 value = _number(value)
             if value is not constant and (type(value) is not type(constant) or value != constant):
                 return False
-        for at, known, is_tensor in self.numbers:
+        for at, number, is_tensor in self.numbers:
             value = args[at] if type(at) is int else kwargs.get(at)
             if is_tensor:
                 value = _number(value)
             if type(value) not in _NUMBERS or is_special(value):
                 return False
-            if not memory.repeats.is_number(known, value, known.dtype):
+            if not memory.repeats.is_number(number, value, number.dtype):
                 return False
         return True
 
@@ -263,10 +263,10 @@ class ViewPattern(CallPattern):
         view = storage.views.get(self._geometry)
         if view is not None and view.node is not None:
             return False
-        whole, known = storage.value, self.call.node.operands[0]
+        whole, whole_of_call = storage.value, self.call.node.operands[0]
         if whole.geometry != self.call.node.signature.arguments[0]:
             return False
-        if not memory.repeats.is_same(whole, known):
+        if not memory.repeats.is_same(whole, whole_of_call):
             return False
         storage.views[self._geometry] = self.call.values[0]
         memory.pending.setdefault(address, storage)
@@ -312,9 +312,10 @@ def _are_whole(
     values = pattern.call.values
     if not results or len(results) != len(values) or not all(map(_address, tensors)):
         return False
-    held = [storages.get(_address(each)) for each in results]
+    holders = [storages.get(_address(each)) for each in results]
     return all(
-        each is not None and each.value is value for each, value in zip(held, values, strict=True)
+        each is not None and each.value is value
+        for each, value in zip(holders, values, strict=True)
     )
 
 

@@ -130,14 +130,14 @@ class CutRecorder:
                 self._repeat(call)
                 return
         self.repeats.event += 1
-        made = self.repeats.made
+        calls_before = self.repeats.made
         special = self._special.get(name)
         if special is not None:
             special(name, args, kwargs, result)
         else:
             self._called(rule_of(name), args, kwargs, result)
         call = self.repeats.latest
-        is_repeated = made == self.repeats.made and call in before.following
+        is_repeated = calls_before == self.repeats.made and call in before.following
         if is_repeated and call.pattern is None and (special is None or name in VIEWS):
             parts = (args, kwargs, result)
             call.pattern = pattern_of(call, name, parts, self, is_view=special is not None)

@@ -126,56 +126,56 @@ class Repeats:
     def _are_same(self, operands: tuple[Operand, ...], earlier: tuple[Operand, ...]) -> bool:
         if len(operands) != len(earlier):
             return False
-        for each, known in zip(operands, earlier, strict=True):
-            if each is not known and isinstance(known, RecordedValue) and known.node is not None:
-                if not isinstance(each, RecordedValue) or each.node is not known.node:
+        for each, old in zip(operands, earlier, strict=True):
+            if each is not old and isinstance(old, RecordedValue) and old.node is not None:
+                if not isinstance(each, RecordedValue) or each.node is not old.node:
                     return False
-                if each.index != known.index:
+                if each.index != old.index:
                     return False
         return all(map(self.is_same, operands, earlier))
 
-    def is_same(self, operand: Operand, known: Operand) -> bool:
+    def is_same(self, operand: Operand, earlier: Operand) -> bool:
         """True if an operand is that of an earlier step, or takes its place from now on."""
-        if isinstance(known, HostNumber):
+        if isinstance(earlier, HostNumber):
             return isinstance(operand, HostNumber) and self.is_number(
-                known, operand.value, operand.dtype
+                earlier, operand.value, operand.dtype
             )
         if isinstance(operand, HostNumber):
             return False
-        if known.node is not None:
-            return operand.node is known.node and operand.index == known.index
+        if earlier.node is not None:
+            return operand.node is earlier.node and operand.index == earlier.index
         operand = operand.heir or operand
-        if operand is not known:
-            return operand.node is None and self._takes_place(operand, known)
-        known.step = self.step
-        if known.source is not None:
-            known.source.step = self.step
+        if operand is not earlier:
+            return operand.node is None and self._takes_place(operand, earlier)
+        earlier.step = self.step
+        if earlier.source is not None:
+            earlier.source.step = self.step
         return True
 
-    def is_number(self, known: HostNumber, value: complex, dtype: Any) -> bool:
+    def is_number(self, earlier: HostNumber, value: complex, dtype: Any) -> bool:
         """True if a number takes the place of an earlier step's."""
-        if known.step == self.step:
-            return known is self.numbers.get((value, dtype))
-        if known.dtype is not dtype or (value, dtype) in self.numbers:
+        if earlier.step == self.step:
+            return earlier is self.numbers.get((value, dtype))
+        if earlier.dtype is not dtype or (value, dtype) in self.numbers:
             return False
-        known.value, known.step = value, self.step
-        self.numbers[value, dtype] = known
+        earlier.value, earlier.step = value, self.step
+        self.numbers[value, dtype] = earlier
         return True
 
-    def _takes_place(self, data: RecordedValue, known: RecordedValue) -> bool:
+    def _takes_place(self, data: RecordedValue, earlier: RecordedValue) -> bool:
         """True if data takes the place of an earlier step's; what else holds that gets its own."""
         if (
-            self.step in (data.step, known.step)
-            or known.event == self.event  # an operand that stands for its own data
+            self.step in (data.step, earlier.step)
+            or earlier.event == self.event  # an operand that stands for its own data
             or data.has_layouts
-            or known.has_layouts
-            or data.source is not known.source
-            or data.geometry != known.geometry
+            or earlier.has_layouts
+            or data.source is not earlier.source
+            or data.geometry != earlier.geometry
         ):
             return False
-        if known.source is not None:
-            known.source.step = self.step
-        self._move(known, RecordedValue(known.geometry, source=known.source))
-        self._move(data, known)
-        known.step, known.heir, data.heir = self.step, None, known
+        if earlier.source is not None:
+            earlier.source.step = self.step
+        self._move(earlier, RecordedValue(earlier.geometry, source=earlier.source))
+        self._move(data, earlier)
+        earlier.step, earlier.heir, data.heir = self.step, None, earlier
         return True

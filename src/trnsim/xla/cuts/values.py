@@ -210,7 +210,7 @@ class TensorStorage:
     def settle(self, address: int = 0) -> None:
         """Take its values for computed; data that was written over is what the next step reads."""
         if self.holders:
-            self.holders = {at: held for at, held in self.holders.items() if self.is_held(at)}
+            self.holders = {at: holder for at, holder in self.holders.items() if self.is_held(at)}
         if self.views:
             self.views = {
                 at: as_data(view, address) for at, view in self.views.items() if at in self.holders

@@ -71,7 +71,7 @@ def analyze(
     workdir = None if compiler_workdir is None else check_workdir(compiler_workdir)
     arguments, _ = example_arguments(func, example_inputs)
     supported, unsupported = Counter[str](), list[dict[str, str]]()
-    known: dict[Hashable, Failure | None] = {}
+    failures: dict[Hashable, Failure | None] = {}
     module = module_of(func)
     with example_run(title_of(func), arguments):
         calls = _calls(module, arguments)
@@ -80,9 +80,9 @@ def analyze(
         if kind in additional_ignored_ops:
             continue
         key = call_key(node)
-        if key not in known:
-            known[key] = failure_of(node)
-        failure = known[key]
+        if key not in failures:
+            failures[key] = failure_of(node)
+        failure = failures[key]
         if failure is None:
             supported[kind] += 1
         else:
@@ -139,7 +139,8 @@ def _form(value: Any) -> Hashable:
         described = value.meta.get("val")
         tensors = pytree.tree_leaves(described)
         return tuple(
-            (tuple(one.shape), one.dtype) if isinstance(one, Tensor) else one for one in tensors
+            (tuple(tensor.shape), tensor.dtype) if isinstance(tensor, Tensor) else tensor
+            for tensor in tensors
         )
     if isinstance(value, list | tuple):
         return tuple(map(_form, value))

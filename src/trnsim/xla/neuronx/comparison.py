@@ -100,9 +100,11 @@ def _summary(expected: Tensor, actual: Tensor, atol: float, rtol: float) -> AllC
         )
     if not expected.numel():
         return AllCloseSummary(True, 0.0, 0.0, rtol, atol)
-    wanted, given = (tensor.detach().cpu().double() for tensor in (expected, actual))
-    largest = wanted.abs().max().item()
-    error = (wanted - given).abs().max().item()
+    expected_values, actual_values = (
+        tensor.detach().cpu().double() for tensor in (expected, actual)
+    )
+    largest = expected_values.abs().max().item()
+    error = (expected_values - actual_values).abs().max().item()
     relative = error / largest if largest else error
     is_close = bool(error <= atol + rtol * largest)  # False for NaN
     return AllCloseSummary(is_close, error, relative, rtol, atol)
@@ -174,8 +176,8 @@ def _part(
     for count, (atol, rtol) in tolerances.items():
         is_all = count in (None, "all")
         size = expected.shape[2] if is_all else min(int(count), expected.shape[2])
-        wanted, places = expected.topk(size, dim=2)
-        summary = _summary(wanted, actual.gather(2, places), atol, rtol)
+        top_values, places = expected.topk(size, dim=2)
+        summary = _summary(top_values, actual.gather(2, places), atol, rtol)
         errors["all" if is_all else f"top {count}"] = summary.max_rel_error
         passed = passed and summary.allclose
     return {"errors": errors}, passed

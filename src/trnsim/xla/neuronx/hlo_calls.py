@@ -129,8 +129,8 @@ class HloType:
         return HloType(self._dtype, self._device, lengths)
 
     def __getattr__(self, name: str) -> NoReturn:
-        written = [known for known in vars(HloType) if known[0].isupper()]
-        _refuse_name(name, f"operations: {', '.join(written)}")
+        operations = [method for method in vars(HloType) if method[0].isupper()]
+        _refuse_name(name, f"operations: {', '.join(operations)}")
 
     def Constant(self, constant_value: Any) -> HloTensor:  # noqa: N802  HLO's name
         """A constant."""

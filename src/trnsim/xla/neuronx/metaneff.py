@@ -150,7 +150,7 @@ def _result_form(program: StoredProgram, number: int) -> StoredTensor:
         return given[number]
     result = program.calls[number - len(given)].result
     if not isinstance(result, StoredTensor):
-        raise BadInput(f"{program.where} returns what is no tensor", fix=_FIX)
+        raise BadInput(f"{program.origin} returns what is no tensor", fix=_FIX)
     return result
 
 

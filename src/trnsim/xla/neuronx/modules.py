@@ -87,13 +87,13 @@ def replace_weights(neuron_model: Any, weights: nn.Module | Mapping[str, Tensor]
             new.append(before if tensor is None else _like(tensor, form.shape, form.stride))
         if tensors and not set(tensors) & set(forms):
             raise BadInput(
-                f"no weight of {instance.program.where} is among {', '.join(list(tensors)[:5])}; "
+                f"no weight of {instance.program.origin} is among {', '.join(list(tensors)[:5])}; "
                 f"its names are {', '.join(list(forms)[:5])}",
                 fix="pass the state_dict of the model that was traced, without a prefix",
                 source=_WEIGHTS,
                 line=program_line(),
             )
-        _refuse_misspelled(instance.program.where, tensors, forms)
+        _refuse_misspelled(instance.program.origin, tensors, forms)
         part.weights = new
         instance.forget_weights()
 

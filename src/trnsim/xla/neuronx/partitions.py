@@ -119,24 +119,24 @@ def _failures(module: fx.GraphModule, config: PartitionerConfig) -> dict[fx.Node
     """The operators for the host, each with the reason."""
     named = set(config.ops_to_partition or ())
     ignored = set((config.analyze_parameters or {}).get("additional_ignored_ops", ()))
-    found: dict[fx.Node, Failure] = {}
+    failures: dict[fx.Node, Failure] = {}
     answers: dict[Hashable, Failure | None] = {}
     for node in module.graph.nodes:
         if node.op != "call_function" or not hasattr(node.target, "_schema"):
             continue
         kind = str(node.target.name()).partition(".")[0]
         if kind in named:
-            found[node] = Failure("", "ops_to_partition names it")
+            failures[node] = Failure("", "ops_to_partition names it")
         elif kind not in ignored:
             key = call_key(node)
             if key not in answers:
                 answers[key] = failure_of(node)
             failure = answers[key]
             if failure is not None:
-                found[node] = failure
-    for node, failure in found.items():
+                failures[node] = failure
+    for node, failure in failures.items():
         _logger.info("%s runs on the host: %s", node.target, failure.reason)
-    return found
+    return failures
 
 
 def _check_share(

@@ -68,16 +68,16 @@ def _where_infinite(b: Build, operand: Operand, yes: Value, no: Value) -> Value:
 
 def _divided_integers(b: Build, x: Operand, y: Operand, rounding_mode: str) -> Value:
     """The exact quotient of integers; rounded down, less 1 where a remainder's sign differs."""
-    wanted = b.result_types[0].dtype
-    sides = [b.convert(side, wanted) if isinstance(side, Value) else side for side in (x, y)]
-    quotient = b.ew("divide", *sides, dtype=wanted)
+    dtype = b.result_types[0].dtype
+    sides = [b.convert(side, dtype) if isinstance(side, Value) else side for side in (x, y)]
+    quotient = b.ew("divide", *sides, dtype=dtype)
     if rounding_mode == "trunc":
         return b.as_result(quotient)
-    rest = b.ew("remainder", *sides, dtype=wanted)
-    signs = b.ew("xor", rest, sides[1], dtype=wanted)
+    remainder = b.ew("remainder", *sides, dtype=dtype)
+    signs = b.ew("xor", remainder, sides[1], dtype=dtype)
     is_other = b.ew("compare", signs, 0.0, direction="LT")
-    is_less = b.ew("and", is_other, b.ew("compare", rest, 0.0, direction="NE"))
-    return b.as_result(b.ew("subtract", quotient, b.convert(is_less, wanted), dtype=wanted))
+    is_less = b.ew("and", is_other, b.ew("compare", remainder, 0.0, direction="NE"))
+    return b.as_result(b.ew("subtract", quotient, b.convert(is_less, dtype), dtype=dtype))
 
 
 def floor_divide(b: Build, x: Operand, y: Operand) -> Value:

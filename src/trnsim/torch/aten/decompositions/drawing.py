@@ -51,12 +51,12 @@ def normal(b: Build, mean: Any = 0.0, std: Any = 1.0, *more: Any, **_: Any) -> V
 
 def _normal(b: Build, mean: Operand, std: Operand) -> Value:
     """Normal random numbers by Box and Muller's transform."""
-    wanted = b.result_types[0].shape
-    shape = wanted or (1,)
+    result_shape = b.result_types[0].shape
+    shape = result_shape or (1,)
     radius = b.ew("negate", b.ew("log", b.ew("subtract", 1.0, b.graph.rng(shape))))
     radius = b.ew("sqrt", b.ew("multiply", radius, 2.0))
     angle = b.ew("multiply", b.ew("subtract", b.graph.rng(shape), 0.5), 2 * math.pi)
-    unit = b.graph.reshape(b.ew("multiply", radius, b.ew("sine", angle)), wanted)
+    unit = b.graph.reshape(b.ew("multiply", radius, b.ew("sine", angle)), result_shape)
     spread = b.ew("multiply", unit, std if isinstance(std, Value) else float(std))
     return b.as_result(b.ew("add", spread, mean if isinstance(mean, Value) else float(mean)))
 

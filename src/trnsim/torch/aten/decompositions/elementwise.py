@@ -218,9 +218,9 @@ def _bitwise(name: str) -> Decomposition:
     """A logical operation on booleans, or on the bits of integers."""
 
     def build(b: Build, x: Operand, y: Operand) -> Value:
-        wanted = b.result_types[0].dtype
-        operands = [b.convert(o, wanted) if isinstance(o, Value) else float(o) for o in (x, y)]
-        return b.as_result(b.ew(name, *operands, dtype=wanted))
+        dtype = b.result_types[0].dtype
+        operands = [b.convert(o, dtype) if isinstance(o, Value) else float(o) for o in (x, y)]
+        return b.as_result(b.ew(name, *operands, dtype=dtype))
 
     return build
 

@@ -14,10 +14,10 @@ from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 def copied(b: Build, x: Value, *_: Any, **__: Any) -> Value:
     """A dense copy, in the dtype of the result."""
-    wanted = b.result_types[0] if b.result_types else x.type
-    value = b.broadcast(x, wanted.shape)
-    if value.dtype != wanted.dtype or value.number < len(b.graph.inputs):
-        return b.ew("convert", value, dtype=wanted.dtype)
+    result_type = b.result_types[0] if b.result_types else x.type
+    value = b.broadcast(x, result_type.shape)
+    if value.dtype != result_type.dtype or value.number < len(b.graph.inputs):
+        return b.ew("convert", value, dtype=result_type.dtype)
     return value
 
 
@@ -34,9 +34,9 @@ def scalar(b: Build, number: float, **_: Any) -> Value:
 
 def cat(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
     """Tensors concatenated along `dim`."""
-    wanted = b.result_types[0]
-    parts = [b.convert(part, wanted.dtype) for part in tensors if part.type.elements]
-    return b.graph.apply(Concatenate(dim % len(wanted.shape)), *parts)
+    result_type = b.result_types[0]
+    parts = [b.convert(part, result_type.dtype) for part in tensors if part.type.elements]
+    return b.graph.apply(Concatenate(dim % len(result_type.shape)), *parts)
 
 
 def stack(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
@@ -112,12 +112,12 @@ def repeat(b: Build, x: Value, times: Sequence[int]) -> Value:
 
 def view(b: Build, x: Value, *_: Any, **__: Any) -> Value:
     """The same elements in another shape, or the same bytes as another type."""
-    wanted = b.result_types[0]
-    if wanted.dtype != x.dtype:
-        if wanted.nbytes != x.type.nbytes or not x.shape:
+    result_type = b.result_types[0]
+    if result_type.dtype != x.dtype:
+        if result_type.nbytes != x.type.nbytes or not x.shape:
             raise Unlowered("a single number, or integers of 64 bits, as another type")
-        x = b.graph.apply(Reinterpret(wanted.dtype), x)
-    return b.graph.reshape(x, wanted.shape)
+        x = b.graph.apply(Reinterpret(result_type.dtype), x)
+    return b.graph.reshape(x, result_type.shape)
 
 
 def permute(b: Build, x: Value, dims: Sequence[int]) -> Value:
@@ -159,9 +159,9 @@ def split(b: Build, x: Value, sizes: int | Sequence[int], dim: int = 0) -> tuple
     del sizes
     dim, place = dim % len(x.shape), 0
     pieces: list[Value] = []
-    for wanted in b.result_types:
-        pieces.append(b.sliced(x, dim, place, wanted.shape[dim]))
-        place += wanted.shape[dim]
+    for result_type in b.result_types:
+        pieces.append(b.sliced(x, dim, place, result_type.shape[dim]))
+        place += result_type.shape[dim]
     return tuple(pieces)
 
 

@@ -28,11 +28,11 @@ def mv(b: Build, x: Value, y: Value) -> Value:
 
 def addmv(b: Build, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     """``beta * bias + alpha * x @ y`` for a vector y."""
-    column, wanted = b.graph.reshape(y, (*y.shape, 1)), b.result_types
-    b.result_types = [TensorType((x.shape[0], 1), wanted[0].dtype)]
+    column, result_types = b.graph.reshape(y, (*y.shape, 1)), b.result_types
+    b.result_types = [TensorType((x.shape[0], 1), result_types[0].dtype)]
     start = b.graph.reshape(b.broadcast(bias, (x.shape[0],)), (x.shape[0], 1))
     column_result = addmm(b, start, x, column, beta=beta, alpha=alpha)
-    b.result_types = wanted
+    b.result_types = result_types
     return b.graph.reshape(column_result, (x.shape[0],))
 
 
