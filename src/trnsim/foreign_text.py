@@ -21,7 +21,7 @@ _DEVICES: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNOREC
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 """A cell that begins so is a formula. Source: OWASP, CSV Injection."""
 _MARKED: Final = re.compile(r"[\\`*<>|\[\]]")
-"""Characters of Markdown for code, emphasis, HTML, cells and links; ``_`` in a word is none."""
+"""Characters of Markdown for code, emphasis, HTML, cells and links; but not ``_`` inside a word."""
 _UNUSUAL: Final = re.compile("[^\n\t -~\u200c\u200d]")
 """All but line ends, tabs, ASCII's visible characters and joiners of words."""
 

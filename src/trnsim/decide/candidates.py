@@ -46,7 +46,7 @@ def candidate_names(on: tuple[str, ...] = (), rows: Catalogue | None = None) -> 
     """Instances to consider: all candidates, or those that `on` names by type, chip or family.
 
     Raises:
-        BadInput: a name is none of these.
+        BadInput: a name is no type, chip or family.
     """
     rows = rows or catalogue()
     if not on:

@@ -23,7 +23,7 @@ class Algorithm(NamedTuple):
     Attributes:
         name: AWS's name for it.
         plan: function from (group, bytes of the whole message) to its transfers.
-        is_possible: whether a group can use it.
+        is_possible: predicate of the groups that can use it.
     """
 
     name: str

@@ -44,7 +44,7 @@ def source_digest(kernel: object, arguments: Arguments) -> str:
     """The digest of a kernel's source, of what it uses of the user's, and of its inputs' shapes.
 
     A version of NKI that someone chose, or that the forms of the file ask for, is a part of it. The
-    latest that nobody chose is none, as it moves with trnsim.
+    latest version does not count if nobody chose it, as it moves with trnsim.
     """
     texts: list[str] = []
     _gather(_function_of(kernel), texts, set())

@@ -43,7 +43,7 @@ class Pattern:
         before: the form of the operations, from the last one.
         after: a function that adds the replacement to the new graph and returns its results, of
             the same types; None where the operations stay and are issued together.
-        when: a condition on operations of that form.
+        when: predicate of the matches that are rewritten.
         is_needed: True if the chip has no instructions for the operations of `before`.
         source: a document of AWS's compiler that describes it, or "".
     """

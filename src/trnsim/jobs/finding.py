@@ -48,7 +48,7 @@ class JobRule:
         name: its name, such as "efa-count".
         help: the condition, a sentence.
         source: the document that states it.
-        violations: the violations of a spec.
+        violations: function from a spec to its violations.
         severity: consequence of a violation.
         formats: names of the formats that it is about; () for all.
     """

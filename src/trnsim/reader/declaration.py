@@ -58,7 +58,7 @@ class Rule:
         most: inclusive upper limit of the same.
         legal: the legal values of a text, a function that gives them, or words for what `parse`
             takes.
-        parse: the value of a text; raises ValueError for one that is not legal.
+        parse: function from a text to its value; raises ValueError for a text that is not legal.
         each: the rule of each item of a list or a mapping.
         divider: what stands between the items of a list in one text; None for spaces.
         alias: other names of the field.

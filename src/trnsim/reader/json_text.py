@@ -156,7 +156,7 @@ def _places(text: str) -> Iterator[tuple[tuple[str | int | None, ...], int, bool
 
 
 def _line_of_fault(text: str) -> int:
-    """The line of a number that is none, or of what is nested too deeply."""
+    """The line of a number that JSON does not have, or of a value that is nested too deeply."""
     depth = 0
     for token in _TOKEN.finditer(text):
         mark = token[0]

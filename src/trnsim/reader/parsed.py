@@ -18,7 +18,8 @@ class ParsedText:
 
     Attributes:
         content: text, numbers, True and False, None, lists and dicts.
-        line_of: the line, from 1, of the value under keys, or of what lacks it.
+        line_of: function from keys to the line, from 1, of the value under them, or of the mapping
+            or list that lacks it.
         columns: the names in the first line of a table in CSV.
     """
 

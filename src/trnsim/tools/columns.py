@@ -17,7 +17,7 @@ class DeviceColumn:
 
     Attributes:
         title: the lines of its header.
-        text: the cell of a device.
+        text: function from a device to its cell.
     """
 
     title: str

@@ -146,7 +146,7 @@ def tune(space: SettingSpace, chip: Target, effort: TuningEffort) -> Tuning:
     """The search of the fastest setting of a kernel on a chip.
 
     Raises:
-        BadInput: no setting that was tried is legal, or the effort is none.
+        BadInput: no setting that was tried is legal, or the effort is zero.
     """
     if effort.runs is not None and effort.runs < 1:
         raise BadInput(f"--runs {effort.runs}; legal: from 1 on")

@@ -64,7 +64,7 @@ class RankGraph:
         weights: weights by the number of an input.
         cache_inputs: bits of an element of earlier tokens' keys and values, by number of input.
         cache_outputs: bits of an element of new tokens' keys and values, by number of result.
-        statistics: logarithms of the sums of exponentials of the last attention: [B, H, L].
+        statistics: log-sum-exps of the scores of the last attention, [B, H, L].
         names: the names of the inputs that are weights, by number.
         named_inputs: inputs from another part, by name: "hidden", "cosine".
         named_outputs: results that other parts read, by name.

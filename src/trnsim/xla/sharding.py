@@ -65,7 +65,7 @@ class SharedUnit:
         shard: this rank's share of the vector, or of the rows.
         sharding: who shares.
         by_rows: whether the only member is shared by rows instead of as a vector.
-        reduces: asked before gradients are reduced; while false they add up.
+        reduces: called before gradients are reduced; while it returns False, they add up.
         on_reduced: called after gradients were reduced.
     """
 

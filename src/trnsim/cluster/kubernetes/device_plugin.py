@@ -57,8 +57,9 @@ class Settings:
         folder: kubelet's folder of device plugins.
         state: the folder of the instance's state, whose faults make devices unhealthy.
         files: whether containers get the files /dev/neuron*, which must exist on this machine.
-        holdings: what all containers hold now, by kubelet.
-        reserved: the sets that a scheduler extension has chosen and that no container holds yet.
+        holdings: returns what all containers hold now, as kubelet says.
+        reserved: function from these holdings to the sets of devices that a scheduler extension
+            has chosen and no container holds yet.
         say: prints a line.
     """
 

@@ -62,7 +62,7 @@ class ReportedNode:
         name: its name in the cluster.
         devices: its devices.
         state: the folder of the instance's state.
-        holdings: what containers hold, by kubelet.
+        holdings: returns what containers hold now, as kubelet says.
     """
 
     name: str

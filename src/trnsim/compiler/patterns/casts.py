@@ -29,7 +29,7 @@ _F32: Final = "float32"
 _BIT_CASTS: Final = (Reinterpret, BitcastConvert)
 """Operations that read the bits of their operand."""
 _LOGS_OPERAND: Final = AttentionBackward.operands.index("logs")
-"""Position of the operand of logarithms, which stays float32."""
+"""Position of the operand of log-sum-exps, which stays float32."""
 
 
 def apply_casts(graph: Graph, flags: Flags) -> Graph:
@@ -117,7 +117,7 @@ class _Casting:
         return self._dtype if self._is_all and type_.dtype == _F32 else type_.dtype
 
     def _operands(self, node: Node, way: Callable[[Value], Value]) -> list[Operand]:
-        """The operands of an operation, tensors by `way`; logarithms keep their type."""
+        """The operands of an operation, tensors by `way`; log-sum-exps keep their type."""
         is_backward = isinstance(node.operation, AttentionBackward)
         return [
             operand

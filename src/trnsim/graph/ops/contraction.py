@@ -242,7 +242,7 @@ _ATTENTION_SOURCE = "Vaswani et al., arXiv:1706.03762, section 3.2.1; Dao et al.
 
 
 class Attention(AttentionBase, kind=Kind.CONTRACTION, source=_ATTENTION_SOURCE):
-    """``softmax(scale * Q @ K.T + bias) @ V``, and the logarithm of each row's sum [*B, L].
+    """``softmax(scale * Q @ K.T + bias) @ V``, and the log-sum-exp of each row's scores [*B, L].
 
     Attributes:
         cap: the bound of scaled scores, ``cap * tanh(score / cap)``; 0 for none.
@@ -306,7 +306,7 @@ class Attention(AttentionBase, kind=Kind.CONTRACTION, source=_ATTENTION_SOURCE):
 class AttentionBackward(AttentionBase, kind=Kind.CONTRACTION, source=_ATTENTION_SOURCE):
     """Gradients of Q, K and V from that of the result [*B, L, V].
 
-    The result and its logarithms [*B, L] come as the forward pass gave them.
+    The result and the log-sum-exps `logs` [*B, L] are those of the forward pass.
     """
 
     operands = ("query", "key", "value", "grad", "result", "logs", "*bias")
@@ -338,7 +338,7 @@ class AttentionBackward(AttentionBase, kind=Kind.CONTRACTION, source=_ATTENTION_
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
-        """Any result and logarithms are legal: the formula holds for all."""
+        """Any result and log-sum-exps are legal: the formula holds for all."""
         shapes = ((2, 5, 16), (2, 7, 16), (2, 7, 8), (2, 5, 8), (2, 5, 8), (2, 5))
         operands = tuple(TensorType(shape, _F32) for shape in shapes)
         masks = (

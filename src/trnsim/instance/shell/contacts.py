@@ -83,7 +83,7 @@ def _terminal() -> str:
 
 
 def _show_terminal(cover: Cover, below: int, terminal: str) -> None:
-    """Bind the terminal, which is none of the new ones, where ttyname(3) still finds it."""
+    """Bind the terminal, which is not among the new ones, where ttyname(3) still finds it."""
     console = "/dev/console"
     if not os.path.lexists(console):
         cover.write("/dev", {"console": ""}, 0o600)

@@ -23,7 +23,7 @@ class Movement:
     Attributes:
         src: the tile that they come from.
         dst: the tile that they go to.
-        arrange: the rearrangement: array of src's shape -> array of dst's size.
+        arrange: function from an array of src's shape to the rearranged array of dst's size.
     """
 
     src: Tile

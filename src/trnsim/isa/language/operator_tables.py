@@ -37,7 +37,7 @@ class AluOperator:
     Attributes:
         name: its name in `nki.language`.
         apply: the function, of one array or of two.
-        reduce: the reduction along the last axes, or None if AWS lists none.
+        reduce: function that reduces an array along its last axes; None if AWS lists none.
         arity: number of operands.
         is_bitvec: whether it treats elements as bit patterns.
         engines: the engines that have it, by the table of SDK 2.26 and the release notes since;
@@ -211,7 +211,7 @@ class ActivationFunction:
 
     Attributes:
         name: its name in `nki.language`.
-        apply: float32 array -> float32 array; with `relu_param` as a second argument for prelu.
+        apply: function from a float32 array to a float32 array; prelu also takes `relu_param`.
         low: smallest valid input.
         high: largest valid input.
         uses_magnitude: whether the range limits the absolute value.

@@ -99,7 +99,7 @@ def _spelled(name: str) -> str:
 
 
 def _function(value: dict[Any, Any]) -> str:
-    """Name of the function that a mapping of one name stands for; "" if it is none."""
+    """Name of the function that a mapping with one key stands for; "" for another mapping."""
     name = str(next(iter(value))) if len(value) == 1 else ""
     return name if name == "Ref" or name.startswith(_FUNCTIONS) else ""
 

@@ -143,7 +143,7 @@ def _read(kind: KubeflowKind, place: SourcePlace) -> JobSpec:
 
 
 def _role_fix(kind: KubeflowKind, stated: Iterable[str], legal: Sequence[str]) -> str:
-    """A legal name in place of the first that is none."""
+    """Advice to rename the first role that is not legal; without one, to add the workers' role."""
     wrong = next((name for name in stated if name not in legal), "")
     near = get_close_matches(wrong.lower(), [name.lower() for name in legal], 1)
     name = next((each for each in legal if each.lower() in near), kind.workers)

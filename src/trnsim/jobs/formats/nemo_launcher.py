@@ -130,7 +130,7 @@ def _training(reader: SpecReader, parts: _Parts, job: Job) -> Job:
     """The job with its training's nodes, layout and model.
 
     Raises:
-        BadInput: the file of the training is none of NeMo's models.
+        BadInput: the file of the training configures no model of NeMo.
     """
     place = _chosen_document(reader, _TRAINING, parts, "parallelism")
     if place is None:

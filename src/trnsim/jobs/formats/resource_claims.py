@@ -41,7 +41,7 @@ def claimed_names(reader: SpecReader, pod: Keys) -> tuple[DeviceClaim, ...]:
 
 
 def claim_templates(documents: Iterable[FileContent]) -> dict[str, DeviceClaim]:
-    """The templates of claims in the documents of a file, by name; other devices are none."""
+    """The templates of claims in the documents of a file, by name, with their Neuron devices."""
     claims = {}
     for document in documents:
         root = document.root

@@ -1,7 +1,7 @@
 """Lanes of a stored step or graph over time, from the trace that its command wrote beside it.
 
-`NAME.json` has sums, and `NAME-CHIP.trace.json` the spans. Where the trace is missing, or is none
-of trnsim's, the answer is shown without lanes.
+`NAME.json` has sums, and `NAME-CHIP.trace.json` the spans. Where the trace is missing, or is not
+trnsim's, the answer is shown without lanes.
 """
 
 from __future__ import annotations

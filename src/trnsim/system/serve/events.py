@@ -79,8 +79,8 @@ def run(
         replicas: fresh replicas; where some have `ReplicaRole.PREFILL`, others have
             `ReplicaRole.DECODE`.
         router: how requests are placed.
-        transfer: seconds from the end of a request's prefill until a decode replica has its keys
-            and values; None for no time.
+        transfer: function from a request to the seconds between the end of its prefill and the
+            time when a decode replica has its keys and values; None for no time.
         seed: seed of the random numbers of accepted drafts.
         breaches: latency limits; the run stops once a limit is certainly broken.
     """

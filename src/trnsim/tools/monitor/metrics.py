@@ -20,7 +20,7 @@ class Metric:
 
     Attributes:
         unit: in OpenTelemetry's (UCUM) notation.
-        joined: the value for two programs with the same labels.
+        joined: function from the values of two programs with the same labels to their common value.
     """
 
     name: str

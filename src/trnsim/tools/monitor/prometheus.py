@@ -43,7 +43,7 @@ class Serving:
 
     Attributes:
         port: the port that it listens on; a free one where 0 was asked for.
-        end: stops it.
+        end: stops the server.
     """
 
     port: int

@@ -52,11 +52,11 @@ class Monitor:
     """The reports of one instance.
 
     Attributes:
-        records: the records of all programs that run now.
-        model: the instance, from these records.
+        records: returns the records of all programs that run now.
+        model: function from these records to the state of the instance.
         ecc: memory errors so far.
-        pods: the object neuron_k8s_info of a report; None where it has none.
-        clock: seconds that only grow.
+        pods: returns the object ``neuron_k8s_info`` of a report; None for a report without one.
+        clock: returns the seconds of a clock that never goes back.
     """
 
     config: Config

@@ -43,6 +43,7 @@ class CollectedSeries:
     """The series of the last report that was added.
 
     Attributes:
+        now_s: returns the time, seconds since 1970.
         has_pods: whether series of cores, devices and programs have labels of Kubernetes.
         instance: labels of the instance, which every series has.
         series: all other series.

@@ -122,7 +122,7 @@ class OperationOptions:
         """The parts of a message, in their own unit; (1,) without a ratio.
 
         Raises:
-            BadInput: the ratio is none.
+            BadInput: the text is not a ratio.
         """
         text = self.coalesced_cc_size_ratio
         if not text:
@@ -139,7 +139,7 @@ class OperationOptions:
         """Bytes of the coalesced parts of a message; of one part without a ratio.
 
         Raises:
-            BadInput: the ratio is none, or a part would have no whole number of elements.
+            BadInput: the text is not a ratio, or a part would have no whole number of elements.
         """
         ratio = self.ratio()
         unit, rest = divmod(nbytes, sum(ratio))

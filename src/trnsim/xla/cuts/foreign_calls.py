@@ -50,7 +50,7 @@ class ProgramRecorder(CutRecorder):
     """The recording of all calls of a program.
 
     Attributes:
-        end_step: ends a step; set by whose recording it is.
+        end_step: ends a step by a cut of the given kind; set by the owner of the recording.
     """
 
     end_step: Callable[[str], None]

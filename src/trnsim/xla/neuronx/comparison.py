@@ -125,7 +125,7 @@ def logit_validation(
 
     Args:
         input_ids: the prompt's tokens, [B, S].
-        generate_fn: scores of the tokens that follow a prompt, [T, B, V].
+        generate_fn: function from a prompt to the scores of the tokens that follow, [T, B, V].
         expected_logits: the expected scores, [T, B, V].
         tol_map: tolerances of the k largest scores, as in `DEFAULT_TOLERANCE_MAP`; None is all.
         divergence_difference_tol: how far the expected scores of the two tokens may be apart.

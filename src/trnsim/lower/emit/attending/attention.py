@@ -49,7 +49,7 @@ _MASKED_SCORE: Final = -3.0e38
 
 @emitter(Attention)
 def attention(emission: Emission, node: Node) -> None:
-    """Emit ``softmax(scale * Q @ K.T + bias) @ V``, and the logarithms of the sums for training."""
+    """Emit ``softmax(scale * Q @ K.T + bias) @ V``, and the log-sum-exps for training."""
     AttentionEmitter(emission, node).run()
 
 
@@ -116,7 +116,7 @@ class AttentionEmitter(Operands):
         return Frame(shape, (*across, rank - 1), (*others, rank - 2), block)
 
     def _make_logs(self) -> None:
-        """Allocate the logarithms of the sums, queries along partitions, if a node reads them."""
+        """Allocate the log-sum-exps, queries along partitions, if a node reads them."""
         value = self.node.results[1]
         if not self.emission.facts.uses.get(value.number, 0):
             return

@@ -1,7 +1,7 @@
 """Gradients of attention on the chip: scores are recomputed there and never stored.
 
 Queries run along the partitions, 128 at a time, keys along the columns, a bank of PSUM at a time.
-A tile's weights follow from the logarithms that the forward pass stored, without a maximum. The
+A tile's weights follow from the stored log-sum-exps of the forward pass, without a maximum. The
 gradients of keys and values add up in PSUM over the queries; those of the queries over the keys,
 in SBUF where these are more than a bank. Short heads lie side by side in a bank. The method is
 algorithm 4 of Dao et al., FlashAttention (arXiv:2205.14135).
@@ -136,7 +136,7 @@ class AttentionGradient(AttentionEmitter):
     # Operands
 
     def _logs(self) -> TensorPlace:
-        """The logarithms, negated, [queries of a block, blocks, heads]."""
+        """The log-sum-exps, negated, [queries of a block, blocks, heads]."""
         value = self.node.values[5]
         rank = len(value.shape)
         frame = Frame(value.shape, (rank - 1,), tuple(range(rank - 1)))
@@ -151,7 +151,7 @@ class AttentionGradient(AttentionEmitter):
         return logs
 
     def _negated_logs(self, index: Index, start: int, count: int) -> Tensor:
-        """The logarithms of some queries, negated, [queries, 1]."""
+        """The log-sum-exps of some queries, negated, [queries, 1]."""
         column = sum(step[1] * at for step, at in zip(self.logs.steps, index, strict=False))
         return self.logs.storage.tile[:count, start // P, column : column + 1]
 
@@ -390,7 +390,7 @@ class AttentionGradient(AttentionEmitter):
     def _weights(
         self, group: _HeadGroup, queries: tuple[int, int], keys: tuple[int, int]
     ) -> Tensor:
-        """``exp(scale * scores - logarithms)``, zero where a key is masked."""
+        """``exp(scale * scores - log-sum-exp)``, zero where a key is masked."""
         (at, rows), (start, columns) = queries, keys
         shape = rows, len(group.heads), columns
         scores, weights = new(shape, nl.float32, nl.psum), new(shape, self.dtype)

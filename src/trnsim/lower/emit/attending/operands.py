@@ -103,7 +103,7 @@ class Operands:
         V: elements of a value.
         slices: (first, count) of each 128 elements of E.
         parts: place of the keys, place of the values and number of keys, for each part.
-        logs: the place of the logarithms of the sums; None if no node reads them.
+        logs: the place of the log-sum-exps; None if no node reads them.
         sums_weights: whether values have a column of ones, which sums the weights.
         is_turned_together: whether neighbouring heads may be transposed together.
         passes: passes over keys that have been emitted.

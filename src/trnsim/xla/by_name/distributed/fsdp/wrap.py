@@ -87,8 +87,8 @@ def recursive_wrap(
 
     Args:
         module: the module, whose children are replaced by their wrappers.
-        auto_wrap_policy: the policy.
-        wrapper_cls: what wraps a module.
+        auto_wrap_policy: predicate of the modules that get a wrapper, as PyTorch calls it.
+        wrapper_cls: function, or class, from a module to its wrapper.
         only_wrap_children: whether the module itself stays.
         kwargs: arguments of `wrapper_cls`.
     """
