@@ -301,7 +301,7 @@ def text_of(found, trained, judged, passes):
         reasons=page_text.REASONS,
         constants="\n".join([*fitted, factor_line(found)]),
         folds="\n".join(folds),
-        trained_programs=page_methods.training_words(),
+        trained_programs=page_methods.training_words(judged),
         training="\n".join(training_lines(judged)),
         trn2_count=len(published.TRN2),
         trn2="\n".join(trn2_lines()),

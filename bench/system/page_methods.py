@@ -154,15 +154,26 @@ def latency_words():
     return {"latency": f"{1e6 * own_s:.0f}", "today": wrapped(told.format(*numbers))}
 
 
-def training_words():
-    """How many rows of training have a program, and their errors."""
-    results = residuals.judged_programs()
+def training_words(trained):
+    """The rows of training with a program, and their errors beside those of the answer."""
     kinds = TRAINING, SEVERAL
-    mine = [one for one in results if one.row.case.kind in kinds]
-    told = ", ".join(f"{one.row.case.row['id']} {100 * one.error:+.0f} %" for one in mine)
+    programs_judged = [one for one in residuals.judged_programs() if one.row.case.kind in kinds]
+    told = ", ".join(
+        f"{one.row.case.row['id']} {100 * one.error:+.0f} %" for one in programs_judged
+    )
+    own, few = (
+        np.quantile(np.abs([one.error for one in judged]), (0.5, 0.9))
+        for judged in (programs_judged, trained)
+    )
+    errors = f"{100 * own[0]:.1f} % in the median, {100 * own[1]:.1f} % at P90"
+    choice = (
+        f"The few constants err less, by {100 * few[0]:.1f} and {100 * few[1]:.1f} %, and answer."
+        if (few < own).all()
+        else "The few constants answer: programs are not fitted to training yet."
+    )
     return wrapped(
-        f"Programs are compiled for {len(mine)} rows of `rows.json`, each of one release: {told}. "
-        "Below ten, training keeps the few constants."
+        f"Programs are compiled for {len(programs_judged)} rows of `rows.json`, each of one "
+        f"release: {told}. They err by {errors}, with nothing fitted. {choice}"
     )
 
 

@@ -282,8 +282,8 @@ column is the share of its exchanges' latencies in that time.
 
 ## Rows without a program
 
-{refused_count} rows of `programs.json` have no time: their graphs are too large to be compiled in
-the time allowed.
+{refused_count} rows of `programs.json` have no time: a tensor of their program exceeds SBUF, or their
+graph is too large to be compiled in the memory and the time of the machine that priced them.
 
 | row | why |
 |---|---|
