@@ -143,11 +143,14 @@ def single_device(device: Any) -> Any:
 
 
 def put(array: npt.NDArray[Any], sharding: Any, device: Any) -> Any:
-    """A copy of a numpy array on a device, made before this returns."""
+    """A copy of a numpy array on a device, made before this returns.
+
+    Its dtype stays: a program that was compiled without jit may have 64 bits where JAX has 32.
+    """
     aval = _aval(array.shape, array.dtype)
     during_call = xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
     return _xla.batched_device_put(
-        aval, sharding, [array], [device], host_buffer_semantics=during_call
+        aval, sharding, [array], [device], host_buffer_semantics=during_call, enable_x64=True
     )
 
 

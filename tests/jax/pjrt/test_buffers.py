@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from jax._src.lib import xla_client
 from jax.sharding import SingleDeviceSharding
 
 from trnsim.device.call_log import recording
@@ -40,6 +41,26 @@ def test_64_bit_dtypes_come_back_where_jax_has_them(dtype):
         found = jax.device_put(np.array([1, 2], dtype))
         assert found.dtype == dtype
         assert (np.asarray(found) == [1, 2]).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "element"),
+    [([1.0 + 2**-40, -0.0], "f64"), ([2**40 + 1, -(2**63)], "i64"), ([2**64 - 1, 0], "ui64")],
+)
+def test_a_program_of_64_bits_keeps_them_where_jax_has_32(neuron, values, element):
+    kind = {"f64": np.float64, "i64": np.int64, "ui64": np.uint64}[element]
+    array, device = np.array(values, kind), neuron[0]
+    tensor = f"tensor<2x{element}>"
+    program = (
+        f"func.func @main(%x: {tensor}) -> {tensor} {{ %y = stablehlo.maximum %x, %x : {tensor}\n"
+        f"return %y : {tensor} }}"
+    )
+    sharding = xla_client.GSPMDSharding((device,), xla_client.OpSharding())
+    aval = jax.core.ShapedArray(array.shape, array.dtype)
+    buffer = xla_client.batched_device_put(aval, sharding, [array], [device], True, enable_x64=True)
+    assert not jax.config.jax_enable_x64
+    (result,) = device.client.compile_and_load(program, [device]).execute([buffer])
+    assert np.asarray(result).tobytes() == array.tobytes()
 
 
 WHOLE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
