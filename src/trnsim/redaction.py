@@ -89,10 +89,10 @@ def vocabulary() -> frozenset[str]:
     for file in sorted(_ROOT.rglob("*")):
         if file.suffix in _VOCABULARY_FILES:
             pieces.update(_DIVIDERS.split(file.read_text(encoding="utf-8")))
-    found = {piece for piece in pieces if "/" in piece or "." in piece}
+    words = {piece for piece in pieces if "/" in piece or "." in piece}
     for piece in pieces:
-        found.update(_COMPOUND.findall(piece), _NAME.findall(piece))
-    return frozenset(found)
+        words.update(_COMPOUND.findall(piece), _NAME.findall(piece))
+    return frozenset(words)
 
 
 def redacted(text: str) -> Redaction:

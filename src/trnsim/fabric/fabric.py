@@ -127,10 +127,10 @@ class Fabric:
 
     def is_direct(self, source: int, target: int) -> bool:
         """True if no other chip is on the way between two ranks."""
-        here, there = self.place(source), self.place(target)
-        if here[:2] == there[:2] or here.node != there.node:
+        source_place, target_place = self.place(source), self.place(target)
+        if source_place[:2] == target_place[:2] or source_place.node != target_place.node:
             return True
-        return self.topology.is_direct(here.chip, there.chip)
+        return self.topology.is_direct(source_place.chip, target_place.chip)
 
     @cached_property
     def start_s(self) -> float:

@@ -94,12 +94,12 @@ class Grid:
         so that an exchange of all with all loads every link alike.
         """
         numbers = self._link_numbers if self.links else {}
-        here, there = self._coordinates(source), self._coordinates(target)
+        origin, destination = self._coordinates(source), self._coordinates(target)
         order = range(len(self.sizes))
-        at, passed = list(here), [source]
+        at, passed = list(origin), [source]
         for axis in order if (source + target) % 2 else reversed(order):
-            step = self._shorter_direction(here, there, axis)
-            while at[axis] != there[axis]:
+            step = self._shorter_direction(origin, destination, axis)
+            while at[axis] != destination[axis]:
                 at[axis] = (at[axis] + step) % self.sizes[axis]
                 passed.append(self._chip_at(at))
         return tuple(numbers[pair] for pair in pairwise(passed))
@@ -196,14 +196,16 @@ class Grid:
         place[axis] = at % size
         return self._chip_at(place)
 
-    def _shorter_direction(self, here: Sequence[int], there: Sequence[int], axis: int) -> int:
+    def _shorter_direction(
+        self, origin: Sequence[int], destination: Sequence[int], axis: int
+    ) -> int:
         """+1 or -1: the direction of the shorter way round."""
         size = self.sizes[axis]
-        ahead = (there[axis] - here[axis]) % size
+        ahead = (destination[axis] - origin[axis]) % size
         if not self.is_closed:
-            return 1 if there[axis] > here[axis] else -1
+            return 1 if destination[axis] > origin[axis] else -1
         if 2 * ahead == size:
-            return 1 if sum(here) % 2 else -1
+            return 1 if sum(origin) % 2 else -1
         return 1 if 2 * ahead < size else -1
 
     def _ring_of(self, chips: Cycle) -> Cycle | None:

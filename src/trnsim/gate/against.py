@@ -30,11 +30,11 @@ def earlier_baselines(
     """
     prefix = _git("rev-parse", "--show-prefix").decode().strip()
     commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    here = Path.cwd().resolve()
+    folder_of_names = Path.cwd().resolve()
     with tempfile.TemporaryDirectory(prefix="trnsim-") as folder:
         _unpack(_git("archive", "--format=tar", commit.decode().strip(), top=True), Path(folder))
         earlier = Path(folder, PurePosixPath(prefix))
-        names = [_relative(path, here) for path in paths]
+        names = [_relative(path, folder_of_names) for path in paths]
         present = [name for name in names if (earlier / name).is_file()]
         stored = Path(folder) / f"earlier-{FILE}"
         for name in present:
@@ -50,14 +50,14 @@ def earlier_baselines(
     return baselines
 
 
-def _relative(path: Path, here: Path) -> Path:
+def _relative(path: Path, folder: Path) -> Path:
     absolute = path.resolve()
-    if not absolute.is_relative_to(here):
+    if not absolute.is_relative_to(folder):
         raise BadInput(
-            f"--against with {path}, which lies outside of the folder {here}",
+            f"--against with {path}, which lies outside of the folder {folder}",
             fix="call trnsim check in the folder of the repository",
         )
-    return absolute.relative_to(here)
+    return absolute.relative_to(folder)
 
 
 def _git(*arguments: str, top: bool = False) -> bytes:

@@ -119,11 +119,11 @@ def difference(
     is_same_source = before.source == after.source
     is_same_model = before.model == after.model and not changed
     total = shift_between(before.time_us, before.draws_us, after.time_us, after.draws_us)
-    none = TimeShift(0.0, _NONE, total.least_us)
+    no_shift = TimeShift(0.0, _NONE, total.least_us)
     if is_same_model or timeline is None:
-        kernel, upgrade = total, none
+        kernel, upgrade = total, no_shift
     elif is_same_source:
-        kernel, upgrade = none, total
+        kernel, upgrade = no_shift, total
     else:
         former = with_constants(timeline.program.core, before.constants)
         between_us, between_draws_us = time_on_us(timeline, former), draws_us(timeline, former)

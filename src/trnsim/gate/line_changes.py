@@ -104,10 +104,10 @@ def costly_lines(
         candidates = [each for each in candidates if each.is_new or each.was] or candidates
     candidates.sort(key=lambda change: -change.busy_change_us)
     costs = {each: _cost_us(timeline, each) for each in candidates[:tries]}
-    known = [replace(each, cost_us=costs.get(each, 0.0)) for each in changes]
+    priced = [replace(each, cost_us=costs.get(each, 0.0)) for each in changes]
     return tuple(
         sorted(
-            known,
+            priced,
             key=lambda change: (-_cost_beyond_us(change.cost_us, least_us), -change.change_us),
         )
     )

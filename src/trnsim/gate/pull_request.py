@@ -57,8 +57,8 @@ def comment(base: str, settings: Mapping[str, str]) -> tuple[str, int]:
 
 def _matching_files(globs: str) -> list[Path]:
     """The files that globs name, each once, in order."""
-    found = {path for glob in globs.split() for path in Path().glob(glob) if path.is_file()}
-    return sorted(found)
+    paths = {path for glob in globs.split() for path in Path().glob(glob) if path.is_file()}
+    return sorted(paths)
 
 
 def _job(base: str, job: Path, folder: Path) -> tuple[str, int]:

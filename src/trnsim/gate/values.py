@@ -88,16 +88,16 @@ def _error(
     is_complex = "c" in (result.dtype.kind, reference.dtype.kind)
     kind = np.complex128 if is_complex else np.float64
     try:
-        values, wanted = result.astype(kind), reference.astype(kind)
+        values, expected = result.astype(kind), reference.astype(kind)
     except (TypeError, ValueError):
         why = f"it is {result.dtype} and the reference {reference.dtype}; legal: numbers"
         return ResultError(name, inf, 0.0, why=why)
     # Equal infinities and two NaNs are no error.
-    is_same = (values == wanted) | (np.isnan(values) & np.isnan(wanted))
+    is_same = (values == expected) | (np.isnan(values) & np.isnan(expected))
     with np.errstate(invalid="ignore"):
-        off = np.where(is_same, 0.0, np.abs(values - wanted))
+        off = np.where(is_same, 0.0, np.abs(values - expected))
     off = np.where(np.isnan(off), inf, off)
-    finite = np.abs(wanted[np.isfinite(wanted)])
+    finite = np.abs(expected[np.isfinite(expected)])
     scale = float(finite.max()) if finite.size else 0.0
     at = tuple(int(i) for i in np.unravel_index(int(off.argmax()), off.shape))
     largest = float(off.max())

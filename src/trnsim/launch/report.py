@@ -59,8 +59,8 @@ def world_document(world: WorldFigures) -> Document:
     name = title(world.fabric)
     head: list[Block] = [Note(name, place="text")]
     if not world.ranks:
-        none = Note("no rank used a device: there is nothing to time")
-        return Document(name, as_dict(world), [Section("", [*head, none])], schema="launch/1")
+        no_ranks = Note("no rank used a device: there is nothing to time")
+        return Document(name, as_dict(world), [Section("", [*head, no_ranks])], schema="launch/1")
     skew = f"the last step of each rank; skew of their kernels: {time_text(world.skew_s)}"
     sections = [
         Section("", [*head, *_total(world), Note(skew), Table(_RANK_COLUMNS, _rank_rows(world))])

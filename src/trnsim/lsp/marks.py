@@ -126,15 +126,15 @@ def refusal_marks(reason: str, fix: str, file: str, stored: bytes) -> list[LineM
 
 def _kernels(stored: bytes) -> list[ast.FunctionDef]:
     """The functions that a decorator called `jit` makes kernels, in the order of the text."""
-    found: list[ast.FunctionDef] = []
+    kernels: list[ast.FunctionDef] = []
     for node in ast.walk(_parsed(stored)):
         if isinstance(node, ast.FunctionDef):
             decorators = [
                 each.func if isinstance(each, ast.Call) else each for each in node.decorator_list
             ]
             if any(getattr(each, "attr", getattr(each, "id", "")) == "jit" for each in decorators):
-                found.append(node)
-    return sorted(found, key=lambda node: node.lineno)
+                kernels.append(node)
+    return sorted(kernels, key=lambda node: node.lineno)
 
 
 def refusal_mark(reason: str, fix: str, file: str) -> LineMark:

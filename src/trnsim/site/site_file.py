@@ -83,8 +83,8 @@ class SiteCorrections:
 
     def correction(self, chip: str, family: str) -> Correction:
         """The correction of a family on a chip: its own, or that of all others."""
-        chips = {known for known, _ in self.corrections}
-        families = {known for _, known in self.corrections}
+        chips = {own_chip for own_chip, _ in self.corrections}
+        families = {own_family for _, own_family in self.corrections}
         key = (chip if chip in chips else OTHER, family if family in families else OTHER)
         return self.corrections[key]
 

@@ -124,7 +124,7 @@ def space_of(case: KernelCase) -> SettingSpace:
 def _parameter(case: KernelCase, name: str, values: tuple[Any, ...]) -> Parameter:
     keywords = _keywords(case.kernel)
     if name == SCHEDULE and name not in keywords:
-        return _with_default(name, values, next((each for each in values if not each), None))
+        return _with_default(name, values, next((edges for edges in values if not edges), None))
     if name not in keywords:
         raise BadInput(
             f"{case.file}: {case.name}{PARAMETERS} has {name!r}, which {case.name} does not take; "

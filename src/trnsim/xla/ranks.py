@@ -154,11 +154,11 @@ def register() -> None:
 
     @wraps(begin)
     def init_process_group(*args: Any, **options: Any) -> None:
-        wanted = options.get("backend", args[0] if args else None)
-        if wanted == BACKEND and dist.is_initialized() and _is_own_group:
+        backend = options.get("backend", args[0] if args else None)
+        if backend == BACKEND and dist.is_initialized() and _is_own_group:
             _is_own_group.clear()  # the program begins the group that `group` has begun
             return
-        if wanted == BACKEND and "RANK" not in os.environ and _is_by_variables(args, options):
+        if backend == BACKEND and "RANK" not in os.environ and _is_by_variables(args, options):
             options |= {"init_method": "xla://"}
         begin(*args, **options)
 

@@ -137,5 +137,5 @@ def _assignment(args: Any) -> None:
         )
     candidates = by_core if count <= len(by_core) else list(devices.values())
     numbers = Numbers(ctypes.c_int32, [device.number for device in candidates[:count]])
-    room = min(count, args.default_assignment_size)
-    ctypes.memmove(args.default_assignment, numbers.address, room * 4)
+    number_count = min(count, args.default_assignment_size)
+    ctypes.memmove(args.default_assignment, numbers.address, number_count * 4)

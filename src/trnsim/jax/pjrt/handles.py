@@ -4,7 +4,7 @@ A handle is the address of zeroed memory of its own, since callers look into som
 free handles through functions that cannot be Python's (`trnsim.jax.pjrt.table`), so there is no
 notice when one is no longer used. Objects of a client live as long as it does, buffers and
 executables until a sweep finds them gone (`trnsim.jax.pjrt.sweep`), and short-lived ones, errors
-and events, until as many younger ones exist as a `Ring` has room for.
+and events, until as many younger ones exist as a `Ring` holds.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Handle:
 
 
 class Ring(Generic[T]):
-    """The last `room` objects that were added, by address; older ones are dropped."""
+    """The last `most` objects that were added, by address; older ones are dropped."""
 
-    def __init__(self, room: int) -> None:
-        self._room = room
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._entries: dict[int, tuple[Any, T]] = {}
         self._order: deque[int] = deque()
 
@@ -43,7 +43,7 @@ class Ring(Generic[T]):
         address = ctypes.addressof(memory)
         self._entries[address] = memory, item
         self._order.append(address)
-        if len(self._order) > self._room:
+        if len(self._order) > self._most:
             self._entries.pop(self._order.popleft(), None)
         return address
 

@@ -250,15 +250,15 @@ def _is_before(left: Sequence[Array], right: Sequence[Array], *, is_descending: 
 
 def _ranks(numbers: Array) -> Array:
     """The rank of each number, NaN behind infinity, as `Sort` orders them."""
-    wide = numbers.astype(np.float64)
-    order = np.unique(wide[~np.isnan(wide)])
-    return np.where(np.isnan(wide), len(order), np.searchsorted(order, wide))
+    values = numbers.astype(np.float64)
+    order = np.unique(values[~np.isnan(values)])
+    return np.where(np.isnan(values), len(order), np.searchsorted(order, values))
 
 
 def _ranks_by_bits(numbers: Array) -> Array:
     """The rank of each number by its bits, -0 before 0."""
-    wide = numbers.astype(np.float64)
-    is_minus = np.signbit(wide) & (wide == 0)
+    values = numbers.astype(np.float64)
+    is_minus = np.signbit(values) & (values == 0)
     return np.asarray(_ranks(numbers) * 2 - is_minus)
 
 

@@ -70,9 +70,9 @@ def collective_permute(scope: Scope, op: Op) -> Any:
 def collective_broadcast(scope: Scope, op: Op) -> Entry:
     """The tensor of the first of a group."""
     value = scope.value(op.operands[0])
-    wide = scope.graph.reshape(value, (1, *value.shape))
-    gathered = scope.graph.apply(AllGather(groups_of(scope, op), 0), wide)
-    first = scope.graph.slice(gathered, (0,) * len(gathered.shape), wide.shape)
+    stacked = scope.graph.reshape(value, (1, *value.shape))
+    gathered = scope.graph.apply(AllGather(groups_of(scope, op), 0), stacked)
+    first = scope.graph.slice(gathered, (0,) * len(gathered.shape), stacked.shape)
     return scope.graph.reshape(first, value.shape)
 
 

@@ -147,7 +147,7 @@ def _stated_sizes(spec: JobSpec) -> Iterator[Violation]:
 
     ECS takes the memory of the task, or one that is reserved, in place of a container's own.
     """
-    needs = [name for known, name in _SIZES if known == spec.format]
+    needs = [name for format_name, name in _SIZES if format_name == spec.format]
     others = (
         kept.keys == ("memory",) or "memoryReservation" in kept.keys for kept in spec.job.kept
     )
@@ -271,12 +271,12 @@ def _regions(spec: JobSpec) -> Iterator[Violation]:
         is_elsewhere = any(price.kind == "on_demand" for price in prices)
         if not region or not blocks or is_elsewhere or any(covers(p, region) for p in prices):
             continue
-        known = sorted({code for price in blocks for code in codes(price)})
-        sold = enumerated(known, "and")
+        regions = sorted({code for price in blocks for code in codes(price)})
+        sold = enumerated(regions, "and")
         yield Violation(
             "region" if "region" in spec.lines else f"roles.{index}.instance",
             f"{role.instance} in {region}; its capacity blocks are sold in {sold}",
-            f"choose {enumerated(known, 'or')}",
+            f"choose {enumerated(regions, 'or')}",
         )
 
 

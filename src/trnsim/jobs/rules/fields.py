@@ -16,7 +16,7 @@ _SOURCE: Final = (
     "ParallelCluster 3.16 describe: trnsim/jobs/fields; sbatch(1), OPTIONS; the configurations of "
     "NxD Training and NeMo"
 )
-_DESCRIBED: Final = tuple(name for name, known in FORMATS.items() if known.fields)
+_DESCRIBED: Final = tuple(name for name, form in FORMATS.items() if form.fields)
 _WITH_OPTIONS: Final = (*_DESCRIBED, "sbatch")
 """Formats whose service describes its fields; and sbatch, whose fields are options."""
 

@@ -55,7 +55,7 @@ def building_shares(scenario: Scenario, plan: FleetPlan, hour: int) -> dict[str,
         left[building] -= blocks
         shares[building][name] = shares[building].get(name, 0) + blocks
 
-    wanted = dict(
+    service_blocks = dict(
         zip(
             (service.name for service in scenario.services),
             plan.services[hour].tolist(),
@@ -68,8 +68,8 @@ def building_shares(scenario: Scenario, plan: FleetPlan, hour: int) -> dict[str,
             for building, blocks in zip(building_of_jobs[job.name], widths.tolist(), strict=True):
                 give(building, job.name, blocks)
         else:
-            wanted[job.name] = int(widths.sum())
-    for name, blocks in wanted.items():
+            service_blocks[job.name] = int(widths.sum())
+    for name, blocks in service_blocks.items():
         more = blocks
         for building, room in list(left.items()):
             some = min(more, room)

@@ -28,7 +28,7 @@ def polished_plan(scenario: Scenario, plan: FleetPlan) -> FleetPlan:
     """
     jobs = scenario.jobs
     paths = [paths_of(counts) for counts in plan.jobs]
-    room = scenario.blocks - plan.services.sum(axis=1) - plan.job_blocks(jobs).sum(axis=1)
+    free_blocks = scenario.blocks - plan.services.sum(axis=1) - plan.job_blocks(jobs).sum(axis=1)
     for _ in range(_MOST_ROUNDS):
         is_better = False
         for job, tracks in zip(jobs, paths, strict=True):
@@ -36,10 +36,10 @@ def polished_plan(scenario: Scenario, plan: FleetPlan) -> FleetPlan:
             usd, cost = hourly_usd(scenario, job), entering_usd(scenario, job)
             for at in range(job.count):
                 old = tracks[:, at]
-                new = best_path(usd, cost, blocks, room + blocks[old])
+                new = best_path(usd, cost, blocks, free_blocks + blocks[old])
                 if _value(new, usd, cost) > _value(old, usd, cost) * (1 + _EQUAL_SHARE):
                     is_better = True
-                    room = room + blocks[old] - blocks[new]
+                    free_blocks = free_blocks + blocks[old] - blocks[new]
                     tracks[:, at] = new
         if not is_better:
             break
@@ -50,20 +50,20 @@ def polished_plan(scenario: Scenario, plan: FleetPlan) -> FleetPlan:
 _EQUAL_SHARE: Final = 1e-9
 
 
-def best_path(usd: Array, cost: Array, blocks: Counts, room: Counts) -> Counts:
+def best_path(usd: Array, cost: Array, blocks: Counts, free_blocks: Counts) -> Counts:
     """The most valuable level of one job in each hour ``[hours]``.
 
     Args:
         usd: worth of an hour at each level.
         cost: worth lost by a change to each level, in USD.
         blocks: blocks of each level.
-        room: blocks that the job may have in each hour.
+        free_blocks: blocks that the job may have in each hour.
     """
-    hours, levels = len(room), len(usd)
+    hours, levels = len(free_blocks), len(usd)
     stays = np.zeros((hours, levels), bool)
     moves = np.zeros(hours, np.int64)
     value = np.zeros(levels)
-    fits = blocks[None, :] <= room[:, None]
+    fits = blocks[None, :] <= free_blocks[:, None]
     for hour in range(hours - 1, -1, -1):
         enters = value - cost
         to = int(enters.argmax())

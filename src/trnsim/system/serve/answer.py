@@ -183,10 +183,10 @@ def _infeasible(ranking: Ranking, slo: Slo, rate_per_s: float | None) -> Capacit
     """The answer where no layout keeps the SLO: one unit of the layout nearest to it."""
     near = nearest(ranking.tests, slo)
     limits = near.test.limits(slo)
-    none = Capacity(0.0, limits, limits.worst(near.test.alone())[0], 0.0, 0)
+    no_capacity = Capacity(0.0, limits, limits.worst(near.test.alone())[0], 0.0, 0)
     sizing = Sizing(1, 0.0, Spare.NONE, 0.0, rate_per_s)
     return CapacityAnswer(
-        near.test, sizing, none, Interval(0.0, 0.0, 0.0), True, len(ranking.tests), near
+        near.test, sizing, no_capacity, Interval(0.0, 0.0, 0.0), True, len(ranking.tests), near
     )
 
 

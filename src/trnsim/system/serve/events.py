@@ -126,11 +126,11 @@ class _Run:
         self.stage_replicas = [others, decoding]
         self.next_turn = [0, 0]
         self.steps = _decode_steps(load, (decoding or self.replicas)[0].engine, seed)
-        none = math.nan
-        self.arrival_s = [none] * len(load)
-        self.start_s = [none] * len(load)
-        self.first_s = [none] * len(load)
-        self.end_s = [none] * len(load)
+        no_time_s = math.nan
+        self.arrival_s = [no_time_s] * len(load)
+        self.start_s = [no_time_s] * len(load)
+        self.first_s = [no_time_s] * len(load)
+        self.end_s = [no_time_s] * len(load)
         self.cached = [0] * len(load)
         self.followers: dict[int, list[int]] = {}
         self.serial = 0

@@ -189,15 +189,17 @@ class Synthetic:
             name: np.random.default_rng([self.seed, place])
             for place, name in enumerate(_RANDOM_STREAMS)
         }
-        room = longest - self.prefix_tokens
-        if room < len(("input", "output")):
+        free_tokens = longest - self.prefix_tokens
+        if free_tokens < len(("input", "output")):
             raise BadInput(
-                f"a prefix of {self.prefix_tokens} tokens leaves {room} of a longest sequence of "
-                f"{longest}; legal: at least one token of input and one of output",
+                f"a prefix of {self.prefix_tokens} tokens leaves {free_tokens} of a longest "
+                f"sequence of {longest}; legal: at least one token of input and one of output",
                 fix="shorten the prefix or raise --max-model-len",
             )
-        outputs = self.outputs.draw(self.count, streams["outputs"], room - 1)
-        inputs = np.minimum(self.inputs.draw(self.count, streams["inputs"], room), room - outputs)
+        outputs = self.outputs.draw(self.count, streams["outputs"], free_tokens - 1)
+        inputs = np.minimum(
+            self.inputs.draw(self.count, streams["inputs"], free_tokens), free_tokens - outputs
+        )
         arrivals = self._arrivals_s(streams["arrivals"])
         chosen = streams["prefixes"].integers(0, self.prefixes, self.count)
         return tuple(

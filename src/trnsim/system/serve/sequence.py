@@ -79,8 +79,8 @@ class PrefixCache:
             sequence.shared_tokens = tokens
         return tokens
 
-    def keep(self, sequence: Sequence, room: float) -> None:
-        """Cache the prefix of a sequence whose prompt is computed, if `room` tokens hold it."""
+    def keep(self, sequence: Sequence, free_tokens: float) -> None:
+        """Cache the prefix of a sequence whose prompt is computed, if `free_tokens` hold it."""
         name = sequence.request.prefix
         if not name or sequence.shared_tokens:
             return
@@ -89,7 +89,7 @@ class PrefixCache:
             return
         entry = self._entries.get(name)
         if entry is None:
-            if tokens > room and not self.evict(tokens - room):
+            if tokens > free_tokens and not self.evict(tokens - free_tokens):
                 return
             entry = self._entries[name] = [tokens, 0]
             self.tokens += tokens

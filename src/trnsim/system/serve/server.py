@@ -229,11 +229,12 @@ def fleet(machine: Machine, options: ServerOptions) -> tuple[int, int]:
     else:
         replicas = options.replicas
         count = options.instances or (-(-replicas // fit) if fit else replicas * span)
-    room = count * fit if fit else count // span
-    if replicas > room or not replicas:
+    most_replicas = count * fit if fit else count // span
+    if replicas > most_replicas or not replicas:
         raise BadInput(
             f"{replicas or 1} replicas of {_ranks(options)} ranks on {count} x "
-            f"{machine.instance.name}; {room} fit, as an instance has {machine.ranks} ranks",
+            f"{machine.instance.name}; {most_replicas} fit, as an instance has {machine.ranks} "
+            "ranks",
             fix="more --instances, or fewer replicas or ranks",
         )
     if options.prefill_replicas >= replicas:

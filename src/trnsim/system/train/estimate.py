@@ -280,9 +280,9 @@ def usual_batch(machine: Machine, sequence: int) -> int:
     It is a power of two times the odd factor of the number of ranks: 9 for the 144 chips of an
     UltraServer.
     """
-    wanted = max(BATCH_TOKENS // sequence, 1)
+    sequences = max(BATCH_TOKENS // sequence, 1)
     odd = machine.ranks // (machine.ranks & -machine.ranks)
-    return odd << max(math.ceil(math.log2(wanted / odd)), 0)
+    return odd << max(math.ceil(math.log2(sequences / odd)), 0)
 
 
 def _basis(result: BestLayout) -> Basis:

@@ -85,19 +85,19 @@ def chunks(model: Architecture, layout: Layout) -> list[Chunk]:
     count = layout.pipeline * layout.virtual
     per_chunk = sum(tower.depth for tower in model.towers) // count
     chunk_parts: list[list[StagePart]] = [[] for _ in range(count)]
-    at, room = 0, per_chunk
+    at, free_layers = 0, per_chunk
     for part in parts:
         left = int(part.times)
         if not part.is_layer:
-            at_end = at if room or at == count - 1 else at + 1
+            at_end = at if free_layers or at == count - 1 else at + 1
             chunk_parts[at if part.summary.name == "head" else at_end].append(part)
             continue
         while left:
-            if not room:
-                at, room = at + 1, per_chunk
-            share = min(left, room)
+            if not free_layers:
+                at, free_layers = at + 1, per_chunk
+            share = min(left, free_layers)
             chunk_parts[at].append(replace(part, times=share))
-            left, room = left - share, room - share
+            left, free_layers = left - share, free_layers - share
     return [tuple(chunk) for chunk in chunk_parts]
 
 

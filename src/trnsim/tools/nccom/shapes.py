@@ -95,11 +95,11 @@ def check_sbuf(
     core = target.core
     item = ITEM_BYTES[options.datatype]
     buffers = operation.buffers(size, item, ranks)
-    room = lnc * core.partitions * core.sbuf_partition_bytes
-    if sum(buffers) > room:
+    sbuf_bytes = lnc * core.partitions * core.sbuf_partition_bytes
+    if sum(buffers) > sbuf_bytes:
         raise BadInput(
             f"--sb2sb of {size:,} bytes: input and output have {sum(buffers):,}; legal: up to "
-            f"{room:,}, the SBUF of a rank of {lnc} NeuronCores",
+            f"{sbuf_bytes:,}, the SBUF of a rank of {lnc} NeuronCores",
             fix="take smaller --minbytes and --maxbytes, whose default is 32M",
         )
     for option, text, nbytes in (

@@ -110,13 +110,13 @@ def _cell(percent: float, flop_per_s: float | None, width: int) -> Text:
 def _bar(parts: Sequence[tuple[float, str]], figure: str, inner: int) -> Text:
     """``[||||    12%]`` with parts, per cent, each in its style."""
     line = Text("[")
-    room, used, percent = inner - len(figure), 0, 0.0
+    chars, used, percent = inner - len(figure), 0, 0.0
     for part, style in parts:
         percent += part
-        until = min(round(room * percent / 100), room)
+        until = min(round(chars * percent / 100), chars)
         line.append("|" * (until - used), style)
         used = until
-    return line.append(" " * (room - used) + figure + "]")
+    return line.append(" " * (chars - used) + figure + "]")
 
 
 def vcpus(figures: TabFigures, width: int) -> list[Text]:
@@ -166,8 +166,8 @@ def _fields(name: str, values: Mapping[str, int], width: int) -> list[Text]:
 def details_head(width: int) -> Text:
     """The title of the tree with the names of its columns."""
     columns = "".join(column.rjust(_COLUMN_CHARS) for column in _DETAIL_HEADINGS)
-    room = max(width - len(columns), 0)
-    return band("Memory Usage Details"[:room].ljust(room) + columns, width)
+    name_chars = max(width - len(columns), 0)
+    return band("Memory Usage Details"[:name_chars].ljust(name_chars) + columns, width)
 
 
 def details(rows: Sequence[TreeRow], cursor: int, width: int, height: int) -> list[Text]:
@@ -186,8 +186,8 @@ def _detail(row: TreeRow, width: int, *, is_chosen: bool) -> Text:
         cell.rjust(_COLUMN_CHARS)
         for cell in ("", bytes_text(row.node.device_bytes), bytes_text(row.node.host_bytes))
     )
-    room = max(width - len(columns), 0)
-    text = name[:room].ljust(room) + columns
+    name_chars = max(width - len(columns), 0)
+    text = name[:name_chars].ljust(name_chars) + columns
     return Text(text[:width], "reverse" if is_chosen else "")
 
 
@@ -196,10 +196,10 @@ def tab_bar(programs: Sequence[Tab], chosen: Tab, width: int) -> Text:
     labels = [_tab(index, tab, is_chosen=tab == chosen) for index, tab in enumerate(programs, 1)]
     at = programs.index(chosen)
     first = at
-    room = width - len("Neuron Apps ") - len(labels[at]) - 2
-    while first > 0 and len(labels[first - 1]) + 2 <= room:
+    free_chars = width - len("Neuron Apps ") - len(labels[at]) - 2
+    while first > 0 and len(labels[first - 1]) + 2 <= free_chars:
         first -= 1
-        room -= len(labels[first]) + 2
+        free_chars -= len(labels[first]) + 2
     line = Text("Neuron Apps ", BAND)
     for index in range(first, len(labels)):
         line.append(labels[index], _CHOSEN_STYLE if index == at else BAND).append("  ", BAND)

@@ -87,8 +87,8 @@ _as_complex: Final = _cpu_kernel("view_as_complex")
 
 def _require_room(core: int, elements: int, dtype: torch.dtype | None) -> None:
     """Refuse a tensor that does not fit in HBM, before the host allocates it."""
-    of = dtype or torch.get_default_dtype()
-    require(bytes_on_device(elements * of.itemsize, of), core)
+    element_dtype = dtype or torch.get_default_dtype()
+    require(bytes_on_device(elements * element_dtype.itemsize, element_dtype), core)
 
 
 def empty(

@@ -111,10 +111,10 @@ class _Rounding:
         if node not in self._rounded:
             copy: Any = _aten._to_copy.default  # noqa: SLF001  PyTorch's name
             short = self.graph.call_function(copy, (node,), {"dtype": self._dtype})
-            wide = self.graph.call_function(copy, (short,), {"dtype": torch.float32})
+            single = self.graph.call_function(copy, (short,), {"dtype": torch.float32})
             value = node.meta["val"]
-            short.meta["val"], wide.meta["val"] = value.to(self._dtype), value
-            self._rounded[node] = wide
+            short.meta["val"], single.meta["val"] = value.to(self._dtype), value
+            self._rounded[node] = single
         return self._rounded[node]
 
 

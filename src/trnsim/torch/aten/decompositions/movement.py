@@ -106,8 +106,8 @@ def repeat(b: Build, x: Value, times: Sequence[int]) -> Value:
     shape = (1,) * (rank - len(x.shape)) + x.shape
     paired = [n for pair in zip(times, shape, strict=True) for n in pair]
     source = b.graph.reshape(x, [n for length in shape for n in (1, length)])
-    wide = b.graph.broadcast_in_dim(source, paired, range(2 * rank))
-    return b.graph.reshape(b.ew("convert", wide), b.result_types[0].shape)
+    broadcast = b.graph.broadcast_in_dim(source, paired, range(2 * rank))
+    return b.graph.reshape(b.ew("convert", broadcast), b.result_types[0].shape)
 
 
 def view(b: Build, x: Value, *_: Any, **__: Any) -> Value:
@@ -201,17 +201,17 @@ def slice_scatter(
 def select_scatter(b: Build, x: Value, part: Value, dim: int, place: int) -> Value:
     """X with the slice at an index of `dim` replaced."""
     dim %= len(x.shape)
-    wide = b.graph.reshape(part, (*part.shape[:dim], 1, *part.shape[dim:]))
+    with_dim = b.graph.reshape(part, (*part.shape[:dim], 1, *part.shape[dim:]))
     start = place % x.shape[dim]
-    return slice_scatter(b, x, wide, dim, start, start + 1)
+    return slice_scatter(b, x, with_dim, dim, start, start + 1)
 
 
 def select_backward(b: Build, grad: Value, sizes: Sequence[int], dim: int, place: int) -> Value:
     """The gradient at its index of `dim`, zeros elsewhere."""
     dim %= len(sizes)
-    wide = b.graph.reshape(grad, (*grad.shape[:dim], 1, *grad.shape[dim:]))
+    with_dim = b.graph.reshape(grad, (*grad.shape[:dim], 1, *grad.shape[dim:]))
     start = place % sizes[dim]
-    return slice_backward(b, wide, sizes, dim, start, start + 1, 1)
+    return slice_backward(b, with_dim, sizes, dim, start, start + 1, 1)
 
 
 def roll(b: Build, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) -> Value:

@@ -17,10 +17,10 @@ from trnsim.torch.aten.decompositions.comparisons import compare
 
 def _ordered(b: Build, x: Value, k: int, dim: int, *, is_descending: bool) -> tuple[Value, Value]:
     """The first k elements in sorted order along `dim`, and their indices."""
-    wide = move_dim(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
-    keys = wide if is_descending else b.ew("negate", b.convert(wide, "float32"))
+    rows = move_dim(b, b.graph.reshape(x, x.shape or (1,)), dim, -1)
+    keys = rows if is_descending else b.ew("negate", b.convert(rows, "float32"))
     places = b.graph.top_k(keys, k)
-    values = along_rows(b, wide, places)
+    values = along_rows(b, rows, places)
     return move_dim(b, values, -1, dim), move_dim(b, places, -1, dim)
 
 
@@ -88,9 +88,9 @@ def searchsorted(b: Build, rows: Value, x: Value, *, right: bool = False, **keyw
     shape, rank = (*x.shape, rows.shape[-1]), len(x.shape)
     leading = range(rank - 1) if len(rows.shape) > 1 else ()
     spread_rows = b.graph.broadcast_in_dim(rows, shape, (*leading, rank))
-    wide = b.graph.broadcast_in_dim(x, shape, range(rank))
+    spread_x = b.graph.broadcast_in_dim(x, shape, range(rank))
     direction = "LE" if is_right else "LT"
-    before = b.ew("compare", spread_rows, wide, dtype="float32", direction=direction)
+    before = b.ew("compare", spread_rows, spread_x, dtype="float32", direction=direction)
     return b.as_result(b.reduce("add", before, [rank]))
 
 
@@ -104,9 +104,9 @@ def isin(
         return compare(b, x, among, direction)
     rank, count = len(x.shape), among.type.elements
     members = b.graph.reshape(among, (count,))
-    wide = b.graph.broadcast_in_dim(x, (*x.shape, count), range(rank))
-    members = b.graph.broadcast_in_dim(members, wide.shape, (rank,))
-    equal = b.ew("compare", wide, members, dtype="float32", direction="EQ")
+    spread_x = b.graph.broadcast_in_dim(x, (*x.shape, count), range(rank))
+    members = b.graph.broadcast_in_dim(members, spread_x.shape, (rank,))
+    equal = b.ew("compare", spread_x, members, dtype="float32", direction="EQ")
     is_member = b.reduce("maximum", equal, [rank])
     return b.ew("compare", is_member, 0.0, dtype="bool", direction="EQ" if invert else "NE")
 
