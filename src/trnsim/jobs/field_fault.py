@@ -16,7 +16,7 @@ class FieldFault(NamedTuple):
         keys: the names and indexes that lead to it, also to one that is missing.
         rule: name of the rule: "misspelled-field", "unknown-field", "ignored-field",
             "missing-field", "field-type", "misspelled-value", "unknown-value" or
-            "misspelled-resource".
+            "misspelled-resource"; or of `pod_faults` and `value_limits`.
         reason: what stands there, and what is legal.
         fix: what to change.
         source: the description; "" for that of the rule.

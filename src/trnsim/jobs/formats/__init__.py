@@ -33,9 +33,11 @@ from trnsim.jobs.formats import (
 )
 from trnsim.jobs.formats.batch_request import is_request
 from trnsim.jobs.formats.format import JobFormat
+from trnsim.jobs.formats.pod_faults import pod_faults
 from trnsim.jobs.formats.resource_claims import claim_templates, with_claims
 from trnsim.jobs.formats.resource_names import misspelled_resources
 from trnsim.jobs.formats.unrecognized import nearest
+from trnsim.jobs.formats.value_limits import value_limits
 from trnsim.jobs.job import Job
 from trnsim.jobs.spec import JobSpec
 from trnsim.reader import FileContent, SourcePlace, load_documents
@@ -153,6 +155,8 @@ def _spec(known: JobFormat, place: SourcePlace, *, is_lenient: bool) -> JobSpec:
     placed = [*table.placed(place, str(named))]
     if known.is_manifest:
         placed += misspelled_resources(place)
+        placed += pod_faults(place)
+    placed += value_limits(known.name, place)
     for fault, line in placed:
         if line not in untyped:  # text that a pod has as a number: a rule of its own
             faults.append(fault)

@@ -215,6 +215,21 @@ def _memory(spec: JobSpec) -> Iterator[Violation]:
             )
 
 
+def _memory_units(spec: JobSpec) -> Iterator[Violation]:
+    """Memory of a container with devices that is too little for any framework."""
+    for index, role in enumerate(spec.job.roles):
+        size = role.memory_bytes
+        has_devices = role.devices or role.device_indexes or role.cores
+        if size and has_devices and size < _GIB:
+            unit = "bytes" if spec.format in MANIFESTS else "MiB"
+            yield Violation(
+                f"roles.{index}.memory_bytes",
+                f"{size / 2**20:,.6g} MiB of memory beside Neuron devices; a number without a "
+                f"unit is of {unit}",
+                "write the memory in the unit of the field",
+            )
+
+
 def _vcpus(spec: JobSpec) -> Iterator[Violation]:
     """More vCPUs than the instance has."""
     totals: dict[str, float] = {}
@@ -354,6 +369,15 @@ RULES: Final = [
         'instance types of the catalogue; AWS Batch user guide, "Reserve system '
         'memory": the agent and the system keep a part',
         _memory,
+    ),
+    JobRule(
+        "memory-unit",
+        "A container with Neuron devices has 1 GiB of memory or more.",
+        "AWS Batch API reference, ResourceRequirement (MiB); Amazon ECS API reference, "
+        "ContainerDefinition, memory (MiB); sbatch(1), --mem (MiB); kubernetes.io docs, Resource "
+        "units in Kubernetes (bytes)",
+        _memory_units,
+        Severity.WARNING,
     ),
     JobRule(
         "instance-vcpus",

@@ -79,6 +79,32 @@ RULES: Final = (
         Severity.ERROR,
         _DESCRIBED,
     ),
+    _rule("volume-name", "A container mounts volumes of its pod.", Severity.ERROR, MANIFESTS),
+    _rule(
+        "request-above-limit",
+        "Of vCPUs and memory, the request is no more than the limit.",
+        Severity.ERROR,
+        MANIFESTS,
+    ),
+    _rule("huge-page-size", "Huge pages are whole ones.", Severity.ERROR, MANIFESTS),
+    _rule(
+        "other-container",
+        "Settings of Neuron's runtime stand in the container that has the devices.",
+        Severity.WARNING,
+        MANIFESTS,
+    ),
+    _rule(
+        "selector-labels",
+        "The pods of a Deployment or another set have the labels by which it finds them.",
+        Severity.ERROR,
+        ("pod",),
+    ),
+    _rule(
+        "value-limit",
+        "Retries, the main node and the time of waiting are within the service's limits.",
+        Severity.ERROR,
+        ("batch", "batch-eks", "sagemaker-training"),
+    ),
     _rule(
         "field-type",
         "Every value is of the type that the service describes.",

@@ -25,6 +25,8 @@ _PROVIDER: Final = "FI_PROVIDER"
 _RDMA: Final = "FI_EFA_USE_DEVICE_RDMA"
 _EFA_VARIABLES: Final = {_PROVIDER: "efa", _RDMA: "1"}
 _LNC_PAGE: Final = "aws-neuron-sdk about-neuron/arch/neuron-features/logical-neuroncore-config.rst"
+_TOLD_BY_OPERATORS: Final = ("pytorchjob", "hyperpod", "sagemaker-training")
+"""Formats whose operator or toolkit sets the number of nodes (PET_NNODES)."""
 _GROWING: Final = (*("parallelcluster", "pytorchjob", "hyperpod", "rayjob", "sagemaker-endpoint"),)
 """Formats of roles that grow."""
 _SETTING_FILES: Final = re.compile(r"^\s*(source|\.)\s", re.MULTILINE)
@@ -206,6 +208,33 @@ def _efa_absence(spec: JobSpec) -> Iterator[Violation]:
             )
 
 
+def _nodes_of_launcher(spec: JobSpec) -> Iterator[Violation]:
+    """Torchrun on several instances that is told of another number of them, or of none."""
+    counts = [role.replicas for role in spec.job.roles]
+    if spec.job.kind is not JobKind.TRAINING or None in counts:
+        return
+    total = sum(count for count in counts if count is not None)
+    for index, role in enumerate(spec.job.roles):
+        options = options_of(role.command)
+        replicas = role.replicas or 0
+        if "nproc-per-node" not in options or spec.is_template(f"roles.{index}.replicas"):
+            continue
+        nodes = options.get("nnodes")
+        if nodes is None and replicas > 1 and spec.format not in _TOLD_BY_OPERATORS:
+            reason = f"torchrun on {replicas} replicas without --nnodes: each trains by itself"
+        elif nodes is not None and nodes.isdecimal() and int(nodes) not in (1, replicas, total):
+            reason = f"torchrun waits for {nodes} nodes, and the job has {total}"
+        else:
+            continue
+        yield Violation(
+            spec.option_field(index, "nnodes")
+            if nodes
+            else spec.option_field(index, *RANK_OPTIONS),
+            reason,
+            f"set --nnodes={total}",
+        )
+
+
 def _growth(spec: JobSpec) -> Iterator[Violation]:
     for index, role in enumerate(spec.job.roles):
         least, most = role.least_replicas, role.replicas
@@ -277,6 +306,13 @@ RULES: Final = (
         _efa_absence,
         Severity.WARNING,
         ("sbatch",),  # pods and containers have variables of their images
+    ),
+    JobRule(
+        "launcher-nodes",
+        "torchrun is told of as many nodes as the job has.",
+        "PyTorch, torchrun (Elastic Launch), Transitioning from torch.distributed.launch, --nnodes",
+        _nodes_of_launcher,
+        Severity.WARNING,
     ),
     JobRule(
         "least-replicas",
