@@ -46,7 +46,11 @@ PLANTS = {
         (("schedulingPriority",), "high", "field-type"),
         (("eksProperties", "podProperties", "hostNetwork"), "true", "field-type"),
         (("eksProperties", "podProperties", "containers", 0, "imagePullPolicy"), 1, "field-type"),
-        (("retryStrategy",), {"evaluateOnExit": [{"action": "EXITS"}]}, "misspelled-value"),
+        (
+            ("retryStrategy",),
+            {"attempts": 1, "evaluateOnExit": [{"action": "EXITS"}]},
+            "misspelled-value",
+        ),
         (("platformCapabilities",), ["ECS"], "unknown-value"),
     ],
     "ecs": [
@@ -319,11 +323,11 @@ def test_a_missing_field_is_told_by_the_object_that_lacks_it(tmp_path):
     assert not list(lenient.faults({"Count": 1, "Half": []}, "Document"))
     job = Job(name="a", roles=(replace(ROLE, shm_bytes=2**30),))
     document = yaml.safe_load(write_spec(job, "pod"))
-    document["spec"]["containers"][0]["volumeMounts"].append({"name": "data"})
+    document["spec"]["containers"][0]["volumeMounts"].append({"name": "shm"})
     path, (spec,) = specs_of(tmp_path, document)
     ((fault, line),) = [(row, spec.line_of(row.path).line) for row in spec.faults]
     assert fault.reason == "spec.containers[0].volumeMounts[1] has no mountPath, which is required"
-    assert path.read_text().split("\n")[line].strip() == '"name": "data"'
+    assert path.read_text().split("\n")[line].strip() == '"name": "shm"'
 
 
 def test_a_near_name_is_told_and_one_that_stands_too():

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 from trnsim.jobs.formats import read_specs
@@ -147,8 +145,3 @@ def test_an_interval_of_checkpoints_that_loses_much_is_found(tmp_path):
     ]
     assert found(tmp_path, TRN.format(**many | {"interval": 200})) == []
     assert found(tmp_path, TRN.format(**FITS | {"interval": 100_000})) == []
-
-
-def test_every_rule_is_named_here():
-    text = Path(__file__).read_text(encoding="utf-8")
-    assert [rule.name for rule in RULES if f'"{rule.name}"' not in text] == []

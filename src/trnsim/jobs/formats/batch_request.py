@@ -116,9 +116,6 @@ class _Request:
         if size is not None and not LEAST_ARRAY <= size <= MOST_ARRAY:
             legal = f"legal: {LEAST_ARRAY} to {MOST_ARRAY:,}"
             raise reader.refused(("arrayProperties", "size"), legal, "leave it out for one job")
-        if size is not None and any(own.is_exclusive for own in job.roles):
-            why = "a multi-node job is no array"
-            raise reader.refused(("arrayProperties",), why, "submit it once for each copy")
         limit = reader.whole(
             "timeout", "attemptDurationSeconds", field="time_limit_s", least=LEAST_TIMEOUT_S
         )
