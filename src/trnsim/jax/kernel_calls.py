@@ -37,7 +37,7 @@ def config_of(call: KernelCall, inputs: Sequence[str], output_count: int) -> str
         "klir_binary": {
             "binary": f"{_PREFIX}{number}",
             "input_names": list(inputs),
-            "output_names": [f"output.{place}" for place in range(output_count)],
+            "output_names": [f"output.{index}" for index in range(output_count)],
         },
         "func_name": title,
         "grid": [cores] if cores > 1 else [],

@@ -74,11 +74,11 @@ def function_of(scope: Scope, op: Op, allowed: Sequence[str] = tuple(BODIES)) ->
     dtypes = _argument_dtypes(block)
     count = len(dtypes) // 2
     functions = list[str]()
-    for place, dtype in enumerate(dtypes[:count]):
+    for index, dtype in enumerate(dtypes[:count]):
         left, right = sample_pairs([dtype])
         arguments = [_filler(filler_dtype, len(left[0])) for filler_dtype in dtypes]
-        arguments[place], arguments[place + count] = left[0], right[0]
-        (numbers,) = run_body(scope, block, arguments)[place : place + 1]
+        arguments[index], arguments[index + count] = left[0], right[0]
+        (numbers,) = run_body(scope, block, arguments)[index : index + 1]
         functions.append(_function_name(numbers, left[0], right[0], allowed, op.name))
     if count > 1:
         _check_independent(scope, block, dtypes, op.name)
@@ -112,13 +112,13 @@ def _function_name(
 def _check_independent(scope: Scope, block: Block, dtypes: Sequence[str], name: str) -> None:
     """Refuse a body of which a result depends on the operands of another result."""
     count = len(dtypes) // 2
-    for place in range(count):
-        left, right = sample_pairs([dtypes[place]])
+    for index in range(count):
+        left, right = sample_pairs([dtypes[index]])
         # Fillers on the left differ from those on the right, so that a choice between them shows.
         arguments = [_filler(dtype, len(left[0]), at // count) for at, dtype in enumerate(dtypes)]
-        arguments[place], arguments[place + count] = left[0], right[0]
+        arguments[index], arguments[index + count] = left[0], right[0]
         results = [
-            result for at, result in enumerate(run_body(scope, block, arguments)) if at != place
+            result for at, result in enumerate(run_body(scope, block, arguments)) if at != index
         ]
         if not all(
             is_splat(result) or is_equal(result, np.broadcast_to(result[:1], result.shape))
@@ -209,9 +209,9 @@ def order_of(scope: Scope, op: Op) -> Order:
     key_dtypes = dtypes[:_MOST_KEYS]
     left, right = sample_pairs(key_dtypes)
     arguments = list[Array]()
-    for place, dtype in enumerate(dtypes):
-        is_key = place < len(key_dtypes)
-        arguments += [left[place], right[place]] if is_key else [_filler(dtype, len(left[0]))] * 2
+    for index, dtype in enumerate(dtypes):
+        is_key = index < len(key_dtypes)
+        arguments += [left[index], right[index]] if is_key else [_filler(dtype, len(left[0]))] * 2
     (before,) = run_body(scope, block, arguments)
     is_number = ~np.any([_is_nan(numbers) for numbers in (*left, *right)], axis=0)
     for key_count, ranks in product(

@@ -120,7 +120,7 @@ def _kernel_call(scope: Scope, op: Op) -> Any:
     origin = scope.graph.came_from
     if origin is not None:
         scope.graph.came_from = replace(origin, operator=call.name)
-    types = tuple(scope.result(op, place) for place in range(len(op.results)))
+    types = tuple(scope.result(op, index) for index in range(len(op.results)))
     operands = [scope.value(ssa) for ssa in op.operands]
     results = scope.graph.apply_to_all(CustomCall(call, types), operands)
     return results[0] if len(results) == 1 else tuple(results)

@@ -141,9 +141,9 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
 def _varint(message: bytes, at: int) -> tuple[int, int]:
     """The number that begins at a byte, and the byte behind it."""
     value = 0
-    for place in range(_VARINT_MOST):
-        byte = message[at + place]
-        value |= (byte & 0x7F) << (7 * place)
+    for index in range(_VARINT_MOST):
+        byte = message[at + index]
+        value |= (byte & 0x7F) << (7 * index)
         if byte < 1 << 7:
-            return value, at + place + 1
+            return value, at + index + 1
     raise ValueError(f"no number at byte {at}")

@@ -96,7 +96,7 @@ def graph_of(module: Op, device: Device = Device()) -> ImportedModule:  # noqa: 
         raise BadInput("a module without a function main", fix="lower a function with jax.jit")
     block = _device_block(functions["main"].regions[0].blocks[0])
     target = Target(functions, device)
-    types = [_argument_type(argument, place) for place, argument in enumerate(block.arguments)]
+    types = [_argument_type(argument, index) for index, argument in enumerate(block.arguments)]
     inputs = [target.b.graph.input(type_.shape, type_.dtype) for type_ in types]
     names = {
         value.number: _argument_name(block.arguments[at], at) for at, value in enumerate(inputs)

@@ -75,7 +75,7 @@ def batch_norm_training(scope: Scope, op: Op) -> tuple[Entry, ...]:
     normalized = _normalize(norm, [scale, offset, mean, variance])
     parts = (normalized, mean, variance)
     return tuple(
-        scope.b.convert(part, scope.result(op, place).dtype) for place, part in enumerate(parts)
+        scope.b.convert(part, scope.result(op, index).dtype) for index, part in enumerate(parts)
     )
 
 
@@ -103,7 +103,7 @@ def batch_norm_grad(scope: Scope, op: Op) -> tuple[Entry, ...]:
     )
     parts = (grad_operand, grad_scale, grad_offset)
     return tuple(
-        scope.b.convert(part, scope.result(op, place).dtype) for place, part in enumerate(parts)
+        scope.b.convert(part, scope.result(op, index).dtype) for index, part in enumerate(parts)
     )
 
 

@@ -57,7 +57,7 @@ def first_fit(begin_s: Seconds, end_s: Seconds, row_bytes: Integers) -> Integers
     """The lowest address that is free for the whole life of each tensor, in order of begin."""
     address = np.zeros(len(begin_s), np.int64)
     live: list[tuple[int, int, float]] = []
-    for place, (start_s, stop_s, nbytes) in enumerate(
+    for index, (start_s, stop_s, nbytes) in enumerate(
         zip(begin_s.tolist(), end_s.tolist(), row_bytes.tolist(), strict=True)
     ):
         live = [tensor for tensor in live if tensor[2] > start_s]
@@ -66,6 +66,6 @@ def first_fit(begin_s: Seconds, end_s: Seconds, row_bytes: Integers) -> Integers
             if low - at >= nbytes:
                 break
             at = max(at, high)
-        address[place] = at
+        address[index] = at
         live.append((at, at + nbytes, stop_s))
     return address

@@ -214,7 +214,7 @@ def modules(shares: Iterable[Share]) -> list[JsonObject]:
 def _ancestry(path: str) -> list[tuple[str, str]]:
     """(parent, module) for each module on a path."""
     steps = path.split(".")
-    paths = ["", *(".".join(steps[: place + 1]) for place in range(len(steps)))]
+    paths = ["", *(".".join(steps[: index + 1]) for index in range(len(steps)))]
     return list(pairwise(paths))
 
 

@@ -68,11 +68,11 @@ def sbuf_allocations(core: Core) -> Table:
     rows = [
         {
             "partition": partition,
-            "start_ts": int(begin[place]),
-            "end_ts": int(end[place]),
+            "start_ts": int(begin[index]),
+            "end_ts": int(end[index]),
             **_allocation(core, use),
         }
-        for place, use in enumerate(tensor_lives.uses)
+        for index, use in enumerate(tensor_lives.uses)
         for partition in _SAMPLED_PARTITIONS
         if _rows(use) > partition
     ]

@@ -93,8 +93,8 @@ class RequestPattern:
         """`count` requests, each sent when the one before it has ended."""
         requests = self.load(1.0, count)
         return tuple(
-            replace(request, arrival_s=0.0, after=place - 1 if place else None)
-            for place, request in enumerate(requests)
+            replace(request, arrival_s=0.0, after=index - 1 if index else None)
+            for index, request in enumerate(requests)
         )
 
     @property

@@ -186,8 +186,8 @@ class Synthetic:
             BadInput: the prefix leaves less than two tokens of `longest`.
         """
         streams = {
-            name: np.random.default_rng([self.seed, place])
-            for place, name in enumerate(_RANDOM_STREAMS)
+            name: np.random.default_rng([self.seed, index])
+            for index, name in enumerate(_RANDOM_STREAMS)
         }
         free_tokens = longest - self.prefix_tokens
         if free_tokens < len(("input", "output")):
@@ -204,14 +204,14 @@ class Synthetic:
         chosen = streams["prefixes"].integers(0, self.prefixes, self.count)
         return tuple(
             Request(
-                float(arrivals[place]),
-                int(inputs[place]) + self.prefix_tokens,
-                int(outputs[place]),
-                f"prefix {chosen[place]}" if self.prefix_tokens else "",
+                float(arrivals[index]),
+                int(inputs[index]) + self.prefix_tokens,
+                int(outputs[index]),
+                f"prefix {chosen[index]}" if self.prefix_tokens else "",
                 self.prefix_tokens,
-                place - self.concurrency if 0 < self.concurrency <= place else None,
+                index - self.concurrency if 0 < self.concurrency <= index else None,
             )
-            for place in range(self.count)
+            for index in range(self.count)
         )
 
     def _arrivals_s(self, generator: np.random.Generator) -> NDArray[np.float64]:
@@ -249,14 +249,14 @@ def share_of_load(load: Load, count: int, most: int) -> tuple[Load, int]:
     places: dict[int, int] = {}
     requests: list[Request] = []
     number = 0
-    for place, request in enumerate(load):
+    for index, request in enumerate(load):
         if request.after is None:
-            clients[place] = number
+            clients[index] = number
             number += 1
         else:
-            clients[place] = clients[request.after]
-        if clients[place] % count == 0:
-            places[place] = len(requests)
+            clients[index] = clients[request.after]
+        if clients[index] % count == 0:
+            places[index] = len(requests)
             after = None if request.after is None else places[request.after]
             requests.append(replace(request, after=after))
     return tuple(requests), min(count, number)

@@ -149,11 +149,11 @@ class Ranking:
         """The units whose capacity per instance is near the best, by short runs."""
         ranked: list[RankedUnit] = []
         most = 0.0
-        for place, test in enumerate(self.tests):
+        for index, test in enumerate(self.tests):
             bound = self._bounds[id(test)]
             if BOUND_SLACK * bound < most:
                 break
-            self._tell(f"layout {place + 1} of {len(self.tests)}: {layout(test.deployment)}")
+            self._tell(f"layout {index + 1} of {len(self.tests)}: {layout(test.deployment)}")
             limits, instances = test.limits(self.slo), test.deployment.instances
             if not limits.is_met(test.alone()):
                 continue

@@ -365,7 +365,7 @@ def legal_tensor_sizes(model: Architecture, machine: Machine) -> list[int]:
     GPUs it has to divide the heads, as vLLM requires.
     """
     heads, ranks = _heads(model), machine.ranks
-    powers = {1 << place for place in range(ranks.bit_length())}
+    powers = {1 << power for power in range(ranks.bit_length())}
     sizes = sorted(powers | {ranks} | ({ranks // 2} if ranks % 2 == 0 else set()))
     legal = [size for size in sizes if ranks % size == 0 and size <= heads]
     return legal if machine.is_neuron else [size for size in legal if heads % size == 0]

@@ -80,9 +80,9 @@ class Metadata:
         """The chunks that ranks send each other, in bytes."""
         for group in groups:
             for rank in group:
-                for place, target in enumerate(group):
+                for index, target in enumerate(group):
                     if target != rank:
-                        yield Transfer(rank, target, float(self.sent(rank, place) * item))
+                        yield Transfer(rank, target, float(self.sent(rank, index) * item))
 
     def check_fits(self, groups: Groups, nbytes: int, item: int) -> None:
         """Refuse chunks that do not lie within buffers of that size.
@@ -187,12 +187,12 @@ def _check_received(metadata: Metadata, group: Sequence[int]) -> None:
     """Refuse received counts that are not those of the senders."""
     for own, rank in enumerate(group):
         entry = metadata.entries[rank]
-        for place, stated in enumerate(entry.recv_counts):
-            sent = metadata.sent(group[place], own)
+        for index, stated in enumerate(entry.recv_counts):
+            sent = metadata.sent(group[index], own)
             if stated != sent:
                 raise entry.refused(
                     "recv_counts",
-                    f"rank {rank} expects {stated} elements of rank {group[place]}, which sends "
+                    f"rank {rank} expects {stated} elements of rank {group[index]}, which sends "
                     f"{sent}; legal: the same number",
                     "leave recv_counts empty, or state an entry a rank",
                 )

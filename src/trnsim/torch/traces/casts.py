@@ -69,9 +69,9 @@ def _product(node: fx.Node, copies: dict[fx.Node, fx.Node], rounding: _Rounding)
     args: Any = fx.map_arg(node.args, copies.__getitem__)
     factors = [
         rounding.of(value)
-        if isinstance(value, fx.Node) and not (is_added and place == 0) and _is_float32(value)
+        if isinstance(value, fx.Node) and not (is_added and index == 0) and _is_float32(value)
         else value
-        for place, value in enumerate(args)
+        for index, value in enumerate(args)
     ]
     if _name(node) == "convolution":
         factors[_BIAS] = args[_BIAS]

@@ -189,7 +189,7 @@ def _results(
     if name == "all_to_all_single":
         split = [part.chunk(len(group)) for part in parts]
         return {
-            rank: torch.cat([chunks[place] for chunks in split]) for place, rank in enumerate(group)
+            rank: torch.cat([chunks[index] for chunks in split]) for index, rank in enumerate(group)
         }
     reduced = _REDUCTIONS[str(arguments[0])](torch.stack(parts))
     if name == "all_reduce":

@@ -186,8 +186,8 @@ def parameter_names(names: list[str]) -> list[str]:
     """Names as parameters of TorchScript: no keywords, no name twice, none of `forward_text`."""
     taken = {"self", "a", "r", "torch"}
     legal: list[str] = []
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         is_legal = name.isidentifier() and not keyword.iskeyword(name) and name not in taken
-        legal.append(name if is_legal else f"input_{place}")
+        legal.append(name if is_legal else f"input_{index}")
         taken.add(legal[-1])
     return legal

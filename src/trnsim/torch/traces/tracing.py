@@ -264,12 +264,12 @@ def example_arguments(func: Any, example_inputs: Any) -> tuple[tuple[Any, ...], 
     args = tuple(example_inputs) if isinstance(example_inputs, tuple | list) else (example_inputs,)
     bound = _bound(func, call, args, {})
     if bound is None:
-        return args, [f"input_{place}" for place in range(len(args))]
+        return args, [f"input_{index}" for index in range(len(args))]
     names: list[str] = []
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         is_several = kind is inspect.Parameter.VAR_POSITIONAL
-        names += [f"{name}_{place}" for place in range(len(value))] if is_several else [name]
+        names += [f"{name}_{index}" for index in range(len(value))] if is_several else [name]
     return args, names
 
 

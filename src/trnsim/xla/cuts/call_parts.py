@@ -86,5 +86,5 @@ def result_positions(rule: RecordingRule, result: Any) -> tuple[int, ...]:
     """Indices of the tensors in a tuple of results that has other values too; () without any."""
     if not all(rule.returned) or rule.statistics:
         return ()
-    tensors = [place for place, part in enumerate(result) if isinstance(part, Tensor)]
+    tensors = [index for index, part in enumerate(result) if isinstance(part, Tensor)]
     return () if len(tensors) == len(result) else tuple(tensors)

@@ -41,7 +41,7 @@ def ir_text(program: CutProgram) -> str:
         _line(number, _input_shape(each), "xla::device_data()")
         for number, each in enumerate(program.inputs)
     ]
-    roots = {each.call: place for place, each in enumerate(program.outputs)}
+    roots = {each.call: index for index, each in enumerate(program.outputs)}
     for call, (node, references) in enumerate(zip(program.nodes, program.operands, strict=True)):
         operands = ", ".join(_operand(each, first) for each in references)
         results = [_shape(shape, dtype) for shape, _, _, dtype in node.signature.results]

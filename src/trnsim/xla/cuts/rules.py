@@ -142,8 +142,8 @@ def rule_of(name: str) -> RecordingRule:
         if (str(argument.type) in _SCALAR_TYPES and not are_constant) or argument.name in floats
     }
     written = tuple(
-        (place, argument.name)
-        for place, argument in enumerate(schema.arguments)
+        (index, argument.name)
+        for index, argument in enumerate(schema.arguments)
         if argument.alias_info is not None and argument.alias_info.is_write
     )
     counter = _HOST_NAMES.get(plain, name)

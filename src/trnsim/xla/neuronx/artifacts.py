@@ -201,8 +201,8 @@ def generate_hlo(
         packer=Packer(returned_of(function, program)),
         weights=dict(function.weights) if return_weights else None,
         weight_name_to_idx={
-            tensor.name: place
-            for place, tensor in enumerate(metaneff.input_tensors)
+            tensor.name: index
+            for index, tensor in enumerate(metaneff.input_tensors)
             if tensor.type == tensor.Type.INPUT_WEIGHT
         },
     )

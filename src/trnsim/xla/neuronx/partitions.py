@@ -202,7 +202,7 @@ class _Assembly:
         weights = list(function.weights)
         self._weights = dict(zip(function.values, weights, strict=False))
         self._places = {
-            node: f"a[{place}]" for place, node in enumerate(function.values[len(weights) :])
+            node: f"a[{index}]" for index, node in enumerate(function.values[len(weights) :])
         }
         """The expression of each value that a program gave, and of each input."""
 
@@ -217,8 +217,8 @@ class _Assembly:
             parts[name] = program.to_bytes(), weights
             arguments = ", ".join(self._places[node] for node in read)
             body.append(f"r{number} = self.{name}(torch.jit.annotate(List[Tensor], [{arguments}]))")
-            for place, node in enumerate(self._level_outputs(level)):
-                self._places[node] = f"r{number}[{place}]"
+            for index, node in enumerate(self._level_outputs(level)):
+                self._places[node] = f"r{number}[{index}]"
         returned = ", ".join(self._expression(node) for node in _outputs(self._function.module))
         body.append(f"r = torch.jit.annotate(List[Tensor], [{returned}])")
         function = self._function

@@ -181,7 +181,7 @@ def traced_program(
     _require_aliases(aliases)
     function = trace_function(func, example_inputs, are_writes_kept=not aliases)
     results = len(function.result_forms) - len(function.written)
-    written = [[weight, results + place] for place, weight in enumerate(function.written)]
+    written = [[weight, results + index] for index, weight in enumerate(function.written)]
     calls = Calls(function.module, function.values)
     program = StoredProgram(
         title=function.title,

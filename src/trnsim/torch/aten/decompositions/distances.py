@@ -39,7 +39,7 @@ def cross(b: Build, x: Value, y: Value, *, dim: int = -1) -> Value:
     """The cross product of vectors of three numbers along a dimension."""
     shape = b.result_types[0].shape
     left, right = (move_dim(b, b.broadcast(side, shape), dim, 0) for side in (x, y))
-    a, c = ([b.sliced(side, 0, place, 1) for place in range(3)] for side in (left, right))
+    a, c = ([b.sliced(side, 0, index, 1) for index in range(3)] for side in (left, right))
     parts = [
         b.ew("subtract", b.ew("multiply", a[i], c[j]), b.ew("multiply", a[j], c[i]))
         for i, j in ((1, 2), (2, 0), (0, 1))

@@ -74,9 +74,9 @@ def unfold_backward(
 ) -> Value:
     """Windows [*, count, *, size] added to their positions, an element of each at a time."""
     terms: list[Value] = []
-    for place in range(size):
-        taken_tap = b.graph.reshape(b.sliced(grad, -1, place, 1), grad.shape[:-1])
-        terms.append(slice_backward(b, taken_tap, shape, dim, place, None, step))
+    for index in range(size):
+        taken_tap = b.graph.reshape(b.sliced(grad, -1, index, 1), grad.shape[:-1])
+        terms.append(slice_backward(b, taken_tap, shape, dim, index, None, step))
     return b.as_result(b.total(terms))
 
 

@@ -86,7 +86,7 @@ def layer_norm(
 def _operator_results(b: Build, *parts: Value) -> tuple[Value, ...]:
     """The first parts, as many as the operator returns."""
     return tuple(
-        b.as_reshaped_result(part, place) for place, part in enumerate(parts[: len(b.result_types)])
+        b.as_reshaped_result(part, index) for index, part in enumerate(parts[: len(b.result_types)])
     )
 
 

@@ -25,11 +25,11 @@ def _for_each(decompose: Decomposition) -> Decomposition:
 
     def build(b: Build, tensors: Tensors, *operand_lists: Any, **kwargs: Any) -> tuple[Value, ...]:
         result_types, outputs = b.result_types, list[Value]()
-        for place, tensor in enumerate(tensors):
-            b.result_types = result_types[place : place + 1] or [tensor.type]
-            args = [_element_at(operands, place) for operands in operand_lists]
+        for index, tensor in enumerate(tensors):
+            b.result_types = result_types[index : index + 1] or [tensor.type]
+            args = [_element_at(operands, index) for operands in operand_lists]
             outputs.append(
-                decompose(b, tensor, *args, **{k: _element_at(v, place) for k, v in kwargs.items()})
+                decompose(b, tensor, *args, **{k: _element_at(v, index) for k, v in kwargs.items()})
             )
         return tuple(outputs)
 
@@ -59,10 +59,10 @@ def _fused_step(step: Callable[..., Sequence[Value]]) -> Decomposition:
         if found_inf is not None:  # no kernel here has a branch
             raise Unlowered("a step that found_inf may skip")
         outputs = list[Value]()
-        for place, (param, scaled) in enumerate(zip(params, grads, strict=True)):
+        for index, (param, scaled) in enumerate(zip(params, grads, strict=True)):
             unscaled = scaled if grad_scale is None else _unscale(b, scaled, grad_scale)
             grad = b.ew("negate", unscaled) if maximize else unscaled
-            param_states = [state[place] if state else None for state in states]
+            param_states = [state[index] if state else None for state in states]
             outputs += step(b, param, grad, *param_states, **options)
             # PyTorch's fused steps also write the unscaled gradient back.
             outputs += [] if grad_scale is None else [_unscale(b, scaled, grad_scale)]

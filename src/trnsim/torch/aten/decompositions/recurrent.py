@@ -17,7 +17,7 @@ from trnsim.torch.aten.decompositions.activations import through_tanh
 def _parts(b: Build, x: Value, count: int) -> list[Value]:
     """`x` [N, count * H] in parts of [N, H], float32."""
     width = x.shape[1] // count
-    parts = [b.sliced(x, 1, place * width, width) for place in range(count)]
+    parts = [b.sliced(x, 1, index * width, width) for index in range(count)]
     return [b.convert(part, "float32") for part in parts]
 
 
@@ -56,7 +56,7 @@ def lstm_cell(
     cy = b.ew("add", retained, b.ew("multiply", i, g))
     hy = b.ew("multiply", o, b.ew("tanh", cy))
     outputs = (hy, cy, _concatenate(b, (i, f, g, o)))
-    return tuple(b.as_result(part, place) for place, part in enumerate(outputs))
+    return tuple(b.as_result(part, index) for index, part in enumerate(outputs))
 
 
 def lstm_cell_backward(
@@ -88,7 +88,7 @@ def lstm_cell_backward(
     gradients = [grads, b.ew("multiply", grad_cell, f)]
     if has_bias:
         gradients.append(b.reduce("add", grads, [0]))
-    return tuple(b.as_result(part, place) for place, part in enumerate(gradients))
+    return tuple(b.as_result(part, index) for index, part in enumerate(gradients))
 
 
 def gru_cell(
@@ -123,7 +123,7 @@ def gru_cell_backward(
     gradients = [grad_input, grad_hidden, b.ew("multiply", grad, z)]
     if has_bias:
         gradients += [b.reduce("add", gates, [0]) for gates in (grad_input, grad_hidden)]
-    return tuple(b.as_result(part, place) for place, part in enumerate(gradients))
+    return tuple(b.as_result(part, index) for index, part in enumerate(gradients))
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

@@ -215,8 +215,8 @@ def nansum(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any
 def aminmax(b: Build, x: Value, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest."""
     return tuple(
-        b.as_result(b.reduce(op, x, _dims(x, dim), keeps_dims=keepdim), place)
-        for place, op in enumerate(("minimum", "maximum"))
+        b.as_result(b.reduce(op, x, _dims(x, dim), keeps_dims=keepdim), index)
+        for index, op in enumerate(("minimum", "maximum"))
     )
 
 
