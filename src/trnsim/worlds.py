@@ -380,8 +380,8 @@ def _timelines_by_rank(
     firsts = [ranks[0] for ranks in classes]
     timed = timelines([p for rank in firsts for p in programs[rank]], policy, cores, firsts)
     timelines_of: dict[int, tuple[Timeline, ...]] = {}
-    for place, ranks in enumerate(classes):
-        own = timed[place * cores : (place + 1) * cores]
+    for index, ranks in enumerate(classes):
+        own = timed[index * cores : (index + 1) * cores]
         for rank in ranks:
             timelines_of[rank] = own
             if programs[rank] is not programs[ranks[0]]:

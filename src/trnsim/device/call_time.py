@@ -92,8 +92,8 @@ class CallTime:
     def launches_s(self) -> list[float]:
         """The fixed cost of starting each kernel; a compiled graph pays it once, at its first."""
         return [
-            0.0 if place and self.is_one_launch else kernel.launch_s
-            for place, kernel in enumerate(self.kernels)
+            0.0 if index and self.is_one_launch else kernel.launch_s
+            for index, kernel in enumerate(self.kernels)
         ]
 
     @property

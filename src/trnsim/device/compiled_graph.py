@@ -150,10 +150,10 @@ def _reason(kind: str, inputs: tuple[TensorSpec, ...], operators: tuple[str, ...
     """The reason for a compilation: the operators are new, or were compiled for other inputs."""
     for earlier in reversed(_graphs):
         if earlier.name.startswith(kind) and earlier.operators == operators:
-            for place, (old, new) in enumerate(zip(earlier.inputs, inputs, strict=False)):
+            for index, (old, new) in enumerate(zip(earlier.inputs, inputs, strict=False)):
                 if old != new:
                     was, now = spec_text(old), spec_text(new)
-                    return f"input {place} was {was} in {earlier.name} and is {now} here"
+                    return f"input {index} was {was} in {earlier.name} and is {now} here"
             return f"as {earlier.name}, for another function"
     return "the first of its kind"
 

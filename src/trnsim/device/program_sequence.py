@@ -135,8 +135,8 @@ def _first_difference(own: Sequence[str], others: Sequence[str]) -> int | None:
     return None
 
 
-def _cut_at(sequence: _Published, at: int | None) -> CutOfProgram | None:
-    return sequence.cuts[at] if at is not None and at < len(sequence.cuts) else None
+def _cut_at(sequence: _Published, index: int | None) -> CutOfProgram | None:
+    return sequence.cuts[index] if index is not None and index < len(sequence.cuts) else None
 
 
 def _problem(pair: Mapping[int, CutOfProgram | None], name: str) -> str:

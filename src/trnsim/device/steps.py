@@ -95,22 +95,22 @@ def are_watched() -> bool:
 
 def tell(number: int) -> None:
     """Write the number of the step to the launcher's file."""
-    _tell(number, at=0)
+    _tell(number, offset_bytes=0)
 
 
 def tell_that_a_peer_is_lost() -> None:
     """Write that an end of this process would be caused by the loss of another."""
-    _tell(1, at=_INT64.size)
+    _tell(1, offset_bytes=_INT64.size)
 
 
 def tell_of_waiting(*, is_waiting: bool) -> None:
     """Write whether this process waits for other ranks."""
-    _tell(int(is_waiting), at=2 * _INT64.size)
+    _tell(int(is_waiting), offset_bytes=2 * _INT64.size)
 
 
-def _tell(number: int, at: int) -> None:
+def _tell(number: int, offset_bytes: int) -> None:
     path = os.environ.get(STEP_VARIABLE)
     if path:
         with suppress(OSError), Path(path).open("r+b") as file:
-            file.seek(at)
+            file.seek(offset_bytes)
             file.write(_INT64.pack(number))

@@ -99,9 +99,9 @@ def legend(names: Sequence[tuple[str, str]]) -> str:
     return f'<div class="legend">{"".join(words)}</div>'
 
 
-def colour(at: int) -> str:
-    """The colour of the series number `at`."""
-    return f"c{at % COLOURS}"
+def colour(number: int) -> str:
+    """The colour of series `number`."""
+    return f"c{number % COLOURS}"
 
 
 def bars(rows: Sequence[Bar], form: Form = amount) -> str:
@@ -291,11 +291,11 @@ def curves(
     shapes = _axes(x, y, x_words, y_words, form, amount)
     if limit is not None:
         shapes.append(_line("limit", _LEFT, y(limit), WIDTH - _SIDE, y(limit)))
-    for place, (name, value) in enumerate(marks):
+    for index, (name, value) in enumerate(marks):
         shapes.append(_line("mid", x(value), 12, x(value), _HEIGHT - _BOTTOM))
         is_left = x(value) > WIDTH / 2
         at, anchor = (x(value) - 5, "end") if is_left else (x(value) + 5, "start")
-        shapes.append(_text(at, 24 + place * _GAP, name, anchor))
+        shapes.append(_text(at, 24 + index * _GAP, name, anchor))
     for line in lines:
         way = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in line.points)
         shapes.append(f'<polyline class="line {line.kind}" points="{way}"/>')

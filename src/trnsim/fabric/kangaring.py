@@ -64,9 +64,9 @@ def pairs(group: RankGroup) -> list[list[tuple[int, int]]]:
 
 def _to_next_primaries(rings: list[list[tuple[int, int]]], nbytes: float) -> list[Transfer]:
     return [
-        Transfer(primary, ring[(place + 1) % len(ring)][0], nbytes / len(rings), channel)
+        Transfer(primary, ring[(index + 1) % len(ring)][0], nbytes / len(rings), channel)
         for channel, ring in enumerate(rings)
-        for place, (primary, _) in enumerate(ring)
+        for index, (primary, _) in enumerate(ring)
     ]
 
 

@@ -37,7 +37,7 @@ def axes(group: RankGroup) -> Axes:
     if len(group.by_node) < len(chips) or len(chips) & (len(chips) - 1):
         return []
     return [
-        {chip: chips[place ^ (1 << bit)] for place, chip in enumerate(chips)}
+        {chip: chips[index ^ (1 << bit)] for index, chip in enumerate(chips)}
         for bit in range(len(chips).bit_length() - 1)
     ]
 
@@ -76,9 +76,9 @@ def _exchange(
     """An exchange of each rank with the one at its place on the neighbouring chip."""
     return phase(
         (
-            Transfer(rank, group.by_chip[cube[(step + place) % len(cube)][chip]][place], nbytes)
+            Transfer(rank, group.by_chip[cube[(step + index) % len(cube)][chip]][index], nbytes)
             for chip, ranks in group.by_chip.items()
-            for place, rank in enumerate(ranks)
+            for index, rank in enumerate(ranks)
         ),
         reads=reads,
     )

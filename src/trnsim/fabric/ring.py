@@ -31,9 +31,9 @@ def _ring_phase(group: RankGroup, nbytes: float, reads: float) -> TransferPhase:
     chunk = nbytes / group.size / len(rings)
     return phase(
         (
-            Transfer(rank, ring[(place + 1) % len(ring)], chunk, channel)
+            Transfer(rank, ring[(index + 1) % len(ring)], chunk, channel)
             for channel, ring in enumerate(rings)
-            for place, rank in enumerate(ring)
+            for index, rank in enumerate(ring)
         ),
         reads=reads,
         repeat=group.size - 1,

@@ -306,7 +306,7 @@ class Racks:
             for at in range(size)
             if rack != other_rack
         ]
-        return {pair: 4 * self.chips + place for place, pair in enumerate(pairs)}
+        return {pair: 4 * self.chips + index for index, pair in enumerate(pairs)}
 
     @property
     def chip_bytes_per_s(self) -> float:
@@ -344,7 +344,7 @@ class Racks:
         if count & (count - 1):
             return []
         return [
-            {chip: chips[place ^ (1 << bit)] for place, chip in enumerate(chips)}
+            {chip: chips[index ^ (1 << bit)] for index, chip in enumerate(chips)}
             for bit in range(count.bit_length() - 1)
         ]
 

@@ -255,11 +255,11 @@ class _Search:
             return best is before
         return best.time_us > (1 - _LEAST_GAIN) * before.time_us
 
-    def _along(self, centre: Setting, at: int) -> list[Setting]:
+    def _along(self, centre: Setting, parameter: int) -> list[Setting]:
         """The settings that differ in one parameter, its nearest values first."""
-        count = len(self._space.parameters[at].values)
-        indexes = sorted(range(count), key=lambda index: abs(index - centre[at]))
-        settings = [(*centre[:at], index, *centre[at + 1 :]) for index in indexes]
+        count = len(self._space.parameters[parameter].values)
+        indexes = sorted(range(count), key=lambda index: abs(index - centre[parameter]))
+        settings = [(*centre[:parameter], index, *centre[parameter + 1 :]) for index in indexes]
         return [setting for setting in settings if not self._is_hopeless(setting)]
 
     def _is_hopeless(self, setting: Setting) -> bool:
@@ -276,15 +276,15 @@ class _Search:
             if row.kind == _MEMORY
         )
 
-    def _is_refused(self, at: int, index: int) -> bool:
+    def _is_refused(self, parameter: int, index: int) -> bool:
         """True if a value was never legal, and refused twice or where another value is legal."""
-        rows = [row for row in self._tuning.trials.values() if row.setting[at] == index]
+        rows = [row for row in self._tuning.trials.values() if row.setting[parameter] == index]
         refused = [row.setting for row in rows if row.error]
         if not refused or len(refused) < len(rows):
             return False
         legal = [row.setting for row in self._tuning.trials.values() if not row.error]
         return len(refused) >= _MOST_REFUSALS or any(
-            _is_equal_but(at, setting, other) for setting in refused for other in legal
+            _is_equal_but(parameter, setting, other) for setting in refused for other in legal
         )
 
     def _is_as_large(self, setting: Setting, other: Setting) -> bool:
@@ -365,9 +365,13 @@ def _conditions(kernel: Launchable) -> tuple[object, ...]:
     )
 
 
-def _is_equal_but(at: int, setting: Setting, other: Setting) -> bool:
-    """True if two settings differ in the parameter number `at` alone."""
-    return setting != other and setting[:at] == other[:at] and setting[at + 1 :] == other[at + 1 :]
+def _is_equal_but(parameter: int, setting: Setting, other: Setting) -> bool:
+    """True if two settings differ in the parameter number `parameter` alone."""
+    return (
+        setting != other
+        and setting[:parameter] == other[:parameter]
+        and setting[parameter + 1 :] == other[parameter + 1 :]
+    )
 
 
 def _trial_of(setting: Setting, result: dict[str, Any]) -> TuningTrial:

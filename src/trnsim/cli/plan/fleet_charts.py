@@ -29,12 +29,12 @@ def names(fleet: dict[str, Any]) -> list[tuple[str, str]]:
     return [(colour(at), name) for at, name in enumerate(both)]
 
 
-def day(fleet: dict[str, Any], policy: str, at: int, caption: str) -> str:
-    """Chips by service and job in each hour of the day number `at`."""
+def day(fleet: dict[str, Any], policy: str, day_number: int, caption: str) -> str:
+    """Chips by service and job in each hour of day `day_number`."""
     chips = fleet["policies"][policy]["chips"]
     usable = fleet["usable_chips"]
     hourly: list[ColumnBar] = []
-    for hour in range(at * _HOURS_OF_DAY, (at + 1) * _HOURS_OF_DAY):
+    for hour in range(day_number * _HOURS_OF_DAY, (day_number + 1) * _HOURS_OF_DAY):
         parts = [
             BarPart(name, chips[name][hour], kind, pointer("policies", policy, "chips", name, hour))
             for kind, name in names(fleet)
@@ -42,7 +42,7 @@ def day(fleet: dict[str, Any], policy: str, at: int, caption: str) -> str:
         idle = usable - sum(part.value for part in parts)
         clock = fleet["hours"][hour][_CLOCK_CHARS]
         hourly.append(ColumnBar(clock, (*parts, BarPart("idle", idle, "idle", ""))))
-    hours = slice(at * _HOURS_OF_DAY, (at + 1) * _HOURS_OF_DAY)
+    hours = slice(day_number * _HOURS_OF_DAY, (day_number + 1) * _HOURS_OF_DAY)
     lines = [
         (kind, needed(fleet, quantile)[hours])
         for kind, quantile in (("", "p50"), ("outer", "p10"), ("outer", "p90"))

@@ -179,8 +179,8 @@ def _hours(fleet: dict[str, Any], last: str) -> Table:
     return Table([Column(name) for name in header], rows, place="text")
 
 
-def _date(fleet: dict[str, Any], at: int) -> str:
-    return datetime.fromisoformat(fleet["hours"][at * _HOURS_OF_DAY]).strftime("%A, %d %B")
+def _date(fleet: dict[str, Any], day_number: int) -> str:
+    return datetime.fromisoformat(fleet["hours"][day_number * _HOURS_OF_DAY]).strftime("%A, %d %B")
 
 
 def _missed(fleet: dict[str, Any]) -> list[Block]:

@@ -145,10 +145,10 @@ def curve_blocks(plans: Sequence[ServingPlan]) -> list[Block]:
     The terminal shows the table of a single platform; a page shows all.
     """
     blocks: list[Block] = []
-    for place, plan in enumerate(plans):
+    for index, plan in enumerate(plans):
         if plan.answer is None or not plan.answer.curve:
             continue
-        keys = (place,) if len(plans) > 1 else ()  # of the plan in the JSON document
+        keys = (index,) if len(plans) > 1 else ()  # of the plan in the JSON document
         blocks.append(Drawing(_charts(plan, plan.answer, keys), is_wide=True))
         is_single = len(plans) == 1
         blocks.append(
@@ -189,8 +189,8 @@ def _charts(plan: ServingPlan, answer: CapacityAnswer, keys: tuple[int, ...]) ->
     figure_charts: list[str] = []
     for words, key, limit, form in figures:
         points = [
-            (point.requests_per_s, value, place)
-            for place, point in enumerate(answer.curve)
+            (point.requests_per_s, value, index)
+            for index, point in enumerate(answer.curve)
             for value in [point.latencies_s.get(key, getattr(point, key, None))]
             if value is not None
         ]
@@ -199,7 +199,7 @@ def _charts(plan: ServingPlan, answer: CapacityAnswer, keys: tuple[int, ...]) ->
         line = CurveLine(
             words,
             tuple((at, value) for at, value, _ in points),
-            tuple(pointer(*keys, "curve", place, key) for _, _, place in points),
+            tuple(pointer(*keys, "curve", index, key) for _, _, index in points),
         )
         drawing = curves([line], "requests/s", words, form, limit=limit, marks=marks)
         figure_charts.append(chart(f"{name}: load against {words}", drawing))

@@ -139,9 +139,9 @@ def bound_note(parts_s: Mapping[str, Mapping[str, float]]) -> Note:
     return Note(f"bound by: {', '.join(words)}")
 
 
-def place_of(at: int, count: int, *steps: str) -> str:
-    """The JSON pointer of a field of the answer number `at` of `count`, as `compared_document`."""
-    return pointer(*steps) if count == 1 else pointer(at, *steps)
+def place_of(number: int, count: int, *steps: str) -> str:
+    """The JSON pointer of a field of answer `number` of `count`, as in `compared_document`."""
+    return pointer(*steps) if count == 1 else pointer(number, *steps)
 
 
 def measured_table(file: Path | None, names: Sequence[str]) -> MeasuredTimes | None:

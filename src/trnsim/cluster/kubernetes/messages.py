@@ -138,8 +138,8 @@ def _add_field(declared: Any, package: str, number: int, name: str, kind: str) -
         # A table is a list of pairs: protobuf's language guide, Maps.
         pair = declared.nested_type.add(name=f"{name.capitalize()}Entry")
         pair.options.map_entry = True
-        for place, part in enumerate(("key", "value"), 1):
-            _add_field(pair, package, place, part, "string")
+        for field_number, part in enumerate(("key", "value"), 1):
+            _add_field(pair, package, field_number, part, "string")
         kind = f"{declared.name}.{pair.name}"
     if kind in _SCALARS:
         field.type = _SCALARS[kind]

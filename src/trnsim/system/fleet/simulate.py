@@ -150,7 +150,7 @@ def _capacity_per_s(
 def _trained_tokens(
     scenario: Scenario,
     plan: FleetPlan,
-    at: int,
+    job_index: int,
     failed: Array,
     generator: np.random.Generator | None,
 ) -> tuple[Array, Array]:
@@ -159,7 +159,7 @@ def _trained_tokens(
     Each failure costs the mean loss of a failure, work since the last checkpoint included, so that
     a step may have negative tokens.
     """
-    job, counts = scenario.jobs[at], plan.jobs[at]
+    job, counts = scenario.jobs[job_index], plan.jobs[job_index]
     rates = np.array([level.kept_tokens_per_s for level in job.levels])
     useful_chips = np.array([level.kept * level.chips for level in job.levels])
     stopped = np.clip(scenario.stop_s(job) / STEP_S - np.arange(HOUR_STEPS), 0.0, 1.0)
@@ -171,10 +171,10 @@ def _trained_tokens(
         by_step: Array = by_hour.reshape(1, -1)
         return by_step
 
-    blocks = np.repeat(plan.job_blocks(scenario.jobs)[:, at], HOUR_STEPS)
+    blocks = np.repeat(plan.job_blocks(scenario.jobs)[:, job_index], HOUR_STEPS)
     part = 1.0 - np.minimum(failed * _step_blocks(job) / np.maximum(blocks, 1), 1.0)
     if generator is not None:
-        part = part + _deviation(scenario, plan, at, part.shape, generator)
+        part = part + _deviation(scenario, plan, job_index, part.shape, generator)
     return sum_running(rates) * part * STEP_S, (sum_running(useful_chips) * part).sum(
         axis=1
     ) / HOUR_STEPS
@@ -189,12 +189,12 @@ def _step_blocks(job: TrainingJobKind) -> int:
 def _deviation(
     scenario: Scenario,
     plan: FleetPlan,
-    at: int,
+    job_index: int,
     shape: tuple[int, ...],
     generator: np.random.Generator,
 ) -> Array:
     """Relative deviation of tokens from their mean, by the failures of each step ``shape``."""
-    job, counts = scenario.jobs[at], plan.jobs[at]
+    job, counts = scenario.jobs[job_index], plan.jobs[job_index]
     chips = np.repeat(counts @ np.array([level.chips for level in job.levels]), HOUR_STEPS)
     rates = np.array([level.tokens_per_s for level in job.levels])
     kept_rates = np.array([level.kept_tokens_per_s for level in job.levels])

@@ -41,18 +41,18 @@ class TraceRow(FileRecord):
         None, help="number, among requests, of the one whose end brings this one", least=1
     )
 
-    def request(self, place: int, before_s: float) -> Request:
+    def request(self, earlier_requests: int, before_s: float) -> Request:
         """The request of this row.
 
         Args:
-            place: number of requests in the rows above.
+            earlier_requests: number of requests in the rows above.
             before_s: the last arrival in the rows above, before which it must not arrive.
 
         Raises:
             BadInput: it arrives too early, waits for no request above, or its prefix is too long.
         """
-        if self.after is not None and self.after > place:
-            raise self.refused("after", f"legal: an earlier request, 1 to {place}")
+        if self.after is not None and self.after > earlier_requests:
+            raise self.refused("after", f"legal: an earlier request, 1 to {earlier_requests}")
         if self.after is None and self.arrival < before_s:
             raise self.refused(
                 "arrival",

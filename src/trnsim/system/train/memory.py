@@ -75,15 +75,15 @@ def stages(model: Architecture, layout: Layout) -> list[StageMemory]:
     return [stage(pipe[at::count], layout, at) for at in range(count)]
 
 
-def stage(chunks: list[Chunk], layout: Layout, at: int) -> StageMemory:
-    """The memory of a rank of stage number `at`, which holds the chunks `chunks`."""
+def stage(chunks: list[Chunk], layout: Layout, stage_number: int) -> StageMemory:
+    """The memory of a rank of stage `stage_number`, which holds `chunks`."""
     parts = [part for chunk in chunks for part in chunk]
     dense = sum(part.times * part.dense for part in parts)
     experts = sum(part.times * part.experts for part in parts)
     all_parts = dense + experts
     shared = dense / layout.shard + experts * layout.expert / layout.shard
     weight, gradient, state = bytes_of_parameter(layout)
-    flights = in_flight(layout, at) / layout.virtual
+    flights = in_flight(layout, stage_number) / layout.virtual
     layer_bytes = sum(part.times * kept_bytes(part, layout) for part in parts if part.is_layer)
     return StageMemory(
         weights=weight * (shared if layout.shards_weights else all_parts),
@@ -103,10 +103,10 @@ def bytes_of_parameter(layout: Layout) -> tuple[float, float, float]:
     return WEIGHT_BYTES[layout.dtype], _GRADIENT_BYTES, optimizer.moment_bytes + master
 
 
-def in_flight(layout: Layout, at: int) -> float:
-    """Maximum pairs (chunk, micro batch) whose activations stage number `at` keeps at one time."""
+def in_flight(layout: Layout, stage_number: int) -> float:
+    """Maximum pairs (chunk, micro batch) whose activations stage `stage_number` keeps at once."""
     stages, parts = layout.pipeline, layout.virtual
-    after = stages - at - 1
+    after = stages - stage_number - 1
     if parts > 1:
         started = 2 * after + (parts - 1) * stages + 1
     elif layout.schedule == "zb-h1":

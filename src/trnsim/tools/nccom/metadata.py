@@ -57,13 +57,13 @@ class Metadata:
     entries: Sequence[MetadataEntry] = field(default=())
     gathers: bool = False
 
-    def sent(self, rank: int, place: int) -> int:
-        """Elements that a rank sends to that place of its group."""
-        return self.entries[rank].send_counts[0 if self.gathers else place]
+    def sent(self, rank: int, peer: int) -> int:
+        """Elements that a rank sends to the member `peer` of its group."""
+        return self.entries[rank].send_counts[0 if self.gathers else peer]
 
-    def sent_from(self, rank: int, place: int) -> int:
-        """The element from which on it sends them."""
-        return self.entries[rank].send_displs[0 if self.gathers else place]
+    def sent_from(self, rank: int, peer: int) -> int:
+        """The first element that it sends to the member `peer` of its group."""
+        return self.entries[rank].send_displs[0 if self.gathers else peer]
 
     def places(self, group: Sequence[int], own: int) -> tuple[int, ...]:
         """The elements at which a rank receives the chunk of each: stated, or one after the other.
@@ -80,9 +80,9 @@ class Metadata:
         """The chunks that ranks send each other, in bytes."""
         for group in groups:
             for rank in group:
-                for index, target in enumerate(group):
+                for peer, target in enumerate(group):
                     if target != rank:
-                        yield Transfer(rank, target, float(self.sent(rank, index) * item))
+                        yield Transfer(rank, target, float(self.sent(rank, peer) * item))
 
     def check_fits(self, groups: Groups, nbytes: int, item: int) -> None:
         """Refuse chunks that do not lie within buffers of that size.
@@ -187,12 +187,12 @@ def _check_received(metadata: Metadata, group: Sequence[int]) -> None:
     """Refuse received counts that are not those of the senders."""
     for own, rank in enumerate(group):
         entry = metadata.entries[rank]
-        for index, stated in enumerate(entry.recv_counts):
-            sent = metadata.sent(group[index], own)
+        for peer, stated in enumerate(entry.recv_counts):
+            sent = metadata.sent(group[peer], own)
             if stated != sent:
                 raise entry.refused(
                     "recv_counts",
-                    f"rank {rank} expects {stated} elements of rank {group[index]}, which sends "
+                    f"rank {rank} expects {stated} elements of rank {group[peer]}, which sends "
                     f"{sent}; legal: the same number",
                     "leave recv_counts empty, or state an entry a rank",
                 )
