@@ -15,7 +15,7 @@ from trnsim import arch
 from trnsim.gate.checking import signed_us
 from trnsim.gate.kernel_file import cases, module_of
 from trnsim.tune.space import space_of
-from trnsim.tune.trial import tried
+from trnsim.tune.trial import trial_result
 from trnsim.tune.tuning import TuningEffort, tune
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "tune"
@@ -36,7 +36,7 @@ def names():
 
 def best_of_all_us(settings):
     """The time of the fastest of all settings."""
-    results = [tried(settings, setting, CHIP) for setting in settings.settings()]
+    results = [trial_result(settings, setting, CHIP) for setting in settings.settings()]
     return min(result["time_us"] for result in results if "time_us" in result)
 
 

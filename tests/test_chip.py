@@ -25,7 +25,7 @@ from trnsim.isa.reference.example import examples
 from trnsim.memory import Memory
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
-from trnsim.place.machine import compared, machine
+from trnsim.place.machine import compared_platforms, machine
 from trnsim.profile.measures.metrics import measure
 
 SOURCE = Path(trnsim.__file__).parent
@@ -161,7 +161,7 @@ def test_a_new_chip_stands_in_help_and_in_errors(trn9, monkeypatch):
     with pytest.raises(BadInput) as caught:
         trnsim.run(product[2], *operands(), target="trn1")
     assert caught.value.fix == "launch the kernel without [2], or run it for trn2, trn3 or trn9"
-    assert compared() == ("trn1", "trn2", "trn3", trn9.name, "p5en")
+    assert compared_platforms() == ("trn1", "trn2", "trn3", trn9.name, "p5en")
     assert machine("trn9").instance.name == "Trn3 Gen2 UltraServer"
     with pytest.raises(BadInput, match="legal: trn1, inf2, trn2, trn3, trn9, inf1, trn1n"):
         machine("trn0")

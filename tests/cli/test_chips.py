@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import catalogue
 from trnsim.cli import app
-from trnsim.place.machine import compared, platforms, trainiums
+from trnsim.place.machine import compared_platforms, platforms, trainiums
 
 
 def run(*arguments):
@@ -50,6 +50,6 @@ def test_an_announced_chip_is_marked_and_never_a_default():
     assert chips["trainium4"]["hybrids"]
     rows = catalogue()
     names = {*rows.chips, *rows.gpus, *rows.instances, *TARGETS}
-    names |= {*compared(), *trainiums(), *platforms().values()}
+    names |= {*compared_platforms(), *trainiums(), *platforms().values()}
     assert not names & rows.announced.keys()
     assert all(one.accelerator not in rows.announced for one in rows.instances.values())

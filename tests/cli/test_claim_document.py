@@ -8,7 +8,7 @@ from trnsim.cli.claim_document import (
     claims_document,
     kind_of,
     numbers_of,
-    ours,
+    recomputed_values,
 )
 from trnsim.document.html import html
 from trnsim.document.text import text
@@ -46,7 +46,7 @@ def basis(value, *origins, is_stand_in=False):
     ],
 )
 def test_our_figures_in_brief(bases, expected):
-    assert ours(quantity("rate", 1, "", *bases)) == expected
+    assert recomputed_values(quantity("rate", 1, "", *bases)) == expected
 
 
 def test_sources_are_numbered_and_doubts_told_once():

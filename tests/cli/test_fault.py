@@ -38,12 +38,12 @@ def test_a_fault_is_injected_and_ended(place):
     done = call("hbm-ecc", "--device", "3", "--core", "1", "--for", "30s")
     assert done.exit_code == 0
     assert "emulated: NEURON_HW_ERR=HBM_UNCORRECTABLE_ERROR" in done.output
-    (one,) = hardware.injected(place)
+    (one,) = hardware.injected_faults(place)
     assert (one.kind, one.device, one.core, one.for_s) == ("hbm-ecc", 3, 1, 30.0)
     assert call("clear").output == "1 faults ended (emulated)\n"
     assert call("clear", "--device", "3").output == "0 faults ended (emulated)\n"
     assert call("reset").output == "1 faults forgotten, counters are at 0 (emulated)\n"
-    assert hardware.injected(place) == []
+    assert hardware.injected_faults(place) == []
 
 
 def test_the_log_names_the_device_by_the_serial_number_that_sysfs_has(place):
@@ -60,7 +60,7 @@ def test_the_log_names_the_device_by_the_serial_number_that_sysfs_has(place):
 )
 def test_durations(place, text, for_s):
     call("dma", "--device", "0", "--for", text)
-    assert hardware.injected(place)[0].for_s == for_s
+    assert hardware.injected_faults(place)[0].for_s == for_s
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_durations(place, text, for_s):
 def test_what_cannot_be_injected_is_refused(place, words, message):
     with pytest.raises(BadInput, match=message):
         call(*words)
-    assert hardware.injected(place) == []
+    assert hardware.injected_faults(place) == []
 
 
 MEETS = """

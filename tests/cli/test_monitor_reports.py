@@ -11,7 +11,7 @@ import pytest
 from trnsim.cli import monitor_reports
 from trnsim.errors import BadInput
 from trnsim.instance.state.folder import state_folder
-from trnsim.instance.state.identity import own
+from trnsim.instance.state.identity import own_identity
 from trnsim.instance.state.record import ProcessRecord, to_json
 from trnsim.tools.monitor.series import CollectedSeries
 
@@ -63,7 +63,7 @@ def test_a_report_of_another_version_is_left_out_and_the_next_is_taken(
 ):
     monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("TRNSIM_INSTANCE", "trn2.3xlarge")
-    pid, started = own()
+    pid, started = own_identity()
     one = ProcessRecord(pid, started, "c", "torch", "t", "trn2.3xlarge", 2, (0,), 1.0)
     (state_folder() / f"{pid}-{started}.json").write_text(to_json(one))
     report = next(monitor_reports.own_reports())

@@ -85,16 +85,21 @@ def reports(folder):
 def test_each_argument_has_its_owner(source, given, ours, theirs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("p.py").write_text(source)
-    assert script.arranged(given.split()) == [*ours.split(), "--", *theirs.split()]
+    assert script.arranged_arguments(given.split()) == [*ours.split(), "--", *theirs.split()]
 
 
 @pytest.mark.parametrize("given", [["-h"], ["--on", "trn1"], []])
 def test_without_a_script_everything_is_the_commands(given):
-    assert script.arranged(given) == given
+    assert script.arranged_arguments(given) == given
 
 
 def test_a_script_that_cannot_be_read_names_no_options():
-    assert script.arranged(["none.py", "--on", "trn1"]) == ["--on", "trn1", "none.py", "--"]
+    assert script.arranged_arguments(["none.py", "--on", "trn1"]) == [
+        "--on",
+        "trn1",
+        "none.py",
+        "--",
+    ]
 
 
 def test_nothing_keeps_the_modules_of_a_script(tmp_path):
@@ -255,7 +260,7 @@ def test_an_output_without_a_kernel_is_an_error(tmp_path):
 def test_what_is_no_python_is_refused(content, reason, tmp_path):
     (tmp_path / "p.py").write_bytes(content)
     with pytest.raises(BadInput, match=reason):
-        script.checked(tmp_path / "p.py")
+        script.checked_script(tmp_path / "p.py")
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from trnsim.document.builder import as_json, filled, page, panel
+from trnsim.document.builder import as_json, filled_template, page, panel
 
 HOSTILE = "</script><script>alert(1)</script><!-- \u2028 {{data}} &amp; <b>"
 
@@ -46,9 +46,9 @@ def test_a_heading_is_text_and_a_panel_may_have_none():
 
 
 def test_what_is_put_in_is_not_searched_for_markers():
-    assert filled("{{a}} {{b}}", {"a": "{{b}}", "b": "{{a}}"}) == "{{b}} {{a}}"
+    assert filled_template("{{a}} {{b}}", {"a": "{{b}}", "b": "{{a}}"}) == "{{b}} {{a}}"
     with pytest.raises(KeyError):
-        filled("{{unknown}}", {})
+        filled_template("{{unknown}}", {})
 
 
 def test_json_cannot_leave_a_script_element():

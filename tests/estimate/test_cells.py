@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from layer_sizes import LLAMA
 
-from trnsim.estimate.cells import CELLS, Family, ModelKind, counted, family_of, kind_of
+from trnsim.estimate.cells import CELLS, Family, ModelKind, family_of, kind_of, rows_text
 from trnsim.workload.captured import CapturedModel
 from trnsim.workload.config import from_config, read
 from trnsim.workload.operators import Phase
@@ -73,4 +73,4 @@ def test_a_cell_is_told_with_its_rows_and_errors():
     assert str(cell) == (
         "1 published row of vision encode on inferentia2 (errors 18.1% in the median, 18.1% at P90)"
     )
-    assert counted(2) == "2 published rows"
+    assert rows_text(2) == "2 published rows"

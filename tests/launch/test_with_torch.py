@@ -71,7 +71,7 @@ def test_each_kind_of_fault_appears_in_the_state(tmp_path, capfd, monkeypatch):
         [["NRT_EXEC_HW_ERR_DMA_ABORT"], "trn2.48xlarge", [1], counted | {"transient": 1}],
     ]  # fmt: skip
     place = folder.state_folder()
-    found = hardware.injected(place)
+    found = hardware.injected_faults(place)
     assert sorted((one.kind, one.core) for one in found) == sorted(FAULTS.values())
     assert {(one.device, one.is_active()) for one in found} == {(0, False)}
     assert hardware.counters(found, 1)[0]["mem_ecc_uncorrected"] == 1

@@ -2,7 +2,7 @@ import pytest
 
 from trnsim.arch.catalogue import parse, read_rows
 from trnsim.errors import BadInput
-from trnsim.place.machine import compared, machine, platforms, trainiums
+from trnsim.place.machine import compared_platforms, machine, platforms, trainiums
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_these_are_the_short_names_and_those_that_plans_compare():
     assert list(platforms()) == ["trn1", "trn2", "trn3", "inf2", "p5", "p5en"]
     assert all(machine(name).instance.name == full for name, full in platforms().items())
     assert trainiums() == ("trn1", "trn2", "trn3")
-    assert compared() == (*trainiums(), "p5en")
+    assert compared_platforms() == (*trainiums(), "p5en")
 
 
 def test_trn3_says_that_nothing_is_measured():

@@ -3,7 +3,7 @@
 import os
 import time
 
-from trnsim.instance.state.identity import own
+from trnsim.instance.state.identity import own_identity
 from trnsim.instance.state.record import (
     ERRORS,
     HOST_MEMORY,
@@ -21,7 +21,7 @@ BUSY = 0.25
 
 def made():
     """The state now: executions and times grow, all else stays."""
-    pid, started = own()
+    pid, started = own_identity()
     now_s = time.time()
     executions = {status: 3.0 + 2 * number for number, status in enumerate(STATUSES)}
     return ProcessRecord(

@@ -36,7 +36,7 @@ from trnsim.system.serve import trace
 from trnsim.tools.monitor import config as monitor
 from trnsim.tools.nccom.options import OperationOptions
 from trnsim.tools.nccom.streams import streams_of
-from trnsim.tools.nccom.times import fabric_of, planned
+from trnsim.tools.nccom.times import fabric_of, planned_operation
 from trnsim.workload import config
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -166,7 +166,9 @@ STREAMS = {
 def collective(name, option):
     """A reader of a file of nccom-test, which an option of an operation names."""
     fabric = fabric_of("trn2.48xlarge", 2, 1, 4)
-    return lambda path: planned(OperationOptions(operation=name, **{option: path}), fabric)
+    return lambda path: planned_operation(
+        OperationOptions(operation=name, **{option: path}), fabric
+    )
 
 
 def tool_log(path):

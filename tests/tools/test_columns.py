@@ -5,7 +5,10 @@ from trnsim.tools import columns
 
 
 def titles(name, which):
-    return [one.title.replace("\n", " ") for one in columns.of(instance_model(name), which)]
+    return [
+        one.title.replace("\n", " ")
+        for one in columns.instance_columns(instance_model(name), which)
+    ]
 
 
 @pytest.mark.parametrize("name", ["trn1.2xlarge", "trn2.3xlarge", "inf2.8xlarge", "inf1.xlarge"])
@@ -28,7 +31,10 @@ def test_joined_devices_have_it_before_their_place(name):
 
 def cells(name, lnc=None):
     model = instance_model(name, lnc)
-    return [one.text(model.devices[-1]) for one in columns.of(model, columns.DEVICES_ALONE)]
+    return [
+        one.text(model.devices[-1])
+        for one in columns.instance_columns(model, columns.DEVICES_ALONE)
+    ]
 
 
 def test_cells_are_the_pages():

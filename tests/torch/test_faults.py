@@ -77,7 +77,7 @@ for core in (1, 0):
         (record,) = read_all(place)
         found["executions"] = record.executions["completed_with_err"]
         found["errors"] = record.errors["hardware"]
-        counted = hardware.counters(hardware.injected(place), 1)[0]
+        counted = hardware.counters(hardware.injected_faults(place), 1)[0]
         found["counted"] = counted["mem_ecc_uncorrected"]
         found["logged"] = (place / hardware.LOG).read_text().count("HBM_UNCORRECTABLE_ERROR")
     hardware.clear(place)

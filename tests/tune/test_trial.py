@@ -10,14 +10,14 @@ from trnsim import arch
 from trnsim.gate.kernel_time import DRAWS
 from trnsim.runner import run
 from trnsim.tune.space import space_of
-from trnsim.tune.trial import trial, tried
+from trnsim.tune.trial import trial, trial_result
 
 TRN2 = arch.target("trn2")
 PARTS = space_of(parted_case({"parts": (1, 2, 3, 4)}))
 
 
 def test_a_trial_has_the_time_of_a_run():
-    result = tried(PARTS, (1,), TRN2)
+    result = trial_result(PARTS, (1,), TRN2)
     expected = run(parted, X, parts=2)
     assert result["time_us"] == pytest.approx(expected.total_time_s * 1e6, abs=1e-3)
     assert len(result["draws_us"]) == DRAWS
@@ -26,15 +26,15 @@ def test_a_trial_has_the_time_of_a_run():
 
 
 def test_a_setting_that_the_kernel_refuses_is_not_legal():
-    assert tried(PARTS, (2,), TRN2)["kind"] == "AssertionError"
-    assert "3 parts" in tried(PARTS, (2,), TRN2)["error"]
+    assert trial_result(PARTS, (2,), TRN2)["kind"] == "AssertionError"
+    assert "3 parts" in trial_result(PARTS, (2,), TRN2)["error"]
     wide = space_of(parted_case({"parts": (1, 2)}, arguments=(X.repeat(2, axis=0),)))
-    assert tried(wide, (0,), TRN2)["kind"] == "IllegalInstruction"
+    assert trial_result(wide, (0,), TRN2)["kind"] == "IllegalInstruction"
 
 
 def test_a_setting_with_an_error_of_the_kernels_own_is_not_legal(monkeypatch):
     space = space_of(parted_case({"parts": (0, 1)}))
-    assert tried(space, (1,), TRN2) == {
+    assert trial_result(space, (1,), TRN2) == {
         "error": "ZeroDivisionError: integer modulo by zero",
         "kind": "ZeroDivisionError",
     }
@@ -45,16 +45,16 @@ def test_a_setting_with_an_error_of_the_kernels_own_is_not_legal(monkeypatch):
     failing = FunctionType(failing.__code__.replace(co_filename=arch.__file__), {})
     monkeypatch.setattr("trnsim.tune.trial.launch", failing)
     with pytest.raises(KeyError):
-        tried(space, (1,), TRN2)
+        trial_result(space, (1,), TRN2)
 
 
 def test_a_trial_ends_where_its_bound_exceeds_the_limit():
     space = space_of(parted_case({"extra": (0, 300)}))
-    whole = tried(space, (1,), TRN2)["time_us"]
-    ended = tried(space, (1,), TRN2, limit_us=200.0)
+    whole = trial_result(space, (1,), TRN2)["time_us"]
+    ended = trial_result(space, (1,), TRN2, limit_us=200.0)
     assert 200 < ended["beyond_us"] <= whole
     assert "time_us" not in ended
-    assert tried(space, (1,), TRN2, limit_us=whole)["time_us"] == whole
+    assert trial_result(space, (1,), TRN2, limit_us=whole)["time_us"] == whole
 
 
 @nki.jit
@@ -74,9 +74,9 @@ def paired(x, times=1):
 
 def test_a_bound_is_no_sum_of_engines_that_work_at_once():
     space = space_of(parted_case({"times": (1, 600)}, kernel=paired))
-    whole = tried(space, (1,), TRN2)["time_us"]
-    assert tried(space, (1,), TRN2, limit_us=whole)["time_us"] == whole
-    assert tried(space, (1,), TRN2, limit_us=0.75 * whole)["beyond_us"] <= whole
+    whole = trial_result(space, (1,), TRN2)["time_us"]
+    assert trial_result(space, (1,), TRN2, limit_us=whole)["time_us"] == whole
+    assert trial_result(space, (1,), TRN2, limit_us=0.75 * whole)["beyond_us"] <= whole
 
 
 def test_a_trial_by_names_is_that_of_the_file(tmp_path):
@@ -87,4 +87,4 @@ def test_a_trial_by_names_is_that_of_the_file(tmp_path):
     )
     point = [[2], None]
     found = trial(point, file=str(file), kernel="parted", chip="trn2", identity="a")
-    assert found["time_us"] == tried(PARTS, (1,), TRN2)["time_us"]
+    assert found["time_us"] == trial_result(PARTS, (1,), TRN2)["time_us"]

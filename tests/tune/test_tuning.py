@@ -14,7 +14,7 @@ from trnsim.gate.kernel_file import cases, module_of
 from trnsim.system import search
 from trnsim.tune import tuning as tuning_module
 from trnsim.tune.space import space_of
-from trnsim.tune.trial import tried
+from trnsim.tune.trial import trial_result
 from trnsim.tune.tuning import LEAST, Tuning, TuningEffort, TuningTrial, tune
 
 TRN2 = arch.target("trn2")
@@ -192,7 +192,7 @@ def of_file(tmp_path, monkeypatch):
 def test_a_search_of_a_file_is_resumed_from_its_trials(of_file, monkeypatch):
     first = tune(of_file, TRN2, TuningEffort())
     timed = []
-    monkeypatch.setattr("trnsim.tune.trial.tried", lambda *_: timed.append(1))
+    monkeypatch.setattr("trnsim.tune.trial.trial_result", lambda *_: timed.append(1))
     again = tune(of_file, TRN2, TuningEffort())
     assert again.trials == first.trials
     assert timed == []
@@ -218,7 +218,7 @@ def test_a_trial_under_another_version_or_compiler_is_another(
         timed.append(1)
         return {"time_us": 1.0, "draws_us": [1.0], "busiest": "DMA", "busy_share": 1.0}
 
-    monkeypatch.setattr("trnsim.tune.trial.tried", time_one)
+    monkeypatch.setattr("trnsim.tune.trial.trial_result", time_one)
     monkeypatch.setenv(variable, value)
     tune(of_file, TRN2, TuningEffort(1))
     assert timed == [1]
@@ -251,6 +251,6 @@ def test_of_each_example_a_fifth_of_the_trials_finds_the_best_of_all(file):
     space = space_of(case)
     tuning = tune(space, TRN2, TuningEffort())
     assert len(tuning.trials) <= max(LEAST, len(space) / 5)
-    results = [tried(space, setting, TRN2) for setting in space.settings()]
+    results = [trial_result(space, setting, TRN2) for setting in space.settings()]
     best_us = min(result["time_us"] for result in results if "time_us" in result)
     assert tuning.timed[0].time_us <= 1.02 * best_us

@@ -115,7 +115,7 @@ def check(options: CheckOptions) -> PrintedAnswer:
     options.check()
     chips = chips_of(options.on)
     for path in options.kernel_files:
-        script.checked(path)
+        script.checked_script(path)
     baselines = _baselines(options, chips)
     limits = CheckLimits(
         max_s=None if options.max_us is None else options.max_us * _US,

@@ -100,11 +100,11 @@ def _list(claims: Iterable[Claim]) -> Table:
         if more:
             rows.append((name, verdict, "", "", claim.says))
             rows += [
-                ("", _verdict(part.verdict), part.claimed, ours(part), part.quantity)
+                ("", _verdict(part.verdict), part.claimed, recomputed_values(part), part.quantity)
                 for part in claim.parts
             ]
         else:
-            rows.append((name, verdict, first.claimed, ours(first), claim.says))
+            rows.append((name, verdict, first.claimed, recomputed_values(first), claim.says))
     return Table(_CLAIM_COLUMNS, rows)
 
 
@@ -112,7 +112,7 @@ def _verdict(verdict: ClaimVerdict) -> Mark:
     return Mark(verdict.value, f"strong {verdict.value.replace(' ', '-')}")
 
 
-def ours(part: ClaimPart) -> str:
+def recomputed_values(part: ClaimPart) -> str:
     """Our values of a part: one, or the least and the largest of its direct ones."""
     known = [basis for basis in part.bases if not basis.doubts] or list(part.bases)
     judged = [basis for basis in known if not basis.is_stand_in] or known

@@ -18,7 +18,7 @@ from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import AsJson, Output, answer, check_output
 from trnsim.compiler import Flags
 from trnsim.compiler.reports.explained import PatternUse, pattern_blocks
-from trnsim.document.answer import Document, Section, labelled, records
+from trnsim.document.answer import Document, Section, label_table, records
 from trnsim.errors import BadInput
 from trnsim.files import check_folder, read_bytes, write
 from trnsim.jax.programs import is_program_of_xla, subject_of
@@ -194,7 +194,7 @@ def _document(
             sections.append(Section("", pattern_blocks(patterns, on_chip.program)))
     if files:
         paths = [(kind, str(path)) for kind, path in files]
-        sections.append(Section("", [labelled(paths, indent=2)], place="text"))
+        sections.append(Section("", [label_table(paths, indent=2)], place="text"))
     shown = values[0] if len(values) == 1 else values
     rows = records([{key: each[key] for key in _TABLE_COLUMNS} for each in values], _TABLE_COLUMNS)
     return Document(model.name, shown, sections, rows=rows, schema="compile/1")

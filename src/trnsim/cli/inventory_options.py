@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from trnsim.arch.catalogue import Catalogue
-from trnsim.cli.on import listed, on_option
+from trnsim.cli.on import listed_names, on_option
 from trnsim.cli.options import AsOf, MixedPrices, OwnPrices, day_of, price_option
 from trnsim.decide.assess import AssessmentOptions
 from trnsim.errors import BadInput
@@ -29,7 +29,7 @@ class InventoryOptions:
             BadInput: `as_of` is no day, or a later one.
         """
         return AssessmentOptions(
-            on=tuple(listed(self.on)),
+            on=tuple(listed_names(self.on)),
             kind=self.price,
             as_of=day_of(self.as_of, rows),
             seed=seed,

@@ -28,7 +28,7 @@ from trnsim.tools.nccom.options import (
 )
 from trnsim.tools.nccom.sizes import DEFAULT_SIZE
 from trnsim.tools.nccom.streams import blocks, streams_of
-from trnsim.tools.nccom.times import PlannedOperation, SizeTime, fabric_of, planned
+from trnsim.tools.nccom.times import PlannedOperation, SizeTime, fabric_of, planned_operation
 from trnsim.tools.nccom.values import check
 
 app = parser()
@@ -45,10 +45,10 @@ class NccomCommand(Command):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Give the parser each word of such an option behind the option's name."""
-        return super().parse_args(ctx, list(folded(args)))
+        return super().parse_args(ctx, list(folded_arguments(args)))
 
 
-def folded(args: Sequence[str]) -> Iterator[str]:
+def folded_arguments(args: Sequence[str]) -> Iterator[str]:
     """The arguments with one word for each option: ``-s a b`` is ``-s a -s b``.
 
     ``--check`` without one of its words is ``--check random``, so that what follows it may be the
@@ -275,7 +275,7 @@ def nccom_test(options: NccomOptions) -> None:
     fabric = fabric_of(model.name, model.lnc, options.nnodes, options.nworkers)
     base = options.of_operation()
     streams = streams_of(base, options.streams_json)
-    operations = [planned(each, fabric, runs_on(model.chip)) for each in streams]
+    operations = [planned_operation(each, fabric, runs_on(model.chip)) for each in streams]
     notes = _notes(options, model, streams)
     rows = blocks(operations)
     _tell(options, model, notes, rows)

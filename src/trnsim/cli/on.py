@@ -11,7 +11,7 @@ from trnsim.arch import TARGETS, Target
 from trnsim.errors import BadInput
 from trnsim.place.platform import Platform
 
-__all__ = ["On", "RequiredOn", "chips", "listed", "on_option", "one_platform", "platforms"]
+__all__ = ["On", "RequiredOn", "chips", "listed_names", "on_option", "one_platform", "platforms"]
 
 _HELP: Final = (
     f"Chips ({', '.join(TARGETS)}), families (p5en) or instance types (trn2.48xlarge), in any "
@@ -53,7 +53,7 @@ On = Annotated[list[str] | None, on_option()]
 RequiredOn = Annotated[list[str], on_option(is_single=True)]
 
 
-def listed(on: Sequence[str] | None) -> list[str]:
+def listed_names(on: Sequence[str] | None) -> list[str]:
     """The names that --on gives, each once; none where it is not given.
 
     Raises:
@@ -74,7 +74,7 @@ def platforms(on: Sequence[str] | None) -> list[Platform]:
     """
     from trnsim.place.platform import platform  # noqa: PLC0415  as above
 
-    return [platform(name) for name in listed(on)]
+    return [platform(name) for name in listed_names(on)]
 
 
 def one_platform(on: Sequence[str] | None, default: str = "") -> Platform:

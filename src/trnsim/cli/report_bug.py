@@ -25,7 +25,7 @@ from trnsim.cli import COMMANDS
 from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import number
 from trnsim.cli.report_files import answering
-from trnsim.document.answer import Document, MonospaceLines, Note, Section, labelled
+from trnsim.document.answer import Document, MonospaceLines, Note, Section, label_table
 from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 from trnsim.redaction import KINDS, redacted, redacted_error
@@ -251,7 +251,7 @@ def report_document(values: dict[str, Any]) -> Document:
         rows.append(("ended", _ending(values)))
     counted = [f"{count} {kind.replace('_', ' ')}" for kind, count in values["left_out"].items()]
     rows.append(("left out", enumerated(counted, "and")))
-    sections = [Section("", [labelled(rows)])]
+    sections = [Section("", [label_table(rows)])]
     if values["error"]:
         sections.append(Section("Error", [MonospaceLines(values["error"])]))
     sections.append(Section("", [Note(_UNSENT), *_address_notes(values["issues_url"])]))

@@ -59,7 +59,7 @@ _collections: Final[list[list[Document]]] = []
 
 
 @contextmanager
-def collected() -> Generator[list[Document]]:
+def collected_answers() -> Generator[list[Document]]:
     """The answers of commands that run in the block, which are not printed."""
     answers: list[Document] = []
     _collections.append(answers)

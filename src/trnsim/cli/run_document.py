@@ -15,7 +15,7 @@ from trnsim.document.answer import (
     PageLink,
     Section,
     Words,
-    labelled,
+    label_table,
     records,
 )
 from trnsim.document.values import picked, with_schema
@@ -117,7 +117,7 @@ def _kernel_in_brief(
     ]
     head = _heading(runs, _brief(reason))
     if len(runs) == 1:
-        return [[head, labelled(rows, indent=2)]]
+        return [[head, label_table(rows, indent=2)]]
     rows = [
         *_version_rows(runs),
         *_warnings(runs),
@@ -125,7 +125,7 @@ def _kernel_in_brief(
         output,
         *_brief_file_rows(files),
     ]
-    return [[head, comparison(profiles, is_brief=True), labelled(rows, indent=2)]]
+    return [[head, comparison(profiles, is_brief=True), label_table(rows, indent=2)]]
 
 
 def _kernel_in_full(
@@ -145,7 +145,7 @@ def _kernel_in_full(
     ]
     if len(runs) > 1:
         groups.append([comparison(profiles)])
-    return [*groups, [labelled([output, *_file_rows(files)], indent=2)]]
+    return [*groups, [label_table([output, *_file_rows(files)], indent=2)]]
 
 
 def _version_rows(runs: Sequence[Run]) -> list[_Row]:
@@ -160,7 +160,7 @@ def ranks_part(summary: WorldSummary, files: Files, *, is_verbose: bool) -> RunP
     head = Note(f"{summary.title}: {summary.time_words}")
     figures = [("ranks", summary.title, "", summary.total_s, *summary.interval_s)]
     values = [with_schema(summary.as_dict(), RANKS_SCHEMA)]
-    return RunPart("ranks", [[head, labelled(rows, indent=2)]], values, figures, files)
+    return RunPart("ranks", [[head, label_table(rows, indent=2)]], values, figures, files)
 
 
 def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> RunPart:
@@ -169,10 +169,10 @@ def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> RunPart:
     groups: list[list[Block]]
     if is_verbose:
         groups = [[*section.blocks] for section in document.sections if section.place != "page"]
-        groups.append([labelled(_file_rows(files), indent=2)])
+        groups.append([label_table(_file_rows(files), indent=2)])
     else:
         head = f"step on {report.target}{_because(_brief(report.reason))}{name}"
-        groups = [[Note(head), labelled([*report.brief(), *_brief_file_rows(files)], indent=2)]]
+        groups = [[Note(head), label_table([*report.brief(), *_brief_file_rows(files)], indent=2)]]
     figures = [
         (
             "step",

@@ -85,7 +85,7 @@ class ScriptProgram:
         Raises:
             BadInput: there is no such file, it is no Python, or --input has arguments beside it.
         """
-        checked(self.path)
+        checked_script(self.path)
         if self.inputs and self.arguments:
             raise BadInput(
                 f"with --input a kernel is called, which takes no other arguments: "
@@ -103,7 +103,7 @@ class ScriptProgram:
 # Separating the script's arguments from the command's
 
 
-def arranged(arguments: Iterable[str]) -> list[str]:
+def arranged_arguments(arguments: Iterable[str]) -> list[str]:
     """The command line in the parser's order: our options, the script, ``--``, the script's own.
 
     After the script's path, an option is the script's where its source names it; so are, without
@@ -165,7 +165,7 @@ def _text(script: Path) -> str:
 # Running
 
 
-def checked(script: Path) -> CodeType:
+def checked_script(script: Path) -> CodeType:
     """The script's code.
 
     Raises:

@@ -67,7 +67,7 @@ def tune_kernel(options: TuneOptions) -> PrintedAnswer:
 
     Example: trnsim tune examples/tune/softmax.py --on trn2
     """
-    script.checked(options.kernel_file)
+    script.checked_script(options.kernel_file)
     with script.program_output(is_apart=True), progress() as tell:
         module = module_of(options.kernel_file)
         spaces = [space_of(case) for case in _tunable(options, module)]

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trnsim.document.answer import Block, Document, Note, Section, Table, columns, labelled, records
+from trnsim.document.answer import (
+    Block,
+    Document,
+    Note,
+    Section,
+    Table,
+    columns,
+    label_table,
+    records,
+)
 from trnsim.gate.checking import KernelCheck, signed_us
 from trnsim.gate.difference import TimeShift
 from trnsim.profile.units import percent_text, time_text
@@ -57,7 +66,7 @@ def _sections(tuned: TunedKernel) -> list[Section]:
         ("busiest", f"{best.busiest}, {percent_text(best.busy_share)} of the device time"),
         ("values", _check_words(tuned)),
     ]
-    blocks: list[Block] = [Note(head, kind="strong"), labelled(rows, indent=2)]
+    blocks: list[Block] = [Note(head, kind="strong"), label_table(rows, indent=2)]
     sections = [Section("", blocks), Section("", [_table(tuned)])]
     notes = [Note(text) for text in _notes(tuned)]
     return [*sections, Section("", notes)] if notes else sections

@@ -10,7 +10,7 @@ from trnsim.decide.times.families import TRAINING
 from trnsim.demo import examples
 from trnsim.document.answer import Block, Note, Table, columns
 from trnsim.formatting import amounts, durations
-from trnsim.place.machine import compared
+from trnsim.place.machine import compared_platforms
 from trnsim.system.train.best import Effort
 from trnsim.system.train.estimate import estimate as train
 from trnsim.workload import config as configs
@@ -31,7 +31,7 @@ def cost_blocks(
     shape = configs.read(config or examples.path("llama-3.1-8b.json"))
     table: list[tuple[str, ...]] = []
     prices: dict[int, list[str]] = {}
-    for name in compared():
+    for name in compared_platforms():
         estimate = train(
             shape, name, tokens, instances=instances, effort=_EFFORT, as_of=as_of, rows=rows
         )

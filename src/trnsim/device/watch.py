@@ -196,7 +196,7 @@ class _Watch:
         # A change within the file system's grain of time would be missed, so look once more.
         is_settled = abs(time.time_ns() - changed_ns) > _TIMESTAMP_GRAIN_NS
         self._faults_ns = changed_ns if is_settled else -1
-        lasting = [request for request in hardware.injected(folder) if request.is_active()]
+        lasting = [request for request in hardware.injected_faults(folder) if request.is_active()]
         requests: dict[int, hardware.FaultRequest] = {}
         for at, core in enumerate(self.cores):
             device, within = self._place(core)
@@ -233,7 +233,7 @@ class _Watch:
             self.work.settle()
         except (EmulatorError, RuntimeError):
             self.work.errors["runtime"] += 1
-        pid, started = identity.own()
+        pid, started = identity.own_identity()
         record = ProcessRecord(
             pid,
             started,

@@ -33,7 +33,7 @@ __all__ = [
     "Table",
     "Words",
     "columns",
-    "labelled",
+    "label_table",
     "records",
 ]
 
@@ -234,7 +234,7 @@ def columns(
     return tuple(Column(name, is_number=at in numbers) for at, name in enumerate(headers))
 
 
-def labelled(rows: Sequence[tuple[str, Cell]], indent: int = 0) -> Table:
+def label_table(rows: Sequence[tuple[str, Cell]], indent: int = 0) -> Table:
     """A table of two columns without headers: labels, and words about each."""
     return Table(columns(_BAR, numbers_from=2), rows, indent)
 

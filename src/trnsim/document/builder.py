@@ -27,7 +27,7 @@ def page(title: str, body: str, style: str = "") -> str:
         "style": resource("page.css") + rules(body) + style,
         "body": body,
     }
-    return filled(resource("shell.html"), parts)
+    return filled_template(resource("shell.html"), parts)
 
 
 def panel(heading: str, content: str, anchor: str = "") -> str:
@@ -37,7 +37,7 @@ def panel(heading: str, content: str, anchor: str = "") -> str:
     return f'<section class="panel"{name}>{head}{content}</section>\n'
 
 
-def filled(template: str, parts: Mapping[str, str]) -> str:
+def filled_template(template: str, parts: Mapping[str, str]) -> str:
     """`template` with its markers, {{name}}, replaced in one pass."""
     return _MARKER.sub(lambda marker: parts[marker[1]], template)
 

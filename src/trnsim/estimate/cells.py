@@ -85,13 +85,13 @@ class Cell:
 
     def __str__(self) -> str:
         return (
-            f"{counted(self.rows)} of {self.kind} {self.phase} on {self.chip}"
+            f"{rows_text(self.rows)} of {self.kind} {self.phase} on {self.chip}"
             f"{', as ported' if self.is_ported else ''} "
             f"(errors {self.median:.1%} in the median, {self.p90:.1%} at P90)"
         )
 
 
-def counted(rows: int) -> str:
+def rows_text(rows: int) -> str:
     """``1 published row``, ``24 published rows``."""
     return f"{rows} published row{'' if rows == 1 else 's'}"
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Accelerator
-from trnsim.estimate.cells import CELLS, Cell, Family, ModelKind, counted, family_of, kind_of
+from trnsim.estimate.cells import CELLS, Cell, Family, ModelKind, family_of, kind_of, rows_text
 from trnsim.estimate.choice import DENOISER, NETWORK, Hardware
 from trnsim.estimate.estimate import Estimate
 from trnsim.estimate.reach import list_extrapolations
@@ -177,7 +177,7 @@ class Support:
         if not rows:
             return "no published rows"
         unlike = ", ".join(self.beyond)
-        return f"carried over from {counted(rows)}, interval widened by distance: {unlike}"
+        return f"carried over from {rows_text(rows)}, interval widened by distance: {unlike}"
 
 
 @lru_cache(maxsize=4096)
@@ -319,7 +319,7 @@ _OF_SITE: Final = {
 """Families of a site's corrections, where they are not phases."""
 
 
-def judged(
+def judged_estimate(
     estimate: Estimate,
     model: Workload,
     model_pass: Pass,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from trnsim.estimate.certainty import judged
+from trnsim.estimate.certainty import judged_estimate
 from trnsim.estimate.choice import graph_times, layer_times, pair_times
 from trnsim.estimate.estimate import Estimate
 from trnsim.estimate.fused import fuse_operators
@@ -107,7 +107,7 @@ def answer(question: Question) -> Estimate:
         )
     else:
         estimate = question.rank.pass_estimate(question.summaries, question.model_pass)
-    return judged(
+    return judged_estimate(
         estimate,
         question.model,
         question.model_pass,

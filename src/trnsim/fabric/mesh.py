@@ -31,7 +31,7 @@ def all_gather(group: RankGroup, nbytes: float) -> Plan:
         sender_chips, receiver_chips = _pairs(len(chips))
         plan = (even_phase(chips[sender_chips].ravel(), chips[receiver_chips].ravel(), chunk),)
     if per_chip > 1:
-        plan = (*plan, inside(group, len(chips) * chunk))
+        plan = (*plan, inside_chips(group, len(chips) * chunk))
     return plan
 
 
@@ -61,7 +61,7 @@ def all_reduce_at_once(group: RankGroup, nbytes: float) -> Plan:
     return (to_all, even_phase(ranks, ranks, nbytes, reads=group.size))
 
 
-def inside(group: RankGroup, nbytes: float) -> TransferPhase:
+def inside_chips(group: RankGroup, nbytes: float) -> TransferPhase:
     """Each rank of a chip writes its chunk to the others there, with one read for all."""
     chips, (first, second) = _chips(group), _pairs(group.per_chip)
     sources, targets = chips[:, first].ravel(), chips[:, second].ravel()

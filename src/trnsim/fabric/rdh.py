@@ -11,7 +11,7 @@ is a reading of its "partial over-subscription": with one axis for all, three li
 from __future__ import annotations
 
 from trnsim.fabric.group import RankGroup
-from trnsim.fabric.mesh import inside
+from trnsim.fabric.mesh import inside_chips
 from trnsim.fabric.transfers import Plan, Transfer, TransferPhase, phase
 
 Axes = list[dict[tuple[int, int], tuple[int, int]]]
@@ -47,7 +47,7 @@ def all_gather(group: RankGroup, nbytes: float) -> Plan:
     chunk, cube = nbytes / group.size, axes(group)
     plan = tuple(_exchange(group, cube, step, chunk * 2**step, 1.0) for step in range(len(cube)))
     if group.per_chip > 1:
-        plan = (*plan, inside(group, len(group.by_chip) * chunk))
+        plan = (*plan, inside_chips(group, len(group.by_chip) * chunk))
     return plan
 
 

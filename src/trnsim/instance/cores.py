@@ -13,7 +13,7 @@ from typing import Final
 
 from trnsim.arch import INSTANCE_VARIABLE, Target
 from trnsim.errors import BadInput
-from trnsim.instance.model import InstanceModel, instance_model, named
+from trnsim.instance.model import InstanceModel, instance_model, instance_named
 
 VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
 COUNT: Final = "NEURON_RT_NUM_CORES"
@@ -164,9 +164,10 @@ def process_instance(chip: Target, lnc: int, cores: int = 1) -> InstanceModel:
         BadInput: TRNSIM_INSTANCE names an instance of another chip.
     """
     name = os.environ.get(INSTANCE_VARIABLE)
-    if name and named(name).accelerator != chip.chip:
+    accelerator = instance_named(name).accelerator if name else chip.chip
+    if accelerator != chip.chip:
         raise BadInput(
-            f"{INSTANCE_VARIABLE}={name} has {named(name).accelerator}; this runs on {chip.chip}",
+            f"{INSTANCE_VARIABLE}={name} has {accelerator}; this runs on {chip.chip}",
             fix=f"name an instance with {chip.chip}, or unset {INSTANCE_VARIABLE}",
         )
     return instance_model(name, lnc, least_cores=cores, chip=chip)

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from trnsim.facts import Evidence, Provenance
 from trnsim.formatting import enumerated
-from trnsim.instance.model import named
+from trnsim.instance.model import instance_named
 
 __all__ = [
     "DeviceSet",
@@ -110,7 +110,7 @@ def rule(instance: str) -> SetRule:
     Raises:
         BadInput: there is no instance of that name with Neuron devices.
     """
-    devices = named(instance).count
+    devices = instance_named(instance).count
     for row in _rows():
         if instance in row["instances"]:
             return SetRule(

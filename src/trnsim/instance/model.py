@@ -148,7 +148,7 @@ def instance_model(
     """
     instance_name = name or os.environ.get(INSTANCE_VARIABLE)
     if instance_name:
-        row = named(instance_name)
+        row = instance_named(instance_name)
         return _model(row.name, logical_config(row.accelerator, lnc))
     # Only now: a tool with a named instance starts in half the time without NKI.
     from trnsim.arch.environment import chosen_target  # noqa: PLC0415
@@ -158,7 +158,7 @@ def instance_model(
     return _model(smallest(key, least_cores, degree).name, degree)
 
 
-def named(name: str) -> Instance:
+def instance_named(name: str) -> Instance:
     """The row of the instance called `name`.
 
     Raises:

@@ -115,7 +115,7 @@ def trainiums() -> tuple[str, ...]:
     return tuple(chip.name for chip in TARGETS.values() if chip.is_for_training)
 
 
-def compared() -> tuple[str, ...]:
+def compared_platforms() -> tuple[str, ...]:
     """Names that plans compare by default: every Trainium, and a GPU."""
     return (*trainiums(), _COMPARED_GPU)
 

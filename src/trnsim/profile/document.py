@@ -13,7 +13,7 @@ from trnsim.document.answer import (
     Section,
     Table,
     columns,
-    labelled,
+    label_table,
     records,
 )
 from trnsim.profile.analysis.data import JsonObject
@@ -134,7 +134,7 @@ def profile_blocks(profile: JsonObject, *, has_figures: bool = False) -> list[Bl
     ]
     changes += [("try", f"{item['text']} ({_place(profile, item)})") for item in profile["advice"]]
     changes += [("edge", edge_words(profile, edge)) for edge in profile.get("edges", ())]
-    blocks.append(labelled(changes))
+    blocks.append(label_table(changes))
     if has_figures:
         figures, missing = profile["summary"]["metrics"], profile["summary"]["missing"]
         rows = [

@@ -16,7 +16,7 @@ from trnsim.document.answer import (
     Section,
     Table,
     columns,
-    labelled,
+    label_table,
     records,
 )
 from trnsim.document.drawing import Parts, legend, parts_chart
@@ -100,7 +100,7 @@ def _time(overview: Overview) -> str:
 
 def _blocks(overview: Overview, index: int) -> list[Block]:
     """The section of an overview; `index` is its own in the document's values."""
-    head = labelled([("time", _time(overview)), ("bound by", overview.bound or "-")])
+    head = label_table([("time", _time(overview)), ("bound by", overview.bound or "-")])
     blocks: list[Block] = [head]
     if overview.parts_s:
         blocks.append(Drawing(_parts_chart(overview, index)))
@@ -254,7 +254,7 @@ def _diff_blocks(
     ]
     if before.bound != after.bound:
         rows.append(("bound by", f"{before.bound or '-'}, now {after.bound or '-'}"))
-    blocks: list[Block] = [labelled(rows)]
+    blocks: list[Block] = [label_table(rows)]
     for name, changes in tables.items():
         cells = [
             (

@@ -53,7 +53,7 @@ WITH_PROCESSES: Final = (_DEVICE, _CORES, _MEMORY, _CONNECTED, _SHORT_BDF)
 """Columns of tables that have processes or links too."""
 
 
-def of(model: InstanceModel, columns: tuple[DeviceColumn, ...]) -> list[DeviceColumn]:
+def instance_columns(model: InstanceModel, columns: tuple[DeviceColumn, ...]) -> list[DeviceColumn]:
     """`columns` for an instance: without connections where none of its devices has one.
 
     Source: aws-neuron-sdk setup/multiframework-dlami.rst, a table of one device.

@@ -16,7 +16,13 @@ from trnsim.instance.model import InstanceDevice, InstanceModel
 from trnsim.instance.state.observers import Observer
 from trnsim.instance.state.record import ProcessRecord
 from trnsim.tools.box import Row, box
-from trnsim.tools.columns import DEVICES_ALONE, WITH_PROCESSES, DeviceColumn, of, short
+from trnsim.tools.columns import (
+    DEVICES_ALONE,
+    WITH_PROCESSES,
+    DeviceColumn,
+    instance_columns,
+    short,
+)
 from trnsim.tools.drawing import drawing
 
 SHORT: Final = 40
@@ -130,7 +136,7 @@ def _device_values(
 
 
 def _device_table(model: InstanceModel, candidates: tuple[DeviceColumn, ...]) -> str:
-    columns = of(model, candidates)
+    columns = instance_columns(model, candidates)
     return box(
         [column.title for column in columns], [[_row(device, columns) for device in model.devices]]
     )
@@ -139,7 +145,7 @@ def _device_table(model: InstanceModel, candidates: tuple[DeviceColumn, ...]) ->
 def _process_table(
     model: InstanceModel, procs: Sequence[Process], width: int, *, is_ruled: bool = False
 ) -> str:
-    columns = of(model, WITH_PROCESSES)
+    columns = instance_columns(model, WITH_PROCESSES)
     groups = [_process_rows(device, columns, procs, width) for device in model.devices]
     return box((*(column.title for column in columns), *_PROCESS_HEADER), groups, is_ruled=is_ruled)
 

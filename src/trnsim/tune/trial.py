@@ -51,7 +51,7 @@ def trial(point: Sequence[Any], *, file: str, kernel: str, chip: str, identity: 
         identity: a digest of all else that a result depends on, which names it in the cache.
     """
     setting, limit_us = tuple(point[0]), point[1]
-    return tried(_space(file, kernel, identity), setting, arch.target(chip), limit_us)
+    return trial_result(_space(file, kernel, identity), setting, arch.target(chip), limit_us)
 
 
 @cache
@@ -63,7 +63,7 @@ def _space(file: str, kernel: str, identity: str) -> SettingSpace:
     return space_of(case)
 
 
-def tried(
+def trial_result(
     space: SettingSpace, setting: Setting, chip: arch.Target, limit_us: float | None = None
 ) -> dict[str, Any]:
     """The result of a setting, as `trial`."""

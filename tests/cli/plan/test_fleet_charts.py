@@ -2,7 +2,7 @@ import pytest
 from fleet_cases import made_of
 from shown_pages import Shown, at
 
-from trnsim.cli.plan.fleet_charts import day, dollars, misses, names, needed, worth
+from trnsim.cli.plan.fleet_charts import day, dollars, misses, names, needed_chips, worth
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def test_a_day_has_the_chips_of_each_hour_and_what_is_idle(made):
 
 def test_demand_needs_parts_of_replicas(made):
     (one,) = made["services"]
-    (p10, p50, p90) = (needed(made, name) for name in ("p10", "p50", "p90"))
+    (p10, p50, p90) = (needed_chips(made, name) for name in ("p10", "p50", "p90"))
     assert p50[12] == pytest.approx(
         made["demand"]["chat"]["p50"][12] * one["replica_chips"] / one["requests_per_s"]
     )

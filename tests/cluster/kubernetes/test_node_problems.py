@@ -11,7 +11,7 @@ from trnsim.cluster.kubernetes.node_devices import ContainerHolding, NodeDevices
 from trnsim.cluster.kubernetes.node_problems import (
     NodeProblems,
     ReportedNode,
-    matched,
+    matched_faults,
     write_kernel_line,
 )
 from trnsim.errors import BadInput
@@ -192,7 +192,10 @@ def test_a_reason_is_that_of_the_line(node):
     _, _, here = node
     for device, kind in enumerate(("hbm-ecc", "hang", "dma", "thermal")):
         inject(here, kind, device)
-    assert [(fault.device, reason) for fault, reason in matched(hardware.injected(here.state))] == [
+    assert [
+        (fault.device, reason)
+        for fault, reason in matched_faults(hardware.injected_faults(here.state))
+    ] == [
         (0, "NeuronHasError_HBM_UNCORRECTABLE_ERROR"),
         (2, "NeuronHasError_DMA_ERROR"),
     ]

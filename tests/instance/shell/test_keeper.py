@@ -10,7 +10,7 @@ from trnsim.instance.model import instance_model
 from trnsim.instance.shell import keeper, kernel, sysfs
 from trnsim.instance.shell.cover import Cover
 from trnsim.instance.state import folder, hardware
-from trnsim.instance.state.identity import own
+from trnsim.instance.state.identity import own_identity
 from trnsim.instance.state.record import ProcessRecord
 from trnsim.instance.state.writer import Writer
 
@@ -84,7 +84,7 @@ def kept(tmp_path):
 
 
 def record(**fields):
-    pid, started = own()
+    pid, started = own_identity()
     return ProcessRecord(
         pid=pid,
         start_time=started,

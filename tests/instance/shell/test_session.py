@@ -179,11 +179,11 @@ FOLLOWS = """
 import time
 from trnsim.instance.state import hardware
 from trnsim.instance.state.folder import state_folder
-from trnsim.instance.state.identity import own
+from trnsim.instance.state.identity import own_identity
 from trnsim.instance.state.record import ProcessRecord
 from trnsim.instance.state.writer import Writer
 
-pid, started = own()
+pid, started = own_identity()
 fields = dict(tool="kernel", tag="1", instance="trn1.2xlarge", lnc=1, cores=(1,), updated_at=0.0)
 Writer(lambda: ProcessRecord(pid, started, "x", **fields, executions={"completed": 4})).write()
 hardware.inject(state_folder(), hardware.FaultRequest("hbm-ecc", 0, None, 0.0, 0.0))

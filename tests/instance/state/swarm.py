@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from trnsim.instance.state.identity import own
+from trnsim.instance.state.identity import own_identity
 from trnsim.instance.state.reader import read_all
 from trnsim.instance.state.record import ProcessRecord
 from trnsim.instance.state.writer import Writer
@@ -25,7 +25,7 @@ GONE_AFTER_S = 2.0
 
 def made() -> ProcessRecord:
     """A record of this process, as large as one of a rank."""
-    pid, started = own()
+    pid, started = own_identity()
     memory = {core: {"tensors": 1 << 30, "constants": core} for core in range(4)}
     return ProcessRecord(
         pid, started, "swarm", "torch", str(pid), "trn2.48xlarge", 2, (0, 1, 2, 3), time.time(),

@@ -24,11 +24,11 @@ def fault(kind="hbm-ecc", device=3, core=1, for_s=None, ago_s=0.0):
 
 
 def test_faults_are_kept_in_order_and_counted_by_device(place):
-    assert hardware.injected(place) == []
+    assert hardware.injected_faults(place) == []
     first = hardware.inject(place, fault())
     second = hardware.inject(place, fault("dma", 0, None, 30.0))
-    assert hardware.injected(place) == [first, second]
-    counts = hardware.counters(hardware.injected(place), 16)
+    assert hardware.injected_faults(place) == [first, second]
+    counts = hardware.counters(hardware.injected_faults(place), 16)
     assert counts[3] == dict.fromkeys(hardware.COUNTERS, 0) | {"mem_ecc_uncorrected": 1}
     assert all(not any(row.values()) for at, row in enumerate(counts) if at != 3)
     assert hardware.counters([fault(device=16)], 16) == hardware.counters([], 16)
@@ -54,10 +54,10 @@ def test_a_fault_lasts_until_its_end_or_until_it_is_cleared(place):
     hardware.inject(place, fault())
     hardware.inject(place, fault(device=4))
     assert hardware.clear(place, 3) == 1
-    assert [one.is_active() for one in hardware.injected(place)] == [False, True]
+    assert [one.is_active() for one in hardware.injected_faults(place)] == [False, True]
     assert hardware.clear(place) == 1
     assert hardware.clear(place) == 0
-    assert hardware.counters(hardware.injected(place), 16)[3]["mem_ecc_uncorrected"] == 1
+    assert hardware.counters(hardware.injected_faults(place), 16)[3]["mem_ecc_uncorrected"] == 1
 
 
 def test_a_reset_forgets_faults_counts_and_lines(place):
@@ -68,12 +68,12 @@ def test_a_reset_forgets_faults_counts_and_lines(place):
     (place / hardware.FOLDER / "1.json").write_text("{")
     before = hardware.changed_ns(place)
     assert hardware.reset(place) == 2
-    assert hardware.injected(place) == []
+    assert hardware.injected_faults(place) == []
     assert (place / hardware.LOG).read_text() == ""
     assert not list((place / hardware.FOLDER).iterdir())
     assert hardware.changed_ns(place) != before  # programs read anew
     hardware.inject(place, fault())
-    assert hardware.counters(hardware.injected(place), 16)[3]["mem_ecc_uncorrected"] == 1
+    assert hardware.counters(hardware.injected_faults(place), 16)[3]["mem_ecc_uncorrected"] == 1
     assert len((place / hardware.LOG).read_text().splitlines()) == 1
 
 
@@ -106,7 +106,7 @@ def test_what_is_no_fault_is_skipped(place):
     texts = ["", "{", "[]", "3", "[" * 100_000, '{"kind": 3}', good.read_text()[:40]]
     for number, text in enumerate([*texts, *map(json.dumps, changed)]):
         (place / hardware.FOLDER / f"{number}.json").write_text(text)
-    assert len(hardware.injected(place)) == 1
+    assert len(hardware.injected_faults(place)) == 1
 
 
 def test_a_fault_is_cleared_in_its_own_file(place):

@@ -13,16 +13,16 @@ LINUX = sys.platform == "linux"
 
 
 def test_this_process_lives_and_has_one_start():
-    pid, started = identity.own()
+    pid, started = identity.own_identity()
     assert pid == os.getpid()
     assert started
-    assert identity.own() == (pid, started)
+    assert identity.own_identity() == (pid, started)
     assert identity.is_alive(pid, started)
 
 
 def test_another_start_time_is_another_process():
     """The number was given to another process since."""
-    pid, started = identity.own()
+    pid, started = identity.own_identity()
     assert not identity.is_alive(pid, started + "0")
     assert not identity.is_alive(pid, "")
 
@@ -54,13 +54,13 @@ def test_a_command_with_parentheses_and_spaces_is_read(tmp_path):
         found = identity.start_time(child.pid)
         child.kill()
     assert found.isdecimal()
-    assert int(found) >= int(identity.own()[1])
+    assert int(found) >= int(identity.own_identity()[1])
 
 
 @pytest.mark.skipif(not LINUX or not shutil.which("ps"), reason="compares with ps")
 def test_the_start_agrees_with_ps():
     """ps says when it was; the ticks since boot, added to the boot's time, are the same moment."""
-    ticks = int(identity.own()[1]) / os.sysconf("SC_CLK_TCK")
+    ticks = int(identity.own_identity()[1]) / os.sysconf("SC_CLK_TCK")
     since_boot_s = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
     asked = [shutil.which("ps"), "-o", "etimes=", "-p", str(os.getpid())]
     done = subprocess.run(asked, capture_output=True, text=True, check=True)

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from trnsim.instance.state import observers
-from trnsim.instance.state.identity import own
+from trnsim.instance.state.identity import own_identity
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def test_a_tool_is_listed_until_it_ends(tmp_path, monkeypatch, at_exit):
 def test_one_that_was_killed_is_removed_and_what_is_no_tool_is_skipped(tmp_path):
     observers.announce(tmp_path)
     folder = tmp_path / observers.FOLDER
-    pid, started = own()
+    pid, started = own_identity()
     (folder / f"{pid}-{started}9.txt").write_text("of another process with this number")
     (folder / "readme.txt").write_text("no tool")
     (folder / f"1-{started}.txt").write_bytes(b"\xff")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trnsim.instance.state import folder
-from trnsim.instance.state.identity import own
+from trnsim.instance.state.identity import own_identity
 from trnsim.instance.state.reader import instance_of, read_all
 from trnsim.instance.state.record import ProcessRecord, to_json
 
@@ -23,7 +23,7 @@ def place(tmp_path, monkeypatch):
 
 
 def record(**fields):
-    pid, started = own()
+    pid, started = own_identity()
     made = ProcessRecord(pid, started, "c", "torch", "t", "trn2.48xlarge", 2, (0,), time.time())
     return replace(made, **fields)
 
@@ -79,7 +79,7 @@ def test_what_is_no_record_is_skipped(place, text):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes and links of POSIX")
 def test_what_is_no_file_is_skipped(place):
     """A folder, a pipe and a link to itself, by the names of processes that live and do not."""
-    alive = "-".join(map(str, own()))
+    alive = "-".join(map(str, own_identity()))
     for name in (alive, "1-1"):
         path = place / f"{name}.json"
         for make in (Path.mkdir, os.mkfifo, lambda path: path.symlink_to(path.name)):

@@ -223,7 +223,7 @@ def test_a_program_goes_on_and_each_tool_says_why_in_one_line(place, make, reaso
 def test_a_full_disk_stops_no_program_and_no_fault_is_half_injected(place, make, refusing):
     def run():
         path = make(place / "state")
-        return *run_all(path), len(hardware.injected(path))
+        return *run_all(path), len(hardware.injected_faults(path))
 
     total, said, refused, injected = in_child(run)
     assert total == 8
@@ -242,7 +242,7 @@ def test_a_log_without_room_injects_nothing(place):
         try:
             hardware.inject(path, hardware.FaultRequest("hang", 0, None, 0.0, None))
         except BadInput as error:
-            return error.reason, len(hardware.injected(path))
+            return error.reason, len(hardware.injected_faults(path))
         return "", -1
 
     reason, injected = in_child(run)

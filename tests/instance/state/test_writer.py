@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from trnsim.instance.state import folder, writer
-from trnsim.instance.state.identity import own
+from trnsim.instance.state.identity import own_identity
 from trnsim.instance.state.reader import read_all
 from trnsim.instance.state.record import ProcessRecord, from_json
 
 
 def record():
-    pid, started = own()
+    pid, started = own_identity()
     return ProcessRecord(pid, started, "c", "kernel", "t", "trn2.3xlarge", 2, (0,), time.time())
 
 
@@ -35,7 +35,7 @@ def kept(place):  # noqa: ARG001  names the folder
 
 def test_a_file_is_written_at_once_and_goes_at_the_end(kept, place):
     kept.start()
-    pid, started = own()
+    pid, started = own_identity()
     assert kept.path == place / f"{pid}-{started}.json"
     assert from_json(kept.path.read_bytes()).pid == pid
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
@@ -98,8 +98,8 @@ def test_the_end_of_a_program_removes_its_file(place):
         "import time\n"
         "from trnsim.instance.state.writer import Writer\n"
         "from trnsim.instance.state.record import ProcessRecord\n"
-        "from trnsim.instance.state.identity import own\n"
-        "record = ProcessRecord(*own(), 'c', 'torch', 't', 'trn2.3xlarge', 2, (0,), 1.0)\n"
+        "from trnsim.instance.state.identity import own_identity\n"
+        "record = ProcessRecord(*own_identity(), 'c', 'torch', 't', 'trn2.3xlarge', 2, (0,), 1.0)\n"
         "Writer(lambda: record).start()\n"
         "from pathlib import Path\n"
         f"print(len(list(Path({str(place)!r}).glob('*.json'))))\n"

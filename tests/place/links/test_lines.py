@@ -1,6 +1,6 @@
 """Ways to do an exchange."""
 
-from trnsim.place.links.lines import Line, combined, fastest
+from trnsim.place.links.lines import Line, combined_lines, fastest
 
 QUICK = Line("quick", 1.0, 2.0)
 WIDE = Line("wide", 5.0, 0.5)
@@ -22,5 +22,5 @@ def test_a_stage_takes_its_share_of_the_bytes():
 
 
 def test_stages_are_combined_in_every_way():
-    found = combined([((QUICK, WIDE), 1.0), ((WIDE,), 0.5)])
+    found = combined_lines([((QUICK, WIDE), 1.0), ((WIDE,), 0.5)])
     assert found == (Line("quick, then wide", 6.0, 2.25), Line("wide", 10.0, 0.75))

@@ -8,7 +8,7 @@ def test_packets_share_out_every_byte_of_their_transfer(kernel):
     kernel.load(5, 7)
     kernel.store(kernel.load(128, 64))
     core = Core(kernel.timeline(), 0)
-    packets, whole = dma.packets(core), dma.aggregated(core)
+    packets, whole = dma.packets(core), dma.aggregated_transfers(core)
     for row, number in enumerate(whole["id"]):
         own = [
             n
@@ -23,7 +23,7 @@ def test_packets_share_out_every_byte_of_their_transfer(kernel):
 
 
 def test_a_transfer_says_from_where_to_where(timeline):
-    table = dma.aggregated(Core(timeline, 0))
+    table = dma.aggregated_transfers(Core(timeline, 0))
     assert (table["source"][0], table["dest"][0]) == ("[HBM]", "[SBUF]")
     assert table["write_shape"][0] == "[128, 128]"
     assert table["write_num_sbuf_partitions"][0] == 128

@@ -64,13 +64,13 @@ def test_replicas_without_a_request_are_counted():
 
 
 def test_what_is_assumed_is_told_with_its_reason():
-    told = report.assumed(found("p5en").deployment)
+    told = report.assumed_facts(found("p5en").deployment)
     assert any(one.startswith("host s = 0.001: a pass of vLLM's scheduler") for one in told)
     share = "part of the memory's bandwidth = 0.8: part of a GPU's memory"
     assert any(one.startswith(share) for one in told)
     options = ServerOptions(tensor=8, max_num_seqs=4, host_s=1e-3)
     set_ = plan(LLAMA, machine("p5en"), options, busy_demand(256, 32))
-    assert not any(one.startswith("host s =") for one in report.assumed(set_.deployment))
+    assert not any(one.startswith("host s =") for one in report.assumed_facts(set_.deployment))
 
 
 @pytest.mark.parametrize("on", ["trn1", "p5en"])

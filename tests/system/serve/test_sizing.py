@@ -10,7 +10,7 @@ from trnsim.system.serve.sizing import (
     Sizing,
     Spare,
     is_set,
-    repeated,
+    repeated_deployment,
     unit_of,
     units_for,
     units_of_spare,
@@ -51,9 +51,9 @@ def test_a_unit_is_the_fewest_instances_that_hold_a_replica():
 
 def test_units_are_repeated_with_their_replicas_for_prompts():
     apart = deployed(prefill_replicas=1)
-    three = repeated(apart, 3)
+    three = repeated_deployment(apart, 3)
     assert (three.replicas, three.instances, three.options.prefill_replicas) == (12, 3, 3)
-    assert repeated(apart, 1) is apart
+    assert repeated_deployment(apart, 1) is apart
 
 
 @pytest.mark.parametrize(

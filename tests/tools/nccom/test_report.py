@@ -9,12 +9,12 @@ from trnsim.tools.nccom import report
 from trnsim.tools.nccom.options import OperationOptions
 from trnsim.tools.nccom.report import ReportColumns, statistics, table
 from trnsim.tools.nccom.streams import blocks
-from trnsim.tools.nccom.times import fabric_of, planned
+from trnsim.tools.nccom.times import fabric_of, planned_operation
 
 
 def rows_of(name="allr", where=None, **stated):
     stated = OperationOptions(operation=name, **stated)
-    (rows,) = blocks([planned(stated, where or fabric_of("trn1.32xlarge", 1, 1, 2))])
+    (rows,) = blocks([planned_operation(stated, where or fabric_of("trn1.32xlarge", 1, 1, 2))])
     return rows
 
 

@@ -8,7 +8,7 @@ from trnsim.errors import BadInput
 from trnsim.fabric.fabric import fabric
 from trnsim.tools.nccom.options import OperationOptions
 from trnsim.tools.nccom.streams import blocks, streams_of
-from trnsim.tools.nccom.times import planned
+from trnsim.tools.nccom.times import planned_operation
 
 BASE = OperationOptions(operation="allg", datatype="bf16")
 
@@ -23,7 +23,7 @@ def test_a_stream_that_ends_early_repeats_its_last_size(tmp_path):
     sizes = {"minbytes": "1KB", "maxbytes": "4KB", "stepfactor": 2}
     small = {"datatype": "fp32", "minbytes": "1KB", "maxbytes": "1KB"}
     path.write_text(json.dumps({"streams": [{"operation": "allr", **sizes}, small]}))
-    streams = [planned(each, fabric("trn1.32xlarge")) for each in streams_of(BASE, path)]
+    streams = [planned_operation(each, fabric("trn1.32xlarge")) for each in streams_of(BASE, path)]
     first, second = blocks(streams)
     assert [row.nbytes for row in first] == [1024, 2048, 4096]
     assert [row.nbytes for row in second] == [1024, 1024, 1024]

@@ -12,14 +12,14 @@ from trnsim.fabric.fabric import fabric
 from trnsim.fabric.floors import Floor
 from trnsim.tools.nccom.operations import OPERATIONS
 from trnsim.tools.nccom.options import OperationOptions
-from trnsim.tools.nccom.times import fabric_of, planned
+from trnsim.tools.nccom.times import fabric_of, planned_operation
 
 TRN1 = fabric("trn1.32xlarge")
 
 
 def plan(name="allr", where=TRN1, target=None, **stated):
     stated = {"minbytes": "1KB", "maxbytes": "16MB", "stepfactor": "16K", **stated}
-    return planned(OperationOptions(operation=name, **stated), where, target)
+    return planned_operation(OperationOptions(operation=name, **stated), where, target)
 
 
 @pytest.mark.parametrize(

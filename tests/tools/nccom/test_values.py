@@ -10,7 +10,7 @@ from trnsim.errors import BadInput, InternalError
 from trnsim.tools.nccom import values
 from trnsim.tools.nccom.operations import ITEM_BYTES
 from trnsim.tools.nccom.options import OperationOptions
-from trnsim.tools.nccom.times import fabric_of, planned
+from trnsim.tools.nccom.times import fabric_of, planned_operation
 from trnsim.tools.nccom.values import MOST_ELEMENTS, check
 
 TRN2 = fabric_of("trn2.48xlarge", 2, 1, 64)
@@ -19,7 +19,7 @@ FEW = fabric_of("trn2.48xlarge", 2, 1, 4)
 
 def plan(name, where=FEW, how="random", **stated):
     stated = {"minbytes": "1KB", "maxbytes": "1KB", **stated}
-    return planned(OperationOptions(operation=name, check=how, **stated), where)
+    return planned_operation(OperationOptions(operation=name, check=how, **stated), where)
 
 
 MOVES = ("allg", "alltoall", "sendrecv", "permute")

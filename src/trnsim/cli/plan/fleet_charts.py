@@ -44,14 +44,14 @@ def day(fleet: dict[str, Any], policy: str, day_number: int, caption: str) -> st
         hourly.append(ColumnBar(clock, (*parts, BarPart("idle", idle, "idle", ""))))
     hours = slice(day_number * _HOURS_OF_DAY, (day_number + 1) * _HOURS_OF_DAY)
     lines = [
-        (kind, needed(fleet, quantile)[hours])
+        (kind, needed_chips(fleet, quantile)[hours])
         for kind, quantile in (("", "p50"), ("outer", "p10"), ("outer", "p90"))
         if fleet["services"]
     ]
     return chart(caption, columns(hourly, "chips", amount, lines, usable))
 
 
-def needed(fleet: dict[str, Any], quantile: str) -> list[float]:
+def needed_chips(fleet: dict[str, Any], quantile: str) -> list[float]:
     """Chips that demand of all services needs in each hour: those of parts of replicas."""
     total = [0.0] * len(fleet["hours"])
     for service in fleet["services"]:

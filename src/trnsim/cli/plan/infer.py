@@ -21,7 +21,7 @@ from trnsim.cli.plan.shared import (
     measured_table,
     place_of,
     price_remarks,
-    purchased,
+    purchased_platforms,
 )
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answering
@@ -133,7 +133,7 @@ def _estimates(options: InferOptions, rows: Catalogue) -> list[InferenceEstimate
     sizes = InputSizes(
         options.batch, options.sequence, options.image, options.steps, options.guidance
     )
-    kinds = purchased(options.on, options.price, is_mixed=options.mixed_prices)
+    kinds = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
     table = measured_table(options.measured, [name for name, _ in kinds])
     return [
         estimate(

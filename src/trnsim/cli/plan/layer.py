@@ -11,7 +11,7 @@ from trnsim.cli.on import RequiredOn, one_platform
 from trnsim.cli.plan.shared import Config, MeasuredFile
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answering
-from trnsim.document.answer import Block, Document, Drawing, Section, labelled
+from trnsim.document.answer import Block, Document, Drawing, Section, label_table
 from trnsim.document.drawing import Parts, parts_chart
 from trnsim.document.values import picked
 from trnsim.errors import BadInput
@@ -102,4 +102,4 @@ def _blocks(answer: LayerTime) -> list[Block]:
         ("source", answer.source),
     ]
     bar = Parts("", parts_s, time_text(answer.time_s), "/answer/parts_s")
-    return [labelled(rows), Drawing(parts_chart("Where the time goes", [bar]))]
+    return [label_table(rows), Drawing(parts_chart("Where the time goes", [bar]))]

@@ -28,7 +28,7 @@ from trnsim.cli.plan.shared import (
     On,
     measured_table,
     price_remarks,
-    purchased,
+    purchased_platforms,
 )
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import number, whole, wholes
@@ -319,7 +319,7 @@ def serve(options: ServeOptions) -> Document | None:
     server, demand = options.server(), options.demand()
     slo = Slo(options.slo_ttft, options.slo_tpot)
     _check_kept(options, demand, server)
-    kinds = purchased(options.on, options.price, is_mixed=options.mixed_prices)
+    kinds = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
     table = measured_table(options.measured, [name for name, _ in kinds])
     rows = own_rows(options.prices)
     known = partial(plan, model, slo=slo, spare=_spare(options), rows=rows, measured=table)

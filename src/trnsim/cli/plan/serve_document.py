@@ -231,7 +231,7 @@ def _basis(plans: Sequence[ServingPlan]) -> list[Block]:
         machine = plan.deployment.machine
         blocks.append(Note(f"{machine.name}: {machine.instance.name}; {plan.quote}", kind="strong"))
         blocks.append(Items(_details(plan), indent=2))
-        for name in report.assumed(plan.deployment):
+        for name in report.assumed_facts(plan.deployment):
             seen.setdefault(name, []).append(machine.name)
     assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
     return [*blocks, Note("assumed:", kind="strong"), Items(assumed, indent=2)]

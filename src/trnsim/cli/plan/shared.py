@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from trnsim.arch.catalogue import Catalogue
-from trnsim.cli.on import listed, on_option
+from trnsim.cli.on import listed_names, on_option
 from trnsim.cli.price_blocks import credit_lines
 from trnsim.document.answer import Document, Note, Section
 from trnsim.document.figure import pointer
@@ -18,7 +18,7 @@ from trnsim.errors import BadInput
 from trnsim.estimate.measured import MeasuredTimes, read
 from trnsim.fabric.floors import Floor
 from trnsim.formatting import enumerated
-from trnsim.place.machine import compared
+from trnsim.place.machine import compared_platforms
 from trnsim.place.platform import platform
 from trnsim.price import Quote, caveats, check_kind
 from trnsim.workload.architecture import Architecture
@@ -33,7 +33,7 @@ Config = Annotated[
         metavar="MODEL",
     ),
 ]
-On = Annotated[list[str] | None, on_option(enumerated(compared(), "and"))]
+On = Annotated[list[str] | None, on_option(enumerated(compared_platforms(), "and"))]
 MeasuredFile = Annotated[
     Path | None,
     typer.Option(
@@ -55,11 +55,13 @@ def platform_names(on: Sequence[str] | None) -> list[str]:
     Raises:
         BadInput: it names none, or an unknown one.
     """
-    names = (name.partition(":") for name in listed(on) or compared())
+    names = (name.partition(":") for name in listed_names(on) or compared_platforms())
     return [f"{platform(name).name}{colon}{kind}" for name, colon, kind in names]
 
 
-def purchased(on: Sequence[str] | None, kind: str, *, is_mixed: bool) -> list[tuple[str, str]]:
+def purchased_platforms(
+    on: Sequence[str] | None, kind: str, *, is_mixed: bool
+) -> list[tuple[str, str]]:
     """The platforms that `--on` names, each with its purchase kind: its own, or `--price`'s.
 
     Raises:

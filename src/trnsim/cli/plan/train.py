@@ -18,7 +18,7 @@ from trnsim.cli.plan.shared import (
     On,
     measured_table,
     price_remarks,
-    purchased,
+    purchased_platforms,
 )
 from trnsim.cli.plan.train_document import train_document
 from trnsim.cli.progress import progress
@@ -207,7 +207,7 @@ def train(options: TrainOptions) -> Document | None:
     model = read(options.config)
     rows = own_rows(options.prices)
     options.check()
-    kinds = purchased(options.on, options.price, is_mixed=options.mixed_prices)
+    kinds = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
     table = measured_table(options.measured, [name for name, _ in kinds])
     with progress() as tell:
         effort = options.effort(len(kinds), tell)

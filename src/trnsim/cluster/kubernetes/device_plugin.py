@@ -28,7 +28,7 @@ from trnsim.errors import BadInput
 from trnsim.instance.state.containers import FOLDER as CONTAINERS
 from trnsim.instance.state.folder import LISTENING, STATE_VARIABLE, listen
 from trnsim.instance.state.hardware import FOLDER as FAULTS
-from trnsim.instance.state.hardware import injected
+from trnsim.instance.state.hardware import injected_faults
 
 __all__ = ["FOLDER", "STATE_IN_CONTAINER", "DevicePlugin", "Settings"]
 
@@ -267,7 +267,9 @@ class _ResourceServer:
         """The ids with their health, at once and whenever one changes."""
         before: dict[str, bool] = {}
         while context.is_active() and not self._ended.is_set():
-            healthy = self._settings.devices.healthy(self.resource, injected(self._settings.state))
+            healthy = self._settings.devices.healthy(
+                self.resource, injected_faults(self._settings.state)
+            )
             if healthy != before:
                 self._say_changes(before, healthy)
                 before = healthy

@@ -28,9 +28,16 @@ from trnsim.cluster.kubernetes.api import STRATEGIC, ApiRefused, KubernetesApi, 
 from trnsim.cluster.kubernetes.node_devices import NEURON, ContainerHolding, NodeDevices
 from trnsim.cluster.kubernetes.nodes import UNHEALTHY
 from trnsim.errors import BadInput
-from trnsim.instance.state.hardware import KINDS, FaultRequest, injected, log_line
+from trnsim.instance.state.hardware import KINDS, FaultRequest, injected_faults, log_line
 
-__all__ = ["CONDITION", "RULES", "NodeProblems", "ReportedNode", "matched", "write_kernel_line"]
+__all__ = [
+    "CONDITION",
+    "RULES",
+    "NodeProblems",
+    "ReportedNode",
+    "matched_faults",
+    "write_kernel_line",
+]
 
 CONDITION: Final = "NeuronHealth"
 _WELL: Final = ("NeuronHasNoError", "Neuron has no error")
@@ -71,7 +78,7 @@ class ReportedNode:
     holdings: Callable[[], Sequence[ContainerHolding]]
 
 
-def matched(faults: Iterable[FaultRequest]) -> list[tuple[FaultRequest, str]]:
+def matched_faults(faults: Iterable[FaultRequest]) -> list[tuple[FaultRequest, str]]:
     """Faults whose lines a rule matches, with its reason, in their order."""
     matches = []
     for fault in faults:
@@ -117,7 +124,7 @@ class NodeProblems:
         """Report to `api`, and write new lines to `kernel_log`; None leaves one out."""
         self._node, self._api, self._say, self._kernel_log = node, api, say, kernel_log
         self._ended = threading.Event()
-        self._logged = {fault.name for fault in injected(node.state)}
+        self._logged = {fault.name for fault in injected_faults(node.state)}
         self._reported: set[str] = set()
         self._since = ""
         self._shown: tuple[Any, ...] | None = None
@@ -147,7 +154,7 @@ class NodeProblems:
         Raises:
             BadInput: the API or kubelet does not answer, or the kernel's log cannot be written to.
         """
-        faults = injected(self._node.state)
+        faults = injected_faults(self._node.state)
         for fault in faults:
             if self._kernel_log is not None and fault.name not in self._logged:
                 write_kernel_line(self._kernel_log, fault)
@@ -155,14 +162,14 @@ class NodeProblems:
         if self._api is None:
             return
         self._show_condition(self._api, faults)
-        for fault, reason in matched(faults):
+        for fault, reason in matched_faults(faults):
             if fault.name not in self._reported:
                 self._report(self._api, fault, reason)
                 self._reported.add(fault.name)
 
     def _show_condition(self, api: KubernetesApi, faults: Sequence[FaultRequest]) -> None:
         """Write the condition and the annotation, where they changed or a minute has passed."""
-        last = matched(faults)[-1:]
+        last = matched_faults(faults)[-1:]
         reason, message = (last[0][1], _message(last[0][0])) if last else _WELL
         healthy = self._node.devices.healthy(NEURON, faults)
         broken = ",".join(name for name, well in healthy.items() if not well)

@@ -13,7 +13,7 @@ from typing import Final
 from trnsim.cluster.kubernetes.api import Object, mapping, metadata, name_of
 from trnsim.cluster.kubernetes.pods import CORES, DEVICES, OLDER_DEVICES, held_cores, numbers, title
 from trnsim.errors import BadInput
-from trnsim.instance.model import instance_model, named
+from trnsim.instance.model import instance_model, instance_named
 
 INSTANCE_LABELS: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 UNHEALTHY: Final = "trnsim/unhealthy-devices"
@@ -67,7 +67,7 @@ def neuron_node(node: Object) -> NeuronNode:
         )
     capacity = mapping(mapping(node.get("status")).get("capacity"))
     devices = _whole_number(capacity.get(DEVICES)) or _whole_number(capacity.get(OLDER_DEVICES))
-    row = named(str(instance))
+    row = instance_named(str(instance))
     if not devices:
         raise BadInput(
             f"node {name} ({row.name}) advertises no {DEVICES}",

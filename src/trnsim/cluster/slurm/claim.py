@@ -21,7 +21,7 @@ from trnsim.errors import BadInput
 from trnsim.files import write
 from trnsim.instance import device_sets
 
-__all__ = ["claimed"]
+__all__ = ["claimed_devices"]
 
 _MAX_WAIT_S: Final = 30.0
 """Longest wait for the first task of a node."""
@@ -33,7 +33,7 @@ _held: Final[list[int]] = []
 """Open files whose locks this process holds until it ends."""
 
 
-def claimed(
+def claimed_devices(
     step: SlurmStep,
     instance: str,
     count: int,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trnsim.cluster.slurm.allocation import RESOURCE, Ask, job_devices, scontrol, step_count
-from trnsim.cluster.slurm.claim import claimed
+from trnsim.cluster.slurm.claim import claimed_devices
 from trnsim.cluster.slurm.step import SlurmStep
 from trnsim.errors import BadInput
 from trnsim.instance import device_sets
@@ -70,7 +70,7 @@ def node_devices(
     if refusal is not None:
         raise BadInput(refusal.reason, fix=refusal.fix, source=refusal.source)
     if count is not None and count < len(devices):
-        return claimed(step, model.name, count, devices, above)
+        return claimed_devices(step, model.name, count, devices, above)
     if not device_sets.is_legal(model.name, devices):
         raise BadInput(
             f"Slurm gave step {step.name} the devices {_text(devices)} of {step.host}; legal sets "

@@ -77,7 +77,7 @@ def workload(path: Path, row: InventoryRow, hardware: Catalogue | None = None) -
         shape=Shape(row.sequence, row.input_len, row.output_len, row.batch, row.image, row.steps),
         slo=WorkloadSlo(row.ttft_s, row.tpot_s, row.latency_s, row.percentile),
         deadline_hours=row.deadline_hours,
-        sources=tuple(inside(path, row, "sources", source) for source in row.sources),
+        sources=tuple(path_inside(path, row, "sources", source) for source in row.sources),
         staff_weeks=row.staff_weeks,
         other_clouds=row.other_clouds,
         is_portability_needed=row.portability_needed,
@@ -103,7 +103,7 @@ def _volume(row: InventoryRow) -> tuple[float, VolumeUnit]:
     return amount, unit
 
 
-def inside(path: Path, row: InventoryRow, field: str, text: str) -> Path:
+def path_inside(path: Path, row: InventoryRow, field: str, text: str) -> Path:
     """Path in a cell, which must lie in the folder of the inventory.
 
     Args:
@@ -137,7 +137,7 @@ def _model_file(path: Path, row: InventoryRow) -> Path:
     named = named_file(row.model_config)
     if named is not None and not (path.parent / row.model_config).exists():
         return named
-    return inside(path, row, "model_config", row.model_config)
+    return path_inside(path, row, "model_config", row.model_config)
 
 
 def _model(row: InventoryRow, path: Path) -> Architecture:

@@ -72,7 +72,9 @@ class Keeper:
             if not state.folder().is_dir():  # nothing has run yet
                 return
             folder = state.state_folder()
-            for counter in self._counters.update(read_all(folder), hardware.injected(folder)):
+            for counter in self._counters.update(
+                read_all(folder), hardware.injected_faults(folder)
+            ):
                 self._write(counter)
 
     def clear(self) -> None:

@@ -153,7 +153,7 @@ def log_line(fault: FaultRequest) -> str:
     )
 
 
-def injected(folder: Path) -> list[FaultRequest]:
+def injected_faults(folder: Path) -> list[FaultRequest]:
     """All faults so far, in order; other files are skipped."""
     faults = []
     for path in sorted((folder / FOLDER).glob("*.json")):
@@ -181,7 +181,9 @@ def clear(folder: Path, device: int | None = None) -> int:
     Raises:
         BadInput: the folder cannot be written to.
     """
-    ended = [row for row in injected(folder) if row.is_active() and device in (None, row.device)]
+    ended = [
+        row for row in injected_faults(folder) if row.is_active() and device in (None, row.device)
+    ]
     for row in ended:
         write(folder / FOLDER / row.name, json_line(replace(row, is_cleared=True)) + "\n")
     return len(ended)
@@ -193,7 +195,7 @@ def reset(folder: Path) -> int:
     Raises:
         BadInput: the folder cannot be written to.
     """
-    count = len(injected(folder))
+    count = len(injected_faults(folder))
     for path in (folder / FOLDER).glob("*.json"):
         try:
             path.unlink(missing_ok=True)

@@ -38,7 +38,7 @@ def _own_start(pid: int) -> str:
     return start_time(pid)
 
 
-def own() -> tuple[int, str]:
+def own_identity() -> tuple[int, str]:
     """This process's number and start time; a fork has its own."""
     pid = os.getpid()
     return pid, _own_start(pid) or "0"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trnsim.files import write
-from trnsim.instance.state.identity import is_alive, own
+from trnsim.instance.state.identity import is_alive, own_identity
 
 FOLDER: Final = "observers"
 _FILE_NAME_PATTERN: Final = re.compile(r"(\d+)-(\w+)\.txt")
@@ -40,7 +40,7 @@ def announce(folder: Path) -> None:
         BadInput: the folder of the state cannot be written to.
     """
     observers(folder)  # removes those of tools that were killed
-    pid, started = own()
+    pid, started = own_identity()
     path = folder / FOLDER / f"{pid}-{started}.txt"
     write(path, own_command() + "\n", parents=True)
     atexit.register(_remove, path)

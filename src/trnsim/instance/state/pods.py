@@ -19,7 +19,7 @@ from typing import Any, Final
 from trnsim.document.values import json_line
 from trnsim.files import write
 
-__all__ = ["PodTable", "PodUse", "remove", "store", "stored"]
+__all__ = ["PodTable", "PodUse", "remove", "store", "stored_pods"]
 
 _FILE: Final = "pods.json"
 _VALID_PERIODS: Final = 3
@@ -78,7 +78,7 @@ def remove(folder: Path) -> None:
         (folder / _FILE).unlink(missing_ok=True)
 
 
-def stored(folder: Path) -> dict[str, Any] | None:
+def stored_pods(folder: Path) -> dict[str, Any] | None:
     """The table in the fields of a report; None if the stored one has expired."""
     with suppress(OSError, ValueError, RecursionError, AttributeError, KeyError, TypeError):
         row = json.loads((folder / _FILE).read_bytes())

@@ -18,7 +18,7 @@ from typing import Final
 from trnsim.errors import BadInput
 from trnsim.files import write
 from trnsim.instance.state.folder import is_listening, state_folder
-from trnsim.instance.state.identity import own
+from trnsim.instance.state.identity import own_identity
 from trnsim.instance.state.record import ProcessRecord, to_json
 
 PERIOD_S: Final = 1.0
@@ -57,7 +57,7 @@ class Writer:
         self._each_period = each_period
         self._period_s = period_s
         self._folder = state_folder()
-        self._pid, started = own()
+        self._pid, started = own_identity()
         self.path: Path = self._folder / f"{self._pid}-{started}.json"
         self.problem = ""
         self._is_said = False

@@ -39,7 +39,7 @@ def fastest(lines: Iterable[Line], nbytes: float) -> Line:
     return min(lines, key=lambda line: line.time_s(nbytes))
 
 
-def combined(stages: Iterable[tuple[tuple[Line, ...], float]]) -> tuple[Line, ...]:
+def combined_lines(stages: Iterable[tuple[tuple[Line, ...], float]]) -> tuple[Line, ...]:
     """Every combination of the stages' lines in succession, each with its share of the bytes."""
     ways: tuple[Line, ...] = (Line("", 0.0, 0.0),)
     for lines, share in stages:

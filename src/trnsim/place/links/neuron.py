@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from trnsim.fabric.choice import choose
 from trnsim.fabric.constants import EFA_HOP_S, hop_s
 from trnsim.fabric.fabric import Fabric, fabric
-from trnsim.place.links.lines import Line, combined
+from trnsim.place.links.lines import Line, combined_lines
 
 if TYPE_CHECKING:
     from trnsim.place.links.exchange import GroupLayout
@@ -111,7 +111,7 @@ def staged_lines(instance: str, lnc: int, kind: str, layout: GroupLayout) -> tup
     repeated_starts_s = (len(stages) - 1) * start_s  # a collective starts once
     return tuple(
         Line("hierarchical", line.fixed_s - repeated_starts_s, line.per_byte_s)
-        for line in combined(stages)
+        for line in combined_lines(stages)
     )
 
 

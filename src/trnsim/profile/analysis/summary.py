@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-from trnsim.document.answer import Document, Section, Table, labelled
+from trnsim.document.answer import Document, Section, Table, label_table
 from trnsim.document.text import section_text
 from trnsim.errors import BadInput
 from trnsim.facts import Evidence
@@ -155,7 +155,7 @@ class Summary:
             ("rests on", ", ".join(f"{n} {kind}" for kind, n in self.facts.items()) + " facts"),
             ("assumed", ", ".join(self.assumed) or "none"),
         ]
-        return labelled(rows)
+        return label_table(rows)
 
     @property
     def is_corrected(self) -> bool:

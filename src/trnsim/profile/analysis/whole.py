@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
-from trnsim.document.answer import Block, Note, Table, columns, labelled
+from trnsim.document.answer import Block, Note, Table, columns, label_table
 from trnsim.errors import SourceLine
 from trnsim.isa import Engine
 from trnsim.profile.analysis.data import JsonObject
@@ -173,7 +173,7 @@ def model_blocks(model: JsonObject) -> list[Block]:
         f", with {model['compiled']} of {model['layers']} equal layers" if model["layers"] else ""
     )
     return [
-        labelled(figures),
+        label_table(figures),
         Table(columns("module | critical path | share | mostly | HBM"), cells),
         Note(f"its program{layers_note}:"),
     ]

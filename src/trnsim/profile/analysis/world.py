@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from trnsim.document.answer import Note, labelled
+from trnsim.document.answer import Note, label_table
 from trnsim.document.text import section_text
 from trnsim.errors import SourceLine
 from trnsim.fabric.floors import Floor
@@ -206,7 +206,7 @@ class WorldSummary:
     def text(self) -> str:
         """A few lines: time, waiting, hidden and exposed time, the busiest link."""
         head = Note(f"{self.title}: {self.time_words}")
-        return section_text("", [head, labelled(self.rows(), indent=2)])
+        return section_text("", [head, label_table(self.rows(), indent=2)])
 
 
 def summarize_world(

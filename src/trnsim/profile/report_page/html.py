@@ -10,7 +10,7 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
-from trnsim.document.builder import as_json, filled, page, resource
+from trnsim.document.builder import as_json, filled_template, page, resource
 from trnsim.profile.analysis.data import JsonObject
 
 _PACKAGE: Final = "trnsim.profile.report_page"
@@ -27,5 +27,5 @@ def html(report: JsonObject) -> str:
         "data": as_json(report),
         "script": "".join(resource(name, _PACKAGE) for name in _SCRIPTS),
     }
-    body = filled(resource("kernel.html", _PACKAGE), parts)
+    body = filled_template(resource("kernel.html", _PACKAGE), parts)
     return page(report["title"], body, resource("kernel.css", _PACKAGE))

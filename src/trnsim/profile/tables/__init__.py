@@ -28,7 +28,7 @@ _BUILDERS = {
     "CcOp": collectives.operations,
     "CcStream": collectives.streams,
     "DmaPacket": dma.packets,
-    "DmaPacketAggregated": dma.aggregated,
+    "DmaPacketAggregated": dma.aggregated_transfers,
     "DmaQueuesInfo": dma.queues,
     "DmaUsage": dma.dma_usage,
     "HbmUsage": dma.hbm_usage,

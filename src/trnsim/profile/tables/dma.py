@@ -51,7 +51,7 @@ def packets(core: Core) -> Table:
     }
 
 
-def aggregated(core: Core) -> Table:
+def aggregated_transfers(core: Core) -> Table:
     """One row per transfer, with the shapes that it reads and writes."""
     moved = core.transfers
     start, end = ns(moved.start_s), ns(moved.end_s)

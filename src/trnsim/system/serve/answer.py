@@ -19,7 +19,7 @@ from trnsim.system.serve.sizing import (
     Sizing,
     Spare,
     is_set,
-    repeated,
+    repeated_deployment,
     unit_of,
     units_for,
     units_of_spare,
@@ -59,7 +59,7 @@ class CapacityAnswer:
     @property
     def deployment(self) -> Deployment:
         """The whole fleet, spare units included."""
-        return repeated(self.test.deployment, self.sizing.units)
+        return repeated_deployment(self.test.deployment, self.sizing.units)
 
     @property
     def most_per_s(self) -> float:

@@ -49,7 +49,7 @@ def values(plan: ServingPlan) -> dict[str, Any]:
         "not_faster_than": _smaller_split(plan),
         "times": times_source(deployment),
         "sources": times_sources(deployment),
-        "assumed": assumed(deployment),
+        "assumed": assumed_facts(deployment),
         "validated": is_validated(deployment),
         "note": machine.note,
     }
@@ -200,7 +200,7 @@ def idle_replicas(plan: ServingPlan) -> int:
     return sum(not replica.busy_s for replica in plan.served.outcome.replicas)
 
 
-def assumed(deployment: Deployment) -> list[str]:
+def assumed_facts(deployment: Deployment) -> list[str]:
     """Assumed facts behind the times, each with its reason."""
     facts = layer_facts(deployment.machine, Phase.DECODE)
     facts |= deployment.steps.host.facts

@@ -97,7 +97,7 @@ def unit_of(deployment: Deployment) -> Deployment:
     )
 
 
-def repeated(unit: Deployment, count: int) -> Deployment:
+def repeated_deployment(unit: Deployment, count: int) -> Deployment:
     """`count` units as one deployment."""
     if count == 1:
         return unit

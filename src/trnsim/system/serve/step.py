@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Final
 
-from trnsim.estimate.certainty import judged
+from trnsim.estimate.certainty import judged_estimate
 from trnsim.estimate.estimate import HOST, QUANTILES, Estimate
 from trnsim.estimate.ported import PortedTimes
 from trnsim.estimate.rank import Rank
@@ -178,7 +178,7 @@ class ReplicaSteps:
         hops_s = self._hops_s(model_pass)
         is_ported = isinstance(self.times, PortedTimes)
         place = self.machine, self.split.tensor
-        estimate = judged(estimate, self.model, model_pass, *place, is_ported=is_ported)
+        estimate = judged_estimate(estimate, self.model, model_pass, *place, is_ported=is_ported)
         estimate = estimate.scaled(times).plus(_EXCHANGES_PART, hops_s)
         if draft_s:
             estimate = estimate.with_parts_in_proportion({_DRAFT_PART: draft_s})

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trnsim.estimate.certainty import FEW, judged
+from trnsim.estimate.certainty import FEW, judged_estimate
 from trnsim.estimate.choice import bytes_per_s, layer_times
 from trnsim.estimate.estimate import EXCHANGES, HOST, Estimate
 from trnsim.estimate.measured import MeasuredTimes
@@ -222,7 +222,7 @@ class TrainingSteps:
         exchanged_s = {"tensor": work.tensor_s, "context": work.context_s, "expert": work.expert_s}
         errors_s = _sums((layer.errors_s, rounds * layer.count) for layer in layers)
         causes_s = _sums((layer.causes_s, rounds * layer.count) for layer in layers)
-        return judged(
+        return judged_estimate(
             Estimate(causes_s | exchanged_s, errors_s),
             self.model,
             training_pass(layout),

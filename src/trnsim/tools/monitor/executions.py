@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trnsim.tools.monitor.metrics import METRICS, Series, gauge, joined
+from trnsim.tools.monitor.metrics import METRICS, Series, gauge, joined_gauges
 from trnsim.tools.monitor.pod_labels import PodLabels
 
 _Key = tuple[tuple[str, str], ...]
@@ -97,7 +97,7 @@ class Executions:
             yield from _counters(
                 "execution_errors", "error_type", counts.by_error, tag, counts.since_s
             )
-            yield from joined(
+            yield from joined_gauges(
                 gauge("execution_latency_seconds", {"percentile": name, **tag}, value)
                 for percentiles in counts.latency_s.values()
                 for name, value in percentiles.items()

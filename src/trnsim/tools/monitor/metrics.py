@@ -83,7 +83,7 @@ def gauge(name: str, labels: Mapping[str, str], value: float) -> Series:
     return Series(METRICS[name], labels, float(value))
 
 
-def joined(gauges: Iterable[Series]) -> list[Series]:
+def joined_gauges(gauges: Iterable[Series]) -> list[Series]:
     """`gauges` with one series for each name and labels: the value for all their programs."""
     sums: dict[tuple[str, tuple[tuple[str, str], ...]], Series] = {}
     for series in gauges:

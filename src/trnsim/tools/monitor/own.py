@@ -9,7 +9,7 @@ from typing import Any
 from trnsim.errors import BadInput
 from trnsim.instance.state import folder, hardware
 from trnsim.instance.state.observers import announce
-from trnsim.instance.state.pods import stored
+from trnsim.instance.state.pods import stored_pods
 from trnsim.instance.state.reader import LISTEN_S, instance_of, read_all
 from trnsim.tools.monitor.config import Config, all_groups
 from trnsim.tools.monitor.reports import Monitor
@@ -28,8 +28,8 @@ def own_monitor(config: Config) -> Monitor:
         config,
         lambda: read_all(folder.state_folder(), listen_s),  # made again where it was removed
         instance_of,
-        lambda devices: hardware.counters(hardware.injected(state), devices),
-        pods=lambda: stored(state),
+        lambda devices: hardware.counters(hardware.injected_faults(state), devices),
+        pods=lambda: stored_pods(state),
     )
 
 

@@ -70,7 +70,8 @@ class ScrapeServer(BoundedServer):
         self.address_family = family
         is_local = ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback
         super().__init__(
-            (str(place[0]), int(place[1])), guarded(application) if is_local else application
+            (str(place[0]), int(place[1])),
+            guarded_application(application) if is_local else application,
         )
 
     def server_bind(self) -> None:
@@ -91,7 +92,7 @@ class _Handler(WSGIRequestHandler):
         """Log nothing."""
 
 
-def guarded(application: Application) -> Application:
+def guarded_application(application: Application) -> Application:
     """The application for requests to an address or to this machine's own name; others get 403."""
 
     def answer(environment: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from trnsim.tools.monitor.executions import Executions
-from trnsim.tools.monitor.metrics import METRICS, Series, gauge, joined
+from trnsim.tools.monitor.metrics import METRICS, Series, gauge, joined_gauges
 from trnsim.tools.monitor.pod_labels import PodLabels, pod_labels
 
 INSTANCE_LABELS: Final = {
@@ -71,7 +71,7 @@ class CollectedSeries:
         instance = {label: str(info.get(name, "")) for label, name in INSTANCE_LABELS.items()}
         pods = pod_labels(report) if self.has_pods else PodLabels()
         programs = report["neuron_runtime_data"]
-        collected = joined(
+        collected = joined_gauges(
             series for program in programs for series in _program_gauges(program, pods)
         )
         self._executions.add(programs, self.now_s(), pods)

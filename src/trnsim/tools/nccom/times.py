@@ -185,7 +185,7 @@ def fabric_of(instance: str, lnc: int, nodes: int, ranks: int) -> Fabric:
     return fabric
 
 
-def planned(
+def planned_operation(
     options: OperationOptions, fabric: Fabric, target: Target | None = None
 ) -> PlannedOperation:
     """An operation with its sizes and ranks.
