@@ -45,9 +45,12 @@ def seconds(outcome):
     return figure(figures["device_time_s"]) + share
 
 
-def largest(values):
-    """The largest difference of two lists of numbers; None if they are not as long."""
-    device, cpu = values["device"], values["cpu"]
+def largest(values, ranks):
+    """The largest difference of two lists of numbers; None if they are not as long.
+
+    Ranks print in any order.
+    """
+    device, cpu = (sorted(values[key]) if ranks else values[key] for key in ("device", "cpu"))
     if not device or len(device) != len(cpu):
         return None
     return max(abs(a - b) for a, b in zip(device, cpu, strict=True))
@@ -69,11 +72,17 @@ def values(row, outcome):
         if "fault" in other:
             words.append(f"same: stops on the CPU ({other['fault'][-1][:80]})")
         else:
-            apart = largest(other)
+            apart = largest(other, row.get("ranks", 0))
             count = len(other["device"])
             words.append(f"same: {figure(apart)} apart in {count}" if apart is not None else
                          f"same: {count} and {len(other['cpu'])} values")  # fmt: skip
     return "; ".join(words) or "none are compared"
+
+
+def values_column(row, outcome):
+    """How the values compare; of a program that stops, those that it printed before."""
+    printed = [apart for apart in outcome.get("pairs", []) if apart is not None]
+    return values(row, outcome) if outcome["is_running"] or printed else "-"
 
 
 def stop(outcome):
@@ -134,7 +143,7 @@ def page(rows, outcomes):
         cuts = counter(figures, "CachedCompile", "UncachedCompile")
         line = (
             *(str(row["number"]), f"`{row['repository'].rpartition('/')[2]}/{row['file']}`"),
-            *(ran(row, outcome), values(row, outcome) if outcome["is_running"] else "-"),
+            *(ran(row, outcome), values_column(row, outcome)),
             *(cuts, counter(figures, "UncachedCompile"), seconds(outcome)),
         )
         lines.append(line)

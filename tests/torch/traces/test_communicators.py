@@ -128,6 +128,28 @@ def test_ranks_that_make_different_exchanges_are_named():
     assert "all_reduce of float32[1], sum" in reasons
 
 
+def test_a_run_without_exchanges_is_no_turn_of_its_rank():
+    meeting = Communicator(4)
+    with meeting.running(1):
+        pass
+    results = on_ranks(
+        meeting, lambda rank: meeting.exchange(rank, "all_reduce", ALL, ("sum",), torch.ones(1))
+    )
+    assert [result.item() for result in results] == [4] * 4
+
+
+def test_ranks_that_wait_for_one_another_in_different_groups_are_named():
+    meeting = Communicator(4)
+    rows = ((0, 1), (2, 3))
+
+    def body(rank):
+        groups = rows if rank in (0, 3) else COLUMNS  # 0 waits for 1, 1 for 3, 3 for 2, 2 for 0
+        return meeting.exchange(rank, "all_reduce", groups, ("sum",), torch.ones(1))
+
+    reasons = " ".join(result.reason for result in on_ranks(meeting, body))
+    assert "waits in another exchange" in reasons
+
+
 def test_an_exchange_is_recorded_once_with_the_larger_side():
     with recording() as log:
         exchanged("all_gather_into_tensor", ALL, (4,), lambda rank: torch.zeros(8) + rank)

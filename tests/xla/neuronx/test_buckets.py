@@ -179,6 +179,14 @@ def test_states_that_the_models_do_not_keep_are_refused(shared, match):
         bucket_model_trace(lambda: cache_of(4), INPUTS[:1], config)
 
 
+def test_the_number_of_buckets_is_that_of_their_inputs():
+    config = BucketModelConfig(kernel)
+    assert config.bucket_degree == 1
+    config.store_example_inputs(INPUTS)
+    assert config.bucket_degree == 2
+    assert BucketModelConfig(kernel, func_kwargs=[{}, {}, {}]).bucket_degree == 3
+
+
 def test_a_kernel_is_a_function():
     with pytest.raises(BadInput, match="BucketModelConfig of 'kernel'; legal: a function"):
         BucketModelConfig("kernel")

@@ -6,7 +6,8 @@ from torch_neuronx.proto import metaneff_pb2
 from torch_neuronx.pyhlo import hlo_pb2, xla_data_pb2
 from torch_neuronx.xla_impl import structure
 
-from trnsim.xla.neuronx import metaneff, program_modules
+from trnsim.torch.traces import metaneff
+from trnsim.xla.neuronx import program_modules
 from trnsim.xla.neuronx.protobufs import ProtobufAbsent
 
 

@@ -1,7 +1,7 @@
 """Ranks that are threads of one process: their programs meet in each exchange, as cores do.
 
-The n-th exchange of a rank's run with a group is the n-th one of the group's other ranks. A rank
-whose run fails, or that never runs, is named by those that wait for it.
+The n-th exchange of a rank's run with a group is the n-th one of the group's other ranks; so it is
+with runs that have exchanges. A rank that fails, or never runs, is named by those that wait for it.
 
 Source: neuronx-distributed trace/trace.py, TensorParallelNeuronModel, which runs each rank's module
 in a thread of its own.
@@ -70,14 +70,17 @@ class Communicator:
         self._runs = Counter[int]()
         self._turns = Counter[tuple[Any, ...]]()
         self._running = Counter[int]()
+        self._begun: set[int] = set()
+        """Ranks that made an exchange in their run."""
+        self._waiting: set[int] = set()
         self._failure = ""
 
     @contextmanager
     def running(self, rank: int) -> Generator[None]:
         """Context of a run of a rank; its failure ends the waiting of the others."""
         with self._changed:
-            self._runs[rank] += 1
             self._running[rank] += 1
+            self._begun.discard(rank)
         try:
             yield
         except BaseException as error:
@@ -94,7 +97,7 @@ class Communicator:
     def _begin_anew(self) -> None:
         """Forget exchanges that did not come about."""
         self._failure = ""
-        for kept in (self._meetings, self._runs, self._turns):
+        for kept in (self._meetings, self._runs, self._turns, self._begun, self._waiting):
             kept.clear()
 
     def exchange(
@@ -108,6 +111,9 @@ class Communicator:
         group = next(group for group in groups if rank in group)
         call = (name, arguments, list(tensor.shape), str(tensor.dtype).removeprefix("torch."))
         with self._changed:
+            if rank not in self._begun:
+                self._begun.add(rank)
+                self._runs[rank] += 1
             turn = (rank, group, self._runs[rank])
             place = (group, self._runs[rank], self._turns[turn])
             self._turns[turn] += 1
@@ -117,6 +123,7 @@ class Communicator:
             meeting.tensors[rank] = tensor.detach().cpu()
             if len(meeting.tensors) == len(group):
                 meeting.results = _results(name, arguments, group, meeting.tensors)
+                self._waiting.difference_update(group)
                 del self._meetings[place]
                 self._changed.notify_all()
             self._wait(rank, name, group, meeting)
@@ -129,14 +136,18 @@ class Communicator:
     def _wait(self, rank: int, name: str, group: Sequence[int], meeting: _Meeting) -> None:
         """Wait for the other ranks of a group while they run, or may begin to."""
         idle_since = time.monotonic()
+        if meeting.results is None:
+            self._waiting.add(rank)
         while meeting.results is None:
             if self._failure:
                 raise self._missing(rank, name, self._failure)
             absent = [other for other in group if other not in meeting.tensors]
+            ranks = ", ".join(map(str, absent))
+            if self._waiting.issuperset(absent):
+                raise self._missing(rank, name, f"rank {ranks} waits in another exchange")
             if any(self._running[other] for other in absent):
                 idle_since = time.monotonic()
             elif time.monotonic() - idle_since > self._wait_s:
-                ranks = ", ".join(map(str, absent))
                 raise self._missing(rank, name, f"rank {ranks} runs nothing in this process")
             self._changed.wait(_SLICE_S)
 

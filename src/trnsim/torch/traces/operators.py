@@ -11,15 +11,19 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 from torch import Tensor
 
 from trnsim.device.program_line import program_line
 from trnsim.errors import EmulatorError, NotModelled
+from trnsim.files import write
 from trnsim.torch import pytorch
 from trnsim.user_traceback import show_text_as_own
 
+_RANKS: Final = "Tensor(a!) program, Tensor metaneff, int local, int world"
+"""It is said to be written: TorchScript drops calls that change nothing, or makes them once."""
 _SCHEMAS: Final = (
     "load(Tensor program, bool is_lazy, bool is_async) -> int",
     (
@@ -33,6 +37,15 @@ _SCHEMAS: Final = (
     "savable(Tensor program) -> Tensor",
     "_load_collectives_neuron(Any model, int start_nc, int nc_count, int rank, int world) -> ()",
     "_parallel_load(Dict(str, Tensor)[] checkpoint) -> Dict(str, Tensor)[]",
+    (
+        f"ranks_initialize({_RANKS}, Dict(str, Tensor)[] states, Dict(str, Tensor)[] weights, "
+        "int start_rank) -> ()"
+    ),
+    f"ranks_are_initialized({_RANKS}) -> bool",
+    f"ranks_mock({_RANKS}, bool mock) -> ()",
+    f"ranks_forward({_RANKS}, Tensor[] inputs) -> Tensor[]",
+    f"ranks_forward_each({_RANKS}, Tensor[][] inputs) -> Tensor[][]",
+    "ranks_write(Tensor content, str path) -> bool",
 )
 _KERNEL_CALL: Final = re.compile(rb'"operator":"trnsim_nki\.(?P<name>\w+?)_\d+\.')
 """A call of an operator of `trnsim.torch.dispatch.launches` in a stored program."""
@@ -54,6 +67,12 @@ def register() -> None:
         "savable": _savable,
         "_load_collectives_neuron": _load_rank,
         "_parallel_load": _load_shards,
+        "ranks_initialize": _initialize_ranks,
+        "ranks_are_initialized": lambda *ranks: _ranks_of(*ranks).is_initialized(),
+        "ranks_mock": _mock_ranks,
+        "ranks_forward": _run_ranks_alike,
+        "ranks_forward_each": _run_ranks,
+        "ranks_write": _write,
     }
     for name, kernel in kernels.items():
         library.impl(name, kernel, "CompositeExplicitAutograd")
@@ -121,6 +140,54 @@ def _load_shards(checkpoint: list[dict[str, Tensor]]) -> list[dict[str, Tensor]]
         {name: tensor.detach().to(f"{names.DEVICE_TYPE}:{rank}") for name, tensor in shard.items()}
         for rank, shard in enumerate(checkpoint)
     ]
+
+
+def _ranks_of(program: Tensor, metaneff: Tensor, local: int, world: int) -> Any:
+    """The programs of ranks of this process."""
+    module: Any = import_module("trnsim.torch.traces.rank_programs")
+    return module.ranks_of(program, metaneff, local, world)
+
+
+def _initialize_ranks(
+    program: Tensor,
+    metaneff: Tensor,
+    local: int,
+    world: int,
+    states: list[dict[str, Tensor]],
+    weights: list[dict[str, Tensor]],
+    start_rank: int,
+) -> None:
+    """Give each rank its states and weights."""
+    with _for_torchscript():
+        _ranks_of(program, metaneff, local, world).initialize(states, weights, start_rank)
+
+
+def _mock_ranks(program: Tensor, metaneff: Tensor, local: int, world: int, mock: bool) -> None:
+    """Let ranks without weights return zeros, or no more."""
+    _ranks_of(program, metaneff, local, world).is_mocked = mock
+
+
+def _run_ranks(
+    program: Tensor, metaneff: Tensor, local: int, world: int, inputs: list[list[Tensor]]
+) -> list[list[Tensor]]:
+    """The outputs of each rank on its core."""
+    with _for_torchscript():
+        outputs: list[list[Tensor]] = _ranks_of(program, metaneff, local, world).run(inputs)
+    return outputs
+
+
+def _run_ranks_alike(
+    program: Tensor, metaneff: Tensor, local: int, world: int, inputs: list[Tensor]
+) -> list[Tensor]:
+    """The outputs of rank 0 on the host, for inputs that all ranks get."""
+    first, *_ = _run_ranks(program, metaneff, local, world, [inputs] * local)
+    return [output.cpu() for output in first]
+
+
+def _write(content: Tensor, path: str) -> bool:
+    """Write bytes to a file."""
+    write(Path(path), bytes(content.numpy()))
+    return True
 
 
 def _savable(program: Tensor) -> Tensor:

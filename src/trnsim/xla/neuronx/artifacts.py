@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from trnsim.device.program_line import program_line
 from trnsim.errors import NotModelled
 from trnsim.files import read_bytes
+from trnsim.torch.traces.metaneff import MetaNeff
 from trnsim.torch.traces.script_module import PART, script_module
 from trnsim.torch.traces.stored import MAGIC, StoredProgram
 from trnsim.torch.traces.structure import NestedValue, forward_text
 from trnsim.xla.neuronx.buckets import BucketModelConfig, Buckets, bucket_module
-from trnsim.xla.neuronx.metaneff import MetaNeff
 from trnsim.xla.neuronx.program_modules import HloModuleProto, compile_content
 from trnsim.xla.neuronx.trace import compile_function, returned_of, traced_program
 from trnsim.xla.neuronx.workdir import PROGRAM, check_workdir, write_workdir

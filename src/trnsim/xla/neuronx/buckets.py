@@ -61,6 +61,13 @@ class BucketModelConfig:
         self.func_kwargs = func_kwargs
         self.bucket_degree = len(func_kwargs) if isinstance(func_kwargs, list | tuple) else 1
 
+    def store_example_inputs(self, example_inputs: Sequence[Any]) -> None:
+        """Take the number of buckets from their example inputs.
+
+        Source: neuronx-distributed trace/trace.py, parallel_model_trace.
+        """
+        self.bucket_degree = len(example_inputs)
+
     def get_func_kwargs_for_bucket_rank(self, bucket_rank: int) -> Mapping[str, Any]:
         """Arguments of the function that makes the model of a bucket."""
         if isinstance(self.func_kwargs, Mapping):
@@ -84,7 +91,7 @@ def bucket_model_trace(
     """
     workdir = None if compiler_workdir is None else check_workdir(compiler_workdir)
     _check(example_inputs, bucket_config)
-    bucket_config.bucket_degree = len(example_inputs)
+    bucket_config.store_example_inputs(example_inputs)
     compiled: list[CompiledTrace] = []
     for rank, inputs in enumerate(example_inputs):
         model, aliases = _model_of(func, bucket_config.get_func_kwargs_for_bucket_rank(rank))

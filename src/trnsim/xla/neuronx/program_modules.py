@@ -8,6 +8,7 @@ Source: neuronx-distributed trace/functions.py and trace/hlo_utils.py, which use
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +33,10 @@ class HloModuleProto:
         self.entry_computation_id = 0
         self.computations: list[Any] = [SimpleNamespace(id=0, name="main", instructions=[])]
         self.frontend_attributes = SimpleNamespace(map=dict[str, str]())
+
+    def __str__(self) -> str:
+        """Its digest, by which neuronx-distributed finds its program in the compiler's cache."""
+        return hashlib.sha256(self._content).hexdigest()
 
     def SerializeToString(self) -> bytes:  # noqa: N802  a protobuf's name
         """The program as stored."""

@@ -6,6 +6,6 @@ from typing import Final
 
 from trnsim.xla.neuronx.protobufs import serve
 
-_TABLE: Final = dict.fromkeys(("MetaNeff", "MetaTensor"), "trnsim.xla.neuronx.metaneff")
+_TABLE: Final = dict.fromkeys(("MetaNeff", "MetaTensor"), "trnsim.torch.traces.metaneff")
 
 __getattr__ = serve("torch_neuronx.proto.metaneff_pb2", _TABLE)

@@ -20,7 +20,7 @@ _TABLE: Final = {
         ),
         "trnsim.xla.neuronx.artifacts",
     ),
-    "get_torch_dtype": "trnsim.xla.neuronx.metaneff",
+    "get_torch_dtype": "trnsim.torch.traces.metaneff",
 }
 _ABSENT: Final = dict.fromkeys(
     ("get_compile_command", "save_compile_command", "setup_compiler_dirs"), _COMMANDS

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 from trnsim.errors import BadInput
-from trnsim.xla.neuronx.metaneff import MetaNeff, get_torch_dtype
+from trnsim.torch.traces.metaneff import MetaNeff, get_torch_dtype
 from trnsim.xla.neuronx.trace import traced_program
 
 

@@ -1,0 +1,149 @@
+"""A program of several ranks in one process: each rank is a thread with a core of its own.
+
+`torch.ops.neuron.ranks_*` find a program by the memory of its bytes, so that a copy of a module
+that TorchScript makes has the same one.
+
+Source: neuronx-distributed trace/nxd_model/nxd_model.py and trace/spmd.py, which use AWS's class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from trnsim.device.program_line import program_line
+from trnsim.errors import BadInput, NotModelled
+from trnsim.torch.traces.instances import LoadedProgram
+from trnsim.torch.traces.metaneff import MetaNeff, get_torch_dtype
+from trnsim.torch.traces.placement import placement_of
+from trnsim.torch.traces.stored import StoredProgram
+
+_SOURCE: Final = "neuronx-distributed trace/nxd_model/nxd_model.py"
+
+
+class RankPrograms:
+    """The programs of all ranks.
+
+    Attributes:
+        owner: the bytes of the program, by whose memory it is found.
+        is_mocked: True while a caller is traced without weights: outputs are zeros.
+    """
+
+    def __init__(self, program: Tensor, metaneff: Tensor, local: int, world: int) -> None:
+        self.owner = program
+        self.is_mocked = False
+        self._metaneff = bytes(metaneff.numpy())
+        self._ranks = local, world
+        self._resident: list[list[Tensor]] = []
+
+    @cached_property
+    def _tensors(self) -> MetaNeff:
+        """What the program's tensors are; nothing for a program alone."""
+        metaneff = MetaNeff()
+        if self._metaneff:
+            metaneff.ParseFromString(self._metaneff)
+        return metaneff
+
+    @cached_property
+    def _instances(self) -> list[LoadedProgram]:
+        """The program of each rank."""
+        local, world = self._ranks
+        if local != world:
+            raise NotModelled(
+                f"torch.classes.neuron.SPMDModel of {local} of {world} ranks: ranks in other "
+                "processes are not reached",
+                fix="local_ranks_size equal to world_size",
+                source=_SOURCE,
+                line=program_line(),
+            )
+        program = StoredProgram.from_bytes(bytes(self.owner.numpy()))
+        instances = [LoadedProgram(program) for _ in range(world)]
+        for rank, instance in enumerate(instances):
+            instance.join(rank, world)
+            instance.place(placement_of(rank, 1))
+        return instances
+
+    def initialize(
+        self,
+        states: Sequence[Mapping[str, Tensor]],
+        weights: Sequence[Mapping[str, Tensor]],
+        start_rank: int,
+    ) -> None:
+        """Give each rank its states and weights, by the names that they have in the model.
+
+        Those on the rank's core stay the caller's: what is written to them is read, and new states
+        are written there.
+
+        Raises:
+            BadInput: for another number of ranks, for tensors that lack one of the program's or
+                have it in another form, or for bytes that no trace wrote.
+        """
+        local = self._ranks[0]
+        if len(weights) != local or len(states) not in (0, local) or start_rank:
+            raise BadInput(
+                f"initialize with weights of {len(weights)} ranks and states of {len(states)} from "
+                f"rank {start_rank} on; legal: {local} of each from rank 0 on, or no states",
+                fix="one dictionary for each rank",
+                source=_SOURCE,
+                line=program_line(),
+            )
+        kept = states or [{}] * local
+        self._resident = [
+            instance.resident({**self._tensors.constants, **weight, **state})
+            for instance, weight, state in zip(self._instances, weights, kept, strict=True)
+        ]
+
+    def is_initialized(self) -> bool:
+        """True once the ranks have their weights."""
+        return self.is_mocked or bool(self._resident)
+
+    def run(self, inputs: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
+        """The outputs of each rank, on its core, of its own inputs.
+
+        Raises:
+            BadInput: for inputs of other forms than were traced, or of another number of ranks, and
+                before `initialize`.
+        """
+        if self.is_mocked:
+            return [self._zeros()] * self._ranks[0]
+        if len(inputs) != self._ranks[0] or not self._resident:
+            raise BadInput(
+                f"inputs of {len(inputs)} ranks for a program that "
+                f"{'has no weights yet' if not self._resident else f'{self._ranks[0]} ranks run'}",
+                fix="model.initialize(states, weights) before it; the inputs of each rank",
+                source=_SOURCE,
+                line=program_line(),
+            )
+        calls = list(zip(self._instances, self._resident, inputs, strict=True))
+        if len(calls) == 1:
+            instance, resident, tensors = calls[0]
+            return [instance.run_resident(resident, tensors)]
+        with ThreadPoolExecutor(len(calls)) as threads:
+            runs = [threads.submit(each.run_resident, kept, given) for each, kept, given in calls]
+            return [run.result() for run in runs]
+
+    def _zeros(self) -> list[Tensor]:
+        """Outputs of no values."""
+        meta = self._tensors
+        return [
+            torch.zeros(tensor.shape, dtype=get_torch_dtype(tensor.data_type))
+            for place, tensor in enumerate(meta.output_tensors)
+            if place not in meta.output_aliases_to
+        ]
+
+
+_programs: Final[dict[int, RankPrograms]] = {}
+
+
+def ranks_of(program: Tensor, metaneff: Tensor, local: int, world: int) -> RankPrograms:
+    """The programs of the ranks by the bytes of one, made at their first use."""
+    storage: Any = program.untyped_storage()
+    address: int = storage._cdata  # noqa: SLF001  PyTorch's name
+    if address not in _programs:
+        _programs[address] = RankPrograms(program, metaneff, local, world)
+    return _programs[address]
