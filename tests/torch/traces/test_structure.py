@@ -73,14 +73,3 @@ def test_parameters_are_identifiers_and_differ():
     assert parameter_names(["x", "lambda", "a", "x", "1"]) == [
         *("x", "input_1", "input_2", "input_3", "input_4"),
     ]
-
-
-def test_a_structure_is_built_of_tensors_as_its_expression_says():
-    value = {"a": [torch.ones(1), torch.zeros(2)], "b": [torch.ones(3), torch.ones(4)]}
-    tensors: list[torch.Tensor] = []
-    nesting = nesting_of((value, (torch.ones(5), None), torch.ones(6)), count(), tensors)
-    assert nesting.built(["r0", "r1", "r2", "r3", "r4", "r5"]) == (
-        {"a": ["r0", "r1"], "b": ["r2", "r3"]},
-        ("r4", None),
-        "r5",
-    )

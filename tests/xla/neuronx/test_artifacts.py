@@ -83,6 +83,38 @@ def test_a_program_in_the_place_of_hlo_has_its_tensors_and_what_makes_lists_of_t
     assert made.packer(["a", "b"]) == {"y": "a", "calls": "b"}
 
 
+class Replaced(torch.nn.Module):
+    """A buffer in whose place forward sets another, and an argument that nothing reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(1), persistent=False)
+        self.register_buffer("kept", torch.ones(1), persistent=False)
+
+    def forward(self, x, unread, more):
+        del unread
+        self.cache = torch.add(self.cache, more)
+        return x + self.cache * self.kept
+
+
+def test_a_buffer_that_forward_replaces_is_a_state_and_an_unread_input_left_out():
+    model = Replaced()
+    inputs = {"x": torch.ones(1), "unread": torch.ones(3), "more": torch.ones(1)}
+    made = torch_neuronx.xla_impl.trace.generate_hlo(model, inputs, None)
+    kinds = {tensor.name: tensor.type.name for tensor in made.metaneff.input_tensors}
+    assert kinds == {"x": "USER_INPUT", "more": "USER_INPUT", "cache": "INPUT_STATE"}
+    assert (made.flattener.layout, made.flattener.exclude) == ((0, 1, 2), [1])
+    assert list(made.metaneff.constants) == ["kept"]
+    assert torch.equal(model.cache, torch.zeros(1))
+    ranks = torch.classes.neuron.SPMDModel(
+        made.hlo_module.SerializeToString(), made.metaneff.SerializeToString(), 1, 1
+    )
+    ranks.initialize([{"cache": torch.zeros(1, device="neuron")}], [{}])
+    for more, total in ((5.0, 5.0), (10.0, 15.0)):
+        values = [torch.ones(1), torch.ones(3), torch.tensor([more])]
+        assert made.packer(ranks.forward(made.flattener(values))).item() == 1 + total
+
+
 @pytest.mark.slow
 def test_a_program_goes_through_the_compiler_to_ranks(tmp_path):
     libneuronxla = pytest.importorskip("libneuronxla")

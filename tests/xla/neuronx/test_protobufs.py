@@ -18,7 +18,7 @@ from trnsim.xla.neuronx.protobufs import ProtobufAbsent
         lambda: hlo_pb2.HloComputationProto.FromString(b""),
         metaneff_pb2.NeuronCore,
         lambda: xla_data_pb2.PrimitiveType.Name(1),
-        structure.Flattener,
+        structure.Other,
     ],
 )
 def test_a_name_stands_in_annotations_and_is_refused_where_it_is_called(name):

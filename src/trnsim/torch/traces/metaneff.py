@@ -67,6 +67,7 @@ class MetaNeff:
         output_tensors: its results.
         output_aliases_to: for each result that is a new state, the place of the state.
         constants: tensors that the program needs and no state_dict has, by name.
+        serialized_graph_def: the traced program.
     """
 
     def __init__(self) -> None:
@@ -74,6 +75,7 @@ class MetaNeff:
         self.output_tensors: list[MetaTensor] = []
         self.output_aliases_to: dict[int, int] = {}
         self.constants: dict[str, Tensor] = {}
+        self.serialized_graph_def = b""
 
     @classmethod
     def of(cls, program: StoredProgram, constants: Mapping[str, Tensor]) -> MetaNeff:
@@ -98,6 +100,7 @@ class MetaNeff:
             place: names.index(weights[kept]) for kept, place in program.aliases
         }
         meta.constants = dict(constants)
+        meta.serialized_graph_def = program.to_bytes()
         return meta
 
     def SerializeToString(self) -> bytes:  # noqa: N802  a protobuf's name
@@ -107,6 +110,7 @@ class MetaNeff:
             "output_tensors": [_members(tensor) for tensor in self.output_tensors],
             "output_aliases_to": list(self.output_aliases_to.items()),
             "constants": {name: _stored(tensor) for name, tensor in self.constants.items()},
+            "serialized_graph_def": self.serialized_graph_def.decode(),
         }
         return _MAGIC + json.dumps(members, separators=(",", ":")).encode()
 
@@ -131,6 +135,7 @@ class MetaNeff:
             self.constants = {
                 str(name): _constant(each) for name, each in members["constants"].items()
             }
+            self.serialized_graph_def = str(members["serialized_graph_def"]).encode()
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise BadInput(
                 f"tensors of a program with {error}, which trnsim never writes",

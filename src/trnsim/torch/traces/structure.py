@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import keyword
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -60,17 +60,6 @@ class NestedValue:
             pairs = zip(map(_literal, self.keys), parts, strict=True)
             return "{" + ", ".join(f"{key}: {part}" for key, part in pairs) + "}"
         return _literal(self.content)
-
-    def built(self, tensors: Sequence[Tensor]) -> Any:
-        """It, of the tensors that `expression` calls `r`."""
-        parts = [part.built(tensors) for part in self.parts]
-        if self.kind == "tensor":
-            return tensors[self.content]
-        if self.kind == "dict":
-            return dict(zip(self.keys, parts, strict=True))
-        if self.kind == "constant":
-            return self.content
-        return parts if self.kind == "list" else tuple(parts)
 
     def reads(self, name: str) -> list[str]:
         """The expressions that read its tensors from the value `name`, in order."""

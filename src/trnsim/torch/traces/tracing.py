@@ -109,15 +109,16 @@ def trace_function(
     is_by_name = isinstance(example_inputs, Mapping)
     module = NamedCall(func, names) if is_by_name else module_of(func)
     title = title_of(func)
-    recorder = _Results()
-    hook = module.register_forward_hook(recorder)
+    recorder = _Results(are_writes_kept=are_writes_kept)
+    hooks = module.register_forward_pre_hook(recorder.begin), module.register_forward_hook(recorder)
     try:
         with example_run(title, args), exchange_tracing.on():
             traced, written = _traced(module, args, title, are_writes_kept=are_writes_kept)
         if is_by_name:
             traced = _without_prefix(traced)
     finally:
-        hook.remove()
+        for hook in hooks:
+            hook.remove()
     _require_results(recorder, title)
     for dynamic in refused_as_dynamic(traced.module):
         raise dynamic.error()
@@ -140,8 +141,20 @@ def trace_function(
         traced,
         list(kept.values()),
         [_form(node.meta["val"], title) for node in returned],
-        [list(kept).index(node) for node in written],
+        _places_of(recorder.replaced, written, list(kept), traced),
     )
+
+
+def _places_of(
+    replaced: Sequence[str], written: Sequence[fx.Node], kept: list[fx.Node], traced: TracedModule
+) -> list[int]:
+    """The places among the kept tensors of buffers that the function replaces, and of written ones.
+
+    A buffer that is written and then replaced has the value that replaces it.
+    """
+    names = [traced.names.get(node.name, node.name) for node in kept]
+    places = [names.index(name.removeprefix(_PREFIX)) for name in replaced]
+    return [*places, *(kept.index(node) for node in written)]
 
 
 def _form(tensor: Tensor, title: str) -> StoredTensor:
@@ -199,19 +212,34 @@ class _Results:
     Attributes:
         nesting: the nesting.
         count: the number of the tensors.
+        replaced: names of buffers in whose place the module sets others, whose values follow.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, are_writes_kept: bool) -> None:
         self.nesting = NestedValue("tuple")
         self.count = 0
+        self.replaced: list[str] = []
+        self._are_writes_kept = are_writes_kept
+        self._before: dict[str, Tensor] = {}
+
+    def begin(self, module: nn.Module, args: Any) -> None:
+        """Note the buffers before a call."""
+        del args
+        self._before = dict(module.named_buffers()) if self._are_writes_kept else {}
 
     def __call__(self, module: nn.Module, args: Any, results: Any) -> list[Tensor]:
-        """The tensors of the results."""
-        del module, args
+        """The tensors of the results, and the buffers that replace others."""
+        del args
         tensors: list[Tensor] = []
         self.nesting = nesting_of(results, count(), tensors)
         self.count = len(tensors)
-        return tensors
+        after = dict(module.named_buffers()) if self._before else {}
+        self.replaced = [
+            name
+            for name, tensor in self._before.items()
+            if name in after and after[name] is not tensor
+        ]
+        return [*tensors, *(after[name] for name in self.replaced)]
 
 
 def _require_results(results: _Results, title: str) -> None:

@@ -23,6 +23,7 @@ from trnsim.torch.traces.metaneff import MetaNeff
 from trnsim.torch.traces.script_module import PART, script_module
 from trnsim.torch.traces.stored import MAGIC, StoredProgram
 from trnsim.torch.traces.structure import NestedValue, forward_text
+from trnsim.xla.neuronx import list_forms
 from trnsim.xla.neuronx.buckets import BucketModelConfig, Buckets, bucket_module
 from trnsim.xla.neuronx.program_modules import HloModuleProto, compile_content
 from trnsim.xla.neuronx.trace import compile_function, returned_of, traced_program
@@ -144,35 +145,6 @@ def create_bucket_model(
     )
 
 
-class ListFlattener:
-    """How the arguments of a call become the program's tensors: it takes them as a list.
-
-    Attributes:
-        layout: the places of the arguments, in order.
-        exclude: places that the program does not take; None for none.
-    """
-
-    def __init__(self, count: int) -> None:
-        self.layout: Any = tuple(range(count))
-        self.exclude: Any = None
-
-    def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
-        """The program's tensors."""
-        excluded = self.exclude or ()
-        return [arguments[place] for place in self.layout if place not in excluded]
-
-
-class Packer:
-    """How a program's outputs become the function's result."""
-
-    def __init__(self, returned: NestedValue) -> None:
-        self._returned = returned
-
-    def __call__(self, outputs: Sequence[Tensor]) -> Any:
-        """The result."""
-        return self._returned.built(outputs)
-
-
 def generate_hlo(
     func: Any,
     example_inputs: Any,
@@ -190,15 +162,21 @@ def generate_hlo(
     """
     function, program = traced_program(func, example_inputs, input_output_aliases or {})
     in_checkpoint = set(func.state_dict()) if isinstance(func, nn.Module) else set[str]()
-    constants = {n: value for n, value in function.weights.items() if n not in in_checkpoint}
+    states = {weight for weight, _ in program.aliases}
+    constants = {
+        name: value
+        for place, (name, value) in enumerate(function.weights.items())
+        if name not in in_checkpoint and place not in states
+    }
+    unread = [n for n, name in enumerate(function.inputs) if name not in program.inputs]
     metaneff = MetaNeff.of(program, constants)
     programs = import_module("trnsim.jax.by_name.libneuronxla.compile_calls")
     programs.other_graphs[MAGIC] = compile_content
     return HloArtifacts(
         hlo_module=HloModuleProto(program.to_bytes()),
         metaneff=metaneff,
-        flattener=ListFlattener(len(program.inputs)),
-        packer=Packer(returned_of(function, program)),
+        flattener=list_forms.Flattener(tuple(range(len(function.inputs))), unread or None),
+        packer=list_forms.Packer.of(returned_of(function, program)),
         weights=dict(function.weights) if return_weights else None,
         weight_name_to_idx={
             tensor.name: index

@@ -173,7 +173,9 @@ def compile_function(
 def traced_program(
     func: Any, example_inputs: Any, aliases: Mapping[Tensor, int]
 ) -> tuple[TracedFunction, StoredProgram]:
-    """`func`, traced and not compiled; its states are those of `aliases`, or buffers it writes.
+    """`func`, traced and not compiled; its states are those of `aliases`, or buffers it changes.
+
+    The program lacks the inputs that nothing reads.
 
     Raises:
         BadInput: as `trace`.
@@ -182,7 +184,16 @@ def traced_program(
     function = trace_function(func, example_inputs, are_writes_kept=not aliases)
     results = len(function.result_forms) - len(function.written)
     written = [[weight, results + index] for index, weight in enumerate(function.written)]
-    calls = Calls(function.module, function.values)
+    tensors = zip(function.values[len(function.weights) :], function.inputs, strict=True)
+    unread = {name for node, name in tensors if not node.users}
+    if len(unread) == len(function.inputs):
+        unread = set()
+    kept = [
+        node
+        for index, node in enumerate(function.values)
+        if index < len(function.weights) or node.users or not unread
+    ]
+    calls = Calls(function.module, kept)
     program = StoredProgram(
         title=function.title,
         traced_at=str(function.line or ""),
@@ -190,7 +201,11 @@ def traced_program(
         cores=device_core().physical_cores,
         flags=[],
         weights={name: StoredTensor.of(tensor) for name, tensor in function.weights.items()},
-        inputs={name: StoredTensor.of(tensor) for name, tensor in function.inputs.items()},
+        inputs={
+            name: StoredTensor.of(tensor)
+            for name, tensor in function.inputs.items()
+            if name not in unread
+        },
         calls=calls.calls,
         outputs=calls.outputs,
         aliases=[*_states(function, aliases), *written],

@@ -1,0 +1,81 @@
+"""`torch_neuronx.xla_impl.structure`: arguments as a list of tensors, and results of one.
+
+Both are made again of their attributes' texts, as neuronx-distributed does for a saved model.
+
+Source: neuronx-distributed trace/nxd_model/nxd_model.py, NxDModel.load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from trnsim.torch.traces.structure import NestedValue
+
+
+class Flattener:
+    """How the arguments of a call become the program's tensors: it takes them as a list.
+
+    Attributes:
+        layout: the places of the arguments, in order.
+        exclude: places that the program does not take; None for none.
+    """
+
+    def __init__(self, layout: Sequence[int], exclude: Sequence[int] | None = None) -> None:
+        self.layout = layout
+        self.exclude = exclude
+
+    def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """The program's tensors."""
+        excluded = self.exclude or ()
+        return [arguments[place] for place in self.layout if place not in excluded]
+
+
+class Packer:
+    """How a program's outputs become the function's result.
+
+    Attributes:
+        layout: the result, with a number in the place of each tensor and constant.
+        identifiers: the numbers of the tensors: their places among the outputs.
+        constants: the constants by their numbers.
+    """
+
+    def __init__(self, layout: Any, identifiers: Sequence[int], constants: dict[int, Any]) -> None:
+        self.layout = layout
+        self.identifiers = identifiers
+        self.constants = constants
+
+    @classmethod
+    def of(cls, returned: NestedValue) -> Packer:
+        """The packer of a nesting."""
+        packer = cls(None, [], {})
+        packer.layout = packer._numbered(returned)
+        return packer
+
+    def _numbered(self, value: NestedValue) -> Any:
+        """A nesting with numbers; negative ones are those of constants."""
+        if value.kind == "tensor":
+            self.identifiers = [*self.identifiers, value.content]
+            return value.content
+        if value.kind == "constant":
+            number = -1 - len(self.constants)
+            self.constants[number] = value.content
+            return number
+        parts = [self._numbered(part) for part in value.parts]
+        if value.kind == "dict":
+            return dict(zip(value.keys, parts, strict=True))
+        return parts if value.kind == "list" else tuple(parts)
+
+    def __call__(self, outputs: Sequence[Tensor]) -> Any:
+        """The result."""
+        return self._packed(self.layout, outputs)
+
+    def _packed(self, layout: Any, outputs: Sequence[Tensor]) -> Any:
+        if isinstance(layout, dict):
+            return {key: self._packed(part, outputs) for key, part in layout.items()}
+        if isinstance(layout, list | tuple):
+            parts = [self._packed(part, outputs) for part in layout]
+            return parts if isinstance(layout, list) else tuple(parts)
+        return self.constants[layout] if layout in self.constants else outputs[layout]
