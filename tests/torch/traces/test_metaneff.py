@@ -57,6 +57,7 @@ def test_bytes_hold_all_of_it(described):
     assert read.input_tensors == meta.input_tensors
     assert read.output_tensors == meta.output_tensors
     assert read.output_aliases_to == {2: 3}
+    assert read.name == b"Counting"
     assert read.serialized_graph_def == described[0].to_bytes()
     assert torch.equal(read.constants["shift"], torch.tensor([0.5, -2.0, 0.0]).bfloat16())
 

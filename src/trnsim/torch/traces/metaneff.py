@@ -63,6 +63,7 @@ class MetaNeff:
     """The tensors of a program.
 
     Attributes:
+        name: the name of what was traced.
         input_tensors: inputs of a call, then states and weights, as the program takes them.
         output_tensors: its results.
         output_aliases_to: for each result that is a new state, the place of the state.
@@ -71,6 +72,7 @@ class MetaNeff:
     """
 
     def __init__(self) -> None:
+        self.name = b""
         self.input_tensors: list[MetaTensor] = []
         self.output_tensors: list[MetaTensor] = []
         self.output_aliases_to: dict[int, int] = {}
@@ -81,6 +83,7 @@ class MetaNeff:
     def of(cls, program: StoredProgram, constants: Mapping[str, Tensor]) -> MetaNeff:
         """The tensors of a program of which `constants` are no weights of a checkpoint."""
         meta = cls()
+        meta.name = program.title.encode()
         states = {weight for weight, _ in program.aliases}
         user, weight, state, output = (
             *(TensorType.USER_INPUT, TensorType.INPUT_WEIGHT, TensorType.INPUT_STATE),
@@ -106,6 +109,7 @@ class MetaNeff:
     def SerializeToString(self) -> bytes:  # noqa: N802  a protobuf's name
         """The tensors as bytes."""
         members = {
+            "name": self.name.decode(),
             "input_tensors": [_members(tensor) for tensor in self.input_tensors],
             "output_tensors": [_members(tensor) for tensor in self.output_tensors],
             "output_aliases_to": list(self.output_aliases_to.items()),
@@ -129,6 +133,7 @@ class MetaNeff:
             )
         try:
             members = json.loads(content[len(_MAGIC) :])
+            self.name = str(members["name"]).encode()
             self.input_tensors = [_tensor(each) for each in members["input_tensors"]]
             self.output_tensors = [_tensor(each) for each in members["output_tensors"]]
             self.output_aliases_to = {int(a): int(b) for a, b in members["output_aliases_to"]}
