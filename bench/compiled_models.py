@@ -105,7 +105,7 @@ def compiled(name, shape, chip):
                 "cold_s": seconds[0],
                 "warm_s": seconds[1],
                 "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-                "said": list(found.said) + sorted(set(made.missing)),
+                "said": list(found.notes) + sorted(set(made.missing)),
             }
         )
     )
@@ -144,7 +144,7 @@ def cold_turn(made, chip, pipe):
             "spin_s": sum(spins) / len(spins),
             "estimate_ms": found.device_time_s * 1e3,
             "instructions": found.instructions,
-            "said": list(found.said),
+            "said": list(found.notes),
         }
     )
 

@@ -132,7 +132,7 @@ def _lowered(graph):
 
 def _compiled(graph):
     found = _of_room("compile")(graph, CHIP)
-    return "; ".join(("program" if found.instructions else "nothing to run", *found.said))
+    return "; ".join(("program" if found.instructions else "nothing to run", *found.notes))
 
 
 WAYS = {"lowered": _lowered, "compiled": _compiled}
