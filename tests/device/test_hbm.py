@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 
 from trnsim.device.hbm import DeviceMemory, device_memory
@@ -76,3 +78,14 @@ def test_every_visible_core_has_a_memory_and_no_other():
     assert device_memory(0) is device_memory(0)
     with pytest.raises(RuntimeError, match="neuron:-1 does not exist"):
         device_memory(-1)
+
+
+def test_an_entry_that_is_released_twice_counts_once():
+    memory = DeviceMemory(0, 100, "")
+    entry = SimpleNamespace(nbytes=60, shape=(60,), dtype="uint8", line=None)
+    memory.count(1, entry, 60)
+    assert (memory.live_bytes, memory.peak_bytes, memory.holds(entry)) == (60, 60, False)
+    assert "uint8[60]" in memory.table()
+    memory.release(1)
+    memory.release(1)
+    assert (memory.live_bytes, memory.peak_bytes, memory.allocations) == (0, 60, {})

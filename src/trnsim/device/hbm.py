@@ -10,7 +10,7 @@ import os
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from trnsim.device.device_core import device_core, no_such_core, target, visible_cores
 from trnsim.device.program_line import program_line
@@ -19,8 +19,33 @@ from trnsim.errors import OutOfMemory, SourceLine
 _GIB: Final = 1024**3
 _MIB: Final = 1024**2
 # Walking the stack costs as much as a small operator, so only large tensors are traced to a line.
-_LINE_FROM_BYTES: Final = _MIB
+LINE_FROM_BYTES: Final = _MIB
+"""The least bytes whose line of the program is looked for."""
 _TABLE_ROWS: Final = 12
+
+
+class Held(Protocol):
+    """An entry of what lies in HBM."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it takes."""
+        ...
+
+    @property
+    def shape(self) -> Sequence[int]:
+        """Its sides."""
+        ...
+
+    @property
+    def dtype(self) -> object:
+        """The dtype of its elements."""
+        ...
+
+    @property
+    def line(self) -> SourceLine | None:
+        """The line of the program that made it; None for a small one."""
+        ...
 
 
 class Allocation(weakref.ref[Any]):
@@ -49,7 +74,7 @@ class DeviceMemory:
         self.live_bytes = 0
         self.peak_bytes = 0
         self.refusals = 0
-        self.allocations: dict[int, Allocation] = {}
+        self.allocations: dict[int, Held] = {}
 
     def require(self, nbytes: int, error_class: type[OutOfMemory] = OutOfMemory) -> None:
         """Refuse an allocation that does not fit, before the host allocates it.
@@ -80,14 +105,26 @@ class DeviceMemory:
         allocation.nbytes = nbytes
         allocation.shape = shape
         allocation.dtype = dtype
-        allocation.line = program_line() if nbytes >= _LINE_FROM_BYTES else None
-        self.allocations[allocation.key] = allocation
-        # Without a call in between no other thread runs: updates cannot be lost under the GIL.
-        self.live_bytes += nbytes
-        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        allocation.line = program_line() if nbytes >= LINE_FROM_BYTES else None
+        self.count(allocation.key, allocation, nbytes)
 
     def _release(self, allocation: Any) -> None:
-        self.live_bytes -= self.allocations.pop(allocation.key).nbytes
+        self.release(allocation.key)
+
+    def count(self, key: int, held: Held, nbytes: int) -> None:
+        """Count an entry until `release` of its key, the `id` of an object that lives as long."""
+        self.allocations[key] = held
+        # Without a call in between no other thread runs: updates cannot be lost under the GIL.
+        live_bytes = self.live_bytes = self.live_bytes + nbytes
+        if live_bytes > self.peak_bytes:  # noqa: PLR1730  a call less
+            self.peak_bytes = live_bytes
+
+    def release(self, key: int) -> None:
+        """Count an entry no more; nothing happens where that was done before."""
+        held = self.allocations.pop(key, None)
+        if held is not None:
+            nbytes = held.nbytes
+            self.live_bytes -= nbytes
 
     def reset_peak(self) -> None:
         """Set the peak to the bytes held now."""

@@ -26,13 +26,14 @@ class StepCounter:
     Attributes:
         number: number of the present step; the first is 1.
         listeners: functions that are called before each step.
+        has_work: whether the program has given the device work since it last waited (`note_work`).
     """
 
     def __init__(self) -> None:
         self.number = 0
         self.listeners: list[Callable[[], None]] = []
         self._optimizers = 0
-        self._has_work = False
+        self.has_work = False
         self._injector: faults.Injector | None = None
 
     @property
@@ -62,7 +63,7 @@ class StepCounter:
 
     def note_work(self) -> None:
         """Note new work for the device, for which the program does not wait."""
-        self._has_work = True
+        self.has_work = True
 
     def note_wait(self) -> None:
         """Note a wait for a result: the first wait after new work is a synchronization.
@@ -70,8 +71,8 @@ class StepCounter:
         Raises:
             HardwareFault: for an injected fault.
         """
-        if self._has_work:
-            self._has_work = False
+        if self.has_work:
+            self.has_work = False
             self.note_synchronization()
 
     def _begin(self) -> None:

@@ -8,10 +8,10 @@ as its graph, which has a time (`trnsim.jax.lowered`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from trnsim.jax.host_kernels import HostKernels
 from trnsim.jax.lowered import Arrays, ArraySpec, LoweredProgram
 from trnsim.jax.memory_kinds import forget_kinds, is_placed, kinds_of
 from trnsim.jax.partitioning import Override, device_program
-from trnsim.jax.snapshots import ask_snapshot, has_callback
+from trnsim.jax.snapshots import ask_snapshot, callbacks
 
 _NO_EXCESS_PRECISION: Final = ("xla_allow_excess_precision", "False")
 
@@ -36,6 +36,18 @@ class ArrayType:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any] | None
+
+
+class PlainRun(NamedTuple):
+    """The shortest way to run a program: ``execute(operands).consume_with_handlers(handlers)``.
+
+    Attributes:
+        execute: the private client's function of the operands on a device.
+        handlers: the makers of the arrays of its results there.
+    """
+
+    execute: Callable[[list[HostArray]], Any]
+    handlers: list[Any]
 
 
 class DeviceProgram:
@@ -190,7 +202,7 @@ class DeviceProgram:
             return [
                 [host().put(array, cores[0]) for array in self._rounded_results(arguments, cores)]
             ]
-        if has_callback():
+        if callbacks:
             for core in cores:
                 ask_snapshot(self.name, core)
         loaded = self._loaded_for(cores)
@@ -200,6 +212,23 @@ class DeviceProgram:
             operands = [host().joined(row, self.numbers) for row in zip(*arguments, strict=True)]
         computed = self._kernels.run(lambda: _execute(loaded, operands))
         return [list(results) for results in zip(*computed, strict=True)] or [[] for _ in cores]
+
+    def plain_run(self, core: int) -> PlainRun | None:
+        """The shortest way to run it on a core in `fast`, of equal values; None where it has none.
+
+        It has none on several devices, with kernels or callbacks, with tokens, and without
+        arguments or results.
+        """
+        dtypes = [type_.dtype for type_ in self.results]
+        has_arrays = bool(self.arguments and dtypes) and None not in dtypes
+        if len(self.numbers) > 1 or self._kernels.has_kernels or not has_arrays:
+            return None
+        handlers = [
+            host().result_handler(type_.shape, dtype, core)
+            for type_, dtype in zip(self.results, dtypes, strict=True)
+            if dtype is not None
+        ]
+        return PlainRun(self._loaded_for([core]).execute_sharded, handlers)
 
     def _emulated_results(self, inputs: list[list[HostArray]]) -> list[Arrays] | None:
         """The results in `exact` and in `shapes`; None where the host computes them."""

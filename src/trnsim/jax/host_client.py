@@ -56,6 +56,10 @@ class HostClient:
         """
         return private.put(array, self._shardings[core], self.local[core])
 
+    def result_handler(self, shape: tuple[int, ...], dtype: np.dtype[Any], core: int) -> Any:
+        """A maker of results on the device that stands for `core`."""
+        return private.result_handler(shape, dtype, self._shardings[core])
+
     def copy(self, array: HostArray, core: int) -> HostArray:
         """A copy of an array on the device that stands for `core`."""
         return self.put(as_numpy(array), core)

@@ -22,7 +22,8 @@ _PRIORITY: Final = 500
 """Above JAX's own, so that neuron is the default backend. Source: jax/_src/xla_bridge.py: CPU 0,
 TPU 300, other plugins 400."""
 _SLOT_MODULES: Final = (
-    *("buffers", "client", "devices", "errors", "events", "executables", "memories", "topology"),
+    *("buffers", "calls", "client", "devices", "errors", "events", "executables", "memories"),
+    "topology",
 )
 """The modules of `trnsim.jax.pjrt` that declare slots of the table."""
 _registered_tables: Final[list[FunctionTable]] = []

@@ -154,6 +154,16 @@ def put(array: npt.NDArray[Any], sharding: Any, device: Any) -> Any:
     )
 
 
+def result_handler(shape: tuple[int, ...], dtype: np.dtype[Any], sharding: Any) -> Any:
+    """The maker of arrays from one result of a program, for `consume_with_handlers`.
+
+    Shape and sharding are computed once, which `disassemble` computes for each array.
+    """
+    return _xla.array_result_handler(
+        _aval(shape, dtype), sharding, committed=True, _skip_checks=True
+    )
+
+
 @cache
 def _aval(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return jax_core.ShapedArray(shape, dtype)

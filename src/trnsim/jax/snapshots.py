@@ -19,7 +19,8 @@ Snapshot = Callable[[str, int, int], str]
 """A function of a program's name, the device's place in this process, and the execution's
 number."""
 
-_callbacks: Final[list[Snapshot]] = []
+callbacks: Final[list[Snapshot]] = []
+"""The function that is asked at each execution, as the only item; empty almost always."""
 _executions: Final[Counter[tuple[str, int]]] = Counter()
 
 
@@ -35,13 +36,8 @@ def register_hlo_snapshot_callback(callback: Snapshot | None) -> None:
             "name, a device's index and the number of the execution",
             fix="give a function that returns '' where nothing is to be stored",
         )
-    _callbacks[:] = [] if callback is None else [callback]
+    callbacks[:] = [] if callback is None else [callback]
     _executions.clear()
-
-
-def has_callback() -> bool:
-    """True if a callback is registered."""
-    return bool(_callbacks)
 
 
 def ask_snapshot(name: str, device_index: int = 0) -> None:
@@ -50,7 +46,7 @@ def ask_snapshot(name: str, device_index: int = 0) -> None:
     Raises:
         NotModelled: it wants a snapshot.
     """
-    for callback in _callbacks:
+    for callback in callbacks:
         count = _executions[name, device_index]
         _executions[name, device_index] += 1
         folder = callback(name, device_index, count)

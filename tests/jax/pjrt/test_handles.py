@@ -8,6 +8,7 @@ from trnsim.jax.pjrt.handles import (
     numbers_at,
     pointers,
     string_at,
+    words,
     write_pointers,
 )
 
@@ -42,3 +43,11 @@ def test_addresses_are_written_into_a_callers_array():
     write_pointers(room.address, [7, 9])
     assert numbers_at(room.address, 3, ctypes.c_size_t) == [7, 9, 0]
     assert numbers_at(None, 3) == []
+
+
+def test_words_are_read_and_written_at_addresses_of_c():
+    row = (ctypes.c_size_t * 3)(5, 2**64 - 1, 0)
+    at = ctypes.addressof(row) >> 3
+    assert words[at : at + 2] == [5, 2**64 - 1]
+    words[at + 2] = 8
+    assert list(row) == [5, 2**64 - 1, 8]

@@ -6,7 +6,14 @@ import subprocess
 
 import pytest
 
-from trnsim.jax.pjrt.structs import enumeration, fill_struct, slots, struct, version
+from trnsim.jax.pjrt.structs import (
+    enumeration,
+    fill_struct,
+    slots,
+    struct,
+    version,
+    word_places,
+)
 
 SIZES = {"ptr": 8, "size": 8, "i64": 8, "u64": 8, "i32": 4, "f32": 4, "bool": 1}
 C_TYPES = {
@@ -146,3 +153,7 @@ def test_a_caller_that_knows_less_is_written_no_further():
     args.struct_size = type(args).bytes_limit.offset
     fill_struct(args, bytes_in_use=3, bytes_limit=5)
     assert (args.bytes_in_use, args.bytes_limit) == (3, 0)
+
+
+def test_word_places_are_offsets_in_words():
+    assert word_places("Memory_Kind_Args", "kind_size", "memory") == (4, 2)

@@ -67,3 +67,18 @@ def test_a_neutral_table_does_nothing():
 def test_extensions_are_a_chain(table):
     first = struct("Extension_Base").from_address(table.api.extension_start)
     assert (first.type, first.next) == (19, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "handle", "message"),
+    [
+        ("Executable_NumReplicas", "executable", "an executable of a client that is gone"),
+        ("Memory_Kind", "memory", "a memory of another process's device"),
+        ("Buffer_Device", "buffer", "an array that was freed is used"),
+        ("LoadedExecutable_Execute", "executable", "an executable of a client that is gone"),
+    ],
+)
+def test_a_shorter_function_leaves_what_it_does_not_know_to_the_slot(table, name, handle, message):
+    error, _ = called(table, name, **{handle: 8})
+    assert errors._errors.get(error).code == 3
+    assert ctypes.string_at(errors._errors.get(error).message.address).decode().startswith(message)

@@ -8,6 +8,7 @@ back elements are copied into the memory that JAX names.
 from __future__ import annotations
 
 import ctypes
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -15,57 +16,111 @@ import numpy.typing as npt
 
 from trnsim.device.call_log import note_from_host, note_to_host
 from trnsim.device.faults import pending_faults, strike_fault
-from trnsim.device.hbm import device_memory
+from trnsim.device.hbm import LINE_FROM_BYTES, device_memory
+from trnsim.device.program_line import program_line
 from trnsim.device.steps import steps
-from trnsim.errors import BadInput, NotModelled
+from trnsim.errors import BadInput, NotModelled, SourceLine
 from trnsim.jax.dlpack import DLPACK_SOURCE
 from trnsim.jax.host_client import HostArray, as_numpy, host
 from trnsim.jax.pjrt.devices import memory_at
 from trnsim.jax.pjrt.element_types import dtype_of, hbm_bytes, type_of
 from trnsim.jax.pjrt.events import READY, event_of, failed_event
-from trnsim.jax.pjrt.handles import Handle, Numbers, numbers_at
+from trnsim.jax.pjrt.handles import Numbers, numbers_at
 from trnsim.jax.pjrt.memories import PjrtMemory
 from trnsim.jax.pjrt.structs import enumeration, struct
 from trnsim.jax.pjrt.sweep import Place, buffers, place_above, sweep, track_buffer
-from trnsim.jax.pjrt.table import slot
+from trnsim.jax.pjrt.table import quick_number, slot
 
 _STRIDES: Final = enumeration("Buffer_MemoryLayout_Type")["Strides"]
 _TILED: Final = enumeration("Buffer_MemoryLayout_Type")["Tiled"]
 
 
-class BufferStorage:
-    """The elements of a buffer; while this object lives, they count in HBM if they lie there."""
-
-    __slots__ = ("__weakref__", "array")
-
-    def __init__(self, array: HostArray) -> None:
-        self.array = array
-
-
-class Buffer(Handle):
-    """An array in a memory of a device.
+class BufferType:
+    """The properties that equal buffers share.
 
     Attributes:
-        memory: where it lies.
-        shape: its sides.
-        dtype: the dtype of its elements, or None for a token.
-        nbytes: the bytes that it takes there.
-        storage: its elements, or None once it is deleted or donated.
+        memory: where they lie.
+        shape: their sides.
+        dtype: the dtype of their elements, or None for a token.
+        nbytes: the bytes that each takes there.
+        hbm: the HBM in which they count; None in the host's memory.
+        memory_address: the handle of that memory.
+        device_address: the handle of the device that reaches it.
     """
 
-    __slots__ = ("_dims", "_order", "dtype", "memory", "nbytes", "shape", "storage")
-
-    def __init__(self, array: HostArray, memory: PjrtMemory, *, is_token: bool = False) -> None:
-        super().__init__()
+    def __init__(
+        self, memory: PjrtMemory, shape: tuple[int, ...], dtype: np.dtype[Any] | None
+    ) -> None:
         self.memory = memory
-        self.shape: tuple[int, ...] = () if is_token else array.shape
-        self.dtype: np.dtype[Any] | None = None if is_token else array.dtype
-        self.nbytes = hbm_bytes(self.shape, self.dtype)
-        self.storage: BufferStorage | None = BufferStorage(array)
-        self._dims: Numbers | None = None
-        self._order: Numbers | None = None
-        if memory.is_hbm:
-            device_memory(memory.core).hold(self.storage, self.nbytes, self.shape, self.dtype)
+        self.shape = shape
+        self.dtype = dtype
+        self.nbytes = hbm_bytes(shape, dtype)
+        self.hbm = device_memory(memory.core) if memory.is_hbm else None
+        self.memory_address = memory.address
+        self.device_address = memory.owner.address
+
+    @cached_property
+    def dims(self) -> Numbers:
+        """Their sides, as C reads them."""
+        return Numbers(ctypes.c_int64, self.shape)
+
+    @cached_property
+    def minor_to_major(self) -> Numbers:
+        """Their dimensions, the fastest first."""
+        return Numbers(ctypes.c_int64, range(len(self.shape))[::-1])
+
+
+@lru_cache(maxsize=4096)
+def buffer_type(
+    memory: PjrtMemory, shape: tuple[int, ...], dtype: np.dtype[Any] | None
+) -> BufferType:
+    """The type of buffers of a shape and dtype in a memory."""
+    return BufferType(memory, shape, dtype)
+
+
+class Buffer:
+    """An array in a memory of a device; until `free` it counts in HBM if it lies there.
+
+    Attributes:
+        address: its handle.
+        type: what it shares with equal buffers.
+        elements: an array of the private client; None once it is deleted, donated or dead.
+        line: the line of the program that made it; None for a small one.
+    """
+
+    __slots__ = ("address", "elements", "line", "type")
+
+    def __init__(self, elements: HostArray, shared: BufferType) -> None:
+        self.address = address = id(self)
+        self.elements: HostArray | None = elements
+        self.type = shared
+        self.line: SourceLine | None = None
+        hbm = shared.hbm
+        if hbm is not None:
+            nbytes = shared.nbytes
+            if nbytes >= LINE_FROM_BYTES:
+                self.line = program_line()
+            hbm.count(address, self, nbytes)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it takes."""
+        return self.type.nbytes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sides."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The dtype of its elements, or None for a token."""
+        return self.type.dtype
+
+    @property
+    def memory(self) -> PjrtMemory:
+        """Where it lies."""
+        return self.type.memory
 
     @property
     def array(self) -> HostArray:
@@ -74,28 +129,20 @@ class Buffer(Handle):
         Raises:
             BadInput: if it was deleted or donated.
         """
-        if self.storage is None:
+        if self.elements is None:
             raise BadInput(f"an array {self.dtype}{list(self.shape)} was deleted or donated")
-        return self.storage.array
+        return self.elements
 
-    @property
-    def dims(self) -> Numbers:
-        """Its sides, as C reads them."""
-        if self._dims is None:
-            self._dims = Numbers(ctypes.c_int64, self.shape)
-        return self._dims
+    def free(self) -> None:
+        """Give its memory back; nothing happens where that was done before."""
+        self.elements = None
+        if self.type.hbm is not None:
+            self.type.hbm.release(self.address)
 
-    @property
-    def minor_to_major(self) -> Numbers:
-        """Its dimensions, the fastest first."""
-        if self._order is None:
-            self._order = Numbers(ctypes.c_int64, range(len(self.shape))[::-1])
-        return self._order
-
-    def drop_if_donated(self) -> None:
+    def free_if_donated(self) -> None:
         """Give its memory back if an execution has taken it."""
-        if self.storage is not None and self.storage.array.is_deleted():
-            self.storage = None
+        if self.elements is not None and self.elements.is_deleted():
+            self.free()
 
 
 def require_room(nbytes: int, memory: PjrtMemory) -> None:
@@ -116,7 +163,10 @@ def new_buffer(
     array: HostArray, memory: PjrtMemory, place: Place, *, is_token: bool = False
 ) -> int:
     """The handle of an array that a call at `place` has made."""
-    buffer = Buffer(array, memory, is_token=is_token)
+    shared = (
+        buffer_type(memory, (), None) if is_token else buffer_type(memory, array.shape, array.dtype)
+    )
+    buffer = Buffer(array, shared)
     track_buffer(buffer, place)
     return buffer.address
 
@@ -223,13 +273,13 @@ def _element_type(args: Any) -> None:
 
 @slot("Buffer_Dimensions")
 def _dimensions(args: Any) -> None:
-    dims = _buffer(args).dims
+    dims = _buffer(args).type.dims
     args.dims, args.num_dims = dims.address, dims.size
 
 
 @slot("Buffer_UnpaddedDimensions")
 def _unpadded(args: Any) -> None:
-    dims = _buffer(args).dims
+    dims = _buffer(args).type.dims
     args.unpadded_dims, args.num_dims = dims.address, dims.size
 
 
@@ -240,7 +290,7 @@ def _dynamic(args: Any) -> None:
 
 @slot("Buffer_GetMemoryLayout")
 def _layout(args: Any) -> None:
-    order = _buffer(args).minor_to_major
+    order = _buffer(args).type.minor_to_major
     layout = args.layout
     layout.type = _TILED
     layout.tiled.minor_to_major = order.address
@@ -255,25 +305,29 @@ def _size(args: Any) -> None:
 
 @slot("Buffer_Device")
 def _device(args: Any) -> None:
-    args.device = _buffer(args).memory.owner.address
+    args.device = _buffer(args).type.device_address
 
 
 @slot("Buffer_Memory")
 def _memory(args: Any) -> None:
-    args.memory = _buffer(args).memory.address
+    args.memory = _buffer(args).type.memory_address
+
+
+quick_number("Buffer_Device", buffers, "buffer", "device", "type.device_address")
+quick_number("Buffer_Memory", buffers, "buffer", "memory", "type.memory_address")
 
 
 @slot("Buffer_Delete")
 def _delete(args: Any) -> None:
     buffer = buffers.get(args.buffer)
     if buffer is not None:
-        buffer.storage = None
+        buffer.free()
 
 
 @slot("Buffer_IsDeleted")
 def _is_deleted(args: Any) -> None:
     buffer = buffers.get(args.buffer)
-    args.is_deleted = buffer is None or buffer.storage is None
+    args.is_deleted = buffer is None or buffer.elements is None
 
 
 @slot("Buffer_IsOnCpu")
@@ -284,8 +338,8 @@ def _is_on_cpu(args: Any) -> None:
 @slot("Buffer_ReadyEvent")
 def _ready_event(args: Any) -> None:
     buffer = buffers.get(args.buffer)
-    is_there = buffer is not None and buffer.storage is not None
-    args.event = event_of([buffer.array]) if buffer is not None and is_there else READY
+    elements = None if buffer is None else buffer.elements
+    args.event = READY if elements is None else event_of([elements])
 
 
 @slot("Buffer_UnsafePointer")

@@ -9,14 +9,16 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
+from functools import cache
 from queue import SimpleQueue
 from typing import Any, Final
 
 from trnsim.device.steps import steps
 from trnsim.jax.host_client import HostArray, error_of
 from trnsim.jax.pjrt.errors import new_error
-from trnsim.jax.pjrt.handles import Handle, Ring
-from trnsim.jax.pjrt.table import slot
+from trnsim.jax.pjrt.handles import Handle, Ring, words
+from trnsim.jax.pjrt.structs import word_places
+from trnsim.jax.pjrt.table import Call, error_handle, quick, slot
 
 _OnReady: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _EVENTS_KEPT: Final = 1 << 16
@@ -106,10 +108,15 @@ def drain() -> None:
 
 def event_of(arrays: Sequence[HostArray]) -> int:
     """The handle of the event at which `arrays` are computed."""
-    if not all(array.is_deleted() or array.is_ready() for array in arrays):
-        return _events.add(PjrtEvent(arrays))
-    error = error_of(arrays)
-    return READY if error is None else failed_event(error)
+    try:
+        for array in arrays:
+            if not array.is_deleted():
+                if not array.is_ready():
+                    return _events.add(PjrtEvent(arrays))
+                array.block_until_ready()  # it is ready: only an error of its may come
+    except Exception as error:  # noqa: BLE001  it belongs to the reader of the array
+        return failed_event(error)
+    return READY
 
 
 def failed_event(error: BaseException) -> int:
@@ -141,6 +148,28 @@ def _await(args: Any) -> None:
 @slot("Event_Error")
 def _error(args: Any) -> None:
     _await(args)
+
+
+_EVENT_AT, _CALLBACK_AT, _ARGUMENT_AT = word_places(
+    "Event_OnReady_Args", "event", "callback", "user_arg"
+)
+_function_at: Final = cache(_OnReady)
+"""A function of C by its address."""
+
+
+@quick("Event_OnReady")
+def _quick_on_ready(call_slot: Call) -> Call:
+    def call(address: int) -> int:
+        try:
+            at = address >> 3
+            if words[at + _EVENT_AT] != READY:
+                return call_slot(address)
+            _function_at(words[at + _CALLBACK_AT])(None, words[at + _ARGUMENT_AT])
+        except BaseException as error:  # noqa: BLE001  an exception cannot pass through C
+            return error_handle(error)
+        return 0
+
+    return call
 
 
 @slot("Event_OnReady")

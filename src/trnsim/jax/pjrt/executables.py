@@ -1,4 +1,4 @@
-"""Executables: programs that JAX has compiled, their properties, and their execution."""
+"""Executables: programs that JAX has compiled, and their properties."""
 
 from __future__ import annotations
 
@@ -6,34 +6,30 @@ import ctypes
 import time
 from functools import cached_property
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from trnsim.device.steps import steps
 from trnsim.errors import BadInput
 from trnsim.jax import private, wire
 from trnsim.jax.execution import DeviceProgram
-from trnsim.jax.host_client import HostArray, host
 from trnsim.jax.memory_kinds import HBM
-from trnsim.jax.pjrt.buffers import Buffer, new_buffer, require_room
-from trnsim.jax.pjrt.devices import by_core, devices
+from trnsim.jax.pjrt.devices import by_core
 from trnsim.jax.pjrt.element_types import hbm_bytes, type_of
-from trnsim.jax.pjrt.events import event_of
 from trnsim.jax.pjrt.handles import (
     Handle,
     Numbers,
     Text,
     Texts,
-    numbers_at,
     pointers,
     string_at,
-    write_pointers,
 )
 from trnsim.jax.pjrt.named_values import NamedValues
 from trnsim.jax.pjrt.structs import fill_struct, struct
-from trnsim.jax.pjrt.sweep import Place, begin_call, buffers, place_above
-from trnsim.jax.pjrt.table import extension, noop_address, slot
+from trnsim.jax.pjrt.table import extension, noop_address, quick_number, slot
+
+if TYPE_CHECKING:
+    from trnsim.jax.pjrt.calls import PlainCall
 
 _program_numbers: Final = count()
 
@@ -52,6 +48,8 @@ class PjrtExecutable(Handle):
         self.fingerprint = Text(self.identity)
         self.compiled_s = time.monotonic()
         self.is_deleted = False
+        self.outputs = len(program.results)
+        self.plain_calls: dict[int, PlainCall | None] = {}
         self.devices = pointers([by_core[core].address for core in program.cores])
         self.output_bytes = sum(
             hbm_bytes(result.shape, result.dtype)
@@ -159,7 +157,7 @@ def sweep_executables(compiled_before_s: float) -> None:
             executables.pop(address, None)
 
 
-def _executable_of(args: Any) -> PjrtExecutable:
+def executable_of(args: Any) -> PjrtExecutable:
     """The executable of a call.
 
     Raises:
@@ -195,7 +193,7 @@ def _deserialize(args: Any) -> None:
 
 @slot("Executable_Serialize")
 def _serialize(args: Any) -> None:
-    serialized = _executable_of(args).serialized
+    serialized = executable_of(args).serialized
     args.serialized_bytes, args.serialized_bytes_size = serialized.address, serialized.size
     args.serialized_executable = args.executable
     args.serialized_executable_deleter = noop_address()
@@ -208,13 +206,13 @@ def _executable(args: Any) -> None:
 
 @slot("Executable_Name")
 def _name(args: Any) -> None:
-    name = _executable_of(args).name
+    name = executable_of(args).name
     args.executable_name, args.executable_name_size = name.address, name.size
 
 
 @slot("Executable_Fingerprint")
 def _fingerprint(args: Any) -> None:
-    text = _executable_of(args).fingerprint
+    text = executable_of(args).fingerprint
     args.executable_fingerprint, args.executable_fingerprint_size = text.address, text.size
 
 
@@ -225,66 +223,74 @@ def _loaded_fingerprint(args: Any) -> None:
 
 @slot("Executable_NumReplicas")
 def _replicas(args: Any) -> None:
-    args.num_replicas = _executable_of(args).program.replicas
+    args.num_replicas = executable_of(args).program.replicas
 
 
 @slot("Executable_NumPartitions")
 def _partitions(args: Any) -> None:
-    args.num_partitions = _executable_of(args).program.partitions
+    args.num_partitions = executable_of(args).program.partitions
 
 
 @slot("Executable_NumOutputs")
 def _outputs(args: Any) -> None:
-    args.num_outputs = len(_executable_of(args).program.results)
+    args.num_outputs = len(executable_of(args).program.results)
+
+
+for _slot, _field, _number in (
+    ("Executable_NumReplicas", "num_replicas", "program.replicas"),
+    ("Executable_NumPartitions", "num_partitions", "program.partitions"),
+    ("Executable_NumOutputs", "num_outputs", "outputs"),
+):
+    quick_number(_slot, executables, "executable", _field, _number)
 
 
 @slot("Executable_SizeOfGeneratedCodeInBytes")
 def _code_size(args: Any) -> None:
-    args.size_in_bytes = _executable_of(args).program.loaded.size_of_generated_code_in_bytes()
+    args.size_in_bytes = executable_of(args).program.loaded.size_of_generated_code_in_bytes()
 
 
 @slot("Executable_GetCostAnalysis")
 def _cost(args: Any) -> None:
-    cost = _executable_of(args).cost
+    cost = executable_of(args).cost
     args.properties, args.num_properties = cost.address, cost.size
 
 
 @slot("Executable_GetCompiledMemoryStats")
 def _memory_stats(args: Any) -> None:
-    stats = _executable_of(args).program.loaded.get_compiled_memory_stats()
+    stats = executable_of(args).program.loaded.get_compiled_memory_stats()
     names = [name for name, _ in type(args)._fields_[3:] if hasattr(stats, name)]
     fill_struct(args, **{name: getattr(stats, name) for name in names})
 
 
 @slot("Executable_OutputElementTypes")
 def _output_types(args: Any) -> None:
-    types = _executable_of(args).output_types
+    types = executable_of(args).output_types
     args.output_types, args.num_output_types = types.address, types.size
 
 
 @slot("Executable_OutputDimensions")
 def _output_dims(args: Any) -> None:
-    sides, ranks = _executable_of(args).output_dims
+    sides, ranks = executable_of(args).output_dims
     args.num_outputs, args.dims, args.dim_sizes = ranks.size, sides.address, ranks.address
 
 
 @slot("Executable_OutputMemoryKinds")
 def _output_kinds(args: Any) -> None:
-    kinds = _executable_of(args).output_kinds
+    kinds = executable_of(args).output_kinds
     args.num_outputs = kinds.addresses.size
     args.memory_kinds, args.memory_kind_sizes = kinds.addresses.address, kinds.sizes.address
 
 
 @slot("Executable_ParameterMemoryKinds")
 def _parameter_kinds(args: Any) -> None:
-    kinds = _executable_of(args).parameter_kinds
+    kinds = executable_of(args).parameter_kinds
     args.num_parameters = kinds.addresses.size
     args.memory_kinds, args.memory_kind_sizes = kinds.addresses.address, kinds.sizes.address
 
 
 @slot("Executable_OptimizedProgram")
 def _optimized(args: Any) -> None:
-    code, form = _executable_of(args).optimized
+    code, form = executable_of(args).optimized
     program = struct("Program").from_address(args.program)
     program.code_size, program.format_size = code.size, form.size
     if program.code:
@@ -294,20 +300,20 @@ def _optimized(args: Any) -> None:
 
 @slot("LoadedExecutable_AddressableDevices")
 def _devices(args: Any) -> None:
-    addresses = _executable_of(args).devices
+    addresses = executable_of(args).devices
     args.addressable_devices, args.num_addressable_devices = addresses.address, addresses.size
 
 
 @slot("LoadedExecutable_AddressableDeviceLogicalIds")
 def _logical_ids(args: Any) -> None:
-    ids = _executable_of(args).logical_ids
+    ids = executable_of(args).logical_ids
     args.addressable_device_logical_ids = ctypes.addressof(ids)
     args.num_addressable_device_logical_ids = len(ids)
 
 
 @slot("LoadedExecutable_GetDeviceAssignment")
 def _assignment(args: Any) -> None:
-    assignment = _executable_of(args).assignment
+    assignment = executable_of(args).assignment
     args.serialized_bytes, args.serialized_bytes_size = assignment.address, assignment.size
     args.serialized_device_assignment = args.executable
     args.serialized_device_assignment_deleter = noop_address()
@@ -315,99 +321,23 @@ def _assignment(args: Any) -> None:
 
 @slot("LoadedExecutable_Delete")
 def _delete(args: Any) -> None:
-    _executable_of(args).is_deleted = True
+    executable_of(args).is_deleted = True
 
 
 @slot("LoadedExecutable_IsDeleted")
 def _is_deleted(args: Any) -> None:
-    args.is_deleted = _executable_of(args).is_deleted
-
-
-@slot("LoadedExecutable_Execute")
-def _execute(args: Any) -> None:
-    place = place_above(2)
-    begin_call(place)
-    steps.note_work()
-    executable = _executable_of(args)
-    program = executable.program
-    cores = [devices[args.execute_device].core] if args.execute_device else program.cores
-    lists = numbers_at(args.argument_lists, args.num_devices, ctypes.c_size_t)
-    arguments = [
-        [buffers[handle] for handle in numbers_at(address, args.num_args, ctypes.c_size_t)]
-        for address in lists
-    ]
-    _require_room(executable, cores, arguments)
-    results = program.run(cores, _arrays(args, program, arguments))
-    for at in program.donors:
-        for device_buffers in arguments:
-            device_buffers[at].drop_if_donated()
-    _write_results(args, program, cores, place, results)
-
-
-def _require_room(
-    executable: PjrtExecutable, cores: list[int], arguments: list[list[Buffer]]
-) -> None:
-    """Refuse an execution whose results do not fit in HBM, less the memory that it takes over.
-
-    Raises:
-        OutOfMemory: with a table of the arrays in memory.
-    """
-    for core, device_buffers in zip(cores, arguments, strict=False):
-        donated = [device_buffers[at] for at in executable.program.donors]
-        taken_bytes = sum(buffer.nbytes for buffer in donated if buffer.memory.is_hbm)
-        require_room(max(executable.output_bytes - taken_bytes, 0), by_core[core].memory)
-
-
-def _arrays(
-    args: Any, program: DeviceProgram, arguments: list[list[Buffer]]
-) -> list[list[HostArray]]:
-    """The elements of the arguments; copies of those whose memory must not be taken."""
-    arrays = [[buffer.array for buffer in listed] for listed in arguments]
-    if program.donors and args.options:
-        options = struct("ExecuteOptions").from_address(args.options)
-        protected = numbers_at(
-            options.non_donatable_input_indices, options.num_non_donatable_input_indices
-        )
-        for at in program.donors.intersection(protected):
-            for listed, sources in zip(arrays, arguments, strict=True):
-                listed[at] = host().copy(listed[at], sources[at].memory.core)
-    return arrays
-
-
-def _write_results(
-    args: Any,
-    program: DeviceProgram,
-    cores: list[int],
-    place: Place,
-    results: list[list[HostArray]],
-) -> None:
-    """Write the handles of the results, and the events at which they are computed."""
-    if args.output_lists:
-        lists = numbers_at(args.output_lists, args.num_devices, ctypes.c_size_t)
-        for address, core, arrays in zip(lists, cores, results, strict=True):
-            if arrays:
-                of_kind = by_core[core].of_kind
-                handles = [
-                    new_buffer(array, of_kind(kind), place, is_token=result.dtype is None)
-                    for array, result, kind in zip(
-                        arrays, program.results, program.result_kinds, strict=True
-                    )
-                ]
-                write_pointers(address, handles)
-    if args.device_complete_events:
-        events = [event_of(arrays) for arrays in results]
-        write_pointers(args.device_complete_events, events)
+    args.is_deleted = executable_of(args).is_deleted
 
 
 @slot("Shardings_PJRT_Executable_ParameterShardings")
 def _parameter_shardings(args: Any) -> None:
-    args.num_parameters = len(_executable_of(args).program.arguments)
-    _write_shardings(args, _executable_of(args).shardings["parameters"])
+    args.num_parameters = len(executable_of(args).program.arguments)
+    _write_shardings(args, executable_of(args).shardings["parameters"])
 
 
 @slot("Shardings_PJRT_Executable_OutputShardings")
 def _output_shardings(args: Any) -> None:
-    shardings = _executable_of(args).shardings["outputs"]
+    shardings = executable_of(args).shardings["outputs"]
     args.num_outputs = shardings.addresses.size if shardings else 0
     _write_shardings(args, shardings)
 

@@ -2,7 +2,8 @@
 
 A handle is the address of zeroed memory of its own, since callers look into some of them. Callers
 free handles through functions that cannot be Python's (`trnsim.jax.pjrt.table`), so there is no
-notice when one is no longer used. Objects of a client live as long as it does, buffers and
+notice when one is no longer used. A buffer's handle is the address of the object itself, into which
+nobody looks. Objects of a client live as long as it does, buffers and
 executables until a sweep finds them gone (`trnsim.jax.pjrt.sweep`), and short-lived ones, errors
 and events, until as many younger ones exist as a `Ring` holds.
 """
@@ -17,6 +18,12 @@ from typing import Any, Final, Generic, TypeVar
 T = TypeVar("T")
 
 _Memory: Final = ctypes.c_char * 64
+
+words: Final[Any] = (ctypes.c_size_t * (1 << 57)).from_address(0)
+"""The memory of this process: `words[address >> 3]` is the word of 8 bytes at an address of C's.
+
+One subscript costs a sixth of a struct's `from_address` and field.
+"""
 
 
 class Handle:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trnsim.errors import BadInput
 from trnsim.jax.memory_kinds import HBM, KINDS
-from trnsim.jax.pjrt.handles import Handle, Text
-from trnsim.jax.pjrt.table import slot
+from trnsim.jax.pjrt.handles import Handle, Text, words
+from trnsim.jax.pjrt.structs import word_places
+from trnsim.jax.pjrt.table import Call, error_handle, quick, slot
 
 if TYPE_CHECKING:
     from trnsim.jax.pjrt.devices import PjrtDevice
@@ -68,6 +69,26 @@ def _memory_of(args: Any) -> PjrtMemory:
 @slot("Memory_Id")
 def _id(args: Any) -> None:
     args.id = _memory_of(args).number
+
+
+_MEMORY_AT, _KIND_AT, _KIND_SIZE_AT = word_places("Memory_Kind_Args", "memory", "kind", "kind_size")
+
+
+@quick("Memory_Kind")
+def _quick_kind(call_slot: Call) -> Call:
+    def call(address: int) -> int:
+        try:
+            at = address >> 3
+            memory = memories.get(words[at + _MEMORY_AT])
+            if memory is None:
+                return call_slot(address)
+            kind = memory.kind
+            words[at + _KIND_AT], words[at + _KIND_SIZE_AT] = kind.address, kind.size
+        except BaseException as error:  # noqa: BLE001  an exception cannot pass through C
+            return error_handle(error)
+        return 0
+
+    return call
 
 
 @slot("Memory_Kind")

@@ -79,6 +79,11 @@ def slots() -> tuple[str, ...]:
     return tuple(name for name, kind in _lines()["struct", "Api"] if kind == "ptr")[1:]
 
 
+def word_places(name: str, *fields: str) -> tuple[int, ...]:
+    """The places of fields of 8 bytes in a struct, counted in words of 8 bytes."""
+    return tuple(getattr(struct(name), field).offset // 8 for field in fields)
+
+
 def fill_struct(args: Any, **values: Any) -> None:
     """Write fields of a caller's struct, leaving out those that its version does not have."""
     known_bytes = args.struct_size

@@ -14,9 +14,10 @@ is in use, and before it refuses memory.
 from __future__ import annotations
 
 import sys
-import threading
-import time
 from collections import defaultdict
+from collections.abc import Sequence
+from threading import RLock, get_ident
+from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -60,7 +61,7 @@ class _Ledger:
         self.count = 0
         self.kept_buffers = 0
         self.by_thread: defaultdict[int, dict[Place, _Entries]] = defaultdict(dict)
-        self.lock = threading.RLock()
+        self.lock = RLock()
 
 
 _ledger: Final = _Ledger()
@@ -86,14 +87,40 @@ def _frame_mark(frame: FrameType, event: str, arg: object) -> None:
 
 def track_buffer(buffer: Buffer, place: Place) -> None:
     """Keep a new buffer until an array holds it, and sweep if it is time."""
-    entries = _ledger.by_thread[threading.get_ident()].setdefault(place, [])
-    entries.append((time.monotonic(), buffer.address))  # first: another thread may sweep
+    entries = _ledger.by_thread[get_ident()].setdefault(place, [])
+    entries.append((monotonic(), buffer.address))  # first: another thread may sweep
     buffers[buffer.address] = buffer
     _ledger.nbytes += buffer.nbytes
     _ledger.count += 1
     if len(entries) % _ENTRIES_BETWEEN_PRUNINGS == 0:
-        oldest = time.monotonic() - _YOUNG_S
+        oldest = monotonic() - _YOUNG_S
         entries[:] = [entry for entry in entries if entry[0] > oldest]
+    _sweep_if_due()
+
+
+def track_results(results: Sequence[Buffer], place: Place) -> list[int]:
+    """The handles of the new buffers of the call at `place` that ends; sweeps if it is time.
+
+    They are all that it has made, so the last call there counts no more (`begin_call`).
+    """
+    ledger, time_s = _ledger, monotonic()
+    entries: _Entries = []
+    handles: list[int] = []
+    ledger.by_thread[get_ident()][place] = entries
+    for buffer in results:
+        address = buffer.address
+        handles.append(address)
+        entries.append((time_s, address))  # first: another thread may sweep
+        buffers[address] = buffer
+        ledger.nbytes += buffer.type.nbytes
+        ledger.count += 1
+    if ledger.count > _LEAST_BUFFERS_BETWEEN_SWEEPS or ledger.nbytes > _BYTES_BETWEEN_SWEEPS:
+        _sweep_if_due()
+    return handles
+
+
+def _sweep_if_due() -> None:
+    """Sweep if much was made since the last time."""
     if _ledger.nbytes > _BYTES_BETWEEN_SWEEPS or _ledger.count > max(
         _LEAST_BUFFERS_BETWEEN_SWEEPS, _ledger.kept_buffers
     ):
@@ -103,14 +130,14 @@ def track_buffer(buffer: Buffer, place: Place) -> None:
 
 def begin_call(place: Place) -> None:
     """Note that a call begins at `place`, so that the last one there has ended."""
-    _ledger.by_thread[threading.get_ident()].pop(place, None)
+    _ledger.by_thread[get_ident()].pop(place, None)
 
 
 def _forget_earlier_calls() -> None:
     """Forget the buffers of earlier calls of this thread; no other thread writes its entries."""
-    by_place = _ledger.by_thread[threading.get_ident()]
+    by_place = _ledger.by_thread[get_ident()]
     places = _places(sys._getframe())  # noqa: SLF001  documented, to walk a stack
-    oldest = time.monotonic() - _YOUNG_S
+    oldest = monotonic() - _YOUNG_S
     for place in [place for place in by_place if not _is_running(place, places)]:
         if place != _IN_NO_FRAME or _last_made_s(by_place[place]) < oldest:
             by_place.pop(place)
@@ -135,7 +162,9 @@ def sweep() -> None:
             return
         for address in snapshot:
             if address not in in_arrays and address not in in_calls:
-                buffers.pop(address, None)
+                buffer = buffers.pop(address, None)
+                if buffer is not None:
+                    buffer.free()
         _ledger.nbytes = _ledger.count = 0
         _ledger.kept_buffers = len(buffers)
 
@@ -155,7 +184,7 @@ def _array_handles() -> set[int] | None:
 def _call_handles() -> set[int]:
     """The handles that a running call may hold."""
     running = _running_places()
-    oldest = time.monotonic() - _YOUNG_S
+    oldest = monotonic() - _YOUNG_S
     handles: set[int] = set()
     for thread, by_place in list(_ledger.by_thread.items()):
         places = {_IN_NO_FRAME, *running.get(thread, ())}

@@ -7,22 +7,29 @@ Functions that free something are an exception: C++ destructors call them also w
 exception is on its way, and Python code cannot run then (the exception would surface inside it and
 be lost, and JAX would end the process). They are a function of C's library that does nothing and
 returns 0; see docs/design/0021.
+
+Slots that JAX calls at every execution have a shorter function besides, declared with `quick`. It
+answers the usual cases from the words of the caller's struct, and calls the slot for the others.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from trnsim.errors import NotModelled
+from trnsim.jax.pjrt.handles import words
 from trnsim.jax.pjrt.interrupts import interrupt_again, slot_codes
-from trnsim.jax.pjrt.structs import enumeration, slots, struct, version
+from trnsim.jax.pjrt.structs import enumeration, slots, struct, version, word_places
 
 Body: TypeAlias = Callable[[Any], None]
 """A slot's function of the caller's struct of arguments."""
+Call: TypeAlias = Callable[[int], int]
+"""A function as C calls it: of the address of that struct, with the handle of an error or 0."""
 
 _Callback: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 _VoidCallback: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -33,6 +40,8 @@ error_makers: Final[list[Callable[[BaseException], int]]] = []
 
 _bodies: Final[dict[str, tuple[Body, bool]]] = {}
 """The function of each slot, and whether it returns an error."""
+_quick_calls: Final[dict[str, Callable[[Call], Call]]] = {}
+"""The shorter function of a slot that has one, made of the slot's own."""
 _extension_names: Final[list[str]] = []
 _live_callbacks: Final[list[Any]] = []
 """All functions that C holds: ctypes frees one that Python no longer refers to."""
@@ -46,6 +55,50 @@ def slot(name: str, *, returns_error: bool = True) -> Callable[[Body], Body]:
         return body
 
     return declare
+
+
+def quick(name: str) -> Callable[[Callable[[Call], Call]], Callable[[Call], Call]]:
+    """Declare the shorter function of a slot, by what makes it of the slot's own.
+
+    It catches what it may raise (`error_handle`), as no exception can pass through C.
+    """
+
+    def declare(make: Callable[[Call], Call]) -> Callable[[Call], Call]:
+        _quick_calls[name] = make
+        return make
+
+    return declare
+
+
+def quick_number(
+    slot_name: str, items: Mapping[int, Any], handle: str, field: str, number: str
+) -> None:
+    """Declare the shorter function of a slot that writes an attribute of an item into a field."""
+    handle_at, field_at = word_places(f"{slot_name}_Args", handle, field)
+    read = attrgetter(number)
+
+    def make(call_slot: Call) -> Call:
+        def call(address: int) -> int:
+            try:
+                at = address >> 3
+                item = items.get(words[at + handle_at])
+                if item is None:
+                    return call_slot(address)
+                words[at + field_at] = read(item)
+            except BaseException as error:  # noqa: BLE001  an exception cannot pass through C
+                return error_handle(error)
+            return 0
+
+        return call
+
+    quick(slot_name)(make)
+
+
+def error_handle(error: BaseException) -> int:
+    """The handle of an error that a slot has raised; Ctrl-C comes again after it."""
+    if isinstance(error, KeyboardInterrupt):
+        interrupt_again()
+    return error_makers[0](error)
 
 
 def extension(name: str) -> None:
@@ -72,13 +125,15 @@ def callback_of(name: str) -> Any:
         try:
             body(arguments_at(address))
         except BaseException as error:  # noqa: BLE001  an exception cannot pass through C
-            if isinstance(error, KeyboardInterrupt):
-                interrupt_again()
-            return error_makers[0](error)
+            return error_handle(error)
         return 0
 
     slot_codes.add(call.__code__)
-    callback = (_Callback if returns_error else _VoidCallback)(call)
+    function: Call = call
+    if name in _quick_calls:
+        function = _quick_calls[name](call)
+        slot_codes.add(function.__code__)
+    callback = (_Callback if returns_error else _VoidCallback)(function)
     _live_callbacks.append(callback)
     return callback
 
