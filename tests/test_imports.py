@@ -194,6 +194,7 @@ def test_pytorch_and_tensors_on_the_device_load_no_room_of_instructions_or_times
     rooms = {name.split(".")[1] for name in of_ours(modules) if "." in name}
     assert "torch" in rooms
     assert not rooms & DEVICE_LATER
+    assert "ml_dtypes" not in modules, "it takes 80 ms"
 
 
 @pytest.mark.slow

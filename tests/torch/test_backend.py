@@ -52,6 +52,16 @@ def test_it_is_imported_after_pytorch(autoload):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("before", ["enable", "disable"])
+def test_collections_are_on_or_off_as_before(before):
+    program = (
+        f"import gc; gc.{before}(); import torch; assert gc.isenabled() == {before == 'enable'}"
+    )
+    done = anew(program)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_autoload_can_be_turned_off():
     done = python("import torch; torch.device('neuron')", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert "neuron" in done.stderr

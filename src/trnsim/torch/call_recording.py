@@ -6,7 +6,7 @@ the module of the operator whose gradient it computes (`scope_tracker`).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -93,13 +93,22 @@ def watched_kernel(name: str, kernel: Kernel) -> Kernel:
 
 def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> Kernel:
     """`kernel`, or its replacement by the current numerics, with its calls recorded."""
+    return kernel_when_called(name, lambda: (kernel, shaped))
+
+
+def kernel_when_called(name: str, make: Callable[[], tuple[Kernel, Kernel | None]]) -> Kernel:
+    """`recorded_kernel` of kernels that are made at the first call."""
+    kernel: Kernel | None = None
+    shaped: Kernel | None = None
 
     def call_and_record(*args: Any, **kwargs: Any) -> Any:
+        nonlocal kernel, shaped
+        if kernel is None:
+            kernel, shaped = make()
         if pending_faults:
             strike_fault(core_of(args, kwargs))
         if narrowed_dtypes:
-            kwargs = {key: narrow_numbers(args, value) for key, value in kwargs.items()}
-            args = narrow_numbers(args, args)
+            args, kwargs = _narrowed(args, kwargs)
         if mode.kind == "exact":
             result = call_exactly(name, kernel, args, kwargs)
         elif mode.kind == "shapes" and shaped is not None:
@@ -110,13 +119,25 @@ def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> 
             result = kernel(*args, **kwargs)
         if narrowed_dtypes:
             narrow_results(name, args, kwargs, result)
-        if call_log.recordings:
-            _note(name, args, kwargs, result)
-        for watcher in watchers:
-            watcher.called(name, args, kwargs, result)
+        if call_log.recordings or watchers:
+            _tell(name, args, kwargs, result)
         return result
 
     return call_and_record
+
+
+def _tell(name: str, args: Any, kwargs: Any, result: Any) -> None:
+    """Add a call to every recording, and tell every watcher of it."""
+    if call_log.recordings:
+        _note(name, args, kwargs, result)
+    for watcher in watchers:
+        watcher.called(name, args, kwargs, result)
+
+
+def _narrowed(args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    """Arguments whose numbers are in the dtypes of the device."""
+    keywords = {key: narrow_numbers(args, value) for key, value in kwargs.items()}
+    return narrow_numbers(args, args), keywords
 
 
 def _note(name: str, args: Any, kwargs: Any, result: Any) -> None:

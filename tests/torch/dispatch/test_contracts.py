@@ -2,7 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.torch.dispatch.contracts import read_contract
+from trnsim.torch import pytorch
+from trnsim.torch.dispatch.contracts import is_view, read_contract
 
 aten = torch.ops.aten
 
@@ -29,3 +30,16 @@ def test_views_devices_and_random_numbers():
     assert read_contract(aten.empty_strided.default).takes_device
     assert read_contract(aten.normal_.default).generator == (3, "generator")
     assert read_contract(aten.native_dropout.default).is_seeded
+
+
+def test_every_operator_of_the_cpu_is_a_view_by_its_name_as_by_its_contract():
+    names = [
+        name
+        for name in pytorch.operators()
+        if name.startswith("aten::") and pytorch.has_kernel(name, "CPU")
+    ]
+    views = {name for name in names if is_view(name)}
+    assert {"aten::as_strided", "aten::view", "aten::unfold"} <= views
+    operators = {name: pytorch.overload(name) for name in names}
+    assert None not in operators.values(), "each can be called from Python"
+    assert views == {name for name, found in operators.items() if read_contract(found).is_view}

@@ -4,6 +4,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from trnsim.torch import pytorch
 from trnsim.torch.device_errors import MixedDevices, OperatorNotModelled
+from trnsim.torch.dispatch import host_kernels
 
 
 def on(device, *values):
@@ -106,6 +107,11 @@ def test_an_operator_without_a_kernel_is_named():
     library.define("nowhere(Tensor x) -> Tensor")
     with pytest.raises(OperatorNotModelled, match="trnsim_test::nowhere is not modelled"):
         torch.ops.trnsim_test.nowhere(torch.ones(2, device="neuron"))
+
+
+def test_an_operator_that_python_cannot_call_is_named():
+    with pytest.raises(OperatorNotModelled, match="aten::none_such is not modelled on the neuron"):
+        host_kernels._named_kernels("aten::none_such")
 
 
 def test_every_operator_with_a_cpu_kernel_has_one_here():

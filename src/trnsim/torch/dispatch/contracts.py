@@ -64,10 +64,21 @@ def read_contract(operator: OpOverload[..., Any]) -> Contract:
         generator=generators[0] if generators else None,
         is_seeded=torch.Tag.nondeterministic_seeded in operator.tags,
         takes_device=any(argument.name == "device" for argument in arguments),
-        is_view=any(
-            result.alias_info is not None and not result.alias_info.is_write
-            for result in schema.returns
-        ),
+        is_view=_has_view(schema),
+    )
+
+
+def is_view(name: str) -> bool:
+    """True if an operator makes a view, by its full name alone: its object is not made."""
+    packet, _, variant = name.partition(".")
+    return _has_view(torch._C._get_schema(packet, variant))  # noqa: SLF001  as above
+
+
+def _has_view(schema: Any) -> bool:
+    """True if a result shares memory with an argument that is not written."""
+    return any(
+        result.alias_info is not None and not result.alias_info.is_write
+        for result in schema.returns
     )
 
 

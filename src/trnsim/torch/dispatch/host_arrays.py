@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
-import ml_dtypes
 import numpy as np
 import torch
 from torch import Tensor
@@ -14,13 +14,21 @@ Array = np.ndarray[Any, Any]
 _BITS: Final = {1: (torch.uint8, np.uint8), 2: (torch.int16, np.int16)}
 
 
+@cache
+def _ml_dtype(name: str) -> Any:
+    """The dtype of a name that numpy lacks, else None."""
+    import ml_dtypes  # noqa: PLC0415  80 ms that a program without such arrays does not need
+
+    return getattr(ml_dtypes, name, None)
+
+
 def array_of(tensor: Tensor) -> Array:
     """A host tensor's elements as the device stores them: int64 as int32, bool as uint8."""
     if tensor.dtype is torch.int64:
         tensor = tensor.to(torch.int32)
     if tensor.dtype is torch.bool:
         tensor = tensor.to(torch.uint8)
-    ml_dtype = getattr(ml_dtypes, str(tensor.dtype).removeprefix("torch."), None)
+    ml_dtype = _ml_dtype(str(tensor.dtype).removeprefix("torch."))
     if ml_dtype is None:
         return tensor.numpy()
     bits = _BITS[tensor.element_size()]
@@ -29,7 +37,7 @@ def array_of(tensor: Tensor) -> Array:
 
 def tensor_of(array: Array) -> Tensor:
     """An array as a host tensor of the same dtype."""
-    if getattr(ml_dtypes, str(array.dtype), None) is None:
+    if _ml_dtype(str(array.dtype)) is None:
         return torch.from_numpy(np.ascontiguousarray(array))
     dtype: torch.dtype = getattr(torch, str(array.dtype))
     bits = np.ascontiguousarray(array).view(_BITS[array.itemsize][1])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -21,11 +21,11 @@ from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place
 from trnsim.torch.api.rng import drawing_from, drawn_generator
-from trnsim.torch.call_recording import recorded_kernel
+from trnsim.torch.call_recording import kernel_when_called
 from trnsim.torch.device_errors import MixedDevices, OperatorNotModelled
 from trnsim.torch.device_name import is_neuron
 from trnsim.torch.dispatch.alias import host_alias, host_aliases
-from trnsim.torch.dispatch.contracts import Contract, Slot, read_contract
+from trnsim.torch.dispatch.contracts import Contract, Slot, is_view, read_contract
 from trnsim.torch.dispatch.scalars import accepting_numbers
 from trnsim.torch.dispatch.shape_kernels import shape_kernel
 from trnsim.torch.pytorch import Kernel, Library
@@ -66,26 +66,51 @@ _KEPT_COMPOSITES: Final = ("aten::_foreach_copy", "aten::_foreach_clone")
 
 
 def register(library: Library) -> int:
-    """Register a kernel for each operator that has none on the device, and return their number."""
+    """Register a kernel for each operator that has none on the device, and return their number.
+
+    A kernel is made when it is first called: a program uses few of 1,200.
+    """
     kernel_count = 0
     for name in pytorch.operators():
-        if not _has_schema_kernel(name):
-            continue
-        operator = pytorch.overload(name)
-        if operator is None or read_contract(operator).is_view:
-            continue
-        library.impl(name.removeprefix("aten::"), kernel_for(operator), "PrivateUse1")
-        kernel_count += 1
+        if _has_schema_kernel(name) and not is_view(name):
+            kernel = kernel_when_called(name, partial(_named_kernels, name))
+            library.impl(name.removeprefix("aten::"), kernel, "PrivateUse1")
+            kernel_count += 1
     return kernel_count
+
+
+def _named_kernels(name: str) -> tuple[Kernel, Kernel]:
+    """`_kernels_of` the operator of a full name.
+
+    Raises:
+        OperatorNotModelled: if Python cannot call it.
+    """
+    operator = pytorch.overload(name)
+    if operator is None:
+        raise OperatorNotModelled(
+            f"{name} is not modelled on the neuron device: Python cannot call it",
+            fix="compute this part on the CPU",
+            line=program_line(),
+        )
+    return _kernels_of(operator)
+
+
+def _kernels_of(operator: OpOverload[..., Any]) -> tuple[Kernel, Kernel]:
+    """The kernel of an operator, and the one without values."""
+    contract = read_contract(operator)
+    kernel = _kernel_of(operator, contract)
+    return kernel, shape_kernel(operator, contract, kernel)
 
 
 def _has_schema_kernel(name: str) -> bool:
     """True if an operator's kernel is generated from its schema."""
-    if not name.startswith("aten::") or pytorch.has_kernel(name, "PrivateUse1"):
+    if not name.startswith("aten::"):
         return False
     if name.startswith(_FOREACH_PREFIX):
-        return not name.startswith(_KEPT_COMPOSITES) and not name.endswith("out")
-    return name in _COMPOSITES or pytorch.has_kernel(name, "CPU")
+        is_one = not name.startswith(_KEPT_COMPOSITES) and not name.endswith("out")
+    else:
+        is_one = pytorch.has_kernel(name, "CPU") or name in _COMPOSITES
+    return is_one and not pytorch.has_kernel(name, "PrivateUse1")
 
 
 def fallback(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -126,17 +151,11 @@ def _fallback_kernel(operator: OpOverload[..., Any]) -> Kernel:
             fix="compute this part on the CPU",
             line=program_line(),
         )
-    return kernel_for(operator)
-
-
-def kernel_for(operator: OpOverload[..., Any]) -> Kernel:
-    """The kernel for an operator's schema; the commonest forms have shorter ones."""
-    contract = read_contract(operator)
-    kernel = _kernel_of(operator, contract)
-    return recorded_kernel(contract.name, kernel, shape_kernel(operator, contract, kernel))
+    return kernel_when_called(contract.name, partial(_kernels_of, operator))
 
 
 def _kernel_of(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
+    """The kernel for an operator's schema; the commonest forms have shorter ones."""
     if contract.outs:
         return _out_kernel(operator, contract)
     if contract.is_seeded or contract.generator or contract.takes_device:
