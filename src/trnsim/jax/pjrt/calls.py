@@ -162,11 +162,6 @@ def _live_arguments(at: int) -> list[Buffer] | None:
     return arguments
 
 
-def _protects_arguments(options_at: int) -> bool:
-    """True if options name arguments whose memory must not be taken."""
-    return bool(options_at and words[(options_at >> 3) + _PROTECTED_COUNT_AT])
-
-
 @slot("LoadedExecutable_Execute")
 def _execute(args: Any) -> None:
     place = place_above(3)  # below the slot, and its shorter function, which called it
