@@ -30,13 +30,12 @@ from trnsim.jax.snapshots import callbacks
     _EXECUTABLE_AT,
     _OPTIONS_AT,
     _ARGUMENTS_AT,
-    _ARGUMENT_COUNT_AT,
     _OUTPUTS_AT,
     _EVENTS_AT,
     _DEVICE_AT,
 ) = word_places(
     "LoadedExecutable_Execute_Args",
-    *("executable", "options", "argument_lists", "num_args", "output_lists"),
+    *("executable", "options", "argument_lists", "output_lists"),
     *("device_complete_events", "execute_device"),
 )
 (_PROTECTED_COUNT_AT,) = word_places("ExecuteOptions", "num_non_donatable_input_indices")
@@ -143,23 +142,6 @@ def _plain_call(at: int) -> PlainCall | None:
 def _protects_arguments(options_at: int) -> bool:
     """True if options name arguments whose memory must not be taken."""
     return bool(options_at and words[(options_at >> 3) + _PROTECTED_COUNT_AT])
-
-
-def _live_arguments(at: int) -> list[Buffer] | None:
-    """The arguments of a call whose struct is at a word; None if one is dead, deleted or donated.
-
-    The slot itself says why that is an error.
-    """
-    count = words[at + _ARGUMENT_COUNT_AT]
-    arguments: list[Buffer] = []
-    if count:
-        start = words[words[at + _ARGUMENTS_AT] >> 3] >> 3
-        for handle in words[start : start + count]:
-            buffer = buffers.get(handle)
-            if buffer is None or buffer.elements is None:
-                return None
-            arguments.append(buffer)
-    return arguments
 
 
 @slot("LoadedExecutable_Execute")
