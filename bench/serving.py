@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from trnsim.place.machine import machine
-from trnsim.system.serve.demand import Slo, free_demand
+from trnsim.system.serve.demand import Slo, open_rate_demand
 from trnsim.system.serve.figures import run_once
 from trnsim.system.serve.load import Synthetic, lengths
 from trnsim.system.serve.options import ServerOptions
@@ -59,7 +59,9 @@ def requests(count, on):
 def layouts(on):
     """Seconds for a layout within an SLO."""
     start = time.perf_counter()
-    found = plan(MODEL, machine(on), ServerOptions(), free_demand(2048, 256), slo=Slo(1.0, 0.03))
+    found = plan(
+        MODEL, machine(on), ServerOptions(), open_rate_demand(2048, 256), slo=Slo(1.0, 0.03)
+    )
     took_s = time.perf_counter() - start
     print(f"{on:6} {found.tried:9,} layouts, the best within an SLO {took_s:9.2f} s here")
 

@@ -15,7 +15,7 @@ from trnsim.facts import Evidence
 from trnsim.place.machine import machine
 from trnsim.system.infer.estimate import estimate as infer
 from trnsim.system.infer.parts import InputSizes
-from trnsim.system.serve.demand import busy_demand
+from trnsim.system.serve.demand import saturating_demand
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
 from trnsim.system.train.best import Effort
@@ -123,7 +123,7 @@ def done(workload: Workload, path: Path, instance: str) -> Done:
         rate, count = _TOKENS / run.time_s.p50, run.machine.count
         return Done(rate / count, count, _assumed(instance, Phase.TRAIN))
     if workload.does == "serve":
-        served = plan(config.read(path), machine(instance), ServerOptions(), busy_demand())
+        served = plan(config.read(path), machine(instance), ServerOptions(), saturating_demand())
         rate = served.served.figures["output_tokens_per_s"].p50
         count = served.deployment.instances
         return Done(rate / count, count, _assumed(instance, Phase.DECODE))

@@ -9,7 +9,7 @@ from trnsim.jobs.parallelism import Parallelism
 from trnsim.jobs.plans import architecture_of, model_name, parallelism_of
 from trnsim.jobs.price import TimeBasis, price_job
 from trnsim.place.machine import machine
-from trnsim.system.serve.demand import free_demand
+from trnsim.system.serve.demand import open_rate_demand
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
 from trnsim.system.train.estimate import estimate, layout_request
@@ -156,7 +156,7 @@ def test_a_server_has_the_load_of_its_plan_and_no_end():
     price = price_job(Job(kind=JobKind.SERVING, roles=(role,), time_limit_s=60.0))
     options = ServerOptions(tensor=8, instances=1, max_num_seqs=2, max_model_len=4096)
     planned = plan(
-        read(config_file(MODEL)), machine("trn1.32xlarge"), options, free_demand(2048, 256)
+        read(config_file(MODEL)), machine("trn1.32xlarge"), options, open_rate_demand(2048, 256)
     )
     assert price.serving.most_per_s == planned.most_per_s > 0
     assert price.serving.usd_per_million_tokens == planned.usd_per_million_tokens

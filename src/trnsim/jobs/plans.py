@@ -11,7 +11,7 @@ from trnsim.jobs.job import Job
 from trnsim.jobs.parallelism import MODEL_OPTIONS, Parallelism, options_of, parallelism_in
 from trnsim.jobs.role_price import RolePrice, replica_part
 from trnsim.place.machine import Machine, machine
-from trnsim.system.serve.demand import USUAL_INPUT, USUAL_OUTPUT, free_demand
+from trnsim.system.serve.demand import USUAL_INPUT, USUAL_OUTPUT, open_rate_demand
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.system.serve.plan import plan as plan_of_server
@@ -134,7 +134,7 @@ def serving_plan(job: Job, roles: Sequence[RolePrice], assumption: SpecAssumptio
             model,
             machine(platform, lnc=roles[0].role.lnc, rows=assumption.rows),
             options,
-            free_demand(USUAL_INPUT, USUAL_OUTPUT),
+            open_rate_demand(USUAL_INPUT, USUAL_OUTPUT),
             kind=roles[0].quote.kind,
             rows=assumption.rows,
         )

@@ -7,7 +7,7 @@ from trnsim.decide.inventory.workload import Shape, WorkloadSlo
 from trnsim.decide.times.serving import speed
 from trnsim.errors import EmulatorError
 from trnsim.place.machine import machine
-from trnsim.system.serve.demand import busy_demand
+from trnsim.system.serve.demand import saturating_demand
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
 from trnsim.workload.model_names import config_file
@@ -24,7 +24,7 @@ def small(**slo):
 @pytest.mark.parametrize("name", ["inf2.xlarge", "g5.xlarge"])
 def test_without_a_promise_the_speed_is_near_the_planners(name):
     planned = plan(
-        small().model, machine(name), ServerOptions(), busy_demand(800, 100), kind="on_demand"
+        small().model, machine(name), ServerOptions(), saturating_demand(800, 100), kind="on_demand"
     ).served.figures["output_tokens_per_s"]
     found = speed(small(), name)
     assert found.is_met is None

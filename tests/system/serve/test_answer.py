@@ -12,14 +12,14 @@ from trnsim.system.serve.answer import (
     other_instances,
 )
 from trnsim.system.serve.capacity import Capacity
-from trnsim.system.serve.demand import Demand, Slo, free_demand
+from trnsim.system.serve.demand import Demand, Slo, open_rate_demand
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.sizing import Spare, units_for
 
 pytestmark = pytest.mark.usefixtures("short_runs")
 
 SLO = Slo(0.3, 0.03)
-FREE = free_demand(256, 32)
+FREE = open_rate_demand(256, 32)
 
 
 def rated(rate_per_s):

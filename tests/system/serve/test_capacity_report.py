@@ -3,7 +3,7 @@ from serve_cases import LLAMA
 
 from trnsim.place.machine import machine
 from trnsim.system.serve.capacity_report import capacity_values
-from trnsim.system.serve.demand import Demand, Slo, free_demand
+from trnsim.system.serve.demand import Demand, Slo, open_rate_demand
 from trnsim.system.serve.load import Lengths, Synthetic
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
@@ -29,7 +29,7 @@ def test_a_rate_has_a_headroom_and_instances():
 
 @pytest.mark.slow
 def test_the_knee_is_no_slo():
-    found = plan(LLAMA, machine("trn1"), OPTIONS, free_demand(256, 32))
+    found = plan(LLAMA, machine("trn1"), OPTIONS, open_rate_demand(256, 32))
     values = capacity_values(found)
     assert values["max_requests_per_s_within_slo"] is None
     assert values["capacity"]["is_knee"]
@@ -39,7 +39,7 @@ def test_the_knee_is_no_slo():
 
 @pytest.mark.slow
 def test_an_infeasible_slo_has_what_comes_nearest():
-    found = plan(LLAMA, machine("trn1"), OPTIONS, free_demand(256, 32), slo=Slo(tpot_s=1e-4))
+    found = plan(LLAMA, machine("trn1"), OPTIONS, open_rate_demand(256, 32), slo=Slo(tpot_s=1e-4))
     near = capacity_values(found)["capacity"]["nearest"]
     assert [each["latency"] for each in near["missed"]] == ["tpot"]
     assert near["layout"] == "4 x TP8, 4 sequences"

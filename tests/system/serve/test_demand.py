@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from trnsim.place.machine import machine
-from trnsim.system.serve.demand import Demand, Slo, busy_demand, free_demand, request_s
+from trnsim.system.serve.demand import Demand, Slo, open_rate_demand, request_s, saturating_demand
 from trnsim.system.serve.figures import RunFigures
 from trnsim.system.serve.load import Request, Synthetic, lengths
 from trnsim.system.serve.options import ServerOptions
@@ -19,16 +19,16 @@ def deployment(**more):
 
 
 def test_a_busy_deployment_has_a_client_for_each_sequence_that_decodes():
-    load = busy_demand(256, 32).busy(deployment())
+    load = saturating_demand(256, 32).saturating_load(deployment())
     assert sum(one.after is None for one in load) == 4 * 4
-    load = busy_demand(256, 32).busy(deployment(prefill_replicas=3))
+    load = saturating_demand(256, 32).saturating_load(deployment(prefill_replicas=3))
     assert sum(one.after is None for one in load) == 4
     first = [one.arrival_s for one in load if one.after is None]
     assert first == sorted(set(first))  # one after another
 
 
 def test_a_request_of_a_busy_replica_waits_for_the_prompts_of_its_batch():
-    one, drawn = deployment(), busy_demand(256, 32).synthetic
+    one, drawn = deployment(), saturating_demand(256, 32).synthetic
     prefill_s, decode_s = one.steps.prefill(1, 256, 0).time_s, one.steps.decode(4, 512).time_s
     assert request_s(one, drawn) == pytest.approx(4 * prefill_s + 32 * decode_s)
 
@@ -59,8 +59,8 @@ def test_a_promise_at_another_percentile_or_of_the_whole_request():
     assert Slo(percentile=99.9).reported_percentile == 99
 
 
-def test_a_free_demand_has_no_rate_and_is_not_kept_busy():
-    free = free_demand(256, 32)
-    assert free.is_free
-    assert not free.is_busy
+def test_an_open_rate_demand_has_no_rate_and_does_not_saturate():
+    free = open_rate_demand(256, 32)
+    assert free.has_open_rate
+    assert not free.is_saturating
     assert free.longest == 288

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.place.machine import machine
-from trnsim.system.serve.demand import Demand, Slo, busy_demand, free_demand, request_s
+from trnsim.system.serve.demand import Demand, Slo, open_rate_demand, request_s, saturating_demand
 from trnsim.system.serve.load import Lengths, Request, Synthetic
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
@@ -51,7 +51,7 @@ def test_a_layout_that_is_set_is_taken():
 @pytest.mark.slow_cases("p5en")
 @pytest.mark.parametrize("on", ["trn1", "p5en"])
 def test_no_layout_kept_busy_is_cheaper_than_the_one_that_is_found(on):
-    where, busy = machine(on), busy_demand(256, 64)
+    where, busy = machine(on), saturating_demand(256, 64)
     best = plan(LLAMA, where, ServerOptions(), busy)
     assert best.tried > 10
     for tensor in (2, 8):
@@ -62,16 +62,16 @@ def test_no_layout_kept_busy_is_cheaper_than_the_one_that_is_found(on):
 
 def test_what_a_busy_deployment_gives_is_near_its_closed_form():
     options = ServerOptions(tensor=8, max_num_seqs=16, prompts_at_once=1)
-    found = plan(LLAMA, machine("trn1"), options, busy_demand(256, 64))
+    found = plan(LLAMA, machine("trn1"), options, saturating_demand(256, 64))
     one = found.deployment
-    guess = 16 * 64 * one.replicas / request_s(one, busy_demand(256, 64).synthetic)
+    guess = 16 * 64 * one.replicas / request_s(one, saturating_demand(256, 64).synthetic)
     assert figures(found)["output_tokens_per_s"] == pytest.approx(guess, rel=0.2)
 
 
 @pytest.mark.slow
 def test_a_promise_is_kept_below_the_load_that_is_found_and_not_above():
     slo = Slo(ttft_s=0.5, tpot_s=0.02)
-    found = plan(LLAMA, machine("trn1"), ServerOptions(), free_demand(512, 64), slo=slo)
+    found = plan(LLAMA, machine("trn1"), ServerOptions(), open_rate_demand(512, 64), slo=slo)
     shown = figures(found)
     assert found.is_met
     assert shown["ttft_p99_s"] <= 0.5
@@ -79,7 +79,9 @@ def test_a_promise_is_kept_below_the_load_that_is_found_and_not_above():
     assert shown["requests_per_s"] == pytest.approx(0.8 * found.most_per_s, rel=0.05)
     layout = replace(found.deployment.options, max_model_len=None, instances=1)
     for part, is_met in ((0.95, True), (1.05, False)):
-        load = replace(free_demand(512, 64).synthetic.at_rate(part * found.most_per_s), count=6000)
+        load = replace(
+            open_rate_demand(512, 64).synthetic.at_rate(part * found.most_per_s), count=6000
+        )
         again = plan(LLAMA, machine("trn1"), layout, Demand(None, load), slo=slo)
         assert again.is_met is is_met
 
@@ -88,7 +90,7 @@ def test_a_promise_is_kept_below_the_load_that_is_found_and_not_above():
 def test_a_looser_promise_allows_more():
     rates = [
         plan(
-            LLAMA, machine("trn1"), ServerOptions(tensor=8), free_demand(512, 64), slo=slo
+            LLAMA, machine("trn1"), ServerOptions(tensor=8), open_rate_demand(512, 64), slo=slo
         ).most_per_s
         for slo in (Slo(1.0, 0.015), Slo(1.0, 0.03), Slo(1.0, 0.06))
     ]
@@ -98,7 +100,7 @@ def test_a_looser_promise_allows_more():
 
 def test_a_promise_that_one_request_misses_is_said_to_be_missed():
     options = ServerOptions(tensor=8, max_num_seqs=4)
-    found = plan(LLAMA, machine("trn1"), options, free_demand(256, 32), slo=Slo(tpot_s=1e-4))
+    found = plan(LLAMA, machine("trn1"), options, open_rate_demand(256, 32), slo=Slo(tpot_s=1e-4))
     assert found.most_per_s == 0
     assert not found.is_met
     assert found.answer.nearest is not None
@@ -108,7 +110,7 @@ def test_a_promise_that_one_request_misses_is_said_to_be_missed():
 def test_a_rate_is_served_by_the_fewest_instances_with_a_spare():
     options = ServerOptions(tensor=8, max_num_seqs=4, max_model_len=288)
     slo = Slo(0.5, 0.03)
-    unit = plan(LLAMA, machine("trn1"), options, free_demand(256, 32), slo=slo).most_per_s
+    unit = plan(LLAMA, machine("trn1"), options, open_rate_demand(256, 32), slo=slo).most_per_s
     for spare, instances in ((None, 4), (Spare.INSTANCE, 4), (Spare.NONE, 3), (Spare.REPLICA, 3)):
         load = demand(rate_per_s=2.6 * unit)
         found = plan(LLAMA, machine("trn1"), options, load, slo=slo, spare=spare)

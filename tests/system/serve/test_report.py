@@ -6,7 +6,7 @@ import pytest
 from trnsim.document.values import json_text
 from trnsim.place.machine import machine
 from trnsim.system.serve import report
-from trnsim.system.serve.demand import Demand, busy_demand
+from trnsim.system.serve.demand import Demand, saturating_demand
 from trnsim.system.serve.load import Lengths, Synthetic
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
@@ -16,7 +16,9 @@ LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 
 
 def found(on="trn1"):
-    return plan(LLAMA, machine(on), ServerOptions(tensor=8, max_num_seqs=4), busy_demand(256, 32))
+    return plan(
+        LLAMA, machine(on), ServerOptions(tensor=8, max_num_seqs=4), saturating_demand(256, 32)
+    )
 
 
 @pytest.mark.parametrize("on", ["trn1", "trn3", "p5en"])
@@ -69,7 +71,7 @@ def test_what_is_assumed_is_told_with_its_reason():
     share = "part of the memory's bandwidth = 0.8: part of a GPU's memory"
     assert any(one.startswith(share) for one in told)
     options = ServerOptions(tensor=8, max_num_seqs=4, host_s=1e-3)
-    set_ = plan(LLAMA, machine("p5en"), options, busy_demand(256, 32))
+    set_ = plan(LLAMA, machine("p5en"), options, saturating_demand(256, 32))
     assert not any(one.startswith("host s =") for one in report.assumed_facts(set_.deployment))
 
 

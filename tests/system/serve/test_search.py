@@ -4,7 +4,7 @@ import pytest
 
 from trnsim.errors import OutOfMemory
 from trnsim.place.machine import machine
-from trnsim.system.serve.demand import Slo, busy_demand
+from trnsim.system.serve.demand import Slo, saturating_demand
 from trnsim.system.serve.load import Lengths, Synthetic
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.search import Search
@@ -15,7 +15,7 @@ LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 
 def search(on="trn1", given=None, slo=None, **more):
     options = ServerOptions(**({"max_model_len": 288} | more))
-    where, asked = machine(on), busy_demand(256, 32)
+    where, asked = machine(on), saturating_demand(256, 32)
     return Search(LLAMA, where, options, asked, given, slo or Slo(), None).best()
 
 
@@ -58,7 +58,7 @@ def test_what_is_refused_first_is_told_where_nothing_fits():
 
 def test_layouts_of_one_split_share_the_times_of_their_steps():
     options = ServerOptions(max_model_len=288)
-    looking = Search(LLAMA, machine("trn1"), options, busy_demand(256, 32), None, Slo(), None)
+    looking = Search(LLAMA, machine("trn1"), options, saturating_demand(256, 32), None, Slo(), None)
     shared = {}
     for deployment in looking.deployments():
         shared.setdefault(deployment.options.tensor, set()).add(id(deployment.steps))

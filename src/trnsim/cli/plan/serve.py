@@ -284,11 +284,13 @@ class ServeOptions:
             prefixes=self.num_prefixes,
             seed=self.seed,
         )
-        is_free = self.trace_file is None and self.concurrency is None and self.request_rate is None
+        has_open_rate = (
+            self.trace_file is None and self.concurrency is None and self.request_rate is None
+        )
         return Demand(
             None if self.trace_file is None else trace.read(self.trace_file),
             drawn,
-            is_free=is_free,
+            has_open_rate=has_open_rate,
             router=router,
             is_saved=self.save_trace is not None,
         )
@@ -421,7 +423,7 @@ def _check_kept(options: ServeOptions, demand: Demand, server: ServerOptions) ->
     if options.emit not in (None, "vllm"):
         raise BadInput(f"--emit is {options.emit!r}; legal: vllm")
     is_open = server.tensor is None or server.max_num_seqs is None
-    if demand.is_saved and demand.is_free and is_open:
+    if demand.is_saved and demand.has_open_rate and is_open:
         raise BadInput(
             "--save-trace of a load that follows from the layout, which is searched",
             fix="give --concurrency or --request-rate, or --tensor-parallel-size and "

@@ -98,9 +98,9 @@ def _load(demand: Demand) -> str:
         return f"{len(demand.trace):,} requests of a trace"
     drawn = demand.synthetic
     lengths = f"{amount(drawn.inputs.first)} tokens in, {amount(drawn.outputs.first)} out"
-    if demand.is_busy:
+    if demand.is_saturating:
         return f"{lengths}; kept busy"
-    if demand.is_free:
+    if demand.has_open_rate:
         return f"{lengths}; the most load that is kept"
     if drawn.concurrency:
         return f"{lengths}; {drawn.concurrency} clients"

@@ -19,7 +19,7 @@ from trnsim.decide.times.speed import Speed, phase_sigmas
 from trnsim.estimate.ported import Port
 from trnsim.place.machine import machine
 from trnsim.system.serve.answer import capacity_answer
-from trnsim.system.serve.demand import Demand, busy_demand, free_demand, request_s
+from trnsim.system.serve.demand import Demand, open_rate_demand, request_s, saturating_demand
 from trnsim.system.serve.demand import Slo as Limits
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.search import Search
@@ -63,7 +63,7 @@ def best_deployment(
     """
     shape, slo = workload.shape, workload.slo
     lengths = shape.input_len or INPUT_TOKENS, shape.output_len or OUTPUT_TOKENS
-    demand, fleet = busy_demand(*lengths), machine(name, rows=rows)
+    demand, fleet = saturating_demand(*lengths), machine(name, rows=rows)
     has_port = fleet.is_neuron and workload.model.experts is not None
     port = workload.port_state if has_port else Port.TUNED
     options = ServerOptions(max_model_len=sum(lengths), port=port)
@@ -71,7 +71,7 @@ def best_deployment(
     deployments = Search(model, fleet, options, demand, None, Limits(), None).deployments()
     if limits := Limits(slo.ttft_s, slo.tpot_s, slo.latency_s, slo.percentile):
         answer = capacity_answer(
-            deployments, free_demand(*lengths), sum(lengths), limits, is_brief=is_brief
+            deployments, open_rate_demand(*lengths), sum(lengths), limits, is_brief=is_brief
         )
         if answer.nearest is None:
             best = FullLoad(answer.test.deployment, demand)

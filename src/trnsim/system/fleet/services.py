@@ -10,7 +10,7 @@ from trnsim.system.fleet.demand import Curve
 from trnsim.system.fleet.fields import ServiceFields
 from trnsim.system.fleet.scenario import Service
 from trnsim.system.fleet.setting import Setting
-from trnsim.system.serve.demand import Slo, free_demand
+from trnsim.system.serve.demand import Slo, open_rate_demand
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
 from trnsim.workload.config import read as read_config
@@ -75,7 +75,7 @@ def _planned_replica(fields: ServiceFields, setting: Setting) -> tuple[int, floa
     slo = Slo(fields.slo_ttft_s, fields.slo_tpot_s)
     if not slo:
         raise fields.refused("slo_ttft_s", "a model is planned within an SLO: slo_ttft_s, _tpot_s")
-    free = free_demand(fields.input_tokens, fields.output_tokens)
+    free = open_rate_demand(fields.input_tokens, fields.output_tokens)
     model = read_config(setting.model_file(fields))
     best = plan(model, machine(setting.instance), ServerOptions(), free, slo=slo)
     if not best.is_met or not best.most_per_s:

@@ -108,7 +108,7 @@ def capacity_answer(
         tell: called with a line of progress.
     """
     pattern = RequestPattern(demand.synthetic, demand.trace, longest)
-    rate_per_s = None if demand.is_free or demand.is_busy else pattern.rate_per_s
+    rate_per_s = None if demand.has_open_rate or demand.is_saturating else pattern.rate_per_s
     is_fixed = is_set(deployments[0].options) or rate_per_s is None
     spare = spare or (Spare.NONE if is_fixed else Spare.INSTANCE)
     units = [unit_of(deployment) for deployment in deployments]
@@ -140,7 +140,7 @@ def capacity_answer(
 
 def measured_answer(deployment: Deployment, demand: Demand, slo: Slo) -> CapacityAnswer:
     """The capacity of one deployment under a demand's requests, whatever the demand's own rate."""
-    free = replace(demand, is_free=True)
+    free = replace(demand, has_open_rate=True)
     return capacity_answer([deployment], free, deployment.engine.max_model_len, slo)
 
 

@@ -93,18 +93,19 @@ class Demand:
 
     Attributes:
         trace: the user's requests; None to draw them from `synthetic`.
-        synthetic: the distribution to draw from; with `is_busy` and `is_free` only its lengths,
-            prefixes and seed count.
-        is_busy: whether a client for each slot of the deployment keeps it saturated.
-        is_free: whether the rate is open: latencies are reported at a fraction of the capacity.
+        synthetic: the distribution to draw from; with `is_saturating` and `has_open_rate` only its
+            lengths, prefixes and seed count.
+        is_saturating: whether a client for each slot of the deployment keeps it saturated.
+        has_open_rate: whether no rate is stated: latencies are reported at a fraction of the
+            capacity.
         router: the rule that places requests on replicas.
         is_saved: whether the user saves the load as a trace: then every replica is run.
     """
 
     trace: Load | None
     synthetic: Synthetic
-    is_busy: bool = False
-    is_free: bool = False
+    is_saturating: bool = False
+    has_open_rate: bool = False
     router: Router = Router.ROUND_ROBIN
     is_saved: bool = False
 
@@ -119,7 +120,7 @@ class Demand:
         ]
         return sum(limits) + self.synthetic.prefix_tokens
 
-    def busy(self, deployment: Deployment) -> Load:
+    def saturating_load(self, deployment: Deployment) -> Load:
         """A saturating load: a client for each sequence that the deployment decodes at once.
 
         Clients start one after another, so that the run resembles a steady state.
@@ -135,12 +136,12 @@ class Demand:
         return saturating.requests(deployment.engine.max_model_len)
 
 
-def busy_demand(inputs: int = USUAL_INPUT, outputs: int = USUAL_OUTPUT) -> Demand:
+def saturating_demand(inputs: int = USUAL_INPUT, outputs: int = USUAL_OUTPUT) -> Demand:
     """A demand that saturates its deployment with requests of `inputs` and `outputs` tokens."""
     lengths = (Lengths("fixed", inputs), Lengths("fixed", outputs))
-    return Demand(None, Synthetic(*lengths, 1, concurrency=1), is_busy=True)
+    return Demand(None, Synthetic(*lengths, 1, concurrency=1), is_saturating=True)
 
 
-def free_demand(inputs: int, outputs: int) -> Demand:
-    """A demand of requests of `inputs` and `outputs` tokens at an open rate."""
-    return replace(busy_demand(inputs, outputs), is_busy=False, is_free=True)
+def open_rate_demand(inputs: int, outputs: int) -> Demand:
+    """A demand of requests of `inputs` and `outputs` tokens without a stated rate."""
+    return replace(saturating_demand(inputs, outputs), is_saturating=False, has_open_rate=True)

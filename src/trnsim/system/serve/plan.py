@@ -127,7 +127,7 @@ def plan(
     options = replace(options, max_model_len=longest)
     search = Search(model, machine, options, demand, requests, slo, times)
     price = quote(machine.instance.name, kind, as_of=as_of, rows=rows)
-    if demand.is_busy or (requests is not None and _is_without_rate(demand, longest)):
+    if demand.is_saturating or (requests is not None and _is_without_rate(demand, longest)):
         serving_plan = _for_clients(search, price, slo)
     else:
         serving_plan = _for_rate(search, price, slo, spare, tell)
@@ -150,7 +150,7 @@ def _requests_within(
     longest = options.max_model_len or _longest(model, demand)
     check_length(model, longest)
     requests = demand.trace
-    if requests is None and not (demand.is_busy or demand.is_free):
+    if requests is None and not (demand.is_saturating or demand.has_open_rate):
         requests = demand.synthetic.requests(longest)
     if requests is not None:
         check_tokens(requests, longest)
@@ -176,7 +176,7 @@ def _for_clients(search: Search, price: Quote, slo: Slo) -> ServingPlan:
             deployment.replicas if is_whole else 1
         )  # each has its own clients, so that all are alike
         part, count = replace(deployment, replicas=replicas), deployment.replicas / replicas
-        load = demand.busy(part)
+        load = demand.saturating_load(part)
         result = serve(part, load, router=demand.router, seed=seed).scaled(count)
     else:
         result = serve(deployment, load, router=demand.router, seed=seed)

@@ -254,7 +254,9 @@ class Search:
         """A trial run of one replica of a deployment; of all with prefill replicas."""
         count = 1 if deployment.options.prefill_replicas else deployment.replicas
         if self.requests is None:
-            load = self.demand.busy(replace(deployment, replicas=deployment.replicas // count))
+            load = self.demand.saturating_load(
+                replace(deployment, replicas=deployment.replicas // count)
+            )
         else:
             load, count = share_of_load(self.requests, count, _TRIAL_REQUESTS)
         values = self._run(deployment, load).values
