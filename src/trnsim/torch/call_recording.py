@@ -98,13 +98,13 @@ def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> 
 
 def kernel_when_called(name: str, make: Callable[[], tuple[Kernel, Kernel | None]]) -> Kernel:
     """`recorded_kernel` of kernels that are made at the first call."""
-    kernel: Kernel | None = None
-    shaped: Kernel | None = None
+    kernels: tuple[Kernel, Kernel | None] | None = None
 
     def call_and_record(*args: Any, **kwargs: Any) -> Any:
-        nonlocal kernel, shaped
-        if kernel is None:
-            kernel, shaped = make()
+        nonlocal kernels
+        if kernels is None:
+            kernels = make()
+        kernel, shaped = kernels
         if pending_faults:
             strike_fault(core_of(args, kwargs))
         if narrowed_dtypes:

@@ -201,10 +201,10 @@ def get_torch_dtype(data_type: int) -> torch.dtype:
         BadInput: for a number of none.
     """
     dtypes = list(DTYPES.values())
-    if not isinstance(data_type, int) or not 0 <= data_type < len(dtypes):
+    if data_type not in range(len(dtypes)):
         raise BadInput(
             f"data_type {data_type!r}; legal: 0 to {len(dtypes) - 1}, as a MetaTensor has it",
             fix="get_torch_dtype(tensor.data_type)",
             line=program_line(),
         )
-    return dtypes[data_type]
+    return dtypes[int(data_type)]

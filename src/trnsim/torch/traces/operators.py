@@ -68,7 +68,7 @@ def register() -> None:
         "_load_collectives_neuron": _load_rank,
         "_parallel_load": _load_shards,
         "ranks_initialize": _initialize_ranks,
-        "ranks_are_initialized": lambda *ranks: _ranks_of(*ranks).is_initialized(),
+        "ranks_are_initialized": _are_ranks_initialized,
         "ranks_mock": _mock_ranks,
         "ranks_forward": _run_ranks_alike,
         "ranks_forward_each": _run_ranks,
@@ -146,6 +146,10 @@ def _ranks_of(program: Tensor, metaneff: Tensor, local: int, world: int) -> Any:
     """The programs of ranks of this process."""
     module: Any = import_module("trnsim.torch.traces.rank_programs")
     return module.ranks_of(program, metaneff, local, world)
+
+
+def _are_ranks_initialized(program: Tensor, metaneff: Tensor, local: int, world: int) -> Any:
+    return _ranks_of(program, metaneff, local, world).is_initialized()
 
 
 def _initialize_ranks(

@@ -6,6 +6,8 @@ from typing import Final
 
 from trnsim.xla.neuronx.protobufs import serve
 
-_TABLE: Final = dict.fromkeys(("MetaNeff", "MetaTensor"), "trnsim.torch.traces.metaneff")
+_TABLE: Final[dict[str, str]] = dict.fromkeys(
+    ("MetaNeff", "MetaTensor"), "trnsim.torch.traces.metaneff"
+)
 
 __getattr__ = serve("torch_neuronx.proto.metaneff_pb2", _TABLE)

@@ -6,6 +6,8 @@ from typing import Final
 
 from trnsim.xla.neuronx.protobufs import serve
 
-_TABLE: Final = dict.fromkeys(("Flattener", "Packer"), "trnsim.xla.neuronx.list_forms")
+_TABLE: Final[dict[str, str]] = dict.fromkeys(
+    ("Flattener", "Packer"), "trnsim.xla.neuronx.list_forms"
+)
 
 __getattr__ = serve("torch_neuronx.xla_impl.structure", _TABLE)
