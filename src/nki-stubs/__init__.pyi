@@ -15,7 +15,7 @@ def cpu_simulate(kernel: Any) -> Any:
     """
     ...
 def jit(fn: Any = None, *, compile_config: Any = None, specialization_config: Any = None, **kwargs: Any) -> Any:
-    """`@nki.jit` or `@nki.jit(...)`: make a function a kernel.
+    """`@nki.jit` or `@nki.jit(...)`: a decorator that makes a function a kernel.
 
     Args:
         fn: the function.

@@ -151,12 +151,13 @@ def _world(groups: Groups) -> int:
 
     neuronx-distributed traces a rank's program where `torch.distributed` is a stand-in of its own.
     """
+    world = ranks.world_size()
     if not exchange_tracing.is_on:
-        return ranks.world_size()
-    named = sum(map(len, _members(groups)))
+        return world
     distributed: Any = torch.distributed  # as it is now, in place of `dist`
-    size = int(distributed.get_world_size()) if distributed.is_initialized() else 0
-    return named or size or ranks.world_size()
+    if distributed.is_initialized():
+        world = max(world, int(distributed.get_world_size()))
+    return world if world > 1 else sum(map(len, _members(groups))) or world
 
 
 def _operation(reduce_type: str) -> Any:
