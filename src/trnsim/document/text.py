@@ -68,7 +68,7 @@ def section_text(
 
 
 def words_text(words: Words) -> str:
-    """Words as one line of text, with a line of its own for each `Mark` that `is_below`."""
+    """The text of words in one line; each `Mark` that `is_below` begins a further line."""
     if isinstance(words, str | Figure | PageLink):
         line_text = terminal_text(words if isinstance(words, str) else words.words)
         return " ".join(line_text.split()) if "\n" in line_text else line_text

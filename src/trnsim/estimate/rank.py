@@ -45,7 +45,7 @@ class Rank:
     sources: Sources = field(default_factory=Sources, compare=False, repr=False)
 
     def pass_estimate(self, parts: Iterable[PartSummary], model_pass: Pass) -> Estimate:
-        """The time of a pass through these parts, one after another."""
+        """The time of a pass through the parts of a model, one after another."""
         total = Sum(self, model_pass)
         for summary in parts:
             layer = self.layers.forward(summary, model_pass)

@@ -154,6 +154,26 @@ def test_a_plain_call_of_a_deleted_array_is_refused(neuron):
         f(x)
 
 
+@pytest.mark.parametrize("count", [0, 1, 3, 40])
+@pytest.mark.parametrize("donated", ["", " {jax.buffer_donor = true}"])
+def test_another_number_of_arguments_than_the_programs_is_refused(neuron, count, donated):
+    kind = "tensor<4xf32>"
+    program = (
+        f"func.func @main(%x: {kind}, %y: {kind}{donated}) -> {kind} "
+        f"{{ %z = stablehlo.add %x, %y : {kind}\nreturn %z : {kind} }}"
+    )
+    loaded = neuron[0].client.compile_and_load(program, [neuron[0]])
+
+    def arrays(number):
+        return [jax.device_put(np.arange(4, dtype=np.float32), neuron[0]) for _ in range(number)]
+
+    for _ in range(2):  # the second call has the plan of the first
+        with pytest.raises(RuntimeError, match=f"INVALID_ARGUMENT: {count} arguments.*legal: 2,"):
+            loaded.execute(arrays(count))
+        (total,) = loaded.execute(arrays(2))
+        assert np.asarray(total).tolist() == [0, 2, 4, 6]
+
+
 def test_what_a_plain_call_raises_is_an_error_of_jax(neuron, monkeypatch):
     f = jax.jit(lambda a: a - 2)
     x = jax.device_put(np.ones(3, np.float32), neuron[0])

@@ -14,6 +14,7 @@ from trnsim.device.faults import pending_faults
 from trnsim.device.hbm import device_memory
 from trnsim.device.numerics import mode
 from trnsim.device.steps import steps
+from trnsim.errors import BadInput
 from trnsim.jax.execution import DeviceProgram, PlainRun
 from trnsim.jax.host_client import HostArray, host
 from trnsim.jax.pjrt.buffers import Buffer, buffer_type, new_buffer, require_room
@@ -30,12 +31,13 @@ from trnsim.jax.snapshots import callbacks
     _EXECUTABLE_AT,
     _OPTIONS_AT,
     _ARGUMENTS_AT,
+    _ARGUMENT_COUNT_AT,
     _OUTPUTS_AT,
     _EVENTS_AT,
     _DEVICE_AT,
 ) = word_places(
     "LoadedExecutable_Execute_Args",
-    *("executable", "options", "argument_lists", "output_lists"),
+    *("executable", "options", "argument_lists", "num_args", "output_lists"),
     *("device_complete_events", "execute_device"),
 )
 (_PROTECTED_COUNT_AT,) = word_places("ExecuteOptions", "num_non_donatable_input_indices")
@@ -96,8 +98,8 @@ def _quick_execute(call_slot: Call) -> Call:
             arguments, operands = [], []
             start = words[words[at + _ARGUMENTS_AT] >> 3] >> 3
             for handle in words[start : start + plain_call.argument_count]:
-                buffer = buffers[handle]
-                if buffer.elements is None:
+                buffer = buffers.get(handle)
+                if buffer is None or buffer.elements is None:
                     return call_slot(address)  # which says why it cannot be used
                 arguments.append(buffer)
                 operands.append(buffer.elements)
@@ -134,6 +136,8 @@ def _plain_call(at: int) -> PlainCall | None:
     call = executable.plain_calls.get(device) or _plain_call_of(executable, device)
     if call is None or call.hbm.live_bytes + call.result_bytes > call.hbm.capacity_bytes:
         return None
+    if words[at + _ARGUMENT_COUNT_AT] != call.argument_count:
+        return None  # the slot refuses it
     if call.donors and _protects_arguments(words[at + _OPTIONS_AT]):
         return None
     return call
@@ -151,6 +155,12 @@ def _execute(args: Any) -> None:
     steps.note_work()
     executable = executable_of(args)
     program = executable.program
+    if args.num_args != len(program.arguments):
+        raise BadInput(
+            f"{args.num_args} arguments of a program; legal: {len(program.arguments)}, as it was "
+            "compiled",
+            fix="pass an array for each of its parameters",
+        )
     cores = [devices[args.execute_device].core] if args.execute_device else program.cores
     lists = numbers_at(args.argument_lists, args.num_devices, ctypes.c_size_t)
     arguments = [

@@ -2,10 +2,10 @@
 
 A handle is the address of zeroed memory of its own, since callers look into some of them. Callers
 free handles through functions that cannot be Python's (`trnsim.jax.pjrt.table`), so there is no
-notice when one is no longer used. A buffer's handle is the address of the object itself, into which
-nobody looks. Objects of a client live as long as it does, buffers and
-executables until a sweep finds them gone (`trnsim.jax.pjrt.sweep`), and short-lived ones, errors
-and events, until as many younger ones exist as a `Ring` holds.
+notice when one is no longer used. A buffer's handle is the address of the object itself, as no
+caller looks into it. Objects of a client live as long as it does, buffers and executables until a
+sweep finds them gone (`trnsim.jax.pjrt.sweep`), and short-lived ones, errors and events, until as
+many younger ones exist as a `Ring` holds.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Handle:
 
 
 class Ring(Generic[T]):
-    """The last `most` objects that were added, by address; older ones are dropped."""
+    """The last `capacity` objects that were added, by address; older ones are dropped."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
         self._entries: dict[int, tuple[Any, T]] = {}
         self._order: deque[int] = deque()
 
@@ -50,7 +50,7 @@ class Ring(Generic[T]):
         address = ctypes.addressof(memory)
         self._entries[address] = memory, item
         self._order.append(address)
-        if len(self._order) > self._most:
+        if len(self._order) > self._capacity:
             self._entries.pop(self._order.popleft(), None)
         return address
 

@@ -221,7 +221,7 @@ class Scope:
         return Stack(self.result(op), stack.dim, tuple(parts))
 
     def _part(self, entry: Entry, dim: int, start: int, length: int) -> Entry:
-        """A run of places of an entry; of a stack, the part that is this run."""
+        """The slice of an entry along `dim`; that of a stack lies within one of its parts."""
         if isinstance(entry, Stack):
             (part,) = entry.within(start, length)
             return self.cut(part.entry, dim, part.start, part.length)

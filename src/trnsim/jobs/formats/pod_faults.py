@@ -31,9 +31,10 @@ _SETS: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 def pod_faults(place: SourcePlace) -> Iterator[tuple[FieldFault, SourceLine]]:
     """The contradictions in the pods of a manifest, with their lines."""
     faults = [*_selector(place.value)]
-    claims = place.value.get("kind") == "StatefulSet"
+    claims_volumes = place.value.get("kind") == "StatefulSet"
     for keys, pod in _pods(place.value, ()):
-        faults += _volumes(keys, pod) if not claims else ()
+        if not claims_volumes:
+            faults += _volumes(keys, pod)
         faults += _containers(keys, pod)
     for fault in faults:
         yield fault, reduce(SourcePlace.inner, fault.keys, place).line
@@ -57,20 +58,20 @@ def _rows(value: Any, name: str) -> list[tuple[int, dict[str, Any]]]:
     return [(index, item) for index, item in enumerate(listed) if isinstance(item, dict)]
 
 
-def _is_left(value: Any) -> bool:
-    """Whether a template fills in a value, or names of a mapping."""
+def _is_templated(value: Any) -> bool:
+    """True if a template fills in a value, or a name of a mapping, later."""
     texts = value if isinstance(value, dict) else (value,)
     return any(isinstance(text, str) and is_template(text) for text in texts)
 
 
 def _volumes(keys: Keys, pod: dict[str, Any]) -> Iterator[FieldFault]:
     volumes = [volume.get("name") for _, volume in _rows(pod, "volumes")]
-    if _is_left(pod) or _is_left(pod.get("volumes")) or any(map(_is_left, volumes)):
+    if _is_templated(pod) or _is_templated(pod.get("volumes")) or any(map(_is_templated, volumes)):
         return
     for at, container in _rows(pod, "containers"):
         for index, mount in _rows(container, "volumeMounts"):
             name = mount.get("name")
-            if not isinstance(name, str) or name in volumes or _is_left(name):
+            if not isinstance(name, str) or name in volumes or _is_templated(name):
                 continue
             legal = ", ".join(map(str, volumes)) or "it has none"
             yield FieldFault(
@@ -106,8 +107,8 @@ def _amounts(keys: Keys, resources: Any) -> Iterator[FieldFault]:
     limits = limits if isinstance(limits, dict) else {}
     requests = requests if isinstance(requests, dict) else {}
     for name in ("cpu", "memory"):
-        asked, most = parse_quantity(requests.get(name)), parse_quantity(limits.get(name))
-        if asked is not None and most is not None and asked > most:
+        request, limit = parse_quantity(requests.get(name)), parse_quantity(limits.get(name))
+        if request is not None and limit is not None and request > limit:
             yield FieldFault(
                 (*keys, "requests", name),
                 "request-above-limit",
@@ -146,16 +147,20 @@ def _selector(value: Any) -> Iterator[FieldFault]:
     spec = value.get("spec")
     if value.get("kind") not in _SETS or not isinstance(spec, dict):
         return
-    wanted: Any = spec.get("selector")
+    selector: Any = spec.get("selector")
     labels: Any = spec.get("template")
     for name in ("metadata", "labels"):
         labels = labels.get(name) if isinstance(labels, dict) else None
-    wanted = wanted.get("matchLabels") if isinstance(wanted, dict) else None
-    if not isinstance(wanted, dict) or _is_left(wanted) or _is_left(labels):
+    selected = selector.get("matchLabels") if isinstance(selector, dict) else None
+    if not isinstance(selected, dict) or _is_templated(selected) or _is_templated(labels):
         return
     stated = labels if isinstance(labels, dict) else {}
-    for name, label in wanted.items():
-        if stated.get(name) != label and not _is_left(label) and not _is_left(stated.get(name)):
+    for name, label in selected.items():
+        if (
+            stated.get(name) != label
+            and not _is_templated(label)
+            and not _is_templated(stated.get(name))
+        ):
             yield FieldFault(
                 ("spec", "selector", "matchLabels", name),
                 "selector-labels",

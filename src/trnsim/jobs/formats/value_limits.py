@@ -19,13 +19,13 @@ _WAIT: Final = "Amazon SageMaker API reference, StoppingCondition, MaxWaitTimeIn
 
 
 def value_limits(name: str, place: SourcePlace) -> Iterator[tuple[FieldFault, SourceLine]]:
-    """The faults of a document of a format, by its name, with their lines."""
-    faults = {
+    """The faults of a document in the format of a name, with their lines."""
+    checks = {
         "batch": (_retries, _main_node),
         "batch-eks": (_retries, _main_node),
         "sagemaker-training": (_spot_wait,),
     }.get(name, ())
-    for check in faults:
+    for check in checks:
         for fault in check(place.value):
             yield fault, reduce(SourcePlace.inner, fault.keys, place).line
 

@@ -97,7 +97,7 @@ class Monitor:
     def stream(
         self, sleep: Callable[[float], None] = time.sleep, *, is_whole: bool = False
     ) -> Iterator[dict[str, Any]]:
-        """A report whenever a group is due, without an end.
+        """The reports without an end, one each time that a group of metrics is due.
 
         The first counts the programs' work in the moment before it; with `is_whole`, since they
         began.

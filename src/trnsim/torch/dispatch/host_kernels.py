@@ -107,10 +107,10 @@ def _has_schema_kernel(name: str) -> bool:
     if not name.startswith("aten::"):
         return False
     if name.startswith(_FOREACH_PREFIX):
-        is_one = not name.startswith(_KEPT_COMPOSITES) and not name.endswith("out")
+        has_kernel = not name.startswith(_KEPT_COMPOSITES) and not name.endswith("out")
     else:
-        is_one = pytorch.has_kernel(name, "CPU") or name in _COMPOSITES
-    return is_one and not pytorch.has_kernel(name, "PrivateUse1")
+        has_kernel = pytorch.has_kernel(name, "CPU") or name in _COMPOSITES
+    return has_kernel and not pytorch.has_kernel(name, "PrivateUse1")
 
 
 def fallback(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -34,7 +34,7 @@ class LoadedPart(NamedTuple):
 
 
 def loaded_parts(traced: Any, caller: str) -> list[LoadedPart]:
-    """The programs of a traced module.
+    """The programs of a module that `torch_neuronx.trace` made, each with its loaded instance.
 
     Raises:
         BadInput: for a module that `torch_neuronx.trace` did not make.

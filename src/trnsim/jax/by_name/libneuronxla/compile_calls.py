@@ -35,8 +35,10 @@ _PROGRAM: Final = "model.neff"
 _REPORT: Final = "report.txt"
 
 other_graphs: Final[dict[bytes, Callable[[bytes, list[str], str], tuple[str, bytes]]]] = {}
-"""Compilers of graphs that are neither HLO nor StableHLO, by how these begin: each makes a report's
-text and a program of the graph, flags and a chip."""
+"""Compilers of graphs that are neither HLO nor StableHLO, by the bytes with which a graph begins.
+
+Each is a function from the graph, flags and a chip to the text of a report and the program.
+"""
 
 
 def neuron_xla_compile(
@@ -83,16 +85,9 @@ def neuron_xla_compile(
     texts: list[str] = []
 
     def make() -> bytes:
-        for magic, compile_graph in other_graphs.items():
-            if module_bytes.startswith(magic):
-                text, program = compile_graph(module_bytes, words, chip)
-                texts.append(text)
-                return program
-        report, stored = compile_program(
-            module_bytes, key.folder_name, words, chip, flags_origin=_WHERE, title=key.folder_name
-        )
-        texts.append(report.long_text())
-        return stored.serialized()
+        text, program = _compiled(module_bytes, words, chip, key.folder_name)
+        texts.append(text)
+        return program
 
     settings = replace(
         settings,
@@ -104,6 +99,15 @@ def neuron_xla_compile(
         subfolder = key.folder_name if create_subdir else ""
         _write_work(Path(work_dir) / subfolder, module_bytes, content, texts)
     return content
+
+
+def _compiled(graph: bytes, words: list[str], chip: str, title: str) -> tuple[str, bytes]:
+    """The report's text and the program of a graph."""
+    for magic, compile_graph in other_graphs.items():
+        if graph.startswith(magic):
+            return compile_graph(graph, words, chip)
+    report, stored = compile_program(graph, title, words, chip, flags_origin=_WHERE, title=title)
+    return report.long_text(), stored.serialized()
 
 
 def _check_format(input_format: str) -> None:
