@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import pytest
@@ -60,6 +61,23 @@ def test_a_file_without_a_job_names_what_is_legal(tmp_path):
     path.write_text("a: 1\n")
     with pytest.raises(BadInput, match=r"a\.yaml:1: no spec of a job; legal: "):
         read_specs(path)
+
+
+@pytest.mark.parametrize("levels", [96, 97, 480, 800])
+def test_a_document_of_too_many_levels_is_refused(levels, tmp_path):
+    value = "x"
+    for level in range(levels):
+        value = [value] if level % 2 else {"a": value}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "annotations": {}},
+           "spec": {"containers": [{"name": "c", "image": "i", "command": ["torchrun", "a.py"]}],
+                    "extra": {"b": value}}}  # fmt: skip
+    path = tmp_path / "pod.json"
+    path.write_text(json.dumps(pod))
+    if levels == 96:  # beside the text, the document, spec and extra
+        assert [spec.job.name for spec in read_specs(path)] == ["a"]
+    else:
+        with pytest.raises(BadInput, match=r"pod\.json:1: .*; legal: 100 levels"):
+            read_specs(path)
 
 
 def test_an_unknown_format_is_refused():

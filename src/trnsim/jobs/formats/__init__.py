@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from trnsim.errors import BadInput
 from trnsim.jobs.field_types import field_table
@@ -76,6 +76,8 @@ MANIFESTS: Final = tuple(name for name, known in FORMATS.items() if known.is_man
 _KINDS: Final = "kubernetes"
 _DOCUMENT: Final = "Document"
 """The fields of manifests, whose kind is a shape's name, and the shape of other documents."""
+_MOST_LEVELS: Final = 100
+"""Levels of nested values that are read; Kubernetes' deepest fields have about twenty."""
 _FIX: Final = "see trnsim job --help for the formats that are read"
 
 
@@ -86,6 +88,8 @@ def read_specs(path: Path | str) -> list[JobSpec]:
         BadInput: the file cannot be read, is of no known format, or a value in it is not legal.
     """
     documents = load_documents(path, _FIX)
+    for document in documents:
+        _require_shallow(document.root)
     templates = claim_templates(documents)
     specs = [
         with_claims(spec, templates) if spec.claims else spec
@@ -107,6 +111,29 @@ def read_specs(path: Path | str) -> list[JobSpec]:
         legal = ", ".join(known.title for known in FORMATS.values())
         raise documents[0].refused(1, f"no spec of a job; legal: {legal}", _FIX)
     return specs
+
+
+def _require_shallow(root: SourcePlace) -> None:
+    """Refuse a document that is nested too deeply to be walked.
+
+    Raises:
+        BadInput: it has more levels than `_MOST_LEVELS`.
+    """
+    level: list[Any] = [root.value]
+    for _ in range(_MOST_LEVELS):
+        level = [
+            inner
+            for value in level
+            if isinstance(value, dict | list)
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    raise root.document.refused(
+        root.line.line,
+        f"values are nested more deeply than any spec; legal: {_MOST_LEVELS} levels",
+        "take out what does not belong to the spec",
+    )
 
 
 def write_spec(job: Job, format_name: str) -> str:

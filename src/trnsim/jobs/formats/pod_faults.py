@@ -73,11 +73,12 @@ def _volumes(keys: Keys, pod: dict[str, Any]) -> Iterator[FieldFault]:
             name = mount.get("name")
             if not isinstance(name, str) or name in volumes or _is_templated(name):
                 continue
-            legal = ", ".join(map(str, volumes)) or "it has none"
+            named = [str(volume) for volume in volumes]
+            which = f"; its volumes: {', '.join(named)}" if named else ", which has none"
             yield FieldFault(
                 (*keys, "containers", at, "volumeMounts", index, "name"),
                 "volume-name",
-                f"{name[:60]} is no volume of the pod; its volumes: {legal}",
+                f"{name[:60]} is no volume of the pod{which}",
                 f"add it to volumes, or name {volumes[0]}" if volumes else "add it to volumes",
                 f"{_VALIDATION}, ValidateVolumeMounts",
             )
