@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -39,6 +40,15 @@ collect_ignore = ["graph/test_oracle.py", "jax", "jax_versions", "platform"]
 settings.register_profile("trnsim", max_examples=20, deadline=None)
 settings.register_profile("nightly", max_examples=100, deadline=None)
 settings.load_profile("trnsim")
+
+
+def pytest_configure():
+    """Takes Ctrl-C again where the run was started in the background of a shell.
+
+    Such a shell has SIGINT ignored, also by every process that a test starts and interrupts.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

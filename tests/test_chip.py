@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import trnsim
 from trnsim import nki
 from trnsim.arch import NEURONCORE_V4, TARGETS, Features, target
-from trnsim.cli import app
+from trnsim.cli import app, command_of
 from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3FN, FLOAT32
 from trnsim.errors import BadInput, IllegalInstruction, OutOfMemory
 from trnsim.facts import Flag, Names, count, documented, has, lacks, names
@@ -152,8 +152,9 @@ def test_a_new_chip_stands_in_help_and_in_errors(trn9, monkeypatch):
         BadInput, match="legal: trn1, inf2, trn2, trn3, trn9, gen2, gen3, gen4, gen5"
     ):
         target("trn0")
+    # Help is made when a command is first imported, which an earlier test may have done.
+    monkeypatch.setattr("trnsim.cli.command_of", command_of.__wrapped__)
     for command in ("run", "compile", "demo"):
-        # Help is made when a command is first imported, which an earlier test may have done.
         monkeypatch.delitem(sys.modules, f"trnsim.cli.{command}", raising=False)
         monkeypatch.delitem(sys.modules, "trnsim.cli.on", raising=False)
         text = " ".join(CliRunner().invoke(app, [command, "--help"]).output.split())
