@@ -22,7 +22,7 @@ from importlib.machinery import ModuleSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from importlib.metadata import Distribution
     from types import ModuleType
     from typing import Any
@@ -39,7 +39,7 @@ ALIASES = {
     "torch_xla": "trnsim.xla.by_name",
 }
 OF_TRNSIM = {"aliases", "migrate"}
-"""Folders below a target that are no part of the package whose name it answers to."""
+"""Subpackages of a target that are trnsim's own, which have no name below the alias."""
 EXECUTED = {"trnsim.xla.by_name.distributed.fsdp.consolidate_sharded_ckpts"}
 """Modules that `python -m` executes by their aliases, so they have no second name beforehand."""
 OF_PROGRAMS = {"torch_xla"}
@@ -93,7 +93,7 @@ def _register(alias: str, target: str) -> ModuleType:
 
 
 def _path(module: ModuleType) -> list[str]:
-    """Where a package's submodules lie; nowhere for a plain module."""
+    """The folders of a package's submodules; [] for a plain module."""
     return list(getattr(module, "__path__", []))
 
 
@@ -116,12 +116,12 @@ def _is_for_importer(name: str) -> bool:
 
 def _is_of_imports(file: str) -> bool:
     """True for a file of Python's own imports, or this one."""
-    place = file.replace("\\", "/")
-    return file.startswith("<frozen importlib") or file == __file__ or "/importlib/" in place
+    path = file.replace("\\", "/")
+    return file.startswith("<frozen importlib") or file == __file__ or "/importlib/" in path
 
 
 def _distribution(name: str) -> Distribution:
-    """What `importlib.metadata` says of an alias: its name and version."""
+    """The distribution of an alias for `importlib.metadata`: a name and a version, no files."""
     from importlib.metadata import Distribution  # noqa: PLC0415  start-up pays for what stands above
 
     class AliasDistribution(Distribution):
@@ -134,6 +134,21 @@ def _distribution(name: str) -> Distribution:
             raise FileNotFoundError(f"{path}: {name} is answered by trnsim and has no files")
 
     return AliasDistribution()
+
+
+def _other_specs(
+    finder_class: type, name: str, path: Sequence[str] | None, target: ModuleType | None
+) -> Iterator[ModuleSpec]:
+    """The specs with which finders of other classes would import the module `name`.
+
+    As Python does, it passes over a finder without `find_spec`, such as one of distributions alone.
+    """
+    for finder in sys.meta_path:
+        find_spec = getattr(finder, "find_spec", None)
+        if find_spec is not None and not isinstance(finder, finder_class):
+            spec = find_spec(name, path, target)
+            if spec is not None:
+                yield spec
 
 
 class LastResortFinder:
@@ -149,11 +164,9 @@ class LastResortFinder:
         """A spec for an aliased name, else None."""
         if fullname not in ALIASES:
             return None
-        for finder in sys.meta_path:
-            if not isinstance(finder, LastResortFinder):
-                spec = finder.find_spec(fullname, path, target)
-                if spec is not None and spec.origin is not None:
-                    return spec
+        for spec in _other_specs(LastResortFinder, fullname, path, target):
+            if spec.origin is not None:
+                return spec
         if not _is_for_importer(fullname):
             return None
         # importlib needs the two methods of AliasLoader, not its base class.
@@ -179,7 +192,7 @@ class LastResortFinder:
 
 
 class FollowedLoader:
-    """Loads a module as its own loader does, and then imports another."""
+    """Loads a module as its own loader does, and then imports the module `following`."""
 
     def __init__(self, own: Any, following: str) -> None:
         self._own = own
@@ -206,12 +219,10 @@ class ClusterFinder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of JAX's clusters, followed by ours; None for all else."""
+        """The spec of `CLUSTERS`, whose loader also imports `CLUSTER`; None for other modules."""
         if fullname != CLUSTERS:
             return None
-        others = (finder for finder in sys.meta_path if not isinstance(finder, ClusterFinder))
-        specs = (finder.find_spec(fullname, path, target) for finder in others)
-        spec = next((one for one in specs if one is not None), None)
+        spec = next(_other_specs(ClusterFinder, fullname, path, target), None)
         if spec is not None and spec.loader is not None:
             spec.loader = FollowedLoader(spec.loader, CLUSTER)  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
         return spec

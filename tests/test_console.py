@@ -87,3 +87,16 @@ def test_the_package_declares_both_programs():
     text = (Path(__file__).parents[1] / "pyproject.toml").read_text()
     assert 'neuronx-cc = "trnsim.console:neuronx_cc"' in text
     assert 'neuron_parallel_compile = "trnsim.console:neuron_parallel_compile"' in text
+
+
+def test_a_program_in_a_folder_called_trnsim_is_not_this_packages(tmp_path):
+    folder = tmp_path / "trnsim"
+    other = script(folder / "neuronx-cc", f"exec {folder}/python -m neuronxcc")
+    assert console.other_program("neuronx-cc", str(folder)) == other
+
+
+def test_without_a_path_no_program_of_the_working_folder_runs(ran, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script(tmp_path / "neuronx-cc", "exit 0")
+    console.neuronx_cc()
+    assert [name for name, _ in ran] == ["own"]

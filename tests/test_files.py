@@ -402,3 +402,31 @@ def test_what_the_shell_redirects_from_a_file_is_read(tmp_path):
     (tmp_path / "note").write_text("text")
     (tmp_path / "link").symlink_to(tmp_path / "note")
     assert files.read_text(tmp_path / "link") == "text"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: files.write(path, "x"),
+        lambda path: files.write(path, "x", parents=True),
+        lambda path: files.write_together(path, {"x": "y"}),
+        lambda path: files.append(path, "x"),
+        files.check_writable,
+        files.check_folder,
+    ],
+)
+def test_a_path_that_no_file_can_have_is_refused(write, tmp_path):
+    with pytest.raises(BadInput, match="its name has a NUL character"):
+        write(tmp_path / "a\0b")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links")
+@pytest.mark.parametrize(
+    "write", [files.check_writable, lambda path: files.write(path, "x"), files.check_folder]
+)
+def test_links_that_lead_to_each_other_are_refused(write, tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(BadInput, match=r"Too many levels of symbolic links|File exists"):
+        write(tmp_path / "a")

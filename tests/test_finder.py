@@ -259,3 +259,9 @@ def test_a_list_of_all_distributions_has_no_alias():
         "import importlib.metadata as m\n"
         "print({'torch_xla', 'torch-xla'} & {each.name for each in m.distributions()})"
     ) == ["set()"]
+
+
+def test_a_finder_of_distributions_alone_is_passed_over(monkeypatch):
+    finder = _trnsim_finder.LastResortFinder()
+    monkeypatch.setattr(sys, "meta_path", [object(), finder])
+    assert finder.find_spec("nki").name == "nki"

@@ -27,6 +27,8 @@ from trnsim.foreign_text import file_name, markdown_text, table_cell, table_row,
         ("NUL.txt", "_NUL.txt"),
         ("console", "console"),
         ("name.", "name"),
+        ("name. .", "name"),
+        ("模" * 200, "模" * 40),
         ("x" * 300, "x" * 120),
     ],
 )
@@ -102,6 +104,9 @@ def test_json_for_a_terminal_stays_json():
         ("[a](http://b)", r"\[a\](http://b)"),
         ("`a` \\ *b*", r"\`a\` \\ \*b\*"),
         ("a\n# b\r\n c", "a # b c"),
+        ("# a", r"\# a"),
+        ("- a", r"\- a"),
+        ("-1.5", "-1.5"),
     ],
 )
 def test_markdown_makes_nothing_of_a_name(text, shown):

@@ -23,7 +23,11 @@ def test_a_markdown_table_is_aligned():
 
 @pytest.mark.parametrize(
     ("value_s", "text"),
-    [(172800, "2 d"), (5400, "1.5 h"), (90, "1.5 min"), (2, "2 s"), (0.02, "20 ms"), (0, "0 s")],
+    [
+        *((172800, "2 d"), (5400, "1.5 h"), (90, "1.5 min"), (2, "2 s"), (0.02, "20 ms")),
+        *((0, "0 s"), (0.9994, "999 ms"), (0.9996, "1 s"), (59.99, "1 min"), (1e8, "1,157 d")),
+        *((-0.002, "-2 ms"), (1e-9, "1e-09 s")),
+    ],
 )
 def test_durations_have_a_fitting_unit(value_s, text):
     assert seconds(value_s) == text

@@ -92,6 +92,9 @@ BAD = {
     "128 ranks on trn2.3xlarge, which has": {"ranks": 128, "instance": "trn2.3xlarge"},
     "instance trn1.2xlarge has trainium1; target trn2": {"ranks": 2, "instance": "trn1.2xlarge"},
     "lnc=2 for reduced, whose grid has 1": {"ranks": 2, "lnc": 2},
+    "lnc='1' for reduced, whose grid has 1": {"ranks": 2, "lnc": "1"},
+    "ranks='2'; legal: a whole number": {"ranks": "2"},
+    "ranks=2.0; legal: a whole number": {"ranks": 2.0},
     "positional arguments and inputs= together": {"ranks": 2, "inputs": [(X,)] * 2},
 }
 
@@ -107,6 +110,10 @@ def test_inputs_for_another_number_of_ranks_or_of_another_kind():
         trnsim.run(reduced, ranks=4, inputs=[(X, whole(4))] * 3)
     with pytest.raises(BadInput, match="inputs has a ndarray for a rank; legal: a tuple"):
         trnsim.run(reduced, ranks=2, inputs=[X, X])
+    with pytest.raises(BadInput, match="inputs has a NoneType for a rank; legal: a tuple"):
+        trnsim.run(reduced, ranks=2, inputs=lambda _: None)
+    with pytest.raises(BadInput, match="inputs is int; legal: a tuple for each of 2 ranks"):
+        trnsim.run(reduced, ranks=2, inputs=5)
 
 
 def test_ranks_that_issue_other_collectives_are_named_within_the_run():

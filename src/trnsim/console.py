@@ -10,11 +10,14 @@ import os
 import sys
 from pathlib import Path
 
-_OWN = b"trnsim"
-"""Word in the first bytes of every script of this package."""
+_OWN = b"trnsim.console"
+"""The module that every script of this package imports; a path may have the word trnsim too."""
 _SCRIPT_BYTES_MAX = 1 << 20
 _MARK = "TRNSIM_CONSOLE"
-"""A variable of a program that one of these scripts started: it starts no further one."""
+"""Variable in the environment of a program that one of these scripts started.
+
+Such a program runs the command here, and starts no further program of its name.
+"""
 
 
 def neuronx_cc() -> None:
@@ -28,7 +31,7 @@ def neuron_parallel_compile() -> None:
 
 
 def _run(name: str) -> None:
-    """Run AWS's program of that name, or the command of it."""
+    """Run AWS's program of that name; without one, trnsim's command of that name."""
     if os.environ.get(_MARK) != name:
         _run_installed(name)
         other = other_program(name, os.environ.get("PATH", ""))
@@ -42,7 +45,7 @@ def _run(name: str) -> None:
 
 
 def _run_installed(name: str) -> None:
-    """Run the entry point of that name of another package, if there is one."""
+    """End with the entry point `name` of another package, if one is installed beside this one."""
     from importlib.metadata import entry_points  # noqa: PLC0415  as above
 
     for point in entry_points(group="console_scripts", name=name):
@@ -51,18 +54,21 @@ def _run_installed(name: str) -> None:
 
 
 def other_program(name: str, path: str) -> Path | None:
-    """The first program of that name in the folders of `path` that is not this package's."""
-    names = (name, f"{name}.exe") if sys.platform == "win32" else (name,)
-    for folder in path.split(os.pathsep):
-        for each in names:
-            file = Path(folder or os.curdir) / each
+    """The first program `name` in the folders of `path` that is not this package's.
+
+    An empty folder of `path` is the working folder (POSIX); an empty `path` has no folders.
+    """
+    executables = (name, f"{name}.exe") if sys.platform == "win32" else (name,)
+    for folder in path.split(os.pathsep) if path else ():
+        for executable in executables:
+            file = Path(folder or os.curdir) / executable
             if file.is_file() and os.access(file, os.X_OK) and not _is_own(file):
                 return file
     return None
 
 
 def _is_own(file: Path) -> bool:
-    """True if a script is this package's, of this environment or another one."""
+    """True for a script of this package, in any environment, and for one that cannot be read."""
     try:
         if file.stat().st_size > _SCRIPT_BYTES_MAX:
             return False

@@ -38,17 +38,19 @@ _ARCHIVE: Final = b"PK"
 _KINDS: Final = {stat.S_IFIFO: "pipe", stat.S_IFCHR: "device", stat.S_IFSOCK: "socket"}
 _READING: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """Flags to read a file; without the second, opening a pipe would wait for a writer."""
-_ROOM: Final = "make room on that disk, or name a file on another"
-_FOLDER: Final = "name another folder"
+_FULL_DISK_FIX: Final = "make room on that disk, or name a file on another"
+_FOLDER_FIX: Final = "name another folder"
 _MOST_BYTES: Final = 2**31
-"""More than any file that is read as a whole: a trace of ten million requests has half of it."""
+"""Bytes of the longest file that is read; a trace of ten million requests has half as many."""
 _MOST_NAMES: Final = 1000
+"""Names of a folder that are compared with that of a missing file."""
 _MOST_CHARS: Final = 200
+"""Characters of the missing file's name that are compared."""
 _LEAST_SIMILARITY: Final = 0.8
-"""Bounds of a search for the file that was meant: names of its folder, length, likeness of 1."""
-_READABLE: Final = "name a file that exists, by its path from here"
-_NO_FOLDER: Final = "name a file in it"
-_WRITABLE: Final = "name a file in a folder that exists and that you may write to"
+"""difflib's ratio from which a name is suggested in place of the missing one."""
+_MISSING_FILE_FIX: Final = "name a file that exists, by its path from here"
+_NO_FILE_FIX: Final = "name a file in it"
+_UNWRITABLE_FIX: Final = "name a file in a folder that exists and that you may write to"
 
 
 def read_bytes(path: Path | str, fix: str = "") -> bytes:
@@ -88,7 +90,7 @@ def _opened(path: Path | str, fix: str) -> IO[bytes]:
     try:
         handle = os.open(path, _READING)
     except (OSError, ValueError) as error:  # ValueError: a path that no file can have
-        fix = fix or _READABLE
+        fix = fix or _MISSING_FILE_FIX
         if isinstance(error, FileNotFoundError):
             fix = _fix_of_missing(Path(path), fix)
         raise BadInput(f"cannot read {path}: {_reason(error)}", fix=fix) from error
@@ -98,7 +100,7 @@ def _opened(path: Path | str, fix: str) -> IO[bytes]:
     os.close(handle)
     if stat.S_ISDIR(mode):
         is_empty = "; an empty name is this folder" if Path(path) == Path() else ""
-        fix = fix or _NO_FOLDER
+        fix = fix or _NO_FILE_FIX
         raise BadInput(f"cannot read {path}: {os.strerror(errno.EISDIR)}{is_empty}", fix=fix)
     raise BadInput(
         f"cannot read {path}: it is a {_KINDS.get(stat.S_IFMT(mode), 'special file')}, which may "
@@ -207,12 +209,13 @@ def _stored(content: str | bytes) -> bytes:
 
 
 def append(path: Path | str, line: str) -> None:
-    """Add a line to the end of `path` at once: those of several processes stay whole.
+    """Add a line to the file at `path` in one write, so that lines of several processes stay whole.
 
     Raises:
         BadInput: the path cannot be written.
     """
     try:
+        _check_name(path)
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             stored = f"{line}\n".encode()
@@ -241,6 +244,7 @@ class Draft:
 
     def __enter__(self) -> Path:
         try:
+            _check_name(self._path)
             if self._parents:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
             self._target = self._unfinished = _target(self._path)
@@ -291,35 +295,43 @@ def check_folder(path: Path | str) -> None:
     """
     path = Path(path)
     try:
-        missing = [place for place in (path, *path.parents) if not place.exists()]
+        _check_name(path)
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     except OSError as error:  # a name that is too long, or a folder that hides what is in it
         raise BadInput(
-            f"cannot write to the folder {path}: {_reason(error)}", fix=_FOLDER
+            f"cannot write to the folder {path}: {_reason(error)}", fix=_FOLDER_FIX
         ) from error
     first = path if not missing else missing[-1].parent
     if not first.is_dir():
         problem = "it is a file" if first == path else f"{first} is a file"
-        raise BadInput(f"cannot write to the folder {path}: {problem}", fix=_FOLDER)
+        raise BadInput(f"cannot write to the folder {path}: {problem}", fix=_FOLDER_FIX)
     try:
         path.mkdir(parents=True, exist_ok=True)
         _target(path / secrets.token_hex(8))
     except OSError as error:
         raise BadInput(
-            f"cannot write to the folder {path}: {_reason(error)}", fix=_FOLDER
+            f"cannot write to the folder {path}: {_reason(error)}", fix=_FOLDER_FIX
         ) from error
     finally:
-        for place in missing:
+        for folder in missing:
             with suppress(OSError):
-                place.rmdir()
+                folder.rmdir()
 
 
 def _target(path: Path) -> Path:
     """The file that a write to `path` reaches: `path` itself, or the target of its link.
 
     Raises:
-        OSError: it is a folder, or its folder is missing or may not be written to.
+        OSError: it is a folder or a link to itself, no file can have its name, or its folder is
+            missing or may not be written to.
     """
-    target = path.resolve() if path.is_symlink() else path
+    _check_name(path)
+    try:
+        target = path.resolve() if path.is_symlink() else path
+    except RuntimeError:  # links that lead to each other; from Python 3.13 on they are resolved
+        target = path
+    if target.is_symlink():
+        raise _os_error(errno.ELOOP)
     if target.is_dir():
         raise _os_error(errno.EISDIR)
     if not target.parent.exists():
@@ -331,14 +343,26 @@ def _target(path: Path) -> Path:
     return target
 
 
+def _check_name(path: Path | str) -> None:
+    """Refuse a path that no file can have, for which the system's calls raise a ValueError.
+
+    Raises:
+        OSError: it has a NUL character.
+    """
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "its name has a NUL character")
+
+
 def _is_read_only(folder: Path) -> bool:
-    """Whether the file system of `folder` is read-only, as far as the system says."""
+    """True if the file system of `folder` is read-only; False where the system does not tell."""
     return hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
 def _unwritable(path: Path | str, error: OSError) -> BadInput:
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return BadInput(f"cannot write {path}: {_reason(error)}", fix=_ROOM if is_full else _WRITABLE)
+    return BadInput(
+        f"cannot write {path}: {_reason(error)}", fix=_FULL_DISK_FIX if is_full else _UNWRITABLE_FIX
+    )
 
 
 def _os_error(number: int) -> OSError:

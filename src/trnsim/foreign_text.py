@@ -13,22 +13,24 @@ from typing import Final
 
 __all__ = ["file_name", "markdown_text", "table_cell", "table_row", "terminal_text"]
 
-_NAME_LENGTH_MAX: Final = 120
-"""Maximum number of characters of a name; file systems allow 255 bytes, and suffixes follow."""
+_NAME_BYTES_MAX: Final = 120
+"""Maximum number of bytes of a name in UTF-8; file systems allow 255, and suffixes follow."""
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.+=@,()\[\]{}#~ -]")
 _DEVICES: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 """Names that Windows keeps for devices, with any suffix."""
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 """A cell that begins so is a formula. Source: OWASP, CSV Injection."""
-_MARKED: Final = re.compile(r"[\\`*<>|\[\]]")
-"""Characters of Markdown for code, emphasis, HTML, cells and links; but not ``_`` inside a word."""
+_MARKED: Final = re.compile(r"[\\`*<>|\[\]]|^(?:#|[-+](?= ))")
+"""Characters of Markdown for code, emphasis, HTML, cells and links, and those that begin a heading
+or an item at the start of a line; but not ``_``, which marks nothing inside a word."""
 _UNUSUAL: Final = re.compile("[^\n\t -~\u200c\u200d]")
 """All but line ends, tabs, ASCII's visible characters and joiners of words."""
 
 
 def file_name(text: str) -> str:
-    """One component of a path, visible and of at most 120 characters, that resembles `text`."""
-    name = _NOT_IN_NAMES.sub("_", text)[:_NAME_LENGTH_MAX].strip(" ").rstrip(".")
+    """One component of a path, visible and of at most 121 bytes, that resembles `text`."""
+    stored = _NOT_IN_NAMES.sub("_", text).encode("utf-8")[:_NAME_BYTES_MAX]
+    name = stored.decode("utf-8", "ignore").lstrip(" ").rstrip(" .")
     if name.startswith("."):
         name = f"_{name[1:]}"
     return f"_{name}" if not name or _DEVICES.fullmatch(name) else name
@@ -51,7 +53,7 @@ def table_row(row: Sequence[object]) -> list[object]:
 
 
 def markdown_text(text: str) -> str:
-    r"""Text on one line of Markdown that gives no HTML, link, cell or heading."""
+    """Text on one line of Markdown that gives no HTML, link, cell, heading or item."""
     return _MARKED.sub(r"\\\g<0>", " ".join(text.split()))
 
 

@@ -11,7 +11,7 @@ _LARGE = 1000
 
 
 def clipped(text: str, width: int) -> str:
-    """`text` cut to at most `width` characters, the last of which then is a mark."""
+    """`text` in at most `width` characters: where it is longer, its beginning and an ellipsis."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
@@ -31,10 +31,10 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def seconds(value_s: float) -> str:
-    """A duration in the largest unit that keeps it above one."""
+    """A duration of three digits in the largest unit of which it is at least one; else seconds."""
     for unit_s, name in _UNITS:
-        if value_s >= unit_s:
-            return f"{value_s / unit_s:.3g} {name}"
+        if float(f"{abs(value_s) / unit_s:.3g}") >= 1:
+            return f"{amount(value_s / unit_s)} {name}"
     return f"{value_s:.3g} s"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -398,9 +398,13 @@ def _fabric(
     Raises:
         BadInput: for an `lnc` that is not the kernel's grid, and ranks that do not fit.
     """
+    if not isinstance(ranks, int | np.integer):  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+        raise BadInput(
+            f"ranks={ranks!r}; legal: a whole number", fix="leave ranks out to run on one core"
+        )
     if lnc is not None and lnc != kernel.cores:
         raise BadInput(
-            f"lnc={lnc} for {kernel.title}, whose grid has {kernel.cores}; legal: lnc="
+            f"lnc={lnc!r} for {kernel.title}, whose grid has {kernel.cores}; legal: lnc="
             f"{kernel.cores}",
             fix=f"launch kernel[{lnc}], or leave lnc out: the grid decides",
             source="nki.jit",
@@ -434,21 +438,25 @@ def _inputs(
             "positional arguments and inputs= together",
             fix="let inputs give all positional arguments, and pass common ones by keyword",
         )
-    entries = [inputs(rank) for rank in range(ranks)] if callable(inputs) else list(inputs)
+    entries = [inputs(rank) for rank in range(ranks)] if callable(inputs) else inputs
+    if not isinstance(entries, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+        raise BadInput(
+            f"inputs is {type(entries).__name__}; legal: a tuple for each of {ranks} ranks",
+            fix="give a tuple of arguments for each rank, or a function of the rank",
+        )
+    entries = list(entries)
     if len(entries) != ranks:
         raise BadInput(
             f"inputs for {len(entries)} ranks; legal: a tuple for each of {ranks}",
             fix="give a tuple of arguments for each rank, or a function of the rank",
         )
-    wrong = next(
-        (entry for entry in entries if not isinstance(entry, tuple | list | Mapping)), None
-    )
-    if wrong is not None:
-        raise BadInput(
-            f"inputs has a {type(wrong).__name__} for a rank; legal: a tuple of its arguments, "
-            "or a dictionary",
-            fix="return (array,) for a kernel with one argument",
-        )
+    for entry in entries:
+        if not isinstance(entry, tuple | list | Mapping):
+            raise BadInput(
+                f"inputs has a {type(entry).__name__} for a rank; legal: a tuple of its arguments, "
+                "or a dictionary",
+                fix="return (array,) for a kernel with one argument",
+            )
     return [
         ((), {**kwargs, **entry}) if isinstance(entry, Mapping) else (tuple(entry), dict(kwargs))
         for entry in entries

@@ -33,6 +33,12 @@ def test_a_version_that_does_not_exist_is_named_with_the_legal_ones(name):
     assert "--nki names NKI" in caught.value.reason
 
 
+def test_a_version_that_is_a_number_is_refused_with_the_text_to_write():
+    with pytest.raises(BadInput, match=r"names NKI by float; legal: a text: 0\.2, ") as caught:
+        version_named(0.4, "run(nki=0.4)")
+    assert caught.value.fix == 'write it in quotes: nki="0.4"'
+
+
 def test_the_generation_before_is_named_as_such():
     with pytest.raises(BadInput, match=r"0\.1 is the generation before"):
         version_named("0.1", "--nki")

@@ -69,11 +69,16 @@ def version_named(name: str, asked_by: str) -> Version:
     Raises:
         BadInput: no emulated version has that name.
     """
+    legal = ", ".join(VERSIONS)
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+        raise BadInput(
+            f"{asked_by} names NKI by {type(name).__name__}; legal: a text: {legal}",
+            fix=f'write it in quotes: nki="{name}"',
+        )
     short = name.strip().removesuffix(".0") if name.count(".") > 1 else name.strip()
     if short in VERSIONS:
         return VERSIONS[short]
     near = get_close_matches(short, VERSIONS, 1, 0.0)[0]
-    legal = ", ".join(VERSIONS)
     if short == "0.1":
         near, legal = "0.2", f"{legal} (0.1 is the generation before, neuronxcc.nki)"
     raise BadInput(

@@ -1,3 +1,4 @@
+import re
 import socket
 import urllib.request
 from functools import partial
@@ -69,6 +70,12 @@ def test_a_port_that_is_taken_is_named():
         port = other.getsockname()[1]
         with pytest.raises(BadInput, match=f"cannot listen on 127.0.0.1 port {port}: another pro"):
             serve(CollectedSeries(), port, "127.0.0.1")
+
+
+@pytest.mark.parametrize("address", ["..", "a" * 70])
+def test_what_is_no_name_of_a_host_is_named(address):
+    with pytest.raises(BadInput, match=f"cannot listen on {re.escape(address)} port 0"):
+        serve(CollectedSeries(), 0, address)
 
 
 def test_any_port_that_is_free_is_named():

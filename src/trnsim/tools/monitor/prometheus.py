@@ -63,7 +63,7 @@ def serve(collected: CollectedSeries, port: int, address: str) -> Serving:
     registry.register(Exporter(collected))
     try:
         server = ScrapeServer(address, port, client.make_wsgi_app(registry))
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:  # UnicodeError: no name of a host
         is_taken = getattr(error, "errno", None) == errno.EADDRINUSE
         reason = "another program has it" if is_taken else str(error)
         raise BadInput(
