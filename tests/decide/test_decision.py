@@ -57,3 +57,41 @@ def test_other_json_is_no_decision(tmp_path, text):
 def test_a_missing_file_says_how_to_make_one(tmp_path):
     with pytest.raises(BadInput, match=r"--output DECISION\.json"):
         read(tmp_path / "none.json")
+
+
+def changed(*keys, value):
+    """The change that sets the value at `keys`."""
+
+    def change(values):
+        *outer, last = keys
+        for key in outer:
+            values = values[key]
+        values[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "legal"),
+    [
+        (("as_of",), "yesterday", "as_of is 'yesterday'; legal: a day as 2026-11-21"),
+        (("draws",), 0, "draws is 0; legal: from 1 to 1,000,000"),
+        (("seed",), -1, "seed is -1; legal: whole numbers from 0 on"),
+        (("workloads", 0, "kind"), "chat", "kind is 'chat'; legal: train, serve, infer"),
+        (("workloads", 0, "volume"), 0, "volume is 0; legal: above 0 and at most 1e+18"),
+        (("workloads", 0, "today", "count"), 0, "count is 0; legal: above 0"),
+        (("workloads", 0, "today", "usd_per_month"), 0.0, "usd_per_month is 0.0; legal: above 0"),
+        (("workloads", 0, "today", "paid_hours"), 1e300, "paid_hours is 1e+300; legal: above 0"),
+        (("workloads", 0, "today", "price", "usd_per_hour"), 0, "usd_per_hour is 0; legal"),
+        (("workloads", 0, "candidates", 0, "hours", "p90"), 0, "legal: p10, p50 and p90 above 0"),
+        (
+            ("workloads", 0, "candidates", 0, "error"),
+            {"median": 0.1},
+            "legal: median and p90, or nothing",
+        ),
+    ],
+)
+def test_values_from_which_no_figure_follows_are_refused(keys, value, legal, tmp_path):
+    with pytest.raises(BadInput, match=r"decision\.json:\d+: ") as caught:
+        read(stored(tmp_path, changed(*keys, value=value)))
+    assert legal in str(caught.value)

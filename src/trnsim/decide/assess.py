@@ -13,6 +13,7 @@ from trnsim.decide import verdict
 from trnsim.decide.candidates import COMMITTED, WorkloadPlacements, candidate_names
 from trnsim.decide.compare import WorkloadComparison
 from trnsim.decide.decision import (
+    MOST_DRAWS,
     Assumption,
     Candidate,
     Decision,
@@ -27,6 +28,7 @@ from trnsim.decide.rules import WorkloadEvidence, rules
 from trnsim.decide.times import Predictor
 from trnsim.decide.times.serving import INPUT_TOKENS, OUTPUT_TOKENS
 from trnsim.decide.verdict import Pair
+from trnsim.errors import BadInput
 from trnsim.facts import Rate, assumed
 from trnsim.price import check_kind, today
 from trnsim.price.payback import ENGINEER_WEEKS, PAYBACK_LIMIT_MONTHS, USD_PER_ENGINEER_WEEK
@@ -66,6 +68,10 @@ class AssessmentOptions:
     def __post_init__(self) -> None:
         if self.kind:
             check_kind(self.kind, f"purchase kind {self.kind!r} is not known")
+        if self.seed < 0:
+            raise BadInput(f"seed is {self.seed}; legal: whole numbers from 0 on")
+        if not 1 <= self.draws <= MOST_DRAWS:
+            raise BadInput(f"draws is {self.draws}; legal: from 1 to {MOST_DRAWS:,}")
 
 
 def assess(

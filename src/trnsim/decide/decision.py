@@ -14,20 +14,25 @@ P50 is the figure at the medians of all inputs; P10 and P90 are quantiles of the
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from trnsim import files
+from trnsim.decide.inventory.workload import Kind, VolumeUnit
 from trnsim.document.values import SCHEMA, json_text, with_schema
 from trnsim.errors import BadInput
 from trnsim.facts import Interval
-from trnsim.reader import load, record
+from trnsim.reader import SourcePlace, load, record
 
 SCHEMA_NAME: Final = "assess/1"
 FORMAT: Final = 1
 """Version of the file; files of other versions are refused."""
 _FIX: Final = "give a file that `trnsim assess INVENTORY --output DECISION.json` wrote"
+MOST_DRAWS: Final = 1_000_000
+_MOST_FIGURE: Final = 1e18
+"""Maximum of a figure in a file, beyond all that trnsim writes."""
 
 
 class Verdict(StrEnum):
@@ -232,10 +237,8 @@ class WorkloadDecision:
     """The decision about one workload.
 
     Attributes:
-        kind: "train", "serve" or "infer".
         model: name of the model.
         volume: work of a month, in `volume_unit`.
-        volume_unit: "tokens_per_month", "items_per_month" or "gpu_hours".
         is_close_call: True if the share of draws that pay back is too near a threshold to tell the
             side, or if the move pays back at the medians of all inputs but not in most draws.
         reason: reason for the verdict, with its figures.
@@ -247,10 +250,10 @@ class WorkloadDecision:
     """
 
     name: str
-    kind: str
+    kind: Kind
     model: str
     volume: float
-    volume_unit: str
+    volume_unit: VolumeUnit
     verdict: Verdict
     is_close_call: bool
     reason: str
@@ -330,4 +333,58 @@ def read(path: Path | str) -> Decision:
         fix = "write it again with this version of trnsim"
         raise place.inner("format").refused(f"legal: {FORMAT}", fix)
     values = {name: value for name, value in place.value.items() if name != SCHEMA}
-    return record(Decision, place._replace(value=values))
+    decision = record(Decision, place._replace(value=values))
+    check_decision(decision, place)
+    return decision
+
+
+def check_decision(decision: Decision, place: SourcePlace) -> None:
+    """Refuse a decision from a file, if figures cannot follow from its values.
+
+    Args:
+        decision: the decision.
+        place: its place in the file.
+
+    Raises:
+        BadInput: a value is not legal; named.
+    """
+    try:
+        date.fromisoformat(decision.as_of)
+    except ValueError:
+        raise place.inner("as_of").refused("legal: a day as 2026-11-21") from None
+    if not 1 <= decision.draws <= MOST_DRAWS:
+        raise place.inner("draws").refused(f"legal: from 1 to {MOST_DRAWS:,}")
+    if decision.seed < 0:
+        raise place.inner("seed").refused("legal: whole numbers from 0 on")
+    for index, workload in enumerate(decision.workloads):
+        entry = place.inner("workloads").inner(index)
+        check_positive(entry, workload, "volume")
+        today = entry.inner("today")
+        check_positive(today, workload.today, "usd_per_month", "count", "paid_hours", "hours")
+        check_positive(today.inner("price"), workload.today.price, "usd_per_hour")
+        for number, candidate in enumerate(workload.candidates):
+            option = entry.inner("candidates").inner(number)
+            check_positive(option, candidate, "paid_hours", "hours")
+            if candidate.error and not {"median", "p90"} <= candidate.error.keys():
+                raise option.inner("error").refused("legal: median and p90, or nothing")
+
+
+def check_positive(place: SourcePlace, values: object, *names: str) -> None:
+    """Refuse numbers and intervals that are not above 0.
+
+    Args:
+        place: place of the object in its file.
+        values: the object, or None.
+        names: attributes of the object, whose values may be None.
+
+    Raises:
+        BadInput: a value is not above 0, or beyond all that trnsim writes; named.
+    """
+    for name in names:
+        value = getattr(values, name, None)
+        if isinstance(value, Interval):
+            if not 0 < value.p10 <= value.p50 <= value.p90 <= _MOST_FIGURE:
+                legal = f"legal: p10, p50 and p90 above 0 and at most {_MOST_FIGURE:g}, in order"
+                raise place.inner(name).refused(legal)
+        elif value is not None and not 0 < value <= _MOST_FIGURE:
+            raise place.inner(name).refused(f"legal: above 0 and at most {_MOST_FIGURE:g}")

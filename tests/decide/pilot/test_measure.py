@@ -180,6 +180,27 @@ def test_logits_of_other_shapes_are_refused(today, there, tmp_path):
     assert "shapes (2, 3) today and (3, 2) there" in refused(TRAINING, today, there, *paths)
 
 
+@pytest.mark.parametrize("kind", ["<U1", "complex64", "datetime64[s]", "V2", "i4,i4"])
+def test_logits_that_are_no_real_numbers_are_refused(kind, today, there, tmp_path):
+    paths = logits(tmp_path, np.zeros(3, kind), np.zeros(3, kind))
+    assert "legal: floating-point numbers or integers" in refused(TRAINING, today, there, *paths)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "share"),
+    [
+        (np.array([-128, 2], np.int8), np.array([0, 2], np.int8), 1.0),
+        (np.array([np.inf, 2.0]), np.array([np.inf, 2.0]), np.nan),
+        (np.array([np.nan]), np.array([1.0]), np.nan),
+        (np.zeros(2), np.zeros(2), np.nan),
+    ],
+)
+def test_logits_at_the_ends_of_their_dtype(before, after, share, today, there, tmp_path):
+    paths = logits(tmp_path, before, after)
+    found = read_logs(TRAINING, [today, there, *paths]).logits
+    assert found == pytest.approx(share, nan_ok=True)
+
+
 def test_logits_of_one_side_are_not_compared(today, there, tmp_path):
     paths = logits(tmp_path, np.ones(3), np.ones(3))
     assert read_logs(TRAINING, [today, there, paths[0]]).logits is None

@@ -58,6 +58,26 @@ def test_another_format_and_other_fields_are_refused(change, text, tmp_path):
         read(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("part", "name", "value", "text"),
+    [
+        ("today", "instances", 0, "today.instances is 0; legal: above 0"),
+        ("there", "rate_per_s", {"p10": 0, "p50": 1, "p90": 2}, "legal: p10, p50 and p90 above 0"),
+        ("there", "name", "today", "there.name is 'today'; legal: there"),
+        ("there", "instance", "p5", "is 'p5'; legal: a candidate of the decision: trn1.32xlarge, "),
+        ("run", "sequence", -1, "run.sequence is -1; legal: above 0"),
+        ("decision", "as_of", "today", "decision.as_of is 'today'; legal: a day as 2026-11-21"),
+    ],
+)
+def test_values_that_no_result_follows_from_are_refused(part, name, value, text, tmp_path):
+    values = json.loads(pilot_of("train").text())
+    values[part][name] = value
+    (tmp_path / "pilot.json").write_text(json.dumps(values))
+    with pytest.raises(BadInput) as caught:
+        read(tmp_path)
+    assert text in str(caught.value)
+
+
 def test_a_list_is_no_pilot(tmp_path):
     (tmp_path / "pilot.json").write_text("[]")
     with pytest.raises(BadInput, match="format is missing; legal: 1"):

@@ -176,6 +176,15 @@ def test_the_noise_of_three_runs_of_today_sets_the_band(laws):
     assert tight.is_met is False
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_loss_of_zero_today_leaves_every_band(count, laws):
+    found = laws.logs()
+    side = {log.side: log for log in found.logs}
+    zero = (replace(side["today"], loss=0.0),) * count
+    check = checks(laws.result(replace(found, logs=(*zero, side["there"]))))["loss"]
+    assert (check.is_met, check.figure, check.note) == (False, None, "today's loss is 0 on average")
+
+
 def test_a_loss_that_is_no_number_leaves_every_band(laws):
     found = laws.logs()
     broken = tuple(replace(one, loss=None) if one.side == "there" else one for one in found.logs)

@@ -119,3 +119,8 @@ def test_nothing_of_a_program_runs(tmp_path):
     mark = tmp_path / "mark"
     read(f"import pathlib\npathlib.Path({str(mark)!r}).touch()\nraise SystemExit\n")
     assert not mark.exists()
+
+
+def test_warnings_about_a_program_are_not_ours():
+    """A string such as "\\d" warns when it is parsed, which is an error with python -W error."""
+    assert found('x = "\\d"\nimport flash_attn\n') == [(2, "package", "flash_attn")]

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, Final
+from typing import Final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from trnsim import files
@@ -20,7 +21,7 @@ from trnsim.calibrate.logs import RunLog, read
 from trnsim.calibrate.logs.measured import LEAST_STEPS, Load, Training, log_sigma
 from trnsim.decide.pilot.checks import Log
 from trnsim.decide.pilot.plan import Pilot
-from trnsim.decide.pilot.sides import SIDES, TODAY, PilotRun, Side
+from trnsim.decide.pilot.sides import SIDES, THERE, TODAY, PilotRun, Side
 from trnsim.errors import BadInput
 from trnsim.facts import assumed
 
@@ -237,22 +238,33 @@ def _logits(paths: dict[str, list[Path]]) -> float | None:
     """Largest difference of the two sides' logits over the largest of today's.
 
     Raises:
-        BadInput: there are several of a side, or their shapes differ.
+        BadInput: there are several of a side, their shapes differ, or they hold no real numbers.
     """
     for side, side_paths in paths.items():
         if len(side_paths) > 1:
             raise BadInput(f"{len(side_paths)} arrays of logits of {side}; legal: one")
     if not all(paths.values()):
         return None
-    arrays: dict[str, NDArray[Any]] = {
-        side: files.read_array(side_paths[0]) for side, side_paths in paths.items()
+    arrays = {
+        side: _real_numbers(side_paths[0]) for side, side_paths in paths.items()
     }
-    today, there = arrays[TODAY], arrays[SIDES[1]]
+    today, there = arrays[TODAY], arrays[THERE]
     if today.shape != there.shape or not today.size:
         raise BadInput(
             f"logits are of the shapes {today.shape} today and {there.shape} there; legal: equal",
             fix="write those of the same prompts on both sides",
         )
-    largest = float(abs(today).max())
-    difference = float(abs(today.astype(float) - there.astype(float)).max())
+    with np.errstate(invalid="ignore"):  # a logit that is no number makes the result no number
+        largest, difference = float(abs(today).max()), float(abs(today - there).max())
     return difference / largest if largest else math.nan
+
+
+def _real_numbers(path: Path) -> NDArray[np.float64]:
+    """The array at a path, as float64."""
+    array = files.read_array(path)
+    if array.dtype.kind not in "fiub":
+        raise BadInput(
+            f"{path}: an array of {array.dtype}; legal: floating-point numbers or integers",
+            fix="save it in float32: numpy.save has no bfloat16",
+        )
+    return array.astype(np.float64)

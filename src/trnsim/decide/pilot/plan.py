@@ -10,11 +10,17 @@ from pathlib import Path
 from typing import Final
 
 from trnsim import files
-from trnsim.decide.decision import Assumption, Decision, WorkloadDecision
+from trnsim.decide.decision import (
+    Assumption,
+    Decision,
+    WorkloadDecision,
+    check_decision,
+    check_positive,
+)
 from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.pilot.checks import PilotResult
 from trnsim.decide.pilot.pilot_value import PilotValue
-from trnsim.decide.pilot.sides import PilotRun, Side
+from trnsim.decide.pilot.sides import THERE, TODAY, PilotRun, Side
 from trnsim.decide.pilot.thresholds import Threshold
 from trnsim.document.values import json_text
 from trnsim.errors import BadInput
@@ -72,7 +78,7 @@ class Pilot:
     @property
     def sides(self) -> dict[str, Side]:
         """Both sides by name."""
-        return {side.name: side for side in (self.today, self.there)}
+        return {TODAY: self.today, THERE: self.there}
 
     @property
     def workload_decision(self) -> WorkloadDecision:
@@ -96,7 +102,18 @@ def read(folder: Path) -> Pilot:
     place = load(path, _FIX).root
     if not isinstance(place.value, dict) or place.value.get("format") != FORMAT:
         raise place.inner("format").refused(f"legal: {FORMAT}")
-    return record(Pilot, place)
+    pilot = record(Pilot, place)
+    check_decision(pilot.decision, place.inner("decision"))
+    check_positive(place.inner("run"), pilot.run, "count", "sequences", "sequence")
+    for name, side in pilot.sides.items():
+        check_positive(place.inner(name), side, "instances", "ranks", "rate_per_s")
+        if side.name != name:
+            raise place.inner(name).inner("name").refused(f"legal: {name}")
+    candidates = [candidate.instance for candidate in pilot.workload_decision.candidates]
+    if pilot.there.instance not in candidates:
+        instance = place.inner(THERE).inner("instance")
+        raise instance.refused(f"legal: a candidate of the decision: {', '.join(candidates)}")
+    return pilot
 
 
 def relative(path: Path, folder: Path) -> str:

@@ -198,13 +198,14 @@ def _loss_check(threshold: Threshold, pilot: Pilot, logs: Logs) -> Check:
     check = _unmeasured_check(threshold)
     if None in (*logs.losses(TODAY), *logs.losses(THERE)):
         return replace(check, is_met=False, note="a loss is no number")
-    note = ""
+    mean, note = abs(fmean(today)), ""
+    if not mean:
+        return _with_figure(check, math.nan, "today's loss is 0 on average")
     if len(today) >= LEAST_RUNS:
-        noise = stdev(today) / abs(fmean(today))
+        noise = stdev(today) / mean
         check = replace(check, limit=loss_band(pilot.run.dtype, noise))
         note = f"noise {noise:.2g} of {len(today)} runs of today"
-    difference = abs(fmean(there) - fmean(today)) / abs(fmean(today)) if fmean(today) else math.nan
-    return _with_figure(check, difference, note)
+    return _with_figure(check, abs(fmean(there) - fmean(today)) / mean, note)
 
 
 def _latency(name: str, logs: Logs) -> float | None:
@@ -215,6 +216,8 @@ def _latency(name: str, logs: Logs) -> float | None:
         logs: figures from the logs.
     """
     metric, _, rank = name.partition(" P")
+    if not rank.isdecimal():  # the name of no threshold of trnsim
+        return None
     latencies = [
         (log.run.tpot_s if metric == "TPOT" else log.run.ttft_s).get(int(rank))
         for log in logs.runs[THERE]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -43,7 +44,8 @@ class ScannedProgram:
 def read_program(file: str, source: bytes) -> ScannedProgram:
     """Findings and counts of the Python source `file`."""
     try:
-        tree = ast.parse(source, filename=file)
+        with warnings.catch_warnings(action="ignore"):  # of the user's program, such as of "\d"
+            tree = ast.parse(source, filename=file)
     except SyntaxError as error:
         return unreadable(file, error.lineno or 1, f"no Python of this version: {error.msg}")
     except (ValueError, RecursionError, MemoryError) as error:
