@@ -154,6 +154,29 @@ def test_lengths_that_nobody_states_are_said():
     assert workload_assumptions(trained) == ()
 
 
+def test_a_limit_without_effect_is_said():
+    (served,) = read(inventory("travel"))
+    assert workload_assumptions(replace(served, deadline_hours=9.0)) == (
+        "deadline_hours has no effect on this workload of kind serve",
+    )
+    (trained,) = read(inventory("laws"))
+    assert workload_assumptions(replace(trained, slo=WorkloadSlo(latency_s=1.0))) == (
+        "latency_s has no effect on this workload of kind train",
+    )
+
+
+def test_even_demand_of_passes_with_a_latency_is_said():
+    (given,) = read(inventory("bank"))
+    even = "demand is the same at all hours: the inventory names no peak_ratio"
+    assert workload_assumptions(given) == (even,)
+
+
+@pytest.mark.parametrize("options", [{"draws": 0}, {"draws": 10**9}, {"seed": -1}])
+def test_draws_and_seeds_that_nothing_can_be_drawn_by_are_refused(options):
+    with pytest.raises(BadInput, match=r"^(draws|seed) is .*; legal: "):
+        AssessmentOptions(**options)
+
+
 def test_what_is_paid_for_is_said():
     assert "sold by the day" in payment_assumptions("capacity_block", is_steady=False)[0]
     assert "paid all year" in payment_assumptions("savings_plan_1y", is_steady=False)[0]

@@ -53,7 +53,8 @@ def test_too_many_instances_are_refused():
     given = workload(current=bought("on_demand"))
     there = places({P5: 8e4, TRN1: 1.0})
     assert (
-        "instances are needed; legal: 10,000" in there.there(given, TRN1, there.here(given)).refused
+        "instances are needed; legal: up to 10,000"
+        in there.there(given, TRN1, there.here(given)).refused
     )
 
 
@@ -62,7 +63,7 @@ def test_too_many_instances_of_a_service_are_refused_except_where_it_runs():
     there = places({P5: 2e4, TRN1: 1e4})
     here = there.here(given)
     assert here.instances > 10_000
-    assert "instances are needed; legal: 10,000" in there.there(given, TRN1, here).refused
+    assert "instances are needed; legal: up to 10,000" in there.there(given, TRN1, here).refused
 
 
 def test_a_price_of_another_region_is_said():
@@ -182,3 +183,15 @@ def test_single_passes_with_a_latency_are_a_service():
     there = places({"g5.xlarge": 1e5})
     assert there.here(workload("infer", slo=WorkloadSlo(latency_s=1.0), **made)).is_steady
     assert not there.here(workload("infer", **made)).is_steady
+
+
+def test_a_token_a_month_takes_a_whole_group():
+    given = workload(volume=1.0, current=bought("on_demand"))
+    there = places({P5: 8e4, TRN1: 17_600.0}, group=4)
+    assert there.there(given, TRN1, there.here(given)).instances == 4
+
+
+def test_training_pays_for_its_hours_whatever_its_latency():
+    given = workload(current=bought("on_demand"), slo=WorkloadSlo(latency_s=1.0))
+    there = places({P5: 8e4, TRN1: 17_600.0})
+    assert not there.here(given).is_steady

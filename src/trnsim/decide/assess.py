@@ -223,7 +223,7 @@ def _pair(
 
 
 def workload_assumptions(workload: Workload) -> tuple[str, ...]:
-    """Assumptions about lengths and hourly demand where the inventory states none."""
+    """Assumptions about unstated lengths and demand, and stated limits that have no effect."""
     shape, notes = workload.shape, list[str]()
     if workload.kind == "serve":
         tokens = {"input_len": shape.input_len, "output_len": shape.output_len}
@@ -236,9 +236,14 @@ def workload_assumptions(workload: Workload) -> tuple[str, ...]:
     if workload.kind == "train" and shape.sequence is None:
         length = workload.model.usual_length(SEQUENCE)
         notes.append(f"sequence is {length:,} tokens")
-    is_peak_missing = workload.kind == "serve" and workload.peak_ratio is None
+    is_peak_missing = workload.is_steady and workload.peak_ratio is None
     if is_peak_missing and workload.volume_unit != "gpu_hours":
         notes.append("demand is the same at all hours: the inventory names no peak_ratio")
+    notes += [
+        f"{name} has no effect on this workload of kind {workload.kind}"
+        for name in workload.stated_limits
+        if name not in workload.limits
+    ]
     return tuple(notes)
 
 
@@ -268,7 +273,7 @@ def _evidence(
     best_pair = verdict.best(pairs) or verdict.quotable(pairs)
     neuron_moves = [move for place, move in pairs if place.is_neuron and place.is_open]
     slo_states = [move.slo for move in neuron_moves if move.slo is not None]
-    if workload.deadline_hours is not None:  # every placement has enough instances to meet it
+    if "deadline_hours" in workload.limits:  # every placement has enough instances to meet it
         slo_states += ["met" for move in neuron_moves if move.refused is None]
     return WorkloadEvidence(
         workload=workload,

@@ -185,7 +185,7 @@ class WorkloadPlacements:
         chip = self._rows.accelerator(instance.accelerator)
         target = next((target for target in TARGETS.values() if target.chip == chip.name), None)
         is_open = target is not None and (workload.kind != "train" or target.is_for_training)
-        is_steady = _is_steady(workload)
+        is_steady = workload.is_steady
         speed, refused, instances, hours, load = self._speed_and_size(
             workload, name, units, count, is_brief=is_brief
         )
@@ -242,20 +242,21 @@ class WorkloadPlacements:
                 why = answer.refused or "its volume is in hours of an instance that is refused"
                 return None, why, 0, 0.0, 0.0
             hours = units / speed.units_per_hour
-            if _is_steady(workload):
+            if workload.is_steady:
                 load = hours / speed.group / HOURS_PER_MONTH * _peak_ratio(workload)
                 instances = speed.group * max(math.ceil(load - 1e-9), 1)
                 if instances > MOST_INSTANCES and name != workload.current.instance:
                     return None, _too_many(instances), 0, 0.0, 0.0
                 return speed, None, instances, instances * HOURS_PER_MONTH, load
             limit_hours = min(workload.deadline_hours or HOURS_PER_MONTH, HOURS_PER_MONTH)
-            needed = speed.group * math.ceil(hours / limit_hours / speed.group - 1e-9)
+            groups = max(math.ceil(hours / limit_hours / speed.group - 1e-9), 1)
+            needed = speed.group * groups
             if count or workload.kind != "train" or needed <= speed.group >= requested:
                 break
             if speed.group >= MOST_TIMED or needed <= requested or rounds == _MOST_ROUNDS:
                 break
             requested = needed
-        instances = max(count or needed, 1)
+        instances = count or needed
         if instances > MOST_INSTANCES:
             return None, _too_many(instances), 0, 0.0, 0.0
         return speed, None, instances, hours, hours / HOURS_PER_MONTH / speed.group
@@ -292,7 +293,7 @@ class WorkloadPlacements:
 
 
 def _too_many(instances: int) -> str:
-    return f"{instances:,} instances are needed; legal: {MOST_INSTANCES:,}"
+    return f"{instances:,} instances are needed; legal: up to {MOST_INSTANCES:,}"
 
 
 def _chip_notes(workload: Workload, chip: Accelerator, *, is_open: bool) -> tuple[str, ...]:
@@ -317,7 +318,7 @@ def units_per_month(workload: Workload, speed: Speed, chips_per_instance: int) -
     if workload.volume_unit != "gpu_hours":
         return workload.volume
     hours = workload.volume / chips_per_instance
-    return speed.units_per_hour * (whole_months(hours) if _is_steady(workload) else hours)
+    return speed.units_per_hour * (whole_months(hours) if workload.is_steady else hours)
 
 
 def whole_months(hours: float) -> float:
@@ -332,12 +333,6 @@ def whole_months(hours: float) -> float:
     if instances * SHORTEST_MONTH_HOURS <= hours <= instances * LONGEST_MONTH_HOURS:
         return instances * float(HOURS_PER_MONTH)
     return hours
-
-
-def _is_steady(workload: Workload) -> bool:
-    """True if users wait for the answers, so that instances are on all month."""
-    slo = workload.slo
-    return workload.kind == "serve" or slo.latency_s is not None
 
 
 def _peak_ratio(workload: Workload) -> float:

@@ -7,7 +7,7 @@ import pytest
 from bills import HOUR, bill, text
 
 from trnsim.decide.inventory import bill_rows as room
-from trnsim.decide.inventory.bill_rows import REQUIRED, bill_rows, is_bill
+from trnsim.decide.inventory.bill_rows import REQUIRED, bill_rows, is_bill, tag_key
 from trnsim.errors import BadInput
 
 EXPECTED = {
@@ -71,6 +71,37 @@ def test_the_older_report_has_the_same_columns(tmp_path):
         "reservation_effective_cost": "3",
         "tag:team": "photos",
     }
+
+
+@pytest.mark.parametrize("key", ["CostCenter", "user:CostCenter", "cost_center", "Cost center"])
+def test_a_tag_has_one_key_in_all_reports(key, tmp_path):
+    assert tag_key(key) == "cost_center"
+    path = bill(tmp_path, {"resource_tags": {key: "42"}})
+    assert only(path)[1]["tag:cost_center"] == "42"
+    older = text({"resource_tags": None, f"resourceTags/{key}": "42"})
+    path.write_text(older, encoding="utf-8")
+    assert only(path)[1]["tag:cost_center"] == "42"
+
+
+def test_of_two_spellings_of_a_tag_the_one_with_a_value_counts(tmp_path):
+    path = bill(tmp_path, {"resource_tags": {"Team": "chat", "team": ""}})
+    assert only(path)[1]["tag:team"] == "chat"
+
+
+def test_blank_lines_are_no_rows(tmp_path):
+    path = tmp_path / "october.csv"
+    path.write_text(text({}).replace("\n", "\n\n") + "\n", encoding="utf-8")
+    assert only(path) == (3, EXPECTED)
+
+
+def test_a_list_of_text_in_parquet_has_no_tags(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = {key: [value] for key, value in HOUR.items() if key != "resource_tags"}
+    path = tmp_path / "october.parquet"
+    parquet.write_table(arrow.table({**columns, "resource_tags": [["team=chat"]]}), path)
+    with pytest.raises(BadInput, match=r"october\.parquet:2: resource_tags is no JSON"):
+        only(path)
 
 
 def test_an_inventory_is_no_bill(tmp_path):

@@ -43,6 +43,13 @@ def test_the_bill_says_machine_hours_and_cost(tmp_path):
     assert found.assumptions == ()
 
 
+def test_a_tag_is_named_as_it_is_set_or_as_the_report_spells_it(tmp_path):
+    lines = [{"resource_tags": {"user_cost_center": "chat"}}]
+    for key in ("CostCenter", "cost_center"):
+        path = company(tmp_path, CHAT.replace("team=", f"{key}="), *lines)
+        assert read(path)[0].volume == 8
+
+
 def test_a_volume_beside_the_bill_is_kept(tmp_path):
     (found,) = read(company(tmp_path, CHAT + "  tokens_per_month: 6e9\n  ttft_s: 1\n", {}))
     assert (found.volume, found.volume_unit, found.slo.ttft_s) == (6e9, "tokens_per_month", 1)

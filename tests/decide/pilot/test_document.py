@@ -128,6 +128,14 @@ def test_the_steps_are_those_of_the_verdict(verdict, text):
     assert ("trnsim guard write decision.json" in made) == (verdict in ("go", "pilot"))
 
 
+def test_text_of_the_inventory_is_no_markdown():
+    text = document(
+        pilot_of("train"), ran(reason="<b>CUDA</b>", split=("aten::a", "<i>", "aten::a"))
+    )
+    assert r"\<b\>CUDA\</b\>." in text
+    assert r"do not run: aten::a, \<i\>." in text
+
+
 def test_operators_that_stay_on_a_gpu_are_a_step():
     assert "Keep a GPU for what AWS's chips do not run: aten::fft." in document(
         pilot_of("train"), ran()

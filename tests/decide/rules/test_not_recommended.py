@@ -72,6 +72,11 @@ def test_a_limit_that_no_instance_can_be_asked_about_is_no_missing_limit():
     assert found.evidence == "a limit is promised, and no instance with AWS's chips can run it"
 
 
+def test_a_limit_of_another_kind_promises_nothing():
+    found = rule("maximum performance", kind="serve", deadline_hours=10.0)
+    assert found.evidence == "no latency and no deadline is promised"
+
+
 def test_what_saves_nothing_says_so():
     dear = replace(BEST, saving=Interval(-0.5, -0.2, 0.1))
     found = rule(SMALL, best=dear)

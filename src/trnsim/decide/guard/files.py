@@ -125,9 +125,10 @@ def _split_lines(cost: WorkloadSplit | None) -> list[str]:
     if cost is None:
         return []
     verdict = "" if cost.saving is None else f"; {'it pays' if cost.pays else 'it does not pay'}"
+    operators = markdown_text(", ".join(dict.fromkeys(cost.operators)))
     usd = "no price" if cost.usd_per_month is None else f"{amount(cost.usd_per_month)} USD a month"
     text = (
-        f"{', '.join(cost.operators)} would run on {cost.gpu_instances} GPU instance beside it: "
+        f"{operators} would run on {cost.gpu_instances} GPU instance beside it: "
         f"{amount(cost.bytes_per_token)} bytes a token between the two, at most "
         f"{amount(cost.step_s * 1e3)} ms more a step (upper bound), {usd}{verdict}."
     )

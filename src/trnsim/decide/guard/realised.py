@@ -23,7 +23,7 @@ from typing import Final
 
 from trnsim.decide.decision import Candidate, Decision, WorkloadDecision
 from trnsim.decide.inventory.bill import read_bill
-from trnsim.decide.inventory.bill_rows import is_bill
+from trnsim.decide.inventory.bill_rows import is_bill, tag_key
 from trnsim.reader import FileRecord, between, declared, fault, read_rows
 
 _MOST_AMOUNT: Final = 1e12
@@ -149,7 +149,7 @@ def _report_lines(path: Path, names: Sequence[str], tag: str) -> list[_MonthlyCo
     usage = read_bill(path).usage
     lines: list[_MonthlyCost] = []
     for use in usage:
-        name = dict(use.tags).get(tag)
+        name = dict(use.tags).get(tag_key(tag))
         if name in names:
             if not use.usd:
                 raise fault(
@@ -161,7 +161,7 @@ def _report_lines(path: Path, names: Sequence[str], tag: str) -> list[_MonthlyCo
                 )
             lines.append(_MonthlyCost(str(name), use.month, use.usd))
     if not lines:
-        values = sorted({value for use in usage for key, value in use.tags if key == tag})
+        values = sorted({value for use in usage for key, value in use.tags if key == tag_key(tag)})
         raise fault(
             path,
             f"no usage has the tag {tag} of a workload ({', '.join(names)}); "

@@ -21,7 +21,7 @@ from trnsim import files
 from trnsim.errors import BadInput
 from trnsim.reader import fault
 
-__all__ = ["COLUMNS", "FIX", "REQUIRED", "TAG", "bill_rows", "is_bill"]
+__all__ = ["COLUMNS", "FIX", "REQUIRED", "TAG", "bill_rows", "is_bill", "tag_key"]
 
 Line = tuple[int, dict[str, str]]
 """A line's number and its cells that are not empty, by column."""
@@ -94,10 +94,12 @@ def bill_rows(path: Path) -> Iterator[Line]:
 
 def _column(name: str) -> str:
     """Name of a column in CUR 2.0: ``lineItem/UsageType`` is ``line_item_usage_type``."""
-    if "/" not in name:
-        return name.strip()
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.strip())
-    return re.sub(r"[^a-z0-9]+", "_", words.lower()).replace("a_r_n", "arn")
+    return _snake_case(name.strip()).replace("a_r_n", "arn") if "/" in name else name.strip()
+
+
+def _snake_case(name: str) -> str:
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    return re.sub(r"[^a-z0-9]+", "_", words.lower())
 
 
 def _check_columns(path: Path, names: list[str]) -> None:
@@ -113,7 +115,7 @@ def _csv_rows(path: Path, *, is_gzip: bool) -> Iterator[Line]:
             reader = csv.reader(_lines(path, stream), strict=True)
             names = [_column(name) for name in next(reader, [])]
             _check_columns(path, names)
-            for cells in reader:
+            for cells in filter(None, reader):  # a blank line has no cells
                 line = reader.line_num
                 if len(cells) != len(names):
                     reason = f"{len(cells)} cells, and the first line has {len(names)} columns"
@@ -156,7 +158,7 @@ def _parquet_rows(path: Path) -> Iterator[Line]:
                 for row in batch.to_pylist():
                     line += 1
                     yield _cells(path, line, {_column(name): value for name, value in row.items()})
-    except (arrow.ArrowException, OSError) as error:
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise fault(path, f"no Parquet: {error}", fix=FIX) from error
 
 
@@ -168,16 +170,21 @@ def _cells(path: Path, line: int, row: Mapping[str, Any]) -> Line:
     """A row's number and its cells in `COLUMNS`, with a cell for each tag."""
     values = {name: _text(row.get(name)) for name in COLUMNS}
     for name, value in row.items():
+        tags: Mapping[str, Any] = {}
         if name == _TAGS_COLUMN:
-            values |= {_tag(key): _text(tag) for key, tag in _row_tags(path, line, value).items()}
+            tags = _row_tags(path, line, value)
         elif name.startswith(f"{_TAGS_COLUMN}_"):
-            values[_tag(name.removeprefix(f"{_TAGS_COLUMN}_"))] = _text(value)
+            tags = {name.removeprefix(f"{_TAGS_COLUMN}_"): value}
+        values |= {TAG + tag_key(key): text for key, tag in tags.items() if (text := _text(tag))}
     return line, {name: value for name, value in values.items() if value}
 
 
-def _tag(key: str) -> str:
-    """Column of a tag: ``tag:team`` for ``team``, ``user_team`` and ``user:team``."""
-    return TAG + re.sub(r"^user[_:]", "", key)
+def tag_key(key: str) -> str:
+    """Key of a tag as columns have it: ``cost_center`` for ``CostCenter``, ``user:CostCenter``.
+
+    Source: AWS CUR user guide, "Running Amazon Athena queries", names of columns.
+    """
+    return _snake_case(re.sub(r"^user[_:]", "", key)).strip("_") or key
 
 
 def _text(value: object) -> str:
@@ -186,7 +193,7 @@ def _text(value: object) -> str:
 
 def _row_tags(path: Path, line: int, value: object) -> dict[str, Any]:
     """Tags of a row: JSON in CSV, pairs in Parquet."""
-    if isinstance(value, list):
+    if isinstance(value, list) and all(isinstance(pair, tuple) for pair in value):
         return dict(value)
     text = _text(value)
     try:

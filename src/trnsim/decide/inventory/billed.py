@@ -14,6 +14,7 @@ from typing import Final
 
 from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.decide.inventory.bill import Bill, Usage, read_bill
+from trnsim.decide.inventory.bill_rows import tag_key
 from trnsim.decide.inventory.fields import BilledRow, InventoryRow
 from trnsim.decide.inventory.rows import workloads
 from trnsim.decide.inventory.workload import VOLUME_UNITS, Workload
@@ -101,7 +102,7 @@ def _row_usages(bill: Bill, rows: Sequence[BilledRow]) -> list[list[Usage]]:
 def _selects(row: BilledRow, usage: Usage) -> bool:
     """True if the tags, resources and fields of a row select a usage of the bill."""
     tags = dict(usage.tags)
-    if any(tags.get(key) != value for key, value in row.tag):
+    if any(tags.get(tag_key(key)) != value for key, value in row.tag):
         return False
     if row.resource and usage.resource not in row.resource:
         return False

@@ -26,6 +26,12 @@ PortState = Literal["tuned", "as-ported"]
 
 KINDS: Final[tuple[Kind, ...]] = ("train", "serve", "infer")
 VOLUME_UNITS: Final[tuple[VolumeUnit, ...]] = ("tokens_per_month", "items_per_month", "gpu_hours")
+_LIMITS_BY_KIND: Final[dict[Kind, tuple[str, ...]]] = {
+    "train": ("deadline_hours",),
+    "serve": ("ttft_s", "tpot_s", "latency_s"),
+    "infer": ("latency_s", "deadline_hours"),
+}
+"""Fields of the limits that count for each kind of workload; other limits have no effect."""
 
 
 @dataclass(frozen=True)
@@ -129,3 +135,30 @@ class Workload:
     port_state: PortState = "tuned"
     as_of: date | None = None
     assumptions: tuple[str, ...] = ()
+
+    @property
+    def is_steady(self) -> bool:
+        """True if users wait for the answers, so that instances are on all month."""
+        return self.kind == "serve" or (self.kind == "infer" and self.slo.latency_s is not None)
+
+    @property
+    def stated_limits(self) -> dict[str, float]:
+        """Limits of latency and of the deadline that the inventory states, by field."""
+        slo = self.slo
+        limits = {
+            "ttft_s": slo.ttft_s,
+            "tpot_s": slo.tpot_s,
+            "latency_s": slo.latency_s,
+            "deadline_hours": self.deadline_hours,
+        }
+        return {name: limit for name, limit in limits.items() if limit is not None}
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Stated limits that placements must keep: those of the kind, and no deadline if steady."""
+        return {
+            name: limit
+            for name, limit in self.stated_limits.items()
+            if name in _LIMITS_BY_KIND[self.kind]
+            and not (self.is_steady and name == "deadline_hours")
+        }

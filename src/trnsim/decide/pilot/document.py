@@ -55,8 +55,8 @@ def document(pilot: Pilot, result: PilotResult) -> str:
     parts = [
         f"# Migration: {workload}, {pilot.today.instance} to {pilot.there.instance}",
         (
-            f"**{after.verdict}**{close}. {after.reason}.\n\nBefore the pilot: "
-            f"{before.verdict}. {before.reason}."
+            f"**{after.verdict}**{close}. {markdown_text(after.reason)}.\n\nBefore the pilot: "
+            f"{before.verdict}. {markdown_text(before.reason)}."
         ),
         "## What was measured",
         _measurement_table(pilot, result),
@@ -96,7 +96,8 @@ def _measurement_table(pilot: Pilot, result: PilotResult) -> str:
 
 def _logs(result: PilotResult) -> str:
     rows = [
-        (log.path, log.side, log.format, str(log.count), _loss(log.loss)) for log in result.logs
+        (markdown_text(log.path), log.side, log.format, str(log.count), _loss(log.loss))
+        for log in result.logs
     ]
     return markdown_table(("log", "side", "format", "counted", "loss at the end"), rows)
 
@@ -172,10 +173,11 @@ def _steps(pilot: Pilot, after: WorkloadDecision) -> str:
         return f"None: stay on {after.today.instance}."
     cost = pilot.migration_usd
     move, name = after.migration, markdown_text(pilot.workload)
+    operators = markdown_text(", ".join(dict.fromkeys(after.split)))
     steps = [
         f"Plan the work: {amount(cost)} USD, at {amount(move.usd_per_week)} USD an engineer-week.",
         f"Keep today's {after.today.instance} until every threshold above is met.",
-        *([f"Keep a GPU for what AWS's chips do not run: {', '.join(after.split)}."]
+        *([f"Keep a GPU for what AWS's chips do not run: {operators}."]
           if after.split else []),
         "Compile ahead, and keep the compile cache where all instances read it.",
         f"Move a part of {name} to {after.best}, and compare results with today's.",
@@ -183,7 +185,7 @@ def _steps(pilot: Pilot, after: WorkloadDecision) -> str:
         "Give GPUs back as the guard's page says, and check each month's bill.",
     ]  # fmt: skip
     if after.verdict is Verdict.PILOT:
-        steps.insert(0, f"Settle first what makes this a pilot: {after.reason}.")
+        steps.insert(0, f"Settle first what makes this a pilot: {markdown_text(after.reason)}.")
     return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
 
 

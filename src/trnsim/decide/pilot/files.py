@@ -88,7 +88,8 @@ def readme(pilot: Pilot, launch: Mapping[str, str]) -> str:
     parts = [
         f"# Pilot: {markdown_text(pilot.workload)}, {today.instance} and {there.instance}",
         (
-            f"Decision of {pilot.decision.as_of}: **{before.verdict}**. {before.reason}.\n"
+            f"Decision of {pilot.decision.as_of}: **{before.verdict}**. "
+            f"{markdown_text(before.reason)}.\n"
             "\n"
             f"Why this workload: {pilot.why}."
         ),
@@ -154,11 +155,11 @@ def _run_size(pilot: Pilot) -> str:
 def _other_values(pilot: Pilot) -> str:
     rows = [
         (
-            value.workload,
+            markdown_text(value.workload),
             value.instance or "-",
             "-" if value.refused else amount(value.value_usd),
             "-" if value.run_usd is None else amount(value.run_usd + value.delay_usd),
-            value.refused or "",
+            markdown_text(value.refused or ""),
         )
         for value in pilot.told
     ]

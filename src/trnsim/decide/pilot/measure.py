@@ -245,9 +245,7 @@ def _logits(paths: dict[str, list[Path]]) -> float | None:
             raise BadInput(f"{len(side_paths)} arrays of logits of {side}; legal: one")
     if not all(paths.values()):
         return None
-    arrays = {
-        side: _real_numbers(side_paths[0]) for side, side_paths in paths.items()
-    }
+    arrays = {side: _real_numbers(side_paths[0]) for side, side_paths in paths.items()}
     today, there = arrays[TODAY], arrays[THERE]
     if today.shape != there.shape or not today.size:
         raise BadInput(

@@ -36,7 +36,9 @@ def inferentia(evidence: WorkloadEvidence) -> tuple[Ruling, ...]:
 def _volume(evidence: WorkloadEvidence) -> Ruling:
     name, workload = "high volume", evidence.workload
     if workload.volume_unit == "gpu_hours":
-        return Ruling(name, _GROUP, None, "none", f"{workload.volume:,.0f} hours of GPUs a month")
+        return Ruling(
+            name, _GROUP, None, "none", f"{workload.volume:,.0f} accelerator-hours a month"
+        )
     applies = workload.volume >= HIGH_VOLUME_PER_MONTH
     unit = workload.volume_unit.partition("_")[0]
     text = f"{workload.volume:,.0f} {unit} a month, high from {HIGH_VOLUME_PER_MONTH:,.0f}"
@@ -44,8 +46,8 @@ def _volume(evidence: WorkloadEvidence) -> Ruling:
 
 
 def _latency(evidence: WorkloadEvidence) -> Ruling:
-    name, slo = "latency-tolerant batch", evidence.workload.slo
-    limits = [limit for limit in (slo.ttft_s, slo.tpot_s, slo.latency_s) if limit is not None]
+    name, stated = "latency-tolerant batch", evidence.workload.limits
+    limits = [limit for field, limit in stated.items() if field != "deadline_hours"]
     if not limits:
         return Ruling(name, _GROUP, True, "for a move", "no latency is promised")
     applies = min(limits) >= TOLERANT_S

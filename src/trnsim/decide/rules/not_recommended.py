@@ -41,7 +41,7 @@ def _performance(evidence: WorkloadEvidence) -> Ruling:
     name = "maximum performance"
     if evidence.is_promise_kept is None:
         text = "no latency and no deadline is promised"
-        if _is_promised(evidence):
+        if evidence.workload.limits:
             text = "a limit is promised, and no instance with AWS's chips can run it"
         return Ruling(name, _GROUP, None, "none", text)
     if evidence.is_promise_kept:
@@ -49,12 +49,6 @@ def _performance(evidence: WorkloadEvidence) -> Ruling:
         return Ruling(name, _GROUP, False, "none", text)
     text = "no instance with AWS's chips keeps what is promised"
     return Ruling(name, _GROUP, True, FORBIDS, text)
-
-
-def _is_promised(evidence: WorkloadEvidence) -> bool:
-    slo, deadline = evidence.workload.slo, evidence.workload.deadline_hours
-    limits = (slo.ttft_s, slo.tpot_s, slo.latency_s, deadline)
-    return any(limit is not None for limit in limits)
 
 
 def _clouds(evidence: WorkloadEvidence) -> Ruling:

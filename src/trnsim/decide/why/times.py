@@ -46,6 +46,8 @@ _WORK_BY_KIND: Final = {"train": "step", "serve": "token", "infer": "item"}
 """Unit of work of a candidate's milliseconds, by kind of workload."""
 _FIX: Final = "give it as trnsim printed it"
 _MOST_VALUE_CHARS: Final = 40
+_MOST_NUMBER: Final = 1e30
+"""Maximum of a number in an answer, so that sums of numbers are finite."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +110,11 @@ class Values:
         """Number at a key."""
         value: Any = self.plain.get(key)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not _is_finite(value):
+        if not is_number or not _is_finite(value) or abs(value) > _MOST_NUMBER:
             raise BadInput(
-                f"{self.where}: {key} is {_value_text(value)}; legal: a number of seconds", fix=_FIX
+                f"{self.where}: {key} is {_value_text(value)}; legal: a number, at most "
+                f"{_MOST_NUMBER:g}",
+                fix=_FIX,
             )
         return float(value)
 
