@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -80,6 +81,15 @@ def test_a_file_with_another_exchange_is_refused(stored, old, new, match):
     changed = StoredProgram.from_bytes(content.replace(old, new).encode())
     with pytest.raises(BadInput, match=match):
         graph_module(changed, "cpu")
+
+
+@pytest.mark.parametrize("args", [[], ["0,1"], [0, "sum", "0,1"], [{"%": 1}, "sum", "0,1"]])
+@pytest.mark.parametrize("name", ["all_reduce", "all_to_all_single", "wait_tensor"])
+def test_an_exchange_without_a_tensor_is_refused(stored, name, args):
+    _, program = stored(lambda x: x.sort().indices, torch.ones(2))
+    call = replace(program.calls[0], operator=f"{exchanges.LIBRARY}.{name}.default", args=args)
+    with pytest.raises(BadInput, match=f"{name} of no tensor, which trnsim never writes"):
+        graph_module(replace(program, calls=[program.calls[0], call]), "cpu")
 
 
 def test_exchanges_of_different_numbers_of_ranks_are_refused(stored):

@@ -48,12 +48,21 @@ def test_a_result_of_a_storage_that_begins_earlier_keeps_its_place(stored):
         ),
         *("aten.__class__.default", "aten._print.default", "aten.mul", "aten.mul.Nothing"),
         *("ops.aten.mul", "aten.mul.overloads", "c10d.broadcast_.default", ""),
+        *("neuron.ranks_write.default", "inductor._reinterpret_tensor.default"),
     ],
 )
 def test_an_operator_that_does_more_than_compute_is_refused(scaled, operator):
     calls = [replace(scaled.calls[0], operator=operator)]
     with pytest.raises(BadInput, match="a call of"):
         graph_module(replace(scaled, calls=calls), "cpu")
+
+
+@pytest.mark.parametrize("name", ["other=print('run'), self", "from", "", "alpha"])
+def test_an_argument_that_an_operator_lacks_is_no_code_that_fx_runs(scaled, name, capsys):
+    calls = [replace(scaled.calls[0], kwargs={name: 0})]
+    with pytest.raises(BadInput, match=r"an argument .* of aten\.mul\.Tensor, which trnsim never"):
+        graph_module(replace(scaled, calls=calls), "cpu")(torch.ones(2), torch.ones(2, 2))
+    assert not capsys.readouterr().out
 
 
 def test_an_operator_of_a_library_that_is_not_imported_names_the_library(scaled):

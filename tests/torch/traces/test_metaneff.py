@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 
@@ -84,6 +85,7 @@ def test_other_bytes_are_refused(described):
         head + b"\n[]",
         head + b"\n" + json.dumps({**members, "constants": {"c": {}}}).encode(),
         head + b"\n" + json.dumps({**members, "input_tensors": [{"type": 9}]}).encode(),
+        head + b"\n" + json.dumps({**members, "output_aliases_to": [[math.inf, 0]]}).encode(),
     ):
         with pytest.raises(BadInput, match="which trnsim never writes"):
             MetaNeff().ParseFromString(changed)

@@ -74,6 +74,10 @@ def test_other_content_than_a_program_is_refused(body):
             {"inputs": {"x": {"shape": [], "stride": [], "dtype": "Tensor", "offset": 0}}},
             "a tensor",
         ),
+        (
+            {"inputs": {"x": {"shape": [], "stride": [], "dtype": ["int8"], "offset": 0}}},
+            "a dtype that is no text",
+        ),
     ],
 )
 def test_a_member_of_another_form_is_refused(scaled, members, match):

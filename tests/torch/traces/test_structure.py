@@ -1,3 +1,4 @@
+import math
 from collections import OrderedDict
 from itertools import count
 
@@ -40,6 +41,13 @@ def test_a_nested_value_is_text_of_torchscript(value, type_, expression):
     found, _ = nesting(value)
     assert found.expression() == expression
     assert None in (value if isinstance(value, tuple) else ()) or found.type == type_
+
+
+@pytest.mark.parametrize("constant", [math.inf, -math.inf, math.nan, 1e300, 'größe 😀\n"\\\0', ""])
+def test_a_constant_is_what_torchscript_returns(constant):
+    text = f"def constant():\n    return {nesting(constant)[0].expression()}\n"
+    returned = torch.jit.CompilationUnit(text).constant()
+    assert repr(returned) == repr(constant)
 
 
 def test_tensors_are_read_in_order():

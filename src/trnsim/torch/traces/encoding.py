@@ -49,7 +49,7 @@ def encoded(value: Any, number_of: Callable[[fx.Node], int]) -> Any:
     """An argument of an operator as JSON.
 
     Raises:
-        Malformed: for a value of another type than operators take.
+        MalformedProgram: for a value of another type than operators take.
     """
     if isinstance(value, list | tuple):
         return [encoded(part, number_of) for part in value]
@@ -77,7 +77,7 @@ def decoded(value: Any, values: Sequence[fx.Node], device: torch.device, depth: 
     """The argument of an operator that JSON denotes; references are to earlier `values`.
 
     Raises:
-        Malformed: for anything that `encoded` does not write.
+        MalformedProgram: for anything that `encoded` does not write.
     """
     if depth > DEPTH_MAX:
         raise MalformedProgram("an argument of lists within lists")

@@ -126,13 +126,23 @@ def _exchanges(module: fx.GraphModule) -> list[fx.Node]:
     nodes: list[fx.Node] = []
     for node in module.graph.nodes:
         name = _collective(node)
-        if not name or name == _WAIT:
+        if not name:
             continue
-        if name not in _COLLECTIVES or node.kwargs:
+        if name not in (*_COLLECTIVES, _WAIT) or node.kwargs:
             raise MalformedProgram(f"an exchange {name[:40]!r}")
+        if not isinstance(_operand(node), Tensor):
+            raise MalformedProgram(f"an exchange {name} of no tensor")
+        if name == _WAIT:
+            continue
         _check_arguments(name, node)
         nodes.append(node)
     return nodes
+
+
+def _operand(node: fx.Node) -> Any:
+    """The value of a call's first argument, without elements; None where that is no node."""
+    first = node.args[0] if node.args else None
+    return first.meta.get("val") if isinstance(first, fx.Node) else None
 
 
 def _check_arguments(name: str, node: fx.Node) -> None:
@@ -141,9 +151,9 @@ def _check_arguments(name: str, node: fx.Node) -> None:
     Raises:
         MalformedProgram: for others than a trace writes.
     """
-    tensor, *arguments = node.args[:-1]
+    arguments = list(node.args[1:-1])
     size = len(groups_of(node.args[-1])[0])
-    length = tensor.meta["val"].shape[0] if isinstance(tensor, fx.Node) else 0
+    length = next(iter(_operand(node).shape), 0)
     operation = arguments[0] if arguments and arguments[0] in REDUCTIONS else REDUCTIONS[0]
     legal: dict[str, list[Any]] = {
         "all_reduce": [operation],

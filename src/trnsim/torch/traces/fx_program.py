@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import operator
 import re
 from collections.abc import Mapping
@@ -28,7 +29,9 @@ of experts is compiled: a file with PyTorch's own loads without transformers.
 Source: transformers 5.23, integrations/moe.py.
 """
 _ALIGNMENT_BYTES: Final = 16
-"""Of every row and matrix of `_grouped_mm`, by PyTorch's check."""
+"""Alignment of every row and matrix of `_grouped_mm`, by PyTorch's check."""
+_REFUSED_LIBRARIES: Final = frozenset({"neuron", "inductor"})
+"""Libraries whose operators load programs, write files, or read beyond the memory of a tensor."""
 _FIX: Final = "trace a part of the model that is made of PyTorch's operators"
 
 
@@ -193,6 +196,8 @@ class _GraphBuilder:
         target: Any = operator.getitem if call.operator == GET_ITEM else _operator(call.operator)
         if call.operator == GET_ITEM:
             _check_item(args, kwargs)
+        else:
+            _check_keywords(target, kwargs)
         node = self._graph.call_function(target, args, kwargs)
         result = call.result
         if isinstance(result, list):
@@ -235,6 +240,18 @@ def _check_item(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     index_of(args[1], len(whole), "a part")
 
 
+def _check_keywords(operator: OpOverload[..., Any], kwargs: Mapping[str, Any]) -> None:
+    """Check the names of arguments, which fx writes into the code that it executes.
+
+    Raises:
+        MalformedProgram: for a name that the operator's schema lacks.
+    """
+    names = {argument.name for argument in operator._schema.arguments}  # noqa: SLF001  PyTorch's
+    for name in kwargs:
+        if name not in names or keyword.iskeyword(name):
+            raise MalformedProgram(f"an argument {name[:40]!r} of {operator}")
+
+
 def _operator(name: str) -> OpOverload[..., Any]:
     """The operator of a name.
 
@@ -243,7 +260,11 @@ def _operator(name: str) -> OpOverload[..., Any]:
         _UnregisteredOperator: for an operator that nothing here registers.
     """
     match = _NAME.fullmatch(name)
-    if match is None or not is_computing(match["library"], match["name"]):
+    if (
+        match is None
+        or match["library"] in _REFUSED_LIBRARIES
+        or not is_computing(match["library"], match["name"])
+    ):
         raise MalformedProgram(f"a call of {name[:80]!r}")
     packet = getattr(getattr(torch.ops, match["library"]), match["name"], None)
     overload = getattr(packet, match["form"], None)

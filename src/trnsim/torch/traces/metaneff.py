@@ -141,7 +141,10 @@ class MetaNeff:
                 str(name): _constant(each) for name, each in members["constants"].items()
             }
             self.serialized_graph_def = str(members["serialized_graph_def"]).encode()
-        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        except (
+            *(KeyError, TypeError, ValueError),
+            *(AttributeError, RuntimeError, OverflowError),
+        ) as error:
             raise BadInput(
                 f"tensors of a program with {error}, which trnsim never writes",
                 fix=f"do not trust the file; or {_FIX}",

@@ -55,7 +55,7 @@ class StoredTensor:
         """The form of a tensor.
 
         Raises:
-            Malformed: for a dtype, or a layout, that programs do not have.
+            MalformedProgram: for a dtype, or a layout, that programs do not have.
         """
         name = str(tensor.dtype).removeprefix("torch.")
         if name not in DTYPES or tensor.layout is not torch.strided:
@@ -157,7 +157,7 @@ class StoredProgram:
         try:
             members = json.loads(text)
             return _program(members)
-        except (ValueError, RecursionError) as error:  # Malformed is a ValueError
+        except (ValueError, RecursionError) as error:  # MalformedProgram is a ValueError
             raise BadInput(
                 f"a traced program that holds {error}, which trnsim never writes",
                 fix="do not trust the file; or " + _FIX,
@@ -257,9 +257,10 @@ def _tensor(value: Any) -> StoredTensor:
     shape, stride, offset = value["shape"], value["stride"], value["offset"]
     for number in (*_list(shape, "lengths"), *_list(stride, "strides"), offset):
         index_of(number, INT_MAX, "a length")
-    if len(shape) != len(stride) or len(shape) > _RANK_MAX or value["dtype"] not in DTYPES:
+    dtype = _text(value["dtype"], "a dtype")
+    if len(shape) != len(stride) or len(shape) > _RANK_MAX or dtype not in DTYPES:
         raise MalformedProgram(f"a tensor {str(value)[:80]}")
-    return StoredTensor(shape, stride, value["dtype"], offset)
+    return StoredTensor(shape, stride, dtype, offset)
 
 
 def _place(value: Any) -> StoredPlace:

@@ -6,8 +6,8 @@ of its own, written here.
 
 from __future__ import annotations
 
-import json
 import keyword
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -17,6 +17,8 @@ from torch import Tensor
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 
+_PRINTABLE: Final = {byte: chr(byte) for byte in range(32, 127) if chr(byte) not in '"\\'}
+"""Characters that stand for themselves in a text of TorchScript, by their ASCII number."""
 _TRACE: Final = "aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX Tracing API"
 
 
@@ -98,7 +100,16 @@ class NestedValue:
 
 
 def _literal(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, str) else repr(value)
+    """A constant in TorchScript, which has no escapes of Unicode and no names for infinity and NaN.
+
+    Bytes of UTF-8 that are not printable in ASCII are escaped in octal.
+    """
+    if isinstance(value, str):
+        content = value.encode(errors="replace")
+        characters = (_PRINTABLE.get(byte, rf"\{byte:03o}") for byte in content)
+        return f'"{"".join(characters)}"'
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    return repr(value) if is_finite else f"float('{value}')"
 
 
 def nesting_of(value: Any, numbers: Iterator[int], tensors: list[Tensor]) -> NestedValue:
