@@ -50,6 +50,15 @@ def test_nothing_is_recorded_outside_or_where_something_larger_will_be(made_up, 
         assert found.from_host_bytes == 0
 
 
+def test_a_recording_that_begins_within_another_ends_alone(made_up, at):
+    with recording() as outer:
+        with recording() as inner:
+            pass
+        assert recordings == [outer]
+        note(made_up("x::add"), 0, at())
+    assert (len(outer.events), inner.events, recordings) == (1, [], [])
+
+
 def test_an_error_ends_a_recording():
     with pytest.raises(KeyError), recording() as found:
         raise KeyError(len(found.events))

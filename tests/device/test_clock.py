@@ -73,7 +73,7 @@ def test_a_mark_that_moves_begins_anew(run):
 
 
 def test_many_different_calls_are_turned_into_time(run, monkeypatch):
-    monkeypatch.setattr(module, "_MOST", 5)
+    monkeypatch.setattr(module, "_MOST_CALLS", 5)
     start, end = Mark(), Mark()
     first = clock().mark(start)
     for number in range(23):

@@ -143,6 +143,18 @@ def test_graphs_are_numbered_by_kind_and_say_why_they_are_new(compile_for):
     assert compiled_graphs() == tuple(made)
 
 
+def test_a_kind_whose_name_begins_with_that_of_another_is_numbered_alone(compile_for):
+    compile_for((8, 4), kind="jit_step-fused")
+    made = [compile_for((9, 4), kind="jit_step"), compile_for((7, 4), kind="jit_step-fused")]
+    assert [(graph.name, graph.reason) for graph in made] == [
+        ("jit_step-0", "the first of its kind"),
+        (
+            "jit_step-fused-1",
+            "input 0 was float32[8, 4] in jit_step-fused-0 and is float32[7, 4] here",
+        ),
+    ]
+
+
 def test_the_text_has_sizes_memory_and_what_is_missing(compile_for):
     one = compile_for((256, 4), (8, 8), missing=("svd has no lowering",))
     assert graphs_text().splitlines() == [

@@ -55,18 +55,18 @@ def test_the_target_is_trn2_unless_named(monkeypatch):
 
 def test_an_index_is_a_core_or_a_named_error(monkeypatch):
     monkeypatch.setenv("NEURON_RT_VISIBLE_CORES", "4-5")
-    assert [module.core_of(index) for index in (0, 1)] == [0, 1]
+    assert [module.visible_core(index) for index in (0, 1)] == [0, 1]
     for index in (-1, 2):
         with pytest.raises(module.NoSuchCore, match=f"neuron:{index} does not exist: this process"):
-            module.core_of(index)
+            module.visible_core(index)
 
 
 def test_a_launched_process_means_its_one_core_by_its_rank(monkeypatch):
     monkeypatch.delenv("NEURON_RT_VISIBLE_CORES", raising=False)
     monkeypatch.setenv("LOCAL_RANK", "3")
-    assert module.core_of(3) == 0
+    assert module.visible_core(3) == 0
     with pytest.raises(module.NoSuchCore) as caught:
-        module.core_of(2)
+        module.visible_core(2)
     assert "NEURON_RT_VISIBLE_CORES=0-2" in caught.value.fix
     assert caught.value.line.file == __file__
 

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 
 import pytest
 
@@ -78,6 +79,16 @@ def test_a_memory_fails_on_its_rank_before_its_step_alone():
     assert isinstance(failed.value, RuntimeError)  # what programs catch
     assert "NRT_EXEC_HW_ERR_HBM_UE (1201)" in str(failed.value)
     mine.before_step(6)
+
+
+@pytest.mark.parametrize(
+    ("rank", "is_struck"), [("", True), ("none", True), ("0", True), ("1", False)]
+)
+def test_a_process_without_the_number_of_a_rank_is_rank_0(monkeypatch, rank, is_struck):
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv(faults.FAULTS_VARIABLE, "hbm-ecc=rank:0,step=1")
+    with pytest.raises(HardwareFault) if is_struck else nullcontext():
+        faults.injector().before_step(1)
 
 
 def test_a_killed_rank_has_no_time_to_say_anything():

@@ -31,6 +31,16 @@ def test_a_count_begins_anew():
         assert not on_host
 
 
+def test_a_count_has_those_of_the_contexts_within():
+    with numerics("exact") as outer:
+        outer["one"] += 1
+        with numerics("exact") as inner:
+            mode.on_host["two"] += 1
+        assert inner == {"two": 1}
+        assert mode.on_host is outer
+    assert outer == {"one": 1, "two": 1}
+
+
 def test_other_numerics_are_refused():
     slow = numerics("slow")
     with pytest.raises(BadInput, match="numerics 'slow'; legal: fast, exact, shapes"):

@@ -59,6 +59,12 @@ def test_a_range_is_all_its_cores(first, number):
     assert cores.parse_cores(f"{first}-{found[-1]}") == found
 
 
+@pytest.mark.parametrize(("text", "number"), [("3", 3), ("", 7), ("-1", 7), ("1.5", 7), ("x", 7)])
+def test_a_number_of_the_environment_is_digits_alone(monkeypatch, text, number):
+    monkeypatch.setenv("LOCAL_RANK", text)
+    assert cores.environment_number("LOCAL_RANK", 7) == number
+
+
 def test_names_come_before_numbers_and_those_before_shares(monkeypatch):
     assert visible() == (0, 1, 2, 3)
     monkeypatch.setenv(cores.PROCESS_CORES, "3, 2")

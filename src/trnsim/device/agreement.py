@@ -193,7 +193,7 @@ class Agreement:
 
     def _wait(self, call: PendingCall, wait_s: float = math.inf) -> CallFailure | None:
         text, has_counts = _encoded(call), bool(call.arguments.send_counts)
-        begun_s = looked_s = now_s = time.monotonic()
+        begun_s = checked_s = now_s = time.monotonic()
         failure: CallFailure | None = None
         while now_s - begun_s <= wait_s:
             texts = self._published_texts(call)
@@ -205,8 +205,8 @@ class Agreement:
                 self._delete_previous_key(call)
                 break
             now_s = time.monotonic()
-            if now_s - looked_s > _PATIENCE_S:
-                looked_s = now_s
+            if now_s - checked_s > _PATIENCE_S:
+                checked_s = now_s
                 if self._peer_receives_from_any(call):
                     break
                 self._publish_wait(call)
@@ -220,10 +220,10 @@ class Agreement:
     def _delete_previous_key(self, call: PendingCall) -> None:
         """Delete the peer's text of the message before this one, which this rank has read."""
         if call.arguments.is_point_to_point:
-            before = self._last_read_keys.get(call.group)
+            previous_key = self._last_read_keys.get(call.group)
             self._last_read_keys[call.group] = self._call_key(call, sum(call.ranks) - self.rank)
-            if before is not None:
-                self._store.delete_key(before)
+            if previous_key is not None:
+                self._store.delete_key(previous_key)
 
     def _peer_receives_from_any(self, call: PendingCall) -> bool:
         """True if the receiver of a message has published that it receives from any sender."""
@@ -258,7 +258,7 @@ class Agreement:
         values = self._store.multi_get(list(keys.values())) if keys else []
         return {rank: value.decode() for rank, value in zip(keys, values, strict=True)}
 
-    # When the others do not come
+    # Ranks that do not come
 
     def _publish_wait(self, call: PendingCall) -> None:
         """Publish the call in which this rank waits, unless another of its threads may go on."""
@@ -292,9 +292,10 @@ class Agreement:
     def _deadlock(self, own: PendingCall, missing: Sequence[int]) -> CallFailure | None:
         """The failure of ranks that wait for each other in a circle; None if there is none.
 
-        A rank is stuck if it waits in a collective to which a stuck rank has not come. This one is
-        stuck as long as those that it misses are. The rank that detects a circle publishes it, so
-        that each is reported once: a rank that goes on after the error does not get it again.
+        A rank is stuck if it waits in a collective to which a stuck rank has not come. This rank is
+        taken to be stuck; there is a circle if a rank that it waits for is stuck then. The rank
+        that detects a circle publishes it, so that each is reported once: a rank that goes on after
+        the error does not get it again.
         """
         waiting = {rank: call for rank, call in self._waiting_calls().items() if rank != self.rank}
         stuck = {self.rank: own}
@@ -385,7 +386,7 @@ def _arguments_at(texts: Mapping[int, str], call_index: int) -> dict[int, CallAr
     return {rank: arguments for rank, (index, arguments) in calls.items() if index == call_index}
 
 
-# In words
+# Failures as text
 
 
 def disagreement(by_rank: Mapping[int, CallArguments]) -> CallFailure | None:
@@ -419,13 +420,14 @@ _MESSAGE_FIX: Final = (
 def _count_mismatch(by_rank: Mapping[int, CallArguments]) -> CallFailure | None:
     """The failure where a rank sends another number of elements than its peer receives."""
     ranks = sorted(by_rank)
-    for at, rank in enumerate(ranks):
-        for to, peer in enumerate(ranks):
+    for sender, rank in enumerate(ranks):
+        for receiver, peer in enumerate(ranks):
             sends, receives = by_rank[rank].send_counts, by_rank[peer].receive_counts
-            if sends and receives and sends[to] != receives[at]:
+            if sends and receives and sends[receiver] != receives[sender]:
                 return CallFailure(
-                    f"{by_rank[rank].name}: rank {rank} sends {sends[to]} elements to rank {peer}, "
-                    f"which receives {receives[at]} from it; passed were\n{_table(by_rank)}",
+                    f"{by_rank[rank].name}: rank {rank} sends {sends[receiver]} elements to rank "
+                    f"{peer}, which receives {receives[sender]} from it; passed were\n"
+                    f"{_table(by_rank)}",
                     "exchange the numbers of elements first, and receive what is sent",
                 )
     return None

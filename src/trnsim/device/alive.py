@@ -23,7 +23,7 @@ _PREFIX: Final = "trnsim-alive-"
 _BOOT_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 """A file that differs between machines, and not between containers of one: proc(5)."""
 _held: Final[dict[int, tuple[str, int]]] = {}
-"""By process number, the path of its lock and the open file; a fork starts without."""
+"""The path of the lock and its open file, by process number, so that a fork begins without."""
 
 
 def lock() -> str:

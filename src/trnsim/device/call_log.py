@@ -68,20 +68,24 @@ class CallSpan:
 
     Attributes:
         begun: number of the call before which it began.
-        awaited: number of the call that first touched its tensors, or None where none did.
+        awaited: number of the call that first touched its tensors; None if none has.
     """
 
     begun: int
     awaited: int | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Recording:
     """The calls inside a `with recording()`, collectives, and bytes from and to the host.
 
     Attributes:
         events: the calls, without the first `forgotten` ones.
-        collectives: all collectives; `spans` has their begins and waits.
+        from_host_bytes: bytes copied from the host.
+        to_host_bytes: bytes copied to the host.
+        collectives: all collectives.
+        spans: the begin and the wait of each collective.
+        forgotten: number of calls that were dropped.
     """
 
     events: list[CallEvent] = field(default_factory=list[CallEvent])
@@ -108,7 +112,7 @@ class Recording:
         self, collective: CollectiveCall, buffers: Iterable[int], is_async: bool
     ) -> None:
         """Record a collective on tensors in these buffers; `is_async` if the program goes on."""
-        span = CallSpan(self.number, None if is_async else self.number)
+        span = CallSpan(self.next_number, None if is_async else self.next_number)
         self.collectives.append(collective)
         self.spans.append(span)
         self._in_flight.update(dict.fromkeys(buffers, span) if is_async else ())
@@ -118,11 +122,11 @@ class Recording:
         for buffer in buffers:
             span = self._in_flight.pop(buffer, None)
             if span is not None and span.awaited is None:
-                span.awaited = self.number
+                span.awaited = self.next_number
 
     @property
-    def number(self) -> int:
-        """The number of the next call, counting dropped ones."""
+    def next_number(self) -> int:
+        """The number of the next call; dropped calls count too."""
         return self.forgotten + len(self.events)
 
     def forget(self, before: int) -> None:
@@ -180,10 +184,10 @@ def touch(buffers: Iterable[int]) -> None:
 
 
 RECORD_VARIABLE: Final = "TRNSIM_RECORD"
-"""Set to 1 before the device is loaded, it records the whole program in `whole_program`."""
+"""Variable that is 1, before the device is loaded, to record the program in `whole_program`."""
 
 RANK_FIGURES_VARIABLE: Final = "TRNSIM_RANK_FIGURES"
-"""A folder into which a rank writes its figures at its end; it asks for the recording too."""
+"""Variable for the folder of ranks' figures (`rank_figures`); it requests the recording too."""
 
 whole_program: Final[list[Recording]] = []
 """The recording of the whole program as the only item; empty where none was requested."""

@@ -1,7 +1,7 @@
 """Device time between any two timing events, in bounded memory.
 
-A program can ask only about events that it still references. So calls between two marks are counted
-by kind, marks of dead events are dropped, and a long count is replaced by its time.
+A program can ask only about events that it still references. So equal calls between two marks are
+counted, marks of dead events are dropped, and a lap of many distinct calls is replaced by its time.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from trnsim.device.call_log import FindScope, Recording, recordings
 from trnsim.device.call_time import DeviceCall, time_of
 from trnsim.device.device_core import target
 
-_MOST: Final = 4096
-"""Distinct calls that a lap counts before it computes their time."""
+_MOST_CALLS: Final = 4096
+"""Distinct calls at which a lap computes their time."""
 
 
 @dataclass
@@ -24,9 +24,9 @@ class Lap:
     """The calls between two marks.
 
     Attributes:
-        calls: the number of each call whose time is not computed yet.
-        device_time_s: the time of all other calls.
-        missing: the number of other calls without a time, by reason.
+        calls: the number of times that each call was made, where its time is not computed yet.
+        device_time_s: the time of all calls whose time is computed.
+        missing: the number of calls that turned out to have no time, by reason.
     """
 
     calls: Counter[DeviceCall] = field(default_factory=Counter)
@@ -36,7 +36,7 @@ class Lap:
     def add(self, call: DeviceCall, number: int = 1) -> None:
         """Count a call."""
         self.calls[call] += number
-        if len(self.calls) >= _MOST:
+        if len(self.calls) >= _MOST_CALLS:
             self.settle()
 
     def absorb(self, later: Lap) -> None:
@@ -62,30 +62,30 @@ class Clock(Recording):
     def __init__(self) -> None:
         super().__init__()
         self._laps: dict[int, Lap] = {}
-        self._held: dict[weakref.ref[object], int] = {}
-        self._next = 0
+        self._marks: dict[weakref.ref[object], int] = {}
+        self._next_mark = 0
 
     @property
     def is_listening(self) -> bool:
         """True if any mark's event is alive, so that a time can be asked for."""
-        return bool(self._held)
+        return bool(self._marks)
 
     def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
         """Count a call."""
         del core, find_scope
-        lap = self._laps.get(self._next - 1)
+        lap = self._laps.get(self._next_mark - 1)
         if lap is not None:
             lap.add(call)
 
     def mark(self, event: object) -> int:
-        """The number of a new mark, which replaces the one that `event` held."""
+        """The number of a new mark of `event`, which replaces its earlier mark."""
         if self not in recordings:
             recordings.append(self)
-        self._held[weakref.ref(event, self._released)] = self._next
-        self._laps[self._next] = Lap()
-        self._next += 1
-        self._forget()
-        return self._next - 1
+        self._marks[weakref.ref(event, self._released)] = self._next_mark
+        self._laps[self._next_mark] = Lap()
+        self._next_mark += 1
+        self._merge_laps()
+        return self._next_mark - 1
 
     def between(self, start: int, end: int) -> Lap:
         """The calls from one mark to another."""
@@ -97,16 +97,16 @@ class Clock(Recording):
         return total
 
     def _released(self, event: weakref.ref[object]) -> None:
-        self._held.pop(event, None)
-        if not self._held:  # nobody can ask; no lap is kept
+        self._marks.pop(event, None)
+        if not self._marks:  # nobody can ask; no lap is kept
             self._laps.clear()
 
-    def _forget(self) -> None:
+    def _merge_laps(self) -> None:
         """Merge the lap after each mark of a dead event into the lap before it, if there is one."""
-        held, laps = set(self._held.values()), dict[int, Lap]()
+        live, laps = set(self._marks.values()), dict[int, Lap]()
         last: Lap | None = None
         for number, lap in list(self._laps.items()):
-            if number in held or number == self._next - 1:
+            if number in live or number == self._next_mark - 1:
                 laps[number] = last = lap
             elif last is not None:
                 last.absorb(lap)

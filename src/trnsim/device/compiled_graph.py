@@ -39,7 +39,7 @@ class CompiledGraph:
         reason: reason for the compilation.
         flags: AWS's flags of the compilation.
         weights: numbers of the graph's inputs that do not change from call to call.
-        own_constant_bytes: bytes of arrays that are part of it, without those of called kernels.
+        own_constant_bytes: bytes of arrays that are part of it, except those of called kernels.
     """
 
     name: str
@@ -136,7 +136,7 @@ def record_graph(
 
     `constants` are the bytes of arrays that are part of it.
     """
-    number = sum(compiled_graph.name.startswith(kind) for compiled_graph in _graphs)
+    number = sum(_kind(compiled_graph) == kind for compiled_graph in _graphs)
     reason = _reason(kind, inputs, operators)
     name = f"{kind}-{number}"
     compiled_graph = CompiledGraph(
@@ -146,10 +146,15 @@ def record_graph(
     return compiled_graph
 
 
+def _kind(graph: CompiledGraph) -> str:
+    """The kind of a graph, which its name begins with."""
+    return graph.name.rpartition("-")[0]
+
+
 def _reason(kind: str, inputs: tuple[TensorSpec, ...], operators: tuple[str, ...]) -> str:
     """The reason for a compilation: the operators are new, or were compiled for other inputs."""
     for earlier in reversed(_graphs):
-        if earlier.name.startswith(kind) and earlier.operators == operators:
+        if _kind(earlier) == kind and earlier.operators == operators:
             for index, (old, new) in enumerate(zip(earlier.inputs, inputs, strict=False)):
                 if old != new:
                     was, now = spec_text(old), spec_text(new)

@@ -26,7 +26,7 @@ from trnsim.profile.units import bytes_text
 if TYPE_CHECKING:  # a kernel alone needs no compiler
     from trnsim.compiler import Flags
 
-_LOGICAL: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
+_LOGICAL_SOURCE: Final = "aws-neuron-sdk logical-neuroncore-config.rst"
 
 
 class NoSuchCore(BadInput, RuntimeError):
@@ -59,11 +59,11 @@ class DeviceCore:
 
     def __str__(self) -> str:
         cores = catalogue().chips[self.chip.chip].cores
-        held = bytes_text(self.hbm_bytes)
+        hbm = bytes_text(self.hbm_bytes)
         if self.physical_cores == 1:
-            return f"one of the {cores} NeuronCores of {self.chip.name}, {held} of HBM"
+            return f"one of the {cores} NeuronCores of {self.chip.name}, {hbm} of HBM"
         pair = f"two of its {cores} NeuronCores"
-        return f"a logical NeuronCore of {self.chip.name}: {pair}, {held} of HBM"
+        return f"a logical NeuronCore of {self.chip.name}: {pair}, {hbm} of HBM"
 
 
 def device_core(chip: Target | None = None, cores: int | None = None) -> DeviceCore:
@@ -94,7 +94,7 @@ def logical_config() -> int:
 
 
 def _logical_config_of(chip: Target) -> int:
-    """Physical cores of a logical core of a chip: by the process's setting, if it has pairs."""
+    """Physical cores of a device on a chip: by the process's setting where a chip has pairs."""
     return model.logical_config(chip.chip) if makes_pairs(chip.core) else 1
 
 
@@ -110,15 +110,15 @@ def compiled_cores(chip: Target, flags: Flags, cores: int | None = None) -> int:
         BadInput: for flags that contradict NEURON_LOGICAL_NC_CONFIG, or `cores`.
     """
     flagged, configured = flags.logical_nc_config, configured_cores()
-    wanted = cores or (None if configured is None else device_core(chip).physical_cores)
-    if flagged is not None and wanted not in (None, flagged):
+    requested = cores or (None if configured is None else device_core(chip).physical_cores)
+    if flagged is not None and requested not in (None, flagged):
         setting = f"--lnc {cores}" if cores else "=".join(configured or ())
         raise BadInput(
             f"--logical-nc-config={flagged} and {setting} on {chip.name}; legal: the same number",
             fix="leave one of the two out: the compiler's and the runtime's must agree",
-            source=_LOGICAL,
+            source=_LOGICAL_SOURCE,
         )
-    return wanted or flagged or device_core(chip).physical_cores
+    return requested or flagged or device_core(chip).physical_cores
 
 
 def require_same_cores(flags: Flags) -> None:
@@ -127,13 +127,13 @@ def require_same_cores(flags: Flags) -> None:
     Raises:
         BadInput: for such flags.
     """
-    flagged, has = flags.logical_nc_config, device_core().physical_cores
-    if flagged not in (None, has):
+    flagged, physical = flags.logical_nc_config, device_core().physical_cores
+    if flagged not in (None, physical):
         raise BadInput(
-            f"--logical-nc-config={flagged} on {target().name}; legal: {has}, as a device of this "
-            "process has",
+            f"--logical-nc-config={flagged} on {target().name}; legal: {physical}, as a device of "
+            "this process has",
             fix=f"{CORES_VARIABLE}={flagged}: the compiler's and the runtime's must agree",
-            source=_LOGICAL,
+            source=_LOGICAL_SOURCE,
         )
 
 
@@ -156,7 +156,7 @@ def local_processes() -> int:
     return settings.local_processes(target(), logical_config())
 
 
-def core_of(index: int) -> int:
+def visible_core(index: int) -> int:
     """The visible core of a device with an index.
 
     Launchers give each process its rank on the machine (LOCAL_RANK), and programs use it as the

@@ -56,15 +56,15 @@ def moments(times_s: Sequence[float], spans: Mapping[int, CallSpan], first: int)
         if span.awaited is not None
     ]
     in_order: list[Moment] = []
-    at = 0
-    for place, _, kind, number in sorted(marks, key=lambda mark: mark[:2]):
-        in_order.append(Moment(sum(times_s[at:place]), kind, number))
-        at = place
-    return [*in_order, Moment(sum(times_s[at:]), "end")]
+    previous = 0
+    for call, _, kind, number in sorted(marks, key=lambda mark: mark[:2]):
+        in_order.append(Moment(sum(times_s[previous:call]), kind, number))
+        previous = call
+    return [*in_order, Moment(sum(times_s[previous:]), "end")]
 
 
 def overlap(step: Iterable[Moment], times_s: Mapping[int, float]) -> Overlap:
-    """The overlap in a step whose exchanges take `times_s`."""
+    """The overlap in a step whose exchanges take `times_s`, by their numbers."""
     now_s = queue_s = compute_s = exchanged_s = 0.0
     ends_s: dict[int, float] = {}
     for moment in step:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trnsim.errors import BadInput, UndefinedBehavior
+from trnsim.instance.cores import environment_number
 from trnsim.instance.state.hardware import KINDS, FaultRequest
 
 FAULTS_VARIABLE: Final = "TRNSIM_FAULTS"
@@ -180,4 +181,4 @@ def fail(kind: str, place: str) -> None:
 def injector() -> Injector:
     """The injector of this process; after a restart of the ranks it has no faults."""
     is_first = os.environ.get(RESTART_VARIABLE, "0") == "0"
-    return Injector(requested_faults() if is_first else (), int(os.environ.get("RANK", "0")))
+    return Injector(requested_faults() if is_first else (), environment_number("RANK"))

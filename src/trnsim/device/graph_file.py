@@ -37,7 +37,7 @@ MAGIC: Final = b"trnsim graph "
 FORMAT_VERSION: Final = 1
 _LINES: Final = 3
 _FIX: Final = "collect the graphs again with this version (neuron_parallel_compile)"
-_LINE_MOST: Final = 1 << 31
+_NUMBER_END: Final = 1 << 31
 
 
 class ImportedGraph(Protocol):
@@ -67,7 +67,7 @@ class GraphFile:
         names: the names of its inputs, by number.
         operators: the operators of the framework's program, in order.
         missing: operators without a lowering, each with the reason.
-        calls: the operators with those of their arguments that JSON holds.
+        calls: the operators with the arguments that JSON can hold.
         origins: the call that a value came from, by the value's number.
     """
 
@@ -139,12 +139,12 @@ def graph_key(subject: Subject) -> bytes:
 
 
 def is_graph_file(content: bytes) -> bool:
-    """True if the bytes begin as such a file."""
+    """True if the bytes begin like a graph file."""
     return content.startswith(MAGIC)
 
 
 def parse_graph_file(content: bytes, path: str) -> Subject:
-    """The model's graph in such a file; every part is checked.
+    """The model's graph in a graph file; every part is checked.
 
     Raises:
         BadInput: it is of another version, was cut off or changed, or holds no legal graph.
@@ -195,7 +195,7 @@ def _plain_call(call: FrameworkCall) -> list[Any]:
 
 
 _NOT_PLAIN: Final = object()
-"""Stands for an argument that JSON does not hold."""
+"""Placeholder of an argument that JSON cannot hold."""
 
 
 def _plain_argument(value: Any) -> Any:
@@ -204,7 +204,7 @@ def _plain_argument(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str | float):
         return value
     if isinstance(value, list | tuple):
-        parts = [_plain_argument(each) for each in value]
+        parts = [_plain_argument(part) for part in value]
         return _NOT_PLAIN if any(part is _NOT_PLAIN for part in parts) else parts
     return _NOT_PLAIN
 
@@ -224,7 +224,7 @@ def _call(values: Any) -> FrameworkCall:
 def _argument(value: Any) -> Any:
     if isinstance(value, dict):
         return _tensor(value)
-    return [_argument(each) for each in value] if isinstance(value, list) else value
+    return [_argument(part) for part in value] if isinstance(value, list) else value
 
 
 def _tensor(value: Any) -> CallTensor:
@@ -246,7 +246,7 @@ def _line(values: Any) -> SourceLine | None:
 
 
 def _whole_number(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < _LINE_MOST:
+    if type(value) is not int or not 0 <= value < _NUMBER_END:
         raise ValueError(f"{value!r} for a whole number")
     return value
 

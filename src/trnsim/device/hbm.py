@@ -20,12 +20,12 @@ _GIB: Final = 1024**3
 _MIB: Final = 1024**2
 # Walking the stack costs as much as a small operator, so only large tensors are traced to a line.
 LINE_FROM_BYTES: Final = _MIB
-"""The least bytes whose line of the program is looked for."""
+"""The least size of a tensor for which the line of the program is looked up."""
 _TABLE_ROWS: Final = 12
 
 
-class Held(Protocol):
-    """An entry of what lies in HBM."""
+class HbmEntry(Protocol):
+    """A tensor or another block of bytes in HBM."""
 
     @property
     def nbytes(self) -> int:
@@ -74,7 +74,7 @@ class DeviceMemory:
         self.live_bytes = 0
         self.peak_bytes = 0
         self.refusals = 0
-        self.allocations: dict[int, Held] = {}
+        self.allocations: dict[int, HbmEntry] = {}
 
     def require(self, nbytes: int, error_class: type[OutOfMemory] = OutOfMemory) -> None:
         """Refuse an allocation that does not fit, before the host allocates it.
@@ -111,9 +111,9 @@ class DeviceMemory:
     def _release(self, allocation: Any) -> None:
         self.release(allocation.key)
 
-    def count(self, key: int, held: Held, nbytes: int) -> None:
+    def count(self, key: int, entry: HbmEntry, nbytes: int) -> None:
         """Count an entry until `release` of its key, the `id` of an object that lives as long."""
-        self.allocations[key] = held
+        self.allocations[key] = entry
         # Without a call in between no other thread runs: updates cannot be lost under the GIL.
         live_bytes = self.live_bytes = self.live_bytes + nbytes
         if live_bytes > self.peak_bytes:  # noqa: PLR1730  a call less
@@ -121,9 +121,9 @@ class DeviceMemory:
 
     def release(self, key: int) -> None:
         """Count an entry no more; nothing happens where that was done before."""
-        held = self.allocations.pop(key, None)
-        if held is not None:
-            nbytes = held.nbytes
+        entry = self.allocations.pop(key, None)
+        if entry is not None:
+            nbytes = entry.nbytes
             self.live_bytes -= nbytes
 
     def reset_peak(self) -> None:
@@ -153,12 +153,11 @@ class DeviceMemory:
             f"{_size_text(row_bytes[row]):>12} {counts[row]:>8}  {row[0]}  {row[1]}".rstrip()
             for row in rows[:_TABLE_ROWS]
         ]
-        rest = rows[_TABLE_ROWS:]
-        if rest:
-            other_count = sum(counts[row] for row in rest)
-            lines.append(
-                f"{_size_text(sum(row_bytes[row] for row in rest)):>12} {other_count:>8}  others"
-            )
+        others = rows[_TABLE_ROWS:]
+        if others:
+            count = sum(counts[row] for row in others)
+            nbytes = sum(row_bytes[row] for row in others)
+            lines.append(f"{_size_text(nbytes):>12} {count:>8}  others")
         return "\n".join(lines)
 
 
@@ -172,7 +171,7 @@ def _size_text(nbytes: int) -> str:
 
 _memories: list[DeviceMemory] = []
 _watch_begun: Final[list[bool]] = []
-"""Holds True once this process uses a device and its state is kept; a fork begins anew."""
+"""[True] once this process uses a device and its state is kept; [] again in a fork."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_watch_begun.clear)
 

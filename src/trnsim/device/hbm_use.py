@@ -117,19 +117,18 @@ def note_kernel_end() -> None:
 def by_category(core: int, lnc: int) -> dict[str, float]:
     """The bytes of each category of `MEMORY` on neuron:`core`, of `lnc` physical cores."""
     memories = hbm.used_memories()
-    teams = [running.team.hbm for (_, rank), running in list(_running.items()) if rank == core]
+    kernels = [running.team.hbm for (_, rank), running in list(_running.items()) if rank == core]
     programs = list(_loaded[core].values()) if core in _loaded else []
     tensors = memories[core].live_bytes if core < len(memories) else 0
-    constants = sum(program.constant_bytes for program in programs) + sum(
-        held.constants for held in teams
-    )
-    needs = [program.scratchpad_bytes for program in programs] + [held.scratchpad for held in teams]
+    constants = sum(program.constant_bytes for program in programs)
+    scratchpads = [program.scratchpad_bytes for program in programs]
+    scratchpads += [kernel.scratchpad for kernel in kernels]
     page = APART_PAGE_BYTES if lnc == 1 and makes_pairs(target().core) else PAGE_BYTES
     category_bytes = {
-        "tensors": tensors + sum(held.tensors for held in teams),
-        "constants": constants,
+        "tensors": tensors + sum(kernel.tensors for kernel in kernels),
+        "constants": constants + sum(kernel.constants for kernel in kernels),
         "model_code": lnc * MICROCODE_BYTES,
-        "model_shared_scratchpad": -(-max(needs, default=0) // page) * page,
+        "model_shared_scratchpad": -(-max(scratchpads, default=0) // page) * page,
     }
     return {name: float(category_bytes.get(name, 0)) for name in MEMORY}
 
@@ -139,9 +138,9 @@ def loaded_models(core: int, number: int) -> list[LoadedModel]:
     programs = list(_loaded[core].items()) if core in _loaded else []
     loaded = [
         LoadedModel(
-            _numbers[core, known_by], program.name, number, program.constant_bytes, is_running=False
+            _numbers[core, key], program.name, number, program.constant_bytes, is_running=False
         )
-        for known_by, program in programs
+        for key, program in programs
     ]
     return loaded + [
         LoadedModel(

@@ -96,9 +96,9 @@ class KernelCall:
     Attributes:
         kernel: the kernel, with its launch grid.
         leaves: its arguments in order, tensors as specs.
-        tree: how they are nested.
+        tree: the nesting of its arguments.
         types: the types of the leaves, since 1, 1.0 and True are equal but not to a kernel.
-        is_transposed_by_engine: whether the Tensor Engine does the DMA's transposes.
+        is_transposed_by_engine: true if the Tensor Engine does the DMA's transposes.
     """
 
     kernel: Kernel
@@ -138,7 +138,7 @@ class KernelCall:
 
     @property
     def specs(self) -> tuple[TensorSpec, ...]:
-        """Its tensors."""
+        """Specs of its tensors."""
         return tuple(leaf for leaf in self.leaves if isinstance(leaf, TensorSpec))
 
     def time(self, target: str) -> CallTime:
@@ -242,7 +242,9 @@ def _outline(observed: _ObservedKernel, run: Run) -> Outline:
     results = _specs(observed.returned)
     returned_serials = {tensor.storage.serial for tensor in results_in(results, observed.returned)}
     lost = tuple(
-        at for at in written if observed.entered[at].storage.serial not in returned_serials
+        position
+        for position in written
+        if observed.entered[position].storage.serial not in returned_serials
     )
     timeline = run.timeline
     totals = [Totals(t.program) for t in run.timelines]

@@ -1,6 +1,6 @@
 """The degree of kernels in graphs: the number of NeuronCores that run a kernel, and a graph.
 
-Since NKI 0.7 they are one. A kernel's degree is that of its launch grid, else of
+Since NKI 0.7 the two must be equal. A kernel's degree is that of its launch grid, else of
 NEURON_LOGICAL_NC_CONFIG, else 1; a graph's is that of neuronx-cc (`device_core.compiled_cores`), 2
 by default where a chip has logical cores. A kernel that is launched by itself has no graph to
 agree with.
@@ -34,14 +34,14 @@ def check_degree(kernel: Kernel, line: tuple[str, int] | None = None) -> None:
     """
     if kernel.version().version.follows(ANY_DEGREE_IN_GRAPH):
         return
-    own, graph = kernel.cores, compiled_cores(target(), Flags.of_environment())
-    if own == graph:
+    kernel_cores, graph_cores = kernel.cores, compiled_cores(target(), Flags.of_environment())
+    if kernel_cores == graph_cores:
         return
     title, page = kernel.title, NCC_ERRORS[_CODE]
     raise CompilerRefusal(
-        f"{_CODE}: the kernel {title} has LNC={own}, and neuronx-cc compiles its graph on "
-        f"{target().name} with LNC={graph}; {page.rule}",
-        fix=f"{page.fix}; or launch it as {title}[{graph}](...)",
+        f"{_CODE}: the kernel {title} has LNC={kernel_cores}, and neuronx-cc compiles its graph on "
+        f"{target().name} with LNC={graph_cores}; {page.rule}",
+        fix=f"{page.fix}; or launch it as {title}[{graph_cores}](...)",
         source=page.source,
         line=SourceLine(*line) if line is not None else program_line(),
     )

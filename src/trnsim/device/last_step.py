@@ -115,9 +115,9 @@ def _repeated_program(
     longest = max(taken_s, key=lambda call: taken_s[call], default=None)
     if longest is None:
         return None
-    begun = next(number for number, event in enumerate(events) if event.call == longest)
+    first_run = next(number for number, event in enumerate(events) if event.call == longest)
     once_s = [
-        times[event.call].device_time_s for event in events[begun:] if event.call not in taken_s
+        times[event.call].device_time_s for event in events[first_run:] if event.call not in taken_s
     ]
     return longest if taken_s[longest] >= max(once_s, default=0.0) else None
 

@@ -89,4 +89,4 @@ def _exchange_values(nodes: Sequence[Node], operands: Sequence[Array]) -> list[A
         results |= dict(zip(group, map(np.asarray, result), strict=True))
     if set(results) != set(range(len(operands))):
         raise InternalError(f"{first.name} of devices {sorted(results)}, of {len(operands)}")
-    return [results[place] for place in range(len(operands))]
+    return [results[device] for device in range(len(operands))]

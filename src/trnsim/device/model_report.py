@@ -322,13 +322,13 @@ class ModelReport:
         return f"{time_text(whole.bound_s)}: {side}; the time is {times} times that"
 
     @property
-    def _whose(self) -> str:
+    def _core_text(self) -> str:
         return "a core's" if self.program.lnc == 1 else "both cores'"
 
     def _use(self) -> str:
         whole = self.whole
         return (
-            f"MFU {percent_text(whole.mfu)} of {self._whose} bf16 peak "
+            f"MFU {percent_text(whole.mfu)} of {self._core_text} bf16 peak "
             f"({whole.flop / 1e9:.3g} GFLOP), "
             f"MBU {percent_text(whole.mbu)} of the HBM ({bytes_text(whole.hbm_bytes)})"
         )
@@ -340,19 +340,19 @@ class ModelReport:
             f"{count_text(len(self.subject.model_graph.operators))} operators, "
             f"{time_text(program.device_time_s)}"
         )
-        several = f"; {program.programs} programs" if program.programs > 1 else ""
-        few = (
+        programs = f"; {program.programs} programs" if program.programs > 1 else ""
+        layers = (
             f"; {program.compiled_layers} of {program.layers} equal layers compiled"
             if program.layers
             else ""
         )
-        scaled = ""
+        scale = ""
         if self.planned is not None:
-            scaled = (
+            scale = (
                 f"; with launch and exchanges {time_text(self.alone.time_s)} by itself: the parts "
                 f"below are scaled by {self.scale:.3g} to the time"
             )
-        return words + several + few + scaled
+        return words + programs + layers + scale
 
     def _operations(self) -> str:
         rows = self.program.costs()[:_LISTED_PARTS]
@@ -362,12 +362,10 @@ class ModelReport:
     def _exchange_text(self) -> str:
         if not self.exchanges:
             return "none: one rank"
-        number: Counter[str] = Counter()
-        for exchange, _ in self.exchanges:
-            number[exchange.kind.replace("_", "-")] += 1
+        counts = Counter(exchange.kind.replace("_", "-") for exchange, _ in self.exchanges)
         inside_s = self.added_s + self.program.exchanged_s
         total_s = inside_s if self.planned is None else self.planned.parts_s.get(EXCHANGES, 0.0)
-        words = ", ".join(f"{count} {kind}" for kind, count in number.items())
+        words = ", ".join(f"{count} {kind}" for kind, count in counts.items())
         ranks = self.exchanges[0][0].ranks
         exposed = time_text(total_s * self.exposed_s / inside_s if inside_s else 0.0)
         hidden = f", {exposed} of it exposed" if self.program.exchanged_s else ""
@@ -375,14 +373,14 @@ class ModelReport:
 
     def _memory(self) -> str:
         cores = self.program.lnc
-        has = device_core(arch.target(self.program.target), cores).hbm_bytes
+        hbm_bytes = device_core(arch.target(self.program.target), cores).hbm_bytes
         kind = "NeuronCore" if cores == 1 else "logical NeuronCore"
         model = self.subject.model_graph
         weights = [value for value in model.graph.inputs if value.number in model.weights]
         nbytes = sum(value.type.nbytes for value in weights)
         input_bytes = max(self.plan.input_bytes - nbytes, 0)
         return (
-            f"{bytes_text(self.plan.peak_bytes)} at most, of {bytes_text(has)} of a {kind}; "
+            f"{bytes_text(self.plan.peak_bytes)} at most, of {bytes_text(hbm_bytes)} of a {kind}; "
             f"{bytes_text(nbytes)} of weights, {bytes_text(input_bytes)} of inputs"
         )
 
@@ -423,9 +421,9 @@ def report_model(
     program = compiler.compile(
         model.graph, target, lnc=cores, flags=flags, weights=model.weights, tell=tell
     )
-    many = [Refusal(code, excess) for code, excess in instructions_refused(program.instructions)]
-    require_accepted(many, is_strict=is_strict)
-    notes = (*flags.said, *map(str, (*refused, *many)))
+    too_many = [Refusal(code, n) for code, n in instructions_refused(program.instructions)]
+    require_accepted(too_many, is_strict=is_strict)
+    notes = (*flags.said, *map(str, (*refused, *too_many)))
     planned, no_plan_reason = _plan_estimate(subject, target, cores, flags)
     least_s = sum(time.least_s for time in times)
     return ModelReport(subject, program, timed, least_s, plan, notes, planned, no_plan_reason)

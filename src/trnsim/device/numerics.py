@@ -42,7 +42,13 @@ FUNCTION_BOUNDS: Final = {
 
 
 class _Mode:
-    """The numerics in force, whether `fast` rounds stochastically, and the count of fallbacks."""
+    """The numerics in force.
+
+    Attributes:
+        is_stochastic: true if `fast` rounds stochastically.
+        kind: the mode.
+        on_host: number of operations that the host computed in `exact`, by reason.
+    """
 
     def __init__(self) -> None:
         self.is_stochastic = os.environ.get(STOCHASTIC, "0") == "1"
@@ -80,15 +86,18 @@ def rounding_generator(core: int, default_seed: int = 0) -> np.random.Generator:
 
 @contextmanager
 def numerics(kind: Numerics, *, is_stochastic: bool | None = None) -> Generator[Counter[str]]:
-    """Context in which values are computed in this mode; it yields the count of host fallbacks.
+    """Context in which values are computed in a mode; it yields its count of host fallbacks.
 
-    `is_stochastic`: whether `fast` rounds stochastically; None leaves that as it is.
+    Args:
+        kind: the mode.
+        is_stochastic: true if `fast` rounds stochastically; None leaves that as it is.
     """
-    before = mode.kind, mode.is_stochastic
+    before = mode.kind, mode.is_stochastic, mode.on_host
     mode.kind = _mode_of(kind)
     mode.is_stochastic = mode.is_stochastic if is_stochastic is None else is_stochastic
-    mode.on_host.clear()
+    mode.on_host = inner_count = Counter[str]()
     try:
-        yield mode.on_host
+        yield inner_count
     finally:
-        mode.kind, mode.is_stochastic = before
+        mode.kind, mode.is_stochastic, mode.on_host = before
+        mode.on_host += inner_count

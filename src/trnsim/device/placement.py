@@ -62,14 +62,14 @@ def place_kernels(calls: Iterable[HostCall], target: str) -> list[PlacedKernel]:
     for call in calls:
         if call.call not in times:
             times[call.call] = time_of(call.call, target)
-        for name, time_s, missing in _pieces(call.call.name, times[call.call]):
+        for name, time_s, missing in _rows(call.call.name, times[call.call]):
             start_ns = max(call.called_ns, free_ns.get(call.core, 0))
             end_ns = free_ns[call.core] = start_ns + round(time_s * _NS)
             kernels.append(PlacedKernel(name, call.core, start_ns, end_ns, call.launcher, missing))
     return kernels
 
 
-def _pieces(name: str, time: CallTime) -> Iterator[tuple[str, float, str]]:
+def _rows(name: str, time: CallTime) -> Iterator[tuple[str, float, str]]:
     """The rows of one call: name, time, and why a time is missing.
 
     A compiled graph is one row, as it is one launch. A missing time gets a row of its own that

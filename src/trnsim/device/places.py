@@ -13,12 +13,15 @@ from trnsim.device.device_core import device_core, visible_cores
 from trnsim.fabric.collective_time import CollectiveTime, fabric_for, time_on
 from trnsim.fabric.fabric import Fabric
 from trnsim.fabric.floors import Floor
-from trnsim.instance.cores import PROCESS_CORES
+from trnsim.instance.cores import (
+    LOCAL_PROCESSES,
+    LOCAL_RANK,
+    PROCESS_CORES,
+    VISIBLE,
+    environment_number,
+)
 
 _WORLD: Final = "WORLD_SIZE"
-_LOCAL_WORLD: Final = "LOCAL_WORLD_SIZE"
-_LOCAL_RANK: Final = "LOCAL_RANK"
-_VISIBLE: Final = "NEURON_RT_VISIBLE_CORES"
 
 
 @cache
@@ -26,37 +29,37 @@ def world_fabric(target: str, least: int = 1) -> Fabric:
     """The fabric of this process's world on a chip.
 
     The instance is TRNSIM_INSTANCE, else the smallest that has the ranks of a node. WORLD_SIZE
-    counts the ranks (at least `least`), LOCAL_WORLD_SIZE those of a node: without it they fill one
-    instance after the other. A rank has the core that NEURON_RT_VISIBLE_CORES names, else the one
-    of its LOCAL_RANK; the cores of a node's ranks follow each other. Where all ranks have the same
-    number of cores by NEURON_PJRT_PROCESSES_NUM_DEVICES, a rank computes on its first.
+    counts the ranks (at least `least`), LOCAL_WORLD_SIZE those of a node; without the latter, ranks
+    fill one instance after the other. A rank has the core that NEURON_RT_VISIBLE_CORES names, else
+    the one of its LOCAL_RANK; the cores of a node's ranks follow each other. Where all ranks have
+    the same number of cores by NEURON_PJRT_PROCESSES_NUM_DEVICES, a rank computes on its first.
 
     Raises:
         BadInput: for an instance of another chip, or one that is too small.
     """
     chip, lnc = TARGETS[target].chip, device_core(TARGETS[target]).physical_cores
     named = os.environ.get(INSTANCE_VARIABLE, "")
-    ranks = max(_count(_WORLD), least)
-    local_world = _count(_LOCAL_WORLD)
-    is_here = 0 < local_world <= ranks
-    stride = _stride(ranks) if is_here else 1
-    per_node = local_world if is_here else 0
+    ranks = max(environment_number(_WORLD), least)
+    local_world = environment_number(LOCAL_PROCESSES)
+    is_node_known = 0 < local_world <= ranks
+    stride = _stride(ranks) if is_node_known else 1
+    per_node = local_world if is_node_known else 0
     return fabric_for(
         chip,
         ranks,
         lnc,
         named,
         ranks_per_node=per_node,
-        first=_first_core(per_node, stride) if is_here else 0,
+        first=_first_core(per_node, stride) if is_node_known else 0,
         stride=stride,
         factors=faults.link_factors(faults.requested_faults()),
     )
 
 
 def _stride(ranks: int) -> int:
-    """Cores of each rank, where the launcher gave all of them as many; else 1."""
+    """The number of cores of each rank, if the launcher gave all ranks the same number; else 1."""
     shares = os.environ.get(PROCESS_CORES, "").split(",")
-    if len(shares) != ranks or len(set(shares)) != 1 or _VISIBLE not in os.environ:
+    if len(shares) != ranks or len(set(shares)) != 1 or VISIBLE not in os.environ:
         return 1
     count = len(visible_cores())
     return count if shares[0].strip() == str(count) else 1
@@ -64,15 +67,10 @@ def _stride(ranks: int) -> int:
 
 def _first_core(per_node: int, stride: int) -> int:
     """The first core of a node's ranks, from the core and the local rank of this process."""
-    local = _count(_LOCAL_RANK)
-    if _VISIBLE not in os.environ or local >= per_node:
+    local = environment_number(LOCAL_RANK)
+    if VISIBLE not in os.environ or local >= per_node:
         return 0
     return max(visible_cores()[0] - local * stride, 0)
-
-
-def _count(variable: str) -> int:
-    value = os.environ.get(variable, "")
-    return int(value) if value.isdecimal() else 0
 
 
 def placed_time(

@@ -9,14 +9,14 @@ from typing import Final
 
 from trnsim.errors import SourceLine, exclude_folder, is_program_file, user_line
 
-_answers: Final[dict[str, bool]] = {}
-"""Whether a file is the program's."""
+_is_program_file: Final[dict[str, bool]] = {}
+"""The results of `is_program` by file."""
 
 
 def exclude_frames(framework: ModuleType) -> None:
     """Count frames in the files of a framework as outside the user's program from now on."""
     exclude_folder(str(Path(str(framework.__file__)).parent))
-    _answers.clear()
+    _is_program_file.clear()
 
 
 def is_program(file: str) -> bool:
@@ -25,35 +25,32 @@ def is_program(file: str) -> bool:
 
 
 def program_line() -> SourceLine | None:
-    """The innermost line on the stack that is the program's.
+    """The innermost line of the user's program on the stack; None if there is none.
 
-    In a thread that runs only framework code the line that it works for; None if there is none.
+    In a thread that runs only framework code, the line for which the thread works.
     """
     return user_line(2)
 
 
 def program_place() -> tuple[str, int] | None:
-    """`program_line` as file and line, for every call on the device.
-
-    None in a thread that runs only framework code.
-    """
+    """The file and number of `program_line`, in less time; None in a thread of a framework."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the documented way to walk a stack
     while frame is not None:
         file = frame.f_code.co_filename
-        is_the_programs = _answers.get(file)
-        if is_the_programs is None:
-            is_the_programs = _answers[file] = is_program(file)
-        if is_the_programs:
+        is_found = _is_program_file.get(file)
+        if is_found is None:
+            is_found = _is_program_file[file] = is_program(file)
+        if is_found:
             return file, frame.f_lineno
         frame = frame.f_back
     return None
 
 
 def program_frame(skipped: int) -> tuple[list[CodeType], int | None]:
-    """The code of each frame down to that of `program_place`, and the instruction in this one.
+    """The code of each frame out to the program's innermost, and the instruction in that one.
 
-    `skipped` is the number of frames to leave out, the caller's first. In a thread that runs only
-    framework code, the code of all frames and None.
+    `skipped` is the number of innermost frames to leave out. In a thread that runs only framework
+    code, the code of all frames, and None.
     """
     frame: FrameType | None = sys._getframe(skipped)  # noqa: SLF001  as above
     codes: list[CodeType] = []

@@ -17,13 +17,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from trnsim.errors import SourceLine
 from trnsim.user_warnings import warn
 
 _MOST_PROGRAMS: Final = 8
-"""Programs between two collectives that are named; of further ones a digest is compared."""
+"""The most programs between two collectives that are named; a digest stands for the others."""
 _DIGEST_BYTES: Final = 8
 _FIX: Final = (
     "let every rank cut the same programs: what collectives give is read, printed and branched on "
@@ -62,7 +63,7 @@ class CutOfProgram(NamedTuple):
 
 
 class ProgramSequence:
-    """The programs that this rank has cut since the last collective, by the ranks of that."""
+    """The programs that this rank has cut since the last collective of the same ranks."""
 
     def __init__(self) -> None:
         self._cuts: dict[tuple[int, ...], list[CutOfProgram]] = {}
@@ -86,7 +87,13 @@ program_sequence: Final = ProgramSequence()
 
 
 class _Published(NamedTuple):
-    """Programs of a rank, as published: their number, a digest of the last, and the first."""
+    """Programs of a rank, as published.
+
+    Attributes:
+        number: the number of programs.
+        rest: a digest of the programs after the first `_MOST_PROGRAMS`.
+        cuts: the first programs.
+    """
 
     number: int
     rest: str
@@ -108,15 +115,19 @@ def sequence_failure(
     first = sequences[ranks[0]]
     for rank in ranks[1:]:
         other = sequences[rank]
-        at = _first_difference([c.exchanges for c in first.cuts], [c.exchanges for c in other.cuts])
-        if at is not None or (first.number, first.rest) != (other.number, other.rest):
-            pair = {ranks[0]: _cut_at(first, at), rank: _cut_at(other, at)}
+        index = _first_difference(
+            [cut.exchanges for cut in first.cuts], [cut.exchanges for cut in other.cuts]
+        )
+        if index is not None or (first.number, first.rest) != (other.number, other.rest):
+            pair = {ranks[0]: _cut_at(first, index), rank: _cut_at(other, index)}
             return "\n".join([_problem(pair, name), *_table(pair)]), _FIX
     for rank in ranks[1:]:
         other = sequences[rank]
-        at = _first_difference([c.digest for c in first.cuts], [c.digest for c in other.cuts])
-        if at is not None:
-            _warn({ranks[0]: first.cuts[at], rank: other.cuts[at]})
+        index = _first_difference(
+            [cut.digest for cut in first.cuts], [cut.digest for cut in other.cuts]
+        )
+        if index is not None:
+            _warn({ranks[0]: first.cuts[index], rank: other.cuts[index]})
             break
     return None
 
@@ -129,10 +140,9 @@ def _read(text: str) -> _Published:
 
 
 def _first_difference(own: Sequence[str], others: Sequence[str]) -> int | None:
-    for at in range(max(len(own), len(others))):
-        if own[at : at + 1] != others[at : at + 1]:
-            return at
-    return None
+    """The first index at which two sequences differ, which may have ended there; None for none."""
+    pairs = enumerate(zip_longest(own, others))
+    return next((index for index, (mine, theirs) in pairs if mine != theirs), None)
 
 
 def _cut_at(sequence: _Published, index: int | None) -> CutOfProgram | None:

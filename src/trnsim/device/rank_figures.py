@@ -35,7 +35,7 @@ _RANK_VARIABLE: Final = "RANK"
 def write_at_end() -> None:
     """Write this process's figures at its end, where TRNSIM_RANK_FIGURES names a folder."""
     folder = os.environ.get(RANK_FIGURES_VARIABLE)
-    if folder and _RANK_VARIABLE in os.environ:
+    if folder and os.environ.get(_RANK_VARIABLE, "").isdecimal():
         last = [LastSteps(recording) for recording in whole_program]
         steps.listeners.extend(last)
         atexit.register(_write, Path(folder), os.getpid(), last)
@@ -45,7 +45,8 @@ class LastSteps:
     """A listener that keeps the calls of the last two steps; the last complete one is reported.
 
     Attributes:
-        waits: the numbers of the calls before which a program without an optimizer waited last.
+        waits: numbers of the calls before the last two waits for the device, where no optimizer
+            steps.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -55,7 +56,7 @@ class LastSteps:
 
     def __call__(self) -> None:
         """Begin another step, and drop the calls before the last two."""
-        number = self.recording.number
+        number = self.recording.next_number
         if steps.are_of_optimizers:
             self.waits = []
         elif number in self.waits:
@@ -105,7 +106,7 @@ def figures(
         recording: calls of the rank.
         rank: number of the rank.
         chip: the chip that calls are timed on.
-        waits: the numbers of the calls before which it waited for the device last.
+        waits: numbers of the calls before its last two waits for the device.
     """
     events, forgotten = recording.events, recording.forgotten
     window = slice(*_span(recording, waits))
@@ -136,9 +137,9 @@ def figures(
 
 
 def _collectives(calls: Sequence[CollectiveCall], numbers: Iterable[int]) -> dict[str, Any]:
-    """Bytes of each collective by kind, group and floor, in order; the places there of `numbers`.
+    """Bytes of each collective by kind, group and floor, in order, and where `numbers` stand.
 
-    Ranks of a group match collectives by order: bytes may differ, in all-to-all exchanges.
+    Ranks of a group match collectives by order, since bytes may differ in all-to-all exchanges.
     """
     by_group: dict[tuple[str, tuple[int, ...], str], list[int]] = {}
     places = []

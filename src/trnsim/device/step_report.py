@@ -121,7 +121,7 @@ def step_report(
     collectives = collectives_blocks(recording.collectives, target)
     parts = [part() for part in report_parts]
     blocks = [(part.heading, part.blocks(target)) for part in parts]
-    sections = tuple(Section(head, each, heading_place="page") for head, each in blocks if each)
+    sections = tuple(Section(head, body, heading_place="page") for head, body in blocks if body)
     values = {name: value for part in parts for name, value in part.values(target).items()}
     return StepReport(steps, step.text, collectives, reason, pages, sections, values)
 

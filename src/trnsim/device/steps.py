@@ -16,7 +16,7 @@ from typing import Final
 from trnsim.device import faults
 
 STEP_VARIABLE: Final = "TRNSIM_STEP_FILE"
-"""A file for the launcher: three numbers, the step, 1 once a peer is lost, and 1 while waiting."""
+"""Variable for a file of three numbers: the step, 1 once a peer is lost, and 1 while waiting."""
 _INT64: Final = struct.Struct("<q")
 
 
@@ -26,20 +26,20 @@ class StepCounter:
     Attributes:
         number: number of the present step; the first is 1.
         listeners: functions that are called before each step.
-        has_work: whether the program has given the device work since it last waited (`note_work`).
+        has_work: true if the program has given the device work since it last waited (`note_work`).
     """
 
     def __init__(self) -> None:
         self.number = 0
         self.listeners: list[Callable[[], None]] = []
-        self._optimizers = 0
+        self._optimizer_steps = 0
         self.has_work = False
         self._injector: faults.Injector | None = None
 
     @property
     def are_of_optimizers(self) -> bool:
         """True if an optimizer has stepped."""
-        return self._optimizers > 0
+        return self._optimizer_steps > 0
 
     def note_optimizer_step(self) -> None:
         """Count a step of an optimizer, before it begins.
@@ -47,9 +47,9 @@ class StepCounter:
         Raises:
             HardwareFault: for an injected fault.
         """
-        if not self._optimizers:
+        if not self._optimizer_steps:
             self.number = 0  # what came before were no steps
-        self._optimizers += 1
+        self._optimizer_steps += 1
         self._begin()
 
     def note_synchronization(self) -> None:
@@ -58,7 +58,7 @@ class StepCounter:
         Raises:
             HardwareFault: for an injected fault.
         """
-        if not self._optimizers:
+        if not self._optimizer_steps:
             self._begin()
 
     def note_work(self) -> None:

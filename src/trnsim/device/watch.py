@@ -29,7 +29,15 @@ from trnsim.device.collective_log import CollectiveCall, kind_of
 from trnsim.device.device_core import logical_config, target, visible_cores
 from trnsim.errors import EmulatorError
 from trnsim.fabric.fabric import Fabric
-from trnsim.instance.cores import COUNT, VISIBLE, is_chosen, process_instance
+from trnsim.instance.cores import (
+    COUNT,
+    LOCAL_PROCESSES,
+    LOCAL_RANK,
+    VISIBLE,
+    environment_number,
+    is_chosen,
+    process_instance,
+)
 from trnsim.instance.model import instance_model
 from trnsim.instance.state import hardware, identity
 from trnsim.instance.state.folder import OFF, STATE_VARIABLE, state_folder
@@ -44,8 +52,6 @@ if TYPE_CHECKING:  # a tensor on the device needs no kernel
 
 _NAMES: Final = {"tensor": "pe"}
 """Names of engines in the state where they differ; aws-neuron-sdk's tools say PE."""
-_LOCAL_RANK: Final = "LOCAL_RANK"
-_LOCAL_WORLD: Final = "LOCAL_WORLD_SIZE"
 _TAG: Final = "NEURON_PROCESS_TAG"
 _TAG_LENGTH: Final = 255
 _COMMAND_LENGTH: Final = 4096
@@ -59,7 +65,13 @@ class WorkRecording(Recording):
     Attributes:
         executions: number of executions by status.
         errors: number of errors by kind.
-        is_reported: True if a record has the latencies: the next execution begins new ones.
+        busy_s: by core, the busy seconds of each engine.
+        elapsed_s: elapsed seconds by core.
+        flop: multiplications and additions of matrix products by core.
+        total_s: number of executions since the last record, by their seconds with launches.
+        device_s: number of executions since the last record, by their seconds without launches.
+        latencies: number of all executions by both, in three digits.
+        is_reported: True if a record has `total_s` and `device_s`: the next execution begins anew.
     """
 
     def __init__(self) -> None:
@@ -76,7 +88,7 @@ class WorkRecording(Recording):
         self._exchanges: Counter[CollectiveCall] = Counter()
         self.is_reported = False
         self._times: dict[DeviceCall, CallTime] = {}
-        self._settling = Lock()
+        self._settling, self._adding = Lock(), Lock()
 
     def note(self, call: DeviceCall, core: int, find_scope: FindScope) -> None:
         """Count a call."""
@@ -97,11 +109,11 @@ class WorkRecording(Recording):
         from trnsim.profile.measures.traffic import Totals  # noqa: PLC0415  as above
 
         timeline = run.timeline
-        self.flop[core] += sum(Totals(t.program).model_flops for t in run.timelines)
-        self._add(core, 1, timeline.device_time_s, timeline.launch_s, busy_s(timeline))
+        flop = sum(Totals(t.program).model_flops for t in run.timelines)
+        self._add(core, 1, flop, timeline.device_time_s, timeline.launch_s, busy_s(timeline))
 
     def settle(self) -> None:
-        """Turn counted calls into times, once a thread that does so is done."""
+        """Turn counted calls into times; threads do so one after the other."""
         with self._settling:
             self._settle()
 
@@ -119,9 +131,8 @@ class WorkRecording(Recording):
             time = self._times.get(call)
             if time is None:
                 time = self._times[call] = time_of(call, target().name)
-            self.flop[core] += number * time.flop
             busy = weighted_sum((1.0, kernel.busy_s) for kernel in time.kernels)
-            self._add(core, number, time.device_time_s, time.launch_s, busy)
+            self._add(core, number, time.flop, time.device_time_s, time.launch_s, busy)
         for exchange, number in [*exchanges.items()]:
             kind = kind_of(exchange.kind)
             if kind is not None:
@@ -131,19 +142,28 @@ class WorkRecording(Recording):
                 self.elapsed_s[0] += number * took.time_s
 
     def _add(
-        self, core: int, number: int, device_s: float, launch_s: float, busy: dict[str, float]
+        self,
+        core: int,
+        number: int,
+        flop: float,
+        device_s: float,
+        launch_s: float,
+        busy: dict[str, float],
     ) -> None:
-        if self.is_reported:
-            self.total_s, self.device_s, self.is_reported = Counter(), Counter(), False
-        self.executions["completed"] += number
-        self.elapsed_s[core] += number * (device_s + launch_s)
-        self.total_s[device_s + launch_s] += number
-        self.device_s[device_s] += number
-        self.latencies[_shortened(device_s + launch_s), _shortened(device_s)] += number
-        engine_s = self.busy_s[core]
-        for engine, time_s in busy.items():
-            name = _NAMES.get(engine, engine)
-            engine_s[name] = engine_s.get(name, 0.0) + number * time_s
+        """Add `number` executions, each of these figures, from any thread."""
+        with self._adding:
+            if self.is_reported:
+                self.total_s, self.device_s, self.is_reported = Counter(), Counter(), False
+            self.executions["completed"] += number
+            self.flop[core] += number * flop
+            self.elapsed_s[core] += number * (device_s + launch_s)
+            self.total_s[device_s + launch_s] += number
+            self.device_s[device_s] += number
+            self.latencies[_shortened(device_s + launch_s), _shortened(device_s)] += number
+            engine_s = self.busy_s[core]
+            for engine, time_s in busy.items():
+                name = _NAMES.get(engine, engine)
+                engine_s[name] = engine_s.get(name, 0.0) + number * time_s
 
 
 class _Watch:
@@ -158,7 +178,7 @@ class _Watch:
         self.tool = tool
         self.work = WorkRecording()
         self.cores = own_cores()
-        needed = max(max(self.cores) + 1, _number(_LOCAL_WORLD))
+        needed = max(max(self.cores) + 1, environment_number(LOCAL_PROCESSES))
         self.instance = process_instance(target(), logical_config(), needed)
         if _counts_cores():
             running = read_all(state_folder(), listen_s=0)
@@ -198,10 +218,10 @@ class _Watch:
         self._faults_ns = changed_ns if is_settled else -1
         lasting = [request for request in hardware.injected_faults(folder) if request.is_active()]
         requests: dict[int, hardware.FaultRequest] = {}
-        for at, core in enumerate(self.cores):
-            device, within = self._place(core)
-            striking = [request for request in lasting if request.strikes(within, device)]
-            requests |= {at: striking[0]} if striking else {}
+        for index, core in enumerate(self.cores):
+            device, core_of_device = self._place(core)
+            striking = [request for request in lasting if request.strikes(core_of_device, device)]
+            requests |= {index: striking[0]} if striking else {}
         faults.pending_faults.clear()
         faults.pending_faults.update(requests)
 
@@ -215,10 +235,10 @@ class _Watch:
             device, core = self._place(self.cores[0])
             with suppress(EmulatorError):
                 serial = self.instance.devices[device].serial_number
-                once = hardware.FaultRequest(
+                recorded = hardware.FaultRequest(
                     kind, device, core, time.time(), 0.0, serial_number=serial
                 )
-                hardware.inject(self._folder, once)
+                hardware.inject(self._folder, recorded)
         # A lasting fault that ends no program strikes each call: these are written once a second.
         if fault_kind.status or request is None:
             self.writer.write()
@@ -245,13 +265,13 @@ class _Watch:
             self.cores,
             time.time(),
             memory_bytes={
-                core: hbm_use.by_category(at, self.instance.lnc)
-                for at, core in enumerate(self.cores)
+                core: hbm_use.by_category(index, self.instance.lnc)
+                for index, core in enumerate(self.cores)
             },
             host_bytes={"application_memory": _resident_bytes()},
-            busy_s={self.cores[at]: dict(busy) for at, busy in list(self.work.busy_s.items())},
-            elapsed_s={self.cores[at]: time_s for at, time_s in list(self.work.elapsed_s.items())},
-            flop={self.cores[at]: flop for at, flop in list(self.work.flop.items())},
+            busy_s={self.cores[i]: dict(busy) for i, busy in list(self.work.busy_s.items())},
+            elapsed_s={self.cores[i]: time_s for i, time_s in list(self.work.elapsed_s.items())},
+            flop={self.cores[i]: flop for i, flop in list(self.work.flop.items())},
             executions=dict(self.work.executions),
             errors=dict(self.work.errors),
             total_latency_s=percentiles(self.work.total_s),
@@ -259,10 +279,10 @@ class _Watch:
             latencies=tuple((*key, count) for key, count in [*self.work.latencies.items()]),
             models=tuple(
                 model
-                for at, core in enumerate(self.cores)
-                for model in hbm_use.loaded_models(at, core)
+                for index, core in enumerate(self.cores)
+                for model in hbm_use.loaded_models(index, core)
             ),
-            loads={core: hbm_use.load_count(at) for at, core in enumerate(self.cores)},
+            loads={core: hbm_use.load_count(index) for index, core in enumerate(self.cores)},
         )
         self.work.is_reported = True
         return record
@@ -281,15 +301,10 @@ def _counts_cores() -> bool:
 def own_cores() -> tuple[int, ...]:
     """The cores of this process on its instance: those named, else that of its local rank."""
     cores = visible_cores()
-    rank = os.environ.get(_LOCAL_RANK, "")
+    rank = os.environ.get(LOCAL_RANK, "")
     if len(cores) == 1 and rank.isdecimal() and VISIBLE not in os.environ:
         return (int(rank),) if COUNT not in os.environ else cores
     return cores
-
-
-def _number(variable: str) -> int:
-    value = os.environ.get(variable, "")
-    return int(value) if value.isdecimal() else 0
 
 
 def command() -> str:
@@ -307,11 +322,11 @@ def _resident_bytes() -> int:
 
 
 _watching: Final[dict[int, _Watch]] = {}
-"""The state by process number: a fork starts without."""
+"""The state by process number, so that a fork begins without state."""
 
 
 def begin(tool: str = "") -> None:
-    """Keep the state of this process from now on; `tool` names its framework, "" to detect it.
+    """Keep the state of this process from now on; `tool` is its framework, "" to detect it.
 
     If it cannot be kept, that is reported once on the standard error.
     """

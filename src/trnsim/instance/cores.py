@@ -173,6 +173,12 @@ def process_instance(chip: Target, lnc: int, cores: int = 1) -> InstanceModel:
     return instance_model(name, lnc, least_cores=cores, chip=chip)
 
 
+def environment_number(variable: str, default: int = 0) -> int:
+    """The number in a variable of the environment; `default` where it holds none."""
+    value = os.environ.get(variable, "")
+    return int(value) if _is_number(value) else default
+
+
 def _is_number(text: str) -> bool:
     """True for ASCII digits alone; int() also takes signs, underscores and digits of any script."""
     return text.isascii() and text.isdecimal()

@@ -106,7 +106,7 @@ def kernel_when_called(name: str, make: Callable[[], tuple[Kernel, Kernel | None
             kernels = make()
         kernel, shaped = kernels
         if pending_faults:
-            strike_fault(core_of(args, kwargs))
+            strike_fault(call_core(args, kwargs))
         if narrowed_dtypes:
             args, kwargs = _narrowed(args, kwargs)
         if mode.kind == "exact":
@@ -146,7 +146,7 @@ def _note(name: str, args: Any, kwargs: Any, result: Any) -> None:
         call_log.touch(buffers_of([args, kwargs]))
     if not watchers and call_log.listening():
         call = call_of(name, args, kwargs, result)
-        call_log.note(call, core_of(args, kwargs, result), scope_tracker.scope)
+        call_log.note(call, call_core(args, kwargs, result), scope_tracker.scope)
 
 
 def buffers_of(values: Any) -> list[int]:
@@ -155,7 +155,7 @@ def buffers_of(values: Any) -> list[int]:
     return [tensor.untyped_storage().data_ptr() for tensor in tensors]
 
 
-def core_of(*values: Any) -> int:
+def call_core(*values: Any) -> int:
     """The core of the first neuron tensor in a call."""
     groups = (list(value.values()) if isinstance(value, dict) else value for value in values)
     return next((tensor.get_device() for tensor in tensors_in([*groups]) if not tensor.is_cpu), 0)

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from trnsim.device import device_core
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
-from trnsim.instance.cores import VISIBLE, parse_cores
+from trnsim.instance.cores import VISIBLE, environment_number, parse_cores
 from trnsim.torch.device_name import DEVICE_TYPE
 from trnsim.torch.distributed import process_group
 from trnsim.xla import process_groups
@@ -106,27 +106,22 @@ def _bracketed(address: str) -> str:
 
 def world_size() -> int:
     """The number of ranks of the program."""
-    return dist.get_world_size() if dist.is_initialized() else _number("WORLD_SIZE", 1)
+    return dist.get_world_size() if dist.is_initialized() else environment_number("WORLD_SIZE", 1)
 
 
 def ordinal() -> int:
     """This process's rank in the program."""
-    return dist.get_rank() if dist.is_initialized() else _number("RANK", 0)
+    return dist.get_rank() if dist.is_initialized() else environment_number("RANK", 0)
 
 
 def local_ordinal() -> int:
     """This process's rank on its machine."""
-    return _number("LOCAL_RANK", 0)
+    return environment_number("LOCAL_RANK", 0)
 
 
 def local_world_size() -> int:
     """The number of ranks on this machine."""
-    return _number("LOCAL_WORLD_SIZE", world_size())
-
-
-def _number(variable: str, default: int) -> int:
-    value = os.environ.get(variable, "")
-    return int(value) if value.isdecimal() else default
+    return environment_number("LOCAL_WORLD_SIZE", world_size())
 
 
 _is_own_group: Final[list[bool]] = []

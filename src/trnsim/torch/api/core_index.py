@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from trnsim.device.device_core import core_of
+from trnsim.device.device_core import visible_core
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.torch.device_name import is_neuron
@@ -25,4 +25,4 @@ def core_index(device: Device = None) -> int:
         if not is_neuron(device):
             raise BadInput(f"{device} is not a neuron device", line=program_line())
         device = device.index
-    return core_of(device or 0)
+    return visible_core(device or 0)

@@ -25,7 +25,7 @@ from trnsim.errors import EmulatorError
 from trnsim.torch import pytorch
 from trnsim.torch.api import storage
 from trnsim.torch.aten.operator_call import tensors_in
-from trnsim.torch.call_recording import RecordedExchange, buffers_of, core_of, watchers
+from trnsim.torch.call_recording import RecordedExchange, buffers_of, call_core, watchers
 from trnsim.torch.device_errors import CollectiveBroken, CollectiveRefused, MixedDevices, PeerLost
 from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
 from trnsim.torch.dispatch.alias import host_alias
@@ -136,7 +136,7 @@ def _collective_kernel(operator: OpOverload[..., Any]) -> Kernel:
 
     def kernel(*args: Any) -> Any:
         if pending_faults:
-            strike_fault(core_of(args))
+            strike_fault(call_core(args))
         arguments = dict(zip(names, args, strict=False))
         group = arguments["process_group"]
         if kind not in (*_MESSAGES, "barrier"):  # those have agreed already

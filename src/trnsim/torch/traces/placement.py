@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, SupportsIndex
 
-from trnsim.device.device_core import core_of, visible_cores
+from trnsim.device.device_core import visible_core, visible_cores
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 
@@ -70,7 +70,7 @@ def placement_of(start_nc: int = ONE, nc_count: int = ONE) -> Placement:
     if start_nc == ONE:
         first = 0 if number > 1 else turns.next_placement().cores[0] if turns.asked is None else 0
     else:
-        first = core_of(start_nc)
+        first = visible_core(start_nc)
     if not 1 <= number <= cores - first:
         raise CoresRefused(
             f"nc_count={nc_count} from NeuronCore {first} on; this process has {cores}, so legal: "

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from trnsim.device.device_core import core_of, visible_cores
+from trnsim.device.device_core import visible_core, visible_cores
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput, working_for
 from trnsim.torch.traces.batches import BatchRefused
@@ -151,7 +151,7 @@ def _cores(device_ids: Sequence[int | str] | None) -> list[int]:
 def _core(device: int | str) -> int:
     match = _CORE.fullmatch(device) if isinstance(device, str) else None
     if isinstance(device, int) or match is not None:
-        return core_of(int(match["index"]) if match else int(device))
+        return visible_core(int(match["index"]) if match else int(device))
     raise CoresRefused(
         f"device_ids has {device!r}; legal: an index, or 'nc:0'",
         fix="device_ids=[0, 1]",
