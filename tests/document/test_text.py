@@ -110,6 +110,12 @@ def test_no_text_commands_the_terminal():
     assert table(block)[1] == "a\\x1b[2Jb c\\u202e"
 
 
+def test_neither_headers_nor_notes_of_a_table_command_the_terminal():
+    block = Table(columns("a\x1b[1m"), [["1"]], below={0: ["x = 1  # \x1b[2J"]})
+    assert "\x1b" not in "".join(table(block))
+    assert table(block)[2].strip() == r"x = 1  # \x1b[2J"
+
+
 def test_blocks_of_the_page_are_left_out():
     blocks = [
         Note("both"),

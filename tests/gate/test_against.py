@@ -61,6 +61,15 @@ def test_of_several_kernels_the_named_one_alone_has_a_time(repository):
     assert set(baselines.times) == {Key("two.py", "other", "trn2")}
 
 
+@pytest.mark.slow
+def test_links_out_of_the_repository_are_left_out(repository):
+    (repository / "data").symlink_to("/usr/share")
+    git("add", ".", folder=repository)
+    git("commit", "-qm", "link", folder=repository)
+    baselines = earlier_baselines("HEAD", [Path("kernel.py")], ["trn2"])
+    assert set(baselines.times) == {Key("kernel.py", "kernel", "trn2")}
+
+
 def test_a_revision_that_is_not_there_is_refused(repository):
     with pytest.raises(BadInput, match="--against: no revision mainn") as refused:
         earlier_baselines("mainn", [repository / "kernel.py"], ["trn2"])

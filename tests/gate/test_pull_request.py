@@ -100,6 +100,24 @@ def test_what_cannot_be_compared_is_in_the_comment(repository):
     assert status == 2
 
 
+def test_globs_that_match_nothing_are_in_the_comment(repository):
+    assert repository.is_dir()
+    text, status = comment("HEAD", {"TRNSIM_KERNELS": "kernel/*.py", "TRNSIM_JOBS": " "})
+    assert status == 0
+    assert r"no file matches TRNSIM_KERNELS: kernel/\*.py" in text
+    assert "TRNSIM_JOBS" not in text
+
+
+def test_globs_and_bases_that_cannot_be_read_are_in_the_comment(repository, monkeypatch):
+    monkeypatch.setenv("TRNSIM_KERNELS", "/etc/*.py")
+    assert main(["HEAD", "comment.md"]) == 2
+    assert "TRNSIM_KERNELS has '/etc/" in (repository / "comment.md").read_text()
+    monkeypatch.setenv("TRNSIM_KERNELS", "")
+    monkeypatch.setenv("TRNSIM_JOBS", "train.sbatch")
+    assert main(["no-such", "comment.md"]) == 2
+    assert "no revision no-such" in (repository / "comment.md").read_text()
+
+
 def test_a_new_job_has_its_price(repository):
     shutil.copy("train.sbatch", "new.sbatch")
     text, status = comment("HEAD", {"TRNSIM_JOBS": "new.sbatch"})

@@ -57,9 +57,11 @@ def test_cores_that_are_visible_place_the_ranks(monkeypatch):
     assert job(COMMAND, "trn2.48xlarge", FOLDER, ranks_per_node=2).fabric.ranks == 2
     with pytest.raises(BadInput, match="5 ranks a node, and NEURON_RT_VISIBLE_CORES names 4"):
         job(COMMAND, "trn2.48xlarge", FOLDER, ranks_per_node=5)
+    monkeypatch.setenv("NEURON_RT_VISIBLE_CORES", "8,9,10-11")
+    assert job(COMMAND, "trn2.48xlarge", FOLDER).fabric == found.fabric
     for named in ("8,10", "a", "3-1"):
         monkeypatch.setenv("NEURON_RT_VISIBLE_CORES", named)
-        with pytest.raises(BadInput, match="ranks take cores that follow each other"):
+        with pytest.raises(BadInput, match=f"NEURON_RT_VISIBLE_CORES='{named}' does not name core"):
             job(COMMAND, "trn2.48xlarge", FOLDER)
 
 

@@ -2,8 +2,10 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +55,35 @@ def test_ranks_that_end_well_leave_their_logs(tmp_path):
     assert sorted(shown.split()) == sorted(["here", "is", "0", "x"])
     for rank in range(4):
         assert f"here is {rank}\n" in (tmp_path / "logs" / f"rank-{rank}.log").read_text()
+
+
+class Visited(LaunchJob):
+    """A job to whose port other programs connect first."""
+
+    def announce(self, launch):
+        for text in (b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b'{"token": "x"}\n', b"x" * 70_000):
+            stranger = socket.create_connection((launch["host"], launch["port"]))
+            stranger.sendall(text)
+            threading.Timer(2.0, stranger.close).start()
+
+
+def test_other_programs_that_connect_are_not_listened_to(tmp_path):
+    job = job_of(tmp_path, "print(rank)")
+    ended = launch(Visited(**vars(job)), print, lambda _: None)
+    assert ended.status == 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="real-time signals")
+def test_a_signal_without_a_name_has_its_number(tmp_path):
+    code = f"os.kill(os.getpid(), {signal.SIGRTMIN + 6})"
+    ended, said, *_ = launched(tmp_path, code)
+    assert ended.status == 128 + signal.SIGRTMIN + 6
+    assert f"was ended by signal {signal.SIGRTMIN + 6}" in said
+
+
+def test_a_character_on_the_border_of_two_reads_is_shown(tmp_path):
+    code = "for b in b'\\xe6\\xa8\\xa1': os.write(1, bytes([b])); time.sleep(0.05)\nprint()"
+    assert "模" in launched(tmp_path, code)[2]
 
 
 class OfFirstNode(LaunchJob):

@@ -29,3 +29,11 @@ def test_what_is_no_table_is_named_with_its_line(text, line, why):
     with pytest.raises(Malformed, match="^" + re.escape(why)) as refused:
         parse_csv(text)
     assert refused.value.line == line
+
+
+def test_blank_lines_before_the_names_are_passed_over():
+    parsed = parse_csv("\n , \na,b\n1,2\n")
+    assert parsed.content == [{"a": "1", "b": "2"}]
+    assert parsed.line_of((0,)) == 4
+    with pytest.raises(Malformed, match="no names of fields"):
+        parse_csv(",,\n")

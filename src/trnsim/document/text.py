@@ -118,7 +118,7 @@ def _table(block: Table, width: int, emphasis: Emphasis) -> list[str]:
     shown = [at for at, column in enumerate(block.columns) if column.place != "page"]
     rows = [[words_text(row[at]) for at in shown] for row in block.rows[: block.most or None]]
     known = [block.columns[at] for at in shown]
-    header = [column.name for column in known]
+    header = [words_text(column.name) for column in known]
     right = [column.is_right for column in known]
     room = width - block.indent
     widths = _widths([header, *rows], known, room)
@@ -137,7 +137,7 @@ def _table(block: Table, width: int, emphasis: Emphasis) -> list[str]:
 
 def _below(block: Table, number: int, room: int) -> list[str]:
     return [
-        line for line_text in block.below.get(number, ()) for line in wrapped(line_text, room, 4)
+        line for note in block.below.get(number, ()) for line in wrapped(words_text(note), room, 4)
     ]
 
 

@@ -29,15 +29,16 @@ def earlier_baselines(
         BadInput: no git, no repository, no such revision, or a path outside of the folder.
     """
     prefix = _git("rev-parse", "--show-prefix").decode().strip()
-    commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    folder_of_names = Path.cwd().resolve()
+    commit = commit_of(revision)
+    working_folder = Path.cwd().resolve()
     with tempfile.TemporaryDirectory(prefix="trnsim-") as folder:
-        _unpack(_git("archive", "--format=tar", commit.decode().strip(), top=True), Path(folder))
+        _unpack(_git("archive", "--format=tar", commit, in_top=True), Path(folder))
         earlier = Path(folder, PurePosixPath(prefix))
-        names = [_relative(path, folder_of_names) for path in paths]
-        present = [name for name in names if (earlier / name).is_file()]
+        names = [_relative(path, working_folder) for path in paths]
         stored = Path(folder) / f"earlier-{FILE}"
-        for name in present:
+        for name in names:
+            if not (earlier / name).is_file():
+                continue
             command = [*_CHECK, name.as_posix(), "--on", ",".join(chips)]
             command += ["--baseline", str(stored), "--update"]
             command += [] if kernel is None else ["--kernel", kernel]
@@ -60,15 +61,25 @@ def _relative(path: Path, folder: Path) -> Path:
     return absolute.relative_to(folder)
 
 
-def _git(*arguments: str, top: bool = False) -> bytes:
-    """The output of git, in the working folder or the repository's.
+def commit_of(revision: str) -> str:
+    """The commit that a revision names.
+
+    Raises:
+        BadInput: no git, no repository, or no such revision.
+    """
+    stored = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    return stored.decode().strip()
+
+
+def _git(*arguments: str, in_top: bool = False) -> bytes:
+    """The output of git in the working folder; with `in_top`, in the top folder of its repository.
 
     Raises:
         BadInput: git is not installed, or refuses.
     """
     command = [_GIT, *arguments]
     folder = None
-    if top:
+    if in_top:
         folder = _git("rev-parse", "--show-toplevel").decode().strip()
     try:
         done = subprocess.run(  # noqa: S603
@@ -87,5 +98,14 @@ def _git(*arguments: str, top: bool = False) -> bytes:
 
 
 def _unpack(stored: bytes, folder: Path) -> None:
+    """Unpack an archive of git into a folder, without links that lead out of it."""
     with tarfile.open(fileobj=io.BytesIO(stored)) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder, filter=_inner_member)  # noqa: S202  the filter is tarfile's own
+
+
+def _inner_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    """The member of an archive, made safe; None for one that is unsafe, which is left out."""
+    try:
+        return tarfile.data_filter(member, folder)
+    except tarfile.FilterError:
+        return None

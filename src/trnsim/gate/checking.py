@@ -6,7 +6,6 @@ check       findings, figures and the difference to the baseline of a kernel on 
 
 from __future__ import annotations
 
-import os
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ from trnsim.gate.values import ResultError, result_errors
 from trnsim.profile.units import percent_text, time_text
 from trnsim.runner import run as run_kernel
 from trnsim.runs import Launchable, Run, collecting
-from trnsim.user_traceback import FULL, users_stack
+from trnsim.user_traceback import FULL, keeps_all_frames, users_stack
 
 _US: Final = 1e-6
 _PACKAGE: Final = Path(trnsim.__file__).parent
@@ -200,7 +199,7 @@ def _own_error(error: BaseException, kind: str, function: str) -> GateFinding:
     Raises:
         BaseException: the error itself, where all frames are asked for.
     """
-    if os.environ.get(FULL, "0") not in ("", "0"):
+    if keeps_all_frames():
         raise error
     frame = users_stack(traceback.extract_tb(error.__traceback__))[-1]
     line = SourceLine(frame.filename, frame.lineno or 0)

@@ -24,6 +24,8 @@ from typing import Final
 from trnsim import files
 from trnsim.document.answer import Document, MonospaceLines, Note, Section
 from trnsim.document.markdown import markdown
+from trnsim.errors import BadInput
+from trnsim.gate.against import commit_of
 
 MARK: Final = "<!-- trnsim -->"
 """The first line of the comment, by which a later push finds and edits it."""
@@ -33,10 +35,19 @@ _WRONG_INPUT: Final = 2
 
 
 def comment(base: str, settings: Mapping[str, str]) -> tuple[str, int]:
-    """The comment on the files that the variables name, and the status of their checks."""
-    kernels = _matching_files(settings.get("TRNSIM_KERNELS", ""))
-    jobs = _matching_files(settings.get("TRNSIM_JOBS", ""))
+    """The comment on the files that the variables name, and the status of their checks.
+
+    Raises:
+        BadInput: a glob is not legal, or the clone does not have the base.
+    """
     parts: list[str] = []
+    files_of: dict[str, list[Path]] = {}
+    for variable in ("TRNSIM_KERNELS", "TRNSIM_JOBS"):
+        globs = settings.get(variable, "")
+        files_of[variable] = _matching_files(variable, globs)
+        if globs.strip() and not files_of[variable]:
+            parts.append(_titled_markdown("trnsim", f"no file matches {variable}: {globs}"))
+    kernels, jobs = files_of.values()
     status = 0
     with tempfile.TemporaryDirectory(prefix="trnsim-") as folder:
         if kernels:
@@ -55,9 +66,21 @@ def comment(base: str, settings: Mapping[str, str]) -> tuple[str, int]:
     return "\n".join([MARK, *filter(None, parts)]), status
 
 
-def _matching_files(globs: str) -> list[Path]:
-    """The files that globs name, each once, in order."""
-    paths = {path for glob in globs.split() for path in Path().glob(glob) if path.is_file()}
+def _matching_files(variable: str, globs: str) -> list[Path]:
+    """The files that the globs of a variable name, each once, in order.
+
+    Raises:
+        BadInput: one of them is no glob, or is not relative.
+    """
+    paths: set[Path] = set()
+    for glob in globs.split():
+        try:
+            paths.update(path for path in Path().glob(glob) if path.is_file())
+        except (NotImplementedError, ValueError) as error:
+            raise BadInput(
+                f"{variable} has {glob!r}: {error}",
+                fix="write a glob from the top of the repository: kernels/**/*.py",
+            ) from error
     return sorted(paths)
 
 
@@ -69,6 +92,7 @@ def _job(base: str, job: Path, folder: Path) -> tuple[str, int]:
         check=False,
     )
     if stored.returncode:
+        commit_of(base)  # refuses a base that the clone does not have
         return _answered(["job", "price", str(job)], folder)
     if stored.stdout == job.read_bytes():
         return "", 0
@@ -102,7 +126,10 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) not in (1, 2):
         sys.stderr.write("usage: python -m trnsim.gate.pull_request BASE [COMMENT.md]\n")
         return _WRONG_INPUT
-    text, status = comment(arguments[0], os.environ)
+    try:
+        text, status = comment(arguments[0], os.environ)
+    except BadInput as error:
+        text, status = f"{MARK}\n{_titled_markdown('trnsim', str(error))}", _WRONG_INPUT
     files.write(arguments[1] if len(arguments) > 1 else _COMMENT, text)
     return status
 

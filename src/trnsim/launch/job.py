@@ -18,11 +18,11 @@ from trnsim.device.faults import LaunchFault
 from trnsim.device.rank_figures import RANK_FIGURES_VARIABLE
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import Fabric
+from trnsim.instance.cores import VISIBLE, parse_cores
 from trnsim.instance.model import logical_config
 
 LOOPBACK: Final = "127.0.0.1"
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
-_VISIBLE_CORES: Final = "NEURON_RT_VISIBLE_CORES"
 _PYTHON_NAMES: Final = ("python", "python3")
 _AUTOLOAD_VARIABLE: Final = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
@@ -80,7 +80,7 @@ class LaunchJob:
         """
         fabric = self.fabric
         environment = dict(os.environ)
-        environment.pop(_VISIBLE_CORES, None)
+        environment.pop(VISIBLE, None)
         environment |= {
             INSTANCE_VARIABLE: fabric.instance.name,
             TARGET_VARIABLE: self.target,
@@ -186,9 +186,8 @@ def job(
     if number and fabric.ranks_per_node * cores_per_rank > number:
         each = "" if cores_per_rank == 1 else f" of {cores_per_rank} cores"
         raise BadInput(
-            f"{fabric.ranks_per_node} ranks{each} a node, and {_VISIBLE_CORES} names {number} "
-            "cores",
-            fix=f"unset {_VISIBLE_CORES}, or name as many cores as ranks take",
+            f"{fabric.ranks_per_node} ranks{each} a node, and {VISIBLE} names {number} cores",
+            fix=f"unset {VISIBLE}, or name as many cores as ranks take",
         )
     _check_ranks(failures, fabric)
     if fabric.factors:
@@ -210,18 +209,13 @@ def _visible() -> tuple[int, int]:
     """First of the cores in NEURON_RT_VISIBLE_CORES, and their number; 0, 0 without the variable.
 
     Raises:
-        BadInput: the cores are not consecutive.
+        BadInput: it does not name consecutive cores.
     """
-    cores = os.environ.get(_VISIBLE_CORES)
-    if not cores:
+    text = os.environ.get(VISIBLE)
+    if not text:
         return 0, 0
-    first, _, last = cores.partition("-")
-    if not first.isdecimal() or not (last or first).isdecimal() or int(last or first) < int(first):
-        raise BadInput(
-            f"{_VISIBLE_CORES}={cores!r}: ranks take cores that follow each other",
-            fix=f"write a range, {_VISIBLE_CORES}=0-7, or unset it",
-        )
-    return int(first), int(last or first) - int(first) + 1
+    cores = parse_cores(text)
+    return cores[0], len(cores)
 
 
 def _check_ranks(failures: list[LaunchFault], fabric: Fabric) -> None:

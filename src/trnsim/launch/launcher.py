@@ -62,6 +62,8 @@ class RankProcess:
         step: last step that it began; 0 if it reports none.
         follows: True if it ended, as it reports, because another rank had.
         tail: end of its log.
+        log_problem: the reason why its log is cut; "" if it is whole.
+        unread: received bytes of a message whose end is still to come.
     """
 
     rank: int
@@ -84,7 +86,7 @@ class RankProcess:
         if status is None:
             return "lost its supervisor"
         if status < 0:
-            return f"was ended by {signal.Signals(-status).name}"
+            return f"was ended by {_signal_name(-status)}"
         return f"ended with status {status}"
 
     @property
@@ -274,31 +276,42 @@ class _Attempt:
             return
         unread = (self._strangers.pop(connection, b"") if rank is None else rank.unread) + content
         *lines, incomplete = unread.split(b"\n")
-        for text in lines:
-            rank = self._record_message(connection, rank, json.loads(text))
         if rank is None:
-            self._strangers[connection] = incomplete
-        else:
-            rank.unread = incomplete
+            if not lines and len(incomplete) < _CHUNK_BYTES:
+                self._strangers[connection] = incomplete
+                return
+            rank = self._rank_of(connection, lines.pop(0) if lines else b"")
+            if rank is None:  # any program of this machine may connect
+                self._selector.unregister(connection)
+                connection.close()
+                return
+        for text in lines:
+            self._record_message(rank, json.loads(text))
+        rank.unread = incomplete
 
-    def _record_message(
-        self, connection: socket.socket, rank: RankProcess | None, message: dict[str, Any]
-    ) -> RankProcess | None:
-        """Record a supervisor's message; returns its rank, None for a stranger.
+    def _rank_of(self, connection: socket.socket, text: bytes) -> RankProcess | None:
+        """The new rank whose supervisor's first message is `text`; None if it is not one.
 
         Raises:
             BadInput: another machine refuses to start its ranks.
         """
-        if rank is None:
-            if message.get("token") != self._token:
-                return None
-            if "refusal" in message:
-                raise BadInput(message["refusal"], fix="look at the output of that task")
-            node = message["node"]
-            host = self._job.hosts[node] if self._job.hosts else ""
-            rank = RankProcess(message["rank"], node, message["local_rank"], connection, host)
-            self._ranks[rank.rank] = rank
-        elif "says" in message:
+        try:
+            message = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(message, dict) or message.get("token") != self._token:
+            return None
+        if "refusal" in message:
+            raise BadInput(message["refusal"], fix="look at the output of that task")
+        node = message["node"]
+        host = self._job.hosts[node] if self._job.hosts else ""
+        rank = RankProcess(message["rank"], node, message["local_rank"], connection, host)
+        self._ranks[rank.rank] = rank
+        return rank
+
+    def _record_message(self, rank: RankProcess, message: dict[str, Any]) -> None:
+        """Record a message of a rank's supervisor: output, a beat, or the rank's end."""
+        if "says" in message:
             self._show(message["says"])
         elif "beat" in message:
             beat = beat_of(message["beat"], time.monotonic())
@@ -311,7 +324,6 @@ class _Attempt:
                 rank.ended_s = time.monotonic()
             if rank.log_problem:
                 self._say(f"the log of rank {rank.rank} is cut: {rank.log_problem}")
-        return rank
 
     def _first_lost(self) -> RankProcess | None:
         lost = [
@@ -430,6 +442,14 @@ class _Attempt:
 
 def _runs(rank: RankProcess) -> bool:
     return rank.connection is not None and rank.status is None
+
+
+def _signal_name(number: int) -> str:
+    """The name of a signal; "signal 40" for one without a name, such as most real-time signals."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _keep_alive(connection: socket.socket) -> None:

@@ -8,6 +8,7 @@ log; if the disk is full the log is cut, and the program goes on.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import ctypes
 import json
@@ -105,6 +106,8 @@ class Supervisor:
         self._log = _Log(Path(launch["logs"]) / f"rank-{self.rank}.log", launch["restart"])
         self._step_path = self._make_step_file()
         self._command = command
+        # A character of several bytes may lie on the border of two reads.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def run(self) -> int:
         """Run the program; returns its exit status, as shells count it."""
@@ -119,6 +122,9 @@ class Supervisor:
             signal.signal(number, self._forward)
         threading.Thread(target=self._wait, args=(end_writer,), daemon=True).start()
         self._serve(end_reader)
+        incomplete = self._decoder.decode(b"", final=True)
+        if incomplete:
+            self._tell(says=incomplete)
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)  # what the program left behind
         status = self._process.returncode
@@ -169,7 +175,7 @@ class Supervisor:
         if content:
             self._log.write(content)
             if self.rank == self._launch["shown"]:
-                self._tell(says=content.decode(errors="replace"))
+                self._tell(says=self._decoder.decode(content))
         return bool(content) or content is None
 
     def _obey_launcher(self) -> bool:
@@ -244,7 +250,8 @@ def state_of(pid: int) -> tuple[str, float]:
     """State of a process as a letter, and its CPU seconds; "" and 0 if the system does not tell."""
     try:
         # The name before the parenthesis may hold anything (proc(5)).
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        fields = text.rpartition(")")[2].split()
         return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return "", 0.0

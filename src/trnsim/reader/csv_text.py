@@ -14,14 +14,18 @@ def parse_csv(text: str) -> ParsedText:
     """A dict for each row, of the cells that are not empty.
 
     Raises:
-        Malformed: a row has more or fewer cells than the first line, or quotes do not end.
+        Malformed: a row has more or fewer cells than the first line, which has none or one twice,
+            or quotes do not end.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[dict[str, str]] = []
     lines: list[int] = []
     try:
-        header = [name.strip() for name in next(reader)]
-        _check_header(header)
+        first = next((cells for cells in reader if any(cell.strip() for cell in cells)), None)
+        if first is None:
+            raise Malformed(1, "no names of fields", "write them in the first line")
+        header = [name.strip() for name in first]
+        _check_header(header, reader.line_num)
         for cells in reader:
             if not any(cell.strip() for cell in cells):
                 continue
@@ -43,10 +47,10 @@ def parse_csv(text: str) -> ParsedText:
     return ParsedText(rows, line_of, tuple(header))
 
 
-def _check_header(header: list[str]) -> None:
+def _check_header(header: list[str], line: int) -> None:
     if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
         mark = "semicolons" if ";" in header[0] else "tabs"
-        raise Malformed(1, f"cells are divided by {mark}", "divide them by commas")
+        raise Malformed(line, f"cells are divided by {mark}", "divide them by commas")
     for name in header:
         if header.count(name) > 1:
-            raise Malformed(1, f"the field {name!r} stands twice", "leave one of them out")
+            raise Malformed(line, f"the field {name!r} stands twice", "leave one of them out")

@@ -36,14 +36,16 @@ def parse_json_lines(text: str) -> ParsedText:
     Raises:
         Malformed: a line is not JSON.
     """
-    numbers = [number for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    lines = text.split("\n")
+    numbers: list[int] = []
     content: list[Any] = []
-    for number in numbers:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
         try:
-            content.append(_value(lines[number - 1]))
+            content.append(_value(line))
         except Malformed as error:
-            raise Malformed(number, error.why) from error
+            raise Malformed(number, error.why, error.fix) from error
+        numbers.append(number)
     return ParsedText(content, lambda keys: numbers[int(keys[0])] if keys else 1)
 
 

@@ -86,6 +86,7 @@ def test_every_part_of_a_file_that_was_cut_is_refused():
     [
         ("latencies", [[1, 2]]), ("latencies", [[1, 2, "3"]]), ("latencies", 3),
         ("pid", -1), ("pid", True), ("pid", "7"), ("pid", 1.5), ("start_time", 1), ("cores", 3),
+        ("lnc", 0), ("lnc", 10**9), ("lnc", True),
         ("cores", ["a"]), ("updated_at", None), ("updated_at", "now"), ("memory_bytes", []),
         ("memory_bytes", {"x": {}}), ("memory_bytes", {"0": 3}), ("busy_s", {"0": {"pe": None}}),
         ("executions", 3), ("flop", {"0": "1"}), ("elapsed_s", {"0": float("nan")}),

@@ -32,6 +32,12 @@ def test_a_level_says_what_is_its_own_and_the_levels_below(level):
     assert [list(said.lines(one)) for one in REPORTS] == LINES[level]
 
 
+def test_programs_of_one_tag_are_counted_each():
+    said = list(Verbose(3).lines(report("job", "job", error="gone")))
+    assert said.count("memory_used of job: gone") == 2
+    assert said[-1] == "report of 2 programs, 3 groups"
+
+
 def test_the_highest_levels_name_reports_and_periods():
     assert list(Verbose(3).lines(REPORTS[0])) == [
         "program a began",

@@ -99,3 +99,12 @@ def test_nothing_is_written_where_the_graph_is_damaged(folder):
 def test_no_file_is_written_over_another(words, message):
     with pytest.raises(BadInput, match=f"{message}, which would be lost"):
         check_files(arguments("--target=trn1", *words))
+
+
+def test_no_file_of_the_workdir_is_written_over_the_graph(folder):
+    (folder / "m.pb").rename(folder / "m.txt")
+    words = ["m.txt", "--framework=XLA", "--target=trn1"]
+    with pytest.raises(BadInput, match=r"gets a m\.txt, which is the file of the graph"):
+        check_files(CompileArguments.of([*words, "--workdir=."]))
+    with pytest.raises(BadInput, match=r"gets a m\.json, which is the file of --output"):
+        check_files(CompileArguments.of([*words, "--workdir=.", "--output=m.json"]))

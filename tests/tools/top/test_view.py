@@ -9,6 +9,11 @@ def test_a_tab_for_all_programs_and_one_for_each():
     assert tabs(report) == [ALL, Tab("train", 7), Tab("serve", 8)]
 
 
+def test_a_tag_commands_no_terminal():
+    report = World(record(pid=8, tag="a\x1b[2J\nb")).report()
+    assert tabs(report)[1] == Tab("a\\x1b[2J b", 8)
+
+
 def test_the_instance_is_the_reports():
     found = instance(World().report())
     assert (found.name, found.core_version) == ("trn2.48xlarge", "v3d")

@@ -183,7 +183,7 @@ def from_json(text: str | bytes) -> ProcessRecord:
             tool=_read_text(row["tool"]),
             tag=_read_text(row["tag"]),
             instance=_read_text(row["instance"]),
-            lnc=_read_whole(row["lnc"]),
+            lnc=_read_lnc(row["lnc"]),
             cores=tuple(map(_read_whole, row["cores"])),
             updated_at=_read_number(row["updated_at"]),
             memory_bytes=_read_tables(row["memory_bytes"]),
@@ -220,6 +220,12 @@ def _read_whole(value: Any) -> int:
     if type(value) is int and value >= 0:
         return value
     raise ValueError(f"{value!r} is no whole number")
+
+
+def _read_lnc(value: Any) -> int:
+    if type(value) is int and value in (1, 2):
+        return value
+    raise ValueError(f"{value!r} is no number of physical cores in a logical one")
 
 
 def _read_latency(row: Any) -> tuple[float, float, float]:

@@ -28,11 +28,9 @@ class Verbose:
 
     def lines(self, report: Mapping[str, Any]) -> Iterator[str]:
         """The lines about the next report."""
-        groups = dict(_groups(report))
+        groups = list(_groups(report))
         if self.level >= _ERRORS:
-            yield from (
-                f"{name}: {group['error']}" for name, group in groups.items() if group["error"]
-            )
+            yield from (f"{name}: {group['error']}" for name, group in groups if group["error"])
         tags = {run["pid"]: run["neuron_runtime_tag"] for run in report["neuron_runtime_data"]}
         if self.level >= _PROGRAMS:
             yield from (
@@ -45,12 +43,11 @@ class Verbose:
         if self.level >= _REPORTS:
             yield f"report of {len(tags)} programs, {len(groups)} groups"
         if self.level >= _PERIODS:
-            yield from (
-                f"{name}: measured over {group['period']} s" for name, group in groups.items()
-            )
+            yield from (f"{name}: measured over {group['period']} s" for name, group in groups)
 
 
 def _groups(report: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The name and content of each group; programs with the same tag have groups of one name."""
     for program in report["neuron_runtime_data"]:
         for name, group in program["report"].items():
             yield f"{name} of {program['neuron_runtime_tag']}", group

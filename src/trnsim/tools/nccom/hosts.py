@@ -207,11 +207,15 @@ def job_nodes(job: str) -> JobNodes:
     count = os.environ.get("SLURM_JOB_NUM_NODES", "")
     if own == job and count.isascii() and count.isdigit():
         return JobNodes(int(count), os.environ.get("SLURM_JOB_NODELIST", ""))
-    return _told_nodes(job)
+    return _scontrol_nodes(job)
 
 
-def _told_nodes(job: str) -> JobNodes:
-    """The nodes of a job as scontrol tells them."""
+def _scontrol_nodes(job: str) -> JobNodes:
+    """The nodes of a job, which scontrol prints.
+
+    Raises:
+        BadInput: there is no scontrol, or it does not know the job.
+    """
     program = shutil.which("scontrol")
     if program is None:
         raise BadInput(
@@ -221,7 +225,12 @@ def _told_nodes(job: str) -> JobNodes:
     command = [program, "--oneliner", "show", "job", job]
     try:
         done = subprocess.run(  # noqa: S603  Slurm's own program, and a checked number
-            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadInput(f"--slurm-job-id {job}: scontrol does not answer: {error}") from error

@@ -23,6 +23,10 @@ FAILED_STATUS: Final = 70
 """The exit status of a graph that does not compile, as public reports of neuronx-cc show it
 (aws-neuron-sdk issues 619 and 819); its page says only that it is not 0."""
 _FIX: Final = "name a file of HLO (text or HloModuleProto) or StableHLO"
+_FOLDER_SUFFIXES: Final = (
+    *(".html", ".json", ".txt", "-figures.json", ".perfetto-trace", ".trace.json"),
+)
+"""Ends of the names of the files that `write_folder` writes, behind the name of the graph's."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,18 @@ def check_files(arguments: CompileArguments) -> None:
                     fix=f"--{name} with another file",
                 )
         kept[f"--{name}"] = path
-    if arguments.workdir is not None:
-        check_folder(arguments.workdir)
+    if arguments.workdir is None:
+        return
+    check_folder(arguments.workdir)
+    name = file_name(arguments.model.stem)
+    written = {arguments.workdir.resolve() / f"{name}{suffix}" for suffix in _FOLDER_SUFFIXES}
+    for label, path in kept.items():
+        if path.resolve() in written:
+            raise BadInput(
+                f"{PROGRAM}: --workdir={arguments.workdir} gets a {path.name}, which is the file "
+                f"of {label} and would be lost",
+                fix="--workdir with another folder",
+            )
 
 
 def compile_file(

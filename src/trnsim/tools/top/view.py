@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trnsim.foreign_text import terminal_text
+
 
 @dataclass(frozen=True)
 class Tab:
@@ -58,13 +60,13 @@ class TabFigures:
 
     Attributes:
         percent: utilisation of each core in use; of several programs, the busiest one's.
-        flop_per_s: operations a second of each core, likewise.
-        system: vCPUs of the host.
-        runtime: vCPUs of the programs.
-        host_total_bytes: memory of the host.
-        host_bytes: the same by category.
-        device_total_bytes: memory of the devices.
-        core_bytes: the same by core and category.
+        flop_per_s: operations per second of each core in use; of several programs, the largest.
+        system: vCPUs that the whole host uses.
+        runtime: vCPUs that the programs use.
+        host_total_bytes: host memory of the programs.
+        host_bytes: that memory by category.
+        device_total_bytes: device memory of the programs.
+        core_bytes: that memory by core and category.
     """
 
     percent: Mapping[int, float]
@@ -82,10 +84,13 @@ class TabFigures:
 
 
 def tabs(report: Mapping[str, Any]) -> list[Tab]:
-    """The tab of all programs, then one for each."""
+    """The tab of all programs, then one for each; tags, which containers choose, as safe text."""
     return [
         ALL,
-        *(Tab(run["neuron_runtime_tag"], run["pid"]) for run in report["neuron_runtime_data"]),
+        *(
+            Tab(" ".join(terminal_text(run["neuron_runtime_tag"]).split()), run["pid"])
+            for run in report["neuron_runtime_data"]
+        ),
     ]
 
 
