@@ -71,5 +71,7 @@ def test_a_sum_over_replicas():
 def test_groups_that_nobody_names_are_refused():
     body = BODY.format(function="add")
     empty = "replica_groups = dense<> : tensor<0x0xi64>"
-    with pytest.raises(NotModelled, match="in one group of all replicas, of a number not said"):
+    with pytest.raises(
+        NotModelled, match="in one group of all replicas, whose number the module does not"
+    ):
         operations(f'%0 = "stablehlo.all_reduce"(%a) {body} {{{empty}}}')

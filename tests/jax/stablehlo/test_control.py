@@ -178,3 +178,12 @@ def test_tuples_and_tokens():
 def test_the_operations_of_all_trips_are_listed():
     found = graph_of(module_of(scanned, BLOCK))
     assert found.operators.count("stablehlo.dynamic_update_slice") == 6
+
+
+def test_a_loop_whose_counter_stays_has_no_known_trips():
+    def stays(x):
+        return lax.while_loop(lambda c: c[0] > 0, lambda c: (c[0] - 0, c[1]), (5, x))
+
+    imported = graph_of(module_of(stays, BLOCK))
+    (loop,) = [node for node in imported.graph.nodes if node.kind is Kind.CONTROL]
+    assert loop.operation.trips is None

@@ -115,3 +115,20 @@ def test_groups_by_axes_of_a_mesh_are_refused():
     )
     with pytest.raises(NotModelled, match="all_reduce whose groups are not listed"):
         graph_of(parsed(text), Device(0, 4))
+
+
+def test_a_start_that_many_operations_compute_is_no_share():
+    """Python's stack ended the import, at 1000 operations one on another."""
+    count = 1200
+    sums = "\n".join(
+        f"%v{at + 1} = stablehlo.add %v{at}, %one : tensor<i32>" for at in range(count)
+    )
+    text = f"""func.func public @main(%a: tensor<8x6xf32>, %v0: tensor<i32>) -> tensor<4x6xf32> {{
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      {sums}
+      %0 = {SUM.format(groups=PAIRS)}
+      %1 = stablehlo.dynamic_slice %0, %v{count}, %v{count}, sizes = [4, 6]
+        : (tensor<8x6xf32>, tensor<i32>, tensor<i32>) -> tensor<4x6xf32>
+      return %1 : tensor<4x6xf32> }}"""
+    imported = graph_of(parsed(text), Device(0, 4))
+    assert any(isinstance(node.operation, AllReduce) for node in imported.graph.nodes)

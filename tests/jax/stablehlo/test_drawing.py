@@ -110,3 +110,13 @@ def test_a_known_number_as_an_integer_of_64_bits_and_back():
       %2 = stablehlo.add %a, %1 : tensor<3xui32>
       return %2 : tensor<3xui32> }"""
     agree_text(text, np.uint32([5, 6, 7]))
+
+
+def test_integers_between_two_come_equally_often():
+    def drawn(low, high):
+        return lax.rng_uniform(low, high, (4096,))
+
+    imported = graph_of(module_of(drawn, np.int32(-2), np.int32(2)))
+    (numbers,) = imported.reference([np.array(-2, np.int32), np.array(2, np.int32)])
+    assert sorted({*numbers.tolist()}) == [-2, -1, 0, 1]
+    assert np.bincount(numbers + 2).min() > 4096 / 4 * 0.8

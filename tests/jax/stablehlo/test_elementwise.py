@@ -198,3 +198,14 @@ def test_an_operation_of_long_integers_is_refused():
 def test_a_choice_of_true_and_false_is_what_it_chooses_by():
     found = agree(lambda x: jnp.tril(jnp.ones((3, 4), bool)) & (x[0, :3] > 0), BLOCK)
     assert "select" not in names(found)
+
+
+def test_minus_zero_is_subtracted():
+    text = """func.func public @main(%a: tensor<2x6xf32>) -> tensor<2x6xf32> {
+      %zero = stablehlo.constant dense<-0.0> : tensor<2x6xf32>
+      %0 = stablehlo.subtract %a, %zero : tensor<2x6xf32>
+      return %0 : tensor<2x6xf32> }"""
+    imported = agree_text(text, EDGES)
+    (difference,) = imported.reference([EDGES])
+    assert np.signbit(EDGES[0, 1])
+    assert not np.signbit(difference[0, 1])  # -0 - -0

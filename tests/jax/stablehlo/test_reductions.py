@@ -202,3 +202,65 @@ def test_an_order_by_another_body_is_refused():
     with pytest.raises(NotModelled, match=r"^stablehlo\.sort whose body is no order") as refused:
         graph_of(parsed(text))
     assert "jax-neuronx-known-issues.rst, sort" in str(refused.value)
+
+
+def test_dilated_windows_of_one_element():
+    text = """func.func public @main(%a: tensor<3xf32>) -> tensor<1xf32> {
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %0 = "stablehlo.reduce_window"(%a, %zero) ({
+        ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+          %s = stablehlo.add %x, %y : tensor<f32>
+          stablehlo.return %s : tensor<f32>
+      }) {window_dimensions = array<i64: 3>, window_strides = array<i64: 2>,
+        window_dilations = array<i64: 2>, padding = dense<[[2, 0]]> : tensor<1x2xi64>}
+        : (tensor<3xf32>, tensor<f32>) -> tensor<1xf32>
+      return %0 : tensor<1xf32> }"""
+    agree_text(text, np.array([1, 2, 4], np.float32))
+
+
+_SCATTERED = """func.func public @main(%a: tensor<4xf32>, %b: tensor<2xf32>) -> tensor<4xf32> {{
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %0 = "stablehlo.select_and_scatter"(%a, %b, %zero) ({{
+        ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+          %c = stablehlo.compare {compared} : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          stablehlo.return %c : tensor<i1>
+      }}, {{
+        ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+          %s = stablehlo.add {added} : tensor<f32>
+          stablehlo.return {returned} : tensor<f32>
+      }}) {{window_dimensions = array<i64: 2>, window_strides = array<i64: 2>}}
+        : (tensor<4xf32>, tensor<2xf32>, tensor<f32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32> }}"""
+PEAKS, SOURCES = np.array([1, 2, 4, 3], np.float32), np.array([10, 20], np.float32)
+
+
+@pytest.mark.parametrize("compared", ["GE, %x, %y", "LE, %x, %y"])
+def test_sources_at_the_extremes_of_windows(compared):
+    text = _SCATTERED.format(compared=compared, added="%y, %x", returned="%s")
+    agree_text(text, PEAKS, SOURCES)
+
+
+@pytest.mark.parametrize(
+    ("compared", "added", "returned"),
+    [
+        ("GE, %y, %x", "%x, %y", "%s"),
+        ("GE, %x, %x", "%x, %y", "%s"),
+        ("GE, %x, %y", "%x, %x", "%s"),
+        ("GE, %x, %y", "%x, %y", "%y"),
+    ],
+)
+def test_other_bodies_of_select_and_scatter_are_refused(compared, added, returned):
+    """The first operations alone were read: the smallest was taken for the largest."""
+    text = _SCATTERED.format(compared=compared, added=added, returned=returned)
+    with pytest.raises(NotModelled, match="GE or LE of both arguments in order, and their sum"):
+        graph_of(parsed(text))
+
+
+def test_the_smallest_number_beside_a_largest_may_be_a_float():
+    def kept(x, y):
+        larger = (x[0] > y[0]) | (x[0] != x[0])
+        is_first = larger | ((x[0] == y[0]) & (x[1] < y[1]))
+        return jnp.where(larger, x[0], y[0]), jnp.where(is_first, x[1], y[1])
+
+    numbers = np.broadcast_to(np.arange(4, dtype=np.float32), BLOCK.shape)
+    agree(lambda x, y: lax.reduce((x, y), (-jnp.inf, jnp.inf), kept, (2,)), BLOCK, numbers)

@@ -161,3 +161,8 @@ def test_a_dimension_without_a_size_is_refused():
         NotModelled, match=r"^argument 0 of main: tensor<\?x6xf32> has a dimension without a size"
     ):
         graph_of(parsed(text))
+
+
+def test_tensors_of_nothing_behind_one_another():
+    nothing = np.zeros((0, 4), np.float32)
+    agree(lambda x, y: jnp.concatenate([x, y]), nothing, nothing)

@@ -141,7 +141,7 @@ def _trip_count(scope: Scope, op: Op) -> int | None:
     index, start, bound, direction = counter
     step = _counter_step(body, index)
     holds = {"LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal}
-    if step is None or direction not in holds:
+    if not step or direction not in holds:
         return None
     if not holds[direction](start, bound):
         return 0

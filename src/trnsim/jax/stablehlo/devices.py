@@ -41,7 +41,10 @@ def groups_of(scope: Scope, op: Op) -> Groups:
     if groups:
         return groups
     if scope.target.device.count == 1:
-        raise NotModelled(f"{op.name} in one group of all replicas, of a number not said")
+        raise NotModelled(
+            f"{op.name} in one group of all replicas, whose number the module does not say",
+            fix="list replica_groups",
+        )
     return (tuple(range(scope.target.device.count)),)
 
 
@@ -81,7 +84,7 @@ def _only_reader(op: Op) -> Op | None:
 def _value_on(scope: Scope, ssa: Ssa, device: int) -> int | None:
     """The integer that a value is on a device, by its number alone; None if it needs more."""
     makers = list[Op]()
-    for count, op in enumerate(_producers(ssa)):
+    for count, op in enumerate(_producers(ssa, _INSPECTED)):
         if op is None or count == _INSPECTED:
             return None
         if op not in makers:
@@ -93,12 +96,15 @@ def _value_on(scope: Scope, ssa: Ssa, device: int) -> int | None:
     return None if constant is None else int(constant)
 
 
-def _producers(ssa: Ssa) -> Iterator[Op | None]:
-    """The operations that a value depends on, operands first; None for an argument."""
+def _producers(ssa: Ssa, most_deep: int) -> Iterator[Op | None]:
+    """The operations that a value depends on, operands first.
+
+    None stands for an argument, and for what lies behind `most_deep` operations one on another.
+    """
     maker = getattr(ssa.owner, "operation", ssa.owner)
-    if not hasattr(maker, "operands"):
+    if not most_deep or not hasattr(maker, "operands"):
         yield None
         return
     for operand in maker.operands:
-        yield from _producers(operand)
+        yield from _producers(operand, most_deep - 1)
     yield maker

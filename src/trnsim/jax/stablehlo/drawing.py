@@ -17,7 +17,7 @@ from trnsim.jax.stablehlo.wide import Wide, from_words
 _WORDS = 4
 
 
-@rule("stablehlo.rng", composed="rng, log, sqrt, sine, multiply, add", is_folded=False)
+@rule("stablehlo.rng", composed="rng, log, sqrt, sine, multiply, add, floor", is_folded=False)
 def rng(scope: Scope, op: Op) -> Entry:
     """Uniform numbers between two, or normal ones of a mean and a deviation; of no seed."""
     type_ = scope.result(op)
@@ -29,6 +29,8 @@ def rng(scope: Scope, op: Op) -> Entry:
         numbers = _scaled(scope, unit, low, high)
     else:
         numbers = _scaled(scope, uniform, low, _difference(scope, low, high))
+    if not type_.is_floating:  # a conversion rounds towards 0, which would come twice as often
+        numbers = apply_elementwise(scope, "floor", numbers)
     return scope.b.convert(scope.graph.reshape(numbers, type_.shape), type_.dtype)
 
 

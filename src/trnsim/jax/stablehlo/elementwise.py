@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf
+from math import copysign, inf
 from typing import Any, Final
 
 import numpy as np
@@ -99,7 +99,11 @@ def _identity_operand(scope: Scope, op: Op, name: str) -> Entry | None:
         return None
     for side, numbers in enumerate(_NEUTRAL[name]):
         array = scope.constant_of(op.operands[side])
-        if array is not None and is_splat(array) and array.size and splat_value(array) in numbers:
+        if array is None or not array.size or not is_splat(array):
+            continue
+        number = splat_value(array)
+        # -0 equals 0, but -0 - -0 is 0.
+        if number in numbers and not (name == "subtract" and copysign(1.0, number) < 0):
             return scope.entry(op.operands[1 - side])
     return None
 

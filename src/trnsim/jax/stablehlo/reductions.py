@@ -20,7 +20,7 @@ from trnsim.graph.ops.reductions import (
 from trnsim.jax.stablehlo import folds, mlir
 from trnsim.jax.stablehlo.bodies import extreme_of, function_of, order_of
 from trnsim.jax.stablehlo.elementwise import apply_elementwise, in_total_order
-from trnsim.jax.stablehlo.mlir import Op, Ssa
+from trnsim.jax.stablehlo.mlir import Block, Op, Ssa
 from trnsim.jax.stablehlo.rules import rule
 from trnsim.jax.stablehlo.scope import Entry, Scope, is_splat, splat_value
 from trnsim.jax.stablehlo.shapes import reversed_
@@ -146,7 +146,7 @@ def _extreme_and_number(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Valu
     if value.type.is_floating:  # of several NaN, the first
         is_nan = graph.elementwise("compare", value, value, direction="NE")
         is_extreme = graph.elementwise("or", is_extreme, is_nan)
-    most = float(np.iinfo(number.dtype).max)
+    most = float(neutral("minimum", number.type.numpy_dtype()))
     numbers = graph.elementwise("select", is_extreme, number, most, dtype=number.dtype)
     return extreme, graph.reduce("minimum", numbers, dims)
 
@@ -216,7 +216,7 @@ def _running_by_body(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
 def _grows_along(op: ReduceWindow, shape: Sequence[int]) -> int | None:
     """The dimension along which windows of its length begin or end at each element; else None."""
     dims = [dim for dim, n in enumerate(op.lengths) if n > 1]
-    if {*op.strides, *op.dilations} > {1} or len(dims) != 1:
+    if {*op.strides, *op.dilations} != {1} or len(dims) != 1:
         return None
     (dim,) = dims
     beyond = {op.low[dim], op.high[dim]} == {0, shape[dim] - 1}
@@ -247,10 +247,13 @@ def _running_results(
 def select_and_scatter(scope: Scope, op: Op) -> Entry:
     """Each source added at the first largest or smallest element of its window."""
     value, source = (scope.value(ssa) for ssa in op.operands[:2])
-    first, second = (region.blocks[0] for region in op.regions)
-    direction = _selected_extreme(first)
-    if direction is None or [view.operation.name for view in second.operations][:1] != _ADDITION:
-        raise NotModelled(f"{op.name} with other bodies than GE or LE, and an addition")
+    select_block, scatter_block = (region.blocks[0] for region in op.regions)
+    extreme = _selected_extreme(select_block)
+    if extreme is None or not _is_addition(scatter_block):
+        raise NotModelled(
+            f"{op.name} with other bodies than GE or LE of both arguments in order, and their sum",
+            fix="select the largest by GE, or the smallest by LE, and add sources",
+        )
     ones = (1,) * len(value.shape)
     sides = mlir.matrix(op, "padding") or [[0, 0]] * len(value.shape)
     operation = SelectAndScatter(
@@ -258,22 +261,37 @@ def select_and_scatter(scope: Scope, op: Op) -> Entry:
         mlir.ints(op, "window_strides", ones),
         tuple(low for low, _ in sides),
         tuple(high for _, high in sides),
-        direction,
+        extreme,
     )
     scattered = scope.graph.apply(operation, value, source)
     return _with_start(scope, "add", scattered, op.operands[2])
 
 
-_ADDITION = ["stablehlo.add"]
-
-
-def _selected_extreme(block: Any) -> str | None:
+def _selected_extreme(block: Block) -> str | None:
     """The extreme that a body selects, the first of equal ones; None for another body."""
-    compared = block.operations[0].operation
-    if compared.name != "stablehlo.compare":
+    comparison = _only_operation(block)
+    if comparison is None or comparison.name != "stablehlo.compare":
         return None
-    names = {"GE": "maximum", "LE": "minimum"}
-    return names.get(mlir.symbol(compared, "comparison_direction"))
+    if list(comparison.operands) != list(block.arguments):
+        return None
+    extremes = {"GE": "maximum", "LE": "minimum"}
+    return extremes.get(mlir.symbol(comparison, "comparison_direction"))
+
+
+def _is_addition(block: Block) -> bool:
+    """True for a body that returns the sum of its two arguments."""
+    addition = _only_operation(block)
+    if addition is None or addition.name != "stablehlo.add":
+        return False
+    return list(block.arguments) in (list(addition.operands), list(addition.operands)[::-1])
+
+
+def _only_operation(block: Block) -> Op | None:
+    """The operation whose result a body returns; None for a body of more operations."""
+    operations = [view.operation for view in block.operations]
+    if len(operations) != 2 or list(operations[0].results) != list(operations[1].operands):  # noqa: PLR2004  it, and the return
+        return None
+    return operations[0]
 
 
 @rule("stablehlo.sort", limits="by LT, LE, GT or GE of the first operands in turn")

@@ -120,13 +120,14 @@ def reversed_(scope: Scope, value: Value, dims: Sequence[int]) -> Value:
 
 @rule("stablehlo.concatenate", is_folded=False)
 def concatenate(scope: Scope, op: Op) -> Entry:
-    """Tensors one behind the other; without those that have no elements."""
+    """Tensors one behind the other; those of length 0 along the dimension are left out."""
     dim = mlir.number(op, "dimension")
     entries = [scope.entry(ssa) for ssa in op.operands]
     if all(isinstance(entry, np.ndarray) for entry in entries):
         return compact(np.concatenate(entries, dim))
-    parts = [part for part in map(scope.tensor, entries) if part.shape[dim]]
-    return scope.graph.concatenate(parts, dim)
+    tensors = [scope.tensor(entry) for entry in entries]
+    parts = [tensor for tensor in tensors if tensor.shape[dim]]
+    return scope.graph.concatenate(parts, dim) if parts else tensors[0]
 
 
 @rule("stablehlo.pad")
