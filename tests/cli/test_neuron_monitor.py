@@ -7,7 +7,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from trnsim.cli import app, neuron_monitor
+from trnsim.cli import app
 from trnsim.errors import BadInput
 
 
@@ -70,9 +70,3 @@ def test_how_much_it_says_of_its_work_is_asked_for(tmp_path):
     assert said == "emulated by trnsim\nreport of 0 programs, 3 groups\n"
     refused = CliRunner().invoke(app, ["neuron-monitor", "--verbose", "5"])
     assert refused.exit_code == 2
-
-
-def test_without_an_output_there_is_nothing_to_do(monkeypatch):
-    monkeypatch.setattr(sys, "stdout", None)
-    with pytest.raises(BadInput, match="neuron-monitor has no standard output"):
-        neuron_monitor.neuron_monitor()

@@ -26,3 +26,13 @@ def test_a_file_or_a_pipe_gets_nothing(monkeypatch):
     with progress() as tell:
         tell("one")
     assert pipe.getvalue() == ""
+
+
+def test_a_message_fits_a_line(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setenv("COLUMNS", "12")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr("trnsim.cli.progress.time.monotonic", iter([0.0, 1.0]).__next__)
+    with progress() as tell:
+        tell("a message of more columns")
+    assert terminal.getvalue() == "\r\x1b[Ka message o\r\x1b[K"

@@ -2,6 +2,9 @@
 
 import csv
 import os
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,3 +122,21 @@ def test_a_report_is_written_where_its_reader_left(tmp_path, monkeypatch):
         app([*given, "--report", str(tmp_path / "report")], standalone_mode=False)
     assert (tmp_path / "decision.json").stat().st_size
     assert (tmp_path / "report" / "page.html").stat().st_size
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "closed", "status"),
+    [
+        ("plan layer llama-3.1-8b --on trn1", "2", 0),
+        ("tune examples/tune/softmax.py --runs 1", "1", 0),
+        ("run p.py", "0 1 2", 2),
+    ],
+)
+def test_a_stream_that_is_closed_is_one_that_nobody_reads(words, closed, status, tmp_path):
+    (tmp_path / "p.py").write_text("print('no kernel')\n")
+    (tmp_path / "examples").symlink_to(Path(__file__).parents[2] / "examples")
+    closing = "".join(f" {number}>&-" for number in closed.split())
+    command = f"{shlex.quote(sys.executable)} -m trnsim {words}{closing}"
+    ended = subprocess.run(["sh", "-c", command], cwd=tmp_path, check=False)  # noqa: S607
+    assert ended.returncode == status

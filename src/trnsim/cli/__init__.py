@@ -16,7 +16,7 @@ from typer.core import TyperCommand
 
 from trnsim.cli.error_text import message
 from trnsim.cli.parsing import HELP_OPTIONS, CommandGroup, Parser
-from trnsim.cli.terminal import complain, echo, leave_output
+from trnsim.cli.terminal import complain, echo, leave_output, open_missing_streams
 from trnsim.errors import EmulatorError
 from trnsim.version import VERSION
 
@@ -173,6 +173,7 @@ def main() -> None:
 
     The exit status is 1 when the output cannot be written, as on a full disk.
     """
+    open_missing_streams()
     try:
         app()
     except EmulatorError as error:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from trnsim.cli.terminal import echo
 from trnsim.tools.monitor.lines import is_fed, reports
 from trnsim.tools.monitor.own import own_reports
 from trnsim.tools.monitor.series import CollectedSeries
@@ -32,4 +33,4 @@ def collect(reports: Iterator[dict[str, Any]], collected: CollectedSeries) -> It
 
 
 def _complain(problem: str) -> None:
-    print(f"trnsim: {problem}; left out", file=sys.stderr)
+    echo(f"trnsim: {problem}; left out", is_error=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +10,7 @@ import typer
 
 from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import whole
-from trnsim.cli.terminal import leave_output
-from trnsim.errors import BadInput
+from trnsim.cli.terminal import echo, leave_output
 from trnsim.tools.monitor.config import ALL_GROUPS, read
 from trnsim.tools.monitor.own import own_monitor
 from trnsim.tools.monitor.verbose import MOST_LEVEL, Verbose
@@ -49,15 +47,13 @@ def neuron_monitor(
 
     Example: trnsim neuron-monitor | head -1
     """
-    if sys.stdout is None:
-        raise BadInput("neuron-monitor has no standard output", fix="redirect it to a file")
     reports = own_monitor(read(config) if config else ALL_GROUPS).stream()
     messages = Verbose(verbose)
-    print("emulated by trnsim", file=sys.stderr)
+    echo("emulated by trnsim", is_error=True)
     try:
         for report in reports:
             for line in messages.lines(report):
-                print(line, file=sys.stderr)
+                echo(line, is_error=True)
             print(json.dumps(report, separators=(",", ":")), flush=True)
     except KeyboardInterrupt:
         return

@@ -12,6 +12,7 @@ from trnsim.cli.k8s_node import ended_by_signals
 from trnsim.cli.k8s_options import PodResources
 from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import number
+from trnsim.cli.terminal import echo
 from trnsim.cluster.kubernetes.messages import grpc
 from trnsim.cluster.kubernetes.node_devices import NodeDevices
 from trnsim.cluster.kubernetes.pod_resources import SOCKET, holdings
@@ -47,7 +48,7 @@ def neuron_monitor_k8s_info(
     folder, ended = state_folder(), threading.Event()
     if is_fed(sys.stdin):
         threading.Thread(target=_drain, args=(ended,), daemon=True).start()
-    print("emulated by trnsim", file=sys.stderr, flush=True)
+    echo("emulated by trnsim", is_error=True)
     try:
         with ended_by_signals(ended.set):
             _read(folder, pod_resources, period, ended)
@@ -63,7 +64,7 @@ def _read(folder: Path, pod_resources: Path, every_s: float, ended: threading.Ev
         table = _table(folder, pod_resources, now_s - before_s)
         pods.store(folder, table, every_s)
         if table.error and table.error != last_error:
-            print(f"trnsim: {table.error}", file=sys.stderr, flush=True)
+            echo(f"trnsim: {table.error}", is_error=True)
         before_s, last_error = now_s, table.error
         ended.wait(every_s)
 

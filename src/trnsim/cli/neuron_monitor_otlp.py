@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from trnsim.cli.monitor_reports import collect, source
 from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import number
+from trnsim.cli.terminal import echo
 from trnsim.errors import BadInput
 from trnsim.tools.monitor.otlp import export
 from trnsim.tools.monitor.series import CollectedSeries
@@ -43,7 +43,7 @@ def neuron_monitor_otlp(
     else:
         raise BadInput("no report was read", fix="pipe `trnsim neuron-monitor` into it")
     end = export(collected, endpoint, period)
-    print(f"emulated by trnsim; sending to {endpoint}", file=sys.stderr, flush=True)
+    echo(f"emulated by trnsim; sending to {endpoint}", is_error=True)
     try:
         for _ in taken:
             pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -72,7 +71,7 @@ def neuron_monitor_prometheus(
     reports = source()
     serving = serve(collected, port, address)
     endpoint = f"{address} port {serving.port}"
-    print(f"emulated by trnsim; listening on {endpoint}", file=sys.stderr, flush=True)
+    echo(f"emulated by trnsim; listening on {endpoint}", is_error=True)
     try:
         for _ in collect(reports, collected):
             pass

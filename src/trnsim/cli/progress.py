@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
+from trnsim.cli.terminal import width
 from trnsim.foreign_text import terminal_text
 
 _PAUSE_S: Final = 0.2
@@ -28,7 +29,8 @@ def progress() -> Generator[Callable[[str], None]]:
         now_s = time.monotonic()
         if now_s - last_s >= _PAUSE_S:
             last_s = now_s
-            sys.stderr.write(f"{_CLEAR_LINE}{terminal_text(message)}")
+            # What is wider than the terminal would leave lines that _CLEAR_LINE does not clear.
+            sys.stderr.write(f"{_CLEAR_LINE}{terminal_text(message)[: width() - 1]}")
             sys.stderr.flush()
 
     try:

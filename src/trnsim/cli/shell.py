@@ -63,6 +63,6 @@ def shell(
 
 
 def _say(text: str) -> None:
-    with suppress(AttributeError, OSError):  # None where it was closed
+    with suppress(OSError):  # as of a full disk
         sys.stderr.write(terminal_text(f"trnsim: {text}\n"))
         sys.stderr.flush()

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import typer
@@ -19,6 +20,16 @@ from trnsim.foreign_text import terminal_text
 
 _ERROR_PREFIX: Final = "trnsim: error: "
 _BOLD, _RED, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[0m"
+
+
+def open_missing_streams() -> None:
+    """Open /dev/null as each standard stream that this process was started without.
+
+    Otherwise the stream is None, and the next file that is opened gets its number.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  for this process
 
 
 def leave_output() -> None:
@@ -57,10 +68,7 @@ def is_coloured(*, is_error: bool = False) -> bool:
 
 def _is_terminal(*, is_error: bool) -> bool:
     stream = sys.stderr if is_error else sys.stdout
-    try:
-        return stream.isatty()
-    except (AttributeError, ValueError):  # None or closed
-        return False
+    return not stream.closed and stream.isatty()
 
 
 def emphasised(line: str) -> str:
@@ -77,7 +85,7 @@ def complain(text: str) -> None:
         message = (
             f"{_BOLD}{_RED}{_ERROR_PREFIX.rstrip()}{_PLAIN} {message.removeprefix(_ERROR_PREFIX)}"
         )
-    with suppress(AttributeError, OSError):  # None where it was closed
+    with suppress(OSError):  # as of a full disk
         sys.stderr.write(f"{message}\n")
 
 
