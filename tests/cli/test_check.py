@@ -218,3 +218,21 @@ def test_a_revision_is_compared_with(folder):
         "revision HEAD has no time of this kernel"
     ]
     assert new["passed"]
+
+
+def test_baselines_of_kernels_that_a_failing_program_did_not_reach_stay():
+    Path("p.py").write_text(SOURCE + PROGRAM.replace("FACTOR", "2"))
+    assert invoke("p.py", "--baseline", "b.toml", "--update").exit_code == 0
+    stored = Path("b.toml").read_text()
+    assert "scaled#2" in stored
+    Path("p.py").write_text(SOURCE + PROGRAM.replace("FACTOR", "3"))  # its first assertion fails
+    result = invoke("p.py", "--baseline", "b.toml", "--update")
+    assert result.exit_code == 1
+    assert "scaled#2" in Path("b.toml").read_text()
+
+
+def test_a_file_of_baselines_is_checked_before_any_kernel_runs(folder):
+    (folder / "file").write_text("")
+    for name in ("file/b.toml", "."):
+        result = invoke("scaled.py", "--baseline", name, "--update")
+        assert isinstance(result.exception, BadInput), name

@@ -78,8 +78,6 @@ class CheckOptions:
         Raises:
             BadInput: they do.
         """
-        if self.max_us is not None and not self.max_us > 0:
-            raise BadInput(f"--max-us {self.max_us:g}; legal: above 0")
         if self.update and self.baseline is None:
             raise BadInput("--update without --baseline", fix=f"name the file: --baseline {FILE}")
         if self.against is not None and self.baseline is not None:
@@ -117,6 +115,8 @@ def check(options: CheckOptions) -> PrintedAnswer:
     for path in options.kernel_files:
         script.checked_script(path)
     baselines = _baselines(options, chips)
+    if options.update and baselines is not None:
+        baselines.check_writable()
     limits = CheckLimits(
         max_s=None if options.max_us is None else options.max_us * _US,
         baselines=baselines,
@@ -226,10 +226,14 @@ def _program_finding(error: BaseException, path: Path) -> GateFinding:
 def _gone(
     baselines: Baselines | None, checks: Sequence[KernelCheck], options: CheckOptions
 ) -> list[Key]:
-    """The baselines of kernels that the checked files no longer have."""
+    """The baselines of kernels that the checked files no longer have.
+
+    A file with a kernel that did not run to its end has none: later kernels were not reached.
+    """
     if baselines is None or options.kernel is not None:
         return []
-    owners = {_owner(path) for path in options.kernel_files}
+    unfinished = {check.key.owner for check in checks if check.run is None}
+    owners = {_owner(path) for path in options.kernel_files} - unfinished
     present = {check.key[:2] for check in checks}
     return [
         key for key in sorted(baselines.times) if key.owner in owners and key[:2] not in present

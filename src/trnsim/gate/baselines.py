@@ -125,6 +125,16 @@ class Baselines:
             parts.append("\n[kernels]\n")
         return "".join(parts)
 
+    def check_writable(self) -> None:
+        """Refuse a file that cannot be written, before kernels run for it.
+
+        Raises:
+            BadInput: it is a folder, or its folder cannot be made or written to.
+        """
+        files.check_folder(self.path.parent)
+        if self.path.parent.is_dir():
+            files.check_writable(self.path)
+
     def write(self) -> Path:
         """Write the file, whole or not at all.
 
