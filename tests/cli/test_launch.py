@@ -2,6 +2,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from trnsim.cli import app
 from trnsim.cli import launch as command
@@ -53,8 +54,13 @@ def test_the_status_is_that_of_the_lost_rank_and_it_is_named(tmp_path, capsys):
 def test_what_an_earlier_launch_left_is_removed(tmp_path):
     (tmp_path / "ranks").mkdir()
     (tmp_path / "ranks" / "rank-0.json").write_text("{}")
+    (tmp_path / "logs").mkdir()
+    for name in ("rank-7.log", "node-1.log", "my training.log"):
+        (tmp_path / "logs" / name).write_text("")
     assert launched(*WORLD, "--report", tmp_path, sys.executable, "-c", "") == 0
     assert list((tmp_path / "ranks").iterdir()) == []
+    logs = {path.name for path in (tmp_path / "logs").iterdir()}
+    assert logs == {"rank-0.log", "rank-1.log", "my training.log"}
 
 
 @pytest.mark.parametrize(
@@ -81,3 +87,12 @@ def test_a_full_disk_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(command.files, "write", full)
     with pytest.raises(BadInput, match="No space left on device"):
         app(args=["launch", *WORLD, "--report", str(tmp_path), "python"], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "least"),
+    [("--max-restarts", "-1", 0), ("--ranks-per-node", "-1", 0), ("--cores-per-rank", "0", 1)],
+)
+def test_a_number_out_of_range_names_its_option(option, value, least):
+    told = CliRunner().invoke(app, ["launch", *WORLD, option, value, "python"])
+    assert f"'{option}': '{value}' is below {least}; legal: whole numbers from" in told.output

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
+import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -21,7 +21,9 @@ from trnsim.errors import BadInput
 from trnsim.launch import launcher, report
 from trnsim.launch.job import LaunchJob, job
 
-_DEFAULT_FOLDER = Path("trnsim-launch")
+_DEFAULT_FOLDER: Final = Path("trnsim-launch")
+_WRITTEN: Final = re.compile(r"(?:rank|node)-\d+\.(?:log|json)")
+"""Names of the files that a launch writes into its folders of logs and of figures."""
 
 app = parser()
 
@@ -48,13 +50,15 @@ RanksPerNode = Annotated[
     whole(
         "Ranks on each instance; default: as many as its logical cores have room for.",
         default=False,
+        least=0,
     ),
 ]
 CoresPerRank = Annotated[
     int,
     whole(
         "Logical cores of each rank, the first of which is its device 0: 4 puts a rank on each "
-        "device of a trn2 instance."
+        "device of a trn2 instance.",
+        least=1,
     ),
 ]
 
@@ -71,7 +75,7 @@ def launch(
     cores_per_rank: CoresPerRank = 1,
     fault: Fault = None,
     max_restarts: Annotated[
-        int, whole("Times that all ranks are started again after one was lost.")
+        int, whole("Times that all ranks are started again after one was lost.", least=0)
     ] = 0,
     folder: Annotated[
         Path,
@@ -116,7 +120,7 @@ def run_to_end(launched: LaunchJob) -> int:
 
 
 def _prepare(launched: LaunchJob) -> None:
-    """Make the folders, and remove what an earlier launch left in them.
+    """Make the folders, and remove the files that an earlier launch wrote there.
 
     Raises:
         BadInput: they cannot be written, or the disk is full.
@@ -124,8 +128,10 @@ def _prepare(launched: LaunchJob) -> None:
     files.check_folder(launched.folder)
     for folder in (launched.logs, launched.figures):
         try:
-            shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True)
+            for file in folder.iterdir():
+                if _WRITTEN.fullmatch(file.name):
+                    file.unlink()
         except OSError as error:
             raise BadInput(
                 f"cannot write to the folder {folder}: {error.strerror}", fix="name another folder"
