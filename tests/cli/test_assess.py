@@ -149,7 +149,6 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_computed(
         ([], "no INVENTORY is given"),
         ([PARCELS, "--on", "tpu"], "'tpu' is no chip, family or instance type; legal: trn1"),
         ([PARCELS, "--price", "cheap"], "purchase kind 'cheap' is not known; legal: on_demand"),
-        ([PARCELS, "--seed", "-1"], "--seed is -1; legal: whole numbers from 0 on"),
         ([PARCELS, "--as-of", "2999-01-01"], "is in the future"),
     ],
 )

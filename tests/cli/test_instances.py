@@ -120,18 +120,16 @@ def test_what_cannot_be_listed_is_refused(arguments, message):
     assert refused.value.reason.startswith(message)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--tokens", "8193"], "small knows 8192 tokens (max_position_embeddings), not 8193"),
-        (["--tokens", "0"], "tokens is 0; legal: a positive whole number"),
-        (["--sequences", "0"], "sequences is 0; legal: a positive whole number"),
-    ],
-)
-def test_sequences_that_cannot_be_held_are_refused(model, arguments, message):
+def test_a_sequence_that_the_model_does_not_know_is_refused(model):
     with pytest.raises(BadInput) as refused:
-        run("--for", model, *arguments)
-    assert refused.value.reason == message
+        run("--for", model, "--tokens", "8193")
+    assert refused.value.reason == ("small knows 8192 tokens (max_position_embeddings), not 8193")
+
+
+@pytest.mark.parametrize("option", ["--tokens", "--sequences"])
+def test_a_count_below_one_names_its_option(model, option):
+    told = CliRunner().invoke(app, ["instances", "--for", model, option, "0"])
+    assert f"'{option}': '0' is below 1; legal: whole numbers from 1 on" in told.output
 
 
 def test_names_are_whole_and_numbers_stand_on_the_right_of_the_page(tmp_path):

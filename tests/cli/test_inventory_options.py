@@ -3,7 +3,7 @@ from datetime import date
 import pytest
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.cli.inventory_options import InventoryOptions, check_seed
+from trnsim.cli.inventory_options import InventoryOptions
 from trnsim.errors import BadInput
 
 
@@ -19,12 +19,6 @@ def test_options_become_a_question():
 
 def test_without_options_everything_is_looked_at():
     assert InventoryOptions().assessment(catalogue(), 0).on == ()
-
-
-def test_a_seed_is_zero_or_more():
-    check_seed(0)
-    with pytest.raises(BadInput, match="--seed is -1; legal: whole numbers from 0 on"):
-        check_seed(-1)
 
 
 def test_a_day_that_is_none_is_refused():

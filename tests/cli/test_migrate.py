@@ -150,3 +150,8 @@ def test_arrays_for_several_kernels_need_a_name(file, tmp_path):
     file.write_text(LOOP + LOOP.replace("doubled", "second"))
     with pytest.raises(BadInput, match=r"no --kernel was given, and .* doubled, second"):
         run(file, "--input", tmp_path / "a.npy")
+
+
+def test_a_seed_below_zero_is_refused(tmp_path):
+    told = CliRunner().invoke(app, ["migrate", str(tmp_path / "k.py"), "--seed", "-1"])
+    assert "'--seed': '-1' is below 0; legal: whole numbers from 0 on" in told.output

@@ -117,10 +117,10 @@ def test_an_unknown_workload_is_refused(company, tmp_path):
         run("write", company[0], "--out", tmp_path / "p", *SETTINGS, "--workload", "pretrain")
 
 
-@pytest.mark.parametrize(("option", "value"), [("--steps", "0"), ("--seed", "-1")])
-def test_numbers_out_of_range_are_refused(option, value, company, tmp_path):
-    with pytest.raises(BadInput, match=f"{option} is {value}; legal: whole numbers from"):
-        run("write", company[0], "--out", tmp_path / "p", *SETTINGS, option, value)
+def test_a_pilot_of_no_steps_is_refused(company, tmp_path):
+    words = ("write", company[0], "--out", tmp_path / "p", *SETTINGS, "--steps", "0")
+    told = CliRunner().invoke(app, ["pilot", *map(str, words)])
+    assert "'--steps': '0' is below 1; legal: whole numbers from 1 on" in told.output
 
 
 def test_writing_answers_as_json(company, tmp_path):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from trnsim.cli.inventory_options import InventoryOptions, check_seed
+from trnsim.cli.inventory_options import InventoryOptions
 from trnsim.cli.options import Seed, command, own_rows, parser
 from trnsim.cli.progress import progress
 from trnsim.cli.report_files import PrintedAnswer, answering
@@ -55,7 +55,6 @@ def assess(options: AssessOptions) -> PrintedAnswer | None:
         return None
     if options.inventory is None:
         raise BadInput("no INVENTORY is given", fix="trnsim assess --template > inventory.yaml")
-    check_seed(options.seed)
     rows = own_rows(options.prices)
     assessment = options.assessment(rows, options.seed)
     with progress() as tell:

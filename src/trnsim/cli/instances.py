@@ -62,9 +62,15 @@ _Config = Annotated[
 ]
 _Tokens = Annotated[
     int | None,
-    whole("Tokens of a sequence with --for; default: all that the model knows.", unit="tokens"),
+    whole(
+        "Tokens of a sequence with --for; default: all that the model knows.",
+        unit="tokens",
+        least=1,
+    ),
 ]
-_Sequences = Annotated[int, whole("Sequences in memory at one time, with --for.", unit="sequences")]
+_Sequences = Annotated[
+    int, whole("Sequences in memory at one time, with --for.", unit="sequences", least=1)
+]
 
 
 @app.command()

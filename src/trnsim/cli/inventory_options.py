@@ -9,7 +9,6 @@ from trnsim.arch.catalogue import Catalogue
 from trnsim.cli.on import listed_names, on_option
 from trnsim.cli.options import AsOf, MixedPrices, OwnPrices, day_of, price_option
 from trnsim.decide.assess import AssessmentOptions
-from trnsim.errors import BadInput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +34,3 @@ class InventoryOptions:
             seed=seed,
             is_mixed=self.mixed_prices,
         )
-
-
-def check_seed(seed: int) -> None:
-    """Raise `BadInput` for a seed below zero."""
-    if seed < 0:
-        raise BadInput(f"--seed is {seed}; legal: whole numbers from 0 on")

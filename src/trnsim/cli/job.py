@@ -98,13 +98,10 @@ class StatedOptions:
         """The options as answers for what a spec does not state.
 
         Raises:
-            BadInput: an unknown kind of purchase, or a length that is not positive.
+            BadInput: the kind of purchase is not known.
         """
         if self.price is not None:
             check_kind(self.price, f"--price is {self.price!r}")
-        for option, value in (("--run-tokens", self.run_tokens), ("--run-steps", self.run_steps)):
-            if value is not None and not value > 0:
-                raise BadInput(f"{option} {value:g}; legal: above 0")
         return SpecAssumption(
             instance=self.on,
             model=self.model,

@@ -75,7 +75,7 @@ MixedPrices = Annotated[
     bool,
     typer.Option("--mixed-prices", help="Allow two purchase kinds; every line then says so."),
 ]
-Seed = Annotated[int, whole("Seed of all random draws, from 0 on.")]
+Seed = Annotated[int, whole("Seed of all random draws, from 0 on.", least=0)]
 Lnc = Annotated[
     int | None,
     whole(

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
-from trnsim.cli.inventory_options import InventoryOptions, check_seed
+from trnsim.cli.inventory_options import InventoryOptions
 from trnsim.cli.options import Folder, Seed, command, own_rows, parser
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
@@ -28,7 +28,6 @@ from trnsim.decide.pilot.renew import result
 from trnsim.decide.programs import findings
 from trnsim.decide.times import Predictor
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns
-from trnsim.errors import BadInput
 from trnsim.formatting import amount
 from trnsim.version import VERSION
 
@@ -60,7 +59,7 @@ class WriteOptions(InventoryOptions):
     ] = None
     steps: Annotated[
         int | None,
-        whole("Steps of a training run, or requests of a load test.", unit="steps"),
+        whole("Steps of a training run, or requests of a load test.", unit="steps", least=1),
     ] = None
     seed: Seed = 0
     force: Annotated[bool, typer.Option("--force", help="Overwrite the pilot in the folder.")] = (
@@ -76,9 +75,6 @@ def write(options: WriteOptions) -> None:
 
     Example: trnsim pilot write examples/inventory.csv --on trn1 --folder pilot
     """
-    check_seed(options.seed)
-    if options.steps is not None and options.steps < 1:
-        raise BadInput(f"--steps is {options.steps}; legal: whole numbers from 1 on")
     pilot_files.check(options.folder, is_forced=options.force)
     rows = own_rows(options.prices)
     assessment = options.assessment(rows, options.seed)

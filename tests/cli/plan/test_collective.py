@@ -99,20 +99,23 @@ def test_a_table_fits_a_screen():
     ("arguments", "reason"),
     [
         (["reduce_all", "--bytes", 1], r"collective 'reduce_all'"),
-        (["all_reduce", "--bytes", 0], r"--bytes is 0; legal: a positive whole number"),
-        (["all_reduce", "--bytes", 1, "--stride", 0], r"--stride is 0"),
-        (["all_reduce", "--bytes", 1, "--instances", -4], r"--instances is -4; legal: a positive"),
         (
             ["all_reduce", "--bytes", 1, "--ranks", 65, "--instances", 1],
             r"65 ranks, 1 apart, on 1 x trn2\.48xlarge, which has 64 ranks with LNC=2",
         ),
-        (["all_reduce", "--bytes", 1, "--ranks", 0], r"--ranks is 0; legal: a positive whole"),
         (["all_reduce", "--bytes", 1, "--lnc", 3], r"lnc is 3 on trn2; legal: 1 or 2"),
     ],
 )
 def test_what_cannot_be(arguments, reason):
     with pytest.raises(EmulatorError, match=reason):
         run(*arguments, "--on", "trn2")
+
+
+@pytest.mark.parametrize("option", ["--bytes", "--stride", "--instances", "--ranks"])
+def test_a_count_below_one_is_refused(option):
+    words = ["all_reduce", "--on", "trn2", "--bytes", "1", option, "0"]
+    told = CliRunner().invoke(app, ["plan", "collective", *words])
+    assert f"'{option}': '0' is below 1; legal: whole numbers from 1 on" in told.output
 
 
 def test_instances_without_efa_are_refused():

@@ -70,14 +70,19 @@ def test_a_seed_decides_all_draws(small):
     ("arguments", "said"),
     [
         (("--policy", "best"), "--policy is 'best'; legal: separate, threshold, solver or all"),
-        (("--draws", "0"), "--draws 0; legal: from 1 on"),
-        (("--draws", "1001"), "--draws 1001; legal: at most 1000"),
-        (("--seed", "-1"), "--seed -1; legal: from 0 on"),
+        (("--policy", "separate, best"), "--policy is 'best'; legal: separate, threshold, solver"),
+        (("--policy", "all,best"), "--policy is 'all'; legal: separate, threshold, solver or all"),
     ],
 )
 def test_bad_options_are_refused(small, arguments, said):
     with pytest.raises(BadInput, match=said.replace("(", r"\(")):
         run(small, *arguments)
+
+
+@pytest.mark.parametrize("draws", ["0", "1001"])
+def test_a_number_of_draws_out_of_range_is_refused(small, draws):
+    told = CliRunner().invoke(app, ["plan", "fleet", str(small), "--draws", draws])
+    assert "legal: whole numbers from 1 to 1000" in told.output
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):

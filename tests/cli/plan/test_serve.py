@@ -95,10 +95,6 @@ def test_what_is_set_is_what_is_deployed():
 
 BAD = [
     ("--concurrency 3 --request-rate 2", r"both --concurrency and --request-rate given; legal: on"),
-    ("--request-rate 0", r"--request-rate is 0; legal: a positive number a second"),
-    ("--concurrency 0", r"--concurrency is 0; legal: whole numbers from 1 on"),
-    ("--num-prompts 0", r"--num-prompts is 0; legal: whole numbers from 1 on"),
-    ("--seed -1", r"--seed is -1; legal: whole numbers from 0 on"),
     ("--output-len 0", r"--output-len is 0; a request has at least 1 token"),
     ("--max-num-seqs 0", r"--max-num-seqs is 0; legal: whole numbers from 1 on"),
     ("--router foo", r"--router is 'foo'; legal: round-robin or least-work"),
@@ -124,12 +120,33 @@ def test_a_chip_without_the_memory_says_what_takes_it():
         run("--on", "inf1.xlarge")
 
 
-def test_a_trace_is_saved_of_one_platform(tmp_path):
-    with pytest.raises(
-        BadInput, match=r"^--save-trace has one platform\n  fix: name one: --on trn2"
-    ):
-        run("--on", "trn1,p5en", *FIXED, *SMALL, "--concurrency", "4", "--save-trace",
-            str(tmp_path / "t"))  # fmt: skip
+RANGES = [
+    ("--request-rate", "0", "'0' is not above 0; legal: numbers above 0"),
+    ("--concurrency", "0", "'0' is below 1; legal: whole numbers from 1 on"),
+    ("--num-prompts", "0", "'0' is below 1; legal: whole numbers from 1 on"),
+    ("--seed", "-1", "'-1' is below 0; legal: whole numbers from 0 on"),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "message"), RANGES)
+def test_a_number_out_of_range_names_its_option(option, value, message):
+    told = CliRunner().invoke(app, ["plan", "serve", CONFIG, option, value])
+    assert f"'{option}': {message}" in told.output
+
+
+@pytest.mark.parametrize(
+    ("on", "name", "message"),
+    [
+        ("trn1,p5en", "t", r"^--save-trace has one platform\n  fix: name one: --on trn2"),
+        ("trn1", "none/t", "cannot write .*none/t"),
+    ],
+)
+def test_a_file_for_the_trace_is_checked_before_a_layout_is_tried(
+    on, name, message, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("trnsim.cli.plan.serve.plan", None)
+    with pytest.raises(BadInput, match=message):
+        run("--on", on, *FIXED, *SMALL, "--concurrency", "4", "--save-trace", str(tmp_path / name))
 
 
 @pytest.mark.parametrize("option", ["--max-num-seqs", "--instances", "--lnc", "--block-size"])

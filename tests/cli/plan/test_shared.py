@@ -11,6 +11,7 @@ from trnsim.cli.plan.shared import (
     compared_document,
     floor_notes,
     place_of,
+    platform_names,
     price_remarks,
 )
 from trnsim.document.figure import value_at
@@ -192,3 +193,7 @@ def test_a_place_is_that_in_the_document_of_one_answer_or_of_several():
 def test_the_bound_is_the_largest_part_of_each_platform():
     parts = {"trn1": {"compute": 3.0, "host": 1.0}, "trn2": {"host": 0.0}, "p5": {}}
     assert bound_note(parts).words == "bound by: trn1 compute (75%), trn2 -, p5 -"
+
+
+def test_a_platform_that_is_named_twice_is_compared_once():
+    assert platform_names(["trn2,TRN2", "trn2:spot"]) == ["trn2", "trn2:spot"]

@@ -246,8 +246,22 @@ def test_a_trace_and_a_file_that_starts_it_are_written(tmp_path):
     output = run(CONFIG, *FIXED, "--trace", str(made), "--emit", "torchrun")
     assert b"stage 3" in made.read_bytes()
     assert output.startswith("#!/bin/sh\n# TP=8 PP=4 DP=8 ZeRO-1")
-    with pytest.raises(BadInput, match="--trace has one pipeline"):
-        run(CONFIG, "--on", "trn1,trn2", "--budget", "1", "--trace", str(made))
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "message"),
+    [
+        (("--on", "trn1,trn2"), "step", "--trace has one pipeline"),
+        (("--on", "trn2", "--instances", "1,2"), "step", "--trace has one pipeline"),
+        (("--on", "trn2"), "none/step", "cannot write .*none/step"),
+    ],
+)
+def test_a_file_for_the_trace_is_checked_before_the_search(
+    words, name, message, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("trnsim.cli.plan.train.estimate", lambda: None)
+    with pytest.raises(BadInput, match=message):
+        run(CONFIG, *words, "--trace", str(tmp_path / name))
 
 
 SMALL = (

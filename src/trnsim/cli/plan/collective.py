@@ -50,19 +50,22 @@ def collective(
             "Bytes of the whole message: the larger of a rank's input and output.",
             "--bytes",
             unit="bytes",
+            least=1,
         ),
     ],
     ranks: Annotated[
         int | None,
-        whole("Ranks of a group; default: all of the instances."),
+        whole("Ranks of a group; default: all of the instances.", least=1),
     ] = None,
     instances: Annotated[
         int | None,
-        whole("Instances on which the ranks lie; default: as many as they need."),
+        whole("Instances on which the ranks lie; default: as many as they need.", least=1),
     ] = None,
     stride: Annotated[
         int,
-        whole("Ranks from one member of a group to the next; groups between work at once."),
+        whole(
+            "Ranks from one member of a group to the next; groups between work at once.", least=1
+        ),
     ] = 1,
     lnc: Lnc = None,
     on: On = None,
@@ -80,9 +83,6 @@ def collective(
         raise BadInput(
             f"collective {kind!r} is not known; legal: {', '.join(KINDS)}", fix=f"perhaps {near[0]}"
         )
-    for name, value in (("--bytes", nbytes), ("--stride", stride), ("--ranks", ranks)):
-        if value is not None and value < 1:
-            raise BadInput(f"{name} is {value}; legal: a positive whole number")
     rows = [
         _row(kind, nbytes, machine(name, lnc=lnc), ranks, instances, stride)
         for name in platform_names(on)
@@ -109,8 +109,6 @@ def _row(
     instance = machine.instance.name
     cores = machine.lnc
     per_node, _ = ranks_of(instance, cores)
-    if instances is not None and instances < 1:
-        raise BadInput(f"--instances is {instances}; legal: a positive whole number")
     size = ranks or (instances or 1) * per_node // stride
     needed = -(-size * stride // per_node)
     if size < 1 or (instances is not None and needed > instances):

@@ -35,7 +35,9 @@ def fleet(
             help="separate, threshold or solver, several with commas, or all.", metavar="NAME,..."
         ),
     ] = "all",
-    draws: Annotated[int, whole("Draws of demand and failures.")] = DRAWS,
+    draws: Annotated[
+        int, whole("Draws of demand and failures.", least=1, most=_MOST_DRAWS)
+    ] = DRAWS,
     seed: Seed = 0,
 ) -> Document:
     """Utilisation, SLO misses, trained tokens and USD of sharing a fleet, policy by policy.
@@ -45,28 +47,25 @@ def fleet(
 
     Example: trnsim plan fleet examples/fleet.yaml
     """
-    policies = _policies(policy, draws, seed)
+    policies = _policies(policy)
     with progress() as tell:
         fleets = read(scenario, tell)
         results = compare(fleets, policies, draws=draws, seed=seed, tell=tell)
     return fleet_document(values(fleets, results, seed))
 
 
-def _policies(policy: str, draws: int, seed: int) -> tuple[str, ...]:
-    """The policies that are asked for.
+def _policies(names: str) -> tuple[str, ...]:
+    """The policies that --policy names.
 
     Raises:
-        BadInput: one is not known, or another option is not legal.
+        BadInput: one of them is not known.
     """
-    policies = POLICIES if policy == "all" else tuple(dict.fromkeys(policy.split(",")))
+    policies = tuple(dict.fromkeys(name.strip() for name in names.split(",")))
+    if policies == ("all",):
+        return POLICIES
     for name in policies:
         if name not in POLICIES:
             raise BadInput(
                 f"--policy is {name!r}; legal: {', '.join(POLICIES)} or all", fix="--policy all"
             )
-    for name, value, least in (("--draws", draws, 1), ("--seed", seed, 0)):
-        if value < least:
-            raise BadInput(f"{name} {value}; legal: from {least} on")
-    if draws > _MOST_DRAWS:
-        raise BadInput(f"--draws {draws}; legal: at most {_MOST_DRAWS}")
     return policies

@@ -79,8 +79,6 @@ def _pass(phase: str, batch: int, sequence: int) -> Pass:
     legal = [str(known) for known in Phase if known is not Phase.TRAIN]
     if phase not in legal:
         raise BadInput(f"--phase is {phase!r}; legal: {enumerated(legal, 'or')}")
-    if sequence < 1:
-        raise BadInput(f"--sequence {sequence}; legal: from 1 on")
     if phase == Phase.DECODE:
         return Pass(Phase.DECODE, batch, 1, sequence)
     return Pass(Phase(phase), batch, sequence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,7 @@ from trnsim.system.serve.demand import USUAL_INPUT, USUAL_OUTPUT, Demand, Slo
 from trnsim.system.serve.events import Router
 from trnsim.system.serve.load import Synthetic, lengths
 from trnsim.system.serve.options import ServerOptions
-from trnsim.system.serve.plan import ServingPlan, plan
+from trnsim.system.serve.plan import plan
 from trnsim.system.serve.sizing import Spare
 from trnsim.workload.config import read
 from trnsim.workload.model_names import config_file, hub_id
@@ -184,10 +184,11 @@ class ServeOptions:
         str | None, typer.Option(help="Tokens of answers; default: 256.", metavar="TOKENS|256")
     ] = None
     concurrency: Annotated[
-        int | None, whole("Clients that each wait for an answer, in place of --request-rate.")
+        int | None,
+        whole("Clients that each wait for an answer, in place of --request-rate.", least=1),
     ] = None
     request_rate: Annotated[
-        float | None, number("Requests that arrive in a second.", unit="requests/s")
+        float | None, number("Requests that arrive in a second.", unit="requests/s", above=0)
     ] = None
     burstiness: Annotated[
         float, number("Burstiness of arrivals: below 1 in bursts, 1 is Poisson.")
@@ -197,6 +198,7 @@ class ServeOptions:
         whole(
             "Number of requests; default: a minute's, 1000 at least, or four for each client.",
             unit="requests",
+            least=1,
         ),
     ] = None
     prefix_len: Annotated[int, whole("Tokens that prompts share, in front.", unit="tokens")] = 0
@@ -322,6 +324,7 @@ def serve(options: ServeOptions) -> Document | None:
     slo = Slo(options.slo_ttft, options.slo_tpot)
     _check_kept(options, demand, server)
     kinds = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
+    _check_trace_file(options.save_trace, len(kinds))
     table = measured_table(options.measured, [name for name, _ in kinds])
     rows = own_rows(options.prices)
     known = partial(plan, model, slo=slo, spare=_spare(options), rows=rows, measured=table)
@@ -333,7 +336,9 @@ def serve(options: ServeOptions) -> Document | None:
             tell_layout = partial(_tell, tell, name)
             plans.append(known(on_machine, server, demand, kind=kind, tell=tell_layout))
     remarks = price_remarks([planned.quote for planned in plans], rows)
-    _save(plans, options.save_trace)
+    if options.save_trace is not None:
+        (planned,) = plans
+        trace.write(options.save_trace, planned.load, planned.served.outcome.arrival_s)
     if options.emit:
         echo(
             "\n\n".join(
@@ -345,10 +350,10 @@ def serve(options: ServeOptions) -> Document | None:
 
 
 def _check_load(options: ServeOptions) -> None:
-    """Refuse numbers that are no load, and two loads.
+    """Refuse options that describe two loads.
 
     Raises:
-        BadInput: naming the option.
+        BadInput: they do.
     """
     if options.concurrency is not None and options.request_rate is not None:
         raise BadInput(
@@ -356,20 +361,6 @@ def _check_load(options: ServeOptions) -> None:
             "wait for answers set the rate themselves",
             fix="leave one out",
         )
-    rate = options.request_rate
-    if rate is not None and not (rate > 0 and math.isfinite(rate)):
-        raise BadInput(
-            f"--request-rate is {rate:g}; legal: a positive number a second",
-            fix="give the requests of a second, such as 2.5",
-        )
-    for name, value in (
-        ("--concurrency", options.concurrency),
-        ("--num-prompts", options.num_prompts),
-    ):
-        if value is not None and value < 1:
-            raise BadInput(f"{name} is {value}; legal: whole numbers from 1 on")
-    if options.seed < 0:
-        raise BadInput(f"--seed is {options.seed}; legal: whole numbers from 0 on")
     drawn = {
         "--input-len": options.input_len,
         "--output-len": options.output_len,
@@ -431,18 +422,17 @@ def _check_kept(options: ServeOptions, demand: Demand, server: ServerOptions) ->
         )
 
 
-def _save(plans: Sequence[ServingPlan], file: Path | None) -> None:
-    """Write the requests of one platform.
+def _check_trace_file(file: Path | None, platforms: int) -> None:
+    """Refuse a file for the requests of several platforms, or one that cannot be written.
 
     Raises:
-        BadInput: there are several platforms.
+        BadInput: it is such a file.
     """
     if file is None:
         return
-    if len(plans) > 1:
+    if platforms > 1:
         raise BadInput("--save-trace has one platform", fix="name one: --on trn2")
     files.check_writable(file)
-    trace.write(file, plans[0].load, plans[0].served.outcome.arrival_s)
 
 
 def _served(config: Path) -> str:

@@ -50,13 +50,16 @@ def size_of(model: Architecture) -> str:
 
 
 def platform_names(on: Sequence[str] | None) -> list[str]:
-    """The platforms that `--on` names, perhaps with a kind; by default those that plans compare.
+    """The platforms that `--on` names, each once and as NAME or NAME:KIND of purchase.
+
+    By default those that plans compare.
 
     Raises:
         BadInput: it names none, or an unknown one.
     """
-    names = (name.partition(":") for name in listed_names(on) or compared_platforms())
-    return [f"{platform(name).name}{colon}{kind}" for name, colon, kind in names]
+    words = (word.partition(":") for word in listed_names(on) or compared_platforms())
+    names = [f"{platform(name).name}{colon}{kind}" for name, colon, kind in words]
+    return list(dict.fromkeys(names))
 
 
 def purchased_platforms(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,6 @@ from trnsim.cli.report_files import answering
 from trnsim.cli.terminal import echo
 from trnsim.document.answer import Document
 from trnsim.errors import BadInput
-from trnsim.estimate.measured import MeasuredTimes
 from trnsim.formatting import enumerated
 from trnsim.jobs.start_files import KINDS, check_kind, start_file
 from trnsim.place.machine import machine
@@ -208,12 +207,16 @@ def train(options: TrainOptions) -> Document | None:
     rows = own_rows(options.prices)
     options.check()
     kinds = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
+    _check_trace_file(options.trace_file, len(kinds) * len(options.instances or [None]))
     table = measured_table(options.measured, [name for name, _ in kinds])
     with progress() as tell:
         effort = options.effort(len(kinds), tell)
         known = partial(estimate, model, effort=effort, measured=table, rows=rows)
         runs = [size for on in kinds for size in _sizes(options, model, *on, known)]
-    _write_trace(runs, options.trace_file, table)
+    if options.trace_file is not None:
+        (training,) = runs
+        content = trace.perfetto(training.model, training.machine, training.step.layout, table)
+        files.write(options.trace_file, content)
     if options.emit is not None:
         echo("\n".join(_start_file(options.emit, run) for run in runs))
         return None
@@ -253,21 +256,17 @@ def _sizes(
     )
 
 
-def _write_trace(
-    runs: Sequence[TrainingEstimate], trace_file: Path | None, table: MeasuredTimes | None
-) -> None:
-    """Write the trace of one platform's pipeline.
+def _check_trace_file(file: Path | None, runs: int) -> None:
+    """Refuse a file for the pipelines of several runs, or one that cannot be written.
 
     Raises:
-        BadInput: there are several platforms.
+        BadInput: it is such a file.
     """
-    if trace_file is None:
+    if file is None:
         return
-    if len(runs) > 1:
+    if runs > 1:
         raise BadInput(
             "--trace has one pipeline",
             fix="name one platform and one number: --on trn2 --instances 4",
         )
-    training = runs[0]
-    content = trace.perfetto(training.model, training.machine, training.step.layout, table)
-    files.write(trace_file, content)
+    files.check_writable(file)
