@@ -200,3 +200,9 @@ def test_json_has_the_sizes_of_a_configurations_model(tmp_path):
     assert (asked["batch"], asked["tokens"], asked["tensor_parallel_size"]) == (8, 128, 4)
     asked = command._sizes(path, (8, 128, 2047, 4), "decode", "bfloat16")
     assert (asked["phase"], asked["tokens"], asked["past"]) == ("decode", 1, 2047)
+
+
+@pytest.mark.parametrize("name", ["", ".relative", "no such module"])
+def test_a_module_that_cannot_be_imported_is_refused(name):
+    with pytest.raises(BadInput, match=f"--import {name}: "):
+        command._import_all([name])

@@ -223,3 +223,12 @@ def test_only_known_instances_and_writable_files_are_refreshed(aws, tmp_path):
     assert refused("refresh", "--region", "x").reason.startswith("region is 'x'; legal: ")
     assert "cannot write" in refused("refresh", "--out", str(tmp_path / "no" / "x.csv")).reason
     assert aws == []
+
+
+def test_a_comparison_and_a_file_of_prices_refuse_what_they_cannot_read(monkeypatch, tmp_path):
+    assert refused("compare", "trn1.32xlarge", "--region", "Mars").reason.startswith(
+        "region is 'Mars'; legal: "
+    )
+    monkeypatch.setattr(prices, "read_from_aws", None)
+    error = refused("refresh", "--output", str(tmp_path / "p.yaml"))
+    assert error.reason.endswith("p.yaml; legal ending: .csv")

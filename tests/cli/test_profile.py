@@ -212,3 +212,10 @@ def test_a_report_of_another_version_is_refused(models):
     (models / "old.json").write_text(json.dumps(stored | {"version": 1}))
     message = failure("diff", "old.json", "plain.json", cwd=models)
     assert "old.json is a report of version 1" in message
+
+
+def test_a_page_does_not_overwrite_a_stored_report(tmp_path):
+    (tmp_path / "a.json").write_text("{}")
+    said = failure("view", "a.json", "--output", "a.json", cwd=tmp_path)
+    assert "--output a.json; legal ending: .html\n  fix: --output a.html" in said
+    assert (tmp_path / "a.json").read_text() == "{}"

@@ -47,3 +47,11 @@ def test_a_kernel_runs_in_a_process_of_its_own(capfd, monkeypatch, tmp_path):
 def test_a_program_that_fails_is_refused():
     with pytest.raises(BadInput, match=r"it ended with status 2: .*none\.py"):
         ask("run none.py --on trn1")
+
+
+@pytest.mark.slow
+def test_a_program_s_own_error_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("p.py").write_text("raise ValueError('boom')\n")
+    with pytest.raises(BadInput, match="it ended with status 1: ValueError: boom"):
+        ask("run p.py")

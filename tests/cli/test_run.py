@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from forked import trnsim
 
+from trnsim.cli import run as command
 from trnsim.demo.kernel_section import reference
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -360,3 +361,9 @@ def test_ranks_that_do_not_fit_are_an_error_in_words(tmp_path, more, message):
     done = trnsim("run", "k.py", *more, cwd=tmp_path)
     assert done.returncode != 0
     assert message in done.stderr
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.JSON", "a.Md"])
+def test_the_ending_of_an_answer_file_is_read_in_any_case(name, tmp_path):
+    assert command._answer_file(tmp_path / name) == tmp_path / name
+    assert command._answer_file(tmp_path / "a.npy") is None

@@ -8,6 +8,9 @@ import pytest
 from forked import trnsim
 from schema_checks import assert_both_ways
 
+from trnsim.cli import run_versions
+from trnsim.errors import BadInput
+
 PROGRAM = """
 import nki, nki.isa as nisa, nki.language as nl, numpy as np
 
@@ -99,3 +102,8 @@ def test_an_error_under_the_programs_own_version_is_the_answer(folder):
     done = trnsim("run", "--nki", "all", "p.py", cwd=folder)
     assert done.returncode == 1
     assert "ValueError: mine" in done.stderr
+
+
+def test_a_refusal_without_a_fix_has_no_empty_one():
+    assert run_versions._reason(BadInput("no")).endswith(": no")
+    assert run_versions._reason(BadInput("no", fix="yes")).endswith(": no; instead: yes")

@@ -76,6 +76,7 @@ def reports(folder):
         # what follows -- is the program's
         ("", "p.py -- --on trn1 --", "p.py", "--on trn1 --"),
         ("", "p.py --on trn1 -- --report d", "--on trn1 p.py", "--report d"),
+        ("", "--on trn1 -- p.py --report d --", "--on trn1 p.py", "--report d --"),
         # help
         ("", "p.py --help", "--help p.py", ""),
         ('if __name__ == "__main__":', "p.py -h", "p.py", "-h"),

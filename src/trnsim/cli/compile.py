@@ -321,7 +321,7 @@ def _import_all(modules: list[str]) -> None:
     for name in modules:
         try:
             import_module(name)
-        except (ImportError, ValueError) as error:  # ValueError: an empty name
+        except (ImportError, TypeError, ValueError) as error:  # TypeError: .name; ValueError: ""
             raise BadInput(
                 f"--import {name}: {error}", fix="install it, or set PYTHONPATH"
             ) from error

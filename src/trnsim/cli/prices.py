@@ -148,6 +148,8 @@ def compare(
     """
     rows = own_rows(prices)
     day = day_of(as_of, rows)
+    if region is not None:
+        check_region(region)
     named_kinds = [
         (name, own or kind) for name, _, own in (text.partition(":") for text in instances)
     ]
@@ -251,6 +253,9 @@ def refresh(
         check_region(region)
     if output is not None:
         files.check_writable(output)
+        if output.suffix.lower() != ".csv":
+            csv_file = output.with_suffix(".csv")
+            raise BadInput(f"--output {output}; legal ending: .csv", fix=f"--output {csv_file}")
     known = instance_types()
     for name in instances or ():
         if name not in known:

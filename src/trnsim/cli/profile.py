@@ -119,6 +119,10 @@ def _answer_diff(before: StoredAnswer, after: StoredAnswer) -> Document:
 
 def _page(report: Path, output: Path | None) -> Path:
     """The page of a report: written anew, or for an answer the one that its command wrote."""
+    if output is not None and output.suffix.lower() != ".html":
+        raise BadInput(
+            f"--output {output}; legal ending: .html", fix=f"--output {output.with_suffix('.html')}"
+        )
     file = answer_file(report)
     if file is None:
         return write_page(load(report), output or _page_path(report))

@@ -70,10 +70,9 @@ def _ran(words: Sequence[str]) -> tuple[str, Any]:
         ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  the user's own program, in no shell
     if ran.returncode:
         stderr_lines = [line for line in ran.stderr.splitlines() if line.strip()]
-        error = next(
-            (line for line in stderr_lines if _ERROR in line), (stderr_lines or ["no word"])[-1]
-        )
-        raise BadInput(f"it ended with status {ran.returncode}: {error.partition(_ERROR)[2]}")
+        refusals = [line.partition(_ERROR)[2] for line in stderr_lines if _ERROR in line]
+        reason = refusals[0] if refusals else (stderr_lines or ["nothing on stderr"])[-1]
+        raise BadInput(f"it ended with status {ran.returncode}: {reason}")
     values = json.loads(ran.stdout)
     return str(values[SCHEMA]), values
 

@@ -190,7 +190,7 @@ def _answer_file(output: Path | None) -> Path | None:
     if output is None:
         return None
     files.check_writable(output)
-    return output if output.suffix in ENDINGS else None
+    return output if output.suffix.lower() in ENDINGS else None
 
 
 def _compare_versions(

@@ -111,7 +111,7 @@ def _reason(error: BaseException | None) -> str:
         return ""
     if isinstance(error, EmulatorError):
         place = "" if error.line is None else f"{error.line}: "
-        return f"{place}{error.reason}; instead: {error.fix}"
+        return f"{place}{error.reason}" + (f"; instead: {error.fix}" if error.fix else "")
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}{': ' + lines[0] if lines else ''}"
 

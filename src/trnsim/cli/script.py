@@ -107,8 +107,9 @@ def arranged_arguments(arguments: Iterable[str]) -> list[str]:
     """The command line in the parser's order: our options, the script, ``--``, the script's own.
 
     After the script's path, an option is the script's where its source names it; so are, without
-    --input, those that programs often have as well, such as --output and -v. Everything after
-    ``--`` is the script's. ``--input a b`` becomes ``--input a --input b``.
+    --input, those that programs often have as well, such as --output and -v. After ``--`` all
+    options are the script's; its path may be the first word there. ``--input a b`` becomes
+    ``--input a --input b``.
     """
     remaining = list(arguments)
     ours: list[str] = []
@@ -118,7 +119,9 @@ def arranged_arguments(arguments: Iterable[str]) -> list[str]:
     while remaining:
         argument = remaining.pop(0)
         name = argument.partition("=")[0]
-        if argument == "--" and script:
+        if argument == "--":
+            if not script:
+                script, remaining = remaining[:1], remaining[1:]
             theirs += remaining
             break
         if script and not _is_ours(name, source, [*ours, *remaining]):
