@@ -106,5 +106,7 @@ def test_no_file_of_the_workdir_is_written_over_the_graph(folder):
     words = ["m.txt", "--framework=XLA", "--target=trn1"]
     with pytest.raises(BadInput, match=r"gets a m\.txt, which is the file of the graph"):
         check_files(CompileArguments.of([*words, "--workdir=."]))
+    (folder / "w").mkdir()
+    check_files(CompileArguments.of([*words, "--workdir=w"]))
     with pytest.raises(BadInput, match=r"gets a m\.json, which is the file of --output"):
-        check_files(CompileArguments.of([*words, "--workdir=.", "--output=m.json"]))
+        check_files(CompileArguments.of([*words, "--workdir=w", "--output=w/m.json"]))
