@@ -4,6 +4,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from torch import nn
 
+from trnsim.torch import pytorch, scope_tracker
 from trnsim.torch.scope_tracker import ScopeTracker
 
 
@@ -52,6 +53,20 @@ def test_an_error_leaves_no_module_behind(model):
         with pytest.raises(TypeError):
             nn.Linear(1, 1)("no tensor")
         assert where.path() == ""
+
+
+def test_a_long_program_keeps_the_modules_of_its_last_operators(monkeypatch):
+    monkeypatch.setattr(scope_tracker, "_MOST_SPANS", 10)
+    numbers = iter(range(1, 100))
+    monkeypatch.setattr(pytorch, "next_sequence_number", lambda: next(numbers))
+    tracker = ScopeTracker()
+    paths = [f"layer.{number}" for number in range(50)]
+    for path in paths:
+        monkeypatch.setattr(tracker, "path", lambda path=path: path)
+        assert tracker.scope().module == path
+    monkeypatch.setattr(pytorch, "backward_sequence_number", lambda: 48)
+    assert tracker.scope().module == "layer.48"
+    assert len(tracker._starts) == len(tracker._paths) <= 10
 
 
 def test_an_optimizers_step_is_known():

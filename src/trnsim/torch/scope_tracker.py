@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import torch
 import torch.optim.optimizer as optimizers
@@ -21,6 +21,9 @@ from torch.nn.modules import module as hooks
 
 from trnsim.device.call_log import Scope, StepPhase
 from trnsim.torch import pytorch
+
+_MOST_SPANS: Final = 1 << 20
+"""Spans of operators of which the module is kept; a backward pass reaches back less far."""
 
 
 @dataclass
@@ -34,8 +37,11 @@ class ScopeTracker:
     is_stepping: bool = False
     _modules: list[nn.Module] = field(default_factory=list[nn.Module])
     _names: dict[int, str] = field(default_factory=dict[int, str])
+    """The name of each module by its id."""
     _starts: list[int] = field(default_factory=list[int])
+    """The sequence number at which each span of operators of one module begins."""
     _paths: list[str] = field(default_factory=list[str])
+    """The name of the module of each span."""
     _is_watched: bool = False
 
     def path(self) -> str:
@@ -46,8 +52,8 @@ class ScopeTracker:
         """The module and the phase of the current call."""
         sequence = pytorch.backward_sequence_number()
         if sequence is not None:
-            at = bisect_right(self._starts, sequence) - 1
-            return Scope(self._paths[at] if at >= 0 else "", StepPhase.backward)
+            span = bisect_right(self._starts, sequence) - 1
+            return Scope(self._paths[span] if span >= 0 else "", StepPhase.backward)
         if self.is_stepping:
             return Scope("", StepPhase.optimizer)
         path = self.path()
@@ -56,6 +62,8 @@ class ScopeTracker:
         if not self._paths or self._paths[-1] != path:
             self._starts.append(max(number - 1, 0))
             self._paths.append(path)
+            if len(self._paths) > _MOST_SPANS:
+                del self._starts[: _MOST_SPANS // 2], self._paths[: _MOST_SPANS // 2]
         return Scope(path, StepPhase.forward)
 
     def watch(self) -> list[Any]:

@@ -4,6 +4,8 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from groups import together
 
+from trnsim.torch.device_errors import BadState
+
 
 def draw():
     return torch.rand(4, device="neuron")
@@ -26,6 +28,13 @@ def test_a_state_repeats_the_numbers():
     assert torch.equal(first, draw())
     torch.neuron.set_rng_state_all(states)
     assert torch.equal(first, draw())
+
+
+@pytest.mark.parametrize("count", [0, 3, 5])
+def test_there_is_a_state_for_each_core(count):
+    states = torch.neuron.get_rng_state_all()
+    with pytest.raises(BadState, match=f"states of {count} cores; this process has 4"):
+        torch.neuron.set_rng_state_all([states[0]] * count)
 
 
 def test_the_cpus_numbers_are_apart():

@@ -137,6 +137,12 @@ def test_devices_are_counted_or_listed(devices, expected):
     assert lightning.NeuronAccelerator.parse_devices(devices) == expected
 
 
+@pytest.mark.parametrize("devices", ["all", "0,one", ""])
+def test_devices_that_are_no_numbers_are_refused(devices):
+    with pytest.raises(BadInput, match=f"devices='{devices}'.; legal: a number of NeuronCores"):
+        lightning.NeuronAccelerator.parse_devices(devices)
+
+
 def test_a_list_of_devices_may_be_a_string():
     assert lightning.NeuronAccelerator.parse_devices("0,1") == [0, 1]
 

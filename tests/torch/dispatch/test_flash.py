@@ -243,6 +243,12 @@ def test_values_of_another_width_and_heads_that_share_unevenly_are_refused():
         FLASH(three, row, row, None, None, 3, 3, 0.0, False, False)
 
 
+def test_a_mask_of_no_type_of_pytorchs_is_refused():
+    row = ROW.to("neuron")
+    with pytest.raises(BadInput, match="custom_mask_type=3; legal: 0"):
+        EFFICIENT(row, row, row, None, None, None, None, None, 0.0, 3)
+
+
 def test_a_bias_that_has_a_gradient_is_refused():
     row, bias = ROW.to("neuron").requires_grad_(), torch.zeros(1, 2, 3, 3, device="neuron")
     out = EFFICIENT(

@@ -70,7 +70,14 @@ def test_without_values_sequences_have_equal_shares():
     assert uniform_lengths(found) == (2, 4, 3)
 
 
-@pytest.mark.parametrize("given", [(0, 3, 2), (0, 2, 6), (-1, 2, 5)])
+@pytest.mark.parametrize("used", [(3,), (3, 1, 1), (5, 1), (-1, 1)])
+def test_used_keys_are_counted_for_each_sequence_and_are_its_own(used):
+    with pytest.raises(BadInput) as caught:
+        pieces(starts(0, 1, 2), starts(0, 4, 8), (2, 8), starts(*used))
+    assert f"seqused_k {list(used)} for sequences of [4, 4] keys; legal:" in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [(0, 3, 2), (0, 2, 6), (-1, 2, 5), ()])
 def test_places_beyond_the_end_or_backwards_are_refused(given):
     with pytest.raises(BadInput) as caught:
         pieces(starts(*given), starts(0, 2, 5), (5, 5), None)

@@ -4,6 +4,9 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 import copy
 
+from trnsim.device.numerics import numerics
+from trnsim.torch.call_recording import recording
+
 
 def test_views_share_the_storage():
     tensor = torch.arange(12.0, device="neuron").view(3, 4)
@@ -134,3 +137,13 @@ def test_a_histogram_of_integers_is_one_of_integers():
     counts = torch.histc(experts, bins=3, min=0, max=2)
     assert counts.tolist() == [1, 1, 2]
     assert counts.dtype is torch.int32
+
+
+def test_a_histogram_is_a_call_with_a_time():
+    experts = torch.arange(64, dtype=torch.int32, device="neuron") % 4
+    with recording() as recorded, numerics("exact") as on_host:
+        counts = torch.histc(experts, bins=4, min=0, max=3)
+    (event,) = recorded.events
+    assert event.call.name == "aten::histc"
+    assert event.call.time("trn2").device_time_s > 0
+    assert (counts.tolist(), counts.dtype, dict(on_host)) == ([16] * 4, torch.int32, {})

@@ -12,6 +12,11 @@ from trnsim.user_traceback import traceback_lines
 X = torch.ones(2, 3)
 
 
+class Lines:
+    def __repr__(self):
+        return "one\ntwo"
+
+
 def wrong(x):
     return x.reshape(4, 4)
 
@@ -41,6 +46,13 @@ def test_many_inputs_are_shown_in_part():
     (note,) = raised.value.__notes__
     assert "float32[2, 3], ...\n" in note
     assert note.endswith(__file__ + note[note.rindex(":") :])
+
+
+def test_an_input_that_is_no_tensor_is_shown_by_the_begin_of_its_first_line():
+    with pytest.raises(KeyError) as raised, example_run("f", [X, "a" * 200, Lines()]):
+        {}["a"]
+    first = raised.value.__notes__[0].partition("\n")[0]
+    assert first.endswith(f"float32[2, 3], '{'a' * 79}, one")
 
 
 def test_errors_of_trnsim_are_as_they_are():

@@ -23,6 +23,10 @@ def core_index(device: Device = None) -> int:
         device = torch.device(device)
     if isinstance(device, torch.device):
         if not is_neuron(device):
-            raise BadInput(f"{device} is not a neuron device", line=program_line())
+            raise BadInput(
+                f"{device} is not a neuron device",
+                fix="pass 'neuron', 'neuron:0', or the number of a core",
+                line=program_line(),
+            )
         device = device.index
     return visible_core(device or 0)

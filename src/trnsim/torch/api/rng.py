@@ -17,25 +17,27 @@ import torch
 
 from trnsim.device import numerics
 from trnsim.device.device_core import visible_cores
+from trnsim.device.program_line import program_line
 from trnsim.torch import pytorch
 from trnsim.torch.api import rng_state
 from trnsim.torch.api.core_index import Device, core_index
 from trnsim.torch.clients.imports import when_imported
+from trnsim.torch.device_errors import BadState
 from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-_OfHost: Any = torch.Generator
+_HostGenerator: Any = torch.Generator
 _generators: list[Generator] = []
 
-_KEPT_STATES: Final = 64
+_MOST_STATES: Final = 64
 _host_states: OrderedDict[tuple[int, int], Tensor] = OrderedDict()
 """Host states by seed and words drawn, the latest last, so that restoring a recent state need not
 draw its words again."""
 
 
-class DeviceGenerator(_OfHost):  # type: ignore[misc]
+class DeviceGenerator(_HostGenerator):  # type: ignore[misc]
     """A generator of the device: a host generator that reports a neuron device."""
 
     _known: tuple[Tensor, int] | None = None
@@ -49,20 +51,20 @@ class DeviceGenerator(_OfHost):  # type: ignore[misc]
     def manual_seed(self, seed: int) -> Generator:
         """Seed the generator."""
         self._known = None
-        _OfHost.manual_seed(self, seed)
+        _HostGenerator.manual_seed(self, seed)
         return self
 
     def seed(self) -> int:
         """Seed the generator with a number that differs from run to run, and return it."""
         self._known = None
-        number: int = _OfHost.seed(self)
+        number: int = _HostGenerator.seed(self)
         return number
 
     def get_state(self) -> Tensor:
         """The state as sixteen bytes: see `rng_state`."""
         with pytorch.without_modes():
-            host = rng_state.without_spare_normal(_OfHost.get_state(self))
-            follower = _OfHost("cpu").manual_seed(self.initial_seed())
+            host = rng_state.without_spare_normal(_HostGenerator.get_state(self))
+            follower = _HostGenerator("cpu").manual_seed(self.initial_seed())
             start, words = self._known or (follower.get_state(), 0)
             words += rng_state.words_between(start, host, follower)
             self._remember_state(host, words)
@@ -74,20 +76,20 @@ class DeviceGenerator(_OfHost):  # type: ignore[misc]
             seed, words = rng_state.unpack_state(state)
             host = _host_states.get((seed, words))
             if host is None:
-                _OfHost.manual_seed(self, seed)
+                _HostGenerator.manual_seed(self, seed)
                 rng_state.advance(self, words)
-                host = _OfHost.get_state(self)
+                host = _HostGenerator.get_state(self)
             self._remember_state(host, words)
         return self
 
     def _remember_state(self, host: Tensor, words: int) -> None:
         """Remember a state of the host's generator and the words drawn until then."""
-        _OfHost.set_state(self, host)
+        _HostGenerator.set_state(self, host)
         self._known = host, words
         key = rng_state.unpack_state(rng_state.pack_state(self.initial_seed(), words))
         _host_states[key] = host
         _host_states.move_to_end(key)
-        if len(_host_states) > _KEPT_STATES:
+        if len(_host_states) > _MOST_STATES:
             _host_states.popitem(last=False)
 
 
@@ -140,7 +142,7 @@ def make_generator(device: Device = "cpu") -> Generator:
         core_index(torch_device)
         torch_device, kind = torch.device("cpu"), DeviceGenerator
     else:
-        kind = _OfHost
+        kind = _HostGenerator
     generator: Generator = kind(torch_device)
     return generator
 
@@ -154,16 +156,18 @@ def _make(kind: type, device: Device = "cpu") -> Generator:
 def _is_generator(kind: type, instance: object) -> bool:
     """True if `instance` is a generator of any device."""
     del kind
-    return isinstance(instance, _OfHost)
+    return isinstance(instance, _HostGenerator)
 
 
 def register() -> None:
     """Replace `torch.Generator` by a class that counts every generator as an instance."""
-    kind: Any = type(_OfHost)
+    kind: Any = type(_HostGenerator)
     methods = {"__call__": _make, "__instancecheck__": _is_generator}
     stand_in: Any = type(kind)("GeneratorType", (kind,), methods)
     patched: Any = torch
-    patched.Generator = stand_in("Generator", (_OfHost,), {"__doc__": _OfHost.__doc__})
+    patched.Generator = stand_in(
+        "Generator", (_HostGenerator,), {"__doc__": _HostGenerator.__doc__}
+    )
     when_imported("torch.distributed.tensor._random", _serve_tracker)
 
 
@@ -180,11 +184,11 @@ def _serve_tracker(module: Any) -> None:
         stand_in = None
         if generator is not None and spec.mesh.device_type == DEVICE_TYPE:
             stand_in = DeviceGenerator("cpu")
-            _OfHost.set_state(stand_in, _OfHost.get_state(generator))
+            _HostGenerator.set_state(stand_in, _HostGenerator.get_state(generator))
         with original(self, spec, stand_in or generator):
             yield
         if stand_in is not None:
-            _OfHost.set_state(generator, _OfHost.get_state(stand_in))
+            _HostGenerator.set_state(generator, _HostGenerator.get_state(stand_in))
 
     tracker._distribute_region = region  # noqa: SLF001  likewise
 
@@ -194,11 +198,11 @@ def drawing_from(core: int) -> Yields[None]:
     """Context in which operators without a generator draw from neuron:`core`'s, not the CPU's."""
     core_generator = drawn_generator(core)
     cpu_state = torch.default_generator.get_state()
-    torch.default_generator.set_state(_OfHost.get_state(core_generator))
+    torch.default_generator.set_state(_HostGenerator.get_state(core_generator))
     try:
         yield
     finally:
-        _OfHost.set_state(core_generator, torch.default_generator.get_state())
+        _HostGenerator.set_state(core_generator, torch.default_generator.get_state())
         torch.default_generator.set_state(cpu_state)
 
 
@@ -246,6 +250,17 @@ def set_rng_state(new_state: Tensor, device: Device = None) -> None:
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """Restore the states from `get_rng_state_all`."""
-    for core_generator, state in zip(_all_generators(), new_states, strict=True):
+    """Restore the states from `get_rng_state_all`.
+
+    Raises:
+        BadState: for another number of states than of cores.
+    """
+    states, generators = list(new_states), _all_generators()
+    if len(states) != len(generators):
+        raise BadState(
+            f"states of {len(states)} cores; this process has {len(generators)}",
+            fix="give a state for each core, or torch.neuron.set_rng_state(state, device) for one",
+            line=program_line(),
+        )
+    for core_generator, state in zip(generators, states, strict=True):
         core_generator.set_state(state.cpu())

@@ -108,12 +108,24 @@ class NeuronAccelerator:
 
     @staticmethod
     def parse_devices(devices: int | str | list[int]) -> list[int]:
-        """Indices of the logical cores of ``devices=``: a number of them, -1 for all, or a list."""
+        """Indices of the logical cores of ``devices=``: a number of them, -1 for all, or a list.
+
+        Raises:
+            BadInput: for a text of other content.
+        """
         if isinstance(devices, list):
             return devices
-        if isinstance(devices, str) and "," in devices:
-            return [int(part) for part in devices.split(",") if part.strip()]
-        number = int(devices)
+        try:
+            if isinstance(devices, str) and "," in devices:
+                return [int(part) for part in devices.split(",") if part.strip()]
+            number = int(devices)
+        except ValueError:
+            raise BadInput(
+                f"Trainer(devices={devices!r}); legal: a number of NeuronCores, -1 for all, or "
+                'their indices, as [0, 1] or "0,1"',
+                fix="devices=1",
+                line=program_line(),
+            ) from None
         return list(range(local_processes() if number < 0 else number))
 
     @staticmethod

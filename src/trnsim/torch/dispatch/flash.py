@@ -95,7 +95,7 @@ class _AttentionOptions:
 
     Attributes:
         skipped: leading queries that see no key.
-        is_causal: whether the attention's own causal mask is the window.
+        is_causal: true if the attention's own causal mask is the window.
         bias: bias of the scores, with the window where it is not causal; None for none.
     """
 
@@ -334,8 +334,13 @@ def _mask_window(kind: int, window_size: int | None) -> Window:
     Args:
         kind: PyTorch's ``custom_mask_type``.
         window_size: PyTorch's ``window_size``.
+
+    Raises:
+        BadInput: for a type that PyTorch lacks.
     """
-    window = _WINDOWS_BY_MASK_TYPE[kind]
+    window = _WINDOWS_BY_MASK_TYPE.get(kind)
+    if window is None:
+        raise BadInput(f"custom_mask_type={kind}; legal: 0 (none), 1 and 2 (causal)")
     return window._replace(left=window_size - 1) if window_size else window
 
 

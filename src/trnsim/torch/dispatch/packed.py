@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class Window(NamedTuple):
-    """The keys that a query sees, as numbers of positions to the left and right of its own.
+    """The keys that a query sees beside the one at its own position.
 
     Attributes:
-        left: None for all.
-        right: None for all; 0 for none later than its own position.
+        left: number of keys before its own position; None for all.
+        right: number of keys after its own position; None for all.
         is_from_start: true if the first query and key are aligned, instead of the last.
     """
 
@@ -103,24 +103,41 @@ def pieces(
             f"{len(bounds[0]) - 1} sequences of queries and {len(bounds[1]) - 1} of keys",
             fix="give cu_seq_q and cu_seq_k one length",
         )
-    ends = [last for _, last in pairwise(bounds[1])]
+    queries, keys = (list(pairwise(sides)) for sides in bounds)
     if used is not None and mode.kind != "shapes":
-        ends = [
-            start + int(length) for start, length in zip(bounds[1], used.tolist(), strict=False)
-        ]
+        keys = _used_keys(keys, used.tolist())
     return [
-        PackedPiece(slice(*of_q), slice(start, end))
-        for of_q, start, end in zip(pairwise(bounds[0]), bounds[1], ends, strict=False)
+        PackedPiece(slice(*of_queries), slice(*of_keys))
+        for of_queries, of_keys in zip(queries, keys, strict=True)
     ]
 
 
+def _used_keys(keys: list[tuple[int, int]], used: list[int]) -> list[tuple[int, int]]:
+    """The first and the last position of each sequence's keys that count.
+
+    Raises:
+        BadInput: for other numbers than one for each sequence, up to the number of its keys.
+    """
+    lengths = [end - start for start, end in keys]
+    if len(used) != len(keys) or not all(0 <= n <= m for n, m in zip(used, lengths, strict=True)):
+        raise BadInput(
+            f"seqused_k {used} for sequences of {lengths} keys; legal: a number for each, from 0 "
+            "to that of its keys",
+            fix="leave seqused_k out, or count keys of the sequence alone",
+        )
+    return [(start, start + count) for (start, _), count in zip(keys, used, strict=True)]
+
+
 def _sequence_bounds(name: str, starts: Tensor, total: int) -> list[int]:
-    """Offsets at which each sequence begins, and the last ends; of equal steps without values."""
+    """Positions at which each sequence begins, and the last ends.
+
+    In the mode `shapes`, which has no values, those of sequences of equal length.
+    """
     count = starts.numel() - 1
-    if mode.kind == "shapes":
-        return [total * at // count for at in range(count + 1)]
-    bounds: list[int] = starts.tolist()
-    if bounds != sorted(bounds) or bounds[0] < 0 or bounds[-1] > total:
+    if mode.kind == "shapes" and count > 0:
+        return [total * index // count for index in range(count + 1)]
+    bounds: list[int] = [] if count < 1 else starts.tolist()
+    if not bounds or bounds != sorted(bounds) or bounds[0] < 0 or bounds[-1] > total:
         raise BadInput(
             f"sequences of {name} begin at {bounds}; legal: growing places from 0 to {total}",
             fix="torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).int()",
@@ -129,7 +146,7 @@ def _sequence_bounds(name: str, starts: Tensor, total: int) -> list[int]:
 
 
 def uniform_lengths(pieces: list[PackedPiece]) -> tuple[int, int, int] | None:
-    """Number of sequences, queries and keys of each, if all are equal and contiguous; else None."""
+    """Number of sequences, and of queries and keys of each; None unless equal and contiguous."""
     lengths = {
         (piece.queries.stop - piece.queries.start, piece.keys.stop - piece.keys.start)
         for piece in pieces
@@ -138,7 +155,7 @@ def uniform_lengths(pieces: list[PackedPiece]) -> tuple[int, int, int] | None:
         return None
     ((queries, keys),) = lengths
     is_dense = all(
-        (piece.queries.start, piece.keys.start) == (at * queries, at * keys)
-        for at, piece in enumerate(pieces)
+        (piece.queries.start, piece.keys.start) == (index * queries, index * keys)
+        for index, piece in enumerate(pieces)
     )
     return (len(pieces), queries, keys) if is_dense and queries and keys else None

@@ -14,7 +14,7 @@ from trnsim.device.numerics import mode
 from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place, require
-from trnsim.torch.call_recording import note_transfer, watched_kernel
+from trnsim.torch.call_recording import note_transfer, recorded_kernel, watched_kernel
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.fallback_policy import UNSUPPORTED_DTYPES, count_or_refuse_dtype
 from trnsim.torch.dispatch.stochastic_rounding import ROUNDED, round_values
@@ -53,6 +53,7 @@ def register(library: Library) -> None:
         library.impl(name, _reported(name, _cpu_kernel(name)), "PrivateUse1")
     for name, kernel in _KERNELS.items():
         library.impl(name, _reported(name, kernel), "PrivateUse1")
+    library.impl("histc", recorded_kernel("aten::histc", histogram), "PrivateUse1")
     for bit in ("Conjugate", "Negative"):
         # Host aliases carry these bits; resolving them first would copy, and so call this again.
         for name in ("_copy_from", "_copy_from_and_resize"):
@@ -245,8 +246,6 @@ def can_exchange_data(tensor: Tensor, source: Tensor) -> bool:
 
 def histogram(tensor: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002  PyTorch's names
     """aten::histc, also of integers, which CUDA has and the CPU lacks (experts are counted so)."""
-    if pending_faults:
-        strike_fault(tensor.get_device())
     return place(host_histogram(host_alias(tensor), bins, min, max), tensor.get_device())
 
 
@@ -302,7 +301,6 @@ _KERNELS: Final[dict[str, Kernel]] = {
     "_local_scalar_dense": local_scalar,
     "_has_compatible_shallow_copy_type": can_exchange_data,
     "_nested_tensor_from_mask_left_aligned": is_left_aligned,
-    "histc": histogram,
     "record_stream": record_stream,
     "view_as_complex": view_as_complex,
     "resize_": resize,

@@ -19,6 +19,8 @@ from trnsim.user_traceback import explain
 _PACKAGE: Final = str(Path(__file__).parents[2])
 _log: Final = logging.getLogger("torch._subclasses.fake_tensor")
 _MOST_SHOWN: Final = 8
+_MOST_CHARACTERS: Final = 80
+"""Characters of an argument that is no tensor, of which the first line is shown."""
 
 
 @contextmanager
@@ -55,7 +57,7 @@ def _note(title: str, example_inputs: Any, frames: list[SourceLine]) -> list[str
 
 def _text(value: Any) -> str:
     if not isinstance(value, Tensor):
-        return repr(value)
+        return repr(value)[:_MOST_CHARACTERS].partition("\n")[0]
     return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
 
 

@@ -24,6 +24,26 @@ def test_negative_log_likelihood_and_its_gradient(agree, reduction):
 
 
 @pytest.mark.parametrize("reduction", [0, 1, 2])
+@pytest.mark.parametrize("weight", [None, torch.rand(11)])
+def test_a_class_that_is_impossible_leaves_the_loss_finite(agree, reduction, weight):
+    scores = SCORES.clone()
+    scores[:, 5] = -torch.inf
+    agree(
+        lambda x, t: aten.nll_loss_forward(
+            x, t, None if weight is None else weight.to(x.device), reduction, -100
+        ),
+        scores, CLASSES.clamp(0, 4), tolerance=2.0**-16,
+    )  # fmt: skip
+
+
+def test_scores_have_no_gradient_where_every_row_is_ignored(agree):
+    agree(
+        lambda g, x, t, n: aten.nll_loss_backward(g.sum(), x, t, None, 1, -100, n.sum()),
+        torch.ones(1), SCORES, torch.full((40,), -100), torch.zeros(1), tolerance=0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
 def test_the_squared_error_and_its_gradient(agree, reduction):
     other = torch.randn(40, 11)
     agree(lambda x, y: aten.mse_loss(x, y, reduction), SCORES, other, tolerance=2.0**-16)

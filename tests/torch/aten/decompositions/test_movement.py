@@ -7,6 +7,7 @@ from trnsim.graph import TensorType
 from trnsim.graph.building.build import Build
 from trnsim.lower import evaluate
 from trnsim.torch.aten.decompositions.movement import DECOMPOSITIONS
+from trnsim.torch.aten.operator_call import build, call_of
 
 aten = torch.ops.aten
 X = torch.arange(120.0).reshape(4, 5, 6)
@@ -32,7 +33,18 @@ def test_filling(agree):
     agree(lambda x: torch.full_like(x, 2.5), X, tolerance=0)
     agree(torch.zeros_like, X, tolerance=0)
     agree(lambda x: x.clone().fill_(3), X, tolerance=0)
+    agree(lambda x, y: x.clone().fill_(y), X, torch.tensor(2.5), tolerance=0)
     agree(lambda x: torch.arange(2, 30, 3, device=x.device), X, tolerance=0)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step"), [(-9, 3, 1), (-7, 99, 2), (-4, 99, 1), (1, -1, 3)]
+)
+def test_a_slice_may_begin_before_the_first_element(start, end, step):
+    expected = aten.slice.Tensor(X, 1, start, end, step)
+    call = call_of("aten::slice.Tensor", (X, 1, start, end, step), {}, expected)
+    (found,) = evaluate(build(call).graph, [X.numpy()], "trn2")
+    assert (found == expected.numpy()).all()
 
 
 def test_padding_and_repeating(agree):

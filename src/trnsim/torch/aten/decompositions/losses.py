@@ -8,6 +8,7 @@ from trnsim.graph import Value
 from trnsim.graph.building.build import Build
 from trnsim.graph.building.indexing import move_dim
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
+from trnsim.torch.aten.decompositions.elementwise import LARGEST
 
 _NONE, _MEAN = 0, 1  # torch.nn._reduction.get_enum
 
@@ -28,6 +29,14 @@ def _class_weights(b: Build, x: Value, target: Value, weight: Value | None, igno
     )
 
 
+def _chosen(b: Build, x: Value, class_weights: Value) -> Value:
+    """X times `class_weights`; infinite elements count as the largest finite ones.
+
+    So the product is 0 for a class that is impossible, with a log probability of -infinity.
+    """
+    return b.ew("multiply", b.ew("maximum", x, -LARGEST, dtype="float32"), class_weights)
+
+
 def _classes_last(b: Build, x: Value, target: Value) -> tuple[Value, Value]:
     """[*N, C] and [*N] of [C], [N, C] or [N, C, *places]."""
     if len(x.shape) == 1:
@@ -42,7 +51,7 @@ def nll_loss(
     rows, classes = _classes_last(b, x, target)
     class_weights = _class_weights(b, rows, classes, weight, ignored)
     last = (len(rows.shape) - 1,)
-    losses = b.ew("negate", b.graph.reduce("add", b.ew("multiply", rows, class_weights), last))
+    losses = b.ew("negate", b.graph.reduce("add", _chosen(b, rows, class_weights), last))
     weights = b.graph.reduce("add", class_weights, last)
     if reduction == _NONE:
         return b.as_reshaped_result(losses), b.filled(0, b.result_types[1])
@@ -65,8 +74,9 @@ def nll_loss_backward(
 ) -> Value:
     """Minus the gradient at each row's class."""
     rows, classes = _classes_last(b, x, target)
-    if reduction == _MEAN:
-        grad = b.ew("divide", grad, total)
+    if reduction == _MEAN:  # without a counted row no element of x has a gradient
+        is_counted = b.ew("compare", total, 0.0, direction="NE")
+        grad = b.ew("select", is_counted, b.ew("divide", grad, total), 0.0, dtype="float32")
     if reduction == _NONE:
         grad = b.graph.reshape(grad, rows.shape[:-1])
     dims = range(len(rows.shape) - 1) if reduction == _NONE else ()

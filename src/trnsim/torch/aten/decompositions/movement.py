@@ -47,9 +47,11 @@ def stack(b: Build, tensors: Sequence[Value], dim: int = 0) -> Value:
 
 
 def filled(b: Build, x: Any = None, number: Any = 0, **_: Any) -> Value:
-    """A tensor filled with a number."""
+    """A tensor filled with a number, or with the element of a tensor."""
     del x
-    return b.filled(0.0 if isinstance(number, Value) else float(number), b.result_types[0])
+    if isinstance(number, Value):
+        return copied(b, number)
+    return b.filled(float(number), b.result_types[0])
 
 
 def arange(b: Build, *bounds: float, **_: Any) -> Value:
@@ -145,7 +147,8 @@ def slice_(
     del end
     dim %= len(x.shape)
     first = (start or 0) + (x.shape[dim] if (start or 0) < 0 else 0)
-    return b.sliced(x, dim, min(first, x.shape[dim]), b.result_types[0].shape[dim], step)
+    first = min(max(first, 0), x.shape[dim])
+    return b.sliced(x, dim, first, b.result_types[0].shape[dim], step)
 
 
 def select(b: Build, x: Value, dim: int, place: int) -> Value:
