@@ -12,6 +12,10 @@ from trnsim.profile.units import bytes_text, percent_text, rate_text, time_text
         (15e-6, "15 us"),
         (123.4e-3, "123 ms"),
         (7200.0, "7200 s"),
+        (999.4e-6, "999 us"),
+        (999.6e-6, "1 ms"),
+        (-999.6e-9, "-1 us"),
+        (0.99951, "1 s"),
     ],
 )
 def test_times_have_three_digits_and_a_fitting_unit(time_s, words):
@@ -21,6 +25,7 @@ def test_times_have_three_digits_and_a_fitting_unit(time_s, words):
 def test_bytes_are_binary_and_rates_decimal():
     assert bytes_text(24 * 1024) == "24 KiB"
     assert bytes_text(100) == "100 B"
+    assert (bytes_text(2**20 - 1), bytes_text(2**20 - 1024)) == ("1 MiB", "1023 KiB")
     assert rate_text(312.4e9, "B/s") == "312 GB/s"
 
 

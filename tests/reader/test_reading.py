@@ -166,10 +166,10 @@ def test_a_programs_number_is_no_text(stated):
 
 @dataclass(frozen=True, kw_only=True)
 class Either:
-    switch: str | bool | int | None = None
+    switch: str | bool | int | float | None = None
 
 
-@pytest.mark.parametrize("stated", [True, False, 0, 1, "yes"])
+@pytest.mark.parametrize("stated", [True, False, 0, 1, 1.5, 2.0, "yes"])
 def test_a_union_keeps_what_json_tells_apart(stated):
     content = FileContent.of({"switch": stated}, "either.json")
     read_value = record(Either, content.root).switch

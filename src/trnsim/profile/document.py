@@ -133,7 +133,7 @@ def profile_blocks(profile: JsonObject, *, has_figures: bool = False) -> list[Bl
         if gain["line"] < 0 and gain["gain_ns"] > 0
     ]
     changes += [("try", f"{item['text']} ({_place(profile, item)})") for item in profile["advice"]]
-    changes += [("edge", edge_words(profile, edge)) for edge in profile.get("edges", ())]
+    changes += [("edge", edge_words(profile, edge)) for edge in profile.get("edges") or ()]
     blocks.append(label_table(changes))
     if has_figures:
         figures, missing = profile["summary"]["metrics"], profile["summary"]["missing"]
@@ -149,7 +149,7 @@ def edge_words(profile: JsonObject, edge: JsonObject) -> str:
     """The effect of the edges of a statement in words."""
     many = f" ({edge['edges']} edges)" if edge["edges"] > 1 else ""
     head = f"{edge['form']} at {_place(profile, edge)} ({edge['kind']}), {edge['text']}{many}"
-    if "gain_ns" not in edge:
+    if edge.get("gain_ns") is None:
         return (
             f"{head}: not tried, as at most {MOST_TRIED} statements and {MOST_INSTRUCTIONS:,} "
             "instructions are"

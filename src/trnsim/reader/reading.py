@@ -250,9 +250,9 @@ def _value_of_member(hint: Any, rule: Rule, place: SourcePlace) -> Any:
 
 
 def _member(hint: Any, value: Any) -> Any:
-    """The member of a union type that fits a value: by its shape, and by type if bool or int."""
+    """The member of a union type that fits a value: by its shape, and by type if a number."""
     several = members(hint)
-    if type(value) in (bool, int) and type(value) in several:
+    if type(value) in (bool, int, float) and type(value) in several:
         return type(value)
     shape = _SHAPES.get(type(value))
     return next((member for member in several if _shape(member) is shape), several[0])

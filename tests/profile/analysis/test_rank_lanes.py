@@ -37,7 +37,8 @@ def test_what_is_stored_is_read_as_the_same_lane_without_gaps_of_a_pixel():
 
 
 @pytest.mark.parametrize(
-    "rows", [[1, 2], [[1, 2, 3]], [["a", 1]], [[-1, 2]], [[0, float("inf")]], [[0, 1], [2]], "x"]
+    "rows",
+    [[1, 2], [[1, 2, 3]], [["a", 1]], [[-1, 2]], [[0, float("inf")]], [[0, 1], [2]], [[2, 1]], "x"],
 )
 def test_other_values_are_no_lanes(rows):
     with pytest.raises(ValueError, match=r"lanes|could not convert|inhomogeneous"):

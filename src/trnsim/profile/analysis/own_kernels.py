@@ -12,7 +12,6 @@ from trnsim.site import KERNELS_FAMILY, current, note_used
 
 YOURS: Final = "yours, "
 """First words of a kernel's expected error that a user's measurements corrected."""
-"""P90 of the standard normal distribution."""
 
 
 def own_interval(
@@ -28,10 +27,10 @@ def own_interval(
         return interval, expected
     correction = site.correction(chip_of(core), KERNELS_FAMILY)
     median_s = correction.factor("") * total_s
-    own = math.log(interval.p90 / interval.p10) / (2 * P90_SIGMAS)
-    width = math.exp(
-        P90_SIGMAS * (correction.sigma if correction.rows else max(correction.sigma, own))
-    )
+    sigma = correction.sigma
+    if not correction.rows:
+        sigma = max(sigma, math.log(interval.p90 / interval.p10) / (2 * P90_SIGMAS))
+    width = math.exp(P90_SIGMAS * sigma)
     words = site.words(correction)
     note_used(words)
     note = f"{words}: P50 {time_text(median_s)}; without them {expected}"
@@ -40,4 +39,6 @@ def own_interval(
 
 def chip_of(core: NeuronCore) -> str:
     """The first chip with this core."""
-    return next((each.chip for each in TARGETS.values() if each.core.name == core.name), core.name)
+    return next(
+        (target.chip for target in TARGETS.values() if target.core.name == core.name), core.name
+    )

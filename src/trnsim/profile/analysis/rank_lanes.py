@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -58,8 +59,8 @@ def _stretches(row: Mapping[str, Any], name: str) -> Stretches:
     if not read.size:
         return np.empty((2, 0))
     is_legal = read.ndim == 2 and read.shape[1] == 2  # noqa: PLR2004  rows of start and end
-    if not is_legal or not ((read >= 0) & (read <= _LONGEST_S)).all():
-        raise ValueError(f"{name} of lanes: legal: starts and ends in seconds, 0 or more")
+    if not is_legal or not ((read >= 0) & (read <= _LONGEST_S)).all() or (np.diff(read) < 0).any():
+        raise ValueError(f"{name} of lanes: legal: starts and later ends in seconds, 0 or more")
     return read.T
 
 
@@ -79,12 +80,14 @@ def _span(start_s: float, end_s: float, kind: str) -> LaneSpan:
 
 def _exchange_spans(exchanges: Stretches, exposed: Stretches) -> list[LaneSpan]:
     """Collectives in order of time: the parts that are exposed, and the others."""
-    bare, spans = exposed.T.tolist(), list[LaneSpan]()
+    bare, spans = sorted(exposed.T.tolist()), list[LaneSpan]()
+    bare_ends_s = [end_s for _, end_s in bare]
     for start_s, end_s in exchanges.T.tolist():
         now_s = start_s
-        for from_s, to_s in bare:
-            if from_s >= end_s or to_s <= start_s:
-                continue
+        for at in range(bisect_right(bare_ends_s, start_s), len(bare)):
+            from_s, to_s = bare[at]
+            if from_s >= end_s:
+                break
             if from_s > now_s:
                 spans.append(_span(now_s, from_s, "exchange"))
             spans.append(_span(max(from_s, start_s), min(to_s, end_s), "exposed"))

@@ -18,9 +18,10 @@ from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 from trnsim.profile.analysis.data import JsonObject, ProfiledRun, profile_data
 from trnsim.profile.analysis.overview import readable_schemas
-from trnsim.profile.analysis.summary import EngineUse, Summary
+from trnsim.profile.analysis.summary import Summary
 from trnsim.profile.analysis.whole import Whole
-from trnsim.timing.conditions import Conditions
+from trnsim.profile.formats.stored_profile import check_profile
+from trnsim.reader import FileContent, record
 from trnsim.version import VERSION as TRNSIM_VERSION
 
 FORMAT: Final = "trnsim report"
@@ -72,7 +73,8 @@ def load(path: Path | str) -> JsonObject:
     """
     path = _file(Path(path))
     _refuse_page(path)
-    content = reader.load(path, _FIX).parsed.content
+    document = reader.load(path, _FIX)
+    content = document.parsed.content
     report = cast("JsonObject", content) if isinstance(content, dict) else {}
     profiles = report.get("profiles")
     is_list = isinstance(profiles, list) and all(isinstance(profile, dict) for profile in profiles)
@@ -85,12 +87,15 @@ def load(path: Path | str) -> JsonObject:
             f"{report.get('trnsim')}; this trnsim reads version {VERSION}",
             fix="run the kernel again, or read the report with the trnsim that wrote it",
         )
-    for profile in report["profiles"]:
+    for number, profile in enumerate(report["profiles"]):
         wrong = [
             name for name, kind in _TYPE_BY_FIELD.items() if not isinstance(profile.get(name), kind)
         ]
         if wrong:
             raise BadInput(f"{path}: a profile has no {', '.join(wrong)}", fix=_FIX)
+        check_profile(document.root.inner("profiles").inner(number))
+    if not isinstance(report.get("title"), str):
+        raise document.root.inner("title").refused("legal: text")
     return report
 
 
@@ -148,8 +153,4 @@ def is_kernel_report(file: Path) -> bool:
 
 def summary_of(profile: JsonObject) -> Summary:
     """The summary in a stored profile."""
-    fields: dict[str, Any] = dict(profile["summary"])
-    fields["engines"] = tuple(EngineUse(**use) for use in fields["engines"])
-    fields["assumed"] = tuple(fields["assumed"])
-    fields["conditions"] = Conditions(**fields["conditions"])
-    return Summary(**fields)
+    return record(Summary, FileContent.of(profile["summary"], "the summary of a profile").root)

@@ -54,7 +54,7 @@ def _events(trace: Path) -> list[Mapping[str, Any]]:
             return []
         rows = json.loads(trace.read_bytes())["traceEvents"]
         return rows if all(map(_is_event, rows)) else []
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return []
 
 
@@ -96,9 +96,10 @@ def _coloured(
     spans: Sequence[LaneSpan], phases: Sequence[LaneSpan], track_kind: str | None
 ) -> list[LaneSpan]:
     """Spans in order of time, each of the kind of its track, else of its phase, or plain work."""
+    phases = sorted(phases, key=lambda phase: phase.start_s)
     starts = [phase.start_s for phase in phases]
     coloured = []
-    for span in sorted(spans, key=lambda each: each.start_s):
+    for span in sorted(spans, key=lambda span: span.start_s):
         at = bisect_right(starts, span.start_s) - 1
         kind = phases[at].kind if at >= 0 and phases[at].kind in _KINDS else "work"
         coloured.append(LaneSpan(span.start_s, span.length_s, track_kind or kind, span.words))
