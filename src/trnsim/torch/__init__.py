@@ -42,14 +42,14 @@ _AUTOLOAD: Final = "TRNSIM_AUTOLOAD"
 SUBMODULES: Final = {"nki": "trnsim.nki"}
 """Submodules for `import torch_neuronx.nki`; the finder of last resort reads this."""
 
-_LATER: Final = {"nki": "trnsim.nki", "nki_op": "trnsim.torch.dispatch.custom_ops"}
+_LAZY_NAMES: Final = {"nki": "trnsim.nki", "nki_op": "trnsim.torch.dispatch.custom_ops"}
 
 
 def __getattr__(name: str) -> Any:
     """Names that need all of PyTorch, imported lazily: PyTorch imports this while it is loading."""
-    if name not in _LATER:
+    if name not in _LAZY_NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(_LATER[name])
+    module = import_module(_LAZY_NAMES[name])
     return module if name == "nki" else getattr(module, name)
 
 
@@ -59,7 +59,7 @@ def autoload() -> None:
     PyTorch must go on working, so nothing is raised here; a later `import torch_neuron` raises the
     error that this call warns of.
     """
-    if _asked_by_name:
+    if _is_imported_by_name:
         return
     if os.environ.get(_AUTOLOAD) == "0":
         sys.modules.pop(__name__, None)  # an import by name starts anew
@@ -74,16 +74,13 @@ def autoload() -> None:
 def _load() -> None:
     """Register the device, after checking PyTorch's version: its private names are used."""
     import_module("trnsim.torch.versions").check()
-    with _without_collections():
+    with _without_garbage_collection():
         import_module("trnsim.torch.backend").register()
 
 
 @contextmanager
-def _without_collections() -> Generator[None]:
-    """Context in which Python looks for no cycles.
-
-    Among all objects of PyTorch that takes 75 ms, and nothing here makes garbage.
-    """
+def _without_garbage_collection() -> Generator[None]:
+    """Context without garbage collection, which takes 75 ms among all objects of PyTorch."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -101,7 +98,7 @@ def _is_importing(module: str) -> bool:
 # PyTorch imports this package and then calls `autoload`. A program that imports it by name gets the
 # device at once; `_load` then imports torch, which calls `autoload` of this half-imported module,
 # and that call has nothing to do.
-_asked_by_name = not _is_importing("torch")
-if _asked_by_name:
+_is_imported_by_name = not _is_importing("torch")
+if _is_imported_by_name:
     _load()
-    _asked_by_name = False
+    _is_imported_by_name = False

@@ -62,7 +62,7 @@ class RecordedExchange(NamedTuple):
 class CallWatcher(Protocol):
     """An object that is told of every call on the device, with its tensors.
 
-    While one is in `watchers`, calls are not added to the recordings of `call_log`.
+    While a watcher is in `watchers`, calls are not added to the recordings of `call_log`.
     """
 
     def called(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
@@ -80,7 +80,7 @@ watchers: Final[list[CallWatcher]] = []
 
 
 def watched_kernel(name: str, kernel: Kernel) -> Kernel:
-    """`kernel`, with its calls told to `watchers` but not added to recordings."""
+    """`kernel`, whose calls are told to `watchers` but not added to recordings."""
 
     def call_and_tell(*args: Any, **kwargs: Any) -> Any:
         result = kernel(*args, **kwargs)
@@ -92,12 +92,15 @@ def watched_kernel(name: str, kernel: Kernel) -> Kernel:
 
 
 def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> Kernel:
-    """`kernel`, or its replacement by the current numerics, with its calls recorded."""
-    return kernel_when_called(name, lambda: (kernel, shaped))
+    """`kernel` in the current numerics, whose calls are recorded and told to `watchers`.
+
+    `shaped` is the kernel of the mode `shapes`; None for `kernel` itself.
+    """
+    return lazy_recorded_kernel(name, lambda: (kernel, shaped))
 
 
-def kernel_when_called(name: str, make: Callable[[], tuple[Kernel, Kernel | None]]) -> Kernel:
-    """`recorded_kernel` of kernels that are made at the first call."""
+def lazy_recorded_kernel(name: str, make: Callable[[], tuple[Kernel, Kernel | None]]) -> Kernel:
+    """`recorded_kernel` of the kernels that `make` returns at the first call: plain and shaped."""
     kernels: tuple[Kernel, Kernel | None] | None = None
 
     def call_and_record(*args: Any, **kwargs: Any) -> Any:
@@ -136,7 +139,7 @@ def _tell(name: str, args: Any, kwargs: Any, result: Any) -> None:
 
 def _narrowed(args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
     """Arguments whose numbers are in the dtypes of the device."""
-    keywords = {key: narrow_numbers(args, value) for key, value in kwargs.items()}
+    keywords = {key: narrow_numbers(value, args) for key, value in kwargs.items()}
     return narrow_numbers(args, args), keywords
 
 

@@ -1,8 +1,8 @@
-"""Tensors whose dtype says more than the device has: XLA_USE_BF16 and XLA_DOWNCAST_BF16.
+"""Tensors that the device holds in a narrower dtype: XLA_USE_BF16 and XLA_DOWNCAST_BF16.
 
 The host computes a call in the tensors' dtype, and rounds its results to that of the device. So a
 call rounds once, from numbers that the device has; bytes and times are those of the device's dtype.
-No dtype is narrowed unless a room below this one says so (`trnsim.xla.precision`).
+`trnsim.xla.precision` narrows dtypes; otherwise none is narrowed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from trnsim.torch import pytorch
 __all__ = ["bytes_on_device", "dtype_on_device", "narrow", "narrow_results", "narrowed_dtypes"]
 
 narrowed_dtypes: Final[dict[torch.dtype, torch.dtype]] = {}
-"""Dtype of tensors -> the narrower one in which the device has them."""
+"""By the dtype of tensors, the narrower dtype in which the device holds them."""
 
-_KEPT: Final = frozenset({"aten::linspace", "aten::linspace.out"})
+_UNROUNDED_OPERATORS: Final = frozenset({"aten::linspace", "aten::linspace.out"})
 """Operators whose results torch_xla 2.9.0 does not round."""
 
 
 def dtype_on_device(dtype: torch.dtype) -> torch.dtype:
-    """The dtype in which the device has tensors of `dtype`."""
+    """The dtype in which the device holds tensors of `dtype`."""
     return narrowed_dtypes.get(dtype, dtype)
 
 
@@ -42,37 +42,37 @@ def narrow(host: Tensor) -> None:
         host.copy_(host.to(narrower))
 
 
-def narrow_numbers(values: Any, args: Any) -> Any:
-    """Arguments with each Python number of floating point rounded as the tensors beside it.
+def narrow_numbers(value: Any, arguments: Any) -> Any:
+    """An argument with each Python float in it rounded as a call's tensors are.
 
-    `values` are all arguments, of which the first tensor of floating point says how.
+    They are rounded as the first floating-point tensor of `arguments`, or as the default dtype.
     """
-    narrower = _dtype_of(values)
-    return args if narrower is None else _rounded(args, narrower)
+    narrower = _narrower_dtype(arguments)
+    return value if narrower is None else _rounded(value, narrower)
 
 
 def narrow_results(name: str, args: Any, kwargs: Any, result: Any) -> None:
-    """Round what a call made or wrote on the device."""
+    """Round the results of a call, and the tensors that it wrote, on the device."""
     from trnsim.torch.dispatch.alias import host_alias  # noqa: PLC0415  it imports the allocator
     from trnsim.torch.dispatch.stochastic_rounding import results_of  # noqa: PLC0415  likewise
 
     operator = pytorch.overload(name)
-    if operator is None or name in _KEPT:
+    if operator is None or name in _UNROUNDED_OPERATORS:
         return
     for tensor in results_of(operator, args, kwargs, result):
         if tensor.dtype in narrowed_dtypes and not tensor.is_cpu:
             narrow(host_alias(tensor))
 
 
-def _dtype_of(values: Any) -> torch.dtype | None:
-    for value in values:
+def _narrower_dtype(arguments: Any) -> torch.dtype | None:
+    for value in arguments:
         if isinstance(value, Tensor) and value.is_floating_point():
             return narrowed_dtypes.get(value.dtype)
     return narrowed_dtypes.get(torch.get_default_dtype())
 
 
 def _rounded(value: Any, dtype: torch.dtype) -> Any:
-    if isinstance(value, float):  # -0.0 is the key that 0.0 is
+    if isinstance(value, float):  # the cache would take -0.0 for 0.0
         return _rounded_number(value, dtype) if value else value
     if isinstance(value, list | tuple):
         return type(value)(_rounded(part, dtype) for part in value)

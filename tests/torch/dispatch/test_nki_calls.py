@@ -8,7 +8,7 @@ import nki.language as nl
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.runs import collecting
-from trnsim.torch.dispatch.nki_calls import call_of_kernel, results_of
+from trnsim.torch.dispatch.nki_calls import call_of_kernel, meta_results
 
 
 def call(kernel, *tensors):
@@ -26,7 +26,7 @@ def test_an_outline_says_what_is_written_and_returned(kernels):
     x = torch.zeros(128, 8, dtype=torch.bfloat16)
     outline = call(kernels.sine_into, x, x).outline("trn2")
     assert (outline.written, outline.results) == ((1,), None)
-    sine, cosine = results_of(call(kernels.both, x).outline("trn2"))
+    sine, cosine = meta_results(call(kernels.both, x).outline("trn2"))
     assert (sine.shape, sine.dtype, cosine.device.type) == ((128, 8), torch.bfloat16, "meta")
 
 
@@ -83,7 +83,7 @@ def test_a_dtype_without_a_place_in_pytorch_is_named():
         return result
 
     with pytest.raises(NotModelled, match="uint32"):
-        results_of(call(packed, torch.zeros(4, 4, dtype=torch.int32)).outline("trn2"))
+        meta_results(call(packed, torch.zeros(4, 4, dtype=torch.int32)).outline("trn2"))
 
 
 def test_equal_arguments_of_other_types_are_other_calls(kernels):

@@ -21,7 +21,7 @@ def test_the_runtime_counts_and_chooses_cores():
         assert turns.next_placement().cores == (1,)
     finally:
         runtime.unsafe_close()
-    assert turns.asked is None
+    assert turns.requested is None
     with pytest.raises(ValueError, match="start_nc='a'; legal: a number"):
         runtime.set_default_neuron_cores("a", 1)
     with pytest.raises(ValueError, match="nc_count=99"):

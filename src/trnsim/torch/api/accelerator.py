@@ -28,7 +28,7 @@ from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
 
 def register() -> None:
     """Replace the functions."""
-    for name in {*_FUNCTIONS, *_THEIRS}:
+    for name in {*_FUNCTIONS, *_MODULE_FUNCTIONS}:
         pytorch.replace_accelerator_function(name, partial(_dispatched, name))
     pytorch.replace_accelerator_function("getAccelerator", lambda _: current)
     pytorch.replace_engine(_run_in_caller_thread)
@@ -61,7 +61,7 @@ def _announce_device(builtin: torch.device | None) -> None:
 
     Calls by PyTorch itself (its compiler, `fork_rng`, checkpoints, process groups) do not count.
     """
-    if _notices or is_used() or not sys.modules.keys().isdisjoint(_BY_NAME) or _is_internal():
+    if _notices or is_used() or not sys.modules.keys().isdisjoint(_OWN_PACKAGES) or _is_internal():
         return
     notice = (
         "the accelerator of this program is the emulated device 'neuron', as PyTorch has no other"
@@ -82,7 +82,7 @@ def _is_internal() -> bool:
     return name.partition(".")[0] == "torch"
 
 
-_BY_NAME: Final = ("torch_neuron", "torch_neuronx")
+_OWN_PACKAGES: Final = ("torch_neuron", "torch_neuronx")
 """Modules that only programs for this device import."""
 
 
@@ -95,7 +95,7 @@ def _dispatched(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         if builtin is None:
             return ours(*args)
         module = torch.get_device_module(builtin)
-        return getattr(module, _THEIRS[name], original)(*args)
+        return getattr(module, _MODULE_FUNCTIONS[name], original)(*args)
 
     return function
 
@@ -132,7 +132,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
-_THEIRS: Final = {
+_MODULE_FUNCTIONS: Final = {
     "synchronizeDevice": "synchronize",
     "getDeviceIndex": "current_device",
     "setDeviceIndex": "set_device",
@@ -165,17 +165,17 @@ def _run_in_caller_thread(run_backward: Callable[..., Any]) -> Callable[..., Any
             isinstance(output, torch.Tensor) and is_neuron(output.device) for output in t_outputs
         )
         is_moved = is_ours and pytorch.is_multithreaded()
-        aside = pytorch.deferred_errors.errors
-        aside.clear()
+        deferred = pytorch.deferred_errors.errors
+        deferred.clear()
         gradients = None
         try:
             with autograd.set_multithreading_enabled(False) if is_moved else nullcontext():
                 gradients = run_backward(t_outputs, *args, **kwargs)
         except SystemError:  # C++ no longer has the deferred error
-            if not aside:
+            if not deferred:
                 raise
-        if aside:  # such as an interrupt: C++ has continued without it
-            raise aside.pop(0) from None
+        if deferred:  # such as an interrupt: C++ has continued without it
+            raise deferred.pop(0) from None
         return gradients
 
     return run

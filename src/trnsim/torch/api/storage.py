@@ -86,10 +86,10 @@ def resize(storage: UntypedStorage, size: int) -> UntypedStorage:
     if not is_neuron(storage.device):
         result: UntypedStorage = _torch_resize(storage, size)
         return result
-    made_with = _torch_nbytes(storage)
-    if size > made_with:
+    capacity_bytes = _torch_nbytes(storage)
+    if size > capacity_bytes:
         raise NotModelled(
-            f"a neuron storage of {made_with} bytes cannot grow to {size}",
+            f"a neuron storage of {capacity_bytes} bytes cannot grow to {size}",
             fix="make a new tensor of that size and copy",
             line=program_line(),
         )

@@ -39,16 +39,16 @@ class Event(torch.Event):
         del blocking, interprocess
         event = super().__new__(cls, device=torch.device(DEVICE_TYPE, core_index(device)))
         event.enable_timing = enable_timing
-        event._place = None
+        event._mark = None
         return event
 
-    _place: int | None
+    _mark: int | None
 
     def record(self, stream: Any = None) -> None:
         """Mark this point among the calls on the device."""
         del stream
         if self.enable_timing:
-            self._place = clock().mark(self)
+            self._mark = clock().mark(self)
 
     def wait(self, stream: Any = None) -> None:
         """Nothing to wait for."""
@@ -69,14 +69,14 @@ class Event(torch.Event):
             BadInput: if an event was not recorded, or was created without enable_timing.
             NotModelled: if a call in between has no time; the error names it.
         """
-        end = getattr(end_event, "_place", None)
-        if self._place is None or end is None:
+        end = getattr(end_event, "_mark", None)
+        if self._mark is None or end is None:
             raise BadInput(
                 "elapsed_time of an event that was not recorded with enable_timing=True",
                 fix="make both with Event(enable_timing=True), and call record() on each",
                 line=program_line(),
             )
-        lap = clock().between(self._place, end)
+        lap = clock().between(self._mark, end)
         if lap.missing:
             raise NotModelled(
                 f"no time between the events: {next(iter(lap.missing))}",

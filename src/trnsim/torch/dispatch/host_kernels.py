@@ -21,7 +21,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place
 from trnsim.torch.api.rng import drawing_from, drawn_generator
-from trnsim.torch.call_recording import kernel_when_called
+from trnsim.torch.call_recording import lazy_recorded_kernel
 from trnsim.torch.device_errors import MixedDevices, OperatorNotModelled
 from trnsim.torch.device_name import is_neuron
 from trnsim.torch.dispatch.alias import host_alias, host_aliases
@@ -62,7 +62,7 @@ _EMBEDDINGS: Final = frozenset({"aten::embedding", "aten::embedding_dense_backwa
 """Operators whose indices `torch_xla` does not take from the host."""
 _FOREACH_PREFIX: Final = "aten::_foreach_"
 # `_foreach_copy_` stays composed: it copies between devices.
-_KEPT_COMPOSITES: Final = ("aten::_foreach_copy", "aten::_foreach_clone")
+_COMPOSED_FOREACH: Final = ("aten::_foreach_copy", "aten::_foreach_clone")
 
 
 def register(library: Library) -> int:
@@ -73,14 +73,14 @@ def register(library: Library) -> int:
     kernel_count = 0
     for name in pytorch.operators():
         if _has_schema_kernel(name) and not is_view(name):
-            kernel = kernel_when_called(name, partial(_named_kernels, name))
+            kernel = lazy_recorded_kernel(name, partial(_named_kernels, name))
             library.impl(name.removeprefix("aten::"), kernel, "PrivateUse1")
             kernel_count += 1
     return kernel_count
 
 
 def _named_kernels(name: str) -> tuple[Kernel, Kernel]:
-    """`_kernels_of` the operator of a full name.
+    """The kernel of the operator with a full name, and its kernel without values.
 
     Raises:
         OperatorNotModelled: if Python cannot call it.
@@ -96,7 +96,7 @@ def _named_kernels(name: str) -> tuple[Kernel, Kernel]:
 
 
 def _kernels_of(operator: OpOverload[..., Any]) -> tuple[Kernel, Kernel]:
-    """The kernel of an operator, and the one without values."""
+    """The kernel of an operator, and its kernel without values."""
     contract = read_contract(operator)
     kernel = _kernel_of(operator, contract)
     return kernel, shape_kernel(operator, contract, kernel)
@@ -107,7 +107,7 @@ def _has_schema_kernel(name: str) -> bool:
     if not name.startswith("aten::"):
         return False
     if name.startswith(_FOREACH_PREFIX):
-        has_kernel = not name.startswith(_KEPT_COMPOSITES) and not name.endswith("out")
+        has_kernel = not name.startswith(_COMPOSED_FOREACH) and not name.endswith("out")
     else:
         has_kernel = pytorch.has_kernel(name, "CPU") or name in _COMPOSITES
     return has_kernel and not pytorch.has_kernel(name, "PrivateUse1")
@@ -151,11 +151,11 @@ def _fallback_kernel(operator: OpOverload[..., Any]) -> Kernel:
             fix="compute this part on the CPU",
             line=program_line(),
         )
-    return kernel_when_called(contract.name, partial(_kernels_of, operator))
+    return lazy_recorded_kernel(contract.name, partial(_kernels_of, operator))
 
 
 def _kernel_of(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
-    """The kernel for an operator's schema; the commonest forms have shorter ones."""
+    """The kernel for an operator's schema; the commonest forms of schemas have shorter kernels."""
     if contract.outs:
         return _out_kernel(operator, contract)
     if contract.is_seeded or contract.generator or contract.takes_device:

@@ -33,7 +33,7 @@ from trnsim.torch.call_recording import watchers
 from trnsim.torch.device_errors import MixedDevices
 from trnsim.torch.device_name import DEVICE_TYPE, device_names
 from trnsim.torch.dispatch.alias import host_alias
-from trnsim.torch.dispatch.nki_calls import call_of_kernel, results_of
+from trnsim.torch.dispatch.nki_calls import call_of_kernel, meta_results
 from trnsim.torch.scope_tracker import scope_tracker
 
 NAMESPACE: Final = "trnsim_nki"
@@ -43,22 +43,22 @@ _calls_by_operator: Final[dict[str, KernelCall]] = {}
 
 
 class _HostTraces:
-    """Whether functions are traced on tensors of the host, for the chip.
+    """The traces of functions for the chip on tensors of the host.
 
     Attributes:
-        are_on: True while one is.
+        is_tracing: True during such a trace.
     """
 
-    are_on = False
+    is_tracing = False
 
     @contextmanager
     def on(self) -> Generator[None]:
         """Context in which kernels on tensors of the host are operators of a trace."""
-        before, self.are_on = self.are_on, True
+        before, self.is_tracing = self.is_tracing, True
         try:
             yield
         finally:
-            self.are_on = before
+            self.is_tracing = before
 
 
 host_traces: Final = _HostTraces()
@@ -76,7 +76,7 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     """
     tensors = _tensors((args, kwargs))
     if all(tensor.device.type not in device_names for tensor in tensors):
-        is_traced = host_traces.are_on and bool(tensors)
+        is_traced = host_traces.is_tracing and bool(tensors)
         return _as_operator(kernel.of_degree(), args, kwargs) if is_traced else NotImplemented
     if torch.compiler.is_dynamo_compiling():
         return call_in_graph(kernel.number, args, kwargs)
@@ -126,11 +126,11 @@ def _compute_results(call: KernelCall, tensors: Sequence[Tensor], core: int) -> 
     """The kernel's results on the device, and its outline; in the mode `shapes` without values."""
     if mode.kind == "shapes":
         outline = call.measure(target().name)
-        likes = results_of(outline)
+        likes = meta_results(outline)
         return pytree.tree_map_only(Tensor, lambda like: _empty_tensor(like, core), likes), outline
     hosts = [host_alias(tensor.detach()) for tensor in tensors]
     results, outline = call.run(hosts, target().name)
-    results_of(outline)  # refuses dtypes that PyTorch lacks, with values as without
+    meta_results(outline)  # refuses dtypes that PyTorch lacks, with values as without
     aliased = {host.data_ptr(): tensor for host, tensor in zip(hosts, tensors, strict=True)}
 
     def on_device(host: Tensor) -> Tensor:
@@ -196,7 +196,7 @@ def _as_operator(kernel: Kernel, args: Any, kwargs: Any) -> Any:
         _operators_by_call[call] = _new_operator(call)
     outline = call.outline(target().name)
     results = iter(_tensors(_operators_by_call[call](*tensors)))
-    return pytree.tree_map_only(Tensor, lambda _: next(results), results_of(outline))
+    return pytree.tree_map_only(Tensor, lambda _: next(results), meta_results(outline))
 
 
 def _traced_line() -> tuple[str, int] | None:
@@ -215,7 +215,7 @@ def _tensors(value: Any) -> list[Tensor]:
 def _new_operator(call: KernelCall) -> Callable[..., Any]:
     """A new operator for a kernel and shapes; its schema declares written arguments and results."""
     outline = call.outline(target().name)
-    likes = _tensors(results_of(outline))
+    likes = _tensors(meta_results(outline))
     name = f"{NAMESPACE}::{call.operation}_{len(_operators_by_call)}"
     names = [f"t{position}" for position in range(len(call.specs))]
     parameters = [

@@ -20,15 +20,15 @@ _DTYPES: Final = {name: dtype for dtype, name in reversed(STORED.items())} | {
 
 
 def call_of_kernel(kernel: Kernel, args: Any, kwargs: Any) -> tuple[KernelCall, list[Tensor]]:
-    """A call without values, and its tensors."""
+    """The call of a kernel without values, and its tensors."""
     leaves, tree = pytree.tree_flatten((args, kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     frozen = [spec_of(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
     return KernelCall.of(kernel, frozen, tree), tensors
 
 
-def results_of(outline: Outline) -> Any:
-    """A tensor without memory for each result of a kernel, in the same nesting.
+def meta_results(outline: Outline) -> Any:
+    """A meta tensor for each result of a kernel, in the same nesting.
 
     Raises:
         NotModelled: for a dtype that PyTorch lacks.
@@ -40,7 +40,7 @@ def _without_memory(result: ResultSpec) -> Tensor:
     dtype = _DTYPES.get(result.dtype)
     if dtype is None:
         raise NotModelled(
-            f"a kernel that returns a tensor of {result.dtype}, which PyTorch has not",
+            f"a kernel that returns a tensor of {result.dtype}, which PyTorch lacks",
             fix="return it in a dtype of PyTorch",
         )
     return torch.empty(result.shape, dtype=dtype, device="meta")

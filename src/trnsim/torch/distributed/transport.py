@@ -109,7 +109,7 @@ class GlooReduction:
 
         Args:
             host: a tensor on the host.
-            is_written: whether the collective writes it, so that `put_back` copies its result.
+            is_written: true if the collective writes it, so that `put_back` copies its result.
         """
         reduced_dtype = (
             torch.int64 if self.is_average else _REDUCTION_DTYPES.get(host.dtype, host.dtype)
@@ -143,13 +143,14 @@ def with_premul_sum(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def reduce(group: Any, *args: Any, **kwargs: Any) -> Any:
-        every: list[Any] = [each for each in (*args, *kwargs.values()) if hasattr(each, "reduceOp")]
-        if not every:
+        arguments: tuple[Any, ...] = (*args, *kwargs.values())
+        options = next((value for value in arguments if hasattr(value, "reduceOp")), None)
+        if options is None:
             return method(group, *args, **kwargs)
-        token = reduction_name.set(str(every[0].reduceOp.op).rpartition(".")[2])
+        token = reduction_name.set(str(options.reduceOp.op).rpartition(".")[2])
         try:
-            if _is_premul_sum(every[0].reduceOp, args):
-                return reduce_with_factor(every[0], group, *args, **kwargs)
+            if _is_premul_sum(options.reduceOp, args):
+                return reduce_with_factor(options, group, *args, **kwargs)
             return method(group, *args, **kwargs)
         finally:
             reduction_name.reset(token)

@@ -54,10 +54,10 @@ def _key(event: KinetoEvent) -> tuple[str, int]:
 
 
 def _stored_key(event: dict[str, Any]) -> tuple[str, int] | None:
-    about = event.get("args", {})
+    arguments = event.get("args", {})
     if event.get("cat") == _FUNCTION_CATEGORY:
-        return _FUNCTION_CATEGORY, about.get("Python id", -1)
-    return ("", about["External id"]) if "External id" in about else None
+        return _FUNCTION_CATEGORY, arguments.get("Python id", -1)
+    return ("", arguments["External id"]) if "External id" in arguments else None
 
 
 def _processes(window: ProfiledWindow, target: str) -> Iterator[TraceEvent]:
@@ -89,11 +89,11 @@ def _rows(window: ProfiledWindow, base_ns: int) -> Iterator[TraceEvent]:
 
 
 def _kernel_arguments(kernel: PlacedKernel) -> dict[str, Any]:
-    about: dict[str, Any] = {"device": kernel.core, "stream": 0}
+    arguments: dict[str, Any] = {"device": kernel.core, "stream": 0}
     if kernel.launcher is not None:
         called_by = kernel.launcher.correlation_id()
-        about |= {"External id": called_by, "correlation": called_by}
-    return about | ({"not timed": kernel.missing} if kernel.missing else {})
+        arguments |= {"External id": called_by, "correlation": called_by}
+    return arguments | ({"not timed": kernel.missing} if kernel.missing else {})
 
 
 def _caller(launcher: KinetoEvent, base_ns: int) -> Point:

@@ -85,8 +85,8 @@ class DeviceProfile(_Base):  # type: ignore[misc]
     def _start_trace(self) -> None:
         super()._start_trace()
         filters: Any = self.activity_filters
-        is_asked = pytorch.PROFILED_ACTIVITY in self.kineto_activities
-        if is_asked and filters.get(pytorch.PROFILED_ACTIVITY) != set():
+        is_requested = pytorch.PROFILED_ACTIVITY in self.kineto_activities
+        if is_requested and filters.get(pytorch.PROFILED_ACTIVITY) != set():
             self._launches, self._window = Launches(), None
             recordings.append(self._launches)
 

@@ -49,16 +49,16 @@ def in_batches(
         for start in range(0, batch, size)
     ]
     outputs: list[Tensor] = []
-    for several in zip(*parts, strict=True):
-        if several[0].dim() == 0 or several[0].shape[0] != size:
+    for chunks in zip(*parts, strict=True):
+        if chunks[0].dim() == 0 or chunks[0].shape[0] != size:
             raise BatchRefused(
-                f"an output of shape {list(several[0].shape)} for a batch of {size}; legal: the "
+                f"an output of shape {list(chunks[0].shape)} for a batch of {size}; legal: the "
                 "batch in its first dimension",
                 fix="return results for each item of the batch, or call with the traced size",
                 source=_SOURCE,
                 line=program_line(),
             )
-        outputs.append(torch.cat(several)[:batch])
+        outputs.append(torch.cat(chunks)[:batch])
     return outputs
 
 

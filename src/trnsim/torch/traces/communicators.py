@@ -97,8 +97,8 @@ class Communicator:
     def _begin_anew(self) -> None:
         """Forget exchanges that did not come about."""
         self._failure = ""
-        for kept in (self._meetings, self._runs, self._turns, self._begun, self._waiting):
-            kept.clear()
+        for table in (self._meetings, self._runs, self._turns, self._begun, self._waiting):
+            table.clear()
 
     def exchange(
         self, rank: int, name: str, groups: Groups, arguments: tuple[Any, ...], tensor: Tensor
@@ -115,16 +115,16 @@ class Communicator:
                 self._begun.add(rank)
                 self._runs[rank] += 1
             turn = (rank, group, self._runs[rank])
-            place = (group, self._runs[rank], self._turns[turn])
+            key = (group, self._runs[rank], self._turns[turn])
             self._turns[turn] += 1
-            meeting = self._meetings.setdefault(place, _Meeting(call, rank))
+            meeting = self._meetings.setdefault(key, _Meeting(call, rank))
             if meeting.call != call:
                 raise self._missing(rank, name, _difference(rank, call, meeting))
             meeting.tensors[rank] = tensor.detach().cpu()
             if len(meeting.tensors) == len(group):
                 meeting.results = _results(name, arguments, group, meeting.tensors)
                 self._waiting.difference_update(group)
-                del self._meetings[place]
+                del self._meetings[key]
                 self._changed.notify_all()
             self._wait(rank, name, group, meeting)
             results = meeting.results or {}

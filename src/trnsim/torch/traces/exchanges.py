@@ -33,10 +33,10 @@ REDUCTIONS: Final = ("sum", "product", "min", "max", "avg", "band", "bor")
 
 
 class _ExchangeTracing:
-    """Whether collectives are traced as calls of a program.
+    """The trace in progress of a function whose collectives become calls of a program.
 
     Attributes:
-        is_on: True while a function is traced.
+        is_on: True during such a trace.
     """
 
     is_on = False

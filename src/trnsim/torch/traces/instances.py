@@ -39,7 +39,7 @@ from trnsim.torch.traces.stored import HOST, StoredProgram, StoredTensor
 
 _NUMBER_BITS: Final = 62
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX Tracing API for Inference, Fixed Input Shapes"
-_RANKS: Final = "neuronx-distributed trace/trace.py, parallel_model_load"
+_RANKS_SOURCE: Final = "neuronx-distributed trace/trace.py, parallel_model_load"
 
 
 class LoadedProgram:
@@ -165,19 +165,19 @@ class LoadedProgram:
                 f"{self.program.origin} has the weights {', '.join(absent[:5])}, which are not "
                 f"among {', '.join(list(tensors)[:5]) or 'no tensors'}",
                 fix="give each rank its part of the model's state_dict, by the same names",
-                source=_RANKS,
+                source=_RANKS_SOURCE,
                 line=program_line(),
             )
-        kept: list[Tensor] = []
+        residents: list[Tensor] = []
         for name, form in self.program.weights.items():
             tensor = tensors[name].detach()
             self._check_weight(name, form, tensor)
             is_there = not tensor.is_cpu and tensor.get_device() == core
             if is_there and list(tensor.stride()) == form.stride:
-                kept.append(tensor)
+                residents.append(tensor)
             else:
-                kept.append(place(_with_strides(tensor.cpu(), form), core))
-        return kept
+                residents.append(place(_with_strides(tensor.cpu(), form), core))
+        return residents
 
     def _check_weight(self, name: str, form: StoredTensor, tensor: Tensor) -> None:
         if not form.matches(tensor):
@@ -190,8 +190,8 @@ class LoadedProgram:
     def _check_states(self, states: Sequence[Tensor]) -> None:
         forms = list(self.program.weights.values())
         expected = [forms[weight] for weight, _ in self.program.aliases]
-        same = [form.matches(state) for form, state in zip(expected, states, strict=False)]
-        if len(states) != len(expected) or not all(same):
+        pairs = zip(expected, states, strict=False)
+        if len(states) != len(expected) or not all(form.matches(state) for form, state in pairs):
             raise BadInput(
                 f"{self.program.origin} keeps the states "
                 f"{', '.join(map(str, expected)) or 'none'}; "
@@ -241,9 +241,9 @@ class LoadedProgram:
             for weight, output in self.program.aliases:
                 on_core[weight] = outputs[output]
             replacing = [output for _, output in self.program.aliases]
-            kept = [value for number, value in enumerate(outputs) if number not in replacing]
+            results = [value for number, value in enumerate(outputs) if number not in replacing]
             new_states = [] if states is None else [outputs[number] for number in replacing]
-            return [value.cpu() for value in (*kept, *new_states)]
+            return [value.cpu() for value in (*results, *new_states)]
 
     def _weights_on(self, core: int, weights: Sequence[Tensor]) -> list[Tensor]:
         """The weights on a core, which they are moved to once."""
@@ -316,12 +316,12 @@ class LoadedProgram:
         """
         count = sum(map(len, groups))
         if self._rank is None or self._rank[1] != count:
-            is_one = "one" if self._rank is None else f"one of {self._rank[1]} ranks"
+            loaded_as = "one" if self._rank is None else f"one of {self._rank[1]} ranks"
             raise BadInput(
                 f"{self.program.origin}, exchanges tensors with {count} ranks, and was loaded as "
-                f"{is_one}",
+                f"{loaded_as}",
                 fix="neuronx_distributed.trace.parallel_model_load loads the modules of all ranks",
-                source=_RANKS,
+                source=_RANKS_SOURCE,
                 line=program_line(),
             )
         rank, world = self._rank
@@ -407,8 +407,9 @@ def load(program: Tensor, *, is_lazy: bool = False, is_async: bool = False) -> i
 def instance_of(number: int, program: Tensor) -> LoadedProgram:
     """The instance of a number; a program of another process is loaded under it.
 
-    A frozen module has its number in its file. The first module with a number takes the instance,
-    and each further one that is read of the file has its own, told from it by the program's memory.
+    A frozen module has its number in its file. The first module with a number takes the instance;
+    each further module that is read from the file has an instance of its own, found by the memory
+    of its program.
     """
     with _lock:
         shared = _instances.get(number)
@@ -443,10 +444,10 @@ def _read(program: Tensor) -> StoredProgram:
 
 
 class _Loading:
-    """Whether modules are loaded to their cores when they are made or read.
+    """The loading of modules to their cores when they are made or read.
 
     Attributes:
-        is_off: True while they are not.
+        is_off: True while modules are not loaded then.
     """
 
     is_off = False

@@ -1,4 +1,4 @@
-"""`torch_neuronx.proto.metaneff_pb2`: the tensors of a traced program, by what they are.
+"""`torch_neuronx.proto.metaneff_pb2`: the tensors of a traced program, by their kind.
 
 The classes have the names of AWS's protobuf that neuronx-distributed reads and writes, and are
 stored as JSON behind a line that says what they are.
@@ -29,7 +29,7 @@ _FIX: Final = "trace the model again"
 
 
 class TensorType(IntEnum):
-    """What a tensor of a program is."""
+    """The kind of a tensor of a program."""
 
     USER_INPUT = 0
     INPUT_WEIGHT = 1
@@ -43,11 +43,11 @@ class MetaTensor:
 
     Attributes:
         name: its name.
-        type: what it is.
+        type: its kind.
         shape: its lengths.
-        data_type: the number of its dtype, of which `get_torch_dtype` makes PyTorch's.
-        checkpoint_key: of a weight or a state, its name in the model's state_dict.
-        user_input_key: of an input, the name of the parameter.
+        data_type: the number of its dtype, which `get_torch_dtype` translates.
+        checkpoint_key: the name of a weight or a state in the model's state_dict; b"" for others.
+        user_input_key: the name of an input's parameter; b"" for others.
     """
 
     Type: ClassVar = TensorType
@@ -63,7 +63,7 @@ class MetaNeff:
     """The tensors of a program.
 
     Attributes:
-        name: the name of what was traced.
+        name: the name of the traced function or class.
         input_tensors: inputs of a call, then states and weights, as the program takes them.
         output_tensors: its results.
         output_aliases_to: for each result that is a new state, the place of the state.
@@ -134,11 +134,11 @@ class MetaNeff:
         try:
             members = json.loads(content[len(_MAGIC) :])
             self.name = str(members["name"]).encode()
-            self.input_tensors = [_tensor(each) for each in members["input_tensors"]]
-            self.output_tensors = [_tensor(each) for each in members["output_tensors"]]
+            self.input_tensors = [_tensor(row) for row in members["input_tensors"]]
+            self.output_tensors = [_tensor(row) for row in members["output_tensors"]]
             self.output_aliases_to = {int(a): int(b) for a, b in members["output_aliases_to"]}
             self.constants = {
-                str(name): _constant(each) for name, each in members["constants"].items()
+                str(name): _constant(row) for name, row in members["constants"].items()
             }
             self.serialized_graph_def = str(members["serialized_graph_def"]).encode()
         except (
@@ -158,10 +158,10 @@ def _meta(name: str, kind: TensorType, form: StoredTensor, key: bytes = b"") -> 
 
 def _result_form(program: StoredProgram, number: int) -> StoredTensor:
     """The form of a value of a program by its number."""
-    given = [*program.weights.values(), *program.inputs.values()]
-    if number < len(given):
-        return given[number]
-    result = program.calls[number - len(given)].result
+    leaves = [*program.weights.values(), *program.inputs.values()]
+    if number < len(leaves):
+        return leaves[number]
+    result = program.calls[number - len(leaves)].result
     if not isinstance(result, StoredTensor):
         raise BadInput(f"{program.origin} returns what is no tensor", fix=_FIX)
     return result

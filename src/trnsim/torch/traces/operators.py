@@ -23,7 +23,7 @@ from trnsim.torch import pytorch
 from trnsim.user_traceback import show_text_as_own
 
 _RANKS: Final = "Tensor(a!) program, Tensor metaneff, int local, int world"
-"""It is said to be written: TorchScript drops calls that change nothing, or makes them once."""
+"""The program as if it were written: TorchScript drops calls that write nothing, or merges them."""
 _SCHEMAS: Final = (
     "load(Tensor program, bool is_lazy, bool is_async) -> int",
     (
@@ -75,13 +75,13 @@ def register() -> None:
         "ranks_write": _write,
     }
     for name, kernel in kernels.items():
-        library.impl(name, kernel, "CompositeExplicitAutograd")
+        library.impl(name, _for_torchscript()(kernel), "CompositeExplicitAutograd")
     _libraries.append(library)
 
 
 @contextmanager
 def _for_torchscript() -> Generator[None]:
-    """Context of an operator whose error keeps its text: TorchScript wraps it in another error."""
+    """Context of a kernel whose error keeps its text: TorchScript wraps it in another error."""
     try:
         yield
     except (EmulatorError, RuntimeError, IndexError, ValueError) as error:  # PyTorch's are such
@@ -96,8 +96,7 @@ def _instances() -> Any:
 
 def _load(program: Tensor, is_lazy: bool, is_async: bool) -> int:
     """The number of a new instance of a program."""
-    with _for_torchscript():
-        number: int = _instances().load(program, is_lazy=is_lazy, is_async=is_async)
+    number: int = _instances().load(program, is_lazy=is_lazy, is_async=is_async)
     return number
 
 
@@ -105,9 +104,8 @@ def _forward(
     program: Tensor, weights: list[Tensor], inputs: list[Tensor], is_batched: bool, instance: int
 ) -> list[Tensor]:
     """The outputs of an instance."""
-    with _for_torchscript():
-        module = _instances().instance_of(instance, program)
-        outputs: list[Tensor] = module.run(weights, inputs, is_batched=is_batched)
+    loaded = _instances().instance_of(instance, program)
+    outputs: list[Tensor] = loaded.run(weights, inputs, is_batched=is_batched)
     return outputs
 
 
@@ -119,18 +117,17 @@ def _forward_with_states(
     instance: int,
 ) -> list[Tensor]:
     """The outputs of an instance, then its new states."""
-    with _for_torchscript():
-        found = _instances().instance_of(instance, program)
-        outputs: list[Tensor] = found.run_with_states(weights, inputs, states)
+    loaded = _instances().instance_of(instance, program)
+    outputs: list[Tensor] = loaded.run_with_states(weights, inputs, states)
     return outputs
 
 
 def _load_rank(model: Any, start_nc: int, nc_count: int, rank: int, world: int) -> None:
     """Load the program `model` of a module as that of a rank of `world`, to cores of its own."""
     placement: Any = import_module("trnsim.torch.traces.placement")
-    found = _instances().instance_of(model.instance, model.program)
-    found.place(placement.placement_of(start_nc, nc_count))
-    found.join(rank, world)
+    loaded = _instances().instance_of(model.instance, model.program)
+    loaded.place(placement.placement_of(start_nc, nc_count))
+    loaded.join(rank, world)
 
 
 def _load_shards(checkpoint: list[dict[str, Tensor]]) -> list[dict[str, Tensor]]:
@@ -162,8 +159,7 @@ def _initialize_ranks(
     start_rank: int,
 ) -> None:
     """Give each rank its states and weights."""
-    with _for_torchscript():
-        _ranks_of(program, metaneff, local, world).initialize(states, weights, start_rank)
+    _ranks_of(program, metaneff, local, world).initialize(states, weights, start_rank)
 
 
 def _mock_ranks(program: Tensor, metaneff: Tensor, local: int, world: int, mock: bool) -> None:
@@ -175,8 +171,7 @@ def _run_ranks(
     program: Tensor, metaneff: Tensor, local: int, world: int, inputs: list[list[Tensor]]
 ) -> list[list[Tensor]]:
     """The outputs of each rank on its core."""
-    with _for_torchscript():
-        outputs: list[list[Tensor]] = _ranks_of(program, metaneff, local, world).run(inputs)
+    outputs: list[list[Tensor]] = _ranks_of(program, metaneff, local, world).run(inputs)
     return outputs
 
 
@@ -200,13 +195,12 @@ def _savable(program: Tensor) -> Tensor:
     Raises:
         NotModelled: for such a program.
     """
-    with _for_torchscript():
-        kernel = _KERNEL_CALL.search(bytes(program.numpy()))
-        if kernel is not None:
-            raise NotModelled(
-                f"a traced module that calls the NKI kernel {kernel['name'].decode()} is not "
-                "saved: a file holds data, and a kernel is code",
-                fix="save the model's weights, and trace it where it runs: that takes seconds",
-                line=program_line(),
-            )
+    kernel = _KERNEL_CALL.search(bytes(program.numpy()))
+    if kernel is not None:
+        raise NotModelled(
+            f"a traced module that calls the NKI kernel {kernel['name'].decode()} is not "
+            "saved: a file holds data, and a kernel is code",
+            fix="save the model's weights, and trace it where it runs: that takes seconds",
+            line=program_line(),
+        )
     return program.clone()  # an operator's result is no alias of its operand

@@ -1,4 +1,4 @@
-"""The cores on which traced programs run: in turn, as their loading order has it, or as asked.
+"""The cores on which traced programs run: in turn, in the order of their loading, or as requested.
 
 Source: aws-neuron-sdk frameworks/torch/torch-neuronx, PyTorch NeuronX NeuronCore Placement APIs.
 """
@@ -16,8 +16,8 @@ from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 
 _SOURCE: Final = "aws-neuron-sdk, PyTorch NeuronX NeuronCore Placement APIs"
-ONE: Final = -1
-"""As a first core, the next core in turn; as a number of cores, one."""
+DEFAULT: Final = -1
+"""AWS's -1: as a first core the next core in turn, as a number of cores one."""
 
 
 class CoresRefused(BadInput, ValueError):
@@ -41,23 +41,27 @@ class Placement:
 
 
 class _Turns:
-    """The turns of programs that are loaded without a core being named."""
+    """The placement of programs that are loaded without a named core.
+
+    Attributes:
+        requested: the first core and the number of cores within `placing`; None outside of it.
+    """
 
     def __init__(self) -> None:
         self._loads = count()
-        self.asked: tuple[int, int] | None = None
+        self.requested: tuple[int, int] | None = None
 
     def next_placement(self) -> Placement:
         """The placement of a program that is loaded now."""
-        if self.asked is not None:
-            return placement_of(*self.asked)
+        if self.requested is not None:
+            return placement_of(*self.requested)
         return Placement((next(self._loads) % len(visible_cores()),))
 
 
 turns: Final = _Turns()
 
 
-def placement_of(start_nc: int = ONE, nc_count: int = ONE) -> Placement:
+def placement_of(start_nc: int = DEFAULT, nc_count: int = DEFAULT) -> Placement:
     """`nc_count` cores from `start_nc` on; -1 for the next core in turn, and for one core.
 
     Raises:
@@ -66,11 +70,13 @@ def placement_of(start_nc: int = ONE, nc_count: int = ONE) -> Placement:
     """
     require_numbers(start_nc=start_nc, nc_count=nc_count)
     cores = len(visible_cores())
-    number = 1 if nc_count == ONE else nc_count
-    if start_nc == ONE:
-        first = 0 if number > 1 else turns.next_placement().cores[0] if turns.asked is None else 0
-    else:
+    number = 1 if nc_count == DEFAULT else nc_count
+    if start_nc != DEFAULT:
         first = visible_core(start_nc)
+    elif number == 1 and turns.requested is None:
+        first = turns.next_placement().cores[0]
+    else:
+        first = 0
     if not 1 <= number <= cores - first:
         raise CoresRefused(
             f"nc_count={nc_count} from NeuronCore {first} on; this process has {cores}, so legal: "
@@ -99,11 +105,11 @@ def require_numbers(**values: object) -> None:
 
 
 @contextmanager
-def placing(start_nc: int = ONE, nc_count: int = ONE) -> Generator[None]:
+def placing(start_nc: int = DEFAULT, nc_count: int = DEFAULT) -> Generator[None]:
     """Context in which programs are loaded to `nc_count` cores from `start_nc` on."""
-    placement_of(start_nc if start_nc != ONE else 0, nc_count)  # refuses cores that are not there
-    before, turns.asked = turns.asked, (start_nc, nc_count)
+    placement_of(start_nc if start_nc != DEFAULT else 0, nc_count)  # refuses absent cores
+    before, turns.requested = turns.requested, (start_nc, nc_count)
     try:
         yield
     finally:
-        turns.asked = before
+        turns.requested = before

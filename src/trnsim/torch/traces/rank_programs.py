@@ -43,7 +43,7 @@ class RankPrograms:
 
     @cached_property
     def _tensors(self) -> MetaNeff:
-        """What the program's tensors are; nothing for a program alone."""
+        """The kinds of the program's tensors; none for a program without them."""
         metaneff = MetaNeff()
         if self._metaneff:
             metaneff.ParseFromString(self._metaneff)
@@ -92,10 +92,10 @@ class RankPrograms:
                 source=_SOURCE,
                 line=program_line(),
             )
-        kept = states or [{}] * local
+        own_states = states or [{}] * local
         self._resident = [
             instance.resident({**self._tensors.constants, **weight, **state})
-            for instance, weight, state in zip(self._instances, weights, kept, strict=True)
+            for instance, weight, state in zip(self._instances, weights, own_states, strict=True)
         ]
 
     def is_initialized(self) -> bool:
@@ -124,7 +124,10 @@ class RankPrograms:
             instance, resident, tensors = calls[0]
             return [instance.run_resident(resident, tensors)]
         with ThreadPoolExecutor(len(calls)) as threads:
-            runs = [threads.submit(each.run_resident, kept, given) for each, kept, given in calls]
+            runs = [
+                threads.submit(instance.run_resident, resident, tensors)
+                for instance, resident, tensors in calls
+            ]
             return [run.result() for run in runs]
 
     def _zeros(self) -> list[Tensor]:

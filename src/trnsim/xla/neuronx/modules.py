@@ -19,7 +19,7 @@ from trnsim.device.device_core import no_such_core, visible_cores
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.torch.traces.instances import LoadedProgram, instance_of, loading
-from trnsim.torch.traces.placement import ONE, placement_of, placing, require_numbers
+from trnsim.torch.traces.placement import DEFAULT, placement_of, placing, require_numbers
 from trnsim.torch.traces.script_module import programs_in
 
 _WEIGHTS: Final = "aws-neuron-sdk, PyTorch Neuron Weight Replacement API for Inference"
@@ -153,13 +153,13 @@ def move_trace_to_device(trace: Any, device_id: int) -> None:
         NoSuchCore: for a core that the process does not have.
     """
     require_numbers(device_id=device_id)
-    if device_id == ONE:
+    if device_id == DEFAULT:
         raise no_such_core(device_id)
     for _, instance in loaded_parts(trace, "move_trace_to_device"):
         instance.place(placement_of(device_id))
 
 
-def set_neuron_cores(trace: Any, start_nc: int = ONE, nc_count: int = ONE) -> None:
+def set_neuron_cores(trace: Any, start_nc: int = DEFAULT, nc_count: int = DEFAULT) -> None:
     """Move a traced module to `nc_count` cores from `start_nc` on, which it uses in turn.
 
     Raises:
@@ -176,7 +176,7 @@ def set_multicore(trace: Any) -> None:
 
 
 @contextmanager
-def neuron_cores_context(start_nc: int = ONE, nc_count: int = ONE) -> Generator[None]:
+def neuron_cores_context(start_nc: int = DEFAULT, nc_count: int = DEFAULT) -> Generator[None]:
     """Context in which `torch.jit.load` loads to `nc_count` cores from `start_nc` on."""
     with placing(start_nc, nc_count):
         yield

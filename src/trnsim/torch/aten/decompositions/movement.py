@@ -98,7 +98,7 @@ def _triangle(direction: str) -> Decomposition:
 def pad(b: Build, x: Value, padding: Sequence[int], number: float = 0) -> Value:
     """X padded with a number, last dimension first; a negative padding crops."""
     missing = len(x.shape) - len(padding) // 2
-    low, high = ([0] * missing + list(padding[at::2])[::-1] for at in (0, 1))
+    low, high = ([0] * missing + list(padding[side::2])[::-1] for side in (0, 1))
     return b.graph.pad(x, low, high, number=float(number))
 
 
@@ -223,12 +223,12 @@ def roll(b: Build, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) ->
     if not dims:
         x, dims = b.graph.reshape(x, (x.type.elements,)), [0]
     for shift, dim in zip(shifts, dims, strict=True):
-        at, length = dim % len(x.shape), x.shape[dim]
+        axis, length = dim % len(x.shape), x.shape[dim]
         if not length or not shift % length:
             continue
         cut = length - shift % length
-        parts = [b.sliced(x, at, cut, length - cut), b.sliced(x, at, 0, cut)]
-        x = b.graph.concatenate(parts, at)
+        parts = [b.sliced(x, axis, cut, length - cut), b.sliced(x, axis, 0, cut)]
+        x = b.graph.concatenate(parts, axis)
     return b.graph.reshape(x, shape)
 
 
@@ -261,7 +261,7 @@ def _permuted_blocks(b: Build, x: Value, shape: Sequence[int], order: Sequence[i
     outer = x.shape[:-3]
     split = b.graph.reshape(x, (*outer, *shape))
     rank = len(outer)
-    transposed = b.graph.transpose(split, [*range(rank), *(rank + at for at in order)])
+    transposed = b.graph.transpose(split, [*range(rank), *(rank + dim for dim in order)])
     return b.graph.reshape(transposed, b.result_types[0].shape)
 
 

@@ -31,9 +31,8 @@ def _with_bias(b: Build, gates: Value, bias: Value | None) -> Value:
 
 
 def _sigmoid_gradient(b: Build, *factors: Value) -> Value:
-    """The factors times ``1 - last``: the gradient through a sigmoid with value last."""
-    rest = b.ew("subtract", 1.0, factors[-1])
-    slope = b.ew("multiply", factors[-1], rest)
+    """The factors' product times ``1 - y``, y the last: the gradient through a sigmoid."""
+    slope = b.ew("multiply", factors[-1], b.ew("subtract", 1.0, factors[-1]))
     for factor in factors[:-1]:
         slope = b.ew("multiply", slope, factor)
     return slope
@@ -102,7 +101,7 @@ def gru_cell(
     """The hidden state, and the workspace of the backward pass [N, 5H]."""
     left = _parts(b, _with_bias(b, input_gates, input_bias), 3)
     right = _parts(b, _with_bias(b, hidden_gates, hidden_bias), 3)
-    r, z = (b.ew("logistic", b.ew("add", left[at], right[at])) for at in (0, 1))
+    r, z = (b.ew("logistic", b.ew("add", left[gate], right[gate])) for gate in (0, 1))
     n = b.ew("tanh", b.ew("add", left[2], b.ew("multiply", r, right[2])))
     before = b.convert(hx, "float32")
     hy = b.ew("add", n, b.ew("multiply", z, b.ew("subtract", before, n)))

@@ -74,24 +74,28 @@ def _points(
     first = b.ew("multiply", b.graph.reshape(sample, (points, 1)), float(prod(lengths)))
     first = b.convert(first, "float32")
     return _Points(
-        [at for at, _ in positions], [slope for _, slope in positions], first, lengths, mode
+        [position for position, _ in positions],
+        [slope for _, slope in positions],
+        first,
+        lengths,
+        mode,
     ), table
 
 
 def _pixel_positions(
-    b: Build, at: Value, length: int, padding: int, is_aligned: bool
+    b: Build, coordinates: Value, length: int, padding: int, is_aligned: bool
 ) -> tuple[Value, Value]:
     """Pixel positions (0 to length - 1) of grid coordinates (-1 to 1), and their derivative."""
     scale = (length - 1) / 2 if is_aligned else length / 2
     shift = scale if is_aligned else (length - 1) / 2
-    places = b.ew("add", b.ew("multiply", at, scale), shift)
-    slope = b.filled(scale, TensorType(places.shape, "float32"))
+    positions = b.ew("add", b.ew("multiply", coordinates, scale), shift)
+    slope = b.filled(scale, TensorType(positions.shape, "float32"))
     if padding == _BORDER:  # beyond the border nothing changes
-        is_from_start = b.ew("compare", places, 0.0, dtype="float32", direction="GT")
-        is_to_end = b.ew("compare", places, float(length - 1), dtype="float32", direction="LT")
+        is_from_start = b.ew("compare", positions, 0.0, dtype="float32", direction="GT")
+        is_to_end = b.ew("compare", positions, float(length - 1), dtype="float32", direction="LT")
         slope = b.ew("multiply", slope, b.ew("multiply", is_from_start, is_to_end))
-        places = b.ew("minimum", b.ew("maximum", places, 0.0), float(length - 1))
-    return places, slope
+        positions = b.ew("minimum", b.ew("maximum", positions, 0.0), float(length - 1))
+    return positions, slope
 
 
 def _product(b: Build, factors: list[Value]) -> Value:
@@ -137,8 +141,8 @@ def grid_sampler_backward(
             read = b.ew("multiply", grads, b.convert(b.graph.gather(table, row), "float32"))
             along = b.reduce("add", read, [1], keeps_dims=True)
             for dim, step in enumerate(corner):
-                by = _product(b, [along, *inside, nearness[1 - dim], points.slope[dim]])
-                coordinate_terms[dim].append(by if step else b.ew("negate", by))
+                term = _product(b, [along, *inside, nearness[1 - dim], points.slope[dim]])
+                coordinate_terms[dim].append(term if step else b.ew("negate", term))
     if not isinstance(image, Value):
         raise Unlowered("sampling without points")
     gradients: list[Value] = []

@@ -49,7 +49,7 @@ def _window_starts(b: Build, windows: Windows, shape: Sizes, lengths: Sizes) -> 
 def _tap_offsets(windows: Windows, lengths: Sizes) -> list[float]:
     """The flat offset of each tap from the start of its window."""
     return [
-        float(sum(at * prod(lengths[dim + 1 :]) for dim, at in enumerate(offset)))
+        float(sum(index * prod(lengths[dim + 1 :]) for dim, index in enumerate(offset)))
         for offset in windows.offsets()
     ]
 
@@ -66,13 +66,13 @@ def _max_pool(rank: int) -> Decomposition:
             places,
         )
         best, offsets = taps[0], _tap_offsets(windows, lengths)
-        at: Value = b.filled(offsets[0], TensorType(best.shape, "float32"))
+        best_offset: Value = b.filled(offsets[0], TensorType(best.shape, "float32"))
         for tap, offset in zip(taps[1:], offsets[1:], strict=True):
             is_better = b.ew("compare", tap, best, dtype="bool", direction="GT")
-            at = b.ew("select", is_better, offset, at, dtype="float32")
+            best_offset = b.ew("select", is_better, offset, best_offset, dtype="float32")
             best = b.ew("maximum", best, tap)
         origins = _window_starts(b, windows, best.shape, lengths)
-        indices = b.ew("add", origins, b.convert(at, "int32"), dtype="int32")
+        indices = b.ew("add", origins, b.convert(best_offset, "int32"), dtype="int32")
         return b.as_result(best), b.as_result(indices, 1)
 
     return build
