@@ -29,11 +29,14 @@ def test_a_hostile_program_is_refused_when_a_module_is_loaded(scaled_module, tmp
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
-def test_a_program_is_loaded_as_that_of_a_rank_to_its_core(scaled_module):
+def test_a_program_is_loaded_as_that_of_a_rank_to_its_core(scaled_module, monkeypatch):
     part = scaled_module.neuron_0
     torch.ops.neuron._load_collectives_neuron(part, 3, 1, 1, 2)
     loaded = instance_of(part.instance, part.program)
     assert loaded.placement.cores == (3,)
     assert scaled_module(torch.ones(2, 2)).tolist() == [[2, -3], [2, -3]]
-    with pytest.raises(BadInput, match="rank 2 of 2"):
+    shown = []
+    monkeypatch.setattr(operators, "show_text_as_own", shown.append)
+    with pytest.raises(BadInput, match="rank 2 of 2") as refused:
         torch.ops.neuron._load_collectives_neuron(part, 3, 1, 2, 2)
+    assert shown == [refused.value]

@@ -60,7 +60,7 @@ def register() -> None:
     library = pytorch.new_library("neuron", "FRAGMENT")
     for schema in _SCHEMAS:
         library.define(schema)
-    kernels = {
+    kernels: dict[str, Any] = {
         "load": _load,
         "forward": _forward,
         "forward_with_states": _forward_with_states,
