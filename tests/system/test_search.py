@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -57,6 +58,34 @@ def test_an_interrupted_search_goes_on(folder):
     (folder / "on").touch()
     assert search.map(rest, POINTS, processes=1) == [one + 1 for one in POINTS]
     assert [int(one) for one in (folder / "calls").read_text().split()] == POINTS[32:]
+
+
+INTERRUPTED = """
+import time
+from trnsim.system import search
+
+def tell(done):
+    print(done, flush=True)
+
+if __name__ == "__main__":
+    try:
+        search.map(time.sleep, [0.0, *[60.0] * 9], processes=2, chunk=1, tell=tell)
+    except KeyboardInterrupt:
+        print("ended")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent to a group of processes")
+def test_ctrl_c_ends_the_processes_of_a_search_without_a_word(folder):
+    (folder / "program.py").write_text(INTERRUPTED)
+    with subprocess.Popen(
+        [sys.executable, folder / "program.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, start_new_session=True,
+    ) as program:  # fmt: skip
+        assert program.stdout.readline() == "1\n"
+        os.killpg(program.pid, signal.SIGINT)  # as a terminal does
+        assert program.communicate(timeout=30) == ("ended\n", "")
 
 
 @pytest.mark.parametrize("stored", [{}, {"results": None}, {"results": [0.5] * 15}, {"time": 1}])

@@ -11,16 +11,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -79,14 +80,15 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
         else:
             results_at[at] = results
     done = sum(len(results) for results in results_at.values())
-    for (at, part), results in _chunk_results(
-        function, left, ray, processes, until_s, most_in_process
-    ):
-        results_at[at] = json.loads(json.dumps(results))
-        disk.write(_cache_key(function, part), {"results": results_at[at]})
-        done += len(part)
-        if tell:
-            tell(done)
+    with closing(
+        _chunk_results(function, left, ray, processes, until_s, most_in_process)
+    ) as evaluated:
+        for (at, part), results in evaluated:
+            results_at[at] = json.loads(json.dumps(results))
+            disk.write(_cache_key(function, part), {"results": results_at[at]})
+            done += len(part)
+            if tell:
+                tell(done)
     return [result for at, part in chunks for result in results_at.get(at, [None] * len(part))]
 
 
@@ -97,7 +99,7 @@ def _chunk_results(
     processes: int,
     until_s: float,
     most_in_process: int,
-) -> Iterator[tuple[Chunk, list[Any]]]:
+) -> Generator[tuple[Chunk, list[Any]]]:
     count = processes or os.cpu_count() or 1
     if ray:
         yield from _on_ray(function, left, ray, until_s)
@@ -150,17 +152,41 @@ def _in_processes(
 def _in_pool(
     function: Function, left: list[Chunk], count: int, until_s: float
 ) -> Iterator[tuple[Chunk, list[Any]]]:
+    others = set(active_children())
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
         running: dict[Future[list[Any]], Chunk] = {}
-        while left or running:
-            while left and len(running) < 2 * count and time.monotonic() < until_s:
-                chunk = left.pop(0)
-                running[pool.submit(_results, function, chunk[1])] = chunk
-            if not running:
-                return
-            over, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in over:
-                yield running.pop(future), future.result()
+        try:
+            while left or running:
+                while left and len(running) < 2 * count and time.monotonic() < until_s:
+                    chunk = left.pop(0)
+                    with _without_interrupts():
+                        running[pool.submit(_results, function, chunk[1])] = chunk
+                if not running:
+                    return
+                over, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in over:
+                    yield running.pop(future), future.result()
+        except (KeyboardInterrupt, GeneratorExit):  # nobody waits for the chunks that run
+            for process in set(active_children()) - others:
+                process.kill()
+            raise
+
+
+@contextmanager
+def _without_interrupts() -> Generator[None]:
+    """A block in which Ctrl-C waits; processes that it starts never get it.
+
+    A terminal sends Ctrl-C to all of its processes, and each worker would print a traceback. A
+    process keeps the signals that were blocked where it was started. Windows blocks no signal.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _on_ray(
