@@ -75,3 +75,19 @@ def test_two_results_never_share_a_file(tmp_path):
 
 def test_leaves_are_what_is_in_tuples_lists_and_dicts():
     assert array_files.leaves(({"a": 1, "b": [2, None]}, 3)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3", "float8_e5m2", "float8_e4m3fn"])
+def test_a_float_of_eight_bits_is_read_again(name, tmp_path):
+    values = np.array([0.5, -1.75, 3], getattr(ml_dtypes, name))
+    array_files.save(tmp_path / "o.npy", values)
+    read = array_files.load(tmp_path / "o.npy")
+    assert (read.dtype, read.tolist()) == (np.float32, [0.5, -1.75, 3])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float32", "bfloat16"])
+def test_a_tensor_is_read_again(name, tmp_path):
+    torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+    array_files.save(tmp_path / "o.npy", torch.tensor([0.5, -1.75, 3]).to(getattr(torch, name)))
+    assert array_files.load(tmp_path / "o.npy").tolist() == [0.5, -1.75, 3]

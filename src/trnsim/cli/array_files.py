@@ -71,7 +71,7 @@ def _suffixed_values(outputs: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _saved(values: Any, path: Path) -> Array:
-    """`values` as numpy saves them.
+    """`values` as numpy saves them; types of 8 bits that it cannot read again as float32.
 
     Raises:
         BadInput: they are no numbers.
@@ -82,7 +82,9 @@ def _saved(values: Any, path: Path) -> Array:
         raise _refusal(path, values) from error
     if array.dtype.hasobject:
         raise _refusal(path, values)
-    return array
+    # numpy writes the floats of ml_dtypes as raw bytes, of which only bfloat16's two name a type.
+    is_nameless = array.dtype.itemsize == 1 and array.dtype.kind in "fV"
+    return array.astype(np.float32) if is_nameless else array
 
 
 def _from_torch(tensor: Any) -> Array:
@@ -91,7 +93,8 @@ def _from_torch(tensor: Any) -> Array:
     if host.dtype == torch.bfloat16:  # numpy holds the bits, ml_dtypes gives them their dtype
         bits: Array = host.view(torch.int16).numpy()
         return bits.view(BFLOAT16.dtype)
-    array: Array = host.numpy()
+    is_nameless = host.is_floating_point() and host.element_size() == 1  # numpy has none of 8 bits
+    array: Array = (host.float() if is_nameless else host).numpy()
     return array
 
 
