@@ -192,3 +192,8 @@ def test_another_answer_is_shown_by_its_command_and_has_no_page(bounds):
     assert str(found) == "trnsim explain trn2 --json, status 0"
     assert found.page == ""
     assert found._repr_html_() is None
+
+
+def test_a_word_that_no_process_takes_is_refused(bounds):
+    with pytest.raises(BadInput, match="NUL character, which no argument"):
+        answer(["explain", "a\0b"], bounds)

@@ -111,6 +111,9 @@ def answer(words: Sequence[str], bounds: Bounds, *, has_page: bool = False) -> A
     Raises:
         BadInput: the command refuses its words, gives no answer, or leaves its bounds.
     """
+    for word in words:
+        if "\0" in word:
+            raise BadInput(f"{word!r} has a NUL character, which no argument of a command has")
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "answer.html"
         answered = _answered([*words, *(["--output", str(page)] if has_page else [])], bounds)

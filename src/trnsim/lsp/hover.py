@@ -8,11 +8,11 @@ from typing import Any, Final
 
 __all__ = ["hover_text", "instruction_at"]
 
-_ALIAS: Final = re.compile(
-    r"^\s*(?:import\s+(?:nki|neuronxcc\.nki)\.isa\s+as\s+(\w+)"
-    r"|from\s+(?:nki|neuronxcc\.nki)\s+import\s+isa(?:\s+as\s+(\w+))?)",
-    re.MULTILINE,
+_MODULE_ALIAS: Final = re.compile(r"(?<![\w.])(?:neuronxcc\.)?nki\.isa\s+as\s+(\w+)")
+_FROM_IMPORT: Final = re.compile(
+    r"^\s*from\s+(?:neuronxcc\.)?nki\s+import\s+(\([^)]*\)|.*)", re.MULTILINE
 )
+_IMPORTED_ISA: Final = re.compile(r"\bisa\b(?:\s+as\s+(\w+))?")
 _COST: Final = re.compile(r"^## Cost\n\n(.+?)\n\n", re.MULTILINE | re.DOTALL)
 _SCHEMA: Final = "explain-instruction/1"
 
@@ -22,7 +22,9 @@ def instruction_at(source: str, line_text: str, column: int) -> str | None:
 
     The source need not parse: names of nki.isa are read from its lines of import.
     """
-    names = {"nki.isa"} | {new or plain or "isa" for new, plain in _ALIAS.findall(source)}
+    names = {"nki.isa", "neuronxcc.nki.isa", *_MODULE_ALIAS.findall(source)}
+    for imported in _FROM_IMPORT.findall(source):
+        names |= {alias or "isa" for alias in _IMPORTED_ISA.findall(imported)}
     pattern = rf"(?<![\w.])(?:{'|'.join(map(re.escape, sorted(names)))})\.(\w+)"
     for match in re.finditer(pattern, line_text):
         if match.start() <= column <= match.end():
