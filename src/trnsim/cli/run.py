@@ -39,7 +39,8 @@ _Output = Annotated[
     Path | None,
     typer.Option(
         help="Save what the kernel returns as .npy, of a tuple the second tensor as FILE-1, of a "
-        "dict each value as FILE-KEY, floats of 8 bits as float32; or the answer as .json, .csv, .txt, .md or .html.",
+        "dict each value as FILE-KEY, floats of 8 bits as float32; or the answer as .json, .csv, "
+        ".txt, .md or .html.",
         metavar="FILE",
     ),
 ]
