@@ -6,7 +6,13 @@ import pytest
 
 from trnsim import errors, user_traceback
 from trnsim.errors import BadInput, IllegalInstruction, InternalError, SourceLine
-from trnsim.user_traceback import FULL, explain, show_as_own, show_text_as_own, traceback_lines
+from trnsim.user_traceback import (
+    FULL_TRACEBACK,
+    explain,
+    show_as_own,
+    show_text_as_own,
+    traceback_lines,
+)
 
 PROGRAM = """\
 import trnsim
@@ -40,13 +46,13 @@ def test_python_prints_the_users_frames(tmp_path):
     frames = [line.rpartition(", ")[2] for line in lines if line.startswith("  File ")]
     assert frames == ["in <module>", "in wrong", "in inner"]
     assert lines[7].startswith("trnsim.errors.BadInput: ")
-    assert lines[-1].endswith(f"left out; {FULL}=1 shows all)")
+    assert lines[-1].endswith(f"left out; {FULL_TRACEBACK}=1 shows all)")
 
 
 @pytest.mark.parametrize(
     ("wrong", "variables", "last"),
     [
-        ("inner()", {FULL: "1"}, "at "),
+        ("inner()", {FULL_TRACEBACK: "1"}, "at "),
         ("1 / 0", {}, "ZeroDivisionError: division by zero"),
         ("raise InternalError('x')", {}, "at "),
     ],
@@ -117,10 +123,10 @@ def test_ipython_shows_other_errors_by_itself(error):
 
 
 def test_ipython_is_told_to_show_all_frames_where_the_user_wants_them(monkeypatch):
-    monkeypatch.setenv(FULL, "1")
+    monkeypatch.setenv(FULL_TRACEBACK, "1")
     with pytest.raises(LookupError):
         IllegalInstruction("a")._render_traceback_()
-    monkeypatch.setenv(FULL, "0")
+    monkeypatch.setenv(FULL_TRACEBACK, "0")
     assert IllegalInstruction("a")._render_traceback_()[0].startswith("trnsim.errors.Illegal")
 
 
@@ -133,19 +139,19 @@ def test_the_hook_is_installed_once(monkeypatch):
 
 
 def test_an_error_of_another_package_may_be_shown_as_own(monkeypatch):
-    monkeypatch.delenv(FULL, raising=False)
+    monkeypatch.delenv(FULL_TRACEBACK, raising=False)
     error = KeyError("a")
     assert traceback_lines(error) is None
     show_as_own(error)
     assert traceback_lines(error) == ["KeyError: 'a'"]
     explain(error, "a note")
     assert traceback_lines(error) == ["KeyError: 'a'", "a note"]
-    monkeypatch.setenv(FULL, "1")
+    monkeypatch.setenv(FULL_TRACEBACK, "1")
     assert traceback_lines(error) is None
 
 
 def test_a_framework_that_raises_the_text_of_an_error_shows_nothing_else(monkeypatch):
-    monkeypatch.delenv(FULL, raising=False)
+    monkeypatch.delenv(FULL_TRACEBACK, raising=False)
     error = BadInput("reason", fix="advice")
     raised_again = RuntimeError(f"Traceback of C++\nRuntimeError: BadInput: {error}\n\nAt:\n  a.py")
     assert traceback_lines(raised_again) is None
@@ -161,7 +167,7 @@ def test_a_framework_that_raises_the_text_of_an_error_shows_nothing_else(monkeyp
     ("kind", "is_shown"), [(RuntimeError, True), (IndexError, True), (KeyError, False)]
 )
 def test_an_error_of_an_operator_on_the_device_has_the_users_frames(kind, is_shown, monkeypatch):
-    monkeypatch.delenv(FULL, raising=False)
+    monkeypatch.delenv(FULL_TRACEBACK, raising=False)
     kernels = user_traceback._OPERATORS + "kernels.py"
     names = {"error": kind("shapes")}
     exec(compile("def kernel():\n    raise error", kernels, "exec"), names)  # noqa: S102

@@ -27,7 +27,7 @@ class AbsentAttribute(NotModelled, AttributeError):
 
 
 class AbsentImport(NotModelled, ImportError):
-    """Error of such a name in a from-import."""
+    """Error of a from-import of a name that AWS's module has; programs catch it as ImportError."""
 
 
 class Absence(NamedTuple):
@@ -43,11 +43,11 @@ class AbsentNames:
 
     Attributes:
         module: the module's name here.
-        public: its name in programs.
+        public: the module's name in programs: "nki.language".
     """
 
     def __init__(self, module: str, public: str, explain: Callable[[str], Absence | None]) -> None:
-        """Absent names; `explain` gives the absence of a name, None for one that never was."""
+        """Absent names; `explain` returns a name's absence, None if AWS's module never had it."""
         self.module = module
         self.public = public
         self._explain = explain
@@ -88,7 +88,7 @@ class _Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> None:
-        """None for all other names.
+        """None: existing modules are left to other finders.
 
         Raises:
             AbsentImport: for an absent name of a module that has some.

@@ -32,7 +32,7 @@ _EXAMPLES = _PACKAGE + "examples" + os.sep
 """The folder of the examples in a wheel, which count as programs of the user."""
 _STANDARD = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120  as frames spell it
 _BETWEEN = (f"{os.sep}typing_extensions.py", f"{os.sep}_trnsim_finder.py")
-"""Files between a call and what is called: a deprecated function, a module that trnsim finds."""
+"""Files of wrappers between a user's call and trnsim: of deprecated functions, and of imports."""
 _INSTALLED = ("site-packages", "dist-packages")
 """Folders of installed packages, which may lie inside that of the standard library."""
 
@@ -52,7 +52,7 @@ class SourceLine(NamedTuple):
 
 
 def shown_file(file: str) -> str:
-    """The name of a file in messages; of a notebook's cell, whose file is temporary, `In[3]`."""
+    """The name of a file in messages: its path, or `In[3]` for the cell of a notebook."""
     if not any(mark in file for mark in _CELLS):
         return file
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
@@ -61,9 +61,10 @@ def shown_file(file: str) -> str:
 
 
 def user_line(above: int = 1) -> SourceLine | None:
-    """The innermost line on the call stack that is the user's program (`is_program_file`).
+    """The innermost line of the user's program (`is_program_file`) on the call stack.
 
-    In a thread without one the line that it works for; None if there is none.
+    Where the stack has no such line, it is the line for which the thread works (`working_for`), or
+    None.
 
     Args:
         above: number of innermost frames, the caller's included, that are known to be trnsim's and
@@ -76,10 +77,10 @@ def user_line(above: int = 1) -> SourceLine | None:
         if is_user is None:
             is_user = _is_user_file[file] = is_program_file(file)
         if is_user:
-            place = file, frame.f_lineno
-            line = _lines.get(place)
+            key = file, frame.f_lineno
+            line = _lines.get(key)
             if line is None:
-                line = _lines[place] = SourceLine(*place)
+                line = _lines[key] = SourceLine(*key)
             return line
         frame = frame.f_back
     return _caller.line
@@ -87,7 +88,7 @@ def user_line(above: int = 1) -> SourceLine | None:
 
 @contextmanager
 def working_for(line: SourceLine | None) -> Generator[None]:
-    """Context in which this thread works for a line of the program that another thread runs."""
+    """Context in which this thread works for `line`, a line of a program in another thread."""
     before, _caller.line = _caller.line, line
     try:
         yield
@@ -103,7 +104,7 @@ def exclude_folder(folder: str) -> None:
 
 
 def is_of_user(code: CodeType) -> bool:
-    """True for code of the user's program (`is_program_file`), whose files are asked once."""
+    """True for code in a file of the user's program (`is_program_file`); the answer is cached."""
     file = code.co_filename
     is_user = _is_user_file.get(file)
     if is_user is None:
@@ -112,12 +113,12 @@ def is_of_user(code: CodeType) -> bool:
 
 
 def is_program_file(file: str) -> bool:
-    """True for a user's file (`is_users_file`) that is no framework's either."""
+    """True for a user's file (`is_users_file`) outside the folders of frameworks."""
     return not file.startswith(tuple(_frameworks)) and is_users_file(file)
 
 
 def is_users_file(file: str) -> bool:
-    """True if code of a file is part of neither trnsim nor Python's own library."""
+    """True for a file of neither trnsim nor Python's standard library; installed packages count."""
     if file.endswith(_BETWEEN) or file.startswith(_PACKAGE):
         return file.startswith(_EXAMPLES)
     if file.startswith(_STANDARD):

@@ -110,7 +110,7 @@ def _opened(path: Path | str, fix: str) -> IO[bytes]:
 
 
 def _fix_of_missing(path: Path, fix: str) -> str:
-    """The fix for a file that is missing: a file of almost its name, or the folder that is not."""
+    """The fix for a missing file: a similar name in its folder, or its first missing folder."""
     folders = path.parents
     first_missing = next((folder for folder in reversed(folders) if not folder.exists()), None)
     if first_missing is not None:
@@ -190,7 +190,7 @@ def write(path: Path | str, content: str | bytes, *, parents: bool = False) -> P
 
 
 def write_together(folder: Path | str, contents: Mapping[str, str | bytes]) -> list[Path]:
-    """Write files to `folder`, which is made, all of them or none; their paths.
+    """Write all of the files to `folder`, which is made, or none of them; their paths.
 
     Raises:
         BadInput: one of them cannot be written.

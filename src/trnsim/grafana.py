@@ -24,7 +24,7 @@ class Chart:
     """A panel with lines over time.
 
     Attributes:
-        lines: PromQL by the name of its line, which may have labels: "{{instance}}".
+        lines: by the legend of a line, which may name labels ("{{instance}}"), its PromQL.
         unit: Grafana's name of the unit: "percentunit", "bytes", "s", "short".
         is_stacked: whether the lines add up.
     """
@@ -37,11 +37,11 @@ class Chart:
 
 @dataclass(frozen=True)
 class LabelChoice:
-    """Values of a label that the reader chooses among, several or all.
+    """A variable of a page: the reader chooses some of the values of a label, or all.
 
     Attributes:
         label: the label; expressions have ``{label=~"$label"}``.
-        series: PromQL of series that have it.
+        series: PromQL of the series whose values of the label are offered.
     """
 
     label: str

@@ -1,4 +1,4 @@
-"""Factories of observers, by which the package passes observers to rooms below theirs.
+"""Factories of observers of runs, which lower rooms call without an import of the observers.
 
 `trnsim` fills the list when it is imported, and loads only this module for it. A room calls a
 factory when there is something to observe: the observer's own room is loaded then.

@@ -38,7 +38,7 @@ _TIMES: Final[Mapping[str, tuple[Fraction, tuple[str, ...]]]] = {
     "d": (Fraction(86400), ("day", "days")),
     "w": (Fraction(7 * 86400), ("week", "weeks")),
 }
-"""Seconds of each, and its other names."""
+"""By unit, its seconds and its other names."""
 _SECONDS: Final[Mapping[str, Fraction]] = {
     name: seconds for unit, (seconds, names) in _TIMES.items() for name in (unit, *names)
 }
@@ -99,8 +99,8 @@ _TIME_EXAMPLES: Final = {
 _LARGEST: Final = 2**63
 _MOST_DIGITS: Final = 400
 """More than a float has before or after the point; a number of more is not computed."""
-_TEXT: Final = 60
-"""Characters of a text in an error."""
+_MOST_SHOWN_CHARS: Final = 60
+"""Characters of a user's text in an error."""
 _NEAR_CUTOFF: Final = 0.5
 _NUMBER: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<money>\$?)\s*"
@@ -190,13 +190,13 @@ def wholes(text: str, unit: str = "", *, is_list: bool = False) -> tuple[int, ..
 
 def example(unit: str) -> str:
     """A number with a unit, as an option or a field of `unit` takes it."""
-    of, _, per = unit.partition("/")
-    kind, size = UNITS[of]
+    numerator, _, denominator = unit.partition("/")
+    kind, size = UNITS[numerator]
     if kind == "money":
-        return f"$1.5/{per}" if per else "80k"
-    if per:
-        return "240/min" if per in _SECONDS else "10M"
-    if of == "tokens":
+        return f"$1.5/{denominator}" if denominator else "80k"
+    if denominator:
+        return "240/min" if denominator in _SECONDS else "10M"
+    if numerator == "tokens":
         return "8k"
     if kind == "time":
         return next(_TIME_EXAMPLES[name] for name in _TIME_EXAMPLES if _SECONDS[name] == size)
@@ -205,27 +205,26 @@ def example(unit: str) -> str:
 
 def legal_units(unit: str) -> str:
     """The units in which an option or a field of `unit` may be stated, in words."""
-    of, _, per = unit.partition("/")
-    shown = ", ".join(_SHOWN[UNITS[of][0]])
-    if not per:
+    numerator, _, denominator = unit.partition("/")
+    shown = ", ".join(_SHOWN[UNITS[numerator][0]])
+    if not denominator:
         return shown
-    return f"{shown}, /{', /'.join(_TIMES) if per in _SECONDS else per}"
+    return f"{shown}, /{', /'.join(_TIMES) if denominator in _SECONDS else denominator}"
 
 
 @cache
 def _scales(unit: str) -> Mapping[str, Fraction]:
     """The size in `unit` of each unit that a number may have."""
-    of, _, per = unit.partition("/")
-    kind, size = UNITS[of]
+    numerator, _, denominator = unit.partition("/")
+    kind, size = UNITS[numerator]
     scales = {name: Fraction(scale) / size for name, scale in _UNITS_BY_KIND[kind].items()}
-    if not per:
+    if not denominator:
         return scales
-    pers = _SECONDS if per in _SECONDS else {per: Fraction(1)}
-    own = pers[per]
+    denominators = _SECONDS if denominator in _SECONDS else {denominator: Fraction(1)}
     rates = {
-        f"{name}/{by}": scale * own / seconds
+        f"{name}/{other}": scale * denominators[denominator] / other_size
         for name, scale in {"": Fraction(1), **scales}.items()
-        for by, seconds in pers.items()
+        for other, other_size in denominators.items()
     }
     return {**scales, **rates}
 
@@ -265,13 +264,13 @@ def _unknown(text: str, spelled: str, unit: str) -> str:
 
 
 def _similar_units(spelled: str, legal: list[str]) -> list[str]:
-    """Legal units like another: those of other case, else those of like letters."""
+    """Legal units that resemble `spelled`: those that differ in case, else by similar letters."""
     legal = [name for name in legal if name]
     word = _WORDS.get(spelled.casefold())
     if word in legal:
         return [word]
     folded = [name for name in legal if name.casefold() == spelled.casefold()]
-    near = folded or get_close_matches(spelled[:_TEXT], legal, 2, _NEAR_CUTOFF)
+    near = folded or get_close_matches(spelled[:_MOST_SHOWN_CHARS], legal, 2, _NEAR_CUTOFF)
     return list(dict.fromkeys(_SHORT.get(name, name) for name in near))
 
 
@@ -286,4 +285,4 @@ def _no_number(text: str, unit: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return repr(text if len(text) <= _TEXT else f"{text[:_TEXT]}...")
+    return repr(text if len(text) <= _MOST_SHOWN_CHARS else f"{text[:_MOST_SHOWN_CHARS]}...")

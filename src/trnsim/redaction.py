@@ -2,7 +2,7 @@
 
     vocabulary()            the words of the source
     redacted(text)          `text` with a mark in place of what may be its author's
-    redacted_error(text)    likewise, of an error with its traceback
+    redacted_error(text)    an error with its traceback, with the same marks
 
 A list of what is secret would never be whole; the list of what is public is the published source.
 Whole numbers of at most six digits stay, since shapes and limits are what an error is about.
@@ -69,7 +69,7 @@ class Redaction:
     """A text without what may be its author's.
 
     Attributes:
-        text: what is left.
+        text: the text with marks.
         left_out: how many of each of `KINDS` were left out.
     """
 
@@ -96,9 +96,9 @@ def vocabulary() -> frozenset[str]:
 
 
 def redacted(text: str) -> Redaction:
-    """The text with marks in place of words, paths and long numbers that trnsim does not have.
+    """The text with marks in place of long numbers, and of words and paths outside `vocabulary`.
 
-    Of a quotation the content stays if it is one of trnsim's words.
+    A quotation stays if its content is in the vocabulary.
     """
     answer = Redaction()
 
@@ -122,7 +122,7 @@ def redacted(text: str) -> Redaction:
 
 
 def _is_public(token: str) -> bool:
-    """True for a word of the source, and for a name within a public package of words of it."""
+    """True for a word of the vocabulary, and for a name in a public package made of such words."""
     parts = token.split(".")
     return token in vocabulary() or (parts[0] in _PACKAGES and vocabulary().issuperset(parts))
 
@@ -135,7 +135,7 @@ def redacted_error(text: str) -> Redaction:
     """
     answer = Redaction()
     lines: list[str] = []
-    words: list[str] = []  # lines that are no frame's, in which an array may span several
+    words: list[str] = []  # lines outside frames, since the last frame; an array may span several
 
     def end_words() -> None:
         if words:
@@ -167,7 +167,7 @@ def redacted_error(text: str) -> Redaction:
 
 
 def _shown_frame(frame: re.Match[str]) -> tuple[str, bool]:
-    """A frame's line with the file and function of a public one, and whether it is one."""
+    """A frame's line as it is shown, and whether its file is public, so that its names stay."""
     indent, file, number, function = frame.groups()
     public = _public_file(file)
     if public is None and function:
@@ -177,11 +177,14 @@ def _shown_frame(frame: re.Match[str]) -> tuple[str, bool]:
 
 
 def _public_file(file: str) -> str | None:
-    """A file of trnsim, of a library of its or of Python, below its package; None for others."""
+    """The path of a public file below the folder of its package; None for a user's file.
+
+    Public are files of trnsim, of `_LIBRARIES` and of Python's standard library.
+    """
     path = Path(os.path.normpath(file))
     if path.is_relative_to(_ROOT):
         return path.relative_to(_ROOT.parent).as_posix()
-    for parts in (path.parts[at + 1 :] for at, each in enumerate(path.parts) if each in _SITES):
+    for parts in (path.parts[at + 1 :] for at, name in enumerate(path.parts) if name in _SITES):
         return "/".join(parts) if parts and parts[0] in _LIBRARIES else None
     standard = sysconfig.get_path("stdlib")
     if path.is_relative_to(standard):

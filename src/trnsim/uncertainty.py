@@ -26,7 +26,7 @@ SEED: Final = 0
 
 @dataclass(frozen=True)
 class Basis:
-    """The inputs of an estimate: how many of each kind of provenance, and which are assumed.
+    """The facts that an estimate rests on: their number by kind of evidence, and the assumed ones.
 
     Attributes:
         counts: inputs by kind of provenance.
@@ -41,8 +41,8 @@ class Basis:
         return f"inputs: {stated}"
 
 
-class Inputs:
-    """Named facts, their draws, and a record of the facts that a formula has used."""
+class FactDraws:
+    """Draws of named facts for a formula, and a record of the facts that it has used."""
 
     def __init__(self, facts: Mapping[str, Rate], *, seed: int = SEED) -> None:
         self._facts = facts
@@ -50,7 +50,7 @@ class Inputs:
         self._used: dict[str, Rate] = {}
 
     def use(self, name: str) -> Rate:
-        """The fact itself, noted as used, without draws."""
+        """The fact called `name`, which is noted as used."""
         fact = self._facts[name]
         self._used[name] = fact
         return fact

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 __all__ = [
-    "FULL",
+    "FULL_TRACEBACK",
     "explain",
     "install",
     "keeps_all_frames",
@@ -27,7 +27,7 @@ __all__ = [
     "users_text",
 ]
 
-FULL = "TRNSIM_FULL_TRACEBACK"
+FULL_TRACEBACK = "TRNSIM_FULL_TRACEBACK"
 """The variable that keeps all frames."""
 _INSTALLED = {"site-packages", "dist-packages"}
 _OWN = "_trnsim_shows_users_frames"
@@ -39,7 +39,7 @@ _texts: list[str] = []
 
 
 def install() -> None:
-    """Let Python print trnsim's own errors with the user's frames, and others as before."""
+    """Let Python print errors of trnsim with the user's frames alone, and others as before."""
     before = sys.excepthook
 
     def hook(
@@ -56,23 +56,23 @@ def install() -> None:
 
 
 def keeps_all_frames() -> bool:
-    """True if the user's variable says that all frames stay."""
-    return os.environ.get(FULL, "0") not in ("", "0")
+    """True if the variable `FULL_TRACEBACK` asks for all frames."""
+    return os.environ.get(FULL_TRACEBACK, "0") not in ("", "0")
 
 
 def show_as_own(error: BaseException) -> None:
-    """Let an error of the user's program, which frameworks and trnsim called, be shown as own."""
+    """Show an error of the user's program, which frameworks and trnsim call, as one of trnsim's."""
     setattr(error, _OWN, True)
 
 
 def explain(error: BaseException, note: str) -> None:
-    """Add a note to an error of the user's program, or of its data, and show it as own."""
+    """Add a note to an error of the user's program or data, and show it as one of trnsim's."""
     error.add_note(note)
     show_as_own(error)
 
 
 def show_text_as_own(error: BaseException) -> None:
-    """Let an error of a framework that has the text of `error`, trnsim's, show nothing else."""
+    """Let a framework's error that repeats the text of `error`, trnsim's, show that text alone."""
     _texts[:] = [f"{type(error).__name__}: {error}"]
 
 
@@ -83,17 +83,19 @@ def traceback_lines(error: BaseException) -> list[str] | None:
     shown = _own(error)
     if shown is None:
         return None
-    every = len(shown.stack)
+    frame_count = len(shown.stack)
     shown.stack = users_stack(shown.stack)
     shown.__cause__ = shown.__context__ = None
     lines = "".join(shown.format()).rstrip("\n").split("\n")
-    if len(shown.stack) < every:
-        lines.append(f"(frames of trnsim and of libraries are left out; {FULL}=1 shows all)")
+    if len(shown.stack) < frame_count:
+        lines.append(
+            f"(frames of trnsim and of libraries are left out; {FULL_TRACEBACK}=1 shows all)"
+        )
     return lines
 
 
 def _own(error: BaseException) -> TracebackException | None:
-    """An error of trnsim, or one that is shown as such, with all frames; None for another."""
+    """The traceback, with all frames, of an error of trnsim or one shown as such; else None."""
     from traceback import TracebackException  # noqa: PLC0415  for an error alone
 
     from trnsim.errors import EmulatorError, InternalError  # noqa: PLC0415
@@ -126,7 +128,7 @@ def _is_of_operator(error: BaseException) -> bool:
 def users_text(error: BaseException) -> str:
     """An error of the user's program as Python prints it, with the user's frames alone.
 
-    A file that does not parse has none, and its line in the error.
+    A SyntaxError of the user's file has no frames: its line stands in the error.
     """
     from traceback import StackSummary, TracebackException  # noqa: PLC0415  for an error alone
 
@@ -136,7 +138,7 @@ def users_text(error: BaseException) -> str:
 
 
 def users_stack(stack: StackSummary) -> StackSummary:
-    """The frames of the user's program; all where there are none. A cell has its number."""
+    """The frames of the user's program, or all if it has none; cells of notebooks as `In[3]`."""
     from traceback import StackSummary  # noqa: PLC0415  for an error alone
 
     return StackSummary.from_list(_of_user(stack) or stack)

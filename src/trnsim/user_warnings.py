@@ -30,7 +30,7 @@ def warn(message: str, category: type[Warning], line: SourceLine | None = None) 
 
 
 def warn_of_all(texts: Sequence[str], category: type[Warning]) -> None:
-    """Show the first of several texts and how many more there are; nothing where there are none."""
+    """Warn with the first of `texts` and the number of further ones; without texts, do nothing."""
     if texts:
         more = f"\n  and {len(texts) - 1} more" if len(texts) > 1 else ""
         warn(texts[0] + more, category)

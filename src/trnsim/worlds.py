@@ -111,8 +111,8 @@ class World:
         """The traffic of each resource of the fabric that had any, the busiest first."""
         capacity = self.fabric.capacity
         load = np.zeros(len(capacity))
-        for instruction, group, count in self._collectives():
-            load += loads(instruction, group) * count
+        for instruction, group, calls in self._collectives():
+            load += loads(instruction, group) * calls
         with np.errstate(divide="ignore", invalid="ignore"):
             busy_s = np.where(load > 0, load / capacity, 0.0)
         rows = zip(self.fabric.names, load.tolist(), busy_s.tolist(), strict=True)

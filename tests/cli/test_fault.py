@@ -17,9 +17,9 @@ from trnsim.instance.shell.cover import Cover
 from trnsim.instance.shell.keeper import Keeper
 from trnsim.instance.state import folder, hardware
 from trnsim.tools.monitor.config import all_groups
-from trnsim.tools.monitor.own import own_monitor, own_reports
 from trnsim.tools.monitor.prometheus import Exporter
 from trnsim.tools.monitor.series import CollectedSeries
+from trnsim.tools.monitor.user_monitor import user_monitor, user_reports
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_a_memory_that_fails_is_the_same_to_everybody(place, struck, sysfs_of_de
     pid, said = struck
     assert "NRT_EXEC_HW_ERR_HBM_UE (1201) on device 3, core 1 (neuron:0)" in said
 
-    (report,) = islice(own_reports(), 1)
+    (report,) = islice(user_reports(), 1)
     devices = report["system_data"]["neuron_hw_counters"]["neuron_devices"]
     assert [one["mem_ecc_uncorrected"] for one in devices] == [0, 0, 0, 1, *[0] * 12]
     (program,) = report["neuron_runtime_data"]
@@ -179,7 +179,7 @@ def test_after_a_reset_all_that_runs_on_begins_at_0(place, sysfs_of_device_3):
     """neuron-monitor, what its exporters have, and sysfs."""
     keeper, device = sysfs_of_device_3
     ecc = device / "stats/hardware/mem_ecc_uncorrected"
-    monitor, collected = own_monitor(all_groups(period_s=1e-6)), CollectedSeries()
+    monitor, collected = user_monitor(all_groups(period_s=1e-6)), CollectedSeries()
 
     def seen():
         keeper.refresh()

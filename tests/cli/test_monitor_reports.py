@@ -66,7 +66,7 @@ def test_a_report_of_another_version_is_left_out_and_the_next_is_taken(
     pid, started = own_identity()
     one = ProcessRecord(pid, started, "c", "torch", "t", "trn2.3xlarge", 2, (0,), 1.0)
     (state_folder() / f"{pid}-{started}.json").write_text(to_json(one))
-    report = next(monitor_reports.own_reports())
+    report = next(monitor_reports.user_reports())
     assert report["neuron_runtime_data"]
     for changed in damaged(report):
         collected = CollectedSeries()

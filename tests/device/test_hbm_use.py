@@ -9,7 +9,7 @@ from trnsim import nki
 from trnsim.device import device_core, hbm_use, watch
 from trnsim.device.hbm import device_memory
 from trnsim.instance.model import instance_model
-from trnsim.instance.shell.figures import counts_of, levels_of
+from trnsim.instance.shell.counters import counts_of, levels_of
 from trnsim.instance.state import folder
 from trnsim.instance.state.record import MEMORY, LoadedModel
 from trnsim.memory.allocation import HbmBytes

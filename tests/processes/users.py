@@ -42,10 +42,10 @@ def become_nobody():
 
 def own_mounts():
     """Give this process mounts of its own; an OSError where the kernel refuses."""
-    from trnsim.instance.shell import kernel  # noqa: PLC0415  Linux alone has it
+    from trnsim.instance.shell import linux_calls  # noqa: PLC0415  Linux alone has it
 
-    kernel.unshare(kernel.CLONE_NEWNS)
-    kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
+    linux_calls.unshare(linux_calls.CLONE_NEWNS)
+    linux_calls.mount("none", "/", flags=linux_calls.MS_REC | linux_calls.MS_PRIVATE)
 
 
 def refuses_mounts():

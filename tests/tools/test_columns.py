@@ -50,4 +50,4 @@ def test_cells_are_the_pages():
 
 
 def test_an_address_without_its_domain():
-    assert columns.short("0000:cc:00.0") == "cc:00.0"
+    assert columns.bdf_without_domain("0000:cc:00.0") == "cc:00.0"

@@ -1,8 +1,8 @@
-"""The version of NKI that the user chose, if any.
+"""The version of NKI that a kernel follows: the user's choice, or one that its file implies.
 
-In this order: `trnsim.run(..., nki=)` or `--nki`, a line ``# nki: 0.4`` in the kernel's file, the
-variable TRNSIM_NKI, AWS's NKI_COMPILER_FRONTEND=custom (0.6), and the version that is found from
-the file.
+The first of these decides: `trnsim.run(..., nki=)` or `--nki`, a line ``# nki: 0.4`` in the
+kernel's file, the variable TRNSIM_NKI, AWS's NKI_COMPILER_FRONTEND=custom (0.6), and the version
+that is found from the forms of the file.
 """
 
 from __future__ import annotations

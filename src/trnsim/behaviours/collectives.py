@@ -65,7 +65,7 @@ NAMED: Final = {
         "rank_id",
     )
 }
-"""The label of each collective that is older than labels."""
+"""The parameter `name` of each collective that NKI had before that parameter."""
 PRIORITIZED: Final = {
     call: Behaviour(
         name=f"ncc.{call}(priority=)",

@@ -1,4 +1,4 @@
-"""AWS's simulator (`nki.simulate`, NKI_SIMULATOR): where its values were another version's."""
+"""AWS's simulator (`nki.simulate`, NKI_SIMULATOR): behaviours that differ between its versions."""
 
 from __future__ import annotations
 

@@ -330,7 +330,7 @@ def _tell(
         for line in report.interval_lines(every):
             echo(line, is_error=True)
     echo(report.coverage_text(every), is_error=True)
-    for words in dict.fromkeys(row.yours for row in every if row.yours):
+    for words in dict.fromkeys(row.measurements_text for row in every if row.measurements_text):
         echo(f"times: {words} (trnsim calibrate)", is_error=True)
     if options.debug:
         for row in dict.fromkeys(every):

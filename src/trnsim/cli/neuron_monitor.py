@@ -12,7 +12,7 @@ from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.terminal import echo, leave_output
 from trnsim.tools.monitor.config import ALL_GROUPS, read
-from trnsim.tools.monitor.own import own_monitor
+from trnsim.tools.monitor.user_monitor import user_monitor
 from trnsim.tools.monitor.verbose import MOST_LEVEL, Verbose
 
 app = parser()
@@ -47,7 +47,7 @@ def neuron_monitor(
 
     Example: trnsim neuron-monitor | head -1
     """
-    reports = own_monitor(read(config) if config else ALL_GROUPS).stream()
+    reports = user_monitor(read(config) if config else ALL_GROUPS).stream()
     messages = Verbose(verbose)
     echo("emulated by trnsim", is_error=True)
     try:

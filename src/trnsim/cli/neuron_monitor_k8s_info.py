@@ -21,7 +21,7 @@ from trnsim.errors import BadInput
 from trnsim.instance.state import pods
 from trnsim.instance.state.folder import state_folder
 from trnsim.instance.state.reader import instance_of, read_all
-from trnsim.tools.monitor.lines import is_fed
+from trnsim.tools.monitor.report_lines import is_fed
 
 app = parser()
 

@@ -9,7 +9,7 @@ from typing import Any
 from trnsim.cli.options import parser
 from trnsim.errors import BadInput
 from trnsim.tools.monitor.config import all_groups
-from trnsim.tools.monitor.own import own_monitor
+from trnsim.tools.monitor.user_monitor import user_monitor
 from trnsim.version import VERSION
 
 app = parser()
@@ -32,7 +32,7 @@ def neuron_top() -> None:
             fix="trnsim neuron-monitor prints the same figures as JSON",
         )
     # The screen reads reports less often than each group's period, so each report has all groups.
-    screen.run(own_monitor(all_groups(period_s=1.0)).report, VERSION)
+    screen.run(user_monitor(all_groups(period_s=1.0)).report, VERSION)
 
 
 def _screen() -> Any:

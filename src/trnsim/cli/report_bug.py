@@ -29,7 +29,7 @@ from trnsim.document.answer import Document, MonospaceLines, Note, Section, labe
 from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 from trnsim.redaction import KINDS, redacted, redacted_error
-from trnsim.user_traceback import FULL
+from trnsim.user_traceback import FULL_TRACEBACK
 from trnsim.version import VERSION
 
 app = parser()
@@ -149,7 +149,7 @@ def _ran(words: list[str], time_limit_s: float) -> tuple[int | None, str]:
             stdout=subprocess.DEVNULL,
             stderr=stderr_file,
             start_new_session=os.name == "posix",
-            env={**os.environ, FULL: "1", "NO_COLOR": "1"},
+            env={**os.environ, FULL_TRACEBACK: "1", "NO_COLOR": "1"},
         )
         status = None
         try:

@@ -83,10 +83,10 @@ class Note:
     """A paragraph.
 
     Attributes:
-        words: what it says.
-        indent: columns of the text before its first line.
-        hanging: further columns before the others.
-        kind: a class of the page.
+        words: its text.
+        indent: columns before its first line in a text.
+        hanging: further columns before its other lines.
+        kind: its CSS class on a page.
     """
 
     words: Words
@@ -98,7 +98,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Items:
-    """A list: a line of the text each; numbered where `is_numbered`."""
+    """A list; in a text each item begins a line, with its number if `is_numbered`."""
 
     items: Sequence[Words]
     indent: int = 0
@@ -130,11 +130,11 @@ class Table:
     """Columns and rows of cells, a cell for each column.
 
     Attributes:
-        indent: columns of the text before each line.
-        kind: a class of the page.
-        marked: the classes of rows on the page, by number.
-        below: notes below a row in the text, by number.
-        most: rows that the text has; 0 for all.
+        indent: columns before each line in a text.
+        kind: its CSS class on a page.
+        marked: CSS classes of rows on a page, by the row's index.
+        below: notes below a row in a text, by the row's index.
+        most: maximum number of rows in a text; 0 for all.
     """
 
     columns: Sequence[Column]
@@ -185,8 +185,8 @@ class Section:
         blocks: its content.
         anchor: the name by which links lead to it.
         is_column: whether it stands beside its neighbours on a wide page.
-        place: whether it stands in the text, on the page, or in both.
-        heading_place: the same of its heading.
+        place: the outputs that show the section.
+        heading_place: the outputs that show its heading.
     """
 
     heading: str
@@ -235,7 +235,7 @@ def columns(
 
 
 def label_table(rows: Sequence[tuple[str, Cell]], indent: int = 0) -> Table:
-    """A table of two columns without headers: labels, and words about each."""
+    """A table of two columns without headers: a label and its cell in each row."""
     return Table(columns(_BAR, numbers_from=2), rows, indent)
 
 

@@ -7,16 +7,14 @@ pages put views side by side where there is room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from trnsim.document.figure import pointer
+from trnsim.document.figure import Form, pointer
 from trnsim.document.scale import Scale, spanning
 from trnsim.formatting import amount, clipped, seconds
-
-Form = Callable[[float], str]
 
 WIDTH: Final = 400
 COLOURS: Final = 8
@@ -54,7 +52,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class RangeBar:
-    """A range of a value: from `low` to `high`, which is None where it has no end, by `mid`."""
+    """A range from `low` to `high` with a mark at `mid`; `high` is None for an open range."""
 
     name: str
     low: float
@@ -94,7 +92,7 @@ def charts(*drawings: str) -> str:
 
 
 def legend(names: Sequence[tuple[str, str]]) -> str:
-    """Colours and their names."""
+    """The legend of a chart from pairs of a colour's CSS class and the name of its series."""
     words = (f'<span><i class="{kind}"></i>{escape(name)}</span>' for kind, name in names)
     return f'<div class="legend">{"".join(words)}</div>'
 
@@ -163,13 +161,13 @@ def parts_chart(title: str, rows: Sequence[Parts]) -> str:
 def spans(
     rows: Sequence[RangeBar], form: Form, limit: float | None = None, most: float = 0.0
 ) -> str:
-    """Ranges below each other with an axis; `most` is where the scale ends at the latest.
+    """Ranges below each other, over one axis.
 
     Args:
         rows: the ranges.
-        form: values as words.
-        limit: where a line is drawn.
-        most: largest value that is drawn; 0 for all.
+        form: function from a value to its words.
+        limit: a value at which each row has a line; None for no line.
+        most: upper limit of the axis; 0 for the largest value of the ranges.
     """
     values = [value for row in rows for value in (row.low, row.mid, row.high) if value is not None]
     high = max([*values, limit or 0.0, 0.0])
@@ -205,7 +203,7 @@ def _span(row: RangeBar, top: int, scale: Scale) -> list[str]:
 
 
 def dots(points: Sequence[Dot], x_words: str, y_words: str, form: Form) -> str:
-    """A scatter chart, with the line of the points that no other one beats in both directions."""
+    """A scatter chart with a line through the Pareto front of the points."""
     x = spanning([point.x for point in points], _LEFT, WIDTH - _SIDE)
     y = spanning([point.y for point in points], _HEIGHT - _BOTTOM, 12)
     shapes = _axes(x, y, x_words, y_words, form)
@@ -223,7 +221,7 @@ def dots(points: Sequence[Dot], x_words: str, y_words: str, form: Form) -> str:
 
 
 def front(points: Sequence[Dot]) -> list[Dot]:
-    """The points that no other one beats in both directions, from the left."""
+    """The Pareto front: points than which no other has less of both x and y, from the left."""
     best: list[Dot] = []
     for point in sorted(points, key=lambda dot: (dot.x, dot.y)):
         if point.kind == "out":
@@ -323,14 +321,14 @@ def columns(
     lines: Sequence[tuple[str, Sequence[float]]] = (),
     most: float = 0.0,
 ) -> str:
-    """Stacked columns, with lines above them.
+    """Stacked columns with stepped lines over them.
 
     Args:
         stacks: the columns.
         y_words: the quantity and unit of the parts.
-        form: values as words.
-        lines: classes and values by column.
-        most: where the axis ends at least.
+        form: function from a value of the axis to its words.
+        lines: for each line its CSS class, and its value in each column.
+        most: a value that the axis includes.
     """
     tops = [sum(part.value for part in stack.parts) for stack in stacks]
     high = max([*tops, *(value for _, values in lines for value in values), most, 0.0]) or 1.0
@@ -371,7 +369,7 @@ def _names(name: str, words: str, top: int) -> list[str]:
 def _axes(
     x: Scale, y: Scale, x_words: str, y_words: str, form: Form, x_form: Form | None = None
 ) -> list[str]:
-    """Both axes, whose values `form` writes; `x_form` those of x where they are others."""
+    """Both axes; `form` writes their values, and `x_form`, if it is not None, those of x."""
     bottom = _HEIGHT - _BOTTOM
     shapes = _axis_beside(y, y_words, form)
     for value in x.marks():
@@ -418,7 +416,7 @@ def _text(x: float, y: float, words: str, anchor: str, axis: str = "") -> str:
 
 
 def _value(of: str, value: float) -> str:
-    """The place and value of a shape as attributes; "" where it has no place in the file."""
+    """Attributes with a shape's value and its JSON pointer `of`; "" for a shape without one."""
     return f'data-of="{escape(of)}" data-value="{value!r}"' if of else ""
 
 

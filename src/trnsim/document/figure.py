@@ -13,6 +13,7 @@ from trnsim.document.answer import Figure, Mark, Words
 from trnsim.formatting import amount
 
 Form = Callable[[float], str]
+"""Function from a number to its words."""
 
 
 def pointer(*steps: str | int) -> str:
@@ -34,7 +35,7 @@ def value_at(values: Any, place: str) -> Any:
 
 
 def usd_per_hour(value: float) -> str:
-    """A price of an hour: cents, or three digits of less than a dollar."""
+    """A price per hour: dollars with cents, or three digits of a price below one dollar."""
     return f"{value:,.2f}" if value >= 1 else f"{value:.3g}"
 
 

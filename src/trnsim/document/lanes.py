@@ -49,8 +49,8 @@ class Lane:
     Attributes:
         name: its name.
         spans: its spans.
-        words: what stands beside the name.
-        lower: spans of the row's lower half; `spans` then take the upper one.
+        words: text beside the name.
+        lower: spans of the row's lower half; if there are any, `spans` take the upper half.
     """
 
     name: str
@@ -61,7 +61,13 @@ class Lane:
 
 @dataclass(frozen=True)
 class CurveLane:
-    """A quantity in steps: times and the values from each on, scaled to the largest."""
+    """A quantity that changes in steps, drawn to the scale of its largest value.
+
+    Attributes:
+        name: its name.
+        points: pairs of a time in seconds and the value from that time on.
+        words: text beside the name.
+    """
 
     name: str
     points: Sequence[tuple[float, float]]

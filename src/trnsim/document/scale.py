@@ -18,10 +18,10 @@ _MAX_MARKS: Final = 5
 
 @dataclass(frozen=True)
 class Scale:
-    """Places ``start`` to ``end`` for values ``low`` to ``high``.
+    """A map of values from `low` to `high` to coordinates from `start` to `end`.
 
     Attributes:
-        is_log: whether equal distances are equal ratios; both values are then above zero.
+        is_log: whether the scale is logarithmic; `low` and `high` are then above zero.
     """
 
     low: float
@@ -31,7 +31,7 @@ class Scale:
     is_log: bool = False
 
     def __call__(self, value: float) -> float:
-        """The place of `value`, clamped to the ends."""
+        """The coordinate of `value`, clamped to the ends."""
         low, high, at = (self._even(bound) for bound in (self.low, self.high, value))
         part = (at - low) / (high - low) if high > low else 0.5
         return self.start + min(max(part, 0.0), 1.0) * (self.end - self.start)

@@ -165,7 +165,7 @@ def _widths(
 
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
-    """`widths` narrowed to fit `room`, the widest first, none below `least`; None if that fails."""
+    """`widths` reduced to fit into `room`, the widest first; None if `least` is too wide."""
     narrowed = list(widths)
     least = [
         min(width, max(_LEAST_CELL_WIDTH, limit))
@@ -196,7 +196,7 @@ def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> 
 
 
 def _card(header: Sequence[str], row: Sequence[str], room: int) -> list[str]:
-    """A row as a list: its first cell, then the others, each behind its header."""
+    """A row as a list: its first cell, then a line for each other cell, behind its header."""
     lines = wrapped(row[0].replace("\n", "; "), room)
     for name, cell in zip(header[1:], row[1:], strict=True):
         if cell:

@@ -54,7 +54,7 @@ def plain(value: Any) -> Any:
 
 
 def _plain_parts(value: Any) -> Any:
-    """A value of several parts, or a text."""
+    """A container, a day, a path or a dataclass as plain values."""
     if isinstance(value, Mapping):
         return {str(plain(key)): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
@@ -69,7 +69,7 @@ def _plain_parts(value: Any) -> Any:
 
 
 def picked(value: object, names: str, **others: Any) -> dict[str, Any]:
-    """Attributes of `value` by their names, divided by spaces, then `others`.
+    """The attributes of `value` that `names`, divided by spaces, lists, and `others` behind them.
 
     ``key=a.b`` names the attribute ``b`` of the attribute ``a``; None where ``a`` is None.
     """
@@ -103,7 +103,7 @@ def compact_json(value: Any) -> str:
 
 
 def with_schema(values: Any, name: str) -> Any:
-    """An answer that names its schema: in front, in each answer of a list."""
+    """An answer with the name of its schema as first key; of a list, each answer has it."""
     if isinstance(values, list):
         return [with_schema(answer, name) for answer in values]
     return {SCHEMA: name, **plain(values)} if name else values

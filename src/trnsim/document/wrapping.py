@@ -23,7 +23,7 @@ _PLACE: Final = re.compile(r" *\S+\.\w+:\d+[.,;:)]*")
 """A word that names a line of a file, which editors and terminals open."""
 _KEPT: Final = "\ue000"
 _LEAST_PATH: Final = 8
-"""Characters of a path that stand on a line of their own; a shorter part breaks in a name."""
+"""Characters of a path before a slash at which it may be broken; else it is broken in a name."""
 _NARROWEST: Final = 8
 """Columns of text beside an indent; a narrower terminal breaks the lines."""
 

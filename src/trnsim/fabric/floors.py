@@ -34,7 +34,7 @@ from trnsim.fabric.constants import (
     host_base_s,
 )
 from trnsim.facts import Interval, Rate
-from trnsim.uncertainty import SEED, Inputs, Samples, interval
+from trnsim.uncertainty import SEED, FactDraws, Samples, interval
 
 MOST_PUBLISHED_RANKS: Final = 64
 """The most ranks of a published start."""
@@ -115,7 +115,7 @@ class FloorTimes:
     def samples(self, floor: Floor, seed: int = SEED) -> Samples:
         """Draws of the time, for the errors that published collectives show."""
         facts = {"latencies": LATENCIES, "bandwidths": self.bandwidths, "start": self.start_s}
-        inputs = Inputs(facts, seed=seed)
+        inputs = FactDraws(facts, seed=seed)
         inside_s = self.latencies_s * inputs.draw("latencies") + self.bytes_s * inputs.draw(
             "bandwidths"
         )

@@ -1,6 +1,6 @@
-"""A gate without a chip: kernels of a file checked, and compared with what they were.
+"""A gate for changes of kernels that needs no chip.
 
-It says of a kernel whether its values are those of a reference, whether it is legal and free of
-races, how long it takes, and whether a change of it, or one of trnsim, moved that time. `trnsim
-check` and the plugin of pytest ask the same functions.
+It checks a kernel's values against a reference, its legality and its races, and its time against an
+earlier one; a difference of times is split into the kernel's part and that of another trnsim.
+`trnsim check` and the plugin of pytest call the same functions.
 """

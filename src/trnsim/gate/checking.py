@@ -1,7 +1,7 @@
-"""A kernel checked: its values, its legality, races, its time, and the change of that.
+"""The check of a kernel on a chip: its values, legality, races, time, and change of time.
 
 finding     a failure or a notice, at a line of the user's program
-check       findings, figures and the difference to the baseline of a kernel on a chip
+check       a kernel's findings, its run and time, and the difference to its baseline
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trnsim.gate.values import ResultError, result_errors
 from trnsim.profile.units import percent_text, time_text
 from trnsim.runner import run as run_kernel
 from trnsim.runs import Launchable, Run, collecting
-from trnsim.user_traceback import FULL, keeps_all_frames, users_stack
+from trnsim.user_traceback import FULL_TRACEBACK, keeps_all_frames, users_stack
 
 _US: Final = 1e-6
 _PACKAGE: Final = Path(trnsim.__file__).parent
@@ -59,12 +59,12 @@ class GateFinding:
 
 @dataclass(frozen=True)
 class CheckLimits:
-    """The limits of a check, and how baselines enter.
+    """The limits of a check, and its use of baselines.
 
     Attributes:
-        max_s: longest legal time; None for none.
-        baselines: the file of baselines; None for none.
-        is_updating: whether a baseline is written and not asked for.
+        max_s: longest legal time; None for no limit.
+        baselines: the baselines to compare with; None for no comparison.
+        is_updating: whether times become baselines, so that no baseline is demanded.
         accepts_new: whether a kernel without a baseline passes.
         update_words: the command that writes baselines.
     """
@@ -78,7 +78,7 @@ class CheckLimits:
 
 @dataclass
 class KernelCheck:
-    """A kernel on a chip, checked.
+    """The check of a kernel on a chip.
 
     Attributes:
         key: its name among baselines.
@@ -207,7 +207,7 @@ def _own_error(error: BaseException, kind: str, function: str) -> GateFinding:
         kind,
         True,
         f"{function} does not run to its end: {type(error).__name__}: {error}",
-        f"{FULL}=1 shows its traceback",
+        f"{FULL_TRACEBACK}=1 shows its traceback",
         line if is_users_file(frame.filename) else None,
     )
 

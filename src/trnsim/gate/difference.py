@@ -66,7 +66,7 @@ class TimeShift:
 
 @dataclass(frozen=True)
 class ConstantChange:
-    """A constant of the model that is another; None where it does not exist."""
+    """A constant of the model that changed; a side that lacks it has None."""
 
     name: str
     before: float | None
@@ -85,7 +85,7 @@ class KernelTimeDifference:
         upgrade: the part of another version of trnsim.
         is_same_source: whether the kernel's source and the shapes of its inputs are equal.
         constants: the constants of the model that changed.
-        lines: the lines before and after, those first whose additional work costs most.
+        lines: the changes of lines, those first whose additional work costs most.
     """
 
     before: KernelTime

@@ -1,4 +1,4 @@
-"""The time of a kernel as a comparison needs it: its draws, its lines, and the model behind it.
+"""The time of a kernel for comparisons: with its draws, its lines, and the model's constants.
 
 The draws are the kernel's time under constants of the core that are drawn from the spread of their
 facts (`arch.draws`). A draw of a constant depends on its name and number alone, so two programs
@@ -73,7 +73,7 @@ Constants = Mapping[str, DrawnConstant]
 
 @dataclass(frozen=True)
 class KernelTime:
-    """The time of a kernel on a chip, and what it rests on.
+    """The time of a kernel on a chip, with the model, source and inputs that it depends on.
 
     Attributes:
         chip: the chip.

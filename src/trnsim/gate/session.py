@@ -136,7 +136,7 @@ class GateSession:
         judge(check, run, kernel_time(run, source, inputs), limits)
 
     def _accept(self, checks: list[KernelCheck]) -> None:
-        """Keep what the summary says of kernels that pass, and their times where they are new."""
+        """Keep, of kernels that pass, the notes for the summary, and times if they are updated."""
         for check in checks:
             if self.is_updating and check.time is not None:
                 self._new.times[check.key] = check.time
@@ -148,7 +148,7 @@ class GateSession:
                     self._notes.append(f"{check.key}: {finding.text}")
 
     def finished(self, test: str) -> None:
-        """A test that uses the fixture has passed."""
+        """Record that a test that uses the fixture has passed."""
         self._finished.add(test)
 
     def sent(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The source of a kernel as a digest: its function, what it reads of the user's files, its NKI.
+"""Digests of a kernel's source: its function, the user's code that it calls, its version of NKI.
 
 Comments, docstrings and the places of lines are left out, so a digest changes only where the
 program may change.

@@ -25,7 +25,7 @@ from trnsim.memory import ByteMap, Tile, TileLayout
 
 
 class _LoopWrite(NamedTuple):
-    """A write inside a loop: its number, its place, and its source line."""
+    """A write inside a loop: its number, the layout of its tile, and its source line."""
 
     number: int
     layout: TileLayout

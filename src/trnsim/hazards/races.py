@@ -118,7 +118,7 @@ def _is_among(ticks: Array, candidates: Sequence[int]) -> Array:
 
 
 def _alike(shadow: _Shadow, core: int, peer: int, tile: Tile) -> Array:
-    """One boolean per byte of `tile`: whether both cores wrote the same value to it."""
+    """One boolean per byte of `tile`: True if both cores wrote the same value to it."""
     own = shadow.writes[core].view(tile.footprint, tile.dtype.itemsize)[tile.touched()] > 0
     return np.asarray(own & ~shadow.differs(peer, tile)[..., None])
 
@@ -290,7 +290,7 @@ class RaceDetector:
         return [number + 1 for number in unordered]
 
     def _same(self, core: int, peer: int) -> int:
-        """The tick of another core's side of the collective that `core` issues."""
+        """The tick at which `peer` issues its side of the collective that `core` issues now."""
         group = self._group_at[core, len(self._waits[core]) - 1]
         return next(number + 1 for at, number in group if at == peer)
 

@@ -62,7 +62,7 @@ def local_processes(chip: Target, lnc: int) -> int:
 
 
 def _visible(chip: Target, lnc: int, uncounted: str) -> tuple[int, ...]:
-    """The cores of `visible_cores`; NEURON_RT_NUM_CORES is `uncounted` where it is not set."""
+    """The cores of `visible_cores`; `uncounted` is the value of an unset NEURON_RT_NUM_CORES."""
     value = os.environ.get(VISIBLE)
     if value is not None:
         cores = parse_cores(value)

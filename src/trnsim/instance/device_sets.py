@@ -51,7 +51,7 @@ _ONE_OR_ALL: Final = (
 
 @dataclass(frozen=True)
 class SetRule:
-    """The rule of an instance.
+    """The rule of an instance for the sets of devices that a job may hold.
 
     Attributes:
         instance: its type.
@@ -187,19 +187,19 @@ def choose(instance: str, count: int, free: Iterable[int]) -> DeviceSet | None:
     Of sets that leave equally many the one with the lowest numbers.
     """
     own, available = rule(instance), frozenset(free)
-    fitting = [each for each in legal_sets(instance, count) if available.issuperset(each)]
+    fitting = [devices for devices in legal_sets(instance, count) if available.issuperset(devices)]
     return max(
         fitting,
-        key=lambda each: (_wholeness(own, available.difference(each)), -each[0]),
+        key=lambda devices: (_wholeness(own, available.difference(devices)), -devices[0]),
         default=None,
     )
 
 
 def _wholeness(own: SetRule, free: frozenset[int]) -> tuple[int, ...]:
-    """A key that is larger where larger sets are free.
+    """A sort key of free devices, larger if larger sets are free.
 
-    Of groups: how many of each size are free, the largest size first. Of runs: the lengths of the
-    free ones, the longest first, which orders them alike.
+    Where sets are groups, it has the number of free groups of each size, the largest size first.
+    Where they are runs, it has the lengths of the free runs, the longest first.
     """
     if not own.groups:
         return _lengths(free)
@@ -290,13 +290,14 @@ def choose_cores(
     own, available = rule(instance), frozenset(free)
     part = cores_per_device if own.groups else 0
 
-    def left(each: DeviceSet) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-        rest = available.difference(each)
-        devices = whole_devices(rest, own.devices, cores_per_device)
-        return _wholeness(own, devices), _lengths(rest, part), -each[0]
+    def remainder_key(core_set: DeviceSet) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+        remaining = available.difference(core_set)
+        devices = whole_devices(remaining, own.devices, cores_per_device)
+        return _wholeness(own, devices), _lengths(remaining, part), -core_set[0]
 
-    sets = legal_core_sets(instance, count, cores_per_device)
-    return max((each for each in sets if available.issuperset(each)), key=left, default=None)
+    core_sets = legal_core_sets(instance, count, cores_per_device)
+    fitting = (core_set for core_set in core_sets if available.issuperset(core_set))
+    return max(fitting, key=remainder_key, default=None)
 
 
 def whole_devices(free: Iterable[int], devices: int, cores_per_device: int) -> frozenset[int]:

@@ -392,7 +392,7 @@ class _Attempt:
     # Ending
 
     def _end_all(self) -> None:
-        """End all running processes: first by signal, then by SIGKILL."""
+        """End all processes: by a signal, and after a grace period by SIGKILL."""
         if self.lost is not None or not self._is_over():
             self._signal_ranks(self._signals[0] if self._signals else signal.SIGTERM)
             self._wait_until(lambda: not self._running_ranks(), _GRACE_S)

@@ -92,7 +92,7 @@ def _total(world: WorldFigures) -> list[Note]:
 
 
 def title(fabric: Fabric) -> str:
-    """The world in a line."""
+    """A line with the number of ranks and the instances of a world."""
     return (
         f"{fabric.ranks} ranks on {fabric.nodes} x {fabric.instance.name}, "
         f"{fabric.ranks_per_node} on each"

@@ -47,7 +47,7 @@ _MISSING: Final = object()
 
 
 def fault(path: Path | str, why: str, fix: str = "", line: int = 1) -> BadInput:
-    """The error of a line of a file, to be raised; line 1 if it is about the whole file."""
+    """The error of a line of a file, to be raised; an error of the whole file has line 1."""
     at = SourceLine(str(path), line)
     return BadInput(f"{at}: {why}", fix=fix, line=at)
 
@@ -73,7 +73,7 @@ class FileContent:
 
     @property
     def root(self) -> SourcePlace:
-        """All of it."""
+        """The place of the whole content."""
         return SourcePlace(self, (), self.parsed.content)
 
     def refused(self, line: int, why: str, fix: str = "") -> BadInput:
@@ -96,7 +96,7 @@ class SourcePlace(NamedTuple):
     value: Any
 
     def inner(self, key: str | int) -> SourcePlace:
-        """The value under a name or an index; a missing one has the line of what lacks it."""
+        """The place under a name or an index; a missing name has the line of its mapping."""
         has = isinstance(key, int) or (isinstance(self.value, dict) and key in self.value)
         return SourcePlace(self.document, (*self.keys, key), self.value[key] if has else _MISSING)
 

@@ -56,7 +56,7 @@ def _value(text: str) -> Any:
         )
     except json.JSONDecodeError as error:
         raise Malformed(error.lineno, f"not JSON: {error.msg}", _fix(text, error)) from error
-    except _Twice as error:
+    except _RepeatedName as error:
         line = _line_of_second(text, error.name)
         why = f"{error.name} is given twice, with two values"
         raise Malformed(line, why, "leave one of them out") from error
@@ -78,7 +78,9 @@ def _fix(text: str, error: json.JSONDecodeError) -> str:
     return "write the next JSON text into a file of its own" if error.msg == "Extra data" else ""
 
 
-class _Twice(Exception):
+class _RepeatedName(Exception):
+    """An object has a name with two values."""
+
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
@@ -100,7 +102,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):
         for name, value in pairs:
             if value != values[name]:
-                raise _Twice(name)
+                raise _RepeatedName(name)
     return values
 
 
@@ -122,7 +124,7 @@ class _Lines:
         return lines
 
     def line_of(self, keys: Keys) -> int:
-        """The line of the value under `keys`, or of what lacks it."""
+        """The line of the value under `keys`, or of the innermost value that exists on the way."""
         prefixes = (keys[:length] for length in range(len(keys), -1, -1))
         return next((self._lines[path] for path in prefixes if path in self._lines), 1)
 

@@ -250,7 +250,7 @@ def _value_of_member(hint: Any, rule: Rule, place: SourcePlace) -> Any:
 
 
 def _member(hint: Any, value: Any) -> Any:
-    """The member of a union type that fits a value: by its shape, and by type if a number."""
+    """The member of a union for a value: by type if it is a bool or number, else by shape."""
     several = members(hint)
     if type(value) in (bool, int, float) and type(value) in several:
         return type(value)

@@ -38,7 +38,7 @@ def _without_dates(value: Any) -> Any:
 
 
 def _line(text: str, keys: Keys) -> int:
-    """The line in which the statement of the value under `keys` begins, or of what lacks it.
+    """The first line of the statement of the value under `keys`; if missing, of its table.
 
     A statement is the shortest run of lines that is TOML of its own.
     """
@@ -88,6 +88,6 @@ def _numbered(path: Keys, counts: dict[Keys, int], *, is_item: bool) -> Keys:
 
 
 def _shared(path: Keys, keys: Keys) -> int:
-    """The count of keys with which both begin."""
+    """The length of the common prefix of two key sequences."""
     pairs = zip(path, keys, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

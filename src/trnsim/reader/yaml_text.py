@@ -89,7 +89,7 @@ def _parsed(node: yaml.Node, nodes: _Nodes) -> ParsedText:
 
 
 def _is_blank(node: yaml.Node) -> bool:
-    """Whether a document holds nothing but comments."""
+    """True for a document without a value, such as one of comments alone."""
     return isinstance(node, yaml.ScalarNode) and node.style is None and node.value in _EMPTY
 
 
@@ -156,7 +156,7 @@ class _TypedNodes(_Nodes):
 
 
 def _line(node: yaml.Node, keys: Keys) -> int:
-    """The line of the value under `keys`, that of its name in a mapping, or of what lacks it."""
+    """The line of the value under `keys`: of its name in a mapping; if missing, of its parent."""
     line = node.start_mark.line
     for key in keys:
         if isinstance(node, yaml.SequenceNode) and isinstance(key, int):

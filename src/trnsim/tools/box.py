@@ -13,8 +13,8 @@ def box(header: Sequence[str], groups: Sequence[Sequence[Row]], *, is_ruled: boo
 
     Args:
         header: one cell per column.
-        groups: rows; the caller leaves a cell empty that repeats the one above it.
-        is_ruled: True for a line between groups.
+        groups: groups of rows, in which the caller has blanked cells that repeat the one above.
+        is_ruled: True for a line of dashes between groups.
     """
     titles = [cell.split("\n") for cell in header]
     height = max(len(lines) for lines in titles)
@@ -42,6 +42,6 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _middle(text: str, width: int) -> str:
-    """`text` centred; of an odd number of spaces the larger half follows it."""
+    """`text` centred in `width`; the larger half of an odd number of spaces follows it."""
     before = (width - len(text)) // 2
     return " " * before + text + " " * (width - len(text) - before)

@@ -13,24 +13,24 @@ _GIB: Final = 1 << 30
 
 @dataclass(frozen=True)
 class DeviceColumn:
-    """A column.
+    """A column of a table of devices.
 
     Attributes:
-        title: the lines of its header.
-        text: function from a device to its cell.
+        title: its header, of several lines.
+        text: function from a device to the text of its cell.
     """
 
     title: str
     text: Callable[[InstanceDevice], str]
 
 
-def short(bdf: str) -> str:
+def bdf_without_domain(bdf: str) -> str:
     """A PCI address without its domain."""
     return bdf.partition(":")[2]
 
 
 def _ids(device: InstanceDevice) -> str:
-    """The numbers of its cores as a range, or the one number."""
+    """The numbers of a device's cores: "0-3", or "0" for a single core."""
     ids = device.core_ids
     return f"{ids[0]}-{ids[-1]}" if len(ids) > 1 else str(ids[0])
 
@@ -43,7 +43,7 @@ _CONNECTED: Final = DeviceColumn(
     "CONNECTED\nDEVICES", lambda device: ", ".join(map(str, device.connected))
 )
 _BDF: Final = DeviceColumn("PCI\nBDF", lambda device: device.bdf)
-_SHORT_BDF: Final = DeviceColumn("PCI\nBDF", lambda device: short(device.bdf))
+_SHORT_BDF: Final = DeviceColumn("PCI\nBDF", lambda device: bdf_without_domain(device.bdf))
 _AFFINITY: Final = DeviceColumn("CPU\nAFFINITY", lambda device: device.cpu_affinity)
 _NUMA_NODE: Final = DeviceColumn("NUMA\nNODE", lambda device: str(device.numa_node))
 
@@ -54,7 +54,7 @@ WITH_PROCESSES: Final = (_DEVICE, _CORES, _MEMORY, _CONNECTED, _SHORT_BDF)
 
 
 def instance_columns(model: InstanceModel, columns: tuple[DeviceColumn, ...]) -> list[DeviceColumn]:
-    """`columns` for an instance: without connections where none of its devices has one.
+    """`columns`, without that of connected devices for an instance whose devices have no links.
 
     Source: aws-neuron-sdk setup/multiframework-dlami.rst, a table of one device.
     """

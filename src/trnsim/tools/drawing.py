@@ -60,7 +60,7 @@ def _is_switched(model: InstanceModel) -> bool:
 
 
 def _squares(model: InstanceModel) -> list[list[Row]]:
-    """The devices as squares: a square is a list of rows, and a row is a list of devices."""
+    """The devices as squares, each a list of rows of device numbers."""
     rows: list[Row] = [[0]]
     for device in model.devices[1:]:
         is_next = device.index - 1 in device.connected
@@ -78,7 +78,7 @@ def _squares(model: InstanceModel) -> list[list[Row]]:
 
 
 def _square(model: InstanceModel, rows: Sequence[Row]) -> list[str]:
-    """The lines of one square."""
+    """The drawing of a square, as lines."""
     is_torus = len(rows) > 1
     first = rows[0]
     lines = [_marks(mark, first) for mark in ("*", "│", "▼")] if is_torus else []

@@ -20,13 +20,13 @@ from trnsim.tools.columns import (
     DEVICES_ALONE,
     WITH_PROCESSES,
     DeviceColumn,
+    bdf_without_domain,
     instance_columns,
-    short,
 )
 from trnsim.tools.drawing import drawing
 
-SHORT: Final = 40
-WIDE: Final = 80
+_SHORT_COMMAND_CHARS: Final = 40
+_LONG_COMMAND_CHARS: Final = 80
 """Characters of a command, in a narrow and in a wide table."""
 _ABSENT_CELL: Final = "NA"
 """Cell for a process or a version that does not exist."""
@@ -59,14 +59,14 @@ def processes(
 
 
 def _devices_of(record: ProcessRecord, model: InstanceModel) -> frozenset[int]:
-    """The devices of a program's cores; its LNC may differ from the instance's."""
+    """Indices of the devices of a program's cores; its LNC may differ from the instance's."""
     cores_per_device = model.devices[0].cores * model.lnc
     indices = {core * record.lnc // cores_per_device for core in record.cores}
     return frozenset(index for index in indices if index < len(model.devices))
 
 
 def tools(observers: Iterable[Observer], model: InstanceModel) -> list[Process]:
-    """Tools as ``--show-all-procs`` lists them, each with all devices."""
+    """Observing tools as processes that have all devices open, for ``--show-all-procs``."""
     devices = frozenset(range(len(model.devices)))
     return [
         Process(observer.pid, observer.command, _ABSENT_CELL, devices) for observer in observers
@@ -88,12 +88,12 @@ def overview(model: InstanceModel) -> str:
 
 def wide(model: InstanceModel, procs: Sequence[Process]) -> str:
     """Devices with their processes, with long commands."""
-    return _process_table(model, procs, WIDE)
+    return _process_table(model, procs, _LONG_COMMAND_CHARS)
 
 
 def all_processes(model: InstanceModel, procs: Sequence[Process]) -> str:
     """Devices with all processes, tools among them, and a line between devices."""
-    return _process_table(model, procs, SHORT, is_ruled=True)
+    return _process_table(model, procs, _SHORT_COMMAND_CHARS, is_ruled=True)
 
 
 def topology(model: InstanceModel) -> str:
@@ -115,7 +115,7 @@ def _device_values(
     config = {"logical_neuroncore_config": model.lnc} if model.has_pairs else {}
     return {
         "neuron_device": device.index,
-        "bdf": short(device.bdf),
+        "bdf": bdf_without_domain(device.bdf),
         "cpu_affinity": device.cpu_affinity,
         "numa_node": str(device.numa_node),
         "connected_to": list(device.connected) or None,
@@ -126,7 +126,7 @@ def _device_values(
         "neuron_processes": [
             {
                 "pid": process.pid,
-                "command": cut(process.command, SHORT),
+                "command": cut(process.command, _SHORT_COMMAND_CHARS),
                 "neuron_runtime_version": process.version,
             }
             for process in procs

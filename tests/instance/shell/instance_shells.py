@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trnsim.instance.shell import kernel
+from trnsim.instance.shell import linux_calls
 
 SMALL = "trn1.2xlarge"  # one device of two cores: it starts fastest
 COMMAND = [sys.executable, "-P", "-m", "trnsim", "shell"]
@@ -131,8 +131,8 @@ def in_namespace(function):
     """The exit status of `function` in a child with private mounts."""
 
     def entered():
-        kernel.unshare(kernel.CLONE_NEWNS)
-        kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
+        linux_calls.unshare(linux_calls.CLONE_NEWNS)
+        linux_calls.mount("none", "/", flags=linux_calls.MS_REC | linux_calls.MS_PRIVATE)
         return function()
 
     return in_fork(entered)

@@ -7,7 +7,7 @@ import pytest
 from instance_shells import SMALL, in_namespace, needs_namespace, needs_root
 
 from trnsim.instance.model import instance_model
-from trnsim.instance.shell import contacts, kernel, sysfs
+from trnsim.instance.shell import contacts, linux_calls, sysfs
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="mounts of Linux"),
@@ -105,14 +105,14 @@ def test_a_machine_with_devices_of_its_own_shows_the_emulated_ones_alone():
 
 
 def test_what_cannot_be_made_is_named_and_the_others_are_there(monkeypatch):
-    mount = kernel.mount
+    mount = linux_calls.mount
 
     def refused(source, target, *rest, **named):
         if target in ("/proc/devices", "/sys/class"):
             raise PermissionError(13, "Permission denied", target)
         mount(source, target, *rest, **named)
 
-    monkeypatch.setattr(contacts.kernel, "mount", refused)
+    monkeypatch.setattr(contacts.linux_calls, "mount", refused)
 
     def check():
         missing = contacts.make(instance_model(SMALL))

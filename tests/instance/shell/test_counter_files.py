@@ -77,7 +77,7 @@ def test_where_the_kernel_watches_no_more_values_are_shown_all_the_same(root, mo
     def refused():
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(counter_files.kernel, "inotify", refused)
+    monkeypatch.setattr(counter_files.linux_calls, "inotify", refused)
     found = CounterFiles(str(root))
     found.watch(["success"])
     found.show("success/total", 5)

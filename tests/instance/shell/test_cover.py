@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from instance_shells import in_namespace, needs_namespace, needs_root
 
-from trnsim.instance.shell import cover, kernel
+from trnsim.instance.shell import cover, linux_calls
 from trnsim.instance.shell.cover import Cover
 
 pytestmark = [
@@ -95,7 +95,7 @@ def test_a_folder_that_does_not_exist_is_not_made(folder):
 
 def test_a_folder_that_cannot_be_carried_over_is_left_as_it_was(folder, monkeypatch):
     calls = []
-    mount = kernel.mount
+    mount = linux_calls.mount
 
     def refused(source, target, *rest, **named):
         calls.append(target)
@@ -103,7 +103,7 @@ def test_a_folder_that_cannot_be_carried_over_is_left_as_it_was(folder, monkeypa
             raise PermissionError(13, "Permission denied")
         mount(source, target, *rest, **named)
 
-    monkeypatch.setattr(cover.kernel, "mount", refused)
+    monkeypatch.setattr(cover.linux_calls, "mount", refused)
 
     def covered():
         with pytest.raises(PermissionError):

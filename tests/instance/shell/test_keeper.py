@@ -7,7 +7,7 @@ import pytest
 from instance_shells import SMALL, in_namespace, needs_namespace, needs_root
 
 from trnsim.instance.model import instance_model
-from trnsim.instance.shell import keeper, kernel, sysfs
+from trnsim.instance.shell import keeper, linux_calls, sysfs
 from trnsim.instance.shell.cover import Cover
 from trnsim.instance.state import folder, hardware
 from trnsim.instance.state.identity import own_identity
@@ -46,7 +46,7 @@ def test_processes_of_the_namespace_end_and_others_do_not():
     with subprocess.Popen(["sleep", "60"]) as other:
 
         def ends():
-            kernel.mount("trnsim", "/opt", "tmpfs")
+            linux_calls.mount("trnsim", "/opt", "tmpfs")
             left = subprocess.Popen(["sh", "-c", "trap '' TERM; echo; sleep 60 & wait"])
             time.sleep(0.2)
             keeper.end_others()

@@ -12,13 +12,13 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces of L
 
 ENTERS = """
 import os
-from trnsim.instance.shell import kernel, namespace
+from trnsim.instance.shell import linux_calls, namespace
 before = os.readlink("/proc/self/ns/mnt"), os.readlink("/proc/self/ns/user")
 namespace.enter()
 after = os.readlink("/proc/self/ns/mnt"), os.readlink("/proc/self/ns/user")
 print([a != b for a, b in zip(before, after)], os.getuid(), os.getgid())
 print(any(" shared:" in line for line in open("/proc/self/mountinfo")), namespace.is_inside())
-kernel.mount("trnsim", "/dev", "tmpfs")
+linux_calls.mount("trnsim", "/dev", "tmpfs")
 print(namespace.is_inside())
 """
 
@@ -42,7 +42,7 @@ def test_a_child_tries_first_so_that_a_refusal_leaves_this_process_where_it_is(m
     def refused(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(namespace.kernel, "mount", refused)
+    monkeypatch.setattr(namespace.linux_calls, "mount", refused)
     before = os.readlink("/proc/self/ns/mnt"), os.readlink("/proc/self/ns/user")
     with pytest.raises(namespace.Refused, match="Permission denied"):
         namespace.enter()

@@ -22,9 +22,9 @@ from trnsim import nki
 from trnsim.cli import app
 from trnsim.device import watch
 from trnsim.errors import BadInput, EmulatorError
-from trnsim.instance.shell import kernel
+from trnsim.instance.shell import linux_calls
 from trnsim.instance.state import hardware
-from trnsim.tools.monitor.own import own_reports
+from trnsim.tools.monitor.user_monitor import user_reports
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 needs_mounts = pytest.mark.skipif(
@@ -40,7 +40,7 @@ TOOLS = {
     "neuron-ls": command("neuron-ls"),
     "fault": command("fault", "hbm-ecc", "--device", "0"),
     "clear": command("fault", "clear"),
-    "neuron-monitor": lambda: next(own_reports()),
+    "neuron-monitor": lambda: next(user_reports()),
 }
 MS_RDONLY, MS_REMOUNT = 1, 32  # linux/mount.h
 
@@ -96,8 +96,8 @@ def run_all(path):
 def read_only_bind(path):
     path.mkdir(mode=0o700)
     own_mounts()
-    kernel.mount(str(path), str(path), flags=kernel.MS_BIND)
-    kernel.mount("", str(path), flags=kernel.MS_BIND | MS_REMOUNT | MS_RDONLY)
+    linux_calls.mount(str(path), str(path), flags=linux_calls.MS_BIND)
+    linux_calls.mount("", str(path), flags=linux_calls.MS_BIND | MS_REMOUNT | MS_RDONLY)
     return path
 
 
@@ -108,7 +108,7 @@ def below_a_read_only_bind(path):
 def small_tmpfs(path, data):
     path.mkdir(mode=0o700)
     own_mounts()
-    kernel.mount("none", str(path), "tmpfs", data=f"mode=700,{data}")
+    linux_calls.mount("none", str(path), "tmpfs", data=f"mode=700,{data}")
     return path
 
 
@@ -260,7 +260,7 @@ def used_by(become, home, both, told):
     both.wait(30)
     text = CliRunner().invoke(app, ["neuron-ls", "--show-all-procs"], catch_exceptions=False).stdout
     listed = [line.split("|")[5] for line in text.splitlines() if line.startswith("| 0 ")]
-    shown = [one["pid"] for one in next(own_reports())["neuron_runtime_data"]]
+    shown = [one["pid"] for one in next(user_reports())["neuron_runtime_data"]]
     told.put((become.__name__, os.getpid(), [int(pid) for pid in listed], shown))
     both.wait(30)
 

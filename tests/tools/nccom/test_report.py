@@ -50,7 +50,7 @@ def test_columns_stand_where_the_page_has_them():
 
 def test_the_mean_is_of_the_bus_bandwidths():
     rows = rows_of(**RANGE)
-    mean = sum(row.bus_rate for row in rows) / 3
+    mean = sum(row.bus_gib_per_s for row in rows) / 3
     assert table(rows).splitlines()[-1] == f"Avg bus bandwidth:      {mean:.4f}GB/s"
 
 
@@ -62,7 +62,7 @@ def test_results_have_the_keys_of_awss_example():
     ]  # fmt: skip
     for row, result, estimate in zip(rows, answer["results"], answer["estimates"], strict=True):
         assert (result["size(B)"], result["count(elems)"]) == (row.nbytes, row.nbytes // 4)
-        assert result["algbw(GB/s)"] == row.algorithm_rate  # not rounded
+        assert result["algbw(GB/s)"] == row.algorithm_gib_per_s  # not rounded
         assert estimate["size(B)"] == row.nbytes
         assert estimate["p10(us)"] < result["time:avg(us)"] < estimate["p90(us)"]
         assert estimate["published_rows"] == 15

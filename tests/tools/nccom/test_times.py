@@ -36,7 +36,7 @@ def test_times_are_those_of_the_fabric_started_by_the_host(name):
         assert row.time.time_s == pytest.approx(on_fabric.time_s, rel=1e-12)
         assert row.time.interval == on_fabric.interval
         assert row.time.floor is Floor.HOST
-        assert row.bus_rate == pytest.approx(
+        assert row.bus_gib_per_s == pytest.approx(
             OPERATIONS[name].bus_factor(32) * nbytes / on_fabric.time_s / 2**30
         )
 
@@ -47,7 +47,7 @@ def test_groups_work_at_once_and_bus_bandwidth_is_of_one():
     groups = [range(first, 32, 4) for first in range(4)]
     assert row.time.time_s == time_on(TRN1, "all_reduce", 16 << 20, groups, Floor.HOST).time_s
     assert row.ranks == 8
-    assert row.bus_rate == pytest.approx(2 * 7 / 8 * row.algorithm_rate)
+    assert row.bus_gib_per_s == pytest.approx(2 * 7 / 8 * row.algorithm_gib_per_s)
 
 
 def test_a_permute_takes_the_time_of_its_longest_ring(tmp_path):
@@ -84,13 +84,13 @@ def test_counts_decide_the_bytes_that_are_sent(tmp_path):
 
 def test_measurements_of_the_user_correct_a_time_and_its_bandwidths(monkeypatch, tmp_path):
     plain = plan(minbytes="8").time(8)
-    assert (plain.factor, plain.yours, plain.interval) == (1, "", plain.time.interval)
+    assert (plain.factor, plain.measurements_text, plain.interval) == (1, "", plain.time.interval)
     site = write_site(tmp_path / "site.json", families=("exchanges",))
     monkeypatch.setenv("TRNSIM_SITE", str(site))
     row = plan(minbytes="8").time(8)
-    assert row.yours == "yours, 2026-11-20, 14 rows"
+    assert row.measurements_text == "yours, 2026-11-20, 14 rows"
     assert row.time_s == pytest.approx(1.5 * plain.time_s)  # the factor of the file
-    assert row.bus_rate == pytest.approx(plain.bus_rate / 1.5)
+    assert row.bus_gib_per_s == pytest.approx(plain.bus_gib_per_s / 1.5)
     assert row.interval.p50 == pytest.approx(1.5 * plain.interval.p50)
 
 

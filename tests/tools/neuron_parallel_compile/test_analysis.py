@@ -84,6 +84,9 @@ def test_an_instruction_is_written_as_hlo_does():
     assert instruction_text(graph.maker(value)) == "bf16[2]{0} reduce(bf16[2,3]{1,0})"
     added = graph.elementwise("add", value, 10.0)
     assert instruction_text(graph.maker(added)) == "bf16[2]{0} add(bf16[2]{0}, 10)"
+    narrow = graph.input((2,), "float8_e4m3fn")
+    total = graph.elementwise("add", narrow, narrow)
+    assert instruction_text(graph.maker(total)).startswith("f8e4m3fn[2]{0} add(f8e4m3fn[2]{0}")
 
 
 def test_a_call_of_a_refused_type_fails_in_the_compiler_even_without_a_lowering(tmp_path):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from trnsim.document.answer import Block, Drawing, Items, Note, Table, columns, records
-from trnsim.document.drawing import CurveLine, Form, chart, charts, curves
-from trnsim.document.figure import pointer
+from trnsim.document.drawing import CurveLine, chart, charts, curves
+from trnsim.document.figure import Form, pointer
 from trnsim.formatting import amount, amounts, seconds
 from trnsim.system.serve.answer import OPERATING_PART, CapacityAnswer
 from trnsim.system.serve.capacity_report import instances_for_rate, most_per_s

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from trnsim.instance.model import InstanceModel
-from trnsim.instance.shell import kernel, sysfs, tools
+from trnsim.instance.shell import linux_calls, sysfs, tools
 from trnsim.instance.shell.cover import Cover
 
 __all__ = ["CONTACTS", "make"]
@@ -54,7 +54,9 @@ def _add_devices(cover: Cover, model: InstanceModel) -> None:
         folder = cover.reach("/dev", without=[*real, "ptmx", "pts"])
         # A bound ptmx finds no pts beside it (ENOENT): terminals get a file system of their own.
         os.mkdir(f"{folder}/pts")
-        kernel.mount("devpts", f"{folder}/pts", "devpts", data="newinstance,ptmxmode=0666,mode=620")
+        linux_calls.mount(
+            "devpts", f"{folder}/pts", "devpts", data="newinstance,ptmxmode=0666,mode=620"
+        )
         os.symlink("pts/ptmx", f"{folder}/ptmx")
         if terminal:
             _show_terminal(cover, below, terminal)
@@ -87,7 +89,7 @@ def _show_terminal(cover: Cover, below: int, terminal: str) -> None:
     console = "/dev/console"
     if not os.path.lexists(console):
         cover.write("/dev", {"console": ""}, 0o600)
-    kernel.mount(f"/proc/self/fd/{below}/{terminal}", console, flags=kernel.MS_BIND)
+    linux_calls.mount(f"/proc/self/fd/{below}/{terminal}", console, flags=linux_calls.MS_BIND)
 
 
 def _add_driver(cover: Cover, model: InstanceModel) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
-from trnsim.instance.shell import kernel
+from trnsim.instance.shell import linux_calls
 
 __all__ = ["CounterFiles"]
 
@@ -34,9 +34,9 @@ class CounterFiles:
         """Notice programs that write to files of `folders`, as far as the kernel's limits allow."""
         with suppress(OSError):
             if self.descriptor < 0:
-                self.descriptor = kernel.inotify()
+                self.descriptor = linux_calls.inotify()
             for folder in folders:
-                self._folders[kernel.watch(self.descriptor, f"{self._root}/{folder}")] = folder
+                self._folders[linux_calls.watch(self.descriptor, f"{self._root}/{folder}")] = folder
 
     def show(self, path: str, value: int) -> None:
         """Make the file at `path` show `value`; one that does not exist is left out."""

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Final
 
-from trnsim.instance.shell import kernel
+from trnsim.instance.shell import linux_calls
 from trnsim.instance.shell.namespace import SOURCE
 
 __all__ = ["Cover"]
@@ -63,12 +63,12 @@ class Cover:
     def put_over(path: str, text: str) -> None:
         """Put a file with `text` over the file at `path`, in a folder that cannot be covered."""
         # The bind keeps the file alive once its own folder is gone.
-        kernel.mount(SOURCE, "/dev", "tmpfs")
+        linux_calls.mount(SOURCE, "/dev", "tmpfs")
         try:
             _write("/dev/file", text, 0o444)
-            kernel.mount("/dev/file", path, flags=kernel.MS_BIND)
+            linux_calls.mount("/dev/file", path, flags=linux_calls.MS_BIND)
         finally:
-            kernel.unmount("/dev")
+            linux_calls.unmount("/dev")
 
 
 def _parents(path: str) -> Iterable[str]:
@@ -96,13 +96,13 @@ def _cover(folder: str, without: frozenset[str]) -> None:
             if name not in without
         }
         mode = stat.S_IMODE(os.fstat(below).st_mode) & 0o1777
-        kernel.mount(SOURCE, folder, "tmpfs", data=f"mode={mode:o}")
+        linux_calls.mount(SOURCE, folder, "tmpfs", data=f"mode={mode:o}")
         try:
             for name, kind in entries.items():
                 with suppress(FileNotFoundError):  # it has gone since
                     _carry_over(below, name, kind, f"{folder}/{name}")
         except OSError:
-            kernel.unmount(folder)
+            linux_calls.unmount(folder)
             raise
     finally:
         os.close(below)
@@ -118,4 +118,6 @@ def _carry_over(below: int, name: str, kind: int, path: str) -> None:
     else:
         _write(path, "", 0o644)
     # Recursive, as mounts below one that another user namespace made cannot be uncovered.
-    kernel.mount(f"/proc/self/fd/{below}/{name}", path, flags=kernel.MS_BIND | kernel.MS_REC)
+    linux_calls.mount(
+        f"/proc/self/fd/{below}/{name}", path, flags=linux_calls.MS_BIND | linux_calls.MS_REC
+    )

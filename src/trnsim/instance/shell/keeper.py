@@ -20,7 +20,7 @@ from typing import Final
 from trnsim.errors import BadInput
 from trnsim.instance.model import InstanceModel, instance_model
 from trnsim.instance.shell.counter_files import CounterFiles
-from trnsim.instance.shell.figures import Counters
+from trnsim.instance.shell.counters import Counters
 from trnsim.instance.shell.namespace import is_inside
 from trnsim.instance.shell.sysfs import ROOT, counter_folders, device_files
 from trnsim.instance.state import folder as state

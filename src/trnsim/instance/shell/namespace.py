@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from trnsim.instance.shell import kernel
+from trnsim.instance.shell import linux_calls
 
 __all__ = ["SOURCE", "Refused", "enter", "is_inside"]
 
@@ -57,7 +57,7 @@ def _in_child() -> int:
     number = 1
     try:
         _unshare()
-        kernel.mount(SOURCE, _TRIED_ON, "tmpfs")
+        linux_calls.mount(SOURCE, _TRIED_ON, "tmpfs")
         number = 0
     except OSError as error:
         number = error.errno or 1
@@ -73,12 +73,12 @@ def _unshare() -> None:
     """
     user, group = os.getuid(), os.getgid()
     try:
-        kernel.unshare(kernel.CLONE_NEWNS)
+        linux_calls.unshare(linux_calls.CLONE_NEWNS)
     except PermissionError:
-        kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
+        linux_calls.unshare(linux_calls.CLONE_NEWUSER | linux_calls.CLONE_NEWNS)
         _map(user, group)
     # Otherwise mounts would appear outside where the machine's are shared, as systemd has them.
-    kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
+    linux_calls.mount("none", "/", flags=linux_calls.MS_REC | linux_calls.MS_PRIVATE)
 
 
 def _map(user: int, group: int) -> None:

@@ -18,7 +18,7 @@ from trnsim.instance.model import InstanceModel
 from trnsim.instance.state.record import ProcessRecord
 
 _LONGEST_S: Final = 2.0
-"""Time after which a process no longer waits for another one that is choosing."""
+"""Time for which a process waits for another one that is choosing."""
 _RETRY_S: Final = 0.01
 """Time between two attempts to lock the folder."""
 

@@ -24,7 +24,7 @@ from trnsim.system.train.candidates import LayoutRequest, layouts
 from trnsim.system.train.run import Goodput, Reliability, goodput
 from trnsim.system.train.stages import trained_model
 from trnsim.system.train.step import TrainingStep
-from trnsim.uncertainty import Basis, Inputs
+from trnsim.uncertainty import Basis, FactDraws
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import Phase
 
@@ -298,7 +298,7 @@ def _basis(result: BestLayout) -> Basis:
     efa = machine.instance.efa_bytes_per_s
     if machine.count > 1 and efa is not None:
         facts["EFA bytes/s"] = efa
-    inputs = Inputs(facts)
+    inputs = FactDraws(facts)
     for name in facts:
         inputs.use(name)
     return inputs.basis()

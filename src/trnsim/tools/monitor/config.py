@@ -52,7 +52,10 @@ class Programs:
 
 @dataclass(frozen=True)
 class Config:
-    """The groups of metrics. A program has those of the first filter that matches its tag."""
+    """A configuration: the groups of programs by filters of tags, and those of the system.
+
+    A program has the groups of the first filter that matches its tag.
+    """
 
     programs: tuple[Programs, ...]
     system: tuple[MetricGroup, ...]
@@ -115,7 +118,7 @@ class RuntimeGroupFields(FileRecord):
     """A group of metrics of a program."""
 
     type: _RuntimeGroup = declared(help="its name")
-    period: float | None = _period_field("how often it is measured; as its program if empty")
+    period: float | None = _period_field("time between measurements; its program's if empty")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +126,7 @@ class SystemGroupFields(FileRecord):
     """A group of metrics of the instance."""
 
     type: _SystemGroup = declared(help="its name")
-    period: float | None = _period_field("how often it is measured; as the file if empty")
+    period: float | None = _period_field("time between measurements; the file's if empty")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,19 +135,19 @@ class ProgramFields(FileRecord):
 
     tag_filter: re.Pattern[str] = declared(
         re.compile(""),
-        help="what is found in the tag of each",
+        help="pattern that is searched for in a program's tag",
         parse=_pattern,
         legal="a regular expression",
     )
     metrics: tuple[RuntimeGroupFields, ...] = declared((), help="groups of metrics")
-    period: float | None = _period_field("how often; as the file if empty")
+    period: float | None = _period_field("time between measurements; the file's if empty")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigFields(FileRecord):
     """The configuration of neuron-monitor."""
 
-    period: float | None = _period_field(f"how often; {PERIOD_S:g}s if empty")
+    period: float | None = _period_field(f"time between measurements; {PERIOD_S:g}s if empty")
     neuron_runtimes: tuple[ProgramFields, ...] = declared((), help="programs")
     system_metrics: tuple[SystemGroupFields, ...] = declared((), help="groups of the instance")
 

@@ -15,7 +15,7 @@ from trnsim.tools.monitor.metrics import METRICS, Series, gauge, joined_gauges
 from trnsim.tools.monitor.pod_labels import PodLabels
 
 _Key = tuple[tuple[str, str], ...]
-"""The labels of a tag: its own, and those of its pod."""
+"""Labels of a sum: the tag of its programs, and those of their pod where pods are shown."""
 
 
 _NO_PODS: Final = PodLabels()

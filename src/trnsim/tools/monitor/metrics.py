@@ -16,7 +16,7 @@ Kind = Literal["gauge", "counter", "info"]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: its name, kind and unit.
+    """A metric of neuron-monitor's exporter.
 
     Attributes:
         unit: in OpenTelemetry's (UCUM) notation.

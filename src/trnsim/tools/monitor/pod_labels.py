@@ -22,10 +22,10 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True)
 class PodLabels:
-    """The labels of a report.
+    """The labels of Kubernetes for the series of a report.
 
     Attributes:
-        is_shown: False where series have no labels of Kubernetes.
+        is_shown: False if series get no labels of Kubernetes.
         cores: labels by the number of a core.
         devices: labels by the number of a device.
     """
@@ -43,7 +43,7 @@ class PodLabels:
         return self.devices.get(device, _NONE) if self.is_shown else {}
 
     def of_program(self, program: Mapping[str, Any]) -> Labels:
-        """The labels of a program: its first core's, as a container has cores of its own."""
+        """The labels of a program: those of its first core, since no two pods share a core."""
         groups = program["report"]
         used = groups.get("neuroncore_counters", {}).get("neuroncores_in_use") or groups.get(
             "memory_used", {}

@@ -20,10 +20,10 @@ from trnsim.tools.monitor.config import Config, MetricGroup
 from trnsim.tools.monitor.periods import early_s, end_s
 
 _FIRST_S: Final = 0.1
-"""Time that the first report counts."""
+"""Length of the period that the first report counts."""
 
 Ecc = Callable[[int], "Sequence[Mapping[str, int]]"]
-"""Memory errors by kind of each of so many devices, since the state began."""
+"""Function from a number of devices to each device's memory errors so far, by kind."""
 
 
 def _no_pods() -> None:
@@ -54,7 +54,7 @@ class Monitor:
     Attributes:
         records: returns the records of all programs that run now.
         model: function from these records to the state of the instance.
-        ecc: memory errors so far.
+        ecc: returns the memory errors of devices so far.
         pods: returns the object ``neuron_k8s_info`` of a report; None for a report without one.
         clock: returns the seconds of a clock that never goes back.
     """
@@ -99,7 +99,7 @@ class Monitor:
     ) -> Iterator[dict[str, Any]]:
         """The reports without an end, one each time that a group of metrics is due.
 
-        The first counts the programs' work in the moment before it; with `is_whole`, since they
+        The first counts the programs' work of the `_FIRST_S` before it; with `is_whole`, since they
         began.
         """
         if not is_whole:

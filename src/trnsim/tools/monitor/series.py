@@ -35,7 +35,7 @@ No type has the idle time, because AWS's Grafana page shows the sum of the types
 """
 
 _NO_PLACE: Final = "None"
-"""neuron-monitor-prometheus.py's label of memory whose place is not split up."""
+"""Value of `memory_location` for a core's memory, as in neuron-monitor-prometheus.py."""
 
 
 @dataclass

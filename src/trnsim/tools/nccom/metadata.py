@@ -28,7 +28,7 @@ _COUNT: Final = Rule(least=0, most=2**60)
 
 @dataclass(frozen=True, kw_only=True)
 class MetadataEntry(FileRecord):
-    """Counts and displacements of a rank, or of all ranks."""
+    """Counts and displacements, in elements, of the chunks of a rank, or of every rank."""
 
     send_counts: tuple[int, ...] = declared(help="elements to each rank", each=_COUNT, above=0)
     send_displs: tuple[int, ...] = declared(help="where they stand", each=_COUNT, above=0)
@@ -62,7 +62,7 @@ class Metadata:
         return self.entries[rank].send_counts[0 if self.gathers else peer]
 
     def sent_from(self, rank: int, peer: int) -> int:
-        """The first element that it sends to the member `peer` of its group."""
+        """The first element that a rank sends to the member `peer` of its group."""
         return self.entries[rank].send_displs[0 if self.gathers else peer]
 
     def places(self, group: Sequence[int], own: int) -> tuple[int, ...]:

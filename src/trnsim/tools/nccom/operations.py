@@ -24,8 +24,8 @@ class NccomOperation(NamedTuple):
         passes: how often each chunk crosses a rank's links.
         is_split: whether a rank has a part of the message, and sends the others theirs: the
             factor of the bus bandwidth is then ``passes (ranks - 1) / ranks``, else 1.
-        input_parts: whether the input of a rank is its part of the message, not all of it.
-        output_parts: the same of its output.
+        input_parts: whether a rank's input is a part of the message rather than the whole message.
+        output_parts: whether a rank's output is such a part.
         has_counts: whether its chunks are of different sizes, which a file states.
         has_pairs: whether each rank sends its message to a single other one.
     """

@@ -44,8 +44,8 @@ class OperationOptions:
         datatype: data type of the elements.
         minbytes: the first size.
         maxbytes: the end of the sizes.
-        stepbytes: bytes between two sizes; "" for a tenth of the way.
-        stepfactor: a size over the one before it; "" for none.
+        stepbytes: bytes between two sizes; "" for a tenth of the range.
+        stepfactor: ratio of a size to the one before it; "" for none.
         check: what the inputs are filled with; "" for no check.
         seed: the seed of random inputs; None for one from the clock.
         unique_buff: whether each operation has buffers of its own.
@@ -54,7 +54,7 @@ class OperationOptions:
         variable_size_op_metadata: the file of counts.
         sb2sb: whether tensors lie in SBUF.
         input_shape: the input in SBUF, as "[1,1][512,128]"; "" where it is not stated.
-        output_shape: the same of the output.
+        output_shape: the output in SBUF, in the same form.
         cc_dim: the dimension along which tensors are joined first.
         data_parallel_dimension: ranks of a sub-group; None for one group of all.
         custom_replica_groups: the file of groups.

@@ -31,13 +31,13 @@ _PERCENTILE: Final = re.compile(r"p(\d{1,2}|100)")
 
 
 class ReportColumns(NamedTuple):
-    """The columns of a table beside those that each has.
+    """The columns of a table that options add to sizes, times and bandwidths.
 
     Attributes:
-        stats: statistics of the time.
-        has_algorithm: whether the algorithm is shown.
-        has_buffers: whether a rank's input and output are.
-        has_interval: whether P10 and P90 of the estimate are.
+        stats: statistics of the time, each a column.
+        has_algorithm: whether there is a column of the algorithm.
+        has_buffers: whether there are columns of the bytes of a rank's input and output.
+        has_interval: whether there are columns of P10 and P90 of the estimate.
     """
 
     stats: Sequence[str] = (AVERAGE,)
@@ -77,8 +77,8 @@ def figures(row: SizeTime, columns: ReportColumns) -> dict[str, int | float | st
         **buffers,
         _TYPE: row.dtype,
         **{_time_key(stat): _statistic(row, stat) for stat in columns.stats},
-        _ALGORITHM_RATE: row.algorithm_rate,
-        _BUS_RATE: row.bus_rate,
+        _ALGORITHM_RATE: row.algorithm_gib_per_s,
+        _BUS_RATE: row.bus_gib_per_s,
         **({_ALGORITHM: row.algorithm} if columns.has_algorithm else {}),
         **(ends if columns.has_interval else {}),
     }
@@ -102,7 +102,7 @@ def table(rows: Sequence[SizeTime], columns: ReportColumns | None = None) -> str
         "".join(" " * _GAP + cell.rjust(width) for cell, width in zip(line, widths, strict=True))
         for line in cells
     ]
-    mean = fmean(row.bus_rate for row in rows)
+    mean = fmean(row.bus_gib_per_s for row in rows)
     return "\n".join([*drawn, f"Avg bus bandwidth:      {mean:.4f}GB/s"])
 
 
@@ -130,7 +130,7 @@ def estimates(blocks: Sequence[Sequence[SizeTime]]) -> list[dict[str, Any]]:
             "p90(us)": round(row.interval.p90 / US, 2),
             "floor": row.time.floors.paid(row.time.floor),
             "placed_on": row.time.placed_on,
-            "yours": row.yours,
+            "yours": row.measurements_text,
             "published_rows": len(row.evidence.rows),
             "published_rows_inside_interval": sum(r.is_inside for r in row.evidence.rows),
             "nearest_row": row.evidence.nearest.id,

@@ -53,9 +53,9 @@ def sizes(
     """The sizes in bytes.
 
     Args:
-        least: the first.
-        most: the end, which the last does not exceed.
-        step: bytes between two; a tenth of the way where neither it nor `factor` is stated.
+        least: the first size.
+        most: upper limit of the sizes.
+        step: bytes between two sizes; a tenth of the range if neither it nor `factor` is stated.
         factor: ratio of a size to the one before it.
         dtype: data type, of whose elements each size is a whole number.
         unit: elements of which a step that is not stated is a multiple.

@@ -49,7 +49,7 @@ class SizeTime(NamedTuple):
         time: its time on the fabric.
         factor: the time over that on the fabric, by measurements of the user; 1 without any.
         interval: P10, P50 and P90 of its seconds, as these correct them.
-        yours: the measurements, in words; "" without any.
+        measurements_text: these measurements in words; "" without any.
         evidence: the published rows that the time rests on.
     """
 
@@ -60,7 +60,7 @@ class SizeTime(NamedTuple):
     time: CollectiveTime
     factor: float
     interval: Interval
-    yours: str
+    measurements_text: str
     evidence: CollectiveEvidence
 
     @property
@@ -75,18 +75,18 @@ class SizeTime(NamedTuple):
 
     @property
     def time_s(self) -> float:
-        """Seconds."""
+        """The time in seconds, with the user's factor."""
         return self.time.time_s * self.factor
 
     @property
-    def algorithm_rate(self) -> float:
-        """Units of 2**30 bytes a second of the message."""
+    def algorithm_gib_per_s(self) -> float:
+        """Algorithm bandwidth, GiB/s: bytes of the message over its time."""
         return self.nbytes / self.time_s / UNIT_BYTES
 
     @property
-    def bus_rate(self) -> float:
-        """Bus bandwidth: bytes per second over each rank's links."""
-        return self.operation.bus_factor(self.ranks) * self.algorithm_rate
+    def bus_gib_per_s(self) -> float:
+        """Bus bandwidth, GiB/s: bytes that cross each rank's links over the time."""
+        return self.operation.bus_factor(self.ranks) * self.algorithm_gib_per_s
 
     @property
     def algorithm(self) -> str:
@@ -131,7 +131,7 @@ class PlannedOperation:
             time = time_on(self.fabric, kind, nbytes, self.groups, floor)
         rows = evidence(self.fabric, kind, self.ranks, nbytes, floor)
         alone_s = time.interval
-        interval, yours = self._measured(time, alone_s)
+        interval, measurements_text = self._measured(time, alone_s)
         return SizeTime(
             nbytes,
             self.options.datatype,
@@ -140,7 +140,7 @@ class PlannedOperation:
             time,
             interval.p50 / alone_s.p50,
             interval,
-            yours,
+            measurements_text,
             rows,
         )
 

@@ -255,7 +255,7 @@ def _sent_chunks(
 
 
 def _tolerance(planned: PlannedOperation, inputs: Sequence[Array]) -> Any:
-    """The most that roundings of sums add up to; 0 for integers, and where values only move."""
+    """Upper bound of the error that roundings of a sum add up to; 0 for integers and for moves."""
     form = _FORMATS[planned.options.datatype]
     sums = planned.operation.name in ("all_reduce", "reduce_scatter")
     if not sums or not form.is_float:

@@ -33,6 +33,7 @@ _LOWERING: Final = "Lowering to HLO"
 _TARGET: Final = "--target="
 _NAMES: Final = {
     **{f"float{bits}": f"f{bits}" for bits in (16, 32, 64)},
+    **{f"float8_{kind}": f"f8{kind}" for kind in ("e4m3", "e4m3fn", "e5m2")},
     **{f"int{bits}": f"s{bits}" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
     "bfloat16": "bf16",

@@ -1,4 +1,4 @@
-"""A program's trial run, in which its graphs are stored and nothing of worth is computed."""
+"""A program's trial run, which stores its graphs and computes no values."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical"
 _WARNING: Final = LEVELS["warning"]
 _REQUIRED: Final = ("framework", "target")
 _OWN: Final = frozenset({"framework", "logfile", "output", "target", "verbose", "workdir"})
-"""Flags that this program uses, and a framework does not."""
+"""Flags of the command itself, which are not passed to the compiler's stages."""
 _DASHES: Final = ("\u2014", "\u2013", "\u2212")
 """Dashes that word processors, and an example of AWS's page, write for two hyphens."""
 

@@ -52,7 +52,10 @@ def title(version: str, host: ReportInstance, width: int) -> Text:
 
 
 def devices_per_row(host: ReportInstance, width: int, most_rows: int) -> int:
-    """The fewest devices side by side that need no more than `most_rows`, where they fit."""
+    """The smallest number of devices per line for which `most_rows` lines suffice.
+
+    If none of those that fit into `width` suffices, it is the largest that fits.
+    """
     fitting = [
         count for count in range(1, host.devices + 1)
         if _cell_width(host, width, count) >= _LEAST_CELL
@@ -108,7 +111,7 @@ def _cell(percent: float, flop_per_s: float | None, width: int) -> Text:
 
 
 def _bar(parts: Sequence[tuple[float, str]], figure: str, inner: int) -> Text:
-    """``[||||    12%]`` with parts, per cent, each in its style."""
+    """``[||||    12%]``: a bar of `inner` characters whose `parts` are (per cent, style)."""
     line = Text("[")
     chars, used, percent = inner - len(figure), 0, 0.0
     for part, style in parts:
@@ -137,7 +140,7 @@ def _vcpu(usage: Vcpus, width: int) -> Text:
 
 
 def memory(figures: TabFigures, width: int, *, is_whole: bool = True) -> list[Text]:
-    """The summary of the host's and the devices' memory: all its lines, or the first of each."""
+    """The summary of host and device memory; without `is_whole`, only the first line of each."""
     host = {"Total": figures.host_total_bytes} | {
         label: figures.host_bytes.get(name, 0) for name, label in HOST_NAMES.items()
     }

@@ -103,7 +103,7 @@ class TreeState:
         return lines
 
     def cursor_line(self, nodes: Sequence[TreeNode]) -> int:
-        """The index of the cursor's line; if that is gone, of the line in its place."""
+        """The index of the cursor's line; if its node is gone, of the line now at that index."""
         rows = self.rows(nodes)
         paths = [row.path for row in rows]
         if self.cursor in paths:

@@ -7,14 +7,14 @@ import pytest
 from trnsim.errors import BadInput
 from trnsim.instance.state import folder, hardware, observers
 from trnsim.tools.monitor.config import ALL_GROUPS
-from trnsim.tools.monitor.own import own_monitor, own_reports
+from trnsim.tools.monitor.user_monitor import user_monitor, user_reports
 
 
 def test_everything_of_the_users_folder_is_measured_every_second(tmp_path, monkeypatch):
     monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("TRNSIM_INSTANCE", "trn2.48xlarge")
     hardware.inject(folder.state_folder(), hardware.FaultRequest("hbm-ecc", 3, 0, time.time(), 0.0))
-    (report,) = islice(own_reports(), 1)
+    (report,) = islice(user_reports(), 1)
     counters = report["system_data"]["neuron_hw_counters"]
     assert counters["period"] == 1.0
     assert [one["mem_ecc_uncorrected"] for one in counters["neuron_devices"]] == [
@@ -26,13 +26,13 @@ def test_everything_of_the_users_folder_is_measured_every_second(tmp_path, monke
 def test_a_tool_that_cannot_be_listed_measures_all_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
     (folder.state_folder() / observers.FOLDER).write_text("no folder")
-    assert own_monitor(ALL_GROUPS).report()["neuron_runtime_data"] == []
+    assert user_monitor(ALL_GROUPS).report()["neuron_runtime_data"] == []
 
 
 def test_a_folder_that_cannot_be_used_is_refused_before_anything_is_measured(monkeypatch):
     monkeypatch.setenv("TRNSIM_STATE", "off")
     with pytest.raises(BadInput, match="no state is kept"):
-        own_monitor(ALL_GROUPS)
+        user_monitor(ALL_GROUPS)
 
 
 def test_a_folder_that_is_removed_is_made_again(monkeypatch, tmp_path):
@@ -40,7 +40,7 @@ def test_a_folder_that_is_removed_is_made_again(monkeypatch, tmp_path):
     state = tmp_path / "state"
     monkeypatch.setenv("TRNSIM_STATE", str(state))
     monkeypatch.setenv("TRNSIM_INSTANCE", "trn2.3xlarge")
-    monitor = own_monitor(ALL_GROUPS)
+    monitor = user_monitor(ALL_GROUPS)
     monitor.report()
     shutil.rmtree(state)
     assert monitor.report()["neuron_runtime_data"] == []

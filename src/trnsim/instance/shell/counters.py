@@ -91,7 +91,7 @@ def _folder(core: int, lnc: int, model: InstanceModel) -> str:
 
 @dataclass
 class _Shown:
-    """A counter's files, each of which can be set to 0 by itself."""
+    """The values of a counter's files, each of which a program can set to 0 by itself."""
 
     total: int = 0
     present: int = 0

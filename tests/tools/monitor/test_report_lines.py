@@ -3,7 +3,7 @@ import json
 import os
 from pathlib import Path
 
-from trnsim.tools.monitor.lines import is_fed, reports
+from trnsim.tools.monitor.report_lines import is_fed, reports
 
 REPORT = {
     "neuron_runtime_data": [], "system_data": {}, "instance_info": {}, "neuron_hardware_info": {},

@@ -1,4 +1,4 @@
-"""A neuron-monitor of the user's programs, for tools that do not read another monitor's output."""
+"""A neuron-monitor inside the process of a tool that gets no reports through a pipe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trnsim.tools.monitor.config import Config, all_groups
 from trnsim.tools.monitor.reports import Monitor
 
 
-def own_monitor(config: Config) -> Monitor:
+def user_monitor(config: Config) -> Monitor:
     """A monitor of the user's programs; neuron-ls lists this process as a tool from now on.
 
     Raises:
@@ -33,7 +33,7 @@ def own_monitor(config: Config) -> Monitor:
     )
 
 
-def own_reports() -> Iterator[dict[str, Any]]:
+def user_reports() -> Iterator[dict[str, Any]]:
     """Reports of all groups every second, for exporters without a pipe.
 
     The first report covers the programs' whole past, so that an exporter's counters miss nothing.
@@ -41,4 +41,4 @@ def own_reports() -> Iterator[dict[str, Any]]:
     Raises:
         BadInput: the state folder cannot be used.
     """
-    return own_monitor(all_groups(period_s=1.0)).stream(is_whole=True)
+    return user_monitor(all_groups(period_s=1.0)).stream(is_whole=True)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from trnsim.instance.model import instance_model
 from trnsim.instance.shell import sysfs
-from trnsim.instance.shell.figures import Counters, counts_of, errors_of, levels_of
+from trnsim.instance.shell.counters import Counters, counts_of, errors_of, levels_of
 from trnsim.instance.state.hardware import KINDS, FaultRequest
 from trnsim.instance.state.record import ERRORS, HOST_MEMORY, MEMORY, STATUSES, ProcessRecord
 
