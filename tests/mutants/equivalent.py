@@ -2,12 +2,6 @@
 
 EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     (
-        "isa/dma/dma_compute.py",
-        "self._check_addressing(tile)",
-        "self._check_addressing(tile)",
-        "pass",
-    ): "verify, which comes first, refuses what this check of resolved refuses",
-    (
         "hazards/races.py",
         "return np.asarray(is_among)",
         "np.asarray(is_among)",

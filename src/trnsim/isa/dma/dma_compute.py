@@ -10,7 +10,6 @@ from trnsim.errors import UndefinedBehavior
 from trnsim.isa.dma.dma_copy import check_rows, check_vector_index
 from trnsim.isa.dma.transfer import count_runs, transfer_cost
 from trnsim.isa.language.declaration import reads_many, writes
-from trnsim.isa.language.fields import are_tiles
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import DgeMode, Engine, OobMode
@@ -90,12 +89,6 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         """The elements that are written in every source."""
         del tile
         return [(self.dst, flags)] if flags.any() and not self._is_indexed() else None
-
-    def resolved(self) -> Instruction | None:
-        """The instruction itself: no scalar index is legal here."""
-        for tile in filter(are_tiles, (self.dst, *self.srcs)):
-            self._check_addressing(tile)
-        return super().resolved()
 
     def signature(self) -> tuple[object, ...]:
         """The signature of all instructions, and which sources lie where `dst` lies."""
