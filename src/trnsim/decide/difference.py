@@ -127,12 +127,13 @@ def _changed_interval(path: str, old: Any, new: Any) -> Iterator[AnswerChange]:
     before, after = (side["p50"] if _is_interval(side) else side for side in (old, new))
     if before == after:
         return
-    is_known = _is_interval(old) and _is_number(after) and _is_number(old["p10"])
     within = None
-    if is_known and (
-        old["p90"] is None or _is_number(old["p90"])
-    ):  # a P90 of None: no end, as of months that never pay back
-        within = bool(old["p10"] <= after) and (old["p90"] is None or bool(after <= old["p90"]))
+    if _is_interval(old) and _is_number(after) and _is_number(old["p10"]):
+        p10, p90 = old["p10"], old["p90"]
+        if p90 is None:  # no end, as of months in which a move is never paid back
+            within = bool(p10 <= after)
+        elif _is_number(p90):
+            within = bool(p10 <= after <= p90)
     yield AnswerChange(path, before, after, within)
 
 

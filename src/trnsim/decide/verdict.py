@@ -34,7 +34,7 @@ EQUAL_SAVING: Final = assumed(
     0.02, "savings no further apart are equal; a validated place is then taken"
 )
 
-Pair = tuple["WorkloadPlacement", Candidate]
+Pair = tuple[WorkloadPlacement, Candidate]
 """A placement, and its figures as a candidate of the decision."""
 
 

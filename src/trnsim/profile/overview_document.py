@@ -64,7 +64,7 @@ def gain_text(gain: StepGain) -> str:
 def title(overviews: Sequence[Overview]) -> str:
     """The subjects and machines of an answer: "step of llama-3.1-8b on trn2 and p5en"."""
     subjects = list(dict.fromkeys(overview.subject for overview in overviews))
-    machines = list(dict.fromkeys(each.machine for each in overviews if each.machine))
+    machines = list(dict.fromkeys(overview.machine for overview in overviews if overview.machine))
     suffix = f" on {_some(machines)}" if machines else ""
     return f"{_some(subjects)}{suffix}"
 
@@ -141,7 +141,7 @@ def _parts_chart(overview: Overview, index: int) -> str:
 
 def _table(name: str, times_s: Mapping[str, float], total_s: float) -> Table:
     ordered = sorted(times_s.items(), key=lambda row: -row[1])
-    rows = [(each, time_text(time_s), _share(time_s, total_s)) for each, time_s in ordered]
+    rows = [(row, time_text(time_s), _share(time_s, total_s)) for row, time_s in ordered]
     return Table(columns(f"{name} | time | share"), rows, most=_MOST_ROWS)
 
 
@@ -160,8 +160,8 @@ def _values(overview: Overview) -> dict[str, Any]:
         "p90_s": high_s,
         "bound": overview.bound,
         "parts_s": overview.parts_s,
-        "advice": [{"text": each.text, "gain_s": each.gain_s} for each in overview.actions],
-        "gains": [{"change": each.change, "gain_s": each.gain_s} for each in overview.gains],
+        "advice": [{"text": item.text, "gain_s": item.gain_s} for item in overview.actions],
+        "gains": [{"change": gain.change, "gain_s": gain.gain_s} for gain in overview.gains],
         "groups_s": overview.groups_s,
     }
 
@@ -186,7 +186,7 @@ def machine_pairs(
     ]
     if pairs:
         return pairs
-    names = [", ".join(each.machine for each in side) for side in (before, after)]
+    names = [", ".join(overview.machine for overview in side) for side in (before, after)]
     raise BadInput(
         f"{paths[0]} and {paths[1]} have no machine in common: {names[0]} and {names[1]}",
         fix="write both for the same machines, with --on",

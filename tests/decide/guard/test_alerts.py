@@ -150,6 +150,6 @@ def test_the_names_of_the_counter_are_those_that_its_client_writes():
 
 
 def test_a_name_in_a_query_is_quoted():
-    assert utilisation_of(limits(replace(CHAT, name='a"b'))) == (
-        'avg(neuroncore_utilization_ratio{workload="a\\"b"})'
+    assert utilisation_of(limits(replace(CHAT, name='a"b\n'))) == (
+        'avg(neuroncore_utilization_ratio{workload="a\\"b\\n"})'
     )

@@ -4,9 +4,12 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from pilot_cases import paired_run
+from workload_cases import workload
 
 from trnsim.decide.assess import AssessmentOptions
-from trnsim.decide.pilot.choose import PilotRequest, pilot
+from trnsim.decide.inventory.workload import WorkloadSlo
+from trnsim.decide.pilot.choose import PilotRequest, pilot, pilot_assumptions
 from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput
 
@@ -92,3 +95,14 @@ def test_the_pilot_rests_on_its_files(inventory):
     assert made.run.count == 2000
     assert made.migration_usd == 60_000
     assert {one.name for one in made.thresholds} >= {"logits", "throughput P10", "failed requests"}
+
+
+def test_a_latency_of_whole_requests_is_said_to_have_no_threshold():
+    served = workload("serve", slo=WorkloadSlo(latency_s=3.0))
+    (untested,) = [
+        each for each in pilot_assumptions(paired_run(), served) if each.name == "latency_s"
+    ]
+    assert (untested.value, untested.unit) == (3.0, "s")
+    assert untested.source.startswith("no threshold: ")
+    passed = pilot_assumptions(paired_run(), workload("infer", slo=WorkloadSlo(latency_s=3.0)))
+    assert "latency_s" not in [each.name for each in passed]

@@ -9,7 +9,6 @@ from pilot_cases import paired_run
 from trnsim.decide.inventory.workload import WorkloadSlo
 from trnsim.decide.pilot.thresholds import (
     Money,
-    Threshold,
     break_even,
     loss_band,
     promised_rank,
@@ -69,15 +68,21 @@ def test_a_promise_is_judged_at_the_next_percentile_of_logs():
     assert ranks == [50, 90, 90, 99, 99, 99]
 
 
-def test_a_figure_at_the_limit_is_met_and_nan_is_not():
-    most = Threshold("a", "", 1.0, is_least=False, source="")
-    least = replace(most, is_least=True)
-    assert most.is_met(1.0)
-    assert least.is_met(1.0)
-    assert not most.is_met(1.0001)
-    assert not least.is_met(0.9999)
-    assert not most.is_met(math.nan)
-    assert not least.is_met(math.nan)
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("train", set()),
+        ("serve", {"TTFT P99", "TPOT P99", "failed requests"}),
+        ("infer", {"latency P99", "failed requests"}),
+    ],
+)
+def test_only_limits_of_the_kind_are_thresholds(kind, names):
+    runs = paired_run()
+    found = by_name(
+        replace(runs, run=replace(runs.run, kind=kind)), ttft_s=2.0, tpot_s=0.1, latency_s=3.0
+    )
+    others = {"loss", "logits", "throughput P10", "throughput break-even", "USD a month"}
+    assert found.keys() - others == names
 
 
 def test_more_noise_widens_the_band():

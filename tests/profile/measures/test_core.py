@@ -5,15 +5,15 @@ from trnsim.profile.measures.core import Core, ns
 
 def test_a_core_tells_compute_from_dma(timeline):
     core = Core(timeline, 0)
-    engines = [timeline.program.instruction(i).engine.name for i in core.computes]
+    engines = [timeline.program.instruction(i).engine.name for i in core.compute_indices]
     assert set(engines) == {"tensor", "vector"}
-    assert len(core.computes) + len(core.transfers.index) == len(timeline)
+    assert len(core.compute_indices) + len(core.transfers.index) == len(timeline)
 
 
 def test_ids_of_two_cores_never_meet(timeline):
     first, second = Core(timeline, 0), Core(timeline, 1)
-    assert not set(first.ids(first.computes)) & set(second.ids(second.computes))
-    assert second.ranks(2) == [1, 1]
+    assert not set(first.ids(first.compute_indices)) & set(second.ids(second.compute_indices))
+    assert second.rank_column(2) == [1, 1]
 
 
 def test_transfers_are_named_after_their_tensor(kernel):

@@ -11,6 +11,7 @@ has the label `workload`, which the scrape configuration gives it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -50,8 +51,8 @@ def utilisation_of(limits: Limits) -> str:
 
 def selector(limits: Limits, *further: str) -> str:
     """PromQL label matchers in braces: the workload's label, and `further` matchers."""
-    name = limits.workload.name.replace("\\", "\\\\").replace('"', '\\"')
-    return "{" + ",".join([f'workload="{name}"', *further]) + "}"
+    name = json.dumps(limits.workload.name, ensure_ascii=False)  # PromQL has the escapes of JSON
+    return "{" + ",".join([f"workload={name}", *further]) + "}"
 
 
 def alerts(limits: Limits) -> tuple[Alert, ...]:
@@ -59,9 +60,9 @@ def alerts(limits: Limits) -> tuple[Alert, ...]:
     return (*_drift(limits), *_health(limits))
 
 
-def rules(promises: Sequence[Limits]) -> str:
+def rules(all_limits: Sequence[Limits]) -> str:
     """Rule file of Prometheus with a group for each workload."""
-    groups = [(limits.workload.name, alerts(limits)) for limits in promises]
+    groups = [(limits.workload.name, alerts(limits)) for limits in all_limits]
     return rule_file(groups, label="workload")
 
 

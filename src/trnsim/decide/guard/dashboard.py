@@ -9,11 +9,11 @@ from trnsim.decide.guard.limits import Limits
 from trnsim.grafana import Chart, page
 
 
-def dashboard(promises: Sequence[Limits]) -> str:
+def dashboard(all_limits: Sequence[Limits]) -> str:
     """The page as JSON that Grafana imports, with a row for each workload."""
     rows = [
         (f"{limits.workload.name} on {limits.candidate.instance}", _panels(limits))
-        for limits in promises
+        for limits in all_limits
     ]
     return page("Moved workloads", "trnsim-guard", rows)
 

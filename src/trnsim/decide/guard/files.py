@@ -33,19 +33,19 @@ def write(decision: Decision, folder: Path, rows: Catalogue) -> list[Path]:
             be written.
     """
     files.check_folder(folder)
-    promises = moved_limits(decision)
-    splits = _splits(decision, promises, rows)
+    all_limits = moved_limits(decision)
+    splits = _splits(decision, all_limits, rows)
     contents = (
-        fallback(decision, promises, splits),
-        rules(promises),
-        dashboard(promises),
-        figures(decision, promises, splits),
+        fallback(decision, all_limits, splits),
+        rules(all_limits),
+        dashboard(all_limits),
+        figures(decision, all_limits, splits),
     )
     return files.write_together(folder, dict(zip(FILES, contents, strict=True)))
 
 
 def fallback(
-    decision: Decision, promises: Sequence[Limits], splits: Mapping[str, WorkloadSplit | None]
+    decision: Decision, all_limits: Sequence[Limits], splits: Mapping[str, WorkloadSplit | None]
 ) -> str:
     """Page in Markdown for the people on call: capacity to keep and reasons to fall back."""
     head = (
@@ -53,11 +53,13 @@ def fallback(
         f"From a decision of {decision.as_of} (trnsim {decision.version}). Rules are in "
         f"`{FILES[1]}`, their page in `{FILES[2]}`.\n"
     )
-    return "\n".join([head, *(_page(limits, splits[limits.workload.name]) for limits in promises)])
+    return "\n".join(
+        [head, *(_page(limits, splits[limits.workload.name]) for limits in all_limits)]
+    )
 
 
 def figures(
-    decision: Decision, promises: Sequence[Limits], splits: Mapping[str, WorkloadSplit | None]
+    decision: Decision, all_limits: Sequence[Limits], splits: Mapping[str, WorkloadSplit | None]
 ) -> str:
     """Numbers of all guard files, as JSON."""
     workloads = [
@@ -74,7 +76,7 @@ def figures(
             "split": splits[limits.workload.name],
             "alerts": alerts(limits),
         }
-        for limits in promises
+        for limits in all_limits
     ]
     contents = {"version": decision.version, "as_of": decision.as_of, "workloads": workloads}
     return json_text(contents) + "\n"
@@ -136,13 +138,13 @@ def _split_lines(cost: WorkloadSplit | None) -> list[str]:
 
 
 def _splits(
-    decision: Decision, promises: Sequence[Limits], rows: Catalogue
+    decision: Decision, all_limits: Sequence[Limits], rows: Catalogue
 ) -> dict[str, WorkloadSplit | None]:
     """Split of each workload; None if its new chips run all of its operators."""
-    if not any(limits.workload.split for limits in promises):
-        return dict.fromkeys((limits.workload.name for limits in promises), None)
+    if not any(limits.workload.split for limits in all_limits):
+        return dict.fromkeys((limits.workload.name for limits in all_limits), None)
     models = {entry.name: entry.model for entry in inventory.read(Path(decision.inventory), rows)}
-    return {limits.workload.name: _split(limits, models, rows) for limits in promises}
+    return {limits.workload.name: _split(limits, models, rows) for limits in all_limits}
 
 
 def _split(

@@ -52,18 +52,18 @@ def moved_limits(decision: Decision) -> tuple[Limits, ...]:
     Raises:
         BadInput: no workload moves.
     """
-    promises = tuple(
+    all_limits = tuple(
         limits(workload)
         for workload in decision.workloads
         if workload.verdict in MOVED and workload.best is not None
     )
-    if not promises:
+    if not all_limits:
         texts = ", ".join(f"{workload.name}: {workload.verdict}" for workload in decision.workloads)
         raise BadInput(
             f"no workload moves ({texts}), so there is nothing to guard",
             fix="a guard is for workloads whose verdict is go or pilot",
         )
-    return promises
+    return all_limits
 
 
 def limits(workload: WorkloadDecision) -> Limits:

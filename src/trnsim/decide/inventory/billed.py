@@ -29,6 +29,10 @@ _USAGE_ATTRIBUTES_BY_FIELD: Final = {
 }
 """Fields of a row that select usage, each with the attribute of `Usage` that it must equal."""
 _BILL_ENDINGS: Final = (".gz", ".csv", ".parquet")
+_FIX: Final = (
+    "write it: for each workload a row with workload, model_config, kind and tag, resource or "
+    "current_instance"
+)
 
 
 def models_path(bill: Path) -> Path:
@@ -68,12 +72,6 @@ def billed_workloads(path: Path, rows: Catalogue | None = None) -> list[Workload
         )
         for workload, row, usage in zip(billed, billed_rows, usages, strict=True)
     ]
-
-
-_FIX: Final = (
-    "write it: for each workload a row with workload, model_config, kind and tag, resource or "
-    "current_instance"
-)
 
 
 def _row_usages(bill: Bill, rows: Sequence[BilledRow]) -> list[list[Usage]]:

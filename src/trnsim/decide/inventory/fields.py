@@ -29,8 +29,6 @@ _MOST_TOKENS: Final = 100_000_000
 _MOST_PIXELS: Final = 100_000
 _MOST_WEEKS: Final = 10_000.0
 _MOST_RATIO: Final = 1_000.0
-
-
 _ALL_PERCENT: Final = 100
 
 

@@ -243,7 +243,7 @@ def _plan(
         limit_months=limit,
         thresholds=thresholds(best.runs, money, workload.slo),
         decision=decision,
-        assumptions=_assumptions(best.runs, decision.workload(workload.name)),
+        assumptions=pilot_assumptions(best.runs, workload),
     )
 
 
@@ -259,7 +259,8 @@ def _choice_reason(value: PilotValue, *, is_named: bool) -> str:
     return text if value.net_usd > 0 else text + settled
 
 
-def _assumptions(runs: PilotSides, decision: WorkloadDecision) -> tuple[Assumption, ...]:
+def pilot_assumptions(runs: PilotSides, workload: Workload) -> tuple[Assumption, ...]:
+    """Numbers of the pilot that no user stated, and a limit that it does not test."""
     facts = {
         "start of a run": (START_HOURS, "hours"),
         "noise of today's loss": (NOISE, "relative"),
@@ -270,8 +271,11 @@ def _assumptions(runs: PilotSides, decision: WorkloadDecision) -> tuple[Assumpti
         for name, (fact, unit) in facts.items()
     ]
     price = runs.there.price
-    if price is not None and price.kind != decision.today.kind:
-        source = f"a {price.kind}: {runs.there.instance} is not sold as {decision.today.kind}"
+    if price is not None and price.kind != workload.current.kind:
+        source = f"a {price.kind}: {runs.there.instance} is not sold as {workload.current.kind}"
         name = f"price of {runs.there.instance}"
         assumptions.append(Assumption(name, price.usd_per_hour, "USD/h", source))
+    if workload.kind == "serve" and workload.slo.latency_s is not None:
+        source = "no threshold: logs of load tests do not have the time of a whole request"
+        assumptions.append(Assumption("latency_s", workload.slo.latency_s, "s", source))
     return tuple(assumptions)

@@ -38,7 +38,8 @@ class Pilot:
     Attributes:
         version: version of trnsim.
         inventory: path of the inventory, relative to the pilot's folder if possible.
-        prices: path of the user's own prices, relative likewise; None without them.
+        prices: path of the user's own prices, relative to the pilot's folder if possible; None
+            without them.
         digests: SHA-256 of every file on which the decision rests, by path.
         is_mixed: True if the price of another public kind may be used for an instance that is not
             on sale at today's kind.

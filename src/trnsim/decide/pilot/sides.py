@@ -144,7 +144,7 @@ class PilotSides:
 
 def pilot_sides(
     workload: Workload,
-    places: Mapping[str, Host],
+    hosts: Mapping[str, Host],
     *,
     seed: int = 0,
     count: int | None = None,
@@ -154,7 +154,7 @@ def pilot_sides(
 
     Args:
         workload: a workload of the inventory.
-        places: instance types, by name of the side.
+        hosts: instance types with their speeds and prices, by name of the side.
         seed: seed of the work.
         count: number of steps, requests or passes; None for the default of the kind.
         rows: catalogue of instances.
@@ -163,7 +163,7 @@ def pilot_sides(
         EmulatorError: a side cannot run the workload.
     """
     sides_of_kind = {"train": _training, "serve": _serving, "infer": _passing}[workload.kind]
-    return sides_of_kind(workload, places, seed, count, rows)
+    return sides_of_kind(workload, hosts, seed, count, rows)
 
 
 def model_name(workload: Workload) -> str:
@@ -198,12 +198,12 @@ def _side(
 
 def _training(
     workload: Workload,
-    places: Mapping[str, Host],
+    hosts: Mapping[str, Host],
     seed: int,
     count: int | None,
     rows: Catalogue | None,
 ) -> PilotSides:
-    todays_layout = training.smallest(workload, places[TODAY].instance, rows).step.layout
+    todays_layout = training.smallest(workload, hosts[TODAY].instance, rows).step.layout
     shape = replace(
         workload.shape, batch=todays_layout.global_batch, sequence=todays_layout.sequence
     )
@@ -218,12 +218,12 @@ def _training(
     sides: dict[str, Side] = {}
     files: dict[str, str] = {}
     for name in SIDES:
-        best = training.smallest(equal_work, places[name].instance, rows)
+        best = training.smallest(equal_work, hosts[name].instance, rows)
         fleet, step = best.machine, best.step
         tokens = step.layout.global_batch * step.layout.sequence
         sides[name] = _side(
             name,
-            places[name],
+            hosts[name],
             instances=fleet.count,
             ranks=fleet.ranks,
             layout=str(step.layout),
@@ -237,7 +237,7 @@ def _training(
 
 def _serving(
     workload: Workload,
-    places: Mapping[str, Host],
+    hosts: Mapping[str, Host],
     seed: int,
     count: int | None,
     rows: Catalogue | None,
@@ -246,7 +246,7 @@ def _serving(
     inputs = shape.input_len or serving.INPUT_TOKENS
     outputs = shape.output_len or serving.OUTPUT_TOKENS
     deployments = {
-        name: serving.best_deployment(workload, places[name].instance, rows) for name in SIDES
+        name: serving.best_deployment(workload, hosts[name].instance, rows) for name in SIDES
     }
     concurrency = {
         name: max(int(load.sequences * min(rate_in_slo / load.tokens_per_s, 1.0)), 1)
@@ -261,7 +261,7 @@ def _serving(
         deployment = load.deployment
         sides[name] = _side(
             name,
-            places[name],
+            hosts[name],
             instances=deployment.instances,
             ranks=deployment.ranks_used,
             layout=f"{deployment.replicas} replicas of {deployment.ranks} ranks, "
@@ -296,14 +296,14 @@ def _load_test(side: str, run: PilotRun, clients: int) -> str:
 
 def _passing(
     workload: Workload,
-    places: Mapping[str, Host],
+    hosts: Mapping[str, Host],
     seed: int,
     count: int | None,
     rows: Catalogue | None,
 ) -> PilotSides:
     shape = workload.shape
     estimates = {
-        name: passing.best_estimate(workload, places[name].instance, rows)[0] for name in SIDES
+        name: passing.best_estimate(workload, hosts[name].instance, rows)[0] for name in SIDES
     }
     run = replace(
         _run(workload, seed, count or REQUESTS, "items"),
@@ -313,10 +313,10 @@ def _passing(
     sides: dict[str, Side] = {}
     files: dict[str, str] = {}
     for name, best in estimates.items():
-        fleet = machine(places[name].instance, rows=rows)
+        fleet = machine(hosts[name].instance, rows=rows)
         sides[name] = _side(
             name,
-            places[name],
+            hosts[name],
             instances=1,
             ranks=fleet.ranks,
             layout=f"{best.copies} copies of batch {best.batch}",

@@ -63,10 +63,6 @@ class Threshold:
     is_least: bool
     source: str
 
-    def is_met(self, figure: float) -> bool:
-        """True if a figure keeps the limit; False for NaN."""
-        return figure >= self.limit if self.is_least else figure <= self.limit
-
 
 @dataclass(frozen=True)
 class Money:
@@ -149,16 +145,17 @@ def break_even(today: Side, there: Side, money: Money) -> float | None:
 
 
 def _promises(run: PilotRun, slo: WorkloadSlo) -> list[Threshold]:
-    rank = promised_rank(slo)
-    limits = {f"TTFT P{rank}": slo.ttft_s, f"TPOT P{rank}": slo.tpot_s}
+    """Thresholds of the latency SLO and of failed requests; none for training."""
+    limits_by_kind: dict[str, dict[str, float | None]] = {
+        "serve": {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s},
+        "infer": {"latency": slo.latency_s},
+    }
+    rank, source = promised_rank(slo), "the inventory's promise"
     promises = [
-        Threshold(name, "s", limit, is_least=False, source="the inventory's promise")
-        for name, limit in limits.items()
+        Threshold(f"{name} P{rank}", "s", limit, is_least=False, source=source)
+        for name, limit in limits_by_kind.get(run.kind, {}).items()
         if limit is not None
     ]
-    if run.kind == "infer" and slo.latency_s is not None:
-        name = f"latency P{rank}"
-        promises.append(Threshold(name, "s", slo.latency_s, is_least=False, source="the inventory"))
     if run.kind != "train":
         source = FAILED.provenance.source
         promises.append(Threshold(FAILURES, "of all", float(FAILED), is_least=False, source=source))

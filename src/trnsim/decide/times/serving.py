@@ -19,8 +19,7 @@ from trnsim.decide.times.speed import Speed, phase_sigmas
 from trnsim.estimate.ported import Port
 from trnsim.place.machine import machine
 from trnsim.system.serve.answer import capacity_answer
-from trnsim.system.serve.demand import Demand, open_rate_demand, request_s, saturating_demand
-from trnsim.system.serve.demand import Slo as Limits
+from trnsim.system.serve.demand import Demand, Slo, open_rate_demand, request_s, saturating_demand
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.search import Search
 from trnsim.system.serve.server import Deployment
@@ -61,24 +60,24 @@ def best_deployment(
         BadInput: nothing can be deployed.
         OutOfMemory: the model does not fit.
     """
-    shape, slo = workload.shape, workload.slo
+    shape, stated = workload.shape, workload.slo
     lengths = shape.input_len or INPUT_TOKENS, shape.output_len or OUTPUT_TOKENS
     demand, fleet = saturating_demand(*lengths), machine(name, rows=rows)
     has_port = fleet.is_neuron and workload.model.experts is not None
     port = workload.port_state if has_port else Port.TUNED
     options = ServerOptions(max_model_len=sum(lengths), port=port)
     model = workload.model
-    deployments = Search(model, fleet, options, demand, None, Limits(), None).deployments()
-    if limits := Limits(slo.ttft_s, slo.tpot_s, slo.latency_s, slo.percentile):
+    deployments = Search(model, fleet, options, demand, None, Slo(), None).deployments()
+    if slo := Slo(stated.ttft_s, stated.tpot_s, stated.latency_s, stated.percentile):
         answer = capacity_answer(
-            deployments, open_rate_demand(*lengths), sum(lengths), limits, is_brief=is_brief
+            deployments, open_rate_demand(*lengths), sum(lengths), slo, is_brief=is_brief
         )
         if answer.nearest is None:
             best = FullLoad(answer.test.deployment, demand)
             return best, answer.capacity.per_s * best.output_tokens, True
     loads = (FullLoad(deployment, demand) for deployment in deployments)
     best = min(loads, key=lambda load: load.instance_s_per_token)
-    return best, best.tokens_per_s, False if limits else None
+    return best, best.tokens_per_s, False if slo else None
 
 
 @dataclass(frozen=True)

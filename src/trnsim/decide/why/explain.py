@@ -57,7 +57,7 @@ class TimeTerm:
     Attributes:
         name: name of the cause.
         old_s: seconds in the old time; None if it does not have the cause.
-        new_s: likewise in the new time.
+        new_s: seconds in the new time; None if it does not have the cause.
         change_s: contribution to the difference of the medians.
     """
 

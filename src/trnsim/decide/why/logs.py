@@ -14,7 +14,6 @@ from trnsim.errors import BadInput
 _RANK_AXES: Final = ("tensor", "pipeline", "data", "context")
 """Axes of a layout whose product is the number of its ranks."""
 
-
 AnswersOrLog: TypeAlias = "Mapping[str, PlanAnswer] | RunLog"
 """Answers by name, or a log."""
 
@@ -26,7 +25,7 @@ def with_logs(
 
     Args:
         old: answers by name, or a log, of the first side.
-        new: likewise of the second side.
+        new: answers by name, or a log, of the second side.
         names: names of the sides, for messages.
 
     Raises:

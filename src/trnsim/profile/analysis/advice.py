@@ -67,7 +67,7 @@ class AdviceRule:
         threshold: the value at which the flaw starts; {threshold} in the texts.
         source: the document that states it.
         finding: the flaw, a format string over the change's figures.
-        action: the change to make, likewise a format string.
+        action: the change to make, a format string over the same figures.
         change: the function that repairs the flaw; it returns None where there is none.
     """
 

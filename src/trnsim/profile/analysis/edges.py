@@ -26,7 +26,7 @@ class EdgeEffect:
     Attributes:
         form: "depends_on" or "with_schedule".
         kind: "runtime" or "schedule".
-        line: its line.
+        line: line of the statement; None if unknown.
         text: consumer and producer in words.
         pairs: (consumer, producer) of its edges, by index in the program.
         with_s: the device time.

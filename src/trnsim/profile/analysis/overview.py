@@ -55,7 +55,7 @@ _CHANGES: Final = {
     "exposed exchanges": "exchanges that start earlier, beside work of the rank",
     "host start": "the collective within a program, which the host does not start",
 }
-"""By a part of a time, the change that shortens or hides it."""
+"""Change that shortens or hides a part of a time, by the name of the part."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Overview:
 
 
 def is_readable(schema: str) -> bool:
-    """Whether answers of a schema, as plan-train/1, have an overview."""
+    """True if answers of a schema, such as plan-train/1, have an overview."""
     return schema in _READERS
 
 
@@ -158,25 +158,25 @@ def _overview(
 ) -> Overview:
     """An overview; without `actions` it has the advice that its parts give."""
     ordered = _sorted(parts_s)
-    first = next((name for name, time_s in ordered.items() if time_s), "")
+    longest = next((name for name, time_s in ordered.items() if time_s), "")
     advice = [
         Action(f"{time_text(time_s)} of {name} of {time_text(p50_s)}: {_CHANGES[name]}", time_s)
         for name, time_s in ordered.items()
         if name in _CHANGES and 0 < time_s >= _LEAST_SHARE * p50_s
     ]
-    every = sorted(advice if actions is None else actions, key=lambda action: -action.gain_s)
+    ranked = sorted(advice if actions is None else actions, key=lambda action: -action.gain_s)
     return Overview(
-        subject, machine, p50_s, interval_s, bound or first, ordered, every, groups_s or {}
+        subject, machine, p50_s, interval_s, bound or longest, ordered, ranked, groups_s or {}
     )
 
 
-def _ends(quantiles: Values, suffix: str = "") -> tuple[float, float]:
+def _p10_p90(quantiles: Values, suffix: str = "") -> tuple[float, float]:
     return quantiles[f"p10{suffix}"], quantiles[f"p90{suffix}"]
 
 
-def _stated_ends(answer: Values) -> tuple[float, float] | None:
-    """P10 and P90 of an answer on ranks; None of one that an earlier trnsim wrote."""
-    return None if answer.get("p10_s") is None else _ends(answer, "_s")
+def _p10_p90_or_none(answer: Values) -> tuple[float, float] | None:
+    """P10 and P90 of an answer on ranks; None in answers of an earlier trnsim."""
+    return None if answer.get("p10_s") is None else _p10_p90(answer, "_s")
 
 
 def step_actions(answer: Values, program: StepProgram | None = None) -> list[Action]:
@@ -218,7 +218,7 @@ def _step(answer: Values) -> Overview:
         "step",
         answer["target"],
         device_s,
-        _ends(answer["estimate"], "_s"),
+        _p10_p90(answer["estimate"], "_s"),
         answer["estimate"]["parts_s"],
         bound=bound,
         actions=step_actions(answer, program),
@@ -243,7 +243,7 @@ def _ranks(answer: Values) -> Overview:
     }
     ranks = {f"rank {at}": rank["total_s"] for at, rank in enumerate(answer["ranks"])}
     overview = _overview(
-        answer["title"], "", total_s, _stated_ends(answer), parts, groups_s={"rank": ranks}
+        answer["title"], "", total_s, _p10_p90_or_none(answer), parts, groups_s={"rank": ranks}
     )
     return replace(overview, lanes=stored_rank_lanes(answer.get("lanes", ())))
 
@@ -263,7 +263,7 @@ def _launch(answer: Values) -> Overview:
         subject,
         answer["instance"],
         slowest["step_s"],
-        _stated_ends(answer),
+        _p10_p90_or_none(answer),
         parts,
         groups_s={"rank": by_rank},
     )
@@ -276,7 +276,7 @@ def _compile(answer: Values) -> Overview:
         answer["subject"],
         answer["target"],
         estimate["p50_s"],
-        _ends(estimate, "_s"),
+        _p10_p90(estimate, "_s"),
         estimate["parts_s"],
         bound=bound,
     )
@@ -288,13 +288,13 @@ def _train(answer: Values) -> Overview:
         f"step of {answer['model']}",
         answer["platform"],
         step["p50"],
-        _ends(step),
+        _p10_p90(step),
         answer["parts_s"],
     )
 
 
-def _asked_of(answer: Values) -> str:
-    """The model in front of a subject; none of an answer that an earlier trnsim wrote."""
+def _model_prefix(answer: Values) -> str:
+    """Words in front of a subject: "llama: ", or "" in answers of an earlier trnsim."""
     model = answer.get("model")
     return "" if model is None else f"{model}: "
 
@@ -303,9 +303,9 @@ def _infer(answer: Values) -> Overview:
     latency = answer["latency_p50_s"]
     number = answer["batch"]
     items = answer["item"] if number == 1 else f"{answer['item']}s"
-    subject = f"{_asked_of(answer)}latency of {number} {items}"
+    subject = f"{_model_prefix(answer)}latency of {number} {items}"
     parts = answer["estimate"]["parts_s"]
-    return _overview(subject, answer["platform"], latency["p50"], _ends(latency), parts)
+    return _overview(subject, answer["platform"], latency["p50"], _p10_p90(latency), parts)
 
 
 def _serve(answer: Values) -> Overview:
@@ -313,7 +313,11 @@ def _serve(answer: Values) -> Overview:
     subject = "time of an output token" if answer["tpot_p50_s"] else "time to the first token"
     parts = answer["token_parts_s"] if answer["tpot_p50_s"] else {}
     return _overview(
-        f"{_asked_of(answer)}{subject}", answer["platform"], token["p50"], _ends(token), parts or {}
+        f"{_model_prefix(answer)}{subject}",
+        answer["platform"],
+        token["p50"],
+        _p10_p90(token),
+        parts or {},
     )
 
 
@@ -327,7 +331,7 @@ def _collective(answer: Values) -> Overview:
     kind, nbytes = answer.get("collective", "collective"), answer.get("bytes")
     size = "" if nbytes is None else f" of {bytes_text(nbytes)}"
     subject = f"{kind}{size} on {answer['ranks']} ranks"
-    return _overview(subject, answer["platform"], time_s["p50"], _ends(time_s), parts)
+    return _overview(subject, answer["platform"], time_s["p50"], _p10_p90(time_s), parts)
 
 
 _READERS: Final[dict[str, Callable[[Values], Overview]]] = {

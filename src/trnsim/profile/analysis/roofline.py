@@ -45,7 +45,7 @@ def _opcodes(timeline: Timeline) -> list[dict[str, Any]]:
     ).tolist()
     flops: Counter[str] = Counter()
     taken_s: dict[str, float] = defaultdict(float)
-    rows = zip(program.checked, totals.per, totals.counts.tolist(), busy_s, strict=True)
+    rows = zip(program.checked, totals.by_distinct, totals.counts.tolist(), busy_s, strict=True)
     for checked, traffic, count, length_s in rows:
         if traffic.flops > traffic.transpose_flops:
             flops[checked.opcode] += count * traffic.flops

@@ -76,9 +76,9 @@ class StepProgram:
 
     Attributes:
         kernels: the distinct kernels.
-        order: the number of each kernel that runs, in order.
+        order: indices in `kernels` of the kernels that run, in order.
         hbm: pairs of a number of kernels that have run, and the bytes in use from then on.
-        hbm_bytes: the bytes that there are.
+        hbm_bytes: capacity of HBM.
     """
 
     kernels: Sequence[StepKernel]

@@ -55,7 +55,7 @@ class RankTimes:
         total_s: time of the core that took longest, launch included.
         collectives_s: time in which a collective ran.
         hidden_s: the part beside which a compute engine of the rank worked.
-        exposed_s: the rest of it.
+        exposed_s: the part beside which none worked.
         waited_s: how long it waited for other ranks, before collectives.
     """
 
@@ -70,8 +70,8 @@ class RankTimes:
 class CollectiveTimesByRank:
     """Equal collectives of one source line, by rank.
 
-    Times are added up over all that a rank issued; of two cores that each did so, the longer one's
-    stand.
+    Times of a rank are sums over the collectives of one core: of its cores, the one whose sum is
+    longest.
 
     Attributes:
         opcode: its name in nki.collectives.
@@ -80,11 +80,11 @@ class CollectiveTimesByRank:
         dtype: the dtype of its first tensor.
         nbytes: bytes of the whole message of a rank.
         groups: the ranks of each group.
-        time_s: seconds of one.
-        count: how many each rank issued.
-        hidden_s: seconds beside which a compute engine worked.
-        exposed_s: seconds beside which none did.
-        waited_s: seconds of waiting for other ranks before.
+        time_s: seconds of the first.
+        count: number of collectives, by rank.
+        hidden_s: seconds beside which a compute engine worked, by rank.
+        exposed_s: seconds beside which no compute engine worked, by rank.
+        waited_s: seconds of waiting for other ranks before them, by rank.
     """
 
     opcode: str

@@ -98,7 +98,9 @@ class _World:
             }
             for member, arrows in flows.items():
                 drawn = self.waiting[member]
-                notes = _annotations(exchanges[member.rank][member.core][member.at], last, arrows)
+                notes = _annotations(
+                    exchanges[member.rank][member.core][member.instruction], last, arrows
+                )
                 yield from self.trace.slice(*drawn, notes)
 
 

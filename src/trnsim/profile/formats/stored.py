@@ -111,7 +111,7 @@ def _other_kind(path: Path, content: Any) -> tuple[str, str]:
             f"{path}: 'schema' is not its first field, by which an answer is known",
             "name the file as trnsim wrote it, or put 'schema' in front",
         )
-    kinds = {each.partition("/")[0] for each in readable_schemas()}
+    kinds = {readable.partition("/")[0] for readable in readable_schemas()}
     if schema.partition("/")[0] in kinds:
         return f"{path} is an answer of {schema}, of another trnsim; {legal}", "run it again"
     message = f"{path} is an answer of {schema}, which has no single time to show; {legal}"
@@ -145,7 +145,7 @@ def _refuse_page(path: Path) -> None:
 
 
 def is_kernel_report(file: Path) -> bool:
-    """Whether a file begins as a stored report of a kernel does."""
+    """True if a file begins as a stored report of a kernel does."""
     with suppress(OSError), file.open("rb") as stream:
         return stream.read(len(_FIRST_BYTES)) == _FIRST_BYTES
     return False

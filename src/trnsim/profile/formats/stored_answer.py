@@ -26,12 +26,12 @@ _PAGES: Final = ("page.html", "step.html", "world.html")
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """An answer that was read.
+    """A stored answer of a command.
 
     Attributes:
         path: its file.
-        kind: the command's name in its schema, as plan-train.
-        overviews: one for each of its answers.
+        kind: the command's name in its schema, such as "plan-train".
+        overviews: an overview for each answer in the file.
     """
 
     path: Path
@@ -97,7 +97,7 @@ def load_answer(path: Path) -> StoredAnswer:
 
 
 def _schema(path: Path) -> str:
-    """The schema that a file names in front, if answers of it can be read; else ""."""
+    """The schema at the start of a file, if answers of that schema can be read; else ""."""
     with suppress(OSError), path.open("rb") as stream:
         match = _SCHEMA.match(stream.read(_HEAD_BYTES))
         if match and is_readable(match[1].decode()):

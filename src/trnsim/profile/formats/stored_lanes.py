@@ -29,6 +29,7 @@ _KINDS: Final = ("forward", "backward", "optimizer")
 _TRACK_KINDS: Final = {"launches": "launch"}
 """The kind of all spans of a track."""
 _Track = tuple[Any, Any]
+"""Process and thread of a track."""
 
 
 def stored_lanes(answer: Path, machine: str) -> list[Lane]:
@@ -48,7 +49,7 @@ def stored_lanes(answer: Path, machine: str) -> list[Lane]:
 
 
 def _events(trace: Path) -> list[Mapping[str, Any]]:
-    """The events of a trace; none of what is no trace."""
+    """The events of a trace; [] if the file is missing or is no trace."""
     try:
         if trace.stat().st_size > _MOST_BYTES:
             return []
@@ -59,7 +60,7 @@ def _events(trace: Path) -> list[Mapping[str, Any]]:
 
 
 def _is_event(row: Any) -> bool:
-    """Whether a row is an event whose place and time are known."""
+    """True if a row is an event, and its track and times are known if it is a span."""
     if not isinstance(row, dict) or row.get("ph") != "X":
         return isinstance(row, dict)
     times = (row.get("ts"), row.get("dur"))

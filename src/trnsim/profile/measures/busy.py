@@ -13,7 +13,7 @@ from trnsim.timing.occupancy import columns
 def busy_s(timeline: Timeline) -> dict[str, float]:
     """Seconds in which at least one instruction occupies an engine, by the engine's name.
 
-    Engines that do nothing are left out. Those of DMA count as one.
+    Engines that do nothing are left out. All DMA engines count as one.
     """
     spans = columns(timeline)
     engines = np.array([checked.engine.value for checked in timeline.program.checked], np.int64)

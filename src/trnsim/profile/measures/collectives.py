@@ -31,9 +31,9 @@ class CollectiveTimes(NamedTuple):
     """Times of a rank's collectives and of the computation beside them.
 
     Attributes:
-        work: start and end of each stretch in which a compute engine works.
-        exchanges: the same of its collectives.
-        exposed: the same of the parts in which no compute engine works.
+        work: start and end of each stretch in which a compute engine works, [2, N].
+        exchanges: start and end of each stretch in which a collective runs, [2, N].
+        exposed: start and end of the parts of `exchanges` in which no compute engine works, [2, N].
         total_s: seconds in collectives.
         exposed_s: seconds of the exposed parts.
     """
@@ -92,11 +92,17 @@ def timed_collectives(timelines: Sequence[Timeline]) -> list[list[TimedCollectiv
 
 
 class MeetingMember(NamedTuple):
-    """A core's part in a meeting of ranks: its rank, its number there, the instruction's place."""
+    """A core that takes part in a meeting of ranks.
+
+    Attributes:
+        rank: number of its rank.
+        core: number of the core within the rank.
+        instruction: index of the collective in the core's program.
+    """
 
     rank: int
     core: int
-    at: int
+    instruction: int
 
 
 def meetings(ranks: Sequence[Sequence[Timeline]]) -> list[list[MeetingMember]]:
@@ -120,9 +126,10 @@ def meetings(ranks: Sequence[Sequence[Timeline]]) -> list[list[MeetingMember]]:
         return ranks[member.rank][member.core]
 
     for members in members_of.values():
-        members.sort(key=lambda member: timeline_of(member).met_s(member.at))
+        members.sort(key=lambda member: timeline_of(member).met_s(member.instruction))
     return sorted(
-        members_of.values(), key=lambda group: timeline_of(group[0]).span(group[0].at).start_s
+        members_of.values(),
+        key=lambda group: timeline_of(group[0]).span(group[0].instruction).start_s,
     )
 
 

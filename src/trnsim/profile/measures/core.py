@@ -50,8 +50,8 @@ class Core:
         return np.asarray(values[self.spans.which])
 
     @cached_property
-    def computes(self) -> Integers:
-        """The instructions of compute engines, in issue order."""
+    def compute_indices(self) -> Integers:
+        """Indices of the instructions of compute engines, in issue order."""
         return np.flatnonzero(self.engine_of != Engine.dma.value)
 
     @cached_property
@@ -75,7 +75,7 @@ class Core:
         """Ids of instructions, unique among all cores."""
         return [int(index) + (self.rank << _RANK_SHIFT) for index in indices]
 
-    def ranks(self, rows: int) -> list[int]:
+    def rank_column(self, rows: int) -> list[int]:
         """The column pcore_idx of a table of `rows`."""
         return [self.rank] * rows
 

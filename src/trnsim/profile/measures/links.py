@@ -42,12 +42,12 @@ def link_rates(ranks: Sequence[Sequence[Timeline]]) -> list[LinkRate]:
     for members in meetings(ranks):
         first = members[0]
         timeline = ranks[first.rank][first.core]
-        instruction = timeline.program.instruction(first.at).instruction
+        instruction = timeline.program.instruction(first.instruction).instruction
         # Exchanges that each core makes by itself count once, with its rank's first core.
         if not isinstance(instruction, Collective) or all(member.core for member in members):
             continue
         names = instruction.setting.fabric.names
-        span = timeline.span(first.at)
+        span = timeline.span(first.instruction)
         starts.append(span.start_s)
         ends.append(span.busy_until_s)
         nbytes.append(loads(instruction, instruction.group_of(first.rank)))

@@ -106,12 +106,12 @@ class Totals:
     """Sums over all issued instructions of a program.
 
     Attributes:
-        per: the traffic of each distinct instruction.
+        by_distinct: the traffic of each distinct instruction.
         counts: the number of times that each was issued.
     """
 
     def __init__(self, program: Program) -> None:
-        self.per = [traffic_of(checked, program.core) for checked in program.checked]
+        self.by_distinct = [traffic_of(checked, program.core) for checked in program.checked]
         issued = np.array(program.which, np.int64)
         self.counts: Integers = np.bincount(issued, minlength=len(program.checked))
 
@@ -126,9 +126,9 @@ class Totals:
 
     def weighted(self, name: str) -> int:
         """The sum of a property in BF16-equivalent FLOPs."""
-        weights = np.array([traffic.bf16_weight for traffic in self.per], np.float64)
+        weights = np.array([traffic.bf16_weight for traffic in self.by_distinct], np.float64)
         return round(float(np.dot(self.column(name) * weights, self.counts)))
 
     def column(self, name: str) -> Integers:
         """A property of each distinct instruction, as an array."""
-        return np.array([getattr(traffic, name) for traffic in self.per], np.int64)
+        return np.array([getattr(traffic, name) for traffic in self.by_distinct], np.int64)

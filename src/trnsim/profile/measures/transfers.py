@@ -50,8 +50,8 @@ class Transfers:
         read_bytes: bytes read at its source.
         write_bytes: bytes written at its destination.
         packets: number of DMA engines that share it.
-        queue_type: its place in `QUEUE_TYPES`.
-        queue: its place in `queues`.
+        queue_type: index of its type in `QUEUE_TYPES`.
+        queue: index of its queue in `queues`.
         queues: names of the queues that the kernel uses, by triggering engine and type.
     """
 

@@ -13,7 +13,7 @@ from trnsim.profile.analysis.summary import Summary
 from trnsim.profile.measures.core import Core
 from trnsim.profile.measures.schema import Table
 from trnsim.profile.measures.schema import tables as schema_tables
-from trnsim.profile.tables import collectives, dma, events, memory, whole
+from trnsim.profile.tables import collectives, dma, events, memory, metadata
 from trnsim.timing import Timeline
 
 __all__ = ["explorer_tables"]
@@ -46,9 +46,9 @@ def explorer_tables(
     cores = [Core(timeline, rank) for rank, timeline in enumerate(timelines)]
     tables = {name: _stacked([build(core) for core in cores]) for name, build in _BUILDERS.items()}
     tables["Summary"] = {name: [value] for name, value in summary.metrics.items()}
-    tables["Metadata"] = whole.metadata(timelines, title)
+    tables["Metadata"] = metadata.metadata(timelines, title)
     complete = {name: _complete(name, tables[name]) for name in schema_tables() if name in tables}
-    complete["Warning"] = _complete("Warning", whole.warnings(complete, summary, warnings))
+    complete["Warning"] = _complete("Warning", metadata.warnings(complete, summary, warnings))
     return complete
 
 

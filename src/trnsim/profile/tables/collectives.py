@@ -59,8 +59,8 @@ def operations(core: Core) -> Table:
         "end_ts": end,
         "duration_ns": end - start,
         "op_id": core.ids(np.array([exchange.index for exchange in rows], np.int64)),
-        "stream_id": core.ranks(len(rows)),
-        "stream_index": core.ranks(len(rows)),
+        "stream_id": core.rank_column(len(rows)),
+        "stream_index": core.rank_column(len(rows)),
         "algorithm_bandwidth": rate,
         "bus_bandwidth": rate * [_bus_factor(exchange.instruction) for exchange in rows],
         "trigger_start_ts": ns(start_s - waited_s),
@@ -72,7 +72,7 @@ def operations(core: Core) -> Table:
 
 def streams(core: Core) -> Table:
     """One row if the core has collectives: its stream, with its CC-Cores, counted in the rank."""
-    rows = core.ranks(int(len(operations(core)["op_id"]) > 0))
+    rows = core.rank_column(int(len(operations(core)["op_id"]) > 0))
     first = _CC_CORES * core.rank
     cores = str([*range(first, first + _CC_CORES)]).replace(" ", "")
     return {"stream_id": rows, "stream_index": rows, "cc_core_ids": [cores] * len(rows)}

@@ -37,7 +37,7 @@ def packets(core: Core) -> Table:
         "start_ts": start,
         "end_ts": end,
         "duration_ns": end - start,
-        "pcore_idx": core.ranks(len(row)),
+        "pcore_idx": core.rank_column(len(row)),
         "id": core.ids(np.arange(len(row))),
         "packet_idx": at,
         "packet_aggregation_id": core.ids(moved.index[row]),
@@ -63,7 +63,7 @@ def aggregated_transfers(core: Core) -> Table:
         "end_ts": end,
         "duration_ns": end - start,
         "id": core.ids(moved.index),
-        "pcore_idx": core.ranks(len(which)),
+        "pcore_idx": core.rank_column(len(which)),
         "block_id": list(range(len(which))),
         "queue_idx": moved.queue,
         "queue_name": [moved.queues[queue] for queue in moved.queue],
@@ -128,7 +128,7 @@ def queues(core: Core) -> Table:
     return {
         "name": [row[0] for row in rows],
         "type": [row[1] for row in rows],
-        "pcore_idx": core.ranks(len(rows)),
+        "pcore_idx": core.rank_column(len(rows)),
         "idx": [row[2] for row in rows],
         "engine_idx": [row[3] for row in rows],
     }
@@ -150,7 +150,7 @@ def _usage(core: Core, rate: Throughput) -> Table:
         "timestamp": ns(rate.time_s),
         "current_throughput": rate.bytes_per_s,
         "total_transfer_bytes": np.round(rate.total_bytes).astype(np.int64),
-        "pcore_idx": core.ranks(len(rate.time_s)),
+        "pcore_idx": core.rank_column(len(rate.time_s)),
     }
 
 

@@ -33,12 +33,13 @@ _LIMIT_STEPS: Final = 32
 
 def instructions(core: Core) -> Table:
     """One row per instruction of a compute engine, from its start until its result can be read."""
-    spans, program, index = core.spans, core.program, core.computes
+    spans, program, index = core.spans, core.program, core.compute_indices
     which = spans.which[index]
     start, end = ns(spans.start_s[index]), ns(spans.end_s[index])
     program_counters, waited_s = _order(core)
     facts = [
-        _facts(c, traffic) for c, traffic in zip(program.checked, core.totals.per, strict=True)
+        _facts(c, traffic)
+        for c, traffic in zip(program.checked, core.totals.by_distinct, strict=True)
     ]
     moved = {name: core.totals.column(name)[which].tolist() for name in _MOVED_BYTES_COLUMNS}
     lines = [str(line) for line in program.lines]
@@ -48,7 +49,7 @@ def instructions(core: Core) -> Table:
         "start_ts": start,
         "end_ts": end,
         "duration_ns": end - start,
-        "pcore_idx": core.ranks(len(index)),
+        "pcore_idx": core.rank_column(len(index)),
         "id": core.ids(index),
         "pc": program_counters.tolist(),
         "evt_wait_time_ns": ns(waited_s),
@@ -83,7 +84,7 @@ def _facts(checked: Checked, traffic: Traffic) -> dict[str, Any]:
 
 def _order(core: Core) -> tuple[Integers, Any]:
     """Index of each compute instruction on its engine, and the engine's idle time before it."""
-    spans, index = core.spans, core.computes
+    spans, index = core.spans, core.compute_indices
     engines = core.engine_of[index]
     counters = np.zeros(len(index), np.int64)
     waited_s = np.zeros(len(index))
@@ -134,7 +135,7 @@ def semaphore_updates(core: Core) -> Table:
         "double_set_or_clear": [False] * len(names),
         "update_operation_type": ["sem_inc"] * len(names),
         "update_trigger_timing": ["complete"] * len(names),
-        "pcore_idx": core.ranks(len(names)),
+        "pcore_idx": core.rank_column(len(names)),
     }
 
 
@@ -160,7 +161,7 @@ def active_times(core: Core) -> Table:
         "start_ts": starts,
         "end_ts": ends,
         "engine": engines,
-        "pcore_idx": core.ranks(len(starts)),
+        "pcore_idx": core.rank_column(len(starts)),
         "duration_ns": [end - start for start, end in zip(starts, ends, strict=True)],
     }
 
@@ -175,7 +176,7 @@ def throttles(core: Core) -> Table:
         "k": [round(limit * _LIMIT_STEPS) for _, _, limit in stretches],
         "n": [_LIMIT_STEPS] * len(stretches),
         "type": ["di/dt"] * len(stretches),
-        "pcore_idx": core.ranks(len(stretches)),
+        "pcore_idx": core.rank_column(len(stretches)),
     }
 
 

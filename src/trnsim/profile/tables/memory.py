@@ -50,7 +50,7 @@ def _usage(core: Core, tensor_lives: Lives, capacity: int, weights: dict[str, li
     times_s = np.concatenate([tensor_lives.begin_s, tensor_lives.end_s])
     time_s, place = np.unique(times_s, return_inverse=True)
     core_bytes = int(core.program.core.partitions) * capacity
-    table: Table = {"timestamp": ns(time_s), "pcore_idx": core.ranks(len(time_s))}
+    table: Table = {"timestamp": ns(time_s), "pcore_idx": core.rank_column(len(time_s))}
     columns = {"avg_util_percent": ([use.nbytes for use in tensor_lives.uses], core_bytes)}
     columns |= {name: (weight, capacity) for name, weight in weights.items()}
     for name, (weight, available) in columns.items():
@@ -77,7 +77,7 @@ def sbuf_allocations(core: Core) -> Table:
         if _rows(use) > partition
     ]
     table: Table = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
-    return {**table, "pcore_idx": core.ranks(len(rows))}
+    return {**table, "pcore_idx": core.rank_column(len(rows))}
 
 
 def _allocation(core: Core, use: StorageUse) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def tensors(core: Core) -> Table:
         "variable_name": [use.name or None for use in uses],
         "type": [_role(use) for use in uses],
         "size": [use.nbytes for use in uses],
-        "pcore_idx": core.ranks(len(uses)),
+        "pcore_idx": core.rank_column(len(uses)),
         "load_to_sbuf_avg_size_bytes": [use.read_bytes // max(use.reads, 1) for use in uses],
         "load_to_sbuf_total_size_bytes": [use.read_bytes for use in uses],
         "load_to_sbuf_dma_count": [use.reads for use in uses],

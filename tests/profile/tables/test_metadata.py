@@ -1,11 +1,11 @@
 from trnsim.arch import NEURONCORE_V4
 from trnsim.profile import summarize
 from trnsim.profile.measures.schema import VERSION
-from trnsim.profile.tables import explorer_tables, whole
+from trnsim.profile.tables import explorer_tables, metadata
 
 
 def test_metadata_says_that_nothing_was_measured(timeline):
-    table = whole.metadata([timeline], "matmul")
+    table = metadata.metadata([timeline], "matmul")
     assert table["is_simulation"] == [True]
     assert table["profile_schema_version"] == [VERSION]
     assert table["profile_name"] == ["matmul"]
@@ -15,9 +15,9 @@ def test_metadata_says_that_nothing_was_measured(timeline):
 
 
 def test_an_unpublished_clock_is_null(new_kernel):
-    assert whole.metadata([new_kernel(NEURONCORE_V4).timeline()], "")["neuroncore_clock_freq"] == [
-        None
-    ]
+    assert metadata.metadata([new_kernel(NEURONCORE_V4).timeline()], "")[
+        "neuroncore_clock_freq"
+    ] == [None]
 
 
 def test_what_is_null_has_a_warning(timeline):
