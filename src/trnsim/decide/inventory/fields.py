@@ -114,7 +114,7 @@ class InventoryRow(FileRecord):
         example="99",
     )
     deadline_hours: float | None = _number(
-        "hours within which a month's training must end", "hours", _MOST_HOURS
+        "hours within which a month's training or offline inference must end", "hours", _MOST_HOURS
     )
     peak_ratio: float | None = between(
         "demand of the busiest hour over the mean", 1, _MOST_RATIO, None, example="2"

@@ -100,7 +100,7 @@ class Workload:
         current: instances that run it today, with their bill and region.
         shape: lengths and sizes of a pass of the model.
         slo: limits of latency.
-        deadline_hours: hours within which a month's training must end.
+        deadline_hours: hours within which a month's training or offline inference must end.
         sources: program files and folders to scan.
         staff_weeks: engineer-weeks that the company can give to a migration.
         other_clouds: clouds other than AWS on which the workload runs too.
