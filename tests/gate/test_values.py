@@ -24,6 +24,14 @@ def test_whole_numbers_are_equal_or_wrong():
     assert result_errors(np.array([True]), np.array([True]))[0].is_legal
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_whole_numbers_that_float64_cannot_tell_apart_are_wrong(dtype):
+    values = np.array([0, 2**62 + 1], dtype)
+    (error,) = result_errors(values, np.array([0, 2**62], dtype))
+    assert (error.at, error.is_legal) == ((1,), False)
+    assert result_errors(values, values.copy())[0].is_legal
+
+
 def test_a_reference_of_zeros_has_an_absolute_error():
     (error,) = result_errors(np.array([0.0, 1e-3]), np.zeros(2))
     assert error.error == pytest.approx(1e-3)

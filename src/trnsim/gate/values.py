@@ -92,11 +92,14 @@ def _error(
     except (TypeError, ValueError):
         why = f"it is {result.dtype} and the reference {reference.dtype}; legal: numbers"
         return ResultError(name, inf, 0.0, why=why)
-    # Equal infinities and two NaNs are no error.
-    is_same = (values == expected) | (np.isnan(values) & np.isnan(expected))
+    # Equal infinities and two NaNs are no error; integers are compared before they are rounded.
+    is_equal = result == reference if is_exact else values == expected
+    is_same = is_equal | (np.isnan(values) & np.isnan(expected))
     with np.errstate(invalid="ignore"):
         off = np.where(is_same, 0.0, np.abs(values - expected))
     off = np.where(np.isnan(off), inf, off)
+    if is_exact:
+        off = np.where(is_same, 0.0, np.maximum(off, 1.0))
     finite = np.abs(expected[np.isfinite(expected)])
     scale = float(finite.max()) if finite.size else 0.0
     at = tuple(int(i) for i in np.unravel_index(int(off.argmax()), off.shape))

@@ -95,7 +95,7 @@ def test_what_is_no_fault_is_skipped(place):
     (good,) = (place / hardware.FOLDER).glob("*.json")
     whole = json.loads(good.read_text())
     wrong = {
-        "at": ["now", None, float("nan")],
+        "at": ["now", None, float("nan"), 10**400],
         "for_s": ["30s", float("inf")],
         "device": ["3", -1, 3.5],
         "core": ["1", -1],

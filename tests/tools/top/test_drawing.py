@@ -20,7 +20,8 @@ def plain(lines):
 @pytest.mark.parametrize(
     ("count", "said"),
     [(0, "0.0B"), (1023, "1023.0B"), (1024, "1.0KiB"), (1.5 * 2**30, "1.5GiB"),
-     (96 * 2**30, "96.0GiB"), (2**40, "1.0TiB"), (2**50, "1024.0TiB")],
+     (96 * 2**30, "96.0GiB"), (2**40 - 1, "1.0TiB"), (2**40, "1.0TiB"),
+     (2**50, "1024.0TiB")],
 )  # fmt: skip
 def test_bytes_stand_in_their_largest_unit(count, said):
     assert drawing.bytes_text(count) == said

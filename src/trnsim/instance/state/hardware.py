@@ -157,7 +157,7 @@ def injected_faults(folder: Path) -> list[FaultRequest]:
     """All faults so far, in order; other files are skipped."""
     faults = []
     for path in sorted((folder / FOLDER).glob("*.json")):
-        with suppress(OSError, ValueError, TypeError, RecursionError):
+        with suppress(OSError, ValueError, TypeError, OverflowError, RecursionError):
             row = json.loads(path.read_bytes())
             if _is_fault(row):
                 faults.append(FaultRequest(**(row | {"name": path.name})))
@@ -231,7 +231,7 @@ def kind_named(name: str) -> str:
         BadInput: it is not.
     """
     if name not in KINDS:
-        near = get_close_matches(name, KINDS, 1)
+        near = get_close_matches(name[:100], KINDS, 1)
         raise BadInput(
             f"fault {name!r} is not known; legal: {', '.join(KINDS)}",
             fix=f"perhaps {near[0]}" if near else "for example trnsim fault hang --device 0",

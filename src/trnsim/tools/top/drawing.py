@@ -30,9 +30,9 @@ _VCPU_NAMES: Final = ("System vCPU Usage", "Runtime vCPU Usage")
 
 
 def bytes_text(count: float) -> str:
-    """Bytes in the largest unit that keeps them above one: "1.7GiB"."""
+    """Bytes with one decimal in the largest unit of which they are at least one: "1.7GiB"."""
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < _BYTES_STEP:
+        if round(count, 1) < _BYTES_STEP:
             return f"{count:.1f}{unit}"
         count /= _BYTES_STEP
     return f"{count:.1f}TiB"
