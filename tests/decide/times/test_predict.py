@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from workload_cases import shaped, workload
+from workload_cases import SMALL, shaped, workload
 
 from trnsim.decide.inventory.workload import WorkloadSlo
 from trnsim.decide.times import Predictor
 from trnsim.decide.times.predict import has_promise
+from trnsim.decide.times.speed import Speed
 
 SHAPED = shaped("infer", sequence=128, batch=8)
 
@@ -50,3 +51,24 @@ def test_a_brief_answer_is_another_question_only_for_a_promise_of_serving():
     assert len(told) == 1
     assert not has_promise(SHAPED)
     assert has_promise(replace(SHAPED, slo=WorkloadSlo(ttft_s=1.0)))
+
+
+def test_words_are_about_the_type_of_the_question():
+    predictor, small = Predictor(), workload("train", SMALL)
+    for name in ("g5.xlarge", "g5.2xlarge"):
+        assert f"1 x {name}, " in predictor.speed(small, name).speed.layout
+        assert predictor.speed(small, name, 2).refused.startswith(f"2 x {name} are needed")
+
+
+def test_the_state_of_the_port_is_part_of_the_question(monkeypatch):
+    monkeypatch.setattr(
+        "trnsim.decide.times.serving.speed", lambda given, *_, **__: speed_of(given.port_state)
+    )
+    predictor = Predictor()
+    for state in ("tuned", "as-ported"):
+        served = replace(workload("serve"), port_state=state)
+        assert predictor.speed(served, "trn2.48xlarge").speed.layout == state
+
+
+def speed_of(layout):
+    return Speed(1.0, 1, {}, "TPOT", is_validated=True, error={}, layout=layout)

@@ -34,3 +34,7 @@ def test_every_kind_of_field_reads_back(whole, words, real):
     assert (event.name, event.source_location.file_name) == (words, words)
     assert list(event.flow_ids) == [whole % 2**64]
     assert published.TrackEvent.FromString(protobuf.number(30, whole)).counter_value == whole
+
+
+def test_a_name_that_is_no_utf_8_is_spelled_out():
+    assert protobuf.text(1, "a\udcff.py") == protobuf.block(1, rb"a\udcff.py")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from trnsim.arch.catalogue import Catalogue
@@ -44,7 +44,7 @@ class Predictor:
     ) -> None:
         self._rows = rows
         self._tell = tell
-        self._answers: dict[tuple[object, ...], SpeedAnswer] = {}
+        self._answers: dict[tuple[object, ...], tuple[str, SpeedAnswer]] = {}
 
     def speed(
         self, workload: Workload, name: str, instances: int = 1, *, is_brief: bool = False
@@ -63,8 +63,9 @@ class Predictor:
         if key not in self._answers:
             if self._tell is not None:
                 self._tell(f"{workload.name}: {name}")
-            self._answers[key] = self._answer(workload, name, count, is_brief=is_brief)
-        return self._answers[key]
+            self._answers[key] = name, self._answer(workload, name, count, is_brief=is_brief)
+        predicted_name, answer = self._answers[key]
+        return _renamed(answer, predicted_name, name)
 
     def _answer(
         self, workload: Workload, name: str, instances: int, *, is_brief: bool
@@ -81,13 +82,26 @@ class Predictor:
     @staticmethod
     def _workload_key(workload: Workload) -> tuple[object, ...]:
         """Properties of a workload that decide its speed."""
-        return (workload.kind, str(workload.model_path), workload.shape, workload.slo)
+        model = str(workload.model_path), workload.port_state
+        return (workload.kind, *model, workload.shape, workload.slo)
 
     def _hardware_key(self, name: str) -> tuple[object, ...]:
         """Properties of an instance type that decide a speed; equal types share an answer."""
         fleet = machine(name, rows=self._rows)
         chip, host = fleet.chip, fleet.instance
         return (chip.name, host.count, float(host.memory_bytes), host.efa_bytes_per_s, host.shape)
+
+
+def _renamed(answer: SpeedAnswer, old: str, new: str) -> SpeedAnswer:
+    """An answer about the instance type `old` in words about `new`, which has equal hardware."""
+    speed = answer.speed
+    if speed is None:
+        return SpeedAnswer(None, (answer.refused or "").replace(old, new))
+    layout = speed.layout.replace(old, new)
+    notes = tuple(note.replace(old, new) for note in speed.notes)
+    if (layout, notes) == (speed.layout, speed.notes):
+        return answer
+    return SpeedAnswer(replace(speed, layout=layout, notes=notes))
 
 
 def has_promise(workload: Workload) -> bool:

@@ -49,5 +49,5 @@ def block(field: int, *parts: bytes) -> bytes:
 
 
 def text(field: int, value: str) -> bytes:
-    """A field that holds a string."""
-    return block(field, value.encode())
+    """A field that holds a string; what UTF-8 cannot hold is spelled out, as in names of files."""
+    return block(field, value.encode(errors="backslashreplace"))
