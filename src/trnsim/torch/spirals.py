@@ -93,8 +93,8 @@ def _losses(device: torch.device, seed: int, steps: int) -> list[float]:
 
 def _spirals(generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Points [N, 2] on interleaved spirals, and the spiral number of each point [N]."""
-    classes = torch.arange(_POINTS) % _CLASSES
-    radius = torch.rand(_POINTS, generator=generator)
+    classes = torch.arange(_POINTS, device="cpu") % _CLASSES
+    radius = torch.rand(_POINTS, generator=generator, device="cpu")
     angle = _TURN * radius + classes * (2 * torch.pi / _CLASSES)
-    angle = angle + _NOISE * torch.randn(_POINTS, generator=generator)
+    angle = angle + _NOISE * torch.randn(_POINTS, generator=generator, device="cpu")
     return radius[:, None] * torch.stack((angle.sin(), angle.cos()), dim=1), classes

@@ -12,6 +12,7 @@ from trnsim.device.numerics import numerics
 from trnsim.device.step_time import step_time
 from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.call_recording import recording
+from trnsim.torch.dispatch import flash
 
 ONE = "aten::_scaled_dot_product_fused_attention_overrideable"
 FLASH = torch.ops.aten._flash_attention_forward
@@ -98,6 +99,24 @@ def test_logarithms_are_those_of_sums_and_infinite_without_a_key():
     expected = torch.cat([one for _, one in found], 1)
     expected[:, :3] = math.inf
     torch.testing.assert_close(logs.cpu(), expected)
+
+
+def test_defaults_of_a_program_change_neither_dtypes_nor_devices():
+    row, window = ROW, {"window_size_left": 1, "window_size_right": 0}
+    expected = flash.KERNELS["_flash_attention_forward"](
+        row, row, row, None, None, 3, 3, 0.0, False, False, **window
+    )
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        with torch.device("neuron"):
+            found = flash.KERNELS["_flash_attention_forward"](
+                row, row, row, None, None, 3, 3, 0.0, False, False, **window
+            )
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert (mine.device, mine.dtype) == (theirs.device, theirs.dtype)
+        torch.testing.assert_close(mine, theirs)
 
 
 def test_a_batch_has_its_window_and_shares_keys():

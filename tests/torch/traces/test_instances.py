@@ -9,10 +9,10 @@ from trnsim.device.call_log import recording
 from trnsim.device.hbm import device_memory
 from trnsim.device.numerics import numerics
 from trnsim.errors import BadInput
-from trnsim.torch.traces import exchanges
+from trnsim.torch.traces import exchanges, instances
 from trnsim.torch.traces.instances import LoadedProgram, instance_of, load, loading
 from trnsim.torch.traces.placement import Placement, placement_of
-from trnsim.torch.traces.stored import StoredProgram
+from trnsim.torch.traces.stored import StoredProgram, StoredTensor
 
 W = [torch.tensor([2.0, -3.0])]
 X = torch.ones(2, 2)
@@ -208,3 +208,11 @@ def test_states_of_the_caller_are_replaced_by_its_outputs(stored):
         instance.run_with_states(weights, [torch.ones(2)], [torch.ones(3)])
     with pytest.raises(BadInput, match="given none"):
         instance.run_with_states(weights, [torch.ones(2)], [])
+
+
+def test_states_are_copied_on_the_host_whatever_the_default_device():
+    state = torch.arange(6.0).reshape(2, 3).t()
+    with torch.device("neuron"):
+        copied = instances._with_strides(state, StoredTensor.of(state))
+    assert (copied.device, copied.stride()) == (state.device, state.stride())
+    assert torch.equal(copied, state)

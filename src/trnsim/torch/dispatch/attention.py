@@ -285,7 +285,7 @@ def host_attention(
     out, logs = _aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001  likewise
         query, key, value, dropout_p, is_causal, attn_mask=attn_bias, scale=scale
     )
-    empty = [torch.empty(0, dtype=torch.int64) for _ in range(5)]
+    empty = [torch.empty(0, dtype=torch.int64, device="cpu") for _ in range(5)]
     # PyTorch promises a contiguous logsumexp, but the CPU's form puts heads innermost.
     laid = _strided_like(query, out), logs.contiguous()
     return *laid, *empty[:2], query.shape[-2], key.shape[-2], *empty[2:]

@@ -51,6 +51,11 @@ def _place_like(like: Tensor, host_tensor: Tensor) -> Tensor:
     return host_tensor if like.is_cpu else place(host_tensor, like.get_device())
 
 
+def _infinite(*shape: int) -> Tensor:
+    """Logsumexps of queries that see no key, on the host whatever PyTorch's default device is."""
+    return torch.full(shape, math.inf, dtype=torch.float32, device="cpu")
+
+
 def _write(target: Tensor, part: Tensor) -> None:
     _on_host(target).copy_(_on_host(part))
 
@@ -145,7 +150,7 @@ def _backward(
         return
     heads, shared = query.shape[2], key.shape[2]
     compute: Any = host_attention_backward if query.is_cpu else getattr(_aten, f"{FUSED}_backward")
-    empty = _place_like(query, torch.empty(0, dtype=torch.int64))
+    empty = _place_like(query, torch.empty(0, dtype=torch.int64, device="cpu"))
     inputs = [
         _by_head(operand, heads) for operand in (grad[:, visible], query[:, visible], key, value)
     ]
@@ -226,7 +231,7 @@ def _outputs(
     out = _place_like(query, torch.zeros_like(_on_host(query)))
     heads = query.shape[-2]
     shape = (query.shape[0], heads, query.shape[1]) if pieces is None else (heads, query.shape[0])
-    logs = _place_like(query, torch.full(shape, math.inf))
+    logs = _place_like(query, _infinite(*shape))
     for batch in _batches(pieces):
         operands = batch.queries(query), batch.keys(key), batch.keys(value)
         for visible, part, part_logs in _forward(*operands, window, bias, scale):
@@ -287,9 +292,9 @@ def flash(
     window = Window.of(window_size_left, window_size_right, is_causal=is_causal)
     pieces = _pieces(query, key, cum_seq_q, cum_seq_k, seqused_k)
     out, logs = _outputs(query, key, value, pieces, window, scale)
-    empty = torch.empty(0, dtype=query.dtype)
+    empty = torch.empty(0, dtype=query.dtype, device="cpu")
     # int64, which every policy accepts; without dropout nothing reads its state.
-    states = [torch.zeros(shape, dtype=torch.int64) for shape in ((2,), ())]
+    states = [torch.zeros(shape, dtype=torch.int64, device="cpu") for shape in ((2,), ())]
     return out, logs, *(_place_like(query, extra) for extra in (*states, empty))
 
 
@@ -383,11 +388,13 @@ def efficient(
     padded_queries = (
         -(-longest[0] // _LOGSUMEXP_MULTIPLE) * _LOGSUMEXP_MULTIPLE if compute_log_sumexp else 0
     )
-    padded_logs = _place_like(query, torch.full((count, query.shape[2], padded_queries), math.inf))
+    padded_logs = _place_like(query, _infinite(count, query.shape[2], padded_queries))
     for index in range(count if padded_queries else 0):
         piece_logs = logs[index] if pieces is None else logs[:, pieces[index].queries]
         _write(padded_logs[index, :, : piece_logs.shape[1]], piece_logs)
-    dropout_state = [_place_like(query, torch.zeros((), dtype=torch.int64)) for _ in range(2)]
+    dropout_state = [
+        _place_like(query, torch.zeros((), dtype=torch.int64, device="cpu")) for _ in range(2)
+    ]
     return out, padded_logs, *dropout_state, *longest
 
 
@@ -427,13 +434,13 @@ def efficient_backward(
     if shared_storage_dqdkdv:
         _refuse("gradients in one tensor (shared_storage_dqdkdv)", "leave it out")
     window = _mask_window(custom_mask_type, window_size)
-    no_bias_gradient = _place_like(query, torch.empty(()))
+    no_bias_gradient = _place_like(query, torch.empty((), device="cpu"))
     operands = (grad_out_, query, key, value, out)
     if cu_seqlens_q is None:
         logs = logsumexp[..., : query.shape[1]]
         return *_gradients((*operands, logs), None, window, scale, bias), no_bias_gradient
     pieces = _pieces(query[0], key[0], cu_seqlens_q, cu_seqlens_k) or []
-    logs = _place_like(query, torch.full((query.shape[2], query.shape[1]), math.inf))
+    logs = _place_like(query, _infinite(query.shape[2], query.shape[1]))
     for index, piece in enumerate(pieces):
         piece_logs = logs[:, piece.queries]
         _write(piece_logs, logsumexp[index, :, : piece_logs.shape[1]])

@@ -61,14 +61,16 @@ class Window(NamedTuple):
         """Bias ``[queries - skipped, keys]``: 0 or -infinity; None if nothing is hidden."""
         if self.right is None and (self.left is None or self.left >= keys - 1):
             return None
-        positions = torch.arange(skipped, queries)[:, None] + self._shift(queries, keys)
-        key_positions = torch.arange(keys)[None]
-        is_hidden = torch.zeros(queries - skipped, keys, dtype=torch.bool)
+        positions = torch.arange(skipped, queries, device="cpu")[:, None] + self._shift(
+            queries, keys
+        )
+        key_positions = torch.arange(keys, device="cpu")[None]
+        is_hidden = torch.zeros(queries - skipped, keys, dtype=torch.bool, device="cpu")
         if self.left is not None:
             is_hidden |= key_positions < positions - self.left
         if self.right is not None:
             is_hidden |= key_positions > positions + self.right
-        return torch.zeros(is_hidden.shape).masked_fill_(is_hidden, -math.inf)
+        return torch.zeros(is_hidden.shape, device="cpu").masked_fill_(is_hidden, -math.inf)
 
 
 class PackedPiece(NamedTuple):

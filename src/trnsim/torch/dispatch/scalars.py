@@ -53,11 +53,11 @@ def _with_scalars(
         return operator.overloadpacket(*args, **kwargs)
     except RuntimeError:
         positional = [
-            torch.tensor(value) if name in wrapped else value
+            torch.tensor(value, device="cpu") if name in wrapped else value
             for name, value in zip(contract.arguments, args, strict=False)
         ]
         keyword = {
-            name: torch.tensor(value) if name in wrapped else value
+            name: torch.tensor(value, device="cpu") if name in wrapped else value
             for name, value in kwargs.items()
         }
         return operator(*positional, **keyword)

@@ -46,7 +46,11 @@ def _rebuilt(
     requires_grad: bool,
     is_parameter: bool,
 ) -> Tensor:
-    flat = torch.frombuffer(content, dtype=dtype) if content else torch.empty(0, dtype=dtype)
+    flat = (
+        torch.frombuffer(content, dtype=dtype)
+        if content
+        else torch.empty(0, dtype=dtype, device="cpu")
+    )
     tensor = flat.reshape(shape).to(torch.device(DEVICE_TYPE, core))
     if is_parameter:
         return nn.Parameter(tensor, requires_grad=requires_grad)

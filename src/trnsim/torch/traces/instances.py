@@ -362,8 +362,8 @@ class LoadedProgram:
 
 
 def _with_strides(tensor: Tensor, form: StoredTensor) -> Tensor:
-    """A copy of a tensor with the strides of a program's."""
-    copy = torch.empty_strided(form.shape, form.stride, dtype=tensor.dtype)
+    """A copy of a tensor on the host, with the strides of a program's."""
+    copy = torch.empty_strided(form.shape, form.stride, dtype=tensor.dtype, device="cpu")
     return copy.copy_(tensor.detach())
 
 

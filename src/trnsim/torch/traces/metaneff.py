@@ -193,7 +193,11 @@ def _stored(tensor: Tensor) -> dict[str, Any]:
 def _constant(members: Mapping[str, Any]) -> Tensor:
     content = bytearray(base64.b64decode(members["values"], validate=True))
     dtype, shape = DTYPES[members["dtype"]], [int(length) for length in members["shape"]]
-    flat = torch.frombuffer(content, dtype=dtype) if content else torch.empty(0, dtype=dtype)
+    flat = (
+        torch.frombuffer(content, dtype=dtype)
+        if content
+        else torch.empty(0, dtype=dtype, device="cpu")
+    )
     return flat.reshape(shape)
 
 

@@ -134,7 +134,7 @@ class RankPrograms:
         """Outputs of no values."""
         meta = self._tensors
         return [
-            torch.zeros(tensor.shape, dtype=get_torch_dtype(tensor.data_type))
+            torch.zeros(tensor.shape, dtype=get_torch_dtype(tensor.data_type), device="cpu")
             for place, tensor in enumerate(meta.output_tensors)
             if place not in meta.output_aliases_to
         ]

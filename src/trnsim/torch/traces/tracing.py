@@ -469,7 +469,9 @@ def _is_storage_shared(tensor: Tensor) -> bool:
 def _eager_copy(tensor: Tensor) -> Tensor:
     """A copy of a tensor, and of no more of its storage than it spans."""
     if not tensor.numel():
-        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+        return torch.empty_strided(
+            tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+        )
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     reach = 1 + sum((length - 1) * step for length, step in steps)
     span = tensor.as_strided((reach,), (1,), tensor.storage_offset()).clone()

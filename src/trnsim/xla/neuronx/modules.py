@@ -138,7 +138,7 @@ def _refuse_misspelled(title: str, tensors: Collection[str], forms: Collection[s
 
 def _like(tensor: Tensor, shape: list[int], stride: list[int]) -> Tensor:
     """A copy of a tensor on the host, with strides."""
-    copy = torch.empty_strided(shape, stride, dtype=tensor.dtype)
+    copy = torch.empty_strided(shape, stride, dtype=tensor.dtype, device="cpu")
     return copy.copy_(tensor.detach())
 
 

@@ -69,7 +69,7 @@ def _bytes(content: bytes) -> Tensor:
     return (
         torch.frombuffer(bytearray(content), dtype=torch.uint8)
         if content
-        else torch.empty(0, dtype=torch.uint8)
+        else torch.empty(0, dtype=torch.uint8, device="cpu")
     )
 
 
