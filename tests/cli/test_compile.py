@@ -85,7 +85,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_without_pytorch_the_command_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(BadInput, match="needs PyTorch"):
-        command._answers()
+        command._torch_subjects()
 
 
 def test_a_python_file_is_answered_in_a_dozen_lines(tmp_path):
@@ -195,10 +195,10 @@ def test_json_is_an_object_for_each_chip_and_nothing_else(program, tmp_path):
 
 def test_json_has_the_sizes_of_a_configurations_model(tmp_path):
     path = tmp_path / "config.json"
-    asked = command._sizes(path, (8, 128, 0, 4), "prefill", "bfloat16")
+    asked = command._pass_values(path, (8, 128, 0, 4), "prefill", "bfloat16")
     assert asked["phase"] == "prefill"
     assert (asked["batch"], asked["tokens"], asked["tensor_parallel_size"]) == (8, 128, 4)
-    asked = command._sizes(path, (8, 128, 2047, 4), "decode", "bfloat16")
+    asked = command._pass_values(path, (8, 128, 2047, 4), "decode", "bfloat16")
     assert (asked["phase"], asked["tokens"], asked["past"]) == ("decode", 1, 2047)
 
 

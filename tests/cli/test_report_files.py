@@ -22,8 +22,8 @@ def of(title):
 def test_three_files_are_written_and_an_old_report_is_replaced(tmp_path):
     folder = tmp_path / "new" / "report"
     for title in ("old", "ä"):
-        report_files.check(folder)
-        made = report_files.write(folder, of(title))
+        report_files.check_report(folder)
+        made = report_files.write_report(folder, of(title))
     assert [path.name for path in made] == ["page.html", "figures.json", "table.csv"]
     assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in made)
     assert "<title>ä</title>" in made[0].read_text(encoding="utf-8")
@@ -35,19 +35,19 @@ def test_three_files_are_written_and_an_old_report_is_replaced(tmp_path):
 def test_what_cannot_be_written_is_refused_at_once(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match=r"cannot write to the folder .*: it is a file"):
-        report_files.check(tmp_path / "file")
+        report_files.check_report(tmp_path / "file")
     (tmp_path / "table.csv").mkdir()
     with pytest.raises(BadInput, match=r"cannot write .*table.csv"):
-        report_files.check(tmp_path)
+        report_files.check_report(tmp_path)
 
 
 def test_nothing_is_left_by_the_check(tmp_path):
-    report_files.check(tmp_path / "a" / "b")
+    report_files.check_report(tmp_path / "a" / "b")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_page_that_is_named_has_its_files_beside_it(tmp_path):
-    made = report_files.write(tmp_path / "plan.html", of("t"))
+    made = report_files.write_report(tmp_path / "plan.html", of("t"))
     assert [path.name for path in made] == ["plan.html", "plan.json", "plan.csv"]
 
 

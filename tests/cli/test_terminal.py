@@ -96,7 +96,7 @@ def test_a_cell_of_a_report_is_no_formula(tmp_path):
     from trnsim.document.answer import Document, Table, columns  # noqa: PLC0415
 
     rows = Table(columns("workload | usd"), [["=cmd|'/C calc'!A0", "-1.5"]])
-    report_files.write(tmp_path, Document("", {}, (), rows=rows))
+    report_files.write_report(tmp_path, Document("", {}, (), rows=rows))
     with (tmp_path / "table.csv").open() as stream:
         assert list(csv.reader(stream))[1] == ["'=cmd|'/C calc'!A0", "-1.5"]
 

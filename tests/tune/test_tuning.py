@@ -229,7 +229,7 @@ def test_processes_find_what_one_finds(of_file, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     monkeypatch.setenv("TRNSIM_CACHE", "off")
     alone = tune(of_file, TRN2, TuningEffort(processes=1))
-    monkeypatch.setattr(tuning_module, "_SHORT_S", -1.0)
+    monkeypatch.setattr(tuning_module, "_MOST_IN_PROCESS_S", -1.0)
     assert tune(of_file, TRN2, TuningEffort(processes=2)).trials == alone.trials
 
 

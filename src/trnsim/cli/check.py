@@ -73,10 +73,10 @@ class CheckOptions:
     ] = None
 
     def check(self) -> None:
-        """Refuse options that exclude each other, or need each other.
+        """Refuse options of which one needs or excludes another.
 
         Raises:
-            BadInput: they do.
+            BadInput: --update stands without --baseline, or --against with it.
         """
         if self.update and self.baseline is None:
             raise BadInput("--update without --baseline", fix=f"name the file: --baseline {FILE}")
@@ -129,13 +129,13 @@ def check(options: CheckOptions) -> PrintedAnswer:
     unchecked: list[str] = []
     with script.program_output(is_apart=True):
         for path in options.kernel_files:
-            found, without = _checked_file(path, options.kernel, chips, limits)
-            checks += found
-            unchecked += [f"{_owner(path)}: {name}" for name in without]
-    gone = _gone(baselines, checks, options) if options.against is None else []
-    written = _updated(baselines, checks, gone) if options.update else []
+            file_checks, names = _checked_file(path, options.kernel, chips, limits)
+            checks += file_checks
+            unchecked += [f"{_owner(path)}: {name}" for name in names]
+    gone = _gone_baselines(baselines, checks, options) if options.against is None else []
+    written = _write_baselines(baselines, checks, gone) if options.update else []
     files = CheckedFiles(options.kernel_files, chips, limits, checks, unchecked, gone)
-    is_passed = all(found.is_passed for found in checks)
+    is_passed = all(each.is_passed for each in checks)
     return PrintedAnswer(check_document(files), files=written, status=0 if is_passed else 1)
 
 
@@ -161,7 +161,7 @@ def _owner(path: Path) -> str:
 def _checked_file(
     path: Path, name: str | None, chips: Sequence[arch.Target], limits: CheckLimits
 ) -> tuple[list[KernelCheck], list[str]]:
-    """The checks of a file, and its kernels that have no inputs.
+    """The checks of a file, and the names of its kernels for which no inputs are declared.
 
     Raises:
         BadInput: the file has no kernel, or a declaration of it is not legal.
@@ -223,7 +223,7 @@ def _program_finding(error: BaseException, path: Path) -> GateFinding:
     return GateFinding("values", True, users_traceback(error, path).strip())
 
 
-def _gone(
+def _gone_baselines(
     baselines: Baselines | None, checks: Sequence[KernelCheck], options: CheckOptions
 ) -> list[Key]:
     """The baselines of kernels that the checked files no longer have.
@@ -240,10 +240,10 @@ def _gone(
     ]
 
 
-def _updated(
+def _write_baselines(
     baselines: Baselines | None, checks: Sequence[KernelCheck], gone: Sequence[Key]
 ) -> list[Path]:
-    """Write the times of the kernels that pass; the file."""
+    """Write the times of kernels that pass, without those of `gone`; the path that was written."""
     if baselines is None:
         return []
     for key in gone:

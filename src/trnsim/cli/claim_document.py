@@ -53,7 +53,9 @@ def claims_document(claims: Sequence[Claim]) -> Document:
         Note(_LEGEND, kind="soft", place="page"),
     ]  # fmt: skip
     sections = [
-        Section(f"{len(claims)} claims of four documents", [_list(claims)], heading_place="page"),
+        Section(
+            f"{len(claims)} claims of four documents", [_claim_table(claims)], heading_place="page"
+        ),
         Section("Verdicts", ends, heading_place="page"),
         *(claim_section(claim, place="page") for claim in claims),
     ]
@@ -90,7 +92,7 @@ def _basis_values(basis: ClaimBasis) -> dict[str, Any]:
     return picked(basis, "basis=text value kind days sources rows is_stand_in doubts caveats")
 
 
-def _list(claims: Iterable[Claim]) -> Table:
+def _claim_table(claims: Iterable[Claim]) -> Table:
     """A line for each claim, and for each part where it has several."""
     rows: list[Sequence[Cell]] = []
     for claim in claims:

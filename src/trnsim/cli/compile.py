@@ -100,7 +100,7 @@ _TABLE_COLUMNS: Final = (
 """Columns of the table for spreadsheets."""
 _Compiled = tuple[Any, "tuple[PatternUse, ...] | None"]
 """A model on a chip, and the patterns that it has where they are asked for."""
-_OF_JAX: Final = (".jax", ".mlir", ".mlirbc", ".stablehlo", ".hlo", ".pb", ".neff")
+_JAX_ENDINGS: Final = (".jax", ".mlir", ".mlirbc", ".stablehlo", ".hlo", ".pb", ".neff")
 """Endings of files of JAX's and XLA's programs, whatever they hold."""
 
 _Model = Annotated[
@@ -155,7 +155,7 @@ def compile_model(
 
     trnsim compile model.pt2 --explain
     """
-    folder, name = _place(report, model)
+    folder, name = _report_folder_and_name(report, model)
     check_output(output)
     _import_all(modules or [])
     compiler_flags = Flags.parse(flags, "--flags", Flags.of_environment())
@@ -164,12 +164,12 @@ def compile_model(
     files: list[tuple[str, Path]] = []
     with progress() as tell:
         tell(model.name)
-        subject, compile_for = _model_and_answer(model, sizes, phase, dtype, weights or [])
-        shape = _sizes(model, sizes, phase, dtype)
+        subject, report_for = _model_and_reporter(model, sizes, phase, dtype, weights or [])
+        shape = _pass_values(model, sizes, phase, dtype)
         for chip in chips:
-            tell_of = partial(_tell_of, tell, f"{model.name} for {chip.name}")
+            tell_of = partial(_tell_of_subject, tell, f"{model.name} for {chip.name}")
             tell_of("")
-            on_chip = compile_for(subject, chip.name, compiler_flags, lnc, tell_of)
+            on_chip = report_for(subject, chip.name, compiler_flags, lnc, tell_of)
             patterns = on_chip.explained(tell_of) if explain else None
             compiled.append((on_chip, patterns))
         if folder is not None:
@@ -200,11 +200,11 @@ def _document(
     return Document(model.name, shown, sections, rows=rows, schema="compile/1")
 
 
-def _tell_of(tell: Callable[[str], None], subject: str, detail: str) -> None:
+def _tell_of_subject(tell: Callable[[str], None], subject: str, detail: str) -> None:
     tell(f"{subject}: {detail}" if detail else subject)
 
 
-def _place(report: Path | None, model: Path) -> tuple[Path | None, str]:
+def _report_folder_and_name(report: Path | None, model: Path) -> tuple[Path | None, str]:
     """The folder of a report, which can be written to, and the name of its files."""
     folder, name = report, model.stem
     if report is not None and report.suffix.lower() == ".html" and not report.is_dir():
@@ -214,36 +214,36 @@ def _place(report: Path | None, model: Path) -> tuple[Path | None, str]:
     return folder, name
 
 
-def _is_of_jax(model: Path) -> bool:
-    """Whether a file is a program of JAX: by its name, or by what it holds."""
-    if model.suffix in _OF_JAX:
+def _is_jax_program(model: Path) -> bool:
+    """True if a file is a program of JAX or XLA: by its name, or by its content."""
+    if model.suffix in _JAX_ENDINGS:
         return True
     if model.suffix in (".json", ".py", ".pt2") or not model.is_file():
         return False
     return is_program_of_xla(read_bytes(model))
 
 
-def _program_of_jax(model: Path, weights: list[str]) -> Any:
+def _jax_program(model: Path, weights: list[str]) -> Any:
     """The program of JAX or XLA in a file."""
     return subject_of(read_bytes(model), str(model), model.name, weights)
 
 
-def _any_answer() -> Any:
-    """The function that answers for a graph of any framework."""
+def _model_reporter() -> Any:
+    """The function that compiles a graph of any framework and reports on it."""
     from trnsim.device.model_report import report_model  # noqa: PLC0415  a config.json is answered by torch's
 
     return report_model
 
 
-def _model_and_answer(
+def _model_and_reporter(
     model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str, weights: list[str]
 ) -> tuple[Any, Any]:
-    """The model in a file, of whatever framework, and the function that answers for it."""
-    if _is_of_jax(model):
-        return _program_of_jax(model, weights), _any_answer()
+    """The model in a file, of whatever framework, and the function that reports on it."""
+    if _is_jax_program(model):
+        return _jax_program(model, weights), _model_reporter()
     if model.suffix == ".json":
         return _configured(model, sizes, phase, dtype)
-    answers = _answers()
+    answers = _torch_subjects()
     return (answers.of_script if model.suffix == ".py" else answers.of_export)(
         model
     ), answers.report_model
@@ -259,22 +259,22 @@ def _configured(
     shape = ModelShape(_phase(model, phase, past), batch, sequence, past, tp)
     subject = configured.model_of_config(model, shape, dtype)
     if subject is not None:
-        return subject, _any_answer()
-    answers = _answers(f" for {model}: {configured.unknown_part(model)}")
+        return subject, _model_reporter()
+    answers = _torch_subjects(f" for {model}: {configured.unknown_part(model)}")
     return answers.of_config(model, shape, dtype), answers.report_model
 
 
 def _phase(model: Path, phase: str | None, past: int) -> str:
-    """The phase that is asked for, or meant."""
+    """The phase of --phase, else that of the model: decode where the cache has `past` keys."""
     from trnsim.device import configured  # noqa: PLC0415  as above
 
     return phase or configured.phase_of(read_values(model), past)
 
 
-def _sizes(
+def _pass_values(
     model: Path, sizes: tuple[int, int, int, int], phase: str | None, dtype: str
 ) -> dict[str, object]:
-    """Sizes of a pass of a config.json's model; a file of another kind has them in its graph."""
+    """Sizes of the pass of a config.json's model as JSON; another file has them in its graph."""
     if model.suffix != ".json":
         return {}
     batch, sequence, past, tp = sizes
@@ -305,7 +305,7 @@ def _write(
     return files
 
 
-def _answers(why: str = "") -> Any:
+def _torch_subjects(why: str = "") -> Any:
     """`trnsim.torch.models.subjects`, imported late: other commands need no PyTorch."""
     try:
         import_module("torch")

@@ -33,15 +33,15 @@ def message(error: EmulatorError) -> str:
     return "\n  ".join(parts)
 
 
-def show(error: BaseException, script: Path, place: str = "") -> int:
-    """Print the error that ended `script` to stderr; its exit status.
+def show(error: BaseException, script: Path, prefix: str = "") -> int:
+    """Print the error that ended `script` to stderr, trnsim's own behind `prefix`; exit status.
 
     TRNSIM_FULL_TRACEBACK=1 prints all frames above an error of trnsim.
     """
     if isinstance(error, EmulatorError):
         if keeps_all_frames():
             sys.stderr.write(terminal_text("".join(format_exception(error))))
-        complain(f"{place}{message(error)}")
+        complain(f"{prefix}{message(error)}")
         return 2
     sys.stderr.write(terminal_text(users_traceback(error, script)))
     if isinstance(error, ModuleNotFoundError) and error.name in _INSTALLS_BY_MODULE:

@@ -68,7 +68,7 @@ def explain(
     if not name:
         return _instructions()
     instruction = _instruction(name)
-    return _other(name) if instruction is None else _instruction_document(instruction)
+    return _other_document(name) if instruction is None else _instruction_document(instruction)
 
 
 def _instructions() -> Document:
@@ -106,7 +106,7 @@ def _instruction(name: str) -> type[Instruction] | None:
     return None
 
 
-def _other(name: str) -> Document:
+def _other_document(name: str) -> Document:
     """A claim, a chip, an instance or prices, with the values that their own commands give.
 
     Raises:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 import threading
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from trnsim.cli.k8s_node import device_plugin, node_problems
+from trnsim.cli.k8s_node import device_plugin, ended_by_signals, node_problems
 from trnsim.cli.k8s_options import CaFile, Server, TokenFile
 from trnsim.cli.options import parser
 from trnsim.cli.quantity_options import whole
@@ -67,26 +65,13 @@ def scheduler_extension(
     with listening(answer, port, socket) as (serving, place):
         _log(f"emulated by trnsim; listening on {place}")
         threading.Thread(target=serving.serve_forever, daemon=True).start()
-        _wait_for_end()
+        ended = threading.Event()
+        with ended_by_signals(ended.set):
+            while not ended.wait(1):  # Windows interrupts no longer wait
+                pass
         serving.shutdown()
     extension.api.close()
 
 
 def _log(line: str) -> None:
     echo(line, is_error=True)
-    sys.stderr.flush()
-
-
-def _wait_for_end() -> None:
-    """Wait for Ctrl-C, or for the SIGTERM with which a pod is ended."""
-    ended = threading.Event()
-
-    def end(*_of_signal: Any) -> None:
-        ended.set()
-
-    signal.signal(signal.SIGTERM, end)
-    try:
-        while not ended.wait(1):
-            pass
-    except KeyboardInterrupt:
-        pass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -34,7 +33,7 @@ from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
 from trnsim.instance.state.folder import state_folder
 
-__all__ = ["device_plugin", "node_problems"]
+__all__ = ["device_plugin", "ended_by_signals", "node_problems"]
 
 _PREFIX: Final = NEURON.partition("/")[0]
 NodeInstance = Annotated[
@@ -202,4 +201,3 @@ def ended_by_signals(stop: Callable[[], None]) -> Generator[None]:
 
 def _say(text: str) -> None:
     echo(f"trnsim: {text}", is_error=True)
-    sys.stderr.flush()

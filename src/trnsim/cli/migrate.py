@@ -13,7 +13,7 @@ from trnsim.cli import array_files
 from trnsim.cli.migrate_document import migrate_document
 from trnsim.cli.options import Seed, parser
 from trnsim.cli.parsing import Command
-from trnsim.cli.report_files import AsJson, PrintedAnswer, answer, check, check_output
+from trnsim.cli.report_files import AsJson, PrintedAnswer, answer, check_output, check_report
 from trnsim.cli.report_files import Report as Folder
 from trnsim.errors import BadInput
 from trnsim.nki.migrate.inputs import shapes_of
@@ -169,7 +169,7 @@ def _check_files(path: Path, new: Path | None, output: Path | None, folder: Path
         files.check_writable(new)
     check_output(output)
     if folder is not None:
-        check(folder)
+        check_report(folder)
 
 
 def _text(path: Path) -> str:

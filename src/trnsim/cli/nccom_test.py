@@ -230,13 +230,13 @@ class NccomOptions:
         str, typer.Option("--data-collector-host", help="Host for them.", metavar="HOST")
     ] = ""
 
-    def of_operation(self) -> OperationOptions:
+    def operation_options(self) -> OperationOptions:
         """The options of an operation."""
         names = {field.name for field in fields(self)}
         own = {f.name: getattr(self, f.name) for f in fields(OperationOptions) if f.name in names}
         return OperationOptions(**own)
 
-    def of_nodes(self) -> NodeOptions:
+    def node_options(self) -> NodeOptions:
         """The options of nodes."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(NodeOptions)}
         values["hosts"] = tuple(self.hosts or ())
@@ -252,7 +252,7 @@ class NccomOptions:
         )
 
     def values(self) -> dict[str, Any]:
-        """All by name."""
+        """The options by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -273,7 +273,7 @@ def nccom_test(options: NccomOptions) -> None:
     if options.report_to_json_file is not None:
         check_writable(options.report_to_json_file)
     fabric = fabric_of(model.name, model.lnc, options.nnodes, options.nworkers)
-    base = options.of_operation()
+    base = options.operation_options()
     streams = streams_of(base, options.streams_json)
     operations = [planned_operation(each, fabric, runs_on(model.chip)) for each in streams]
     notes = _notes(options, model, streams)
@@ -307,7 +307,7 @@ def _notes(
         options.iters, options.warmup_iters, options.neff_iters, options.neff_warmup_iters
     )
     lines = [
-        *node_notes(options.of_nodes(), model.vcpus),
+        *node_notes(options.node_options(), model.vcpus),
         notes.iterations_line(counts, values),
         notes.stats_line(options.columns().stats),
         notes.pairs_line(streams),

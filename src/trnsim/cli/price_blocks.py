@@ -14,13 +14,13 @@ from trnsim.price import Quote, history, purchase, quote, why_not
 _OVERVIEW_COLUMNS: Final = columns(
     "instance | kind | USD/h | region | as of | remark", numbers_from=2, numbers_to=3
 )
-_STORY_COLUMNS: Final = columns(
+_HISTORY_COLUMNS: Final = columns(
     "kind | USD/h | a chip | region | days | source", numbers_from=1, numbers_to=3
 )
 
 
 def overview(quotes: Sequence[Quote]) -> Table:
-    """One line a quote; "none" where there is no public price."""
+    """A line for each quote; "none" where there is no public price."""
     rows = [
         (
             price.instance,
@@ -50,7 +50,10 @@ def remark(price: Quote) -> str:
 def quotes_of(
     instance: str, kinds: Iterable[str], as_of: date, region: str | None, rows: Catalogue
 ) -> list[Quote]:
-    """A quote of each kind that `instance` has a price of, on that day or later, or none public."""
+    """A quote for each of `kinds` in which a price of `instance` is known on any day.
+
+    A quote has no price where none was known by `as_of`; with a region, those are left out.
+    """
     priced = {price.kind for price in rows.prices if price.instance == instance}
     quotes = (
         quote(instance, kind, as_of=as_of, region=region, rows=rows)
@@ -60,7 +63,7 @@ def quotes_of(
     return [price for price in quotes if region is None or price.row is not None]
 
 
-def story(
+def price_history(
     instance: str, quotes: Sequence[Quote], as_of: date, rows: Catalogue
 ) -> tuple[Table, Items]:
     """Every price of `instance` until `as_of` by kind, newest first; the sources of these."""
@@ -79,14 +82,14 @@ def story(
             if price.source not in sources:
                 sources.append(price.source)
             lines.append(_line(price, chips, quoted, sources.index(price.source) + 1))
-    return Table(_STORY_COLUMNS, lines), Items(sources, indent=2, is_numbered=True)
+    return Table(_HISTORY_COLUMNS, lines), Items(sources, indent=2, is_numbered=True)
 
 
 def history_sections(
     instance: str, quotes: Sequence[Quote], as_of: date, rows: Catalogue
 ) -> list[Section]:
     """The prices of `instance`, and their sources where there are any."""
-    table, sources = story(instance, quotes, as_of, rows)
+    table, sources = price_history(instance, quotes, as_of, rows)
     return [Section("", [table]), *([Section("sources:", [sources])] if sources.items else [])]
 
 
@@ -118,12 +121,12 @@ def sale_terms(quotes: Sequence[Quote], days: float | None, instances: int | Non
         notes.append(Note(f"{price.kind}: {text}", indent=2, hanging=2))
         if days is not None or instances is not None:
             notes.append(
-                Note(_answer(price, days, 1 if instances is None else instances), indent=4)
+                Note(_availability(price, days, 1 if instances is None else instances), indent=4)
             )
     return notes
 
 
-def _answer(price: Quote, days: float | None, instances: int) -> str:
+def _availability(price: Quote, days: float | None, instances: int) -> str:
     reason = why_not(price, days=days, instances=instances)
     if reason is not None:
         return f"cannot be bought: {reason}"

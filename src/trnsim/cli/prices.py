@@ -148,8 +148,6 @@ def compare(
     """
     rows = own_rows(prices)
     day = day_of(as_of, rows)
-    if region is not None:
-        check_region(region)
     named_kinds = [
         (name, own or kind) for name, _, own in (text.partition(":") for text in instances)
     ]

@@ -101,7 +101,7 @@ def answering(act: Callable[..., Document | PrintedAnswer | None]) -> Callable[.
     def run(*, as_json: bool, output: Path | None, report: Path | None, **arguments: Any) -> None:
         check_output(output)
         if report is not None:
-            check(report)
+            check_report(report)
         answered = act(**arguments)
         if answered is not None:
             answer(answered, report, output, as_json=as_json)
@@ -146,7 +146,7 @@ def _paths(report: Path) -> tuple[Path, tuple[str, str, str]]:
     return report.parent, (report.name, f"{report.stem}.json", f"{report.stem}.csv")
 
 
-def check(report: Path) -> None:
+def check_report(report: Path) -> None:
     """Raise `BadInput` for a folder or page that a report cannot be written to.
 
     Raises:
@@ -159,7 +159,7 @@ def check(report: Path) -> None:
             files.check_writable(folder / name)
 
 
-def write(report: Path, document: Document) -> list[Path]:
+def write_report(report: Path, document: Document) -> list[Path]:
     """Write a report, all of its files or none.
 
     Raises:
@@ -232,7 +232,7 @@ def answer(
     if output is not None:
         written.append(write_output(output, answered))
     if report is not None:
-        written.append(write(report, document)[0])
+        written.append(write_report(report, document)[0])
     for path in () if as_json else written:
         echo(f"wrote {path}")
     if answered.status:

@@ -215,7 +215,7 @@ def _compare_versions(
         )
     report_files.check_output(output)
     if report is not None:
-        report_files.check(report)
+        report_files.check_report(report)
     (chip,) = chips
     name = program.path.name
     with progress() as tell, script.program_output(is_apart=True):

@@ -149,7 +149,7 @@ class Reports:
             self.attempt(lambda: report_files.answer(document, None, output, as_json=as_json))
         if self.folder is not None and self.parts:
             folder = self.folder
-            self.attempt(lambda: report_files.write(folder, document))
+            self.attempt(lambda: report_files.write_report(folder, document))
 
 
 def _by_kernel(runs: Sequence[Sequence[Run]]) -> list[list[Run]]:

@@ -39,8 +39,8 @@ _OPTIONS_WITH_VALUE: Final = (
     "--kernel",
     "--output",
 )
-_OF_CALLS: Final = ("--kernel", "--output", "--json", "--verbose", "-v")
-"""Options that are the script's, if they stand behind it and --input does not."""
+_CALL_OPTIONS: Final = ("--kernel", "--output", "--json", "--verbose", "-v")
+"""Options of a call of a kernel: behind the script's path they are the script's without --input."""
 _HELP_OPTIONS: Final = ("-h", "--help")
 
 
@@ -124,7 +124,7 @@ def arranged_arguments(arguments: Iterable[str]) -> list[str]:
                 script, remaining = remaining[:1], remaining[1:]
             theirs += remaining
             break
-        if script and not _is_ours(name, source, [*ours, *remaining]):
+        if script and not _is_commands_option(name, source, [*ours, *remaining]):
             theirs.append(argument)
         elif argument == _INPUT_OPTION:
             while remaining and not _ends_list(remaining[0], is_first=not script):
@@ -134,7 +134,7 @@ def arranged_arguments(arguments: Iterable[str]) -> list[str]:
             ours += [argument, *([remaining.pop(0)] if takes_next else [])]
         else:
             script = [argument]
-            source = _text(Path(argument))
+            source = _source_text(Path(argument))
     return [*ours, *script, "--", *theirs] if script else ours
 
 
@@ -143,23 +143,24 @@ def _ends_list(argument: str, *, is_first: bool) -> bool:
     return argument.startswith("-") or (is_first and argument.endswith(".py"))
 
 
-def _is_ours(name: str, source: str, others: list[str]) -> bool:
+def _is_commands_option(name: str, source: str, others: list[str]) -> bool:
     """True if an option after a script with this source is the command's."""
     if name in _HELP_OPTIONS:
         return "__main__" not in source
-    if name not in (_INPUT_OPTION, *_OPTIONS_WITH_VALUE, *_OF_CALLS) or _names(source, name):
+    if name not in (_INPUT_OPTION, *_OPTIONS_WITH_VALUE, *_CALL_OPTIONS) or _mentions(source, name):
         return False
-    is_call = any(other.partition("=")[0] == _INPUT_OPTION for other in others) and not _names(
+    is_call = any(other.partition("=")[0] == _INPUT_OPTION for other in others) and not _mentions(
         source, _INPUT_OPTION
     )
-    return is_call or name not in _OF_CALLS
+    return is_call or name not in _CALL_OPTIONS
 
 
-def _names(source: str, option: str) -> bool:
+def _mentions(source: str, option: str) -> bool:
+    """True if a program's source has an option's name in quotes, and so reads it itself."""
     return re.search(rf"""["']{option}(?![\w-])""", source) is not None
 
 
-def _text(script: Path) -> str:
+def _source_text(script: Path) -> str:
     with suppress(BadInput):
         return files.read_bytes(script).decode("utf-8", "replace")
     return ""  # running it reports the error

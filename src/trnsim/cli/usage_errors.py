@@ -24,7 +24,8 @@ _EXTRA_PATTERN: Final = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \
 _MOST_NAMES: Final = 12
 """Commands of a group that an error lists; the help lists more."""
 _LIKENESS_MARGIN: Final = 0.1
-"""Names that are less like the wrong one than the nearest, by more than this, are not told."""
+"""Names whose likeness to the wrong one is less than the nearest's by more than this, which is a
+ratio of `difflib`, are not suggested."""
 _NUMBER: Final = "NUMBER"
 _PLAIN_NUMBER: Final = "1"
 """A value of options that are numbers and whose help shows none."""
@@ -43,19 +44,19 @@ def refusal(error: Any) -> Refusal:
     reason = error.format_message().replace(_PYDANTIC_PREFIX, "").rstrip(".")
     if error.ctx is None:
         return reason, ""
-    return _BY_KIND.get(type(error).__name__, _other)(error, reason, error.ctx)
+    return _BY_KIND.get(type(error).__name__, _unknown_or_extra)(error, reason, error.ctx)
 
 
 def _missing(error: Any, reason: str, context: Any) -> Refusal:
     """A missing argument or option, described, and an example of the command that has it."""
     parameter = error.param
-    if about := _about(parameter):
-        reason += f": {about}"
+    if purpose := _purpose(parameter):
+        reason += f": {purpose}"
     example = example_of(context.command)
     is_shown = parameter.param_type_name == "argument" or any(
         name in example.split() for name in parameter.opts
     )
-    return reason, f"for example {example}" if example and is_shown else _help(context)
+    return reason, f"for example {example}" if example and is_shown else _help_command(context)
 
 
 def _no_value(error: Any, reason: str, context: Any) -> Refusal:
@@ -64,11 +65,11 @@ def _no_value(error: Any, reason: str, context: Any) -> Refusal:
     options = context.command.get_params(context)
     option = next((each for each in options if name in (*each.opts, *each.secondary_opts)), None)
     if option is None:
-        return reason, _help(context)
+        return reason, _help_command(context)
     if getattr(option, "is_flag", False):
         return reason, f"write {name} alone"
-    about = _about(option)
-    return reason + (f": {about}" if about else ""), _instead(option, context, name)
+    purpose = _purpose(option)
+    return reason + (f": {purpose}" if purpose else ""), _legal_example(option, context, name)
 
 
 def _no_option(error: Any, _: str, context: Any) -> Refusal:
@@ -76,21 +77,23 @@ def _no_option(error: Any, _: str, context: Any) -> Refusal:
     names = [name for name in error.possibilities or () if name not in HIDDEN_NAMES]
     near = _nearest(error.option_name, names)
     perhaps = f"perhaps {_either(near)}; " if near else ""
-    return error.message.rstrip("."), f"{perhaps}{_help(context)} lists all options"
+    return error.message.rstrip("."), f"{perhaps}{_help_command(context)} lists all options"
 
 
 def _wrong_value(error: Any, reason: str, context: Any) -> Refusal:
     """A value that is not legal, and one that is."""
-    return reason, _help(context) if error.param is None else _instead(error.param, context)
+    return reason, _help_command(context) if error.param is None else _legal_example(
+        error.param, context
+    )
 
 
-def _other(error: Any, reason: str, context: Any) -> Refusal:
-    """Commands that are not known, and arguments behind the last."""
+def _unknown_or_extra(error: Any, reason: str, context: Any) -> Refusal:
+    """The refusal of a command that is not known, or of arguments behind the last."""
     if match := _NO_COMMAND_PATTERN.match(error.format_message()):
         return _no_command(match["name"], context)
     if match := _EXTRA_PATTERN.match(reason):
         return _extra(match["words"], context)
-    return reason, _help(context)
+    return reason, _help_command(context)
 
 
 def _no_command(name: str, context: Any) -> Refusal:
@@ -99,7 +102,10 @@ def _no_command(name: str, context: Any) -> Refusal:
     legal = f"; legal: {', '.join(names)}" if len(names) <= _MOST_NAMES else ""
     near = [f"{context.command_path} {each}" for each in _nearest(name, names)]
     perhaps = f"perhaps {_either(near)}; " if near else ""
-    return f"No such command {name!r}{legal}", f"{perhaps}{_help(context)} lists all commands"
+    return (
+        f"No such command {name!r}{legal}",
+        f"{perhaps}{_help_command(context)} lists all commands",
+    )
 
 
 def _extra(words: str, context: Any) -> Refusal:
@@ -119,21 +125,25 @@ def _nearest(name: str, names: Iterable[str]) -> list[str]:
     ]
 
 
-def _instead(parameter: Any, context: Any, name: str = "") -> str:
+def _legal_example(parameter: Any, context: Any, name: str = "") -> str:
     """A legal value of an option, as it is written; of an argument, an example of the command."""
     example = example_of(context.command)
     if parameter.param_type_name == "argument":
-        return f"for example {example}" if example else _help(context)
+        return f"for example {example}" if example else _help_command(context)
     name = name or max(parameter.opts, key=len)
     words = example.split()
     if name in words[:-1]:
         return f"for example {name} {words[words.index(name) + 1]}"
     metavar = parameter.metavar or parameter.name.upper()
-    value = _shown(metavar) or _default(parameter) or (metavar == _NUMBER and _PLAIN_NUMBER)
+    value = (
+        _example_of_metavar(metavar)
+        or _default(parameter)
+        or (metavar == _NUMBER and _PLAIN_NUMBER)
+    )
     return f"for example {name} {value}" if value else f"write {name} {metavar}"
 
 
-def _shown(metavar: str) -> str:
+def _example_of_metavar(metavar: str) -> str:
     """The value that a metavar shows behind its kind: 8k of TOKENS|8k, none of DIR|FILE.html."""
     shown = metavar.partition("|")[2]
     return "" if re.match(r"[A-Z]{3}", shown) else shown
@@ -145,15 +155,16 @@ def _default(parameter: Any) -> str:
     return str(value) if isinstance(value, str | int | float) and str(value) else ""
 
 
-def _about(parameter: Any) -> str:
+def _purpose(parameter: Any) -> str:
     """The first sentence of a parameter's help, as the end of a sentence."""
-    about = inspect.cleandoc(getattr(parameter, "help", None) or "")
-    about = re.split(r"(?<=[^.])\.(?:\s|$)", about, maxsplit=1)[0]
-    is_name = re.match(r"Python\b|\w*[A-Z]\w*[A-Z0-9]", about)
-    return about if is_name else f"{about[:1].lower()}{about[1:]}"
+    purpose = inspect.cleandoc(getattr(parameter, "help", None) or "")
+    purpose = re.split(r"(?<=[^.])\.(?:\s|$)", purpose, maxsplit=1)[0]
+    is_name = re.match(r"Python\b|\w*[A-Z]\w*[A-Z0-9]", purpose)
+    return purpose if is_name else f"{purpose[:1].lower()}{purpose[1:]}"
 
 
-def _help(context: Any) -> str:
+def _help_command(context: Any) -> str:
+    """The command that prints the help of a command: trnsim plan train --help."""
     path: str = context.command_path
     return f"{path} --help" if path.startswith(_PROGRAM) else f"{_PROGRAM} {path} --help"
 

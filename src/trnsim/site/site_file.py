@@ -149,7 +149,11 @@ def _check_digest(place: SourcePlace) -> None:
 def _check_factors(place: SourcePlace, correction: Correction) -> None:
     for name, factor in correction.parts.items():
         if not 1 / _MOST_FACTOR < factor < _MOST_FACTOR:
-            raise place.inner("parts").inner(name).refused("legal: a factor above 0")
+            raise (
+                place.inner("parts")
+                .inner(name)
+                .refused(f"legal: a factor between {1 / _MOST_FACTOR:g} and {_MOST_FACTOR:g}")
+            )
     if "" not in correction.parts:
         raise place.inner("parts").refused('no factor ""')
 

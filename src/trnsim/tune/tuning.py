@@ -8,8 +8,7 @@
 
 A value that was never legal and is the only difference to a legal setting, or was refused twice,
 comes last. A setting that is at least as large in each number as one that exceeded a memory is not
-tried. A trial ends early where its bound
-exceeds the best time (`tune.trial`).
+tried. A trial ends early where its bound exceeds the best time (`tune.trial`).
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ SHARE: Final = 5
 """A search tries at most 1 / `SHARE` of the settings, or `LEAST` if that is fewer."""
 LEAST: Final = 8
 """Number of settings that a search may always try."""
-_AT_ONCE: Final = 4
+_PROPOSED_AT_ONCE: Final = 4
 """Settings that the main effects propose before they are fitted again."""
-_SHORT_S: Final = 4.0
-"""Duration of trials up to which no process is started for them."""
+_MOST_IN_PROCESS_S: Final = 4.0
+"""Expected seconds of trials up to which this process runs them, and starts no other."""
 _MOST_REFUSALS: Final = 2
 _MEMORY: Final = "OutOfMemory"
 _RIDGE: Final = 1e-3
 _LEAST_GAIN: Final = 0.005
-"""The share of a time up to which settings are as fast to the search."""
+"""The least gain, as a share of the time, for which a setting counts as faster in the search."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,8 @@ class TuningTrial:
     """A setting that was tried.
 
     Attributes:
-        setting: the setting.
-        time_us: its time; infinite if it is not legal or longer than the best.
+        setting: an index of a value for each parameter.
+        time_us: its time; infinite if it is not legal, or was ended early as longer than the best.
         draws_us: its time in each draw of the constants.
         busiest: the label of the engine that is busy longest.
         busy_share: its busy time as a share of the device time.
@@ -194,10 +193,10 @@ class _Search:
         )
 
     def run(self) -> None:
-        """Spend the trials."""
+        """Run trials until none is left, or nothing untried is promising."""
         self._try([self._space.default])
         self._sweep()
-        while self._trials_left and (proposed := self._proposed()):
+        while self._trials_left and (proposed := self._promising()):
             self._try(proposed)
             if self._tuning.timed[:1] and self._tuning.timed[0].setting in proposed:
                 self._sweep()
@@ -220,7 +219,7 @@ class _Search:
         limit_us = None if best is None else best.time_us
         points = [[list(setting), limit_us] for setting in new]
         begun_s = monotonic()
-        is_short = self._trial_s * len(points) < _SHORT_S
+        is_short = self._trial_s * len(points) < _MOST_IN_PROCESS_S
         results = search.map(
             self._function,
             points,
@@ -243,7 +242,7 @@ class _Search:
             for at in range(len(self._space.parameters)):
                 before = self._best
                 centre = self._space.default if before is None else before.setting
-                self._try(self._along(centre, at))
+                self._try(self._settings_along(centre, at))
                 unchanged = unchanged + 1 if self._is_as_fast(before) else 1
                 if unchanged >= len(self._space.parameters):
                     break
@@ -255,7 +254,7 @@ class _Search:
             return best is before
         return best.time_us > (1 - _LEAST_GAIN) * before.time_us
 
-    def _along(self, centre: Setting, parameter: int) -> list[Setting]:
+    def _settings_along(self, centre: Setting, parameter: int) -> list[Setting]:
         """The settings that differ in one parameter, its nearest values first."""
         count = len(self._space.parameters[parameter].values)
         indexes = sorted(range(count), key=lambda index: abs(index - centre[parameter]))
@@ -263,13 +262,13 @@ class _Search:
         return [setting for setting in settings if not self._is_hopeless(setting)]
 
     def _is_hopeless(self, setting: Setting) -> bool:
-        """True if trials say that a setting is not legal."""
+        """True if the trials so far suggest that a setting is not legal."""
         return self._exceeds_memory(setting) or any(
             self._is_refused(at, index) for at, index in enumerate(setting)
         )
 
     def _exceeds_memory(self, setting: Setting) -> bool:
-        """True if it is as large as one that exceeded a memory."""
+        """True if a setting is at least as large as one that exceeded a memory."""
         return any(
             self._is_as_large(setting, row.setting)
             for row in self._tuning.trials.values()
@@ -284,7 +283,7 @@ class _Search:
             return False
         legal = [row.setting for row in self._tuning.trials.values() if not row.error]
         return len(refused) >= _MOST_REFUSALS or any(
-            _is_equal_but(parameter, setting, other) for setting in refused for other in legal
+            _differ_only_in(parameter, setting, other) for setting in refused for other in legal
         )
 
     def _is_as_large(self, setting: Setting, other: Setting) -> bool:
@@ -298,37 +297,39 @@ class _Search:
                 return False
         return True
 
-    def _proposed(self) -> list[Setting]:
+    def _promising(self) -> list[Setting]:
         """The untried settings that the main effects call fastest.
 
         A parameter without an effect keeps its best value while other settings are left.
         """
-        rest = [
+        possible = [
             setting
             for setting in self._space.settings()
             if setting not in self._tuning.trials and not self._exceeds_memory(setting)
         ]
-        untried = [setting for setting in rest if not self._is_hopeless(setting)] or rest
+        untried = [setting for setting in possible if not self._is_hopeless(setting)] or possible
         if not untried:
             return []
-        effects = self._fitted()
+        effects = self._main_effects()
         best = self._best
         if best is not None:
-            pinned = [at for at, column in enumerate(effects) if np.ptp(column) < _LEAST_GAIN]
-            apart = [
+            without_effect = [
+                at for at, column in enumerate(effects) if np.ptp(column) < _LEAST_GAIN
+            ]
+            like_best = [
                 setting
                 for setting in untried
-                if all(setting[at] == best.setting[at] for at in pinned)
+                if all(setting[at] == best.setting[at] for at in without_effect)
             ]
-            untried = apart or untried
+            untried = like_best or untried
         logs = [
             sum(column[index] for column, index in zip(effects, setting, strict=True))
             for setting in untried
         ]
-        order = np.argsort(logs, kind="stable")[: min(_AT_ONCE, self._trials_left)]
+        order = np.argsort(logs, kind="stable")[: min(_PROPOSED_AT_ONCE, self._trials_left)]
         return [untried[at] for at in order.tolist()]
 
-    def _fitted(self) -> list[npt.NDArray[np.float64]]:
+    def _main_effects(self) -> list[npt.NDArray[np.float64]]:
         """The main effect of each value of each parameter on log(time), by ridge regression.
 
         A value without a trial has the effect of the parameter's average.
@@ -365,7 +366,7 @@ def _conditions(kernel: Launchable) -> tuple[object, ...]:
     )
 
 
-def _is_equal_but(parameter: int, setting: Setting, other: Setting) -> bool:
+def _differ_only_in(parameter: int, setting: Setting, other: Setting) -> bool:
     """True if two settings differ in the parameter number `parameter` alone."""
     return (
         setting != other

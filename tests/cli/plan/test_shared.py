@@ -7,10 +7,10 @@ from typer.testing import CliRunner
 from trnsim.arch.catalogue import catalogue
 from trnsim.cli import app
 from trnsim.cli.plan.shared import (
+    answer_pointer,
     bound_note,
     compared_document,
     floor_notes,
-    place_of,
     platform_names,
     price_remarks,
 )
@@ -187,7 +187,7 @@ def test_a_place_is_that_in_the_document_of_one_answer_or_of_several():
         answers = [{"parts_s": {"a/b": at}} for at in range(count)]
         values = compared_document("t", answers, [], said, "plan-train/1").values
         for at in range(count):
-            assert value_at(values, place_of(at, count, "parts_s", "a/b")) == at
+            assert value_at(values, answer_pointer(at, count, "parts_s", "a/b")) == at
 
 
 def test_the_bound_is_the_largest_part_of_each_platform():

@@ -52,7 +52,7 @@ def day(fleet: dict[str, Any], policy: str, day_number: int, caption: str) -> st
 
 
 def needed_chips(fleet: dict[str, Any], quantile: str) -> list[float]:
-    """Chips that demand of all services needs in each hour: those of parts of replicas."""
+    """Chips that the demand of all services needs in each hour, also of a part of a replica."""
     total = [0.0] * len(fleet["hours"])
     for service in fleet["services"]:
         each = service["replica_chips"] / service["requests_per_s"]

@@ -14,14 +14,14 @@ from trnsim.cli.options import MixedPrices, OwnPrices, PurchaseKind, command, ow
 from trnsim.cli.plan.shared import (
     MeasuredFile,
     On,
+    answer_pointer,
     bound_note,
-    by_phase,
     compared_document,
     floor_notes,
     measured_table,
-    place_of,
     price_remarks,
     purchased_platforms,
+    sources_by_phase,
 )
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answering
@@ -42,7 +42,7 @@ from trnsim.system.infer.estimate import InferenceEstimate, estimate
 from trnsim.system.infer.parts import InputSizes
 from trnsim.workload.model_names import config_file, model_name
 
-_OF_FOLDER: Final = ("config.json", "model_index.json")
+_FOLDER_FILES: Final = ("config.json", "model_index.json")
 _COLUMNS: Final = columns(
     "platform | instance | copies | latency P50 (P10 to P90) | items/s | USD per 1M items",
     numbers_from=2,
@@ -109,12 +109,13 @@ def infer(options: InferOptions) -> Document:
     rows = own_rows(options.prices)
     estimates = _estimates(options, rows)
     remarks = price_remarks([inference.quote for inference in estimates], rows)
-    model = _named(options.config)
+    model = _model_title(options.config)
     title = f"{model}: batch {options.batch} a copy, {estimates[0].item}s"
     sections = [
         Section("", [Note(title, place="text")]),
         Section(
-            "", [_table(estimates, remarks.mark), _bound(estimates), Drawing(_parts(estimates))]
+            "",
+            [_table(estimates, remarks.mark), _bound(estimates), Drawing(_parts_chart(estimates))],
         ),
         *(Section("", _details(inference)) for inference in estimates),
     ]
@@ -122,9 +123,9 @@ def infer(options: InferOptions) -> Document:
     return compared_document(title, values, sections, remarks, "plan-infer/1")
 
 
-def _named(file: Path) -> str:
+def _model_title(file: Path) -> str:
     """The model's name; of a folder's config.json or model_index.json that of the folder."""
-    is_of_folder = file.name in _OF_FOLDER and model_name(file) == file.stem
+    is_of_folder = file.name in _FOLDER_FILES and model_name(file) == file.stem
     return file.resolve().parent.name if is_of_folder else model_name(file)
 
 
@@ -181,12 +182,12 @@ def _bound(estimates: Sequence[InferenceEstimate]) -> Note:
     return bound_note({inference.platform: inference.estimate.parts_s for inference in estimates})
 
 
-def _parts(estimates: Sequence[InferenceEstimate]) -> str:
+def _parts_chart(estimates: Sequence[InferenceEstimate]) -> str:
     """The chart of the parts of each latency."""
     rows = []
     for at, inference in enumerate(estimates):
         causes = sorted(inference.estimate.parts_s.items(), key=lambda cause: -cause[1])
-        of = place_of(at, len(estimates), "estimate", "parts_s")
+        of = answer_pointer(at, len(estimates), "estimate", "parts_s")
         rows.append(Parts(inference.platform, dict(causes), seconds(inference.latency_s.p50), of))
     return parts_chart("Where the time goes", rows)
 
@@ -201,7 +202,7 @@ def _details(inference: InferenceEstimate) -> list[Block]:
     ]
     lines = [
         *parts,
-        *by_phase(inference.estimate.sources),
+        *sources_by_phase(inference.estimate.sources),
         *floor_notes(inference.cores // inference.copies),
         *inference.notes,
     ]

@@ -239,7 +239,7 @@ class ServeOptions:
     ] = None
 
     def server(self) -> ServerOptions:
-        """Of the server."""
+        """The options of the server."""
         return ServerOptions(
             tensor=self.tensor_parallel_size,
             pipeline=self.pipeline_parallel_size,
@@ -268,7 +268,7 @@ class ServeOptions:
         )
 
     def demand(self) -> Demand:
-        """The trace that is named, or the load to draw.
+        """The trace of --trace, or the load that is drawn, with the router.
 
         Raises:
             BadInput: the load is not legal, or two loads are described.
@@ -298,7 +298,7 @@ class ServeOptions:
         )
 
     def _usual_count(self) -> int:
-        """Requests: of an open load a minute's, of clients four each."""
+        """The default number of requests: those of a minute, or four for each client."""
         if self.request_rate is not None:
             return min(
                 max(_LEAST_REQUESTS, math.ceil(_MINUTE_S * self.request_rate)), _MOST_REQUESTS
@@ -322,7 +322,7 @@ def serve(options: ServeOptions) -> Document | None:
     model = read(options.config)
     server, demand = options.server(), options.demand()
     slo = Slo(options.slo_ttft, options.slo_tpot)
-    _check_kept(options, demand, server)
+    _check_outputs(options, demand, server)
     kinds = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
     _check_trace_file(options.save_trace, len(kinds))
     table = measured_table(options.measured, [name for name, _ in kinds])
@@ -342,7 +342,7 @@ def serve(options: ServeOptions) -> Document | None:
     if options.emit:
         echo(
             "\n\n".join(
-                launch.vllm(planned.deployment, _served(options.config)) for planned in plans
+                launch.vllm(planned.deployment, _vllm_model(options.config)) for planned in plans
             )
         )
         return None
@@ -405,11 +405,11 @@ def _router(name: str) -> Router:
         raise BadInput(f"--router is {name!r}; legal: {legal}") from None
 
 
-def _check_kept(options: ServeOptions, demand: Demand, server: ServerOptions) -> None:
-    """Refuse what cannot be printed or kept.
+def _check_outputs(options: ServeOptions, demand: Demand, server: ServerOptions) -> None:
+    """Refuse an unknown kind of --emit, and to save a trace whose length the search decides.
 
     Raises:
-        BadInput: naming the option.
+        BadInput: for either.
     """
     if options.emit not in (None, "vllm"):
         raise BadInput(f"--emit is {options.emit!r}; legal: vllm")
@@ -435,7 +435,7 @@ def _check_trace_file(file: Path | None, platforms: int) -> None:
     files.check_writable(file)
 
 
-def _served(config: Path) -> str:
+def _vllm_model(config: Path) -> str:
     """The model's name for vLLM: an id, the folder of a config.json, else the file's name."""
     identity = hub_id(config)
     if identity:

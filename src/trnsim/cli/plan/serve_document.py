@@ -15,11 +15,11 @@ from trnsim.cli.plan.serve_capacity import (
 )
 from trnsim.cli.plan.shared import (
     PriceRemarks,
-    by_phase,
+    answer_pointer,
     compared_document,
     floor_notes,
-    place_of,
     size_of,
+    sources_by_phase,
 )
 from trnsim.document.answer import (
     Block,
@@ -216,7 +216,7 @@ def _parts_bars(plans: Sequence[ServingPlan]) -> str:
     rows = []
     for at, plan in enumerate(plans):
         parts_s = _token_parts_s(plan)
-        of = place_of(at, len(plans), "token_parts_s")
+        of = answer_pointer(at, len(plans), "token_parts_s")
         rows.append(
             Parts(plan.deployment.machine.name, parts_s, seconds(math.fsum(parts_s.values())), of)
         )
@@ -243,7 +243,7 @@ def _details(plan: ServingPlan) -> list[str]:
     sources, startup_s = report.times_sources(deployment), report.startup_s(deployment)
     starts = ", ".join(f"{name} {durations(time_s)}" for name, time_s in startup_s.items())
     lines = [
-        f"{state}; {'; '.join(by_phase(sources))}",
+        f"{state}; {'; '.join(sources_by_phase(sources))}",
         *floor_notes(deployment.steps.split.ranks, deployment.machine.lnc),
         f"longest sequence {deployment.engine.max_model_len:,} tokens; start: {starts}",
         *(f"extrapolated: {text}" for text in report.extrapolations(deployment)),

@@ -90,9 +90,9 @@ class PriceRemarks:
     """Remarks beside prices that are compared.
 
     Attributes:
-        caveats: two kinds of purchase, days that are far apart.
-        credits: the user's, in words.
-        mark: what follows every price.
+        caveats: a sentence on several kinds of purchase, or on days that are far apart.
+        credits: a line for each credit of the user.
+        mark: the text behind each price: " (mixed prices)" for several kinds, else "".
     """
 
     caveats: tuple[str, ...]
@@ -144,7 +144,7 @@ def bound_note(parts_s: Mapping[str, Mapping[str, float]]) -> Note:
     return Note(f"bound by: {', '.join(words)}")
 
 
-def place_of(number: int, count: int, *steps: str) -> str:
+def answer_pointer(number: int, count: int, *steps: str) -> str:
     """The JSON pointer of a field of answer `number` of `count`, as in `compared_document`."""
     return pointer(*steps) if count == 1 else pointer(number, *steps)
 
@@ -173,7 +173,7 @@ def floor_notes(ranks: int, lnc: int = 1) -> list[str]:
     return [f"exchanges are {Floor.PROGRAM.value}: no start of the host is paid"]
 
 
-def by_phase(sources: Mapping[str, str]) -> list[str]:
+def sources_by_phase(sources: Mapping[str, str]) -> list[str]:
     """The sources of times: one if all phases have the same, else one per phase."""
     if len(set(sources.values())) == 1:
         return [next(iter(sources.values()))]

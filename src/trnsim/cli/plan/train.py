@@ -161,7 +161,7 @@ class TrainOptions:
         more = _FRONT_DOUBLINGS if platforms == 1 else 0
         return Effort(self.budget, self.deadline, self.ray, processes=0, doublings=more, tell=tell)
 
-    def asked(self, model: Architecture, name: str, count: int | None) -> LayoutRequest:
+    def request(self, model: Architecture, name: str, count: int | None) -> LayoutRequest:
         """The fixed part of a search, with the usual sequence and batch where none is given."""
         return layout_request(
             model,
@@ -212,7 +212,7 @@ def train(options: TrainOptions) -> Document | None:
     with progress() as tell:
         effort = options.effort(len(kinds), tell)
         known = partial(estimate, model, effort=effort, measured=table, rows=rows)
-        runs = [size for on in kinds for size in _sizes(options, model, *on, known)]
+        runs = [size for on in kinds for size in _platform_runs(options, model, *on, known)]
     if options.trace_file is not None:
         (training,) = runs
         content = trace.perfetto(training.model, training.machine, training.step.layout, table)
@@ -228,20 +228,20 @@ def _start_file(kind: str, training: TrainingEstimate) -> str:
     return start_file(kind, training.machine, training.step.layout, model=training.model.name)
 
 
-def _sizes(
+def _platform_runs(
     options: TrainOptions,
     model: Architecture,
     name: str,
     kind: str,
     estimated: Callable[..., TrainingEstimate],
 ) -> list[TrainingEstimate]:
-    """A platform with each number of instances."""
+    """The runs of a platform: one for each number of instances."""
     return compare_runs(
         [
             estimated(
                 name,
                 options.tokens,
-                request=options.asked(model, name, count),
+                request=options.request(model, name, count),
                 instances=count,
                 reliability=run.Reliability(
                     options.chip_mtbf_hours * _HOUR_S,

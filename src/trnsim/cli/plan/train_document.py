@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from trnsim.cli.plan.shared import (
     PriceRemarks,
+    answer_pointer,
     bound_note,
-    by_phase,
     compared_document,
     floor_notes,
-    place_of,
     size_of,
+    sources_by_phase,
 )
 from trnsim.document.answer import (
     Block,
@@ -55,7 +55,7 @@ def train_document(
         ("Prices", [_prices(runs, remarks.mark)]),
         ("Steps", [_steps(runs)]),
         ("Layouts", [_layouts(runs)]),
-        ("Where a step goes", [_bound(runs), _step_table(runs), Drawing(_parts(runs))]),
+        ("Where a step goes", [_bound(runs), _step_table(runs), Drawing(_parts_chart(runs))]),
         ("What else is as good", _pareto_blocks(runs, remarks.mark)),
         ("What it rests on", _basis(runs)),
     )
@@ -143,14 +143,14 @@ def _step_table(runs: Sequence[TrainingEstimate]) -> Table:
     return Table(columns(" | ".join(("share of the step", *names, "data, hidden"))), rows)
 
 
-def _parts(runs: Sequence[TrainingEstimate]) -> str:
+def _parts_chart(runs: Sequence[TrainingEstimate]) -> str:
     """The chart of the parts of each step."""
     rows = [
         Parts(
             label,
             run.step.parts_s,
             seconds(run.step.step_s.p50),
-            place_of(at, len(runs), "parts_s"),
+            answer_pointer(at, len(runs), "parts_s"),
         )
         for at, (label, run) in enumerate(zip(_labels(runs), runs, strict=True))
     ]
@@ -204,7 +204,7 @@ def _basis(runs: Sequence[TrainingEstimate]) -> list[Block]:
     seen: dict[str, list[str]] = {}
     for label, run in zip(_labels(runs), runs, strict=True):
         state = "; ".join(run.step.estimate.evidence) or "times of your own"
-        sources = "; ".join(by_phase(run.step.estimate.sources))
+        sources = "; ".join(sources_by_phase(run.step.estimate.sources))
         blocks.append(Note(f"{label}: {state}; {run.basis}; {sources}"))
         beyond = [f"extrapolated: {text}" for text in run.step.estimate.extrapolations]
         blocks.append(
