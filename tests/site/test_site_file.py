@@ -76,7 +76,9 @@ def test_a_file_without_a_correction_for_others_is_refused(tmp_path):
 
 def test_a_factor_of_nothing_is_refused(tmp_path):
     path = write_site(tmp_path / "site.json", factor=0.0)
-    with pytest.raises(BadInput, match=r"parts\.weights is 0\.0; legal: a factor between 0.0001 and 10000"):
+    with pytest.raises(
+        BadInput, match=r"parts\.weights is 0\.0; legal: a factor between 0\.0001 and 10000"
+    ):
         read(path)
 
 
