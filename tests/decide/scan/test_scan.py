@@ -1,5 +1,7 @@
 """Files and folders of programs: which are read, and what each of them tells."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,34 @@ def test_every_kernel_of_a_cuda_file_has_its_line(tmp_path):
         ("k.cu", 5, "cuda", "__global__ second"),
         ("none.cuh", 1, "cuda", "CUDA source"),
     ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "__global__ " + "a" * 300_000,
+        "__global__ a " * 30_000,
+        "__global__" + " " * 300_000,
+        "__global__ __launch_bounds__(" * 10_000,
+    ],
+)
+def test_a_cuda_file_without_a_kernel_takes_no_long_time(tmp_path, source):
+    """Each took minutes, as the search began anew at each character."""
+    (place,) = scan([put(tmp_path, k_dot_cu=source)], tmp_path).places
+    assert (place.line, place.kind) == (1, "cuda")
+
+
+def test_a_folder_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "private").mkdir()
+
+    def scandir(folder, scandir=os.scandir):
+        if Path(folder).name == "private":
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(BadInput, match=r"cannot scan .*private: Permission denied"):
+        scan([tmp_path], tmp_path)
 
 
 def test_a_path_that_leads_out_is_refused(tmp_path):

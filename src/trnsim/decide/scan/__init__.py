@@ -31,15 +31,18 @@ _SKIPPED_FOLDERS: Final = frozenset(
 _MOST_FILES: Final = 20_000
 _MOST_BYTES: Final = 4_000_000
 _KERNEL_PATTERN: Final = re.compile(
-    rb"__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?[^;{(]*?(\w+)\s*\("
+    rb"__global__\s++(?:__launch_bounds__\s*+\([^)]{0,999}+\)\s*+)?+([^;{(]{0,999}+)\("
 )
+"""Declaration of a kernel up to its arguments; of bounded length, so that no file takes long."""
+_LAST_WORD_PATTERN: Final = re.compile(rb"(\w+)\s*\Z")
 
 
 def scan(paths: Sequence[Path], root: Path) -> ScanFindings:
     """Findings in the program files and folders `paths`, with files relative to `root`.
 
     Raises:
-        BadInput: a path does not exist, leads out of `root`, or holds too many files.
+        BadInput: a path does not exist, leads out of `root`, holds too many files, or a folder
+            cannot be read.
     """
     programs: list[ScannedProgram] = []
     for path in sorted(_program_files(paths, root)):
@@ -78,7 +81,7 @@ def _program_files(paths: Sequence[Path], root: Path) -> set[Path]:
 
 def _below(folder: Path) -> Iterator[Path]:
     """Program files below a folder, without links, hidden folders and installed packages."""
-    for parent, folders, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder, onerror=_refuse_folder):
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS
         )
@@ -86,6 +89,12 @@ def _below(folder: Path) -> Iterator[Path]:
             file = Path(parent) / name
             if file.suffix in _LEGAL_ENDINGS and not file.is_symlink():
                 yield file
+
+
+def _refuse_folder(error: OSError) -> None:
+    raise BadInput(
+        f"cannot scan {error.filename}: {error.strerror}", fix="make it readable, or leave it out"
+    ) from error
 
 
 def _read(file: str, path: Path, root: Path) -> ScannedProgram:
@@ -108,15 +117,12 @@ def _read(file: str, path: Path, root: Path) -> ScannedProgram:
 def _read_cuda(file: str, source: bytes) -> ScannedProgram:
     """Kernels of a CUDA file as findings, or the file itself if it has no kernel."""
     advice = KERNEL_NAMES["torch.utils.cpp_extension.load"].advice
-    findings = {
-        ScanFinding(
-            file,
-            source.count(b"\n", 0, kernel.start()) + 1,
-            "cuda",
-            f"__global__ {kernel.group(1).decode('ascii', 'replace')}",
-            "L",
-            advice,
-        )
-        for kernel in _KERNEL_PATTERN.finditer(source)
-    }
+    findings: set[ScanFinding] = set()
+    line, counted = 1, 0
+    for kernel in _KERNEL_PATTERN.finditer(source):
+        line += source.count(b"\n", counted, kernel.start())
+        counted = kernel.start()
+        if name := _LAST_WORD_PATTERN.search(kernel[1]):
+            text = f"__global__ {name[1].decode('ascii', 'replace')}"
+            findings.add(ScanFinding(file, line, "cuda", text, "L", advice))
     return ScannedProgram(findings or {ScanFinding(file, 1, "cuda", "CUDA source", "L", advice)})
