@@ -59,7 +59,8 @@ class AbsentNames:
 
     def near(self, name: str) -> str:
         """The name of the module that is most like a misspelt one; "" if there is none."""
-        legal = [] if name.startswith("_") else dir(sys.modules[self.module])
+        module = sys.modules.get(self.module)  # None for a namespace that is no module
+        legal = [] if name.startswith("_") else dir(module) if module is not None else []
         return next(iter(get_close_matches(name, legal, 1, 0.75)), "")
 
     def serve(self, name: str) -> Any:

@@ -77,3 +77,10 @@ def test_every_name_that_public_programs_use_often_is_there():
         for name in names.split():
             assert hasattr(module, name), (public, name)
             exec(f"from {public} import {name}")  # noqa: S102  the statement of programs
+
+
+def test_names_that_the_bindings_never_had_are_missing_as_of_any_module():
+    import torch_xla
+
+    assert not hasattr(torch_xla._XLAC, "no_such_name")
+    assert not hasattr(torch_xla._XLAC, "_xla_warm_up_cache")

@@ -269,3 +269,40 @@ def test_groups_of_a_trace_have_each_rank_once(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
     with exchange_tracing.on(), pytest.raises(CollectiveMisused, match="each rank in one"):
         xm.all_reduce("sum", torch.ones(2), groups=[[0, 1]])
+
+
+def test_shards_of_a_trace_in_one_process_are_those_of_its_groups():
+    """Without the groups the world of this process was asked, which has one rank."""
+    import torch_xla.core.xla_model as xm
+
+    from trnsim.torch.traces.exchanges import exchange_tracing
+
+    x = torch.ones(4, 2, device="meta")
+    with exchange_tracing.on():
+        shard = xm.reduce_scatter("sum", x, 1.0, 0, 2, groups=[[0, 1]])
+        joined = xm.all_to_all(x, 0, 1, 2, groups=[[0, 1]])
+    assert shard.shape == (2, 2)
+    assert joined.shape == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("xm.reduce_scatter('sum', x, 1.0, 0, 1, groups=5)", "groups 5; legal: None, or a list"),
+        ("xm.all_to_all(x, 0, 0, 1, groups=[0])", r"groups \[0\]; legal: None, or a list"),
+        ("xm.reduce_gradients(torch.optim.SGD([x], 0.1), 5)", "groups 5; legal: None"),
+        ("xm.all_to_all(x, 0, 5, 1)", "along dimension 5 of a tensor of shape .*; legal: -2 to 1"),
+        ("xm.all_gather(x, output=torch.zeros(3, 2, 2))", r"shape \[3, 2, 2\]; legal: \[2, 2\]"),
+        ("xm.reduce_scatter('sum', x, 1.0, 0, 1, output=x[0])", r"shape \[2\]; legal: \[2, 2\]"),
+        ("xm.collective_broadcast([3])", "xm.collective_broadcast of a int; legal: a tensor"),
+        ("xm.collective_broadcast([x], 1)", r"from rank 1; legal: .* group, \[0\]"),
+    ],
+)
+def test_arguments_that_no_collective_takes_are_refused(call, message):
+    import torch_xla.core.xla_model as xm
+
+    from trnsim.xla.collectives import CollectiveMisused
+
+    x = torch.ones(2, 2, device="xla")
+    with pytest.raises(CollectiveMisused, match=message):
+        eval(call, {"xm": xm, "x": x, "torch": torch})  # noqa: S307  the calls above

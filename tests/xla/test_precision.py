@@ -68,3 +68,17 @@ def test_a_value_that_torch_xla_reads_as_off_is_said(value):
         precision.serve({"XLA_USE_BF16": value})
     assert warned[0].filename == __file__
     assert narrowed_dtypes == {}
+
+
+@pytest.mark.parametrize("value", ["--1", "+-1", "1-", "\N{SUPERSCRIPT TWO}"])
+def test_what_only_looks_like_a_number_is_off_with_a_warning(value):
+    import torch
+
+    from trnsim.torch.narrowing import narrowed_dtypes
+    from trnsim.xla import precision
+
+    before = dict(narrowed_dtypes)
+    with pytest.warns(precision.VariableIgnored, match="legal: true, false, or a number"):
+        precision.serve({precision.USE: value})
+    assert narrowed_dtypes == before
+    assert torch.float32 not in narrowed_dtypes

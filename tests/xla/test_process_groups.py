@@ -105,3 +105,12 @@ def test_groups_of_another_backend_are_pytorchs_own():
 
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     assert dist.new_group([0])._mesh == []
+
+
+def test_a_group_of_nobody_has_no_mesh():
+    import torch.distributed as dist
+    import torch_xla
+
+    dist.init_process_group("xla")
+    group = dist.new_group([], pg_options={"xla_pg_options": {"spmd": True}})
+    assert group == dist.GroupMember.NON_GROUP_MEMBER

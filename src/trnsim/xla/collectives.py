@@ -55,7 +55,8 @@ class CollectiveAlone(UserWarning):
     """Warning of groups in a world of one rank, which has no other."""
 
 
-_made: Final[dict[tuple[tuple[int, ...], ...], list[Any]]] = {}
+_subgroups: Final[dict[tuple[tuple[int, ...], ...], list[Any]]] = {}
+"""The default group and this rank's subgroup of it, by the ranks of all groups."""
 
 
 def subgroup(groups: Groups) -> Any:
@@ -64,16 +65,21 @@ def subgroup(groups: Groups) -> Any:
     Raises:
         CollectiveMisused: for groups that overlap, leave out this rank, or name others.
     """
-    whole, every = ranks.group(), _every(groups)
+    default_group, every = ranks.group(), _every(groups)
     if len(every) == 1:
-        return whole
-    key, own = tuple(map(tuple, every)), ranks.ordinal()
-    groups = _made.setdefault(key, [])
-    if not groups or groups[0] is not whole:  # a group ends with the default group
-        own_group = next(list(group) for group in key if own in group)
-        groups[:] = [whole, dist.new_group(own_group, use_local_synchronization=True)]
-        process_groups.keep_mesh(groups[1].group_name, [list(each) for each in key])
-    return groups[1]
+        return default_group
+    pair = _subgroups.setdefault(tuple(map(tuple, every)), [])
+    if not pair or pair[0] is not default_group:  # a subgroup ends with the default group
+        members = _own_group(every)
+        pair[:] = [default_group, dist.new_group(members, use_local_synchronization=True)]
+        process_groups.keep_mesh(pair[1].group_name, every)
+    return pair[1]
+
+
+def _own_group(every: list[list[int]]) -> list[int]:
+    """The ranks of the group that this rank is in."""
+    own = ranks.ordinal()
+    return next(group for group in every if own in group)
 
 
 def _every(groups: Groups) -> list[list[int]]:
@@ -142,8 +148,14 @@ def _require_tensor(kind: str, value: Any, dim: int = 0) -> None:
         )
 
 
-def _size(groups: Groups) -> int:
-    return len(groups[0]) if groups else _world(groups)
+def group_size(groups: Groups) -> int:
+    """The number of ranks of a group.
+
+    Raises:
+        CollectiveMisused: for a value that is not a list of groups of ranks.
+    """
+    members = _members(groups)
+    return len(members[0]) if members else _world(groups)
 
 
 def _world(groups: Groups) -> int:
@@ -221,19 +233,31 @@ def all_gather(
     del channel_id, use_global_device_ids
     _require_tensor("all_gather", value, dim)
     if _is_alone(groups):
-        return _put(output, value.detach().clone())
+        return _put("all_gather", output, value.detach().clone())
     dense = value.detach().movedim(dim, 0).contiguous()
     if exchange_tracing.is_on:
         gathered = exchanges.all_gather(dense, _every(groups))
     else:
-        gathered = dense.new_empty((dense.shape[0] * _size(groups), *dense.shape[1:]))
+        gathered = dense.new_empty((dense.shape[0] * group_size(groups), *dense.shape[1:]))
         dist.all_gather_single(gathered, dense, subgroup(groups))
-    return _put(output, gathered.movedim(0, dim).contiguous())
+    return _put("all_gather", output, gathered.movedim(0, dim).contiguous())
 
 
-def _put(output: Tensor | None, result: Tensor) -> Tensor:
-    """`result`, in `output` where a program gives one."""
-    return result if output is None else output.copy_(result)
+def _put(kind: str, output: Tensor | None, result: Tensor) -> Tensor:
+    """`result`, in `output` where a program gives one.
+
+    Raises:
+        CollectiveMisused: for an `output` of another shape, which a copy would repeat.
+    """
+    if output is None:
+        return result
+    if output.shape != result.shape:
+        raise CollectiveMisused(
+            f"xm.{kind} with an output of shape {list(output.shape)}; legal: {list(result.shape)}",
+            fix="give an output of the result's shape, or leave it out",
+            line=program_line(),
+        )
+    return output.copy_(result)
 
 
 def reduce_scatter(
@@ -263,8 +287,8 @@ def reduce_scatter(
     operation = _operation(reduce_type)
     _check_shards("reduce_scatter", input, scatter_dim, shard_count, groups)
     dense = input.detach().movedim(scatter_dim, 0).contiguous()
-    if _is_alone():
-        return _put(output, input.detach() * scale)
+    if _is_alone(groups):
+        return _put("reduce_scatter", output, input.detach() * scale)
     if exchange_tracing.is_on:
         shard = exchanges.reduce_scatter(dense, _TRACED_NAMES[reduce_type], _every(groups))
     else:
@@ -272,15 +296,15 @@ def reduce_scatter(
         dist.reduce_scatter_single(shard, dense, operation, subgroup(groups))
     if scale != 1:
         shard = shard * scale
-    return _put(output, shard.movedim(0, scatter_dim).contiguous())
+    return _put("reduce_scatter", output, shard.movedim(0, scatter_dim).contiguous())
 
 
 def _check_shards(kind: str, value: Tensor, dim: int, count: int, groups: Groups) -> None:
     _require_tensor(kind, value, dim)
-    if count != _size(groups) or value.shape[dim] % count:
+    if count != group_size(groups) or value.shape[dim] % count:
         raise CollectiveMisused(
-            f"xm.{kind} of {list(value.shape)} along dimension {dim} into {count} parts, in "
-            f"a group of {_size(groups)} ranks; legal: as many parts as ranks, which divide it",
+            f"xm.{kind} of {list(value.shape)} along dimension {dim} into {count} parts, in a "
+            f"group of {group_size(groups)} ranks; legal: as many parts as ranks, which divide it",
             fix="give the number of the group's ranks, and pad the tensor",
             line=program_line(),
         )
@@ -297,11 +321,12 @@ def all_to_all(
     """Part i of each rank for rank i, one after the other along `concat_dimension`.
 
     Raises:
-        CollectiveMisused: as `reduce_scatter`.
+        CollectiveMisused: as `reduce_scatter`, and for a `concat_dimension` that is none.
     """
     del pin_layout
     _check_shards("all_to_all", value, split_dimension, split_count, groups)
-    if _is_alone():
+    _require_tensor("all_to_all", value, concat_dimension)
+    if _is_alone(groups):
         return value.detach().clone()
     parts = torch.stack(value.detach().chunk(split_count, split_dimension))
     if exchange_tracing.is_on:
@@ -378,17 +403,26 @@ def collective_broadcast(
     groups: Groups = None,
     pin_layout: bool = True,
 ) -> None:
-    """The values of rank `root_ordinal` in the tensors of all ranks of its group."""
+    """The values of rank `root_ordinal` in the tensors of all ranks of its group.
+
+    Raises:
+        CollectiveMisused: for a root that is not in this rank's group, or what is no tensor.
+    """
     del pin_layout
-    world = ranks.world_size()
-    if root_ordinal not in range(world):
+    sent = list(tensors)
+    for tensor in sent:
+        _require_tensor("collective_broadcast", tensor)
+    alone = _is_alone(groups)
+    members = [0] if alone else _own_group(_every(groups))
+    if root_ordinal not in members:
         raise CollectiveMisused(
-            f"xm.collective_broadcast from rank {root_ordinal!r}; legal: 0 to {world - 1}",
-            fix="root_ordinal=0",
+            f"xm.collective_broadcast from rank {root_ordinal!r}; legal: a rank of this rank's "
+            f"group, {members}",
+            fix=f"root_ordinal={members[0]}",
             line=program_line(),
         )
-    if not _is_alone(groups):
-        for tensor in tensors:
+    if not alone:
+        for tensor in sent:
             dist.broadcast(tensor.detach(), root_ordinal, subgroup(groups))
 
 

@@ -5,6 +5,7 @@ Source: torch_xla 2.9.0, csrc/dtype.cpp; measured in tests/xla/oracle.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -18,8 +19,8 @@ __all__ = ["DOWNCAST", "USE", "VariableIgnored", "serve"]
 USE: Final = "XLA_USE_BF16"
 DOWNCAST: Final = "XLA_DOWNCAST_BF16"
 
-
 _WORDS: Final = ("", "true", "false", "no", "off")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 
 
 class VariableIgnored(UserWarning):
@@ -37,10 +38,11 @@ def serve(environment: Mapping[str, str]) -> None:
 def _is_on(environment: Mapping[str, str], name: str) -> bool:
     """True for "true" and for a number but 0, as torch_xla reads a variable."""
     value = environment.get(name, "").strip().lower()
-    if value not in _WORDS and not value.lstrip("+-").isdecimal():
+    is_number = _NUMBER.fullmatch(value) is not None
+    if value not in _WORDS and not is_number:
         warn(
             f"{name}={environment[name]!r} is off, as torch_xla reads it; legal: true, false, or "
             f"a number\n  fix: {name}=1, or leave it out",
             VariableIgnored,
         )
-    return value == "true" or (value.lstrip("+-").isdecimal() and int(value) != 0)
+    return value == "true" or (is_number and int(value) != 0)

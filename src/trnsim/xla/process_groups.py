@@ -88,7 +88,7 @@ def _inferred_mesh(members: list[int]) -> list[list[int]]:
         MeshRefused: for ranks that are neither.
     """
     world, size = dist.get_world_size(), len(members)
-    if size in (1, world):
+    if size in (0, 1, world):
         return []
     rows = [list(range(first, first + size)) for first in range(0, world - size + 1, size)]
     columns = [list(range(first, world, world // size)) for first in range(world // size)]

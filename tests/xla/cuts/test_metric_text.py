@@ -24,3 +24,10 @@ def test_times_and_reports_are_written_as_torch_xla_writes_them():
         "99%=002ms000.000us\nCounter: MarkStep\n  Value: 3\n"
     )
     assert "TotalSamples: 1\n  Accumulator: 4.00\n  Percentiles: 1%=4.00" in report(ledger, "trn2")
+
+
+def test_hours_and_days_are_written_too():
+    from trnsim.xla.cuts.metric_text import time_text
+
+    assert time_text((3 * 3600 + 5) * 1e9) == "03h00m05s000ms000.000us"
+    assert time_text((26 * 3600 + 60) * 1e9 + 7e6) == "01d02h01m00s007ms000.000us"

@@ -66,11 +66,14 @@ def _get_xla_tensors_text(tensors: list[torch.Tensor]) -> str:
     return ir_text(cuts.program_of(tensors))
 
 
+_absent_binding: Final = absent("torch_xla._XLAC", "torch_xla._XLAC")
+
+
 class _Bindings(SimpleNamespace):
     """The names of torch_xla's module in C++ that programs call."""
 
     def __getattr__(self, name: str) -> Any:
-        return absent("torch_xla._XLAC", "torch_xla._XLAC")(name)
+        return _absent_binding(name)
 
 
 _XLAC: Final = _Bindings(

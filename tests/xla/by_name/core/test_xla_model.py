@@ -197,3 +197,14 @@ def test_rates_count_events_and_forget():
     assert tracker.rate() == 0.5 * 5.0 + 0.5 * 1.0
     assert tracker.global_rate() == 12 / 5
     assert tracker.rate() == 1.5
+
+
+def test_a_rate_of_nothing_counts_as_a_rate(monkeypatch):
+    import torch_xla.core.xla_model as xm
+
+    times = iter([0.0, 1.0, 2.0])
+    monkeypatch.setattr(xm.time, "time", lambda: next(times))
+    tracker = xm.RateTracker(smooth_factor=0.4)
+    assert tracker.rate() == 0
+    tracker.add(100)
+    assert tracker.rate() == pytest.approx(60)

@@ -66,3 +66,15 @@ def test_what_has_no_batches_is_refused():
     with pytest.raises(pl.LoaderMisused, match="a loader 5; legal: batches") as refused:
         iter(pl.MpDeviceLoader(5, "xla"))
     assert refused.value.line.file == __file__
+
+
+def test_a_device_is_one_of_the_loader():
+    import torch_xla.distributed.parallel_loader as pl
+
+    batches = [torch.ones(2)]
+    (batch,) = pl.ParallelLoader(batches, ["xla"]).per_device_loader("xla:0")
+    assert batch.tolist() == [1, 1]
+    with pytest.raises(pl.LoaderMisused, match=r"per_device_loader\('xla:1'\); legal: xla:0"):
+        pl.ParallelLoader(batches, ["xla"]).per_device_loader("xla:1")
+    with pytest.raises(pl.LoaderMisused, match="legal: none, as the loader has no devices"):
+        pl.ParallelLoader(batches, []).per_device_loader("xla")

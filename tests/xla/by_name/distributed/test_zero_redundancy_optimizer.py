@@ -160,3 +160,12 @@ def test_the_optimizer_is_a_class():
 
     with pytest.raises(ValueError, match="of 'SGD'; legal: a class of optimizers"):
         ZeroRedundancyOptimizer([torch.nn.Parameter(torch.ones(1))], "SGD", lr=0.1)
+
+
+def test_the_state_of_another_optimizer_is_refused():
+    from torch_xla.distributed.zero_redundancy_optimizer import ZeroRedundancyOptimizer
+
+    weights = [torch.nn.Parameter(torch.ones(2, device="xla"))]
+    optimizer = ZeroRedundancyOptimizer(weights, torch.optim.SGD, lr=0.1)
+    with pytest.raises(ValueError, match="a state with state, param_groups, and no base_state"):
+        optimizer.load_state_dict(torch.optim.SGD(weights, lr=0.1).state_dict())

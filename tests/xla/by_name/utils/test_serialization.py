@@ -75,3 +75,22 @@ def test_what_cannot_be_loaded_is_said_with_what_a_save_leaves(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"tensor_0\.pt") as raised:
         xser.load(path)
     assert "fix: copy both" in raised.value.__notes__[0]
+
+
+def test_a_save_computes_all_tensors_by_one_program(tmp_path):
+    """One for each tensor was counted; torch_xla syncs them all before it writes."""
+    import torch_xla
+    import torch_xla.utils.serialization as xser
+
+    from trnsim.xla.cuts.cutting import cuts
+
+    tensors = [torch.ones(3, device="xla") * factor for factor in (2, 3, 4)]
+    torch_xla.sync()
+    tensors = [tensor + 0.5 for tensor in tensors]
+    before = sum(record.executions for record in cuts.ledger.programs.values())
+    xser.save(tensors, tmp_path / "state")
+    after = sum(record.executions for record in cuts.ledger.programs.values())
+    assert after - before == 1
+    assert [tensor.tolist() for tensor in xser.load(tmp_path / "state")] == [
+        *([2.5] * 3, [3.5] * 3, [4.5] * 3)
+    ]

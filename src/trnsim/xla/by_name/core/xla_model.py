@@ -31,6 +31,7 @@ from trnsim.xla.collectives import (
     all_to_all,
     collective_broadcast,
     collective_permute,
+    group_size,
     mesh_reduce,
     reduce_scatter,
     rendezvous,
@@ -206,7 +207,7 @@ def _fetch_gradients(optimizer: Optimizer) -> list[torch.Tensor]:
 
 def reduce_gradients(optimizer: Optimizer, groups: Groups = None, pin_layout: bool = True) -> None:
     """The mean of the gradients over the ranks of a group, in place."""
-    count = len(groups[0]) if groups else ranks.world_size()
+    count = group_size(groups)
     if count > 1:
         all_reduce(REDUCE_SUM, _fetch_gradients(optimizer), 1.0 / count, groups, pin_layout)
 
@@ -314,7 +315,7 @@ class RateTracker:
         self._smooth_factor = 0.4 if smooth_factor is None else smooth_factor
         self._start_s = self._last_s = time.time()
         self._count = self._last_count = 0.0
-        self._rate = 0.0
+        self._rate: float | None = None
 
     def add(self, count: float) -> None:
         """Count further events."""
@@ -325,9 +326,8 @@ class RateTracker:
         now_s = time.time()
         elapsed_s = now_s - self._last_s
         current = (self._count - self._last_count) / elapsed_s if elapsed_s > 0 else 0.0
-        kept = self._smooth_factor * self._rate if self._rate else 0.0
-        share = 1 - self._smooth_factor if self._rate else 1.0
-        self._rate = kept + share * current
+        former = current if self._rate is None else self._rate
+        self._rate = self._smooth_factor * former + (1 - self._smooth_factor) * current
         self._last_s, self._last_count = now_s, self._count
         return self._rate
 

@@ -16,6 +16,7 @@ from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.xla.absent_names import absent
 from trnsim.xla.arenas import on_device
+from trnsim.xla.device_spelling import SPELLING
 from trnsim.xla.steps import step_closures
 
 __path__: Final[list[str]] = []  # as in xla_model
@@ -91,14 +92,14 @@ class ParallelLoader:
         del batchdim, loader_prefetch_size, device_prefetch_size
         del host_to_device_transfer_threads, input_sharding
         self._loader = cpu_loader
-        self._devices = [torch.device(device) for device in devices]
+        self._devices = [_with_index(device) for device in devices]
         self.batches_per_execution = batches_per_execution
 
     def per_device_loader(self, device: torch.device | str) -> PerDeviceLoader:
         """One pass over the batches of a device.
 
         Raises:
-            LoaderMisused: for a loader that has no batches.
+            LoaderMisused: for a loader that has no batches, or a device that is not among its own.
         """
         if not isinstance(self._loader, Iterable) and not hasattr(self._loader, "__getitem__"):
             raise LoaderMisused(
@@ -106,11 +107,16 @@ class ParallelLoader:
                 fix="pl.MpDeviceLoader(torch.utils.data.DataLoader(dataset), device)",
                 line=program_line(),
             )
-        place = self._devices.index(torch.device(device))
-        batches = islice(iter(self._loader), place, None, len(self._devices))
-        return PerDeviceLoader(
-            batches, self._devices[place], self.per_device_samples, self.batches_per_execution
-        )
+        own = _with_index(device)
+        if own not in self._devices:
+            raise LoaderMisused(
+                f"per_device_loader({str(device)!r}); legal: "
+                f"{', '.join(map(str, self._devices)) or 'none, as the loader has no devices'}",
+                fix="pl.ParallelLoader(loader, [device]).per_device_loader(device)",
+                line=program_line(),
+            )
+        batches = islice(iter(self._loader), self._devices.index(own), None, len(self._devices))
+        return PerDeviceLoader(batches, own, self.per_device_samples, self.batches_per_execution)
 
     def per_device_samples(self) -> int:
         """The number of batches of each device."""
@@ -118,6 +124,12 @@ class ParallelLoader:
 
     def close(self) -> None:
         """Nothing: no thread runs."""
+
+
+def _with_index(device: torch.device | str) -> torch.device:
+    """A device with its number, as tensors have it: "xla" is "xla:0"."""
+    named = torch.device(device)
+    return torch.device(named.type, named.index or 0) if named.type == SPELLING else named
 
 
 class MpDeviceLoader:

@@ -265,8 +265,19 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore what `state_dict` gave in the same rank of as many."""
+        """Restore what `state_dict` gave in the same rank of as many.
+
+        Raises:
+            CollectiveMisused: for the state of another optimizer.
+        """
         own = dict(state_dict)
+        if "base_state" not in own:
+            raise CollectiveMisused(
+                f"a state with {', '.join(map(str, own)) or 'nothing'}, and no base_state; legal: "
+                "what state_dict() of a ZeroRedundancyOptimizer gave",
+                fix="give the state that the same rank saved",
+                line=program_line(),
+            )
         base_state = own.pop("base_state")
         own.pop("shape_info", None)
         weights = own.pop("sharded_master_weights", None)

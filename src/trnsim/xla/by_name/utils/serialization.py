@@ -2,6 +2,8 @@
 
 A saved value is `path`, where a TensorReference stands for each tensor of the device, and
 `path.tensors/tensor_N.pt` with tensor N on the host.
+
+Source: torch_xla 2.9.0, utils/serialization.py.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from trnsim.torch.device_name import is_neuron
 from trnsim.user_traceback import explain
 from trnsim.xla import ranks
 from trnsim.xla.arenas import ToXlaTensorArena
+from trnsim.xla.cuts.cutting import cuts
 
 __path__: Final[list[str]] = []  # as in xla_model
 
@@ -55,24 +58,29 @@ def _get_tensor_file(path: str, tid: int) -> str:  # pyright: ignore[reportUnuse
 
 
 def save(data: Any, path: Any, master_only: bool = True, global_master: bool = False) -> None:
-    """Write `data`, its tensors of the device in a file each, in the ranks of `xm.save`."""
-    local = 0 if global_master and ranks.ordinal() else ranks.local_ordinal()
-    is_master = not (ranks.ordinal() if global_master else local)
-    if master_only and not is_master:
-        return
+    """Write `data`, its tensors of the device in a file each, in the ranks of `xm.save`.
+
+    All ranks compute the tensors, by one program.
+    """
+    is_writing = not master_only or not (
+        ranks.ordinal() if global_master else ranks.local_ordinal()
+    )
     name = str(path)
-    shutil.rmtree(_folder(name), ignore_errors=True)
-    _folder(name).mkdir()
+    if is_writing:
+        shutil.rmtree(_folder(name), ignore_errors=True)
+        _folder(name).mkdir()
 
     def write(tensors: list[torch.Tensor]) -> list[TensorReference]:
-        for number, tensor in enumerate(tensors):
+        cuts.sync(tensors, "_xla_sync_multi")
+        for number, tensor in enumerate(tensors if is_writing else ()):
             torch.save(tensor.detach().cpu(), _file(name, number))
         return [TensorReference(number) for number in range(len(tensors))]
 
-    arena = ToXlaTensorArena(
+    references = ToXlaTensorArena(
         write, lambda value: isinstance(value, torch.Tensor) and is_neuron(value.device)
-    )
-    torch.save(arena.transform(data), name)
+    ).transform(data)
+    if is_writing:
+        torch.save(references, name)
 
 
 def load(path: Any) -> Any:

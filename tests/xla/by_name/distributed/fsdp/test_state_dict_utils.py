@@ -57,3 +57,12 @@ def test_files_of_all_ranks_are_put_together_and_some_are_refused(tmp_path):
         state_dict_utils.consolidate_sharded_model_checkpoints(prefix, "?.pth", save_model=False)
     with pytest.raises(ValueError, match=r"has files of ranks \[\]"):
         state_dict_utils.consolidate_sharded_model_checkpoints(f"{prefix}none", save_model=False)
+
+
+def test_a_file_that_is_no_share_is_refused(tmp_path):
+    """A second run finds the file that the first one wrote."""
+    from torch_xla.distributed.fsdp import consolidate_sharded_model_checkpoints
+
+    torch.save({"model": {}}, tmp_path / "ckpt_consolidated.pth")
+    with pytest.raises(ValueError, match="has no share of a model; legal: a dictionary of model"):
+        consolidate_sharded_model_checkpoints(str(tmp_path / "ckpt"))

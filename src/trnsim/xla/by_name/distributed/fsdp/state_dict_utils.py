@@ -70,6 +70,22 @@ def _members(shares: Sequence[Tensor], info: dict[str, Any]) -> Iterator[tuple[s
             yield name, part
 
 
+def _state_in(path: str) -> dict[str, Any]:
+    """A rank's state in a file.
+
+    Raises:
+        SharesLacking: for a file of something else, such as a state that was put together.
+    """
+    state: Any = torch.load(path, map_location="cpu", weights_only=False)
+    if not isinstance(state, dict) or not {"model", "shard_metadata"} <= state.keys():
+        raise SharesLacking(
+            f"{path} has no share of a model; legal: a dictionary of model and shard_metadata",
+            fix="give a ckpt_suffix that only the files of the ranks have: '_rank-*.pth'",
+            line=program_line(),
+        )
+    return state
+
+
 def consolidate_sharded_model_checkpoints(
     ckpt_prefix: str, ckpt_suffix: str = "*.pth", save_path: str = "", save_model: bool = True
 ) -> tuple[OrderedDict[str, Tensor], str | None]:
@@ -82,7 +98,7 @@ def consolidate_sharded_model_checkpoints(
     """
     pattern = ckpt_prefix + ckpt_suffix
     paths = glob(pattern)  # noqa: PTH207  a pattern with folders
-    states = [torch.load(path, map_location="cpu", weights_only=False) for path in paths]
+    states = [_state_in(path) for path in paths]
     states.sort(key=lambda state: state["shard_metadata"]["rank"])
     count = states[0]["shard_metadata"]["world_size"] if states else 0
     if [state["shard_metadata"]["rank"] for state in states] != [*range(count)] or not states:
