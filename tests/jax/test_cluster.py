@@ -7,6 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from test_processes import free_port
 
+from trnsim.errors import BadInput
+from trnsim.jax.cluster import NeuronCluster
+
 JOINS = """
 import os
 import jax, numpy as np
@@ -111,3 +114,19 @@ def test_the_cluster_is_there_where_its_variables_are(plain_environment):
 def test_what_was_launched_within_a_batch_system_is_no_job_of_its(plain_environment):
     launched = AWSS | SLURM | {"TRNSIM_RESTART": "0"}
     assert found_of([(launched, None, OURS)], plain_environment, launched) == [OURS]
+
+
+def test_variables_that_name_no_cluster_are_refused(monkeypatch):
+    for address in ("host", ":62182", "host:", "host:a"):
+        monkeypatch.setenv("NEURON_RT_ROOT_COMM_ID", address)
+        with pytest.raises(BadInput, match=f"='{address}'; legal: an address and a port"):
+            NeuronCluster.get_coordinator_address()
+    monkeypatch.setenv("NEURON_RT_ROOT_COMM_ID", "[::1]:62182")
+    assert NeuronCluster.get_coordinator_address() == "[::1]:62182"
+    monkeypatch.setenv("NEURON_PJRT_PROCESS_INDEX", "a")
+    with pytest.raises(BadInput, match="NEURON_PJRT_PROCESS_INDEX='a' is no number"):
+        NeuronCluster.get_process_id()
+    monkeypatch.setenv("NEURON_PJRT_PROCESS_INDEX", "1")
+    monkeypatch.setenv("NEURON_PJRT_PROCESSES_NUM_DEVICES", "1,1,")
+    with pytest.raises(BadInput, match="'1,1,' is no number of cores for each process"):
+        NeuronCluster.get_process_count()

@@ -216,7 +216,10 @@ def test_values_and_dimensions_and_pairs_that_are_none_are_named():
         (lambda: xm.reduce_scatter("sum", x, 1.0, 2, 1), "xm.reduce_scatter along dimension 2"),
         (lambda: xm.all_gather(x, groups="ab"), "groups 'ab'; legal: None, or a list of lists"),
         (lambda: xm.all_reduce("sum", x, groups=[0]), r"groups \[0\]; legal"),
-        (lambda: xm.collective_broadcast([x], 1), "from rank 1; legal: 0 to 0"),
+        (
+            lambda: xm.collective_broadcast([x], 1),
+            r"from rank 1; legal: a rank of this rank's group, \[0\]",
+        ),
         (lambda: xm.collective_permute(x, [[0, 1]]), r"with \[0, 1\] among .*, from 0 to 0 in"),
         (lambda: xm.collective_permute(x, [(0,)]), r"with \(0,\) among its pairs"),
         (lambda: xm.collective_permute(x, 3), "with 3 among its pairs"),

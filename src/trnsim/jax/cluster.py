@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from jax._src import clusters
 
+from trnsim.errors import BadInput
+
 _DEVICE_COUNTS: Final = "NEURON_PJRT_PROCESSES_NUM_DEVICES"
 _PROCESS_INDEX: Final = "NEURON_PJRT_PROCESS_INDEX"
 _ROOT_ADDRESS: Final = "NEURON_RT_ROOT_COMM_ID"
@@ -41,20 +43,41 @@ class NeuronCluster(_base):  # type: ignore[misc]
     def get_coordinator_address(
         cls, timeout_secs: int | None = None, override_coordinator_port: str | None = None
     ) -> str:
-        """The address at which the processes meet."""
+        """The address at which the processes meet.
+
+        Raises:
+            BadInput: for an address without a port.
+        """
         del timeout_secs
         host, _, port = os.environ[_ROOT_ADDRESS].rpartition(":")
+        if not host or not port.isdecimal():
+            raise BadInput(
+                f"{_ROOT_ADDRESS}={os.environ[_ROOT_ADDRESS]!r}; legal: an address and a port",
+                fix=f"{_ROOT_ADDRESS}=10.0.0.1:62182",
+            )
         return f"{host}:{override_coordinator_port or port}"
 
     @classmethod
     def get_process_count(cls) -> int:
-        """The number of processes: the variable has one number of devices for each."""
-        return len(os.environ[_DEVICE_COUNTS].split(","))
+        """The number of processes: the variable has one number of devices for each.
+
+        Raises:
+            BadInput: for what are no numbers, and a process beyond them.
+        """
+        from trnsim.instance.cores import process_cores  # noqa: PLC0415  JAX is being imported
+
+        return len(process_cores())
 
     @classmethod
     def get_process_id(cls) -> int:
-        """The number of this process."""
-        return int(os.environ[_PROCESS_INDEX])
+        """The number of this process.
+
+        Raises:
+            BadInput: for what is no number.
+        """
+        from trnsim.instance.cores import process_index  # noqa: PLC0415  likewise
+
+        return process_index()
 
     @classmethod
     def get_local_process_id(cls) -> int | None:

@@ -46,12 +46,16 @@ def nki_call(
     specs, tree = jax.tree_util.tree_flatten(out_shape)
     if not specs or not all(hasattr(spec, "shape") and hasattr(spec, "dtype") for spec in specs):
         raise BadInput(
-            f"nki_call(out_shape={out_shape!r:.60})",
+            f"nki_call(out_shape={out_shape!r:.60}); legal: values with a shape and a dtype",
             fix="give a jax.ShapeDtypeStruct for each result",
         )
     function = func if isinstance(func, partial) else partial(func)
     results = tuple((tuple(spec.shape), spec.dtype) for spec in specs)
-    kernel = _kernel(function.func, function.args, tuple(function.keywords.items()), results)
+    bound = (function.func, function.args, tuple(function.keywords.items()), results)
+    try:
+        kernel = _kernel(*bound)
+    except TypeError:  # a list among the bound arguments: the kernel is made anew
+        kernel = _kernel.__wrapped__(*bound)
     launched = kernel[grid] if grid not in ((), None) else kernel
     return jax.tree_util.tree_unflatten(tree, launched(*args, **kwargs))
 

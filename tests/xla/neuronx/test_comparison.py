@@ -84,3 +84,18 @@ def test_generation_goes_on_from_the_expected_token_where_two_are_as_likely():
     assert prompts == [[[0]], [[0, 1, 2]]]
     assert results[0]["divergence"] == pytest.approx(1e-4, rel=0.1)
     assert not logit_validation([[0]], lambda _: expected[:0], expected)[0]
+
+
+def test_infinities_and_complex_numbers_are_compared():
+    """Infinity was "close" to any number, and unlike itself; imaginary parts were left out."""
+    inf = float("inf")
+    same = neuron_allclose(torch.tensor([1.0, -inf]), torch.tensor([1.0, -inf]))
+    assert same.allclose
+    assert same.max_abs_error == same.max_rel_error == 0.0
+    assert not neuron_allclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0, inf]))
+    assert not neuron_allclose(torch.tensor([1.0, inf]), torch.tensor([1.0, -inf]))
+    assert not neuron_allclose(torch.tensor([inf]), torch.tensor([0.0]))
+    nan = torch.tensor([float("nan")])
+    assert not neuron_allclose(nan, nan)
+    assert not neuron_allclose(torch.tensor([1 + 2j]), torch.tensor([1 + 0j]))
+    assert neuron_allclose(torch.tensor([1 + 2j]), torch.tensor([1 + 2j]))

@@ -113,3 +113,14 @@ def test_what_is_no_batch_is_refused(traced):
         DataParallel(traced)("text")
     with pytest.raises(ValueError, match="dim='x'; legal: the number"):
         DataParallel(traced, dim="x")
+
+
+def test_a_dimension_or_a_size_that_no_input_has_is_refused():
+    traced = trace(nn.Linear(4, 4), torch.ones(4, 4))
+    with pytest.raises(ValueError, match="inputs of sizes none along dimension -3"):
+        DataParallel(traced, [0], dim=-3)(torch.ones(4, 4))
+    parallel = DataParallel(traced, [0])
+    for size in (-2, "a"):
+        parallel.split_size = size
+        with pytest.raises(ValueError, match="legal: None, or a number from 1 on"):
+            parallel(torch.ones(4, 4))

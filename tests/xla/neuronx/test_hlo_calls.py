@@ -89,3 +89,27 @@ def test_what_is_not_computed_is_named():
         xla_hlo_call(lambda x: x.dtype.Reshape(x))(X)
     with pytest.raises(HloOperationAbsent, match="distribution=2"):
         xla_hlo_call(lambda x: x.dtype[x.sizes].Rng(x, x, distribution=2))(X)
+
+
+def test_a_window_lies_within_the_tensor():
+    """A longer one began before the tensor, and wrapped around."""
+
+    def taken(sizes, count):
+        @xla_hlo_call
+        def take(x):
+            starts = [x.scribe.s32.Constant(0)] * count
+            return x.dtype[sizes].DynamicSlice(x, *starts, dynamic_slice_sizes=sizes)
+
+        return take(torch.arange(4.0))
+
+    assert taken([4], 1).tolist() == [0, 1, 2, 3]
+    for sizes, count in (([5], 1), ([2, 2], 1), ([2, 2], 2), ([2], 0)):
+        with pytest.raises(BadInput, match="legal: a start and a size for each dimension"):
+            taken(sizes, count)
+
+    @xla_hlo_call
+    def put(x, update):
+        return x.dtype[x.sizes].DynamicUpdateSlice(x, update, x.scribe.s32.Constant(0))
+
+    with pytest.raises(BadInput, match=r"window \[5\] from 1 starts in a tensor \[4\]"):
+        put(torch.arange(4.0), torch.ones(5))

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from torch import nn
 
-from trnsim.errors import BadInput
+from trnsim.errors import BadInput, NotModelled
 from trnsim.xla.neuronx.partitions import PartitionerConfig
 from trnsim.xla.neuronx.trace import trace
 
@@ -97,3 +97,39 @@ def test_a_weight_that_is_returned_is_refused():
 def test_a_configuration_is_one():
     with pytest.raises(BadInput, match="partitioner_config is a dict; legal: a PartitionerConfig"):
         trace(lambda x: x + 1, X, partitioner_config={"min_subgraph_size": 1})
+
+
+def test_results_of_an_operator_are_no_operators():
+    """Of one operator for the host with two results, the chip was said to compute two thirds."""
+
+    def ordered(x):
+        return torch.sort(x)
+
+    config = PartitionerConfig(ops_to_partition={"aten::sort"})
+    with pytest.raises(ValueError, match="computes 0% of the 1 operators"):
+        trace(ordered, torch.ones(4), partitioner_config=config)
+
+
+def test_what_no_partition_has_is_refused():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(4))
+
+        def forward(self, x):
+            return x + self.count, self.count + 1
+
+    model, config = Counting(), PartitionerConfig()
+    for name, value in (
+        ("input_output_aliases", {model.count: 1}),
+        ("inline_weights_to_neff", False),
+        ("cpu_backend", True),
+    ):
+        with pytest.raises(NotModelled, match=f"with partitioner_config and {name}"):
+            trace(model, torch.ones(4), partitioner_config=config, **{name: value})
+
+
+@pytest.mark.parametrize("name", ["model_support_percentage_threshold", "min_subgraph_size"])
+def test_a_text_is_no_number_of_a_partition(name):
+    with pytest.raises(ValueError, match=f"{name}='2'"):
+        PartitionerConfig(**{name: "2"})

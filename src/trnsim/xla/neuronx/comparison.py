@@ -45,7 +45,7 @@ class AllCloseSummary:
     Attributes:
         allclose: True if they agree.
         max_abs_error: the largest difference.
-        max_rel_error: the same, relative to the largest expected number.
+        max_rel_error: the same, relative to the largest finite expected number.
         rtol: the relative tolerance.
         atol: the absolute tolerance.
     """
@@ -100,11 +100,17 @@ def _summary(expected: Tensor, actual: Tensor, atol: float, rtol: float) -> AllC
         )
     if not expected.numel():
         return AllCloseSummary(True, 0.0, 0.0, rtol, atol)
+    is_complex = expected.is_complex() or actual.is_complex()
+    wide = torch.complex128 if is_complex else torch.float64
     expected_values, actual_values = (
-        tensor.detach().cpu().double() for tensor in (expected, actual)
+        tensor.detach().cpu().to(wide) for tensor in (expected, actual)
     )
-    largest = expected_values.abs().max().item()
-    error = (expected_values - actual_values).abs().max().item()
+    # Equal infinities differ by nothing, and no number is relative to infinity.
+    differences = (expected_values - actual_values).abs()
+    differences[expected_values == actual_values] = 0.0
+    magnitudes = expected_values.abs()
+    largest = magnitudes[magnitudes.isfinite()].max().item() if magnitudes.isfinite().any() else 0.0
+    error = differences.max().item()
     relative = error / largest if largest else error
     is_close = bool(error <= atol + rtol * largest)  # False for NaN
     return AllCloseSummary(is_close, error, relative, rtol, atol)

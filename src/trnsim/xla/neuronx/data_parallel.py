@@ -118,8 +118,9 @@ class DataParallel(nn.Module):
                 source=_SOURCE,
                 line=program_line(),
             )
-        sizes = {tensor.shape[self.dim] for tensor in leaves if tensor.dim() > self.dim}
-        if len(sizes) != 1 or any(tensor.dim() <= self.dim for tensor in leaves) or 0 in sizes:
+        with_dim = [leaf for leaf in leaves if -leaf.dim() <= self.dim < leaf.dim()]
+        sizes = {tensor.shape[self.dim] for tensor in with_dim}
+        if len(sizes) != 1 or len(with_dim) < len(leaves) or 0 in sizes:
             raise BatchRefused(
                 f"inputs of sizes {', '.join(map(str, sorted(sizes))) or 'none'} along dimension "
                 f"{self.dim}; legal: one size, from 1 on",
@@ -127,7 +128,14 @@ class DataParallel(nn.Module):
                 source=_SOURCE,
                 line=program_line(),
             )
-        size = self.split_size or max(1, sizes.pop() // len(self.device_ids))
+        size: Any = self.split_size or max(1, sizes.pop() // len(self.device_ids))
+        if not isinstance(size, int) or size < 1:
+            raise BatchRefused(
+                f"split_size={size!r}; legal: None, or a number from 1 on",
+                fix="split_size=None gives each core an equal part",
+                source=_SOURCE,
+                line=program_line(),
+            )
         chunks = [torch.split(tensor, size, self.dim) for tensor in leaves]
         return [pytree.tree_unflatten(list(part), form) for part in zip(*chunks, strict=True)]
 

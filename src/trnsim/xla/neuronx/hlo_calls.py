@@ -139,22 +139,16 @@ class HloType:
     def DynamicUpdateSlice(self, operand: Any, update: Any, *starts: Any) -> HloTensor:  # noqa: N802  likewise
         """A tensor with an update from indices on, moved so that it lies inside."""
         whole, part = operand.value, update.value
-        indices = [
-            _indices(start, part.shape[dim], whole.shape[dim], whole.device)
-            for dim, start in enumerate(starts)
-        ]
-        return HloTensor(torch.index_put(whole, tuple(_meshed(indices)), part))
+        window = _window_indices("DynamicUpdateSlice", whole, starts, part.shape)
+        return HloTensor(torch.index_put(whole, window, part))
 
     def DynamicSlice(  # noqa: N802  likewise
         self, operand: Any, *starts: Any, dynamic_slice_sizes: Sequence[int]
     ) -> HloTensor:
         """Elements from indices on, moved so that they lie inside."""
         whole = operand.value
-        indices = [
-            _indices(start, size, whole.shape[dim], whole.device)
-            for dim, (start, size) in enumerate(zip(starts, dynamic_slice_sizes, strict=True))
-        ]
-        return HloTensor(whole[tuple(_meshed(indices))])
+        window = _window_indices("DynamicSlice", whole, starts, dynamic_slice_sizes)
+        return HloTensor(whole[window])
 
     def Rng(self, minimum: Any, maximum: Any, distribution: int = _UNIFORM) -> HloTensor:  # noqa: N802  likewise
         """Uniform random numbers from a minimum to below a maximum."""
@@ -207,6 +201,33 @@ class HloType:
                 line=program_line(),
             )
         return self._shape
+
+
+def _window_indices(
+    name: str, whole: Tensor, starts: Sequence[Any], sizes: Sequence[int]
+) -> tuple[Tensor, ...]:
+    """The indices of a window of a tensor, for each dimension.
+
+    Raises:
+        BadInput: for a window with other dimensions than the tensor, or a longer one.
+    """
+    shape = tuple(whole.shape)
+    is_legal = len(starts) == len(sizes) == len(shape) and all(
+        0 <= size <= length for size, length in zip(sizes, shape, strict=True)
+    )
+    if not is_legal:
+        raise BadInput(
+            f"{name} of a window {list(sizes)} from {len(starts)} starts in a tensor "
+            f"{list(shape)}; legal: a start and a size for each dimension, no longer than it",
+            fix="give a start for each dimension of the tensor, and sizes within it",
+            source=_SOURCE,
+            line=program_line(),
+        )
+    indices = [
+        _indices(start, size, length, whole.device)
+        for start, size, length in zip(starts, sizes, shape, strict=True)
+    ]
+    return tuple(_meshed(indices))
 
 
 def _indices(start: Any, size: int, length: int, device: torch.device) -> Tensor:

@@ -58,12 +58,12 @@ class PartitionerConfig:
     analyze_parameters: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        share = self.model_support_percentage_threshold
-        if not 0 <= share <= 1:
+        share: Any = self.model_support_percentage_threshold
+        if not isinstance(share, int | float) or not 0 <= share <= 1:
             self._refuse("model_support_percentage_threshold", share, "a number from 0 to 1")
         for name in ("min_subgraph_size", "max_subgraph_count"):
             value = getattr(self, name)
-            if value != -1 and value < 1:
+            if not isinstance(value, int) or (value != -1 and value < 1):
                 self._refuse(name, value, "-1, or from 1 on")
 
     def _refuse(self, name: str, value: object, legal: str) -> None:
@@ -122,7 +122,7 @@ def _failures(module: fx.GraphModule, config: PartitionerConfig) -> dict[fx.Node
     failures: dict[fx.Node, Failure] = {}
     answers: dict[Hashable, Failure | None] = {}
     for node in module.graph.nodes:
-        if node.op != "call_function" or not hasattr(node.target, "_schema"):
+        if not _is_operator(node):
             continue
         kind = str(node.target.name()).partition(".")[0]
         if kind in named:
@@ -139,10 +139,15 @@ def _failures(module: fx.GraphModule, config: PartitionerConfig) -> dict[fx.Node
     return failures
 
 
+def _is_operator(node: fx.Node) -> bool:
+    """True for a call of an operator; False for one of `getitem`, which takes a result of one."""
+    return node.op == "call_function" and hasattr(node.target, "_schema")
+
+
 def _check_share(
     function: TracedFunction, failures: Mapping[fx.Node, Failure], config: PartitionerConfig
 ) -> None:
-    calls = [node for node in function.module.graph.nodes if node.op == "call_function"]
+    calls = [node for node in function.module.graph.nodes if _is_operator(node)]
     share = 1 - len(failures) / max(len(calls), 1)
     least = config.model_support_percentage_threshold
     if share < least:
@@ -165,8 +170,8 @@ def _levels(module: fx.GraphModule, failures: Mapping[fx.Node, Failure]) -> list
         if node.op != "call_function":
             continue
         operands = [numbers[operand] for operand in node.all_input_nodes if operand in numbers]
-        is_part = not hasattr(node.target, "_schema")  # getitem runs where its operand does
-        is_on_host = bool(max(operands) % 2) if is_part else node in failures
+        # getitem runs where its operand does
+        is_on_host = node in failures if _is_operator(node) else bool(max(operands) % 2)
         number = max(operands, default=0)
         number += number % 2 != is_on_host
         numbers[node] = number
@@ -183,7 +188,7 @@ def _check_levels(levels: Sequence[_Level], config: PartitionerConfig) -> None:
             source=_SOURCE,
             line=program_line(),
         )
-    small = min((len(level.nodes) for level in levels), default=0)
+    small = min((sum(map(_is_operator, level.nodes)) for level in levels), default=0)
     if least != -1 and small < least:
         raise PartitionRefused(
             f"a subgraph has {small} operators; min_subgraph_size={least}",

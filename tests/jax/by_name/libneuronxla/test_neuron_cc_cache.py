@@ -1,3 +1,5 @@
+from os.path import relpath
+
 import pytest
 
 from trnsim.compiler.compile_cache import CacheEntry
@@ -75,6 +77,15 @@ def test_nothing_outside_the_cache_is_named_or_removed(cache, tmp_path):
     (tmp_path / "mine").write_text("x")
     with pytest.raises(BadInput, match="does not lie in the cache"):
         cache.remove(str(tmp_path / "mine"))
+    (tmp_path / "link").symlink_to(cache.cache_path)
+    out = f"{cache.cache_path}/{relpath(tmp_path / 'mine', cache.cache_path)}"
+    for path in (out, f"{cache.cache_path}/..", cache.cache_path):
+        with pytest.raises(BadInput, match="does not lie in the cache"):
+            cache.remove(path)
+    assert (tmp_path / "mine").exists()
+    cache.upload_string_to_file(f"{cache.cache_path}/a.json", "{}")
+    cache.remove(str(tmp_path / "link" / "a.json"))
+    assert not cache.exists(f"{cache.cache_path}/a.json")
     for key in ("../../x", "/etc"):
         with pytest.raises(BadInput, match="leads out of the cache"):
             cache.get_cache_dir_with_cache_key(key)

@@ -159,9 +159,13 @@ class CompileCacheFs(CompileCache):
         Raises:
             BadInput: it lies elsewhere.
         """
-        file = Path(path).absolute()
-        if not file.is_relative_to(Path(self.cache_path).absolute()):
-            raise BadInput(f"{path} does not lie in the cache {self.cache_path}", fix="remove it")
+        folder, named = Path(self.cache_path).resolve(), Path(path)
+        file = named.parent.resolve() / named.name  # a link itself, not what it names
+        if named.name == ".." or not file.is_relative_to(folder) or file == folder:
+            raise BadInput(
+                f"{path} does not lie in the cache {self.cache_path}",
+                fix="name a file of the cache, or remove that one by yourself",
+            )
         file.unlink(missing_ok=True)
 
     def download_file(self, filename: str, dst_path: str) -> None:
