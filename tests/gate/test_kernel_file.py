@@ -144,3 +144,17 @@ def test_keywords_replace_those_of_the_arguments():
     arguments = Arguments((np.ones(1),), {"tile": 1}).with_keywords({"tile": 2, "depth": 3})
     assert arguments.keywords == {"tile": 2, "depth": 3}
     assert len(arguments.positional) == 1
+
+
+def test_a_file_takes_the_place_of_no_module_of_python(tmp_path):
+    file = tmp_path / "json.py"
+    file.write_text(HEAD)
+    module = module_of(file)
+    assert sys.modules["json"] is not module
+    assert list(kernels_of(module)) == ["twice", "thrice"]
+    assert sys.modules[module.__name__] is module
+
+
+def test_a_file_may_change_the_path_of_imports(written):
+    _, module = written("import sys\nsys.path.remove(str(__file__).rpartition('/')[0])")
+    assert list(kernels_of(module)) == ["twice", "thrice"]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -79,11 +80,13 @@ def module_of(file: Path) -> ModuleType:
     Raises:
         BadInput: it is no Python file, it ended itself, or by an error of its own.
     """
-    specification = importlib.util.spec_from_file_location(file.stem, file)
+    name = _module_name(file)
+    specification = importlib.util.spec_from_file_location(name, file)
     if specification is None or specification.loader is None:
         raise BadInput(f"{file} is not a Python file", fix="name a file that ends in .py")
     module = importlib.util.module_from_spec(specification)
-    sys.modules[file.stem] = module
+    _module_names.add(name)
+    sys.modules[name] = module
     sys.path.insert(0, str(file.parent))
     try:
         specification.loader.exec_module(module)
@@ -100,8 +103,22 @@ def module_of(file: Path) -> ModuleType:
             fix="run it by itself: python " + str(file),
         ) from error
     finally:
-        sys.path.remove(str(file.parent))
+        with suppress(ValueError):  # the file took it out
+            sys.path.remove(str(file.parent))
     return module
+
+
+_module_names: Final[set[str]] = set()
+"""Names in `sys.modules` of files that were run."""
+
+
+def _module_name(file: Path) -> str:
+    """The name of a file's module: its stem, unless a module of Python or of a package has that."""
+    loaded = sys.modules.get(file.stem)
+    if loaded is None or file.stem in _module_names:
+        return file.stem
+    is_same_file = Path(getattr(loaded, "__file__", None) or "").resolve() == file.resolve()
+    return file.stem if is_same_file else f"file {file.stem}"
 
 
 def kernels_of(module: ModuleType) -> dict[str, Launchable]:
