@@ -20,7 +20,7 @@ from trnsim.fabric.exchange import check_ranks
 from trnsim.fabric.fabric import Fabric
 from trnsim.files import write
 from trnsim.hazards import LoopWatcher, RaceDetector
-from trnsim.isa import Collective, Instruction
+from trnsim.isa import Collective
 from trnsim.profile.analysis.world import WorldSummary
 from trnsim.profile.measures.links import loads
 from trnsim.program import Program, Team, fitted
@@ -246,7 +246,7 @@ def _world(setup: _Setup, args_of: Sequence[_RankArgs], capacity: str, policy: P
 
 @dataclass(frozen=True)
 class _Setup:
-    """The parts of a launch that all ranks have in common."""
+    """The settings of a run that all ranks share."""
 
     kernel: Launchable
     chip: arch.Target
@@ -307,7 +307,7 @@ class _Launch:
         )
 
     def own(self, run: Run) -> Run:
-        """The result for one of the ranks that it ran for, with outputs of its own."""
+        """The result of a rank that shares this launch, with a copy of the outputs."""
         if self._setup.numerics or self.outputs is None:
             return run
         return replace(run, outputs=deepcopy(self.outputs))
@@ -320,9 +320,10 @@ def _separate_launches(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Lau
 
 
 def _shared_launches(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Launch] | None:
-    """For each rank the launch of one with the same instructions; None if there is none.
+    """For each rank the launch of a rank with the same instructions.
 
-    Nor is there a result if a launch fails: separate launches then raise the error at its line.
+    None if no two ranks have the same, or if a launch fails: separate launches then raise the error
+    at its line.
     """
     classes = rank_classes(args_of)
     if len(classes) == len(args_of):
@@ -359,7 +360,10 @@ def _completed_launches(
 
 
 def _programs_with_spills(launches: Sequence[_Launch], capacity: str) -> list[_Fit]:
-    """For each rank its programs with spills, and the errors; one object for each program."""
+    """For each rank its programs with spills, and its errors of capacity.
+
+    Launches with the same programs get the same objects.
+    """
     by_programs: dict[tuple[int, ...], _Fit] = {}
     fits: dict[_Launch, _Fit] = {}
     for launch in dict.fromkeys(launches):
@@ -467,19 +471,16 @@ def _collectives_of(timeline: Timeline) -> list[tuple[Collective, int]]:
     """The distinct collectives of a core, and how often it issued each."""
     program = timeline.program
     counts = Counter(program.which)
+    instructions = [checked.instruction for checked in program.checked]
     return [
-        (collective, counts[number])
-        for number, checked in enumerate(program.checked)
-        if (collective := _collective(checked.instruction)) is not None
+        (instruction, counts[number])
+        for number, instruction in enumerate(instructions)
+        if isinstance(instruction, Collective)
     ]
 
 
-def _collective(instruction: Instruction) -> Collective | None:
-    return instruction if isinstance(instruction, Collective) else None
-
-
 def _skew_s(run: Run) -> float:
-    """The time that a rank waited for others: that of its last core at each collective."""
+    """The time that a rank waited for others: at each collective, that of its last core."""
     waited = [
         [
             timeline.met_s(index)

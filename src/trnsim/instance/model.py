@@ -14,6 +14,7 @@ import os
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
+from operator import attrgetter
 from typing import Final
 
 from trnsim.arch import (
@@ -191,11 +192,8 @@ def smallest(chip: str, cores: int, lnc: int) -> Instance:
     single_machines = [row for row in of_chip if "UltraServer" not in row.name] or of_chip
     per_chip = rows.chips[chip].cores // lnc
     fitting = [row for row in single_machines if row.count * per_chip >= cores]
-    return min(fitting, key=_count) if fitting else max(single_machines, key=_count)
-
-
-def _count(row: Instance) -> int:
-    return row.count
+    by_devices = attrgetter("count")
+    return min(fitting, key=by_devices) if fitting else max(single_machines, key=by_devices)
 
 
 def logical_config(chip: str, lnc: int | None = None) -> int:

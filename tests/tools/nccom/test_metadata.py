@@ -36,7 +36,7 @@ def test_one_entry_is_of_every_rank(counted):
     counts = counted("alltoallv", [EXCHANGE])
     sent = [(t.source, t.target, t.nbytes) for t in counts.transfers([(0, 1)], 4)]
     assert sent == [(0, 1, 4096.0), (1, 0, 2048.0)]
-    assert [counts.places((0, 1), own) for own in (0, 1)] == [(0, 512), (0, 1024)]
+    assert [counts.receive_offsets((0, 1), own) for own in (0, 1)] == [(0, 512), (0, 1024)]
     assert counts.extent((0, 1)) == 2048  # what rank 1 receives
 
 
@@ -45,7 +45,7 @@ def test_a_gather_sends_its_chunk_to_all(counted):
     sent = list(counts.transfers([(0, 1, 2, 3)], 2))
     assert len(sent) == 12
     assert {transfer.nbytes for transfer in sent} == {512.0}
-    assert counts.places((0, 1, 2, 3), 3) == (0, 256, 512, 768)
+    assert counts.receive_offsets((0, 1, 2, 3), 3) == (0, 256, 512, 768)
     counts.check_fits([(0, 1, 2, 3)], 2048, 2)  # as in the example, to the byte
     with pytest.raises(BadInput, match=r"chunk of rank 0 ends at element 1,024; legal: up to 1,02"):
         counts.check_fits([(0, 1, 2, 3)], 2046, 2)

@@ -83,20 +83,14 @@ def serve(collected: CollectedSeries, port: int, address: str) -> Serving:
 
 def _family(metric: Metric, metric_series: list[Series], instance: dict[str, str]) -> Any:
     core = import_module("prometheus_client.metrics_core")
-    names = [*instance, *metric_series[0].labels]
-    if metric.kind == "info":
-        # Written as a gauge: an info has no type of its own in the older format.
-        family = core.GaugeMetricFamily(f"{metric.name}_info", metric.help, labels=names)
-    elif metric.kind == "counter":
-        family = core.CounterMetricFamily(metric.name, metric.help, labels=names)
-    else:
-        family = core.GaugeMetricFamily(metric.name, metric.help, labels=names)
+    is_counter = metric.kind == "counter"
+    # An info is written as a gauge: it has no type of its own in the older format.
+    name = f"{metric.name}_info" if metric.kind == "info" else metric.name
+    family_class = core.CounterMetricFamily if is_counter else core.GaugeMetricFamily
+    family = family_class(name, metric.help, labels=[*instance, *metric_series[0].labels])
     for series in metric_series:
-        labels = [*instance.values(), *series.labels.values()]
-        if metric.kind == "counter":
-            family.add_metric(labels, series.value, created=series.since_s)
-        else:
-            family.add_metric(labels, series.value)
+        created = {"created": series.since_s} if is_counter else {}
+        family.add_metric([*instance.values(), *series.labels.values()], series.value, **created)
     return family
 
 

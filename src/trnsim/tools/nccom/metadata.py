@@ -61,19 +61,21 @@ class Metadata:
         """Elements that a rank sends to the member `peer` of its group."""
         return self.entries[rank].send_counts[0 if self.gathers else peer]
 
-    def sent_from(self, rank: int, peer: int) -> int:
+    def send_offset(self, rank: int, peer: int) -> int:
         """The first element that a rank sends to the member `peer` of its group."""
         return self.entries[rank].send_displs[0 if self.gathers else peer]
 
-    def places(self, group: Sequence[int], own: int) -> tuple[int, ...]:
-        """The elements at which a rank receives the chunk of each: stated, or one after the other.
+    def receive_offsets(self, group: Sequence[int], receiver: int) -> tuple[int, ...]:
+        """The elements at which a rank receives the chunk of each member of its group.
+
+        They are the file's, or chunks follow each other.
 
         Args:
-            group: the ranks of its group.
-            own: its place among them.
+            group: the ranks of the group.
+            receiver: index of the rank in the group.
         """
-        stated = self.entries[group[own]].recv_displs
-        counts = [self.sent(sender, own) for sender in group]
+        stated = self.entries[group[receiver]].recv_displs
+        counts = [self.sent(sender, receiver) for sender in group]
         return stated or tuple(accumulate(counts[:-1], initial=0))
 
     def transfers(self, groups: Groups, item: int) -> Iterator[Transfer]:
@@ -111,7 +113,7 @@ class Metadata:
         """The ends of the last chunks that a rank sends and receives, by field."""
         entry = self.entries[group[own]]
         sent = zip(entry.send_displs, entry.send_counts, strict=True)
-        received = zip(self.places(group, own), group, strict=True)
+        received = zip(self.receive_offsets(group, own), group, strict=True)
         return {
             "send_displs": max(first + count for first, count in sent),
             "recv_displs": max(first + self.sent(sender, own) for first, sender in received),

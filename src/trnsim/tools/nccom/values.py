@@ -118,6 +118,7 @@ def _inputs(planned: PlannedOperation, nbytes: int, group: Sequence[int], seed: 
 
 
 def _largest(form: Dtype) -> int:
+    """The largest integer of an integer data type."""
     return int(np.iinfo(form.dtype).max)
 
 
@@ -226,12 +227,13 @@ def _received_chunks(
     outputs: list[Any] = [np.zeros_like(array) for array in inputs]
     if metadata is not None:
         for receiver in range(len(group)):
-            places = metadata.places(group, receiver)
+            offsets = metadata.receive_offsets(group, receiver)
             for index, sender in enumerate(group):
                 length = metadata.sent(sender, receiver)
-                begins = metadata.sent_from(sender, receiver)
-                at = places[index]
-                outputs[receiver][at : at + length] = inputs[index][begins : begins + length]
+                source, target = metadata.send_offset(sender, receiver), offsets[index]
+                outputs[receiver][target : target + length] = inputs[index][
+                    source : source + length
+                ]
     return outputs
 
 
@@ -241,14 +243,16 @@ def _sent_chunks(
     """The expected chunks, computed from the side of the senders, element by element."""
     golden = [np.zeros_like(array) for array in exact]
     if planned.metadata is not None:
-        places = [planned.metadata.places(group, receiver) for receiver in range(len(group))]
+        offsets = [
+            planned.metadata.receive_offsets(group, receiver) for receiver in range(len(group))
+        ]
         for index, sender in enumerate(group):
             entry = planned.metadata.entries[sender]
             has_chunks = len(entry.send_counts) > 1
             for receiver in range(len(group)):
                 chunk = receiver if has_chunks else 0
                 first, length = entry.send_displs[chunk], entry.send_counts[chunk]
-                begin = places[receiver][index]
+                begin = offsets[receiver][index]
                 for at in range(length):
                     golden[receiver][begin + at] = exact[index][first + at]
     return golden
