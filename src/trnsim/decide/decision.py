@@ -267,6 +267,10 @@ class WorkloadDecision:
     split: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
 
+    def candidate(self, instance: str | None) -> Candidate | None:
+        """The candidate of an instance type; None if there is none."""
+        return next((option for option in self.candidates if option.instance == instance), None)
+
 
 @dataclass(frozen=True)
 class Decision:

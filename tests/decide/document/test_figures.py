@@ -6,7 +6,7 @@ import pytest
 from decision_cases import decision
 from page_cases import dollars
 
-from trnsim.decide.document.figures import best_candidate, candidate_rows, figures, todays_candidate
+from trnsim.decide.document.figures import candidate_rows, figures
 from trnsim.document.answer import Document
 from trnsim.document.spreadsheet import spreadsheet
 
@@ -36,7 +36,9 @@ def test_the_total_has_moved_what_is_go_and_nothing_else(assessed):
     )
     moved = [one for one in assessed.workloads if one.verdict.value == "go"]
     assert len(moved) == 2
-    saved = sum(one.today.usd_per_month - best_candidate(one).usd_per_month.p50 for one in moved)
+    saved = sum(
+        one.today.usd_per_month - one.candidate(one.best).usd_per_month.p50 for one in moved
+    )
     assert totals["after_usd_per_month"] == pytest.approx(totals["today_usd_per_month"] - saved)
     assert totals["migration_usd"] == 2 * 60_000
 
@@ -46,7 +48,7 @@ def test_time_is_hours_of_a_months_training_and_ms_of_a_token_or_an_item(assesse
         time = values["candidates"][0]["time"]
         unit = {"train": "hours that a month's work takes", "infer": "ms an item"}[one.kind]
         assert time["unit"] == unit
-        here = todays_candidate(one)
+        here = one.candidate(one.today.instance)
         expected = (
             here.paid_hours / here.instances if one.kind == "train" else sum(here.ms.values())
         )
@@ -74,7 +76,7 @@ def test_without_workloads_or_candidates_there_is_a_header_and_a_row(assessed):
     _, row = table(replace(assessed, workloads=(bare,)))
     assert row[:5] == ["chat", "pilot", "yes", "p5.48xlarge", "80000.0"]
     assert row[5:] == [""] * (len(header) - 5)
-    assert best_candidate(bare) is todays_candidate(bare) is None
+    assert bare.candidate(bare.best) is bare.candidate(bare.today.instance) is None
 
 
 def test_every_dollar_follows_from_inputs(assessed):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trnsim.decide.decision import Decision, WorkloadDecision
-from trnsim.decide.document.figures import best_candidate, candidate_rows, figures
+from trnsim.decide.document.figures import candidate_rows, figures
 from trnsim.decide.document.workload_section import (
     PriceSources,
     sources_items,
@@ -95,7 +95,7 @@ def _summary(decision: Decision, page_figures: Figures) -> Block:
 
 
 def _summary_row(workload: WorkloadDecision, page_figures: Figures, index: int) -> Sequence[Cell]:
-    best = best_candidate(workload)
+    best = workload.candidate(workload.best)
     usd: Cell = "-"
     months = "-"
     if best is not None:

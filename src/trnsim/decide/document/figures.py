@@ -51,27 +51,11 @@ def figures(decision: Decision) -> dict[str, Any]:
     return {"page": FORMAT, **values, "totals": _totals(decision)}
 
 
-def best_candidate(workload: WorkloadDecision) -> Candidate | None:
-    """Candidate that the verdict is about; None if the verdict names no instance."""
-    return next(
-        (candidate for candidate in workload.candidates if candidate.instance == workload.best),
-        None,
-    )
-
-
-def todays_candidate(workload: WorkloadDecision) -> Candidate | None:
-    """Candidate of today's instance; None where it is not among the candidates."""
-    today = workload.today.instance
-    return next(
-        (candidate for candidate in workload.candidates if candidate.instance == today), None
-    )
-
-
 def _totals(decision: Decision) -> dict[str, float]:
     bills = [workload.today.usd_per_month for workload in decision.workloads]
     after_usd, migration_usd = sum(bills), 0.0
     for workload in decision.workloads:
-        best = best_candidate(workload)
+        best = workload.candidate(workload.best)
         if workload.verdict is Verdict.GO and best is not None and best.usd_per_month is not None:
             after_usd += best.usd_per_month.p50 - workload.today.usd_per_month
             migration_usd += _migration_usd(workload, best)
@@ -83,7 +67,7 @@ def _totals(decision: Decision) -> dict[str, float]:
 
 
 def _migration_usd(workload: WorkloadDecision, candidate: Candidate) -> float:
-    current = todays_candidate(workload)
+    current = workload.candidate(workload.today.instance)
     if current is None:
         return workload.migration.usd
     return (

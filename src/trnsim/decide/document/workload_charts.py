@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from trnsim.decide.decision import Candidate, WorkloadDecision
-from trnsim.decide.document.figures import best_candidate, todays_candidate
 from trnsim.document.answer import Drawing
 from trnsim.document.drawing import (
     Bar,
@@ -114,7 +113,8 @@ def compared_candidates(workload: WorkloadDecision) -> list[Candidate]:
         priced, key=lambda option: option.usd_per_month.p50 if option.usd_per_month else 0.0
     )
     neuron = [option for option in cheapest if option.is_neuron]
-    selected = [todays_candidate(workload), best_candidate(workload), *neuron[:1], *cheapest[:1]]
+    named = map(workload.candidate, (workload.today.instance, workload.best))
+    selected = [*named, *neuron[:1], *cheapest[:1]]
     unique = {option.instance: option for option in selected if option is not None and option.ms}
     return list(unique.values())[:_MOST_COMPARED_CANDIDATES]
 

@@ -72,9 +72,7 @@ def limits(workload: WorkloadDecision) -> Limits:
     Raises:
         BadInput: its best instance is not among its candidates.
     """
-    candidate = next(
-        (option for option in workload.candidates if option.instance == workload.best), None
-    )
+    candidate = workload.candidate(workload.best)
     if candidate is None:
         raise BadInput(f"{workload.name}: best is {workload.best}, which is no candidate")
     unit = UNITS.get(workload.volume_unit)

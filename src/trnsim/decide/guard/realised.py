@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from trnsim.decide.decision import Candidate, Decision, WorkloadDecision
+from trnsim.decide.decision import Decision, WorkloadDecision
 from trnsim.decide.inventory.bill import read_bill
 from trnsim.decide.inventory.bill_rows import is_bill, tag_key
 from trnsim.reader import FileRecord, between, declared, fault, read_rows
@@ -191,14 +191,10 @@ def _realised_saving(
 
 
 def _is_as_predicted(workload: WorkloadDecision, saving: float) -> bool | None:
-    candidate = _best(workload)
+    candidate = workload.candidate(workload.best)
     if candidate is None or candidate.saving is None:
         return None
     return candidate.saving.p10 <= saving <= candidate.saving.p90
-
-
-def _best(workload: WorkloadDecision) -> Candidate | None:
-    return next((there for there in workload.candidates if there.instance == workload.best), None)
 
 
 def _missing(months: Iterable[str]) -> tuple[str, ...]:

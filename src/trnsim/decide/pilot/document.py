@@ -132,7 +132,7 @@ def _shortfalls(result: PilotResult) -> list[str]:
 def _comparison(pilot: Pilot, result: PilotResult) -> str:
     rows: list[tuple[str, ...]] = []
     for phase, decision in (("before", pilot.workload_decision), ("after", result.renewed)):
-        candidate = _candidate(decision, pilot.there.instance)
+        candidate = decision.candidate(pilot.there.instance)
         rows.append(
             (phase, str(decision.verdict), amount(decision.today.usd_per_month), *_money(candidate))
         )
@@ -158,14 +158,10 @@ def _money(candidate: Candidate | None) -> tuple[str, ...]:
     )
 
 
-def _candidate(decision: WorkloadDecision, name: str) -> Candidate | None:
-    return next((option for option in decision.candidates if option.instance == name), None)
-
-
 def _steps(pilot: Pilot, after: WorkloadDecision) -> str:
     """Numbered steps of the migration, or the reason not to begin it."""
     if after.verdict is Verdict.NEEDS_QUOTE:
-        candidate = _candidate(after, after.best or pilot.there.instance)
+        candidate = after.candidate(after.best or pilot.there.instance)
         limit = None if candidate is None else candidate.break_even_usd_per_hour
         below = "" if limit is None else f" It pays back below {amount(limit)} USD an hour."
         return f"None yet: ask AWS for a price of {after.best}.{below}"

@@ -26,7 +26,7 @@ from trnsim.decide.times import Predictor, Speed, SpeedAnswer
 FAMILY: Final = "the pilot's measurement"
 """Family of a measured speed, in place of a family of published times."""
 _MEDIAN_ERROR_SIGMAS: Final = 0.6744897501960817
-_P90_ERROR_SIGMAS: Final = 1.6448536269514722
+P90_ERROR_SIGMAS: Final = 1.6448536269514722
 """Median and P90 of the absolute value of a standard normal error."""
 
 
@@ -88,7 +88,7 @@ class PilotPredictor(Predictor):
 def _measured_speed(speed: Speed, name: str, factor: Factor) -> Speed:
     """A speed with its measured factor, whose only uncertainty is the error of the runs."""
     slower = _slower(speed, factor.value)
-    error = {"median": _MEDIAN_ERROR_SIGMAS * factor.sigma, "p90": _P90_ERROR_SIGMAS * factor.sigma}
+    error = {"median": _MEDIAN_ERROR_SIGMAS * factor.sigma, "p90": P90_ERROR_SIGMAS * factor.sigma}
     return replace(
         slower,
         sigmas={f"pilot on {name}": factor.sigma} if factor.sigma else {},

@@ -20,7 +20,7 @@ from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.pilot.checks import Check, PilotResult, RateMeasurement
 from trnsim.decide.pilot.measure import Logs
 from trnsim.decide.pilot.plan import Pilot
-from trnsim.decide.pilot.refit import Factor, PilotPredictor
+from trnsim.decide.pilot.refit import P90_ERROR_SIGMAS, Factor, PilotPredictor
 from trnsim.decide.pilot.sides import SIDES, THERE, TODAY
 from trnsim.decide.pilot.thresholds import (
     EVEN,
@@ -38,8 +38,6 @@ from trnsim.facts import P90_SIGMAS
 
 LEAST_RUNS: Final = 3
 """Logs of today that are needed to measure the noise of its loss."""
-_P90_ERROR_SIGMAS: Final = 1.6448536269514722
-"""P90 of the absolute value of a standard normal error."""
 
 
 def measurement(pilot: Pilot, logs: Logs, side: str) -> RateMeasurement:
@@ -54,8 +52,8 @@ def measurement(pilot: Pilot, logs: Logs, side: str) -> RateMeasurement:
         measured_per_s=logs.rates[side],
         factor=predicted.rate_per_s.p50 / logs.rates[side],
         sigma=sigma,
-        old_error=_P90_ERROR_SIGMAS * old_sigma,
-        new_error=_P90_ERROR_SIGMAS * sigma,
+        old_error=P90_ERROR_SIGMAS * old_sigma,
+        new_error=P90_ERROR_SIGMAS * sigma,
     )
 
 
@@ -82,9 +80,10 @@ def result(
         raise BadInput(f"{pilot.inventory} has no workload {pilot.workload!r} any more")
     factors = instance_factors(measurements, checks)
     renewed = workload_decision(pilot, workload, factors, rows, predictor or Predictor(rows), scan)
-    there = next(option for option in renewed.candidates if option.instance == pilot.there.instance)
-    usd = there.usd_per_month.p50 if there.usd_per_month is not None else None
-    note = "" if usd is not None else there.no_price or "no price of today's kind"
+    there = renewed.candidate(pilot.there.instance)
+    usd = None if there is None or there.usd_per_month is None else there.usd_per_month.p50
+    reason = None if there is None else there.no_price
+    note = "" if usd is not None else reason or "no price of today's kind"
     checks = [_with_figure(check, usd, note) if check.name == USD else check for check in checks]
     return PilotResult(
         logs.logs,
