@@ -10,6 +10,7 @@ from nki import language as nl
 
 import trnsim
 from trnsim import user_warnings
+from trnsim.errors import SourceLine
 from trnsim.runs import collecting
 from trnsim.user_warnings import SpillWarning, warn_of_spills
 
@@ -23,6 +24,14 @@ def test_several_are_one_warning_with_a_count():
     warn_of_spills(())
     with pytest.warns(SpillWarning, match="SBUF\n  and 1 more"):
         warn_of_spills(("SBUF", "PSUM"))
+
+
+def test_the_same_warning_at_the_same_line_of_two_files_is_shown_for_each():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for file in ("a.py", "b.py", "a.py"):
+            user_warnings.warn("x", UserWarning, SourceLine(file, 3))
+    assert [warning.filename for warning in caught] == ["a.py", "b.py"]
 
 
 @nki.jit

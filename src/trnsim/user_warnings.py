@@ -18,15 +18,16 @@ class SpillWarning(UserWarning):
     """
 
 
-_shown: dict[str | tuple[str, type[Warning], int], int] = {}
-"""Python's registry of warnings already shown, by message, category and line."""
+_shown: dict[str, dict[str | tuple[str, type[Warning], int], int]] = {}
+"""By file, Python's registry of the warnings already shown, by message, category and line."""
 
 
 def warn(message: str, category: type[Warning], line: SourceLine | None = None) -> None:
     """Show a warning at `line`, by default the user's innermost, unless it was shown before."""
     line = line or user_line()
     file, number = (line.file, line.line) if line is not None else (__name__, 1)
-    warnings.warn_explicit(message, category, file, number, registry=_shown)
+    registry = _shown.setdefault(file, {})
+    warnings.warn_explicit(message, category, file, number, registry=registry)
 
 
 def warn_of_all(texts: Sequence[str], category: type[Warning]) -> None:
