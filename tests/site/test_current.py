@@ -82,6 +82,15 @@ def test_a_block_is_without_it_and_so_are_its_processes(tmp_path):
     assert "TRNSIM_SITE" not in os.environ
 
 
+def test_a_record_within_another_of_the_same_families_ends_alone():
+    with recorded_families() as outer:
+        with recorded_families() as inner:
+            pass
+        note_family("trn2", "serving")
+    note_family("trn2", "training")
+    assert (outer, inner) == ({("trn2", "serving")}, set())
+
+
 def test_families_that_are_asked_for_are_recorded():
     note_family("trainium1", "train")
     with recorded_families() as asked:

@@ -95,7 +95,8 @@ def recorded_families() -> Generator[set[tuple[str, str]]]:
     try:
         yield families
     finally:
-        _recorded_families.remove(families)
+        # By identity: a set within another may hold the same families.
+        _recorded_families[:] = [other for other in _recorded_families if other is not families]
 
 
 def note_family(chip: str, family: str) -> None:

@@ -1,8 +1,8 @@
 """Models of transformers as graphs: from a `config.json` and a shape to the graph of one rank.
 
 A model is built on PyTorch's meta device by transformers' own class, so that neither weights nor
-memory for them are needed, and its graph is imported as any other. It does not promise a graph for
-every architecture: one that cannot be built is refused by name.
+memory for them are needed, and its graph is imported as any other. An architecture whose graph
+cannot be built is refused by name.
 """
 
 from trnsim.torch.models.config import read_config

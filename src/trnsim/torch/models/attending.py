@@ -1,9 +1,9 @@
 """Attention of transformers' models as one operator, without a mask where none is needed.
 
 transformers calls registered functions for attention and for its mask. Its own mask for PyTorch's
-attention is computed in the graph by comparisons of positions. Ours is a bias of the scores: zero
-where a key is visible, the least number where it is padding; causality is an attribute of the
-operator.
+attention is computed in the graph by comparisons of positions. The mask here is a bias of the
+scores: zero where a key is visible, the least number where it is padding. Causality is an attribute
+of the operator.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from trnsim.torch.models.config import transformers
 NAME: Final = "trnsim"
 """The name under which both functions are registered with transformers."""
 CAUSAL: Final = "trnsim_causal"
-"""Attention that needs no mask: transformers makes none for a name without a function for it.
+"""Attention that needs no mask: transformers makes none for a name without a mask function.
 
-Otherwise it looks for several sequences in a row, and masks for them where it cannot see values.
+With a mask function transformers looks for sequences that are packed in a row, and masks between
+them where it cannot see values.
 """
 
 

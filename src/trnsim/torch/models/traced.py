@@ -92,9 +92,9 @@ def _without_gradients() -> Generator[None]:
 
 
 def _names_of_tensors(module: nn.Module, named: Sequence[tuple[str, Tensor]]) -> dict[str, str]:
-    """The name of the tensor at each place of a module, tied ones by the same name.
+    """By the path of each tensor in a module the tensor's name; tied tensors have the same name.
 
-    PyTorch ties by names: where one module stands at two, it would not get its tensors back.
+    PyTorch ties tensors by name: a module that is registered at two paths would not get them back.
     """
     names = {id(tensor): name for name, tensor in reversed(named)}
     places = {
