@@ -62,6 +62,12 @@ def test_a_core_that_does_not_exist_is_named(use):
     assert isinstance(caught.value, RuntimeError)
 
 
+@pytest.mark.parametrize("device", [1.5, [0], b"neuron", object()])
+def test_what_is_no_device_is_refused(device):
+    with pytest.raises(BadInput, match="is no device\n  fix: pass 'neuron'"):
+        core_index(device)
+
+
 def test_a_launched_process_calls_its_one_core_by_its_rank(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "3")
     torch.neuron.set_device(3)

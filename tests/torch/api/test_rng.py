@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
@@ -90,6 +93,26 @@ def test_a_generator_of_the_device_draws_for_it():
     second = torch.rand(4, device="neuron", generator=mine)
     mine.set_state(state)
     assert torch.equal(second, torch.rand(4, device="neuron", generator=mine))
+
+
+def pickled(generator):
+    return pickle.loads(pickle.dumps(generator))  # noqa: S301  of this test
+
+
+@pytest.mark.parametrize("device", ["cpu", "neuron"])
+@pytest.mark.parametrize(
+    "copied",
+    [copy.deepcopy, pickled, lambda one: one.clone_state()],
+)
+def test_a_copy_of_a_generator_draws_the_same_for_the_same_device(device, copied):
+    generator = torch.Generator(device).manual_seed(7)
+    torch.rand(3, generator=generator, device=device)
+    other = copied(generator)
+    assert other.device.type == device
+    assert other.initial_seed() == 7
+    expected = torch.rand(5, generator=generator, device=device)
+    assert torch.equal(torch.rand(5, generator=other, device=device), expected)
+    assert torch.equal(other.get_state(), generator.get_state())
 
 
 def test_a_generator_of_a_core_that_does_not_exist_is_refused():

@@ -8,7 +8,7 @@ import pickle
 
 import forked
 
-from trnsim.errors import NotModelled
+from trnsim.errors import BadInput, NotModelled
 
 
 def saved(value):
@@ -79,6 +79,13 @@ def test_storages_shrink_and_do_not_grow():
     with pytest.raises(NotModelled, match="cannot grow to 32"):
         storage.resize_(32)
     assert torch.UntypedStorage(4).resize_(8).nbytes() == 8
+
+
+def test_a_storage_has_no_negative_size():
+    storage = torch.ones(6, device="neuron").untyped_storage()
+    with pytest.raises(BadInput, match=r"resize_\(-1\) of a storage; legal: 0 to 24 bytes"):
+        storage.resize_(-1)
+    assert storage.nbytes() == 24
 
 
 def test_a_stream_may_be_named_for_memory():

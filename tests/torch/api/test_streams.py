@@ -83,3 +83,9 @@ def test_an_accelerators_stream_is_set():
     finally:
         torch.accelerator.set_stream(before)
     torch.ones(2, device="neuron").record_stream(stream)
+
+
+def test_no_stream_leaves_the_current_one():
+    before = torch.neuron.current_stream()
+    torch.neuron.set_stream(None)
+    assert torch.neuron.current_stream() is before

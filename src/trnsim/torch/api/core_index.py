@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from typing import SupportsIndex
+
 import torch
 
 from trnsim.device.device_core import visible_core
@@ -29,4 +32,10 @@ def core_index(device: Device = None) -> int:
                 line=program_line(),
             )
         device = device.index
-    return visible_core(device or 0)
+    if not isinstance(device, SupportsIndex | None):
+        raise BadInput(
+            f"{device!r} is no device",
+            fix="pass 'neuron', 'neuron:0', or the number of a core",
+            line=program_line(),
+        )
+    return visible_core(0 if device is None else operator.index(device))

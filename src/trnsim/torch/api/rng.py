@@ -82,6 +82,14 @@ class DeviceGenerator(_HostGenerator):  # type: ignore[misc]
             self._remember_state(host, words)
         return self
 
+    def clone_state(self) -> Generator:
+        """A generator of the device in the same state."""
+        return _restored(_HostGenerator.get_state(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The host's state, of which pickle and `copy.deepcopy` make a generator of the device."""
+        return _restored, (_HostGenerator.get_state(self),)
+
     def _remember_state(self, host: Tensor, words: int) -> None:
         """Remember a state of the host's generator and the words drawn until then."""
         _HostGenerator.set_state(self, host)
@@ -91,6 +99,13 @@ class DeviceGenerator(_HostGenerator):  # type: ignore[misc]
         _host_states.move_to_end(key)
         if len(_host_states) > _MOST_STATES:
             _host_states.popitem(last=False)
+
+
+def _restored(host: Tensor) -> Generator:
+    """A generator of the device with a state of the host's generator."""
+    restored = DeviceGenerator("cpu")
+    _HostGenerator.set_state(restored, host)
+    return restored
 
 
 def _all_generators() -> list[Generator]:
@@ -165,9 +180,9 @@ def register() -> None:
     methods = {"__call__": _make, "__instancecheck__": _is_generator}
     stand_in: Any = type(kind)("GeneratorType", (kind,), methods)
     patched: Any = torch
-    patched.Generator = stand_in(
-        "Generator", (_HostGenerator,), {"__doc__": _HostGenerator.__doc__}
-    )
+    # pickle finds a class by its module and name.
+    attributes = {"__doc__": _HostGenerator.__doc__, "__module__": "torch"}
+    patched.Generator = stand_in("Generator", (_HostGenerator,), attributes)
     when_imported("torch.distributed.tensor._random", _serve_tracker)
 
 

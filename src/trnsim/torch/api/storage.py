@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from trnsim.device.program_line import program_line
-from trnsim.errors import NotModelled
+from trnsim.errors import BadInput, NotModelled
 from trnsim.torch import pytorch
 from trnsim.torch.api.core_index import core_index
 from trnsim.torch.api.memory import place, require
@@ -81,12 +81,19 @@ def resize(storage: UntypedStorage, size: int) -> UntypedStorage:
     """`UntypedStorage.resize_`: the reported size changes, but no memory is freed.
 
     Raises:
+        BadInput: for a negative size.
         NotModelled: for more bytes than it was created with, since tensors point into its memory.
     """
     if not is_neuron(storage.device):
         result: UntypedStorage = _torch_resize(storage, size)
         return result
     capacity_bytes = _torch_nbytes(storage)
+    if size < 0:
+        raise BadInput(
+            f"resize_({size}) of a storage; legal: 0 to {capacity_bytes} bytes",
+            fix="resize_(0), or the bytes of the elements that are kept",
+            line=program_line(),
+        )
     if size > capacity_bytes:
         raise NotModelled(
             f"a neuron storage of {capacity_bytes} bytes cannot grow to {size}",

@@ -162,9 +162,10 @@ def default_stream(device: Device = None) -> Stream:
     return _default(core_index(device))
 
 
-def set_stream(stream: torch.Stream) -> None:
-    """Make a stream current on its core in this thread."""
-    _current.streams[core_index(stream.device)] = stream
+def set_stream(stream: torch.Stream | None) -> None:
+    """Make a stream current on its core in this thread; None changes nothing."""
+    if stream is not None:
+        _current.streams[core_index(stream.device)] = stream
 
 
 @contextmanager
