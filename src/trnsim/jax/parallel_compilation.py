@@ -38,10 +38,10 @@ class Outcome:
 
     Attributes:
         graph: its file.
-        is_compiled: True if its program stands in the cache.
-        retries: compilations after the first.
+        is_compiled: True if its program is in the cache now.
+        retries: number of attempts after the first.
         reason: why it failed; "" if it did not.
-        compile_s: seconds of wall time; 0 if the program stood.
+        compile_s: seconds of wall time; 0 if the program was in the cache already.
         figures: the report on it, as `trnsim compile --json` has it; empty if it failed.
     """
 
@@ -71,8 +71,8 @@ def max_retries() -> int:
     return int(text)
 
 
-def _no_news(*_told: object) -> None:
-    """Nothing: a process of its own tells no progress."""
+def _ignore_progress(*_: object) -> None:
+    """Do nothing with a message on the progress of a compilation in a process of its own."""
 
 
 def compile_entry_of(folder: str, retries: int, *, retries_failed: bool) -> Outcome:
@@ -85,7 +85,7 @@ def compile_entry_of(folder: str, retries: int, *, retries_failed: bool) -> Outc
                 compiled = compile_entry(
                     entry,
                     lambda: _program(entry),
-                    _no_news,
+                    _ignore_progress,
                     retries_failed=retries_failed or attempt > 0,
                 )
         except (EmulatorError, OSError) as error:

@@ -36,7 +36,7 @@ class ToXlaTensorArena:
         self._select_fn = select_fn
 
     def transform(self, inputs: Any) -> Any:
-        """`inputs` rebuilt, each selected value converted; one that occurs twice is one again."""
+        """`inputs` rebuilt with converted values; a value that occurs twice is converted once."""
         selected: dict[int, Any] = {}
         self._collect(inputs, selected, set())
         converted = self._convert_fn([*selected.values()]) if selected else []
@@ -64,13 +64,13 @@ class ToXlaTensorArena:
             return [self._rebuilt(part, converted, rebuilt) for part in values]
 
         if isinstance(value, dict):
-            of_dict: dict[Any, Any] = {}
-            rebuilt[id(value)] = of_dict
-            of_dict.update(zip(value, parts(value.values()), strict=True))
+            new_dict: dict[Any, Any] = {}
+            rebuilt[id(value)] = new_dict
+            new_dict.update(zip(value, parts(value.values()), strict=True))
         elif isinstance(value, list | tuple):
-            of_list: list[Any] = []
-            rebuilt[id(value)] = of_list
-            of_list.extend(parts(value))
+            new_list: list[Any] = []
+            rebuilt[id(value)] = new_list
+            new_list.extend(parts(value))
         elif isinstance(value, set):
             rebuilt[id(value)] = {*parts(value)}
         else:

@@ -1,6 +1,6 @@
 """Collectives of `xla_model` over the process group of the device: with groups, scales and dims.
 
-Each runs at once, and is recorded with its bytes and ranks as every collective of the device
+Each runs at once, and is recorded with its bytes and ranks as all_groups collective of the device
 (`trnsim.torch.distributed.process_group`). A world of one rank exchanges nothing.
 
 Source: torch_xla 2.9.0, core/xla_model.py.
@@ -28,7 +28,7 @@ from trnsim.xla.cuts.cutting import cuts
 from trnsim.xla.cuts.foreign_calls import PERMUTATION, untold
 
 Groups = Sequence[Sequence[int]] | None
-"""The ranks of each group; None for one of all ranks."""
+"""The ranks of each group; None for one group of all ranks."""
 
 _OPERATIONS: Final[dict[str, Any]] = {
     "sum": dist.ReduceOp.SUM,
@@ -48,7 +48,7 @@ _TRACED_NAMES: Final = {
 
 
 class CollectiveMisused(BadInput, ValueError):
-    """A collective whose arguments do not fit the ranks or the tensor."""
+    """Error of a collective whose arguments do not fit the ranks or the tensor."""
 
 
 class CollectiveAlone(UserWarning):
@@ -65,62 +65,62 @@ def subgroup(groups: Groups) -> Any:
     Raises:
         CollectiveMisused: for groups that overlap, leave out this rank, or name others.
     """
-    default_group, every = ranks.group(), _every(groups)
-    if len(every) == 1:
+    default_group, all_groups = ranks.group(), _all_groups(groups)
+    if len(all_groups) == 1:
         return default_group
-    pair = _subgroups.setdefault(tuple(map(tuple, every)), [])
+    pair = _subgroups.setdefault(tuple(map(tuple, all_groups)), [])
     if not pair or pair[0] is not default_group:  # a subgroup ends with the default group
-        members = _own_group(every)
+        members = _own_group(all_groups)
         pair[:] = [default_group, dist.new_group(members, use_local_synchronization=True)]
-        process_groups.keep_mesh(pair[1].group_name, every)
+        process_groups.keep_mesh(pair[1].group_name, all_groups)
     return pair[1]
 
 
-def _own_group(every: list[list[int]]) -> list[int]:
+def _own_group(all_groups: list[list[int]]) -> list[int]:
     """The ranks of the group that this rank is in."""
     own = ranks.ordinal()
-    return next(group for group in every if own in group)
+    return next(group for group in all_groups if own in group)
 
 
-def _every(groups: Groups) -> list[list[int]]:
-    """The ranks of each group; those of all ranks where a program gives none.
+def _all_groups(groups: Groups) -> list[list[int]]:
+    """The ranks of each group; one group of all ranks where a program gives no groups.
 
     Raises:
         CollectiveMisused: for groups that overlap, leave out a rank, or name others.
     """
-    every, world = _members(groups), _world(groups)
-    members = [rank for group in every for rank in group]
+    all_groups, world = _listed_groups(groups), _world(groups)
+    members = [rank for group in all_groups for rank in group]
     if members and sorted(members) != list(range(world)):
         raise CollectiveMisused(
-            f"groups {every} of {world} ranks; legal: each rank in one",
+            f"groups {all_groups} of {world} ranks; legal: each rank in one",
             fix=f"give each of ranks 0 to {world - 1} a group",
             line=program_line(),
         )
-    return every or [list(range(world))]
+    return all_groups or [list(range(world))]
 
 
-def _members(groups: Any) -> list[list[int]]:
+def _listed_groups(groups: Any) -> list[list[int]]:
     """The ranks of each group.
 
     Raises:
         CollectiveMisused: for a value that is not a list of groups of ranks.
     """
-    every = () if groups is None else groups
-    if not isinstance(every, Sequence) or not all(
+    all_groups = () if groups is None else groups
+    if not isinstance(all_groups, Sequence) or not all(
         isinstance(group, Sequence) and all(isinstance(rank, int) for rank in group)
-        for group in every
+        for group in all_groups
     ):
         raise CollectiveMisused(
             f"groups {groups!r}; legal: None, or a list of lists of ranks",
             fix="groups=[[0, 1], [2, 3]]",
             line=program_line(),
         )
-    return [list(group) for group in every]
+    return [list(group) for group in all_groups]
 
 
 def _is_alone(groups: Groups = None) -> bool:
-    """True for a world of one rank, where torch_xla ignores the groups; others are warned of."""
-    members = _members(groups)
+    """True for a world of one rank, which exchanges nothing; warns of groups of more ranks."""
+    members = _listed_groups(groups)
     if _world(groups) > 1:
         return False
     if members not in ([], [[0]]):
@@ -154,7 +154,7 @@ def group_size(groups: Groups) -> int:
     Raises:
         CollectiveMisused: for a value that is not a list of groups of ranks.
     """
-    members = _members(groups)
+    members = _listed_groups(groups)
     return len(members[0]) if members else _world(groups)
 
 
@@ -169,7 +169,7 @@ def _world(groups: Groups) -> int:
     distributed: Any = torch.distributed  # as it is now, in place of `dist`
     if distributed.is_initialized():
         world = max(world, int(distributed.get_world_size()))
-    return world if world > 1 else sum(map(len, _members(groups))) or world
+    return world if world > 1 else sum(map(len, _listed_groups(groups))) or world
 
 
 def _operation(reduce_type: str) -> Any:
@@ -192,7 +192,7 @@ def all_reduce(
 ) -> Any:
     """The reduction over the ranks, times `scale`: a new tensor, or in place for a list."""
     del pin_layout
-    _operation(reduce_type)  # refuses one that is none
+    _operation(reduce_type)  # refuses an unknown reduction
     if not isinstance(inputs, Iterable) or isinstance(inputs, Tensor):
         _require_tensor("all_reduce", inputs)
         result = inputs.detach().clone()
@@ -207,7 +207,7 @@ def all_reduce(
 
 def _reduced(tensor: Tensor, reduce_type: str, scale: float, groups: Groups) -> Tensor:
     if exchange_tracing.is_on:
-        traced = exchanges.all_reduce(tensor, _TRACED_NAMES[reduce_type], _every(groups))
+        traced = exchanges.all_reduce(tensor, _TRACED_NAMES[reduce_type], _all_groups(groups))
         return tensor.copy_(traced if scale == 1 else traced * scale)
     dense = tensor if tensor.is_contiguous() else tensor.contiguous()
     dist.all_reduce(dense, _operation(reduce_type), subgroup(groups))
@@ -236,7 +236,7 @@ def all_gather(
         return _put("all_gather", output, value.detach().clone())
     dense = value.detach().movedim(dim, 0).contiguous()
     if exchange_tracing.is_on:
-        gathered = exchanges.all_gather(dense, _every(groups))
+        gathered = exchanges.all_gather(dense, _all_groups(groups))
     else:
         gathered = dense.new_empty((dense.shape[0] * group_size(groups), *dense.shape[1:]))
         dist.all_gather_single(gathered, dense, subgroup(groups))
@@ -290,7 +290,7 @@ def reduce_scatter(
     if _is_alone(groups):
         return _put("reduce_scatter", output, input.detach() * scale)
     if exchange_tracing.is_on:
-        shard = exchanges.reduce_scatter(dense, _TRACED_NAMES[reduce_type], _every(groups))
+        shard = exchanges.reduce_scatter(dense, _TRACED_NAMES[reduce_type], _all_groups(groups))
     else:
         shard = dense.new_empty((dense.shape[0] // shard_count, *dense.shape[1:]))
         dist.reduce_scatter_single(shard, dense, operation, subgroup(groups))
@@ -330,7 +330,7 @@ def all_to_all(
         return value.detach().clone()
     parts = torch.stack(value.detach().chunk(split_count, split_dimension))
     if exchange_tracing.is_on:
-        received = exchanges.all_to_all(parts, _every(groups))
+        received = exchanges.all_to_all(parts, _all_groups(groups))
     else:
         received = torch.empty_like(parts)
         dist.all_to_all_single(received, parts, group=subgroup(groups))
@@ -366,8 +366,8 @@ def collective_permute(value: Tensor, pairs: Sequence[Sequence[int]]) -> Tensor:
 
 def _require_pairs(pairs: Any) -> None:
     world = ranks.world_size()
-    every = pairs if isinstance(pairs, list | tuple) else [pairs]
-    others = [pair for pair in every if not _is_pair(pair)]
+    listed = pairs if isinstance(pairs, list | tuple) else [pairs]
+    others = [pair for pair in listed if not _is_pair(pair)]
     if not others:
         senders, receivers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         if len({*senders}) < len(senders) or len({*receivers}) < len(receivers):
@@ -377,7 +377,7 @@ def _require_pairs(pairs: Any) -> None:
                 fix="each rank once as a sender and once as a receiver",
                 line=program_line(),
             )
-        others = [pair for pair in every if not {*pair} <= {*range(world)}]
+        others = [pair for pair in listed if not {*pair} <= {*range(world)}]
     if others:
         raise CollectiveMisused(
             f"xm.collective_permute with {others[0]!r} among its pairs; legal: a source and a "
@@ -413,7 +413,7 @@ def collective_broadcast(
     for tensor in sent:
         _require_tensor("collective_broadcast", tensor)
     alone = _is_alone(groups)
-    members = [0] if alone else _own_group(_every(groups))
+    members = [0] if alone else _own_group(_all_groups(groups))
     if root_ordinal not in members:
         raise CollectiveMisused(
             f"xm.collective_broadcast from rank {root_ordinal!r}; legal: a rank of this rank's "

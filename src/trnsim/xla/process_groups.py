@@ -31,7 +31,7 @@ class MeshRefused(BadInput, ValueError):
 
 
 def serve() -> None:
-    """Make `new_group` that of torch_xla where the default group is, and give groups a `_mesh`."""
+    """Replace PyTorch's `new_group`, and give process groups torch_xla's attribute `_mesh`."""
     module: Any = dist.distributed_c10d
     replaced = _of_own_ranks(module.new_group)
     module.new_group = replaced
@@ -77,12 +77,12 @@ def _of_own_ranks(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _mesh_of(members: list[int]) -> list[list[int]]:
-    """The mesh of a group without options: single ranks are all alike, other groups stand alone."""
+    """The mesh of a group without options: each rank alone if it has one rank, else the group."""
     return [[rank] for rank in range(dist.get_world_size())] if len(members) == 1 else [members]
 
 
 def _inferred_mesh(members: list[int]) -> list[list[int]]:
-    """The rectangular mesh of which ranks with equal steps are a row, or a column.
+    """The rectangular mesh of all ranks in which `members` are a row or a column; [] for one group.
 
     Raises:
         MeshRefused: for ranks that are neither.

@@ -27,10 +27,10 @@ class Sharding:
     Attributes:
         rank: this rank among those that share.
         world_size: their number.
-        groups: the ranks of each group; None for one of all.
+        groups: the ranks of each group; None for one group of all ranks.
         compute_dtype: dtype of gathered parameters.
-        is_float32_reduced: whether gradients are reduced in float32.
-        multiple: a share's length is a multiple of it.
+        is_float32_reduced: True if gradients are reduced in float32.
+        multiple: divisor of the length of every share, in elements.
     """
 
     rank: int
@@ -63,9 +63,9 @@ class SharedUnit:
     Attributes:
         members: the parameters, in the order of the vector.
         shard: this rank's share of the vector, or of the rows.
-        sharding: who shares.
-        by_rows: whether the only member is shared by rows instead of as a vector.
-        reduces: called before gradients are reduced; while it returns False, they add up.
+        sharding: the ranks that have the shares.
+        by_rows: True if the only member is split by rows; False if the vector of all is split.
+        reduces: asked before each reduction; while it returns False, gradients add up locally.
         on_reduced: called after gradients were reduced.
     """
 
@@ -115,10 +115,10 @@ class SharedUnit:
             self._waiting = gradient.detach()
             return None
         self._waiting = None
-        ways = self.sharding
-        sent = gradient.float() if ways.is_float32_reduced else gradient
+        sharding = self.sharding
+        sent = gradient.float() if sharding.is_float32_reduced else gradient
         share: Tensor = reduce_scatter(
-            "sum", sent, 1.0 / ways.world_size, 0, ways.world_size, ways.groups
+            "sum", sent, 1.0 / sharding.world_size, 0, sharding.world_size, sharding.groups
         )
         self.on_reduced()
         return share.to(self.shard.dtype)

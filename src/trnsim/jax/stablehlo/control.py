@@ -8,7 +8,6 @@ loop with a known number of trips; one whose condition depends on values, a loop
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
@@ -237,7 +236,6 @@ def _while_loop(
     return results[: len(carried)]
 
 
-@dataclass(eq=False)
 class _BlockGraph:
     """A block as a graph of its own.
 

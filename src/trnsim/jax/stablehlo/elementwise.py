@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.errors import NotModelled
-from trnsim.graph import TensorType, Value
+from trnsim.graph import Value
 from trnsim.graph.building import functions
 from trnsim.graph.building.build import Operand
 from trnsim.graph.ops.layout import Reinterpret
-from trnsim.graph.types import BOOL, FLOATS, ITEM_BYTES, Array
+from trnsim.graph.types import BOOL, ITEM_BYTES, Array
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.rules import rule
@@ -338,20 +338,3 @@ def map_(scope: Scope, op: Op) -> Entry:
     (result,) = scope.run(block, [scope.entry(ssa) for ssa in op.operands])
     shape = mlir.shape_of(op.results[0].type)
     return np.broadcast_to(result, shape) if isinstance(result, np.ndarray) else result
-
-
-def with_number(number: float, type_: TensorType) -> Array:
-    """A splat constant."""
-    kind = type_.numpy_dtype()
-    return np.broadcast_to(np.array(number).astype(kind), type_.shape)
-
-
-__all__ = [
-    "FLOATS",
-    "apply_elementwise",
-    "broadcast_scalar",
-    "compose",
-    "in_total_order",
-    "operands_of",
-    "with_number",
-]

@@ -48,7 +48,7 @@ def reduce(scope: Scope, op: Op) -> Entry:
     count = len(op.operands) // 2
     dims = mlir.ints(op, "dimensions")
     values, starts = op.operands[:count], op.operands[count:]
-    if count == 2 and _is_position_operand(scope, op, dims):  # noqa: PLR2004  values and their places
+    if count == 2 and _is_position_operand(op, dims):  # noqa: PLR2004  values and their places
         return _extreme_and_position(scope, op, dims)
     if count == 2 and _has_extreme_body(scope, op):  # noqa: PLR2004  values and numbers of theirs
         return _extreme_and_number(scope, op, dims)
@@ -90,19 +90,18 @@ def _is_lowest(name: str, numbers: Any) -> bool:
     )
 
 
-def _is_position_operand(scope: Scope, op: Op, dims: Sequence[int]) -> bool:
+def _is_position_operand(op: Op, dims: Sequence[int]) -> bool:
     """True if the second operand numbers the places along the one dimension that is reduced."""
     maker = op.operands[1].owner
     name = getattr(maker, "name", "")
     if name == "stablehlo.broadcast_in_dim":
-        return _is_repeated_iota(scope, maker, dims)
+        return _is_repeated_iota(maker, dims)
     is_iota = name == "stablehlo.iota"
     return is_iota and tuple(dims) == (mlir.number(maker, "iota_dimension"),)
 
 
-def _is_repeated_iota(scope: Scope, op: Op, dims: Sequence[int]) -> bool:
-    """True if an operation repeats such numbers along other dimensions."""
-    del scope
+def _is_repeated_iota(op: Op, dims: Sequence[int]) -> bool:
+    """True if a broadcast repeats an iota along the reduced dimension for the other dimensions."""
     maker = op.operands[0].owner
     if getattr(maker, "name", "") != "stablehlo.iota":
         return False

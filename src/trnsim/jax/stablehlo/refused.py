@@ -83,5 +83,4 @@ def refuse(name: str) -> NoReturn:
             fix="docs/generated/jax-ops.md lists those that are",
             source="StableHLO Specification",
         )
-    source = refusal.source.replace("{}", name.partition(".")[2])
-    raise NotModelled(f"{name}: {refusal.why}", fix=refusal.fix, source=source)
+    raise NotModelled(f"{name}: {refusal.why}", fix=refusal.fix, source=refusal.source)

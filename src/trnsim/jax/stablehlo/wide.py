@@ -85,13 +85,13 @@ def wide_operation(scope: Scope, name: str, entries: Sequence[Any]) -> Any:
 
 
 def _add(scope: Scope, lhs: Any, rhs: Any) -> Wide:
-    left, right = _low_words(scope, lhs), _low_words(scope, rhs)
+    left, right = _low_words(lhs), _low_words(rhs)
     below = left[1] + right[1] - 1
     return _low_word_result(scope, "add", left[0], right[0], below)
 
 
 def _multiply(scope: Scope, lhs: Any, rhs: Any) -> Wide:
-    left, right = _low_words(scope, lhs), _low_words(scope, rhs)
+    left, right = _low_words(lhs), _low_words(rhs)
     below = (left[1] - 1) * (right[1] - 1) + 1
     return _low_word_result(scope, "multiply", left[0], right[0], below)
 
@@ -102,9 +102,8 @@ def _low_word_result(scope: Scope, name: str, lhs: Any, rhs: Any, below: int) ->
     return Wide(scope.graph.elementwise(name, lhs, rhs, dtype="uint32"), None, below)
 
 
-def _low_words(scope: Scope, entry: Any) -> tuple[Any, int]:
-    """The low words of numbers below 2**32, a tensor or a number, and a bound above all."""
-    del scope
+def _low_words(entry: Any) -> tuple[Any, int]:
+    """The low words of integers below 2**32, as a tensor or a number, and an upper bound of all."""
     if isinstance(entry, Wide) and entry.high is None:
         return entry.low, entry.below
     if (

@@ -98,7 +98,7 @@ class Cuts:
         values = [self.recorder.value_of(tensor) for tensor in tensors]
         if values:
             self._run(values, self.ledger.cut(kind, program_place()), is_read=True)
-            self._transfer("from", sum(tensor.nbytes for tensor in tensors))
+            self._transfer("from")
         self._is_fetching = True
         try:
             yield
@@ -169,11 +169,10 @@ class Cuts:
         taken_s = time.perf_counter() - began_s
         self.ledger.sample(COMPILE_TIME, taken_s * NS_PER_S)
 
-    def _transfer(self, way: str, nbytes: int) -> None:
-        del nbytes
-        if self._is_fetching:
-            return
-        self.ledger.sample(TO_DEVICE if way == "to" else FROM_DEVICE, 0.0)
+    def _transfer(self, direction: str) -> None:
+        """Count a copy to or from the device, whose time is not known."""
+        if not self._is_fetching:
+            self.ledger.sample(TO_DEVICE if direction == "to" else FROM_DEVICE, 0.0)
 
     def record(
         self, name: str, args: Sequence[Any], results: Sequence[Tensor], constants: Any = ()

@@ -109,10 +109,10 @@ class ProgramRecorder(CutRecorder):
 
 
 class _Silence:
-    """Whether collectives of `torch.distributed` are part of another call.
+    """The switch that keeps collectives of `torch.distributed` from being recorded as calls.
 
     Attributes:
-        is_on: True while they are.
+        is_on: True while they are part of another call.
     """
 
     is_on = False
@@ -123,7 +123,7 @@ _silence: Final = _Silence()
 
 @contextmanager
 def untold() -> Generator[None]:
-    """Context in which collectives of `torch.distributed` are no calls."""
+    """Context in which collectives of `torch.distributed` are not recorded as calls."""
     before, _silence.is_on = _silence.is_on, True
     try:
         yield

@@ -79,9 +79,9 @@ class CutRecord:
     Attributes:
         kind: the kind: "sync", "aten::_local_scalar_dense" ...
         place: the line.
-        cuts: number of cuts, with those that ran nothing.
-        executions: executions by the program's number.
-        compilations: number of programs that were new here.
+        cuts: number of cuts, including those that ran no program.
+        executions: number of executions of each program, by the program's number.
+        compilations: number of programs that were compiled at these cuts.
     """
 
     kind: str
@@ -98,7 +98,7 @@ class Samples:
     Attributes:
         count: number of all samples.
         total: their sum.
-        recent: the latest, each with the time at which it came.
+        recent: the latest samples, as pairs of a Unix time in seconds and the value.
     """
 
     count: int = 0

@@ -41,7 +41,7 @@ class CutProgram:
         is_read: True if the results go to the host alone, and stay lazy: torch_xla compiles such
             a program apart from one whose results are kept.
         donated: inputs whose memory results overwrite.
-        data: the place of each input that is data, by its identity.
+        data: the index of each input, by the `id` of its value, or by the number that it is.
         digest: the same for equal programs.
     """
 

@@ -70,13 +70,13 @@ class CutRecorder:
         seed: the seed of the next call that draws random numbers.
         on_read: called with a kind of cut and the values that the host reads; the last argument is
             True if they are computed from then on.
-        on_transfer: called with "to" or "from" the device, and a number of bytes.
+        on_transfer: called with "to" or "from" at each copy to or from the device.
     """
 
     def __init__(
         self,
         on_read: Callable[[str, Sequence[RecordedValue]], None],
-        on_transfer: Callable[[str, int], None],
+        on_transfer: Callable[[str], None],
     ) -> None:
         self.storages: dict[int, TensorStorage] = {}
         self.pending: dict[int, TensorStorage] = {}
@@ -171,7 +171,7 @@ class CutRecorder:
             if index is not None and index.dtype in (torch.bool, torch.uint8):
                 if index.get_device() >= 0:
                     self.on_read(MASK_COUNTER, [self.value_of(index)])
-                    self.on_transfer("from", index.nbytes)
+                    self.on_transfer("from")
                 counted.append(RecordedValue(place_of(index)[1]))
             else:
                 counted.append(index)
@@ -300,7 +300,7 @@ class CutRecorder:
         if tensor.get_device() >= 0:
             return self.value_of(tensor)
         if tensor.dim():
-            self.on_transfer("to", tensor.nbytes)
+            self.on_transfer("to")
             return RecordedValue(place_of(tensor)[1])
         number = tensor.item()
         if is_special(number):
@@ -404,7 +404,7 @@ class CutRecorder:
             self._view(name, args, kwargs, result)
             return
         self.on_read("aten::unfold_copy", [self.value_of(args[0])])
-        self.on_transfer("from", args[0].nbytes)
+        self.on_transfer("from")
         address, geometry = place_of(result)
         storage = self.storages.get(address)
         if storage is not None and storage.value.geometry != geometry:
@@ -445,12 +445,12 @@ class CutRecorder:
             if not source.dim() and is_special(source.item()):
                 self._fill_with(destination, source.item())
             else:
-                self.on_transfer("to", source.nbytes)
+                self.on_transfer("to")
                 self._write(destination, RecordedValue(place_of(destination)[1]))
         elif destination.is_cpu:
             self.on_read(COPIED, [self.value_of(source)])
             self.keep(source)
-            self.on_transfer("from", destination.nbytes)
+            self.on_transfer("from")
         else:
             geometry = place_of(destination)[1]
             signature = self._signature("aten::_copy_from", COPY, (Operand(0),), (geometry,))
@@ -460,7 +460,7 @@ class CutRecorder:
         """A number that the host reads: its tensor stays lazy, as in torch_xla."""
         del kwargs, result
         self.on_read(name, [self.value_of(args[0])])
-        self.on_transfer("from", args[0].nbytes)
+        self.on_transfer("from")
 
     def _read_on_host(self, rule: RecordingRule, args: Any, kwargs: Any, result: Any) -> None:
         """An operator that the host computes reads its operands, and its results are data."""
@@ -468,8 +468,8 @@ class CutRecorder:
         values = [self.value_of(tensor) for tensor in operands if tensor.get_device() >= 0]
         self.on_read(rule.host_name or rule.name, values)
         if values:
-            self.on_transfer("from", sum(tensor.nbytes for tensor in operands))
+            self.on_transfer("from")
         for tensor in (*new_results(rule, result), *written_tensors(rule, args, kwargs)):
             if tensor.get_device() >= 0:
-                self.on_transfer("to", tensor.nbytes)
+                self.on_transfer("to")
                 self._write(tensor, RecordedValue(place_of(tensor)[1]))

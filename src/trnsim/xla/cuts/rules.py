@@ -101,7 +101,7 @@ class RecordingRule:
         arguments: the names of all arguments, by position.
         ignored: arguments without influence on values.
         written: positions and names of arguments that it writes to.
-        returned: for each result True if it is new.
+        returned: for each result True if it lies in new memory.
         is_random: True if it draws random numbers.
         host_name: the counter of an operator that the host computes; "" for others.
         is_masked: True if an index of type bool is counted by the host.

@@ -76,9 +76,9 @@ def _on_host(value: Any) -> Any:
 def custom_allclose(
     expected: Tensor, actual: Tensor, atol: float = _ABSOLUTE, rtol: float = _RELATIVE_OF_OTHERS
 ) -> tuple[bool, float]:
-    """Whether all differences are within ``atol + rtol * max(abs(expected))``, and the largest.
+    """True if all differences are at most ``atol + rtol * max(abs(expected))``; the largest one.
 
-    The largest is relative to the largest expected number.
+    The largest difference is relative to the largest finite expected number.
     """
     summary = _summary(expected, actual, atol, rtol)
     return summary.allclose, summary.max_rel_error
@@ -124,7 +124,7 @@ def logit_validation(
     divergence_difference_tol: float = DEFAULT_DIVERGENCE_DIFFERENCE_TOLERANCE,
     **options: Any,
 ) -> tuple[bool, list[dict[str, Any]], str]:
-    """Whether generated scores agree with expected ones, the result of each part, and a text.
+    """True if generated scores agree with expected ones, the result of each part, and a text.
 
     Where another token is chosen than expected, whose expected score is as high, generation goes on
     from the expected token. Else the scores would be of another text.
@@ -149,7 +149,7 @@ def logit_validation(
             return False, results, f"generate_fn gave no scores from token {start} on"
         until = _first_difference(actual, chosen[start : start + actual.shape[0]])
         end = start + until
-        result, passed = _part(
+        result, passed = _compare_largest_scores(
             actual[:until], expected_logits[start:end], tol_map or DEFAULT_TOLERANCE_MAP
         )
         apart = _score_distance(expected_logits, actual, start, until)
@@ -173,7 +173,7 @@ def _score_distance(expected: Tensor, actual: Tensor, start: int, until: int) ->
     return (scores.max(dim=1).values - scores.gather(1, chosen).squeeze(1)).max().item()
 
 
-def _part(
+def _compare_largest_scores(
     actual: Tensor, expected: Tensor, tolerances: Mapping[Any, tuple[float, float]]
 ) -> tuple[dict[str, Any], bool]:
     """The largest differences of the k largest scores by k, and whether all are tolerated."""

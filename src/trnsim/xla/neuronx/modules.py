@@ -197,13 +197,13 @@ def disable_nrt_load() -> Generator[None]:
 
 
 def lazy_load(trace: Any, enable_lazy_load: bool = True) -> None:
-    """Whether `torch.jit.load` leaves the module on the host until it first runs."""
+    """Set whether `torch.jit.load` leaves the module on the host until it first runs."""
     for part, _ in loaded_parts(trace, "lazy_load"):
         part.is_lazy = enable_lazy_load
 
 
 def async_load(trace: Any, enable_async_load: bool = True) -> None:
-    """Whether the module is loaded to its core by a thread of its own."""
+    """Set whether a thread of its own loads the module to its core."""
     for part, _ in loaded_parts(trace, "async_load"):
         part.is_async = enable_async_load
 

@@ -263,7 +263,7 @@ class _Assembly:
         )
         kept = [node for node in outside if node in self._weights]
         read = [node for node in outside if node not in self._weights]
-        module, values = _part(level.nodes, [*kept, *read], self._level_outputs(level))
+        module, values = _subgraph(level.nodes, [*kept, *read], self._level_outputs(level))
         names = {
             value.name: self._weights.get(node, node.name)
             for value, node in zip(values, [*kept, *read], strict=True)
@@ -299,10 +299,10 @@ def _outputs(module: fx.GraphModule) -> list[fx.Node]:
     return list(returned)
 
 
-def _part(
+def _subgraph(
     nodes: Sequence[fx.Node], outside: Sequence[fx.Node], outputs: Sequence[fx.Node]
 ) -> tuple[fx.GraphModule, list[fx.Node]]:
-    """A new graph of `nodes`, and its inputs: one for each node of `outside`."""
+    """A graph of copies of `nodes`, and its inputs, one for each node of `outside`."""
     graph = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
     for node in outside:

@@ -13,7 +13,7 @@ class RankModel:
 
     Attributes:
         neff: the stored program.
-        metaneff: what its tensors are.
+        metaneff: the description of its tensors (`trnsim.torch.traces.metaneff`).
         local_ranks_size: ranks of this process.
         world_size: all ranks.
     """
@@ -75,5 +75,5 @@ class RankModel:
         return torch.ops.neuron.ranks_write(self.neff, path)  # type: ignore[no-any-return]
 
     def save_metaneff(self, path: str) -> bool:
-        """Write what the program's tensors are to a file."""
+        """Write the description of the program's tensors to a file."""
         return torch.ops.neuron.ranks_write(self.metaneff, path)  # type: ignore[no-any-return]
