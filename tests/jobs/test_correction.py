@@ -145,3 +145,14 @@ def test_every_refusal_of_the_room_says_what_to_do():
             if name == "BadInput" and not has_fix:
                 without.append(f"{file.name}:{node.lineno}")
     assert without == []
+
+
+@pytest.mark.parametrize("text", ["2 months", "500ms", "3 dozen", "4 hosts"])
+def test_a_word_that_begins_like_a_unit_is_no_time(text):
+    assert time_fix(text) == "write 1-00:00:00 for a day, or 30 for half an hour"
+
+
+@pytest.mark.parametrize("value", ["4 EFA", "4 pods", "4 tasks", "4 mice", "4 GPUs"])
+def test_a_word_that_begins_like_a_unit_is_no_size(value):
+    assert quantity_fix(value) == "write 4"
+    assert memory_fix(value) == "write 64G for 64 GiB, or 0 for all memory of a node"

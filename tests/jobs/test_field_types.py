@@ -335,3 +335,22 @@ def test_a_near_name_is_told_and_one_that_stands_too():
     assert (fault.rule, fault.fix) == ("misspelled-field", "perhaps count, which is stated too")
     (fault,) = TABLE.faults({"x": 1, "half": 2}, "Document")
     assert fault.fix == "take it out; legal there: count, flag"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "is_legal"),
+    [
+        ("integer", 10**400, True),
+        ("integer", 2.5, False),
+        ("spelled-integer", "12", True),
+        ("spelled-integer", "1.0", True),
+        ("spelled-integer", "1.5", False),
+        ("spelled-integer", "nan", False),
+        ("spelled-integer", "1_000", False),
+        ("spelled-number", "1.5e3", True),
+        ("spelled-number", "inf", False),
+    ],
+)
+def test_a_number_and_its_text_are_of_their_type(kind, value, is_legal):
+    table = FieldTable("s", {"Document": {"n": kind}})
+    assert (not list(table.faults({"n": value}, "Document"))) is is_legal

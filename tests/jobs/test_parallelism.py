@@ -9,6 +9,7 @@ from trnsim.jobs.parallelism import (
     options_of,
     parallelism_in,
     started_ranks,
+    whole_number,
 )
 from trnsim.workload.gradients import OPTIMIZERS
 
@@ -111,3 +112,15 @@ def test_a_launcher_starts_ranks_by_itself(words, tasks, is_one):
 
 def test_no_zero_is_stated_by_its_stage():
     assert parallelism_in({"zero-stage": "0", "tp": "0"}) == Parallelism(zero=0)
+
+
+@pytest.mark.parametrize("text", ["1" * 16, "1" * 5000, "\u0663", "", "-1", "1.0"])
+def test_a_number_is_up_to_15_digits(text):
+    assert whole_number(text) is None
+    assert parallelism_in({"tensor-parallel-size": text}).tensor is None
+    assert started_ranks(["torchrun", "--nproc-per-node", text]) is None
+
+
+def test_a_number_of_15_digits_is_read():
+    assert whole_number("9" * 15) == 10**15 - 1
+    assert whole_number(None) is None

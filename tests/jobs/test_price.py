@@ -203,3 +203,45 @@ def test_a_price_of_ec2_for_sagemaker_says_so():
     server = Job(kind=JobKind.SERVING, roles=(replace(role, instance="ml.inf2.xlarge"),))
     price = price_job(server)
     assert bool(price.caveats) == (price.roles[0].quote.kind != "sagemaker_hosting")
+
+
+def test_a_longest_run_is_counted_in_15_digits():
+    command = ("train.py", "--max-steps", "9" * 400)
+    price = price_job(replace(JOB, roles=(replace(FULL, command=command),)))
+    assert price.training is None
+    assert "length of the run" in price.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("region", "${AWS_REGION}", "the code of an AWS region"),
+        ("region", "narnia", "the code of an AWS region"),
+        ("purchase", "stolen", "legal: on_demand"),
+    ],
+)
+def test_a_region_or_purchase_that_is_not_legal_is_a_caveat(field, value, words):
+    price = price_job(replace(JOB, **{field: value}), SpecAssumption(steps=10))
+    plain = price_job(JOB, SpecAssumption(steps=10))
+    (caveat,) = price.caveats
+    assert repr(value) in caveat
+    assert words in caveat
+    assert price.usd_per_hour == plain.usd_per_hour
+
+
+def test_jobs_of_sagemaker_have_its_price_or_say_that_they_do_not():
+    training = price_job(replace(JOB, model=""), is_of_sagemaker=True)
+    assert training.caveats[0].startswith("the price is EC2's")
+    server = Job(kind=JobKind.SERVING, roles=(Role(instance="p5en.48xlarge", is_exclusive=True),))
+    (hosted,) = price_job(server, is_of_sagemaker=True).roles
+    assert hosted.quote.kind == "sagemaker_hosting"
+    assert float(hosted.quote.usd_per_hour) == 72.795
+    (own,) = price_job(server).roles
+    assert own.quote.kind != "sagemaker_hosting"
+
+
+def test_an_option_after_serve_is_no_model():
+    words = ("vllm", "serve", "--port", "8000", "--model", MODEL)
+    job = Job(kind=JobKind.SERVING, roles=(Role(command=words),))
+    assert model_name(job) == MODEL
+    assert not model_name(Job(roles=(Role(command=words[:4]),)))

@@ -156,7 +156,7 @@ def price(options: PriceOptions) -> Document:
     """
     known = options.assumption()
     specs = _read(options.specs, options.submit)
-    return price_document([(spec, price_job(spec.job, known)) for spec in specs])
+    return price_document([(spec, _priced(spec, known)) for spec in specs])
 
 
 @app.command()
@@ -241,6 +241,10 @@ def launched(options: LaunchedOptions) -> Document:
     return launched_document(spec, launched_time(price, options.world))
 
 
+def _priced(spec: JobSpec, known: SpecAssumption) -> JobPrice:
+    return price_job(spec.job, known, is_of_sagemaker=spec.is_of_sagemaker)
+
+
 def _examined(
     path: Path, submit: Path | None, known: SpecAssumption
 ) -> tuple[JobSpec, list[Finding], JobPrice]:
@@ -256,4 +260,4 @@ def _examined(
             f"{path} holds {len(specs)} jobs, in lines {lines}", fix="compare files of one job each"
         )
     (spec,) = specs
-    return spec, findings(known.completed(spec)), price_job(spec.job, known)
+    return spec, findings(known.completed(spec)), _priced(spec, known)

@@ -21,15 +21,19 @@ _FIXES: Final = {
     "text": "NAME as one text",
 }
 _NUMBER: Final = re.compile(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([A-Za-z]*)\.?\s*")
-_TIME: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([dhms])[a-z]*\s*")
+_SIZE_UNIT: Final = re.compile(r"([KMGTPE])(i?b?|bytes?)", re.IGNORECASE)
+"""A unit of bytes, such as G, GB, GiB or gbytes."""
+_TIME: Final = re.compile(
+    r"(\d{1,9}(?:\.\d{1,6})?)\s*([dhms])(?:ays?|ou?rs?|rs?|in(?:ute)?s?|ec(?:ond)?s?)?(?![a-z])\s*"
+)
 _CLOCK: Final = re.compile(r"(\d{1,6}):(\d{1,9}:\d{1,9}:\d{1,9})")
 _UNIT_S: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _UNITS: Final = "KMGTPE"
 
 
 def near_name(name: str, legal: Iterable[str]) -> str:
-    """The legal name that is almost another one, in its capitals too; "" if there is none."""
-    folded = {each.casefold(): each for each in legal}
+    """The legal name that is most similar to `name`, whatever its capitals; "" without one."""
+    folded = {legal_name.casefold(): legal_name for legal_name in legal}
     near = get_close_matches(name[:_MOST_CHARS].casefold(), folded, 1, _CUTOFF)
     return folded[near[0]] if near else ""
 
@@ -71,15 +75,16 @@ def quantity_fix(value: Any) -> str:
     match = _NUMBER.fullmatch(str(value))
     if match is None:
         return "write a number with or without a unit, as 8, 500m or 64Gi"
-    unit = match[2][:1].upper()
-    return f"write {match[1]}{unit}i" if unit and unit in _UNITS else f"write {match[1]}"
+    unit = _SIZE_UNIT.fullmatch(match[2])
+    return f"write {match[1]}{unit[1].upper()}i" if unit else f"write {match[1]}"
 
 
 def memory_fix(text: str) -> str:
     """A size of Slurm for a text such as "64 GiB": 64G."""
     match = _NUMBER.fullmatch(text)
-    unit = match[2][:1].upper() if match else ""
-    if match is None or (unit and unit not in _UNITS[:4]):
+    size_unit = _SIZE_UNIT.fullmatch(match[2]) if match else None
+    unit = size_unit[1].upper() if size_unit else ""
+    if match is None or (match[2] and not unit) or unit in _UNITS[4:]:
         return "write 64G for 64 GiB, or 0 for all memory of a node"
     number, at = Fraction(match[1]), _UNITS.find(unit or "M")
     while number.denominator != 1 and at:

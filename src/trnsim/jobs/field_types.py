@@ -8,6 +8,7 @@ finding, as a newer version of the service may have it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -30,6 +31,7 @@ _SHOWN_CHARS: Final = 60
 _FUNCTION: Final = "Fn::"
 _SPELLED: Final = "spelled-"
 """The beginning of a type that text may spell."""
+_NUMBER_TEXT: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _LISTED: Final = "="
 """The beginning of a type that lists its values, with | between them."""
 
@@ -191,11 +193,9 @@ def _is_spelled(value: Any, kind: str) -> bool:
         return False
     if kind == "boolean":
         return value.lower() in ("true", "false")
-    try:
-        float(value)
-    except ValueError:
+    if _NUMBER_TEXT.fullmatch(value) is None:
         return False
-    return True
+    return kind == "number" or float(value).is_integer()
 
 
 def _is_number(value: Any) -> bool:
@@ -204,7 +204,7 @@ def _is_number(value: Any) -> bool:
 
 _CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
     "string": lambda value: not isinstance(value, bool | int | float | list | dict),
-    "integer": lambda value: _is_number(value) and float(value).is_integer(),
+    "integer": lambda value: _is_number(value) and value % 1 == 0,
     "number": _is_number,
     "boolean": lambda value: isinstance(value, bool),
     "quantity": lambda value: isinstance(value, str) or _is_number(value),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from trnsim.jobs.parallelism import Parallelism
+from trnsim.jobs.parallelism import Parallelism, whole_number
 
 __all__ = ["LNC_VARIABLES", "Job", "JobKind", "KeptField", "Role"]
 
@@ -105,9 +105,9 @@ class Role:
     def lnc(self) -> int | None:
         """NeuronCores of a logical core that the environment sets."""
         for name in LNC_VARIABLES:
-            value = self.variable(name)
-            if value is not None and value.isdecimal():
-                return int(value)
+            cores = whole_number(self.variable(name))
+            if cores is not None:
+                return cores
         return None
 
 

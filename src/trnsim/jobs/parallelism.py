@@ -7,6 +7,7 @@ spelling, with dashes for underscores.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
@@ -22,6 +23,7 @@ __all__ = [
     "parallelism_in",
     "rank_count_text",
     "started_ranks",
+    "whole_number",
 ]
 
 
@@ -168,6 +170,14 @@ RANK_OPTIONS: Final = ("nproc-per-node", "ranks-per-node")
 """Options of launchers for the ranks of an instance, the first that is stated before others."""
 
 
+_WHOLE_NUMBER: Final = re.compile(r"\d{1,15}", re.ASCII)
+
+
+def whole_number(text: str | None) -> int | None:
+    """The whole number that a text spells in up to 15 digits; None for any other text."""
+    return int(text) if text and _WHOLE_NUMBER.fullmatch(text) else None
+
+
 def options_of(words: Sequence[str]) -> dict[str, str]:
     """Options of a command by name with dashes for underscores; "" for one without a value.
 
@@ -218,8 +228,7 @@ def has_launcher(words: Sequence[str], tasks: int) -> bool:
 
 def started_ranks(words: Sequence[str]) -> int | None:
     """Ranks that a launcher starts on an instance; None if its option gives no number."""
-    count = rank_count_text(words)
-    return int(count) if count.isdecimal() and int(count) > 0 else None
+    return whole_number(rank_count_text(words)) or None
 
 
 def optimizer_name(text: str) -> str:
@@ -232,13 +241,13 @@ def parallelism_in(options: dict[str, str]) -> Parallelism:
     """The parallelism that a program's options state; values that are no numbers are left out."""
     values: dict[str, Any] = {}
     for name, value in options.items():
-        field = OPTIONS.get(name)
+        field, number = OPTIONS.get(name), whole_number(value)
         if field == "optimizer":
             values[field] = optimizer_name(value)
         elif field == "recompute":
             values[field] = value
-        elif field and value.isdecimal() and (int(value) > 0 or field == "zero"):
-            values[field] = int(value)
+        elif field and number is not None and (number > 0 or field == "zero"):
+            values[field] = number
         elif name in _FLAGS and value not in _DENIALS:
             flag, meaning = _FLAGS[name]
             values[flag] = meaning

@@ -59,7 +59,8 @@ def model_name(job: Job) -> str:
         options = options_of(role.command)
         named = [options[name] for name in MODEL_OPTIONS if options.get(name)]
         if _SERVE in role.command[:-1]:
-            named.append(role.command[role.command.index(_SERVE) + 1])
+            following = role.command[role.command.index(_SERVE) + 1]
+            named += [] if following.startswith("-") else [following]
         if named:
             return named[0]
     return ""

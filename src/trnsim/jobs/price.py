@@ -19,12 +19,15 @@ from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.job import Job, JobKind
 from trnsim.jobs.plans import Unplanned, serving_plan, training_plan
 from trnsim.jobs.role_price import HOSTING, RolePrice, role_prices
+from trnsim.price import KINDS
+from trnsim.price.regions import REGION, is_region
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.system.train.estimate import TrainingEstimate
 
 __all__ = ["JobPrice", "TimeBasis", "price_job"]
 
 _HOUR_S: Final = 3600.0
+_MOST_CHARS: Final = 60
 _SAGEMAKER_CAVEAT: Final = (
     "the price is EC2's; SageMaker bills its own for ml. instances, which is higher and not in the "
     "catalogue: --prices states it"
@@ -86,14 +89,21 @@ class JobPrice:
         return self.time_s.scaled(self.usd_per_hour / _HOUR_S)
 
 
-def price_job(job: Job, assumption: SpecAssumption | None = None) -> JobPrice:
+def price_job(
+    job: Job, assumption: SpecAssumption | None = None, *, is_of_sagemaker: bool = False
+) -> JobPrice:
     """The time and the bill of a job.
+
+    Args:
+        job: the job.
+        assumption: the user's answers for what it does not state.
+        is_of_sagemaker: whether SageMaker runs it, at prices of its own.
 
     Raises:
         BadInput: an instance type, a kind of purchase or a model of `assumption` is not known.
     """
     assumption = assumption or SpecAssumption()
-    roles, reasons = role_prices(job, assumption)
+    roles, reasons = role_prices(job, assumption, is_of_sagemaker=is_of_sagemaker)
     training, serving = None, None
     if len(roles) == len(job.roles):
         try:
@@ -110,11 +120,20 @@ def price_job(job: Job, assumption: SpecAssumption | None = None) -> JobPrice:
         limit_s = job.time_limit_s
         basis, time_s = TimeBasis.LIMIT, Interval(limit_s, limit_s, limit_s)
     return JobPrice(
-        job, tuple(roles), basis, training, serving, time_s, tuple(reasons), _caveats(roles)
+        job, tuple(roles), basis, training, serving, time_s, tuple(reasons), _caveats(job, roles)
     )
 
 
-def _caveats(roles: Sequence[RolePrice]) -> tuple[str, ...]:
-    """A caveat for instances of SageMaker that have EC2's price."""
+def _caveats(job: Job, roles: Sequence[RolePrice]) -> tuple[str, ...]:
+    """Caveats: EC2's price for SageMaker, a region or a kind of purchase that is not legal."""
     is_ec2 = any(role.is_of_sagemaker and role.quote.kind != HOSTING for role in roles)
-    return (_SAGEMAKER_CAVEAT,) if is_ec2 else ()
+    caveats = [_SAGEMAKER_CAVEAT] if is_ec2 else []
+    if job.region and not is_region(job.region):
+        caveats.append(f"region is {job.region[:_MOST_CHARS]!r}, not {REGION}: prices of any count")
+    if job.purchase and job.purchase not in KINDS:
+        legal = ", ".join(KINDS)
+        caveats.append(
+            f"the kind of purchase is {job.purchase[:_MOST_CHARS]!r}, which is not known; legal: "
+            f"{legal}"
+        )
+    return tuple(caveats)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from trnsim.arch.catalogue import Catalogue, Instance, catalogue
 from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.job import Job, JobKind, Role
-from trnsim.price import Quote, quote
+from trnsim.price import KINDS, Quote, quote
+from trnsim.price.regions import is_region
 
 __all__ = ["HOSTING", "RolePrice", "replica_part", "role_prices"]
 
@@ -30,6 +31,7 @@ class RolePrice:
         instances: number of instances; None if the spec does not state the replicas.
         least_instances: number of instances that are always there.
         quote: price of one.
+        is_of_sagemaker: whether SageMaker runs the role's instances.
     """
 
     role: Role
@@ -37,11 +39,7 @@ class RolePrice:
     instances: int | None
     least_instances: int | None
     quote: Quote
-
-    @property
-    def is_of_sagemaker(self) -> bool:
-        """Whether the spec names the instance as SageMaker does."""
-        return self.role.instance.startswith(_SAGEMAKER)
+    is_of_sagemaker: bool = False
 
     @property
     def usd_per_hour(self) -> float | None:
@@ -50,16 +48,50 @@ class RolePrice:
         return None if usd is None or self.instances is None else float(usd) * self.instances
 
 
-def role_prices(job: Job, assumption: SpecAssumption) -> tuple[list[RolePrice], list[str]]:
+def role_prices(
+    job: Job, assumption: SpecAssumption, *, is_of_sagemaker: bool = False
+) -> tuple[list[RolePrice], list[str]]:
     """The instances of the roles, and the reasons why some roles are left out.
+
+    Args:
+        job: the job; a region or a kind of purchase that is not legal counts as not stated.
+        assumption: the user's answers.
+        is_of_sagemaker: whether SageMaker runs the job; so it does a role of an ``ml.`` type.
 
     Raises:
         BadInput: an instance type or a kind of purchase of `assumption` is not known.
     """
+    job = replace(
+        job,
+        region=job.region if is_region(job.region) else "",
+        purchase=job.purchase if job.purchase in KINDS else "",
+    )
     rows = assumption.rows or catalogue()
     reasons: list[str] = []
-    prices = [_role_price(role, job, assumption, rows, reasons) for role in job.roles]
-    return [price for price in prices if price is not None], reasons
+    prices: list[RolePrice] = []
+    for role in job.roles:
+        is_sagemaker = is_of_sagemaker or role.instance.startswith(_SAGEMAKER)
+        name = (role.instance or assumption.instance_name).removeprefix(_SAGEMAKER)
+        if not name:
+            reasons.append(f"role {role.name}: no instance type; --on INSTANCE states it")
+            continue
+        if name not in rows.instances:
+            reasons.append(f"role {role.name}: {role.instance} is not in the catalogue")
+            continue
+        if role.replicas is None:
+            reasons.append(f"role {role.name}: the number of replicas is not stated")
+        instance = rows.instances[name]
+        prices.append(
+            RolePrice(
+                role,
+                instance,
+                _instances(role, instance, role.replicas),
+                _instances(role, instance, role.least_replicas),
+                _quote(name, job, assumption, rows, is_sagemaker=is_sagemaker),
+                is_sagemaker,
+            )
+        )
+    return prices, reasons
 
 
 def replica_part(role: Role, instance: Instance) -> float | None:
@@ -73,29 +105,6 @@ def replica_part(role: Role, instance: Instance) -> float | None:
     return None
 
 
-def _role_price(
-    role: Role, job: Job, assumption: SpecAssumption, rows: Catalogue, reasons: list[str]
-) -> RolePrice | None:
-    """The instances of a role; None, and a reason, without an instance type that is known."""
-    name = (role.instance or assumption.instance_name).removeprefix(_SAGEMAKER)
-    if not name:
-        reasons.append(f"role {role.name}: no instance type; --on INSTANCE states it")
-        return None
-    if name not in rows.instances:
-        reasons.append(f"role {role.name}: {role.instance} is not in the catalogue")
-        return None
-    instance = rows.instances[name]
-    if role.replicas is None:
-        reasons.append(f"role {role.name}: the number of replicas is not stated")
-    return RolePrice(
-        role,
-        instance,
-        _instances(role, instance, role.replicas),
-        _instances(role, instance, role.least_replicas),
-        _quote(name, job, assumption, rows),
-    )
-
-
 def _instances(role: Role, instance: Instance, replicas: int | None) -> int | None:
     """Whole instances that hold the replicas of a role."""
     if replicas is None:
@@ -105,11 +114,20 @@ def _instances(role: Role, instance: Instance, replicas: int | None) -> int | No
     return -(-replicas // at_once)
 
 
-def _quote(name: str, job: Job, assumption: SpecAssumption, rows: Catalogue) -> Quote:
-    """The price of an instance, of the first kind that has one."""
+def _quote(
+    name: str, job: Job, assumption: SpecAssumption, rows: Catalogue, *, is_sagemaker: bool
+) -> Quote:
+    """The price of an instance, of the first kind that has one.
+
+    A price of hosting is one of SageMaker's name of the instance, or of EC2's name.
+    """
     stated = assumption.purchase or job.purchase
-    kinds = (stated,) if stated else _KINDS
-    if job.kind is JobKind.SERVING and not stated and job.roles[0].instance.startswith(_SAGEMAKER):
-        kinds = (HOSTING, *kinds)
-    quotes = [quote(name, kind, region=job.region or None, rows=rows) for kind in kinds]
+    offers = [(name, kind) for kind in ((stated,) if stated else _KINDS)]
+    if job.kind is JobKind.SERVING and not stated and is_sagemaker:
+        priced = {row.instance for row in rows.prices}
+        hosted = (hosted for hosted in (f"{_SAGEMAKER}{name}", name) if hosted in priced)
+        offers = [*((instance, HOSTING) for instance in hosted), *offers]
+    quotes = [
+        quote(instance, kind, region=job.region or None, rows=rows) for instance, kind in offers
+    ]
     return next((offer for offer in quotes if offer.usd_per_hour is not None), quotes[0])

@@ -93,6 +93,11 @@ class JobSpec:
         before = sum(1 for line in self.lines if line.startswith(f"{path}.")) - len(words)
         return f"{path}.{at + max(before, 0)}"
 
+    @property
+    def is_of_sagemaker(self) -> bool:
+        """Whether SageMaker runs the job, and bills it by its own prices."""
+        return self.format.startswith("sagemaker")
+
     def is_template(self, path: str) -> bool:
         """Whether a template fills in the field."""
         return any(value.field == path for value in self.templates)

@@ -145,3 +145,9 @@ def test_an_interval_of_checkpoints_that_loses_much_is_found(tmp_path):
     ]
     assert found(tmp_path, TRN.format(**many | {"interval": 200})) == []
     assert found(tmp_path, TRN.format(**FITS | {"interval": 100_000})) == []
+
+
+@pytest.mark.parametrize(("change", "rule"), [({"heads": 10**14}, "layout-heads")])
+def test_a_size_beyond_any_model_is_judged_at_once(tmp_path, change, rule):
+    values = LEGAL | {"tensor": 7, "pipeline": 1} | change
+    assert rule in [name for name, _ in found(tmp_path, NEMO.format(**values))]

@@ -46,7 +46,7 @@ _OF_PODS: Final = (
 )
 """Fields of a role that a request may change in a pod."""
 _MAPPINGS: Final = ("arrayProperties", "nodeOverrides", "parameters", "timeout")
-_TARGET: Final = re.compile(r"(\d*):(\d*)")
+_TARGET: Final = re.compile(r"(\d{0,9}):(\d{0,9})", re.ASCII)
 """A range of nodes; without its start it begins at 0, without its end it has the rest."""
 _POD: Final[Keys] = ("eksPropertiesOverride", "podProperties")
 _FIELDS: Final = "batch"

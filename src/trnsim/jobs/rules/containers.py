@@ -10,7 +10,7 @@ from trnsim.formatting import enumerated
 from trnsim.jobs.finding import JobRule, Severity, Violation
 from trnsim.jobs.formats import MANIFESTS
 from trnsim.jobs.job import Role
-from trnsim.jobs.parallelism import options_of
+from trnsim.jobs.parallelism import options_of, whole_number
 from trnsim.jobs.spec import JobSpec
 from trnsim.price.regions import codes, covers
 
@@ -127,7 +127,7 @@ def _shared_memory(spec: JobSpec) -> Iterator[Violation]:
     for index, role in enumerate(spec.job.roles):
         options = options_of(role.command)
         counts = [options[name] for name in _WORKERS if name in options]
-        has_workers = any(count.isdecimal() and int(count) > 0 for count in counts)
+        has_workers = any(map(whole_number, counts))
         size = role.shm_bytes if role.shm_bytes is not None else _DEFAULT_SHM_BYTES
         is_left = spec.is_template(f"roles.{index}.shm_bytes")
         if has_workers and size <= _DEFAULT_SHM_BYTES and not is_left:

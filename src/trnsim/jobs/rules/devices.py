@@ -19,6 +19,7 @@ from trnsim.instance.device_sets import is_legal, refusal, rule
 from trnsim.jobs.finding import JobRule, Severity, Violation
 from trnsim.jobs.formats import FORMATS, MANIFESTS
 from trnsim.jobs.job import JobKind, Role
+from trnsim.jobs.parallelism import whole_number
 from trnsim.jobs.spec import JobSpec, is_template
 
 __all__ = ["RULES"]
@@ -71,7 +72,7 @@ def _machines(spec: JobSpec) -> Iterator[tuple[str, Role, _Machine]]:
 
 def _instance_types(spec: JobSpec) -> Iterator[Violation]:
     """Sizes that a family of Neuron instances does not have; SageMaker's types have an own rule."""
-    if spec.format.startswith("sagemaker"):
+    if spec.is_of_sagemaker:
         return
     rows = catalogue()
     names = [name for name, row in rows.instances.items() if row.accelerator in rows.chips]
@@ -213,8 +214,7 @@ def _core_counts(spec: JobSpec) -> Iterator[Violation]:
             yield Violation(
                 place, f"{len(visible)} cores; a replica has {holder}", f"name {cores} cores"
             )
-        text = role.variable(_COUNT) or ""
-        count = int(text) if text.isascii() and text.isdecimal() and len(text) < len("1" * 9) else 0
+        count = whole_number(role.variable(_COUNT)) or 0
         if count > cores and not visible:
             yield Violation(
                 f"{path}.environment.{_COUNT}",
@@ -225,13 +225,11 @@ def _core_counts(spec: JobSpec) -> Iterator[Violation]:
 
 def _core_precedence(spec: JobSpec) -> Iterator[Violation]:
     for index, role in enumerate(spec.job.roles):
-        visible, text = _visible(role), role.variable(_COUNT) or ""
-        if not visible or not re.fullmatch(r"\d{1,9}", text, re.ASCII):
-            continue
-        if int(text) not in (0, len(visible)):
+        visible, count = _visible(role), whole_number(role.variable(_COUNT))
+        if visible and count is not None and count not in (0, len(visible)):
             yield Violation(
                 f"roles.{index}.environment.{_COUNT}",
-                f"{_COUNT} is {text}, and {_VISIBLE} names {len(visible)} cores, which takes "
+                f"{_COUNT} is {count}, and {_VISIBLE} names {len(visible)} cores, which takes "
                 "precedence",
                 f"take {_COUNT} out, or set {len(visible)}",
             )

@@ -11,7 +11,7 @@ from typing import Final
 from trnsim.arch.targets import TARGETS
 from trnsim.jobs.finding import JobRule, Severity, Violation
 from trnsim.jobs.job import LNC_VARIABLES, JobKind, Role
-from trnsim.jobs.parallelism import RANK_OPTIONS, options_of
+from trnsim.jobs.parallelism import RANK_OPTIONS, options_of, whole_number
 from trnsim.jobs.ranks import is_neuron, machine_of, ranks_of
 from trnsim.jobs.spec import JobSpec, is_template
 
@@ -78,10 +78,10 @@ def _lnc_agreement(spec: JobSpec) -> Iterator[Violation]:
         runtime = role.lnc
         if runtime is None:
             continue
-        name = next(name for name in LNC_VARIABLES if (role.variable(name) or "").isdecimal())
+        name = next(name for name in LNC_VARIABLES if whole_number(role.variable(name)) is not None)
         stated = {
             "the framework": spec.job.parallelism.logical_cores,
-            f"--{_LNC_OPTION}": _number(options_of(role.command).get(_LNC_OPTION)),
+            f"--{_LNC_OPTION}": whole_number(options_of(role.command).get(_LNC_OPTION)),
             _COMPILER_FLAGS: _compiler_lnc(role),
         }
         for setting, cores in stated.items():
@@ -92,10 +92,6 @@ def _lnc_agreement(spec: JobSpec) -> Iterator[Violation]:
                     "the runtime need the same",
                     f"set {name}={cores}",
                 )
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and re.fullmatch(r"\d{1,3}", text, re.ASCII) else None
 
 
 def _compiler_lnc(role: Role) -> int | None:
@@ -220,9 +216,10 @@ def _nodes_of_launcher(spec: JobSpec) -> Iterator[Violation]:
         if "nproc-per-node" not in options or spec.is_template(f"roles.{index}.replicas"):
             continue
         nodes = options.get("nnodes")
+        awaited_nodes = whole_number(nodes)
         if nodes is None and replicas > 1 and spec.format not in _TOLD_BY_OPERATORS:
             reason = f"torchrun on {replicas} replicas without --nnodes: each trains by itself"
-        elif nodes is not None and nodes.isdecimal() and int(nodes) not in (1, replicas, total):
+        elif awaited_nodes is not None and awaited_nodes not in (1, replicas, total):
             reason = f"torchrun waits for {nodes} nodes, and the job has {total}"
         else:
             continue

@@ -51,6 +51,8 @@ _OF_LAYOUT: Final = (
 )
 _DEGREES: Final = frozenset(("tensor", "pipeline", "context", "data"))
 _SHARES: Final = _DEGREES | {"micro_batch", "global_batch"}
+_MOST_DEGREE: Final = 100_000
+"""Largest degree of a layout that a message lists: more than any fleet has chips of one job."""
 _LITTLE_LOSS: Final = 0.05
 """Part of a run's time; a longer interval of checkpoints that loses less is no finding."""
 
@@ -137,7 +139,7 @@ def _heads(spec: JobSpec) -> Iterator[Violation]:
         return
     tensor, heads = parallelism_of(job).tensor, _sizes(job).get(_HEADS)
     if tensor and isinstance(heads, int) and heads % tensor:
-        legal = ", ".join(str(size) for size in range(1, heads + 1) if heads % size == 0)
+        legal = _divisors(heads)
         yield Violation(
             _field(spec, "tensor"),
             f"tensor {tensor} does not divide the {heads} attention heads; legal: {legal}",
@@ -159,8 +161,13 @@ def _layers(spec: JobSpec) -> Iterator[Violation]:
         reason = f"{parts} parts of the pipeline do not divide {layers} layers"
     else:
         return
-    legal = ", ".join(str(size) for size in range(1, layers + 1) if layers % size == 0)
-    yield Violation(_field(spec, "pipeline"), reason, f"pipeline x virtual of {legal}")
+    yield Violation(_field(spec, "pipeline"), reason, f"pipeline x virtual of {_divisors(layers)}")
+
+
+def _divisors(count: int) -> str:
+    """The divisors of a number up to `_MOST_DEGREE`, ascending."""
+    sizes = range(1, min(count, _MOST_DEGREE) + 1)
+    return ", ".join(str(size) for size in sizes if count % size == 0)
 
 
 def _has_even_stages(spec: JobSpec) -> bool:
