@@ -24,7 +24,7 @@ _NUMBER: Final = re.compile(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([A-Za-z]*)\.?\s*")
 _SIZE_UNIT: Final = re.compile(r"([KMGTPE])(i?b?|bytes?)", re.IGNORECASE)
 """A unit of bytes, such as G, GB, GiB or gbytes."""
 _TIME: Final = re.compile(
-    r"(\d{1,9}(?:\.\d{1,6})?)\s*([dhms])(?:ays?|ou?rs?|rs?|in(?:ute)?s?|ec(?:ond)?s?)?(?![a-z])\s*"
+    r"(\d{1,9}(?:\.\d{1,6})?)\s*([dhms])(?:ays?|ou?rs?|rs?|in(?:ute)?s?|ecs?|econds?)?(?![a-z])\s*"
 )
 _CLOCK: Final = re.compile(r"(\d{1,6}):(\d{1,9}:\d{1,9}:\d{1,9})")
 _UNIT_S: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
