@@ -205,3 +205,15 @@ def test_a_change_is_sent_once(cluster):
     with pytest.raises(ApiDown):
         client.post(f"{pod_path('default', 'a')}/binding", {})
     assert [method for method, *_ in objects.requests] == ["GET", "POST"]
+
+
+def test_a_kept_connection_that_hangs_is_an_api_that_is_down(cluster, monkeypatch):
+    def hang(*_):
+        raise TimeoutError
+
+    _, client = cluster
+    client.list(PODS)
+    (kept,) = client._idle
+    monkeypatch.setattr(kept, "request", hang)
+    with pytest.raises(ApiDown, match="no answer in time"):
+        client.list(PODS)

@@ -168,3 +168,11 @@ def test_a_path_that_cannot_be_a_socket_is_refused(tmp_path):
         with pytest.raises(BadInput, match=message), service(path):
             pass
     assert file.read_text(encoding="utf-8") == "mine"
+
+
+def test_a_length_of_any_number_of_digits_is_too_much():
+    with service() as (server, _), connected(server) as connection:
+        head = f"POST /bind HTTP/1.1\r\nHost: localhost\r\nContent-Length: {'9' * 5000}\r\n\r\n"
+        connection.sendall(head.encode())
+        answer = connection.recv(1 << 16)
+    assert b" 413 " in answer.split(b"\r\n")[0]

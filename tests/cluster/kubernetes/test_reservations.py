@@ -59,3 +59,12 @@ def test_pods_of_other_nodes_and_pods_that_ended_have_none(cluster):
     pod(objects, "without", (1,), "")
     pod(objects, "broken", (1,), "", **{"trnsim/neuron-sets": "c0=x;=;c0"})
     assert reservations(api, "node-a", []) == []
+
+
+def test_a_pod_with_a_request_that_is_not_legal_keeps_no_other_from_its_set(cluster):
+    objects, api = cluster
+    pod(objects, "good", (1,), "", NEURON_CORES="2,3")
+    pod(objects, "bad", (1,), "", NEURON_CORES="0,1")
+    limits = objects.pods["default/bad"]["spec"]["containers"][0]["resources"]["limits"]
+    limits |= {"aws.amazon.com/neuron": "1", "aws.amazon.com/neuroncore": "2"}
+    assert ids(api, NEURON, 1) == ["1"]

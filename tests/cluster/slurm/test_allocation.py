@@ -75,3 +75,10 @@ def test_scontrol_that_is_missing_or_fails_is_said(tmp_path, monkeypatch):
     (tmp_path / "scontrol").chmod(0o755)
     with pytest.raises(BadInput, match="scontrol show job 7: Invalid job id specified; without"):
         scontrol(["show", "job", "7"])
+
+
+def test_bytes_that_are_no_text_are_read_past(tmp_path, monkeypatch):
+    (tmp_path / "scontrol").write_bytes(b"#!/bin/sh\nprintf 'JobName=\\377 x'\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert scontrol(["show", "job", "7"]) == "JobName=\ufffd x"

@@ -98,6 +98,6 @@ def test_counts_and_numbers():
     for text in ("", "0", "2(x0)", "2(3)", "2(x3", "-1", "2,,1", "\u0662"):
         with pytest.raises(BadInput, match=r"is no list of tasks a node; legal: numbers, as 2\(x3"):
             counts(text, "SLURM_TASKS_PER_NODE")
-    for text in ("", "a", "1-", "-1", "0-99999999"):
+    for text in ("", "a", "1-", "-1", "3-0", "0-99999999"):
         with pytest.raises(ValueError, match=f"^{text}$"):
             numbers(text)

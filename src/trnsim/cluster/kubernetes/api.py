@@ -58,7 +58,7 @@ def mapping(value: object) -> Object:
 
 def entries(value: object) -> list[Object]:
     """The objects of a list; empty if the value is not a list."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def metadata(value: Object) -> Object:
@@ -239,10 +239,10 @@ class KubernetesApi:
         self, method: str, path: str, body: Mapping[str, Any] | None = None, kind: str = _JSON
     ) -> Object:
         sent = None if body is None else json.dumps(body).encode()
-        if method == "GET":
-            with suppress(IndexError, ConnectionError, http.client.BadStatusLine):
-                return self._exchanged(self._idle.pop(), method, path, sent, kind)
         try:
+            if method == "GET":
+                with suppress(IndexError, ConnectionError, http.client.BadStatusLine):
+                    return self._exchanged(self._idle.pop(), method, path, sent, kind)
             return self._exchanged(self._connection(self._timeout_s), method, path, sent, kind)
         except (OSError, http.client.HTTPException, UnicodeError) as error:
             raise self._down(error) from error
@@ -258,7 +258,7 @@ class KubernetesApi:
         """The answer to one request; afterwards the connection is idle or closed.
 
         Raises:
-            OSError: the connection broke, likewise HTTPException.
+            OSError, HTTPException: the connection broke.
             ApiDown: the answer is no object of at most 4 MiB.
             ApiRefused: it is an error.
         """
@@ -290,7 +290,7 @@ class KubernetesApi:
         """The answer to a request, whose body is not read yet.
 
         Raises:
-            OSError: there is none, likewise HTTPException.
+            OSError, HTTPException: there is none.
             ApiRefused: it is an error.
         """
         headers = {"Accept": _JSON}

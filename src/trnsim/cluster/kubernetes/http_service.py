@@ -24,6 +24,8 @@ from trnsim.tools.monitor.scrape_server import Application, BoundedServer, Scrap
 
 LOOPBACK: Final = "127.0.0.1"
 _OWNER_FILE_MODE: Final = 0o600
+_MOST_DIGITS: Final = 18
+"""Digits of a Content-Length that is read as a number."""
 _MOST_SOCKET_PATH: Final = 107
 """Bytes of a socket's path. Source: unix(7), sun_path."""
 
@@ -64,10 +66,11 @@ def _received(environment: dict[str, Any]) -> Object:
     length = environment.get("CONTENT_LENGTH") or ""
     if not (length.isascii() and length.isdecimal()):
         raise _Refused("411 Length Required", "the call states no Content-Length")
-    if int(length) > MOST_BYTES:
+    if len(length) > _MOST_DIGITS or int(length) > MOST_BYTES:
+        stated = f"{int(length):,}" if len(length) <= _MOST_DIGITS else "too many"
         raise _Refused(
             "413 Request Entity Too Large",
-            f"the call has {int(length):,} bytes; legal: at most {MOST_BYTES:,} (4 MiB); set "
+            f"the call has {stated} bytes; legal: at most {MOST_BYTES:,} (4 MiB); set "
             "nodeCacheCapable: true, with which a call has names of nodes alone",
         )
     body = environment["wsgi.input"].read(int(length))

@@ -6,6 +6,7 @@ plugins (a plugin's devices are the capacity of its node).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -86,8 +87,9 @@ def neuron_node(node: Object) -> NeuronNode:
 
 
 def _whole_number(quantity: object) -> int:
+    """The number of a capacity; 0 for one that is missing, or is no number."""
     text = str(quantity or "")
-    return int(text) if text.isascii() and text.isdecimal() else 0
+    return int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else 0
 
 
 def free_cores(node: NeuronNode, pods: Iterable[Object]) -> frozenset[int]:

@@ -64,7 +64,7 @@ def title(pod: Object) -> str:
 
 
 def uid(pod: Object) -> str:
-    """The number that the API gave a pod."""
+    """The id that the API gave a pod; "" without one."""
     return str(metadata(pod).get("uid", ""))
 
 

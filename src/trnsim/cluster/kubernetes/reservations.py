@@ -22,6 +22,7 @@ from trnsim.cluster.kubernetes.pods import (
     has_ended,
     numbers,
 )
+from trnsim.errors import BadInput
 
 __all__ = ["Reservation", "first_reserved", "reservations"]
 
@@ -32,6 +33,9 @@ class Reservation:
 
     Attributes:
         scheduled_at: the time when the pod was bound, as the API writes it.
+        namespace: the pod's namespace.
+        pod: the pod's name.
+        container: the container's name.
         cores: numbers of its cores, ascending.
         is_of_cores: True where it requests cores, not devices.
     """
@@ -52,14 +56,14 @@ def reservations(
     Raises:
         BadInput: the API does not answer.
     """
-    held = {(each.namespace, each.pod, each.container) for each in holdings}
+    held = {(holding.namespace, holding.pod, holding.container) for holding in holdings}
     pods, _ = api.list(PODS, fieldSelector=f"spec.nodeName={node}")
     return sorted(
-        each
+        reservation
         for pod in pods
         if not has_ended(pod)
-        for each in _of_pod(pod)
-        if (each.namespace, each.pod, each.container) not in held
+        for reservation in _pod_reservations(pod)
+        if (reservation.namespace, reservation.pod, reservation.container) not in held
     )
 
 
@@ -75,18 +79,25 @@ def first_reserved(
         cores_per_device: logical cores of a device.
     """
     is_of_cores = resource == NEURONCORE
-    for each in reserved:
-        chosen = each.cores
+    for reservation in reserved:
+        chosen = reservation.cores
         if not is_of_cores:
             chosen = tuple(sorted({core // cores_per_device for core in chosen}))
-        if each.is_of_cores is is_of_cores and len(chosen) == count:
+        if reservation.is_of_cores is is_of_cores and len(chosen) == count:
             return [str(number) for number in chosen]
     return None
 
 
-def _of_pod(pod: Object) -> Iterator[Reservation]:
+def _pod_reservations(pod: Object) -> Iterator[Reservation]:
+    """The sets of a pod's containers; none of a pod whose request is not legal.
+
+    The extension places no such pod, and it must not keep others from their devices.
+    """
     metadata = pod.get("metadata") or {}
-    requested = demands(pod)
+    try:
+        requested = demands(pod)
+    except BadInput:
+        return
     for demand in requested:
         cores = _cores(metadata.get("annotations") or {}, demand, len(requested))
         if cores:

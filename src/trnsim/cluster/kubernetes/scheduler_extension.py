@@ -126,15 +126,15 @@ class SchedulerExtension:
         """The result of a bind call: {"Error": ""} where the pod is bound."""
         fields = _by_lower_name(arguments)
         namespace, name = str(fields.get("podnamespace", "")), str(fields.get("podname", ""))
-        number, node = str(fields.get("poduid", "")), str(fields.get("node", ""))
+        pod_uid, node = str(fields.get("poduid", "")), str(fields.get("node", ""))
         if not (namespace and name and node):
             return {"Error": "the bind call lacks PodName, PodNamespace or Node"}
         try:
             with self._changed:
                 try:
-                    words = self._bind(namespace, name, number, node)
+                    words = self._bind(namespace, name, pod_uid, node)
                 finally:
-                    self._expected.pop(number, None)
+                    self._expected.pop(pod_uid, None)
                     self._changed.notify_all()
         except EmulatorError as error:
             self.log(f"bind {namespace}/{name} to {node}: {_one_line(error)}")
@@ -142,14 +142,14 @@ class SchedulerExtension:
         self.log(f"bind {namespace}/{name} to {node}: {words}")
         return {"Error": ""}
 
-    def _wait_for_binds(self, own: str) -> None:
+    def _wait_for_binds(self, own_uid: str) -> None:
         """Wait until pods that fitted before are bound, and their devices no longer free.
 
         kube-scheduler binds a pod while it already filters the next one.
         """
         while True:
             now_s = time.monotonic()
-            ends = [end_s for number, end_s in self._expected.items() if number != own]
+            ends = [end_s for pod_uid, end_s in self._expected.items() if pod_uid != own_uid]
             open_ends = [end_s for end_s in ends if end_s > now_s]
             if not open_ends:
                 break
@@ -200,14 +200,14 @@ class SchedulerExtension:
                 failed[name] = _one_line(error)
         return fits, failed, hopeless
 
-    def _bind(self, namespace: str, name: str, number: str, node_name: str) -> str:
+    def _bind(self, namespace: str, name: str, pod_uid: str, node_name: str) -> str:
         """Bind a pod with its devices; a few words for the log.
 
         Raises:
             BadInput: it is gone, bound or another by now; the node is unknown or has no room; the
                 API is down or refuses.
         """
-        pod = self._pod(namespace, name, number)
+        pod = self._pod(namespace, name, pod_uid)
         requested = demands(pod)
         if node_of(pod):
             return _bound_before(pod, node_name, requested)
@@ -239,7 +239,7 @@ class SchedulerExtension:
         self.held.setdefault(node_name, {})[uid(pod)] = pod
         return f"{SETS} {written[SETS]}"
 
-    def _pod(self, namespace: str, name: str, number: str) -> Object:
+    def _pod(self, namespace: str, name: str, pod_uid: str) -> Object:
         """The pod of a bind call.
 
         Raises:
@@ -251,10 +251,10 @@ class SchedulerExtension:
             if error.status != _NOT_FOUND:
                 raise
             raise _gone(namespace, name) from error
-        if number and uid(pod) != number:
+        if pod_uid and uid(pod) != pod_uid:
             raise BadInput(
                 f"pod {namespace}/{name} was deleted and created again: its uid is {uid(pod)}, and "
-                f"the bind call is for {number}"
+                f"the bind call is for {pod_uid}"
             )
         return pod
 

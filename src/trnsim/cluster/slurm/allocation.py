@@ -49,7 +49,8 @@ def scontrol(arguments: Sequence[str]) -> str:
         answer = subprocess.run(  # noqa: S603  Slurm's own program
             [program, *arguments],
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",  # names and comments of jobs may be of any bytes
             timeout=_SCONTROL_TIMEOUT_S,
             check=False,
         )

@@ -44,7 +44,8 @@ def hosts(text: str, variable: str) -> tuple[str, ...]:
     try:
         answer = subprocess.run(  # noqa: S603  Slurm's own program, on a variable of Slurm's
             [scontrol, "show", "hostnames", text],
-            capture_output=True, text=True, timeout=_SCONTROL_TIMEOUT_S, check=False,
+            capture_output=True, encoding="utf-8", errors="replace",
+            timeout=_SCONTROL_TIMEOUT_S, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return expanded(text, variable)
@@ -107,7 +108,7 @@ def counts(text: str, variable: str) -> tuple[int, ...]:
     Raises:
         BadInput: it is no such list.
     """
-    each: list[int] = []
+    listed: list[int] = []
     for part in text.split(","):
         count = _COUNT.fullmatch(part)
         if count is None or not int(count[1]) or count[2] == "0":
@@ -116,8 +117,8 @@ def counts(text: str, variable: str) -> tuple[int, ...]:
                 fix="leave it as srun sets it",
                 source="sbatch(1), SLURM_TASKS_PER_NODE",
             )
-        each += [int(count[1])] * int(count[2] or 1)
-    return tuple(each)
+        listed += [int(count[1])] * int(count[2] or 1)
+    return tuple(listed)
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -126,10 +127,11 @@ def numbers(text: str) -> tuple[int, ...]:
     Raises:
         ValueError: it is no such list.
     """
-    each: set[int] = set()
+    listed: set[int] = set()
     for part in text.split(","):
         limits = _RANGE.fullmatch(part)
-        if limits is None or int(limits[2] or limits[1]) - int(limits[1]) >= _MOST_HOSTS:
+        first, last = (int(limits[1]), int(limits[2] or limits[1])) if limits else (1, 0)
+        if not 0 <= last - first < _MOST_HOSTS:
             raise ValueError(text)
-        each.update(range(int(limits[1]), int(limits[2] or limits[1]) + 1))
-    return tuple(sorted(each))
+        listed.update(range(first, last + 1))
+    return tuple(sorted(listed))
