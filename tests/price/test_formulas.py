@@ -60,3 +60,19 @@ def test_relative_cost_without_a_public_price_is_none():
     ours = quote("trn2.48xlarge", "on_demand", as_of=DAY)
     theirs = quote("p5en.48xlarge", "on_demand", as_of=DAY)
     assert relative_cost(ours, theirs) is None
+
+
+NAN = float("nan")
+
+
+def test_what_is_no_number_is_refused():
+    for call in (
+        lambda: usd_per_million_tokens(1.0, NAN),
+        lambda: equivalent_usd_per_hour(1.0, NAN, 1.0),
+    ):
+        with pytest.raises(BadInput, match=r"must be positive, not .*nan"):
+            call()
+    ours = quote("trn2.48xlarge", "capacity_block", as_of=DAY)
+    for ratio in (0.0, -1.0, NAN):
+        with pytest.raises(BadInput, match=r"^the ratio of work must be positive, not "):
+            relative_cost(ours, ours, ratio)

@@ -222,6 +222,11 @@ def test_a_bad_cell_is_refused_with_file_line_field_and_legal_values(tmp_path, l
             f"{ROW.format(1)},30,7",
             "longest_days is '7'; legal: 30 or more",
         ),
+        (
+            "instance,kind,usd_per_hour,as_of,shortest_days",
+            "trn2.48xlarge,capacity_block,28,2026-11-01,400",
+            "shortest_days is '400'; legal: 182 or less",
+        ),
     ],
 )
 def test_a_bad_cell_of_another_column_is_refused(tmp_path, header, line, message):

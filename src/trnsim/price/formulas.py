@@ -18,7 +18,7 @@ def usd_per_million_tokens(usd_per_hour: float, tokens_per_s: float) -> float:
     Raises:
         BadInput: tokens per second are not positive.
     """
-    if tokens_per_s <= 0:
+    if not tokens_per_s > 0:
         raise BadInput(f"tokens per second must be positive, not {tokens_per_s}")
     return usd_per_hour / (tokens_per_s * SECONDS_PER_HOUR) * TOKENS_PER_MILLION
 
@@ -33,7 +33,7 @@ def equivalent_usd_per_hour(
     Raises:
         BadInput: a peak is not positive.
     """
-    if peak_flop_per_s <= 0 or reference_peak_flop_per_s <= 0:
+    if not (peak_flop_per_s > 0 and reference_peak_flop_per_s > 0):
         peaks = f"{peak_flop_per_s} and {reference_peak_flop_per_s}"
         raise BadInput(f"peak FLOP per second must be positive, not {peaks}")
     return usd_per_hour * reference_peak_flop_per_s / peak_flop_per_s
@@ -64,8 +64,11 @@ def relative_cost(
             as it must have the `trnsim.price.caveats` of both.
 
     Raises:
-        BadInput: the kinds differ, and `is_mixed_on_purpose` is False.
+        BadInput: the kinds differ, and `is_mixed_on_purpose` is False; or `work_ratio` is
+            not positive.
     """
+    if not work_ratio > 0:
+        raise BadInput(f"the ratio of work must be positive, not {work_ratio}")
     caveats((ours, theirs), is_mixed_on_purpose=is_mixed_on_purpose)
     if ours.usd_per_hour is None or theirs.usd_per_hour is None:
         return None

@@ -116,14 +116,15 @@ def _ask(
 ) -> Iterator[CurrentPrice]:
     ec2 = connect("ec2", region)
     pricing = connect("pricing", PRICING_REGION)
-    place = str(ec2.meta.region_name)
+    region_code = str(ec2.meta.region_name)
     in_blocks = {row.instance for row in rows.prices if row.kind == "capacity_block"}
     for name in instances:
-        yield from _on_demand(pricing, name, place, now)
-    yield from _spot(ec2, instances, place, now)
+        yield from _on_demand(pricing, name, region_code, now)
+    if instances:  # of an empty list AWS answers for all types
+        yield from _spot(ec2, instances, region_code, now)
     for name in instances:
         if name in in_blocks:
-            yield from _block(ec2, name, place, now)
+            yield from _block(ec2, name, region_code, now)
 
 
 def _boto3(service: str, region: str | None) -> Any:

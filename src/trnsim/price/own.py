@@ -107,7 +107,7 @@ def with_own_prices(path: Path | str, rows: Catalogue | None = None) -> Catalogu
 
 
 def _amount_field(row: OwnPrice) -> str:
-    """Which of the three amounts a row has."""
+    """The field of the amount that a row states: exactly one of `_AMOUNT_FIELDS`."""
     amounts = [field for field in _AMOUNT_FIELDS if field in row]
     if len(amounts) == 1:
         return amounts[0]
@@ -200,7 +200,9 @@ def _terms(row: OwnPrice, terms: Terms | None) -> Terms | None:
         return terms
     shortest = row.shortest_days or terms.shortest_days
     longest = row.longest_days or terms.longest_days
-    if row.longest_days is not None and row.longest_days < shortest:
+    if longest is not None and longest < shortest:
+        if row.longest_days is None:
+            raise row.refused("shortest_days", f"legal: {longest} or less, unless longest_days is")
         raise row.refused("longest_days", f"legal: {shortest} or more")
     return replace(
         terms,

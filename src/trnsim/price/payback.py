@@ -18,5 +18,10 @@ def threshold_usd_per_month(
     migration_usd: float = MIGRATION_USD,
     limit_months: float = PAYBACK_LIMIT_MONTHS,
 ) -> float:
-    """``migration / (limit saving)``: monthly spend from which a migration pays back in time."""
+    """``migration / (limit saving)``: monthly spend from which a migration pays back in time.
+
+    Infinite where nothing is saved.
+    """
+    if not saving > 0:
+        return float("inf")
     return migration_usd / (limit_months * saving)
