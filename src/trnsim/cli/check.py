@@ -15,7 +15,7 @@ from trnsim.cli.check_document import CheckedFiles, check_document
 from trnsim.cli.error_text import users_traceback
 from trnsim.cli.on import chips as chips_of
 from trnsim.cli.on import on_option
-from trnsim.cli.options import command, parser
+from trnsim.cli.options import KernelName, command, parser
 from trnsim.cli.quantity_options import number
 from trnsim.cli.report_files import PrintedAnswer, answering
 from trnsim.errors import BadInput, EmulatorError
@@ -49,10 +49,7 @@ class CheckOptions:
     max_us: Annotated[
         float | None, number("The longest time that passes.", "--max-us", unit="us", above=0)
     ] = None
-    kernel: Annotated[
-        str | None,
-        typer.Option(help="The kernel to call, where the file has several.", metavar="NAME"),
-    ] = None
+    kernel: KernelName = None
     baseline: Annotated[
         Path | None,
         typer.Option(

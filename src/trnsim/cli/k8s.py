@@ -10,8 +10,7 @@ import typer
 
 from trnsim.cli.k8s_node import device_plugin, ended_by_signals, node_problems
 from trnsim.cli.k8s_options import CaFile, Server, TokenFile
-from trnsim.cli.options import parser
-from trnsim.cli.quantity_options import whole
+from trnsim.cli.options import Port, parser
 from trnsim.cli.terminal import echo
 from trnsim.cluster.kubernetes.api import KubernetesApi, access
 from trnsim.cluster.kubernetes.http_service import application, listening
@@ -29,17 +28,7 @@ def k8s() -> None:
 
 @app.command()
 def scheduler_extension(
-    port: Annotated[
-        int,
-        whole(
-            "The port, up to 65535; 0 takes any that is free.",
-            "--port",
-            "-p",
-            least=0,
-            most=65535,
-            metavar="PORT",
-        ),
-    ] = 12345,
+    port: Port = 12345,
     socket: Annotated[
         Path | None,
         typer.Option(

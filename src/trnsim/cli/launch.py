@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -13,7 +13,7 @@ from trnsim import files
 from trnsim.cli.error_text import message
 from trnsim.cli.on import on_option, one_platform
 from trnsim.cli.options import parser
-from trnsim.cli.parsing import Command
+from trnsim.cli.parsing import ENDS_AT_PROGRAM
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.terminal import complain, echo, width
 from trnsim.document.text import text
@@ -26,15 +26,6 @@ _WRITTEN: Final = re.compile(r"(?:rank|node)-\d+\.(?:log|json)")
 """Names of the files that a launch writes into its folders of logs and of figures."""
 
 app = parser()
-
-
-class LaunchCommand(Command):
-    """The parser of `trnsim launch`: what follows the program is the program's."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; the first that is no option begins the program."""
-        ctx.allow_interspersed_args = False
-        return super().parse_args(ctx, args)
 
 
 Fault = Annotated[
@@ -63,7 +54,7 @@ CoresPerRank = Annotated[
 ]
 
 
-@app.command(cls=LaunchCommand)
+@app.command(context_settings=ENDS_AT_PROGRAM)
 def launch(
     command: Annotated[
         list[str] | None,

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from trnsim.api.bounds import Bounds
-from trnsim.cli.options import parser
-from trnsim.cli.quantity_options import number, whole
+from trnsim.cli.options import CallMemory, parser, time_limit_option
 from trnsim.errors import BadInput
 
 app = parser()
@@ -16,27 +15,8 @@ app = parser()
 
 @app.command()
 def lsp(
-    time_limit: Annotated[
-        float,
-        number(
-            "Time after which a call is ended.",
-            "--time-limit",
-            unit="s",
-            example="30s",
-            default="1min",
-            above=0,
-        ),
-    ] = 60.0,
-    memory: Annotated[
-        int,
-        whole(
-            "Maximum data of each process of a call (Linux).",
-            "--memory",
-            unit="bytes",
-            example="4GiB",
-            default="8GiB",
-        ),
-    ] = 8 * 2**30,
+    time_limit: Annotated[float, time_limit_option("1min")] = 60.0,
+    memory: CallMemory = 8 * 2**30,
     stdio: Annotated[  # noqa: ARG001  the only way
         bool, typer.Option("--stdio", help="Speak on stdio, as always; some editors say it.")
     ] = False,

@@ -9,8 +9,7 @@ import typer
 
 from trnsim.api.bounds import Bounds
 from trnsim.api.server import server
-from trnsim.cli.options import parser
-from trnsim.cli.quantity_options import number, whole
+from trnsim.cli.options import CallMemory, parser, time_limit_option
 
 app = parser()
 
@@ -20,27 +19,8 @@ def mcp(
     root: Annotated[
         Path, typer.Option(help="The folder below which all files of tools lie.", metavar="DIR")
     ] = Path(),
-    time_limit: Annotated[
-        float,
-        number(
-            "Time after which a call is ended.",
-            "--time-limit",
-            unit="s",
-            example="30s",
-            default="2min",
-            above=0,
-        ),
-    ] = 120.0,
-    memory: Annotated[
-        int,
-        whole(
-            "Maximum data of each process of a call (Linux).",
-            "--memory",
-            unit="bytes",
-            example="4GiB",
-            default="8GiB",
-        ),
-    ] = 8 * 2**30,
+    time_limit: Annotated[float, time_limit_option("2min")] = 120.0,
+    memory: CallMemory = 8 * 2**30,
 ) -> None:
     """Serve run, check, tune, explain, profile and plan to assistants as tools.
 

@@ -11,7 +11,7 @@ from trnsim import files
 from trnsim.behaviours import LATEST, version_named
 from trnsim.cli import array_files
 from trnsim.cli.migrate_document import migrate_document
-from trnsim.cli.options import Seed, parser
+from trnsim.cli.options import KernelInputs, KernelName, Seed, parser
 from trnsim.cli.parsing import Command
 from trnsim.cli.report_files import AsJson, PrintedAnswer, answer, check_output, check_report
 from trnsim.cli.report_files import Report as Folder
@@ -61,12 +61,6 @@ _Output = Annotated[
         metavar="FILE",
     ),
 ]
-_Inputs = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--input", help="Arrays for the kernel's arguments, in order.", metavar="FILE.npy..."
-    ),
-]
 _Shapes = Annotated[
     list[str] | None,
     typer.Option(
@@ -74,10 +68,6 @@ _Shapes = Annotated[
         help="Shape and dtype of a kernel's argument, for random values: x=128x512:bfloat16.",
         metavar="NAME=SHAPE",
     ),
-]
-_Kernel = Annotated[
-    str | None,
-    typer.Option(help="The kernel to call, where the file has several.", metavar="NAME"),
 ]
 
 app = parser()
@@ -104,9 +94,9 @@ def migrate(
     to: _To = LATEST.name,
     origin: _From = None,
     is_written: _Write = False,
-    inputs: _Inputs = None,
+    inputs: KernelInputs = None,
     shapes: _Shapes = None,
-    kernel: _Kernel = None,
+    kernel: KernelName = None,
     seed: Seed = 0,
     output: _Output = None,
     folder: Folder = None,

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from trnsim.cli.monitor_reports import collect, source
-from trnsim.cli.options import parser
-from trnsim.cli.quantity_options import whole
+from trnsim.cli.options import Port, parser
 from trnsim.cli.terminal import echo
 from trnsim.files import write
 from trnsim.tools.monitor.dashboard import dashboard as page
@@ -22,17 +21,7 @@ app = parser()
 
 @app.command()
 def neuron_monitor_prometheus(
-    port: Annotated[
-        int,
-        whole(
-            "The port, up to 65535; 0 takes any that is free.",
-            "--port",
-            "-p",
-            least=0,
-            most=65535,
-            metavar="PORT",
-        ),
-    ] = 8000,
+    port: Port = 8000,
     address: Annotated[
         str,
         typer.Option(help="The address; 0.0.0.0 lets other machines scrape.", metavar="ADDRESS"),

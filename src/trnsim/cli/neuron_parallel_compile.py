@@ -14,6 +14,7 @@ import typer
 from trnsim.cli.error_text import INTERRUPTED
 from trnsim.cli.options import command as command_of
 from trnsim.cli.options import parser
+from trnsim.cli.parsing import ENDS_AT_PROGRAM
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.terminal import complain, echo
 from trnsim.compiler.compile_cache import CacheSettings, cache_settings, entries
@@ -111,7 +112,7 @@ class ParallelCompileOptions:
             )
 
 
-@app.command(context_settings={"allow_interspersed_args": False})
+@app.command(context_settings=ENDS_AT_PROGRAM)
 @command_of(ParallelCompileOptions)
 def neuron_parallel_compile(options: ParallelCompileOptions) -> None:
     """Collect the graphs of a trial run, compile them all, and keep the programs in the cache.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
 import typer
 
 from trnsim.cli.parsing import Parser
-from trnsim.cli.quantity_options import whole
+from trnsim.cli.quantity_options import number, whole
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -85,12 +85,58 @@ Lnc = Annotated[
 Folder = Annotated[
     Path, typer.Option("--folder", "--out", help="The folder to write to.", metavar="DIR")
 ]
+KernelName = Annotated[
+    str | None,
+    typer.Option(
+        "--kernel", help="The kernel to call, where the file has several.", metavar="NAME"
+    ),
+]
+KernelInputs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--input", help="Arrays for the kernel's arguments, in order.", metavar="FILE.npy..."
+    ),
+]
+Port = Annotated[
+    int,
+    whole(
+        "The port, up to 65535; 0 takes any that is free.",
+        "--port",
+        "-p",
+        least=0,
+        most=65535,
+        metavar="PORT",
+    ),
+]
+CallMemory = Annotated[
+    int,
+    whole(
+        "Maximum data of each process of a call (Linux).",
+        "--memory",
+        unit="bytes",
+        example="4GiB",
+        default="8GiB",
+        least=1,
+    ),
+]
 OwnPrices = Annotated[
     Path | None,
     typer.Option(
         "--prices", help="A CSV or YAML file of your own prices, which win.", metavar="FILE"
     ),
 ]
+
+
+def time_limit_option(default: str) -> Any:
+    """The declaration of --time-limit, whose default is a number with a unit."""
+    return number(
+        "Time after which a call is ended.",
+        "--time-limit",
+        unit="s",
+        example="30s",
+        default=default,
+        above=0,
+    )
 
 
 def own_rows(path: Path | None) -> Catalogue:

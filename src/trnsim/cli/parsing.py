@@ -12,9 +12,11 @@ from trnsim.cli.help_text import help_text, usage
 from trnsim.cli.terminal import complain
 from trnsim.cli.usage_errors import usage_text
 
-__all__ = ["HELP_OPTIONS", "USAGE_ERROR", "Command", "CommandGroup", "Parser"]
+__all__ = ["ENDS_AT_PROGRAM", "HELP_OPTIONS", "USAGE_ERROR", "Command", "CommandGroup", "Parser"]
 
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
+ENDS_AT_PROGRAM: Final = {"allow_interspersed_args": False}
+"""Settings of a command that starts a program: the words from the first non-option on are its."""
 USAGE_ERROR: Final[Any] = typer.BadParameter.__mro__[1]
 """The parser's own error, which recent releases of typer carry inside them."""
 _NO_ARGUMENTS: Final = "NoArgsIsHelpError"

@@ -22,8 +22,8 @@ import typer
 import trnsim
 from trnsim import files
 from trnsim.cli import COMMANDS
-from trnsim.cli.options import parser
-from trnsim.cli.quantity_options import number
+from trnsim.cli.options import parser, time_limit_option
+from trnsim.cli.parsing import ENDS_AT_PROGRAM
 from trnsim.cli.report_files import answering
 from trnsim.document.answer import Document, MonospaceLines, Note, Section, label_table
 from trnsim.errors import BadInput
@@ -59,7 +59,7 @@ _UNSENT: Final = (
 _DIGEST_DIGITS: Final = 16
 
 
-@app.command(OWN, context_settings={"allow_interspersed_args": False})
+@app.command(OWN, context_settings=ENDS_AT_PROGRAM)
 @answering
 def report_bug(
     *,
@@ -74,17 +74,7 @@ def report_bug(
         Path | None,
         typer.Option(help="Text of an error that was kept, for no command.", metavar="FILE"),
     ] = None,
-    time_limit: Annotated[
-        float,
-        number(
-            "Time after which a call is ended.",
-            "--time-limit",
-            unit="s",
-            example="30s",
-            default="10min",
-            above=0,
-        ),
-    ] = 600.0,
+    time_limit: Annotated[float, time_limit_option("10min")] = 600.0,
 ) -> Document:
     """Write what a stranger needs to find a fault: versions, command and error, without values.
 

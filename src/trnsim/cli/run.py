@@ -18,7 +18,7 @@ from trnsim.cli import report_files, script
 from trnsim.cli.error_text import message, show
 from trnsim.cli.on import chips as chips_of
 from trnsim.cli.on import on_option, platforms
-from trnsim.cli.options import parser
+from trnsim.cli.options import KernelInputs, KernelName, parser
 from trnsim.cli.parsing import Command
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
@@ -81,16 +81,6 @@ _Script = Annotated[
 _Arguments = Annotated[
     list[str] | None, typer.Argument(help="The program's own arguments.", metavar="[ARGS]...")
 ]
-_Inputs = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--input", help="Arrays for the kernel's arguments, in order.", metavar="FILE.npy..."
-    ),
-]
-_Kernel = Annotated[
-    str | None,
-    typer.Option(help="The kernel to call, where the file has several.", metavar="NAME"),
-]
 _Nki = Annotated[
     str | None,
     typer.Option(
@@ -122,8 +112,8 @@ def run_script(
     path: _Script,
     arguments: _Arguments = None,
     on: _On = None,
-    inputs: _Inputs = None,
-    kernel: _Kernel = None,
+    inputs: KernelInputs = None,
+    kernel: KernelName = None,
     output: _Output = None,
     report: _Report = None,
     order: _Order = "compiler",

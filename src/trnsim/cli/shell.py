@@ -5,29 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from trnsim.cli.on import on_option, one_platform
 from trnsim.cli.options import Lnc, parser
-from trnsim.cli.parsing import Command
+from trnsim.cli.parsing import ENDS_AT_PROGRAM
 from trnsim.foreign_text import terminal_text
 from trnsim.instance.shell import session
 
 app = parser()
 
 
-class ShellCommand(Command):
-    """The parser of `trnsim shell`: what follows the options is the program's."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; the first that is no option begins the program."""
-        ctx.allow_interspersed_args = False
-        return super().parse_args(ctx, args)
-
-
-@app.command(cls=ShellCommand)
+@app.command(context_settings=ENDS_AT_PROGRAM)
 def shell(
     command: Annotated[
         list[str] | None,

@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from trnsim.cli.launch import CoresPerRank, Fault, LaunchCommand, RanksPerNode, run_to_end
+from trnsim.cli.launch import CoresPerRank, Fault, RanksPerNode, run_to_end
 from trnsim.cli.on import On, on_option, one_platform, platforms
 from trnsim.cli.options import parser
+from trnsim.cli.parsing import ENDS_AT_PROGRAM
 from trnsim.cli.report_files import PrintedAnswer, answering
 from trnsim.cluster.slurm.announcement import path_of, refuse
 from trnsim.cluster.slurm.gres import gres_conf, links, node_types, slurm_conf
@@ -86,7 +87,7 @@ def gres(
     return PrintedAnswer(document, files=paths)
 
 
-@app.command(cls=LaunchCommand)
+@app.command(context_settings=ENDS_AT_PROGRAM)
 def launch(
     command: Annotated[
         list[str] | None,

@@ -14,7 +14,7 @@ from trnsim.cli import script
 from trnsim.cli.error_text import INTERRUPTED
 from trnsim.cli.on import chips as chips_of
 from trnsim.cli.on import on_option
-from trnsim.cli.options import command, parser
+from trnsim.cli.options import KernelName, command, parser
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import PrintedAnswer, answering
@@ -36,10 +36,7 @@ class TuneOptions:
         Path, typer.Argument(help="A Python file with kernels.", metavar="FILE.py")
     ]
     on: Annotated[list[str] | None, on_option("trn2")] = None
-    kernel: Annotated[
-        str | None,
-        typer.Option(help="The kernel to call, where the file has several.", metavar="NAME"),
-    ] = None
+    kernel: KernelName = None
     runs: Annotated[
         int | None,
         whole("Maximum number of settings; default: a fifth of all, and 8 at least.", least=1),
