@@ -134,7 +134,9 @@ class World:
         from trnsim.profile.analysis.rank_lanes import stretches_of  # noqa: PLC0415  as above
         from trnsim.profile.measures.collectives import times_of  # noqa: PLC0415
 
-        device_time_s = max(each.device_time_s for cores in self._timelines for each in cores)
+        device_time_s = max(
+            timeline.device_time_s for cores in self._timelines for timeline in cores
+        )
         return [stretches_of(times_of(cores), device_time_s) for cores in self._timelines]
 
     def report(self, path: str | Path) -> Path:

@@ -1,7 +1,7 @@
 """Names that a version added or removed, and keywords of instructions.
 
-A name that was added is served and refused by its row; a removed one likewise, with its
-replacement. Source of each row: the release notes of the version, and nki/migration/index.rst.
+In the versions without a name or keyword its row refuses it, and says what to write instead. Source
+of each row: the release notes of the version, and nki/migration/index.rst.
 """
 
 from __future__ import annotations

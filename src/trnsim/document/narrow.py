@@ -16,7 +16,7 @@ WIDTHS_PX: Final = (340, *range(360, 880, 20), 940, 1040, 1140, 1240, 1500)
 _LETTER_PX: Final = 7.4
 """Width of a letter or digit at the size of tables, in the widest of the fonts of pages."""
 _HEAD_LETTER_PX: Final = 7.2
-"""Width of a letter of a column head, likewise."""
+"""Width of a letter of a column head, in the widest of the fonts."""
 _ROOM_PX: Final = 18
 """Room right of each cell."""
 _LEAST_PX: Final = 92

@@ -58,9 +58,9 @@ def _plain_parts(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(plain(key)): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     if isinstance(value, AbstractSet):
-        return sorted(plain(each) for each in value)
+        return sorted(plain(member) for member in value)
     if isinstance(value, date | Path):
         return str(value)
     if is_dataclass(value):

@@ -79,12 +79,12 @@ def _matched(old: Sequence[KernelLineTime], new: Sequence[KernelLineTime]) -> li
                 )
             )
         changes += [
-            LineChange(each, each.critical_us, each.busy_us, is_new=True)
-            for each in new[k + pairs : m]
+            LineChange(line, line.critical_us, line.busy_us, is_new=True)
+            for line in new[k + pairs : m]
         ]
         changes += [
-            LineChange(each, -each.critical_us, -each.busy_us, is_gone=True)
-            for each in old[i + pairs : j]
+            LineChange(line, -line.critical_us, -line.busy_us, is_gone=True)
+            for line in old[i + pairs : j]
         ]
     return changes
 
@@ -99,12 +99,14 @@ def costly_lines(
     are tried alone, if there are any.
     """
     tries = max(1, min(_MOST_TRIED_LINES, _MOST_TRIED_INSTRUCTIONS // max(len(timeline), 1)))
-    candidates = [each for each in changes if each.busy_change_us > least_us and not each.is_gone]
+    candidates = [
+        change for change in changes if change.busy_change_us > least_us and not change.is_gone
+    ]
     if is_split:
-        candidates = [each for each in candidates if each.is_new or each.was] or candidates
+        candidates = [change for change in candidates if change.is_new or change.was] or candidates
     candidates.sort(key=lambda change: -change.busy_change_us)
-    costs = {each: _cost_us(timeline, each) for each in candidates[:tries]}
-    priced = [replace(each, cost_us=costs.get(each, 0.0)) for each in changes]
+    costs = {change: _cost_us(timeline, change) for change in candidates[:tries]}
+    priced = [replace(change, cost_us=costs.get(change, 0.0)) for change in changes]
     return tuple(
         sorted(
             priced,

@@ -204,7 +204,7 @@ def _wholeness(own: SetRule, free: frozenset[int]) -> tuple[int, ...]:
     if not own.groups:
         return _lengths(free)
     return tuple(
-        sum(free.issuperset(each) for each in legal_sets(own.instance, count))
+        sum(free.issuperset(devices) for devices in legal_sets(own.instance, count))
         for count in reversed(own.groups)
     )
 
@@ -254,8 +254,8 @@ def legal_core_sets(instance: str, count: int, cores_per_device: int) -> tuple[D
             )
         )
     return tuple(
-        tuple(range(each[0] * cores_per_device, (each[-1] + 1) * cores_per_device))
-        for each in legal_sets(instance, count // cores_per_device)
+        tuple(range(devices[0] * cores_per_device, (devices[-1] + 1) * cores_per_device))
+        for devices in legal_sets(instance, count // cores_per_device)
     )
 
 

@@ -348,7 +348,9 @@ class _Attempt:
         self._wait_until(lambda: not any(map(_runs, ranks)), _NODE_S)
         if len(ranks) == 1 or any(_runs(rank) or rank.status == 0 for rank in ranks):
             return []
-        numbers = ", ".join(str(rank.rank) for rank in sorted(ranks, key=lambda each: each.rank))
+        numbers = ", ".join(
+            str(rank.rank) for rank in sorted(ranks, key=lambda member: member.rank)
+        )
         return [f"all ranks of {lost.host} ended with it: {numbers}"]
 
     def _check_agents(self) -> None:
