@@ -57,12 +57,12 @@ class DeviceProgram:
         code: the module as JAX sent it.
         options: the compile options as JAX sent them.
         name: the name of its module.
-        replicas: how many copies run, each with data of its own.
-        partitions: over how many devices each copy is split.
-        numbers: its devices in all processes, replica by replica.
-        places: which of them are this process's.
-        cores: this process's, by their places in it.
-        is_portable: whether the caller names the device at each call.
+        replicas: number of copies that run, each with data of its own.
+        partitions: number of devices over which each copy is split.
+        numbers: the numbers of its devices among those of all processes, replica by replica.
+        places: the indices in `numbers` of the devices of this process.
+        cores: the indices of those devices among the devices of this process.
+        is_portable: True if the caller names the device at each call.
         donors: the arguments whose memory it may take.
         arguments: the types of each device's arguments.
         results: the types of each device's results.

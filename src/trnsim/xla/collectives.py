@@ -1,6 +1,6 @@
 """Collectives of `xla_model` over the process group of the device: with groups, scales and dims.
 
-Each runs at once, and is recorded with its bytes and ranks as all_groups collective of the device
+Each runs at once, and is recorded with its bytes and ranks as every collective of the device
 (`trnsim.torch.distributed.process_group`). A world of one rank exchanges nothing.
 
 Source: torch_xla 2.9.0, core/xla_model.py.

@@ -53,3 +53,10 @@ def test_another_device_in_the_environment_is_said_to_have_no_effect():
     with pytest.warns(UserWarning, match="PJRT_DEVICE='CPU' has no effect.*NeuronCore"):
         import torch_xla
     assert torch_xla.device().type == "xla"
+
+
+def test_the_device_is_a_core_whatever_the_variable_says(monkeypatch):
+    import torch_xla.runtime as xr
+
+    monkeypatch.setenv("PJRT_DEVICE", "CPU")  # a warning at the import says that it has no effect
+    assert xr.device_type() == "NEURON"

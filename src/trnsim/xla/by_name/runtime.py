@@ -21,8 +21,8 @@ _DEVICE: Final = "PJRT_DEVICE"
 
 
 def device_type() -> str:
-    """The runtime's kind of device: "NEURON"."""
-    return os.environ.get(_DEVICE, "NEURON").partition("_")[0]
+    """The runtime's kind of device: "NEURON", whatever PJRT_DEVICE is (a warning says so)."""
+    return "NEURON"
 
 
 def set_device_type(pjrt_device: str) -> None:

@@ -32,7 +32,7 @@ def note(program: CutProgram, record: ProgramRecord, cut: CutRecord) -> None:
 
 
 def exchanges_of(program: CutProgram, number: int) -> dict[tuple[int, ...], CutOfProgram]:
-    """Ranks of a collective -> the part of the program that they compare; {} without any."""
+    """The part of a program that ranks compare, by the ranks; {} for one without collectives."""
     by_ranks: dict[tuple[int, ...], list[RecordedCall]] = {}
     for node in program.nodes:
         if node.signature.name.startswith(EXCHANGE):

@@ -1,4 +1,4 @@
-"""Lines of the program: which one makes a call, in a backward pass by the forward call's number."""
+"""The line of the program that makes a call; in a backward pass that of the forward call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trnsim.xla.cuts.values import Place
 
 
 class Lines:
-    """The lines whose calls were recorded, each with the number of autograd that it began with."""
+    """The lines whose calls were recorded, each with autograd's sequence number at its start."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []

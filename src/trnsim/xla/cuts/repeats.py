@@ -33,8 +33,8 @@ class RepeatedCall:
         node: the call.
         values: its results.
         following: the calls that followed it, the latest one last.
-        pattern: by which its repetition is told from the tensors of a call; None before it was
-            repeated, or for a call without one.
+        pattern: the pattern that recognises its repetition by the tensors of a call; None before
+            its first repetition, and for calls without a pattern.
     """
 
     __slots__ = ("following", "node", "pattern", "values")
@@ -51,10 +51,10 @@ class Repeats:
     """The tree of calls, and where this step is in it.
 
     Attributes:
-        step: the number of this step.
-        latest: the latest call.
+        step: the number of this step, from 1.
+        latest: the latest call of this step; the root of the tree before the first.
         event: the number of the recorded call whose operands are looked up.
-        made: calls that were made anew, in all steps.
+        made: number of calls that no earlier step had, over all steps.
         numbers: the inputs of this step that are numbers, by value and dtype.
     """
 

@@ -113,11 +113,11 @@ class RecordedValue:
         node: the call; None for data.
         index: which of its results.
         geometry: shape, strides and dtype.
-        source: the value itself, or the one that it is in another layout.
+        source: the value of which this one is a copy in another layout; None for any other.
         home: the address of the storage that holds data; 0 for none.
         step: the last step that read data.
         heir: the data of an earlier step whose place this data takes.
-        has_layouts: True for data that another value is in another layout.
+        has_layouts: True for data of which there is a copy in another layout.
         event: the last recorded call that was given this data as an operand.
     """
 

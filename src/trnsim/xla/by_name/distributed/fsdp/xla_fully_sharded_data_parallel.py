@@ -163,27 +163,28 @@ class XlaFullyShardedDataParallel(nn.Module):
 
     def _shared_units(self, *, is_flat: bool, by_rows: bool) -> list[SharedUnit]:
         """Shares in place of the parameters of the wrapped module."""
-        places: dict[Tensor, list[tuple[str, nn.Module, str]]] = {}
+        uses: dict[Tensor, list[tuple[str, nn.Module, str]]] = {}  # (full name, module, name)
         for path, module in self.named_modules():
             if isinstance(module, XlaFullyShardedDataParallel) and module is not self:
                 continue
             for name, parameter in module.named_parameters(recurse=False):
                 if not getattr(parameter, "_is_sharded", False):
-                    places.setdefault(parameter, []).append((f"{path}.{name}", module, name))
-        found = [*places.items()]
-        for parameter, at in found:
+                    uses.setdefault(parameter, []).append((f"{path}.{name}", module, name))
+        names = [parameter_uses[0][0] for parameter_uses in uses.values()]
+        for parameter, name in zip(uses, names, strict=True):
             if parameter.dtype is not torch.float32:
-                raise TypeError(
-                    f"only fp32 parameters are supported; {at[0][0]} is {parameter.dtype}"
-                )
-        names = ["flat_param_0"] if is_flat else [at[0][0] for _, at in found]
-        parts = _parts(found, is_flat=is_flat)
+                raise TypeError(f"only fp32 parameters are supported; {name} is {parameter.dtype}")
+        members = [*uses.items()]
+        if is_flat:
+            return [self._shared_unit(members, "flat_param_0", by_rows)] if members else []
         return [
-            self._shared_unit(part, name, by_rows) for part, name in zip(parts, names, strict=False)
+            self._shared_unit([member], name, by_rows)
+            for member, name in zip(members, names, strict=True)
         ]
 
-    def _shared_unit(self, part: Sequence[Any], name: str, by_rows: bool) -> SharedUnit:
-        parameters = [parameter for parameter, _ in part]
+    def _shared_unit(self, uses: Sequence[Any], name: str, by_rows: bool) -> SharedUnit:
+        """The unit of some parameters, each with its uses in modules, under a name."""
+        parameters = [parameter for parameter, _ in uses]
         own = share_of(parameters, self._ways, by_rows=by_rows)
         shard = nn.Parameter(
             own if is_neuron(own.device) else own.to(SPELLING),
@@ -195,9 +196,11 @@ class XlaFullyShardedDataParallel(nn.Module):
         described._name = shard_name(name)  # noqa: SLF001  likewise
         members = tuple(
             SharedParameter(
-                at[0][0], parameter.size(), tuple((module, key) for _, module, key in at)
+                parameter_uses[0][0],
+                parameter.size(),
+                tuple((module, key) for _, module, key in parameter_uses),
             )
-            for parameter, at in part
+            for parameter, parameter_uses in uses
         )
         for member in members:
             for module, key in member.places:
@@ -361,13 +364,6 @@ class XlaFullyShardedDataParallel(nn.Module):
             "world_size": self.world_size,
             "rank": self.rank,
         }
-
-
-def _parts(found: Sequence[Any], *, is_flat: bool) -> list[Sequence[Any]]:
-    """The parameters of each unit: all in one, or one in each."""
-    if is_flat:
-        return [found] if found else []
-    return [[each] for each in found]
 
 
 def _other_names(modules: Any, path: str, member: SharedParameter) -> list[str]:
