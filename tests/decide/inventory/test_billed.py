@@ -50,6 +50,13 @@ def test_a_tag_is_named_as_it_is_set_or_as_the_report_spells_it(tmp_path):
         assert read(path)[0].volume == 8
 
 
+def test_a_block_with_a_cost_on_the_bill_has_that_cost(tmp_path):
+    block = {"capacity_reservation_capacity_reservation_type": "CapacityBlock"}
+    (found,) = read(company(tmp_path, CHAT + "  usd_per_month: 9000\n", block))
+    assert (found.current.kind, found.current.usd_per_month) == ("capacity_block", 55.04)
+    assert found.assumptions == ("usd_per_month is that of the bill, not the one beside it",)
+
+
 def test_a_volume_beside_the_bill_is_kept(tmp_path):
     (found,) = read(company(tmp_path, CHAT + "  tokens_per_month: 6e9\n  ttft_s: 1\n", {}))
     assert (found.volume, found.volume_unit, found.slo.ttft_s) == (6e9, "tokens_per_month", 1)

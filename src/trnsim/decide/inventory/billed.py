@@ -150,7 +150,7 @@ def _assumptions(bill: Bill, usages: Sequence[Sequence[Usage]]) -> tuple[str, ..
 
 def _usage_assumptions(row: BilledRow, usage: Sequence[Usage]) -> tuple[str, ...]:
     """Assumptions about the cost of a row's usage."""
-    if usage[0].kind == "capacity_block":
+    if not any(item.usd for item in usage):
         return ("hours without a cost of their own are those of a capacity block",)
     if "usd_per_month" in row:
         return ("usd_per_month is that of the bill, not the one beside it",)
