@@ -50,10 +50,10 @@ def test_a_launch_has_the_slowest_ranks_time_for_the_steps_of_the_price(price, t
     )
     assert parts["exchanges, as far as exposed"][1] == pytest.approx(25.0)
     assert parts["host between steps"] == pytest.approx((100 * planned["host"], 0.0))
-    assert time.whole.priced_s == pytest.approx(price.time_s.p50)
-    assert time.whole.launched_s == pytest.approx(75.0)
-    assert time.usd(time.whole.priced_s) == pytest.approx(price.usd.p50)
-    assert sum(term.difference_s for term in time.terms) == pytest.approx(time.whole.difference_s)
+    assert time.total.priced_s == pytest.approx(price.time_s.p50)
+    assert time.total.launched_s == pytest.approx(75.0)
+    assert time.usd(time.total.priced_s) == pytest.approx(price.usd.p50)
+    assert sum(term.difference_s for term in time.terms) == pytest.approx(time.total.difference_s)
 
 
 def test_equal_times_differ_in_no_term_and_others_in_the_largest_first(price, tmp_path):
@@ -65,7 +65,7 @@ def test_equal_times_differ_in_no_term_and_others_in_the_largest_first(price, tm
     assert not time.is_equal
     sizes = [abs(term.difference_s) for term in time.differing]
     assert sizes == sorted(sizes, reverse=True)
-    assert min(sizes) > 0.01 * time.whole.priced_s
+    assert min(sizes) > 0.01 * time.total.priced_s
 
 
 @pytest.mark.parametrize(

@@ -116,11 +116,11 @@ def test_what_nothing_took_is_kept(reader):
 
 
 def test_a_template_is_left_where_it_stands_and_a_value_is_not(reader):
-    assert not reader.is_left("name", field="name")
-    assert not reader.is_left("no", field="no")
-    assert not reader.is_left("count", field="count")
+    assert not reader.is_templated("name", field="name")
+    assert not reader.is_templated("no", field="no")
+    assert not reader.is_templated("count", field="count")
     assert reader.templates == []
-    assert reader.is_left("inner", "list", 1, "image", field="roles.0.image")
+    assert reader.is_templated("inner", "list", 1, "image", field="roles.0.image")
     assert [(value.field, value.text, value.place.line) for value in reader.templates] == [
         ("roles.0.image", "$IMAGE", 12)
     ]

@@ -266,10 +266,10 @@ def launched_document(spec: JobSpec, time: LaunchedTime) -> Document:
         _TERM_COLUMNS,
         [
             (*(term.name, seconds(term.priced_s), seconds(term.launched_s)), _signed(term))
-            for term in (*time.terms, time.whole)
+            for term in (*time.terms, time.total)
         ],
     )
-    bills = [time.usd(time_s) for time_s in (time.whole.priced_s, time.whole.launched_s)]
+    bills = [time.usd(time_s) for time_s in (time.total.priced_s, time.total.launched_s)]
     blocks: list[Block] = [Note(job_title(spec), kind="strong"), table]
     if None not in bills:
         blocks.append(Note(f"bill {' and '.join(amount(usd or 0.0) for usd in bills)} USD"))
@@ -281,7 +281,7 @@ def launched_document(spec: JobSpec, time: LaunchedTime) -> Document:
         "steps": time.steps,
         "launched_steps": time.launched_steps,
         "terms": [_term_values(term) for term in time.terms],
-        **_term_values(time.whole),
+        **_term_values(time.total),
         "usd": bills[0],
         "launched_usd": bills[1],
         "is_equal": time.is_equal,

@@ -10,7 +10,7 @@ __all__ = ["DeviceClaim"]
 
 
 class DeviceClaim(NamedTuple):
-    """A claim on Neuron devices; a template that the file does not hold states nothing.
+    """A claim on Neuron devices; its name alone is known if the file lacks its template.
 
     Attributes:
         name: name of its template.

@@ -17,7 +17,7 @@ class FieldChange(NamedTuple):
     Attributes:
         field: path of the field, such as "roles.0.environment.FI_PROVIDER".
         before: its value; None if there is none.
-        after: the same in the later version.
+        after: its value in the later version; None if there is none.
     """
 
     field: str

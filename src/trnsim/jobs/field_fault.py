@@ -1,4 +1,4 @@
-"""A field of a document that is not as the service describes it."""
+"""Faults of documents: fields and values that the service does not describe so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["FieldFault"]
 
 
 class FieldFault(NamedTuple):
-    """A field of a document that the service's description does not have, or not like this.
+    """A field of a document that is unknown to the service, missing, or has an illegal value.
 
     Attributes:
         keys: the names and indexes that lead to it, also to one that is missing.
@@ -19,8 +19,8 @@ class FieldFault(NamedTuple):
             "misspelled-resource"; or of `pod_faults` and `value_limits`.
         reason: what stands there, and what is legal.
         fix: what to change.
-        source: the description; "" for that of the rule.
-        document: the document that has it: the job's own, or a request beside it.
+        source: document that describes the field; "" if it is the source of the rule.
+        document: "document" for the job's own, "request" for a SubmitJob request.
     """
 
     keys: tuple[str | int, ...]

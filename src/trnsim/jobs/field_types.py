@@ -1,4 +1,4 @@
-"""The fields that a service or a cluster describes, and what a document has instead.
+"""Fields and types that a service or a cluster describes, and the faults of a document by them.
 
 ``jobs/fields`` has the fields of each format with their types, from the descriptions that AWS,
 Kubernetes and ParallelCluster publish. A name outside of them is refused there; here it is a
@@ -41,9 +41,9 @@ class FieldTable:
     """The described fields of a format's documents.
 
     Attributes:
-        source: the description.
+        source: document that describes the fields.
         shapes: the types of the fields of each shape, by their names; "=a|b" lists values.
-        required: the fields that a shape must have; of "a|b", one of both.
+        required: by shape, the fields that it must have; "a|b" for either a or b.
         is_lenient: whether numbers and truth values may be text, and capitals small letters, as in
             a template of CloudFormation.
     """
@@ -54,13 +54,13 @@ class FieldTable:
     is_lenient: bool = False
 
     def faults(self, value: Any, kind: str) -> Iterator[FieldFault]:
-        """The faults of a value that is to be of a type, in the order of the document."""
+        """The faults of a value that must be of type `kind`, in the order of the document."""
         yield from self._faults(value, kind, ())
 
     def placed(
         self, place: SourcePlace, kind: str, document: str = "document"
     ) -> Iterator[tuple[FieldFault, SourceLine]]:
-        """The faults of a value in a file with their source, and their lines."""
+        """The faults of a value of type `kind` in a file, with the line of each."""
         for fault in self.faults(place.value, kind):
             line = reduce(SourcePlace.inner, fault.keys, place).line
             yield fault._replace(source=self.source, document=document), line
@@ -88,10 +88,10 @@ class FieldTable:
         legal = self.shapes[kind]
         folded = {name.casefold(): name for name in legal}
         present = {name for name in value if value[name] is not None}
-        is_left = False
+        is_templated = False
         for name, item in value.items():
             if not isinstance(name, str) or is_template(name) or name.startswith(_FUNCTION):
-                is_left = True
+                is_templated = True
                 continue
             alike = folded.get(name.casefold(), "")
             legal_name = name if name in legal else alike if self.is_lenient else ""
@@ -102,7 +102,7 @@ class FieldTable:
             near = [alike] if alike else get_close_matches(name[:100], legal, 1, _LEAST_SIMILARITY)
             present.update(near)
             yield self._name_fault((*keys, name), near, legal, value)
-        for names in () if is_left else self.required.get(kind, ()):
+        for names in () if is_templated else self.required.get(kind, ()):
             if not present.intersection(names.split("|")):
                 yield self._missing_fault(names.split("|"), legal, keys)
 

@@ -14,9 +14,10 @@ __all__ = ["Finding", "JobRule", "Severity", "Violation"]
 
 
 class Severity(Enum):
-    """The consequence of a finding: the job fails, it is slow, wasteful or at risk, or none.
+    """The severity of a finding.
 
-    A note says what was assumed to read the spec.
+    An error makes the job fail, a warning makes it slow, wasteful or at risk, and a note says what
+    was assumed to read the spec.
     """
 
     ERROR = "error"

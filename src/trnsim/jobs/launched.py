@@ -81,7 +81,7 @@ class LaunchedTime:
         steps: steps of the run that is priced.
         launched_steps: steps that the launch ran.
         usd_per_hour: price of the instances; None if it is not known.
-        terms: its parts.
+        terms: the parts of both times, which add up to them.
     """
 
     steps: float
@@ -90,20 +90,20 @@ class LaunchedTime:
     terms: tuple[Term, ...]
 
     @property
-    def whole(self) -> Term:
-        """All parts together."""
+    def total(self) -> Term:
+        """The sum of all parts, called "whole run"."""
         priced_s = sum(term.priced_s for term in self.terms)
         return Term("whole run", priced_s, sum(term.launched_s for term in self.terms))
 
     @property
     def is_equal(self) -> bool:
         """Whether the times are equal to a hundredth."""
-        return abs(self.whole.difference_s) <= _EQUAL * self.whole.priced_s
+        return abs(self.total.difference_s) <= _EQUAL * self.total.priced_s
 
     @property
     def differing(self) -> tuple[Term, ...]:
         """The terms that differ by more than a hundredth of the whole, the largest first."""
-        least_s = _EQUAL * self.whole.priced_s
+        least_s = _EQUAL * self.total.priced_s
         terms = [term for term in self.terms if abs(term.difference_s) > least_s]
         return tuple(sorted(terms, key=lambda term: -abs(term.difference_s)))
 

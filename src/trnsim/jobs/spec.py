@@ -279,8 +279,8 @@ class SpecReader:
         self.give_back(*keys)
         return ""
 
-    def is_left(self, *keys: str | int, field: str) -> bool:
-        """Whether a template fills in the value under keys: it is then named, and kept."""
+    def is_templated(self, *keys: str | int, field: str) -> bool:
+        """Whether a template fills in the value under keys; it is then added to `templates`."""
         place = self.place(*keys)
         if place is None or not isinstance(place.value, str) or not is_template(place.value):
             return False
@@ -289,7 +289,7 @@ class SpecReader:
         return True
 
     def refused(self, keys: tuple[str | int, ...], why: str, fix: str = "") -> BadInput:
-        """The error that the value under keys is `why`; of a missing one, with its name."""
+        """The error `why` at the value under keys, or at the place where it is missing."""
         place = self.place(*keys)
         name = keys[-1] if keys and isinstance(keys[-1], str) else "it"
         if place is None:

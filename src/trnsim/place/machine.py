@@ -21,12 +21,12 @@ _LNC_SOURCE: Final = "aws-neuron-sdk, logical-neuroncore-config.rst"
 
 @dataclass(frozen=True)
 class Machine:
-    """Equal instances.
+    """Instances of one type.
 
     Attributes:
         name: the name that it was requested by: a short name, or the type's.
-        instance: their type.
-        chip: the type's chip or GPU.
+        instance: type of the instances.
+        chip: chip or GPU of that type.
         count: number of instances.
         lnc: NeuronCores of a rank; 0 for a GPU.
     """

@@ -63,8 +63,8 @@ def _defaults(roles: int) -> Defaults:
     """Keys and values of fields that Kubernetes demands and a job does not have."""
     yield ("apiVersion",), _VERSION
     yield ("kind",), _KIND
-    for at in range(roles):
-        yield (*_ROLES, at, *_POD, "containers", 0, "name"), _CONTAINER
+    for index in range(roles):
+        yield (*_ROLES, index, *_POD, "containers", 0, "name"), _CONTAINER
 
 
 def _read(place: SourcePlace) -> JobSpec:
@@ -75,23 +75,23 @@ def _read(place: SourcePlace) -> JobSpec:
     if not number:
         fix = "add an item with name, replicas and template"
         raise reader.refused(_ROLES, "legal: a list of one replica spec or more", fix)
-    roles = [_role(reader, at) for at in range(number)]
+    roles = [_role(reader, index) for index in range(number)]
     if number == 1 and reader.value(*_ELASTIC) is not None:
         least = count(reader, *_ELASTIC, "minReplicas", field="roles.0.least_replicas")
         roles = [replace(roles[0], least_replicas=least)]
     job = Job(
         name=reader.text("metadata", "name", field="name"),
         roles=tuple(roles),
-        **selected(reader, [(*_ROLES, at, *_POD) for at in range(number)]),
+        **selected(reader, [(*_ROLES, index, *_POD) for index in range(number)]),
         time_limit_s=deadline_s(reader, *_RUN),
     )
     return spec_of("hyperpod", reader, job, _defaults(number))
 
 
-def _role(reader: SpecReader, at: int) -> Role:
+def _role(reader: SpecReader, index: int) -> Role:
     """The role of a replica spec; one that states no replicas has none."""
-    keys = (*_ROLES, at)
-    path = f"roles.{at}"
+    keys = (*_ROLES, index)
+    path = f"roles.{index}"
     name = reader.text(*keys, "name", field=f"{path}.name")
     replicas = count(reader, *keys, "replicas", field=f"{path}.replicas")
     if reader.value(*keys, "replicas") is None:
@@ -124,7 +124,9 @@ def _write(job: Job) -> str:
                 _PROCESSES: None if processes is None else str(processes),
                 "runPolicy": without_empty({"activeDeadlineSeconds": deadline(job)}),
                 "elasticPolicy": _elastic(job),
-                "replicaSpecs": [_replica_spec(job, at, kept) for at in range(len(job.roles))],
+                "replicaSpecs": [
+                    _replica_spec(job, index, kept) for index in range(len(job.roles))
+                ],
             }
         ),
     }
@@ -142,8 +144,8 @@ def _words(own: Role) -> tuple[str, ...]:
     if words[:1] != ("torchrun",) or not has_head(Job(roles=(own,))):
         return words
     left: list[str] = []
-    for at, word in enumerate(words[1:], 1):
-        if word not in _MEETING and words[at - 1] not in _MEETING:
+    for index, word in enumerate(words[1:], 1):
+        if word not in _MEETING and words[index - 1] not in _MEETING:
             left.append(word)
     return (_LAUNCHER, *left)
 
@@ -163,13 +165,13 @@ def _elastic(job: Job) -> dict[str, Any]:
     return without_empty({"minReplicas": next(iter(job.roles)).least_replicas})
 
 
-def _replica_spec(job: Job, at: int, kept: KeptFields) -> dict[str, Any]:
+def _replica_spec(job: Job, index: int, kept: KeptFields) -> dict[str, Any]:
     """The replica spec of a role."""
-    own, inner = job.roles[at], kept.below(*_ROLES, at)
+    own, inner = job.roles[index], kept.below(*_ROLES, index)
     return without_empty(
         {
-            "name": label_name(own.name, f"role-{at}"),
-            "replicas": stated_replicas(job, at, inner, ("replicas",)),
+            "name": label_name(own.name, f"role-{index}"),
+            "replicas": stated_replicas(job, index, inner, ("replicas",)),
             "template": {"spec": pod_spec(own, job, inner.below(*_POD), container=_CONTAINER)},
         }
     )

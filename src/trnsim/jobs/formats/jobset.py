@@ -51,10 +51,10 @@ def _defaults(roles: int) -> Defaults:
     """Keys and values of fields that Kubernetes demands and a job does not have."""
     yield ("apiVersion",), "jobset.x-k8s.io/v1alpha2"
     yield ("kind",), "JobSet"
-    for at in range(roles):
-        yield (*_ROLES, at, "replicas"), 1
-        yield (*_ROLES, at, *_POD, "restartPolicy"), "Never"
-        yield (*_ROLES, at, *_POD, "containers", 0, "name"), _CONTAINER
+    for index in range(roles):
+        yield (*_ROLES, index, "replicas"), 1
+        yield (*_ROLES, index, *_POD, "restartPolicy"), "Never"
+        yield (*_ROLES, index, *_POD, "containers", 0, "name"), _CONTAINER
 
 
 def _read(place: SourcePlace) -> JobSpec:
@@ -65,15 +65,15 @@ def _read(place: SourcePlace) -> JobSpec:
         fix = "add an item with name, replicas and template"
         raise reader.refused(_ROLES, "legal: a list of one replicated job or more", fix)
     roles: list[Role] = []
-    for at in range(reader.length(*_ROLES)):
-        keys = (*_ROLES, at)
-        name = reader.text(*keys, "name", field=f"roles.{at}.name")
-        replicas = _replicas(reader, keys, f"roles.{at}.replicas")
-        roles.append(role(reader, (*keys, *_POD), f"roles.{at}", name=name, replicas=replicas))
+    for index in range(reader.length(*_ROLES)):
+        keys = (*_ROLES, index)
+        name = reader.text(*keys, "name", field=f"roles.{index}.name")
+        replicas = _replicas(reader, keys, f"roles.{index}.replicas")
+        roles.append(role(reader, (*keys, *_POD), f"roles.{index}", name=name, replicas=replicas))
     job = Job(
         name=reader.text("metadata", "name", field="name"),
         roles=tuple(roles),
-        **selected(reader, [(*_ROLES, at, *_POD) for at in range(len(roles))]),
+        **selected(reader, [(*_ROLES, index, *_POD) for index in range(len(roles))]),
         time_limit_s=_time_limit_s(reader, len(roles)),
     )
     job = without_head(job, _head(job))
@@ -106,7 +106,7 @@ def _replicas(reader: SpecReader, keys: Keys, field: str) -> int | None:
 
 def _time_limit_s(reader: SpecReader, roles: int) -> float | None:
     """The time limit that all replicated jobs state; limits that differ are kept."""
-    keys = [(*_ROLES, at, *_JOB) for at in range(roles)]
+    keys = [(*_ROLES, index, *_JOB) for index in range(roles)]
     limits = [reader.value(*each, "activeDeadlineSeconds") for each in keys]
     if any(limit is None or limit != limits[0] for limit in limits):
         return None
@@ -125,16 +125,18 @@ def _write(job: Job) -> str:
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
         "metadata": {"name": label_name(job.name, "job")},
-        "spec": {"replicatedJobs": [_replicated(job, at, kept) for at in range(len(job.roles))]},
+        "spec": {
+            "replicatedJobs": [_replicated(job, index, kept) for index in range(len(job.roles))]
+        },
     }
     return manifest_text(job, document, _defaults(len(job.roles)))
 
 
-def _replicated(job: Job, at: int, kept: KeptFields) -> dict[str, Any]:
+def _replicated(job: Job, index: int, kept: KeptFields) -> dict[str, Any]:
     """A replicated job: one Job with all pods of the role, unless more Jobs are kept."""
-    own = job.roles[at]
-    inner = kept.below(*_ROLES, at)
-    pods = stated_replicas(job, at, inner, ("replicas",), (*_JOB, "parallelism"))
+    own = job.roles[index]
+    inner = kept.below(*_ROLES, index)
+    pods = stated_replicas(job, index, inner, ("replicas",), (*_JOB, "parallelism"))
     jobs = inner.value("replicas", default=1)
     counts = {}
     if pods is not None and jobs:
@@ -152,7 +154,7 @@ def _replicated(job: Job, at: int, kept: KeptFields) -> dict[str, Any]:
         "activeDeadlineSeconds": deadline(job),
         "template": {"spec": spec},
     }
-    name = label_name(own.name, f"role-{at}")
+    name = label_name(own.name, f"role-{index}")
     return {"name": name, "template": {"spec": without_empty(template)}}
 
 

@@ -122,9 +122,9 @@ def _read(kind: KubeflowKind, place: SourcePlace) -> JobSpec:
         )
     names = [name for name in legal if name in stated]
     roles: list[Role] = []
-    for at, name in enumerate(names):
+    for index, name in enumerate(names):
         keys = kind.roles(name)
-        path = f"roles.{at}"
+        path = f"roles.{index}"
         replicas = count(reader, *keys, "replicas", field=f"{path}.replicas")
         if reader.value(*keys, "replicas") is None:
             replicas = 1
@@ -166,14 +166,14 @@ def _head(kind: KubeflowKind, name: str, names: list[str]) -> str:
 
 def _grown(kind: KubeflowKind, reader: SpecReader, roles: list[Role]) -> Iterator[Role]:
     """The roles with their processes, and the fewest replicas of workers."""
-    for at, own in enumerate(roles):
+    for index, own in enumerate(roles):
         is_worker = own.name == kind.workers
         changes: dict[str, Any] = {}
         if is_worker or not kind.is_head_needed:
-            processes = _processes(kind, reader, f"roles.{at}.processes")
+            processes = _processes(kind, reader, f"roles.{index}.processes")
             changes["processes"] = own.processes if processes is None else processes
         if is_worker and reader.value(*_ELASTIC) is not None:
-            field = f"roles.{at}.least_replicas"
+            field = f"roles.{index}.least_replicas"
             changes["least_replicas"] = count(reader, *_ELASTIC, "minReplicas", field=field)
             if reader.value(*_ELASTIC, "maxReplicas") == own.replicas:
                 reader.take(*_ELASTIC, "maxReplicas")
@@ -206,7 +206,8 @@ def _write(kind: KubeflowKind, job: Job) -> str:
                 "elasticPolicy": _elastic(job, kept),
                 kind.processes: _stated_processes(kind, job),
                 kind.specs: {
-                    name: _replicas(kind, job, at, name, kept) for at, name in enumerate(names)
+                    name: _replicas(kind, job, index, name, kept)
+                    for index, name in enumerate(names)
                 },
             }
         ),
@@ -258,15 +259,17 @@ def _stated_processes(kind: KubeflowKind, job: Job) -> int | str | None:
     return number if number is None or not kind.has_text_processes else str(number)
 
 
-def _replicas(kind: KubeflowKind, job: Job, at: int, name: str, kept: KeptFields) -> dict[str, Any]:
+def _replicas(
+    kind: KubeflowKind, job: Job, index: int, name: str, kept: KeptFields
+) -> dict[str, Any]:
     """The replicas of a role."""
     inner = kept.below(*kind.roles(name))
     container = kind.container or "main"
     return without_empty(
         {
-            "replicas": stated_replicas(job, at, inner, ("replicas",)),
+            "replicas": stated_replicas(job, index, inner, ("replicas",)),
             "template": {
-                "spec": pod_spec(job.roles[at], job, inner.below(*_POD), container=container)
+                "spec": pod_spec(job.roles[index], job, inner.below(*_POD), container=container)
             },
         }
     )

@@ -77,8 +77,8 @@ def check_mapping(reader: SpecReader, *keys: str | int) -> None:
         BadInput: it is something else.
     """
     value = reader.value(*keys)
-    is_left = isinstance(value, str) and is_template(value)
-    if value is not None and not isinstance(value, dict) and not is_left:
+    is_templated = isinstance(value, str) and is_template(value)
+    if value is not None and not isinstance(value, dict) and not is_templated:
         raise reader.refused(keys, "legal: a mapping")
 
 
@@ -106,7 +106,7 @@ def stated_count(reader: SpecReader, *keys: str | int, field: str) -> int | None
         BadInput: it is something else.
     """
     place = reader.place(*keys)
-    if place is None or place.value is None or reader.is_left(*keys, field=field):
+    if place is None or place.value is None or reader.is_templated(*keys, field=field):
         return None
     is_integer = isinstance(place.value, int) and not isinstance(place.value, bool)
     if not is_integer or not 0 <= place.value <= MOST_COUNT:
@@ -137,7 +137,7 @@ def quantity(reader: SpecReader, *keys: str | int, field: str) -> Fraction | Non
         BadInput: the value is no quantity.
     """
     value = reader.value(*keys)
-    if value is None or reader.is_left(*keys, field=field):
+    if value is None or reader.is_templated(*keys, field=field):
         return None
     number = parse_quantity(value)
     if number is None:

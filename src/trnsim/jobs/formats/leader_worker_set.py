@@ -75,8 +75,8 @@ def _read(place: SourcePlace) -> JobSpec:
     workers = size if size is None or not has_leader else size - 1
     replicas = [1, workers] if has_leader else [workers]
     roles: list[Role] = [
-        role(reader, _pod(name), f"roles.{at}", name=name, replicas=replicas[at])
-        for at, name in enumerate(names)
+        role(reader, _pod(name), f"roles.{index}", name=name, replicas=replicas[index])
+        for index, name in enumerate(names)
     ]
     job = Job(
         name=reader.text("metadata", "name", field="name"),

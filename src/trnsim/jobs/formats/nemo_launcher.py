@@ -114,12 +114,12 @@ def _chosen_document(
     line = root.inner("defaults").inner(index).inner(group).line
     if choice is None:
         return None
-    is_left = is_template(str(choice))
-    if not is_left and not _CHOICE.fullmatch(str(choice)):
+    is_templated = is_template(str(choice))
+    if not is_templated and not _CHOICE.fullmatch(str(choice)):
         keys = ("defaults", index, group)
         raise reader.refused(keys, f"legal: a file below {group}/, such as gpt3/5b")
     file = Path(root.document.file).parent / group / f"{choice}.yaml"
-    if is_left or not file.is_file():
+    if is_templated or not file.is_file():
         parts.lines.setdefault(path, line)
         parts.templates.append(TemplateValue(path, f"{group}: {choice}", line))
         return None

@@ -111,7 +111,7 @@ def selected(
         value = values[0] if values else None
         if not isinstance(value, str) or any(other != value for other in values):
             continue
-        if reader.is_left(*places[0], field=field):
+        if reader.is_templated(*places[0], field=field):
             continue
         if field == "purchase" and value not in PURCHASES:
             continue
@@ -223,7 +223,7 @@ def _instance(reader: SpecReader, pod: Keys, field: str) -> str:
     """The instance type that a node selector names, or the only one of a node affinity."""
     for label in INSTANCE_LABELS:
         keys = (*pod, "nodeSelector", label)
-        if reader.value(*keys) is not None and not reader.is_left(*keys, field=field):
+        if reader.value(*keys) is not None and not reader.is_templated(*keys, field=field):
             return reader.text(*keys, field=field)
     if reader.length(*pod, *_TERMS) != 1:
         return ""
@@ -232,7 +232,7 @@ def _instance(reader: SpecReader, pod: Keys, field: str) -> str:
         keys = (*expressions, at)
         is_label = reader.value(*keys, "key") in INSTANCE_LABELS
         is_only = reader.value(*keys, "operator") == "In" and reader.length(*keys, "values") == 1
-        if not is_label or not is_only or reader.is_left(*keys, "values", 0, field=field):
+        if not is_label or not is_only or reader.is_templated(*keys, "values", 0, field=field):
             continue
         place, name = reader.place(*keys, "values", 0), reader.value(*keys, "values", 0)
         if place is not None and isinstance(name, str):
@@ -260,7 +260,7 @@ def _program(reader: SpecReader, at: Keys, path: str) -> dict[str, Any]:
     words: dict[str, tuple[str, ...]] = {}
     for name in ("command", "args"):
         value = reader.value(*at, name)
-        if value is None or reader.is_left(*at, name, field=f"{path}.command"):
+        if value is None or reader.is_templated(*at, name, field=f"{path}.command"):
             continue
         if not isinstance(value, list):
             raise reader.refused((*at, name), "legal: a list of texts", _list_fix(name, value))

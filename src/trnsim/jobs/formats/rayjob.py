@@ -61,8 +61,8 @@ def _defaults(kind: str, groups: int) -> Defaults:
     spec = _SPECS[kind]
     yield (*spec, "headGroupSpec", "rayStartParams"), {}
     yield (*spec, "headGroupSpec", *_POD, "containers", 0, "name"), "ray-head"
-    for at in range(groups):
-        group = (*spec, "workerGroupSpecs", at)
+    for index in range(groups):
+        group = (*spec, "workerGroupSpecs", index)
         yield (*group, "rayStartParams"), {}
         yield (*group, *_POD, "containers", 0, "name"), "ray-worker"
 
@@ -76,12 +76,12 @@ def _read(place: SourcePlace) -> JobSpec:
         check_mapping(reader, *keys)
     roles: list[Role] = []
     groups = check_list(reader, *spec, "workerGroupSpecs")
-    pods = [(*head, *_POD), *((*spec, "workerGroupSpecs", at, *_POD) for at in range(groups))]
+    pods = [(*head, *_POD), *((*spec, "workerGroupSpecs", index, *_POD) for index in range(groups))]
     if kind == "RayCluster" or reader.value(*spec) is not None:
         roles = [role(reader, (*head, *_POD), "roles.0", name=_HEAD, is_program=False)]
-        for at in range(groups):
-            keys = (*spec, "workerGroupSpecs", at)
-            roles.append(_group(reader, keys, f"roles.{at + 1}"))
+        for index in range(groups):
+            keys = (*spec, "workerGroupSpecs", index)
+            roles.append(_group(reader, keys, f"roles.{index + 1}"))
     if kind == "RayJob":
         roles[:1] = [replace(own, command=_entrypoint(reader)) for own in roles[:1]]
     job = Job(
@@ -199,9 +199,9 @@ def _cluster(job: Job, kept: KeptFields) -> dict[str, Any]:
 
     head = template(job.roles[0], kept.below("headGroupSpec"), "ray-head")
     groups = []
-    for at, own in enumerate(job.roles[1:]):
-        inner = kept.below("workerGroupSpecs", at)
-        replicas = stated_replicas(job, at + 1, inner, ("replicas",), ("minReplicas",))
+    for index, own in enumerate(job.roles[1:]):
+        inner = kept.below("workerGroupSpecs", index)
+        replicas = stated_replicas(job, index + 1, inner, ("replicas",), ("minReplicas",))
         least = replicas if own.least_replicas is None else own.least_replicas
         numbers = {
             "replicas": replicas,
@@ -210,7 +210,7 @@ def _cluster(job: Job, kept: KeptFields) -> dict[str, Any]:
                 "maxReplicas", default=MOST_COUNT if replicas is None else replicas
             ),
         }
-        group = {"groupName": label_name(own.name, f"group-{at}"), **numbers}
+        group = {"groupName": label_name(own.name, f"group-{index}"), **numbers}
         groups.append(without_empty(group) | {"template": template(own, inner, "ray-worker")})
     return without_empty({"headGroupSpec": {"template": head}, "workerGroupSpecs": groups})
 

@@ -26,7 +26,7 @@ def word_or_processes(reader: SpecReader, *keys: str, field: str) -> int | None:
         BadInput: it is neither.
     """
     value = reader.value(*keys)
-    if value is None or value in _WORDS or reader.is_left(*keys, field=field):
+    if value is None or value in _WORDS or reader.is_templated(*keys, field=field):
         return None
     return reader.whole(*keys, field=field, least=1)
 

@@ -34,8 +34,8 @@ _NODE: Final = "neuron_node"
 def claimed_names(reader: SpecReader, pod: Keys) -> tuple[DeviceClaim, ...]:
     """Claims of a pod by the names of their templates, which are kept."""
     names = [
-        reader.value(*pod, "resourceClaims", at, "resourceClaimTemplateName")
-        for at in range(reader.length(*pod, "resourceClaims"))
+        reader.value(*pod, "resourceClaims", index, "resourceClaimTemplateName")
+        for index in range(reader.length(*pod, "resourceClaims"))
     ]
     return tuple(DeviceClaim(name) for name in names if isinstance(name, str))
 
@@ -60,16 +60,16 @@ def with_claims(spec: JobSpec, templates: Mapping[str, DeviceClaim]) -> JobSpec:
         for path, named in spec.claims.items()
     }
     roles, lines = list(spec.job.roles), dict(spec.lines)
-    for at, own in enumerate(roles):
-        named = claims.get(f"roles.{at}", ())
+    for index, own in enumerate(roles):
+        named = claims.get(f"roles.{index}", ())
         place = next((claim.place for claim in named if claim.place is not None), None)
         if place is not None:
-            roles[at] = _with_devices(own, named)
+            roles[index] = _with_devices(own, named)
             for field in ("devices", "instance", f"environment.{LNC_VARIABLES[0]}"):
-                lines.setdefault(f"roles.{at}.{field}", place)
+                lines.setdefault(f"roles.{index}.{field}", place)
         for number, claim in enumerate(named):
             places = {"devices": claim.place, "group": claim.group_place}
-            lines |= {f"roles.{at}.claims.{number}.{n}": p for n, p in places.items() if p}
+            lines |= {f"roles.{index}.claims.{number}.{n}": p for n, p in places.items() if p}
     return replace(spec.with_job(roles=tuple(roles)), claims=claims, lines=lines)
 
 
@@ -99,7 +99,7 @@ def _with_devices(own: Role, claims: Sequence[DeviceClaim]) -> Role:
 def _claim(reader: SpecReader, name: str) -> DeviceClaim:
     """The claim of a template; no number of devices where it offers alternatives."""
     requests = range(reader.length(*_DEVICES, "requests"))
-    classes = [reader.value(*_request(reader, at), "deviceClassName") for at in requests]
+    classes = [reader.value(*_request(reader, index), "deviceClassName") for index in requests]
     if not classes or None in classes or classes.count(_CLASS) > 1:
         return DeviceClaim(name, reader.start)
     if _CLASS not in classes:
@@ -126,17 +126,17 @@ def _claim(reader: SpecReader, name: str) -> DeviceClaim:
     )
 
 
-def _request(reader: SpecReader, at: int) -> Keys:
+def _request(reader: SpecReader, index: int) -> Keys:
     """Keys of a request; before resource.k8s.io/v1beta2 it has no `exactly`."""
-    keys = (*_DEVICES, "requests", at)
+    keys = (*_DEVICES, "requests", index)
     return (*keys, "exactly") if reader.value(*keys, "exactly") is not None else keys
 
 
 def _equalities(reader: SpecReader, keys: Keys) -> dict[str, str]:
     """Attributes that the selectors of a request compare for equality, with their values."""
     equal: dict[str, str] = {}
-    for at in range(reader.length(*keys, "selectors")):
-        text = reader.value(*keys, "selectors", at, "cel", "expression")
+    for index in range(reader.length(*keys, "selectors")):
+        text = reader.value(*keys, "selectors", index, "cel", "expression")
         if isinstance(text, str) and "||" not in text and "!" not in text:
             equal.update(_EQUALITY.findall(text))
     return equal
@@ -145,8 +145,8 @@ def _equalities(reader: SpecReader, keys: Keys) -> dict[str, str]:
 def _group(reader: SpecReader) -> tuple[int | None, Keys]:
     """Size of the group that a constraint keeps the devices in, and its keys; the least group."""
     sizes: list[tuple[int, Keys]] = []
-    for at in range(reader.length(*_DEVICES, "constraints")):
-        keys = (*_DEVICES, "constraints", at, "matchAttribute")
+    for index in range(reader.length(*_DEVICES, "constraints")):
+        keys = (*_DEVICES, "constraints", index, "matchAttribute")
         text = reader.value(*keys)
         match = _GROUP.fullmatch(text) if isinstance(text, str) else None
         if match is not None:
@@ -156,8 +156,8 @@ def _group(reader: SpecReader) -> tuple[int | None, Keys]:
 
 def _parameter(reader: SpecReader, kind: str, name: str) -> Any:
     """A parameter of the driver's configuration of a kind; None if there is none."""
-    for at in range(reader.length(*_DEVICES, "config")):
-        keys = (*_DEVICES, "config", at, "opaque", "parameters")
+    for index in range(reader.length(*_DEVICES, "config")):
+        keys = (*_DEVICES, "config", index, "opaque", "parameters")
         if reader.value(*keys, "kind") == kind:
             return reader.value(*keys, name)
     return None

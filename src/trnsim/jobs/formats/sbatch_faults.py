@@ -66,8 +66,8 @@ def option_faults(key: str, options: Any) -> Iterator[FieldFault]:
         option = name if name in _LEGAL else begun[0] if len(begun) == 1 else ""
         if option in _WHOLE:
             is_number = isinstance(value, str) and _NUMBER.fullmatch(value)
-            is_left = isinstance(value, str) and is_template(value)
-            if not is_number and not is_left:
+            is_templated = isinstance(value, str) and is_template(value)
+            if not is_number and not is_templated:
                 shown = f"is {value}" if isinstance(value, str) else "has no value"
                 reason = f"--{name} {shown}; legal: a whole number"
                 yield FieldFault((key, name), "field-type", reason, f"--{option}=N")

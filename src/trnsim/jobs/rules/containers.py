@@ -107,8 +107,8 @@ def _pages_alone(spec: JobSpec) -> Iterator[Violation]:
     for index, role in enumerate(spec.job.roles):
         others = (f"roles.{index}.memory_bytes", f"roles.{index}.vcpus")
         is_alone = role.memory_bytes is None and role.vcpus is None
-        is_left = any(spec.is_template(path) for path in others)
-        if role.hugepages_bytes and is_alone and not is_left:
+        is_templated = any(spec.is_template(path) for path in others)
+        if role.hugepages_bytes and is_alone and not is_templated:
             yield Violation(
                 f"roles.{index}.hugepages_bytes",
                 "huge pages without memory or cpu, which Kubernetes refuses",
@@ -129,8 +129,8 @@ def _shared_memory(spec: JobSpec) -> Iterator[Violation]:
         counts = [options[name] for name in _WORKERS if name in options]
         has_workers = any(map(whole_number, counts))
         size = role.shm_bytes if role.shm_bytes is not None else _DEFAULT_SHM_BYTES
-        is_left = spec.is_template(f"roles.{index}.shm_bytes")
-        if has_workers and size <= _DEFAULT_SHM_BYTES and not is_left:
+        is_templated = spec.is_template(f"roles.{index}.shm_bytes")
+        if has_workers and size <= _DEFAULT_SHM_BYTES and not is_templated:
             yield Violation(
                 f"roles.{index}.shm_bytes"
                 if role.shm_bytes

@@ -118,8 +118,8 @@ def _container_names(spec: JobSpec) -> Iterator[Violation]:
             for kept in spec.job.kept
             if kept.keys[: len(pod)] == pod and kept.keys[len(pod) + 1 :] == ("name",)
         }
-        is_left = any(map(is_template, names.values()))
-        if 0 in names and _CONTAINER not in names.values() and not is_left:
+        is_templated = any(map(is_template, names.values()))
+        if 0 in names and _CONTAINER not in names.values() and not is_templated:
             yield Violation(
                 f"roles.{index}.container",
                 f"no container of {role.name} is named {_CONTAINER}, which the operator looks for",

@@ -22,9 +22,9 @@ from trnsim.place.links.lines import Line, fastest
 from trnsim.place.links.site import CAMPUS, Site
 from trnsim.uncertainty import SEED
 
-STAGED = ("all_gather", "reduce_scatter", "all_reduce")
+STAGED: Final = ("all_gather", "reduce_scatter", "all_reduce")
 """Kinds with a stage inside instances and one between them."""
-DIRECT = ("all_to_all", "permute", "send")
+DIRECT: Final = ("all_to_all", "permute", "send")
 """Kinds whose transfers go straight to their rank."""
 NO_START_S: Final = assumed(0.0, "NCCL's base includes the start of its kernel")
 
@@ -60,7 +60,7 @@ class GroupLayout:
 
 
 class ExchangeRequest(NamedTuple):
-    """An exchange.
+    """A collective of equal groups, by which its start from the host is timed.
 
     Attributes:
         chip: the chip of NeuronCores; "" for a GPU.
