@@ -1,12 +1,12 @@
 import pytest
 
 from trnsim.facts import Evidence
-from trnsim.price import payback, payback_months
+from trnsim.price import payback
 
 
 def test_the_threshold_pays_back_exactly_in_time():
     spend = payback.threshold_usd_per_month(0.4)
-    months = payback_months(payback.MIGRATION_USD, spend, 0.4)
+    months = payback.MIGRATION_USD / (spend * 0.4)
     assert months == pytest.approx(payback.PAYBACK_LIMIT_MONTHS)
 
 

@@ -6,12 +6,7 @@ error. This room knows nothing about performance: rates of work come from ``trns
 """
 
 from trnsim.price.comparison import caveats
-from trnsim.price.formulas import (
-    equivalent_usd_per_hour,
-    payback_months,
-    relative_cost,
-    usd_per_million_tokens,
-)
+from trnsim.price.formulas import relative_cost, usd_per_million_tokens
 from trnsim.price.own import with_own_prices
 from trnsim.price.quotes import KINDS, Quote, check_day, check_kind, history, quote, today
 from trnsim.price.terms import Purchase, purchase, why_not
@@ -23,9 +18,7 @@ __all__ = [
     "caveats",
     "check_day",
     "check_kind",
-    "equivalent_usd_per_hour",
     "history",
-    "payback_months",
     "purchase",
     "quote",
     "relative_cost",

@@ -1,4 +1,4 @@
-"""Cost per work done, cost per H100, and payback: the formulas, without data."""
+"""Cost per token, and relative cost of two prices: the formulas, without data."""
 
 from __future__ import annotations
 
@@ -21,34 +21,6 @@ def usd_per_million_tokens(usd_per_hour: float, tokens_per_s: float) -> float:
     if not tokens_per_s > 0:
         raise BadInput(f"tokens per second must be positive, not {tokens_per_s}")
     return usd_per_hour / (tokens_per_s * SECONDS_PER_HOUR) * TOKENS_PER_MILLION
-
-
-def equivalent_usd_per_hour(
-    usd_per_hour: float, peak_flop_per_s: float, reference_peak_flop_per_s: float
-) -> float:
-    """``usd_per_hour / (peak / reference peak)``: the price per reference chip of equal peak.
-
-    With an H100 as the reference this is the H100-equivalent price. Peaks of the same dtype.
-
-    Raises:
-        BadInput: a peak is not positive.
-    """
-    if not (peak_flop_per_s > 0 and reference_peak_flop_per_s > 0):
-        peaks = f"{peak_flop_per_s} and {reference_peak_flop_per_s}"
-        raise BadInput(f"peak FLOP per second must be positive, not {peaks}")
-    return usd_per_hour * reference_peak_flop_per_s / peak_flop_per_s
-
-
-def payback_months(migration_usd: float, usd_per_month: float, saving: float) -> float:
-    """``migration_usd / (usd_per_month * saving)``; infinite where nothing is saved.
-
-    Args:
-        migration_usd: one-time cost of the migration.
-        usd_per_month: cost of the workload today.
-        saving: saved fraction of that cost.
-    """
-    monthly_usd = usd_per_month * saving
-    return migration_usd / monthly_usd if monthly_usd > 0 else float("inf")
 
 
 def relative_cost(
