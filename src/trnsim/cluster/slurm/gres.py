@@ -79,26 +79,26 @@ def node_types(models: Sequence[InstanceModel], hosts: Sequence[str]) -> list[No
         )
     lists = list(hosts) or [f"{model.name.replace('.', '-')}-1" for model in models]
     seen: set[str] = set()
-    for each in lists:
-        names = expanded(each, "--node-names") if _HOSTS.fullmatch(each) else ()
+    for host_list in lists:
+        names = expanded(host_list, "--node-names") if _HOSTS.fullmatch(host_list) else ()
         twice = sorted(seen.intersection(names))
         if not names or twice:
             fault = f"has {twice[0]} again" if twice else "is no list of hosts"
             raise BadInput(
-                f"--node-names {each!r} {fault}; legal: names with ranges, each host once",
+                f"--node-names {host_list!r} {fault}; legal: names with ranges, each host once",
                 fix="for example --node-names 'trn2-[1-4]'",
             )
         seen.update(names)
-    return [NodeType(model, each) for model, each in zip(models, lists, strict=True)]
+    return [NodeType(model, host_list) for model, host_list in zip(models, lists, strict=True)]
 
 
 def links(instance: str, devices: int) -> list[list[int]]:
     """For each device, the numbers of legal sets that it and each other device are both in."""
     shared = [[0] * devices for _ in range(devices)]
     for count in device_sets.legal_counts(instance):
-        for each in device_sets.legal_sets(instance, count):
-            for first in each:
-                for second in each:
+        for device_set in device_sets.legal_sets(instance, count):
+            for first in device_set:
+                for second in device_set:
                     shared[first][second] += 1
     for device in range(devices):
         shared[device][device] = _ITSELF
@@ -108,22 +108,22 @@ def links(instance: str, devices: int) -> list[list[int]]:
 def gres_conf(types: Sequence[NodeType]) -> str:
     """The text of gres.conf."""
     lines = ["# Neuron devices of each node: gres.conf(5), written by trnsim slurm gres"]
-    for each in types:
-        counts = ", ".join(map(str, each.counts))
+    for node_type in types:
+        counts = ", ".join(map(str, node_type.counts))
         lines += [
-            f"# {each.model.name}: --gres={RESOURCE}:N, N = {counts}",
-            f"# {device_sets.rule(each.model.name).provenance.source}",
-            *_device_lines(each),
+            f"# {node_type.model.name}: --gres={RESOURCE}:N, N = {counts}",
+            f"# {device_sets.rule(node_type.model.name).provenance.source}",
+            *_device_lines(node_type),
         ]
     return "\n".join(lines) + "\n"
 
 
-def _device_lines(each: NodeType) -> list[str]:
-    head = f"NodeName={each.hosts} Name={RESOURCE} File={_FILE}"
-    rows = links(each.model.name, each.devices)
+def _device_lines(node_type: NodeType) -> list[str]:
+    head = f"NodeName={node_type.hosts} Name={RESOURCE} File={_FILE}"
+    rows = links(node_type.model.name, node_type.devices)
     values = {value for row in rows for value in row if value != _ITSELF}
     if len(values) <= 1:  # all pairs are alike
-        last = each.devices - 1
+        last = node_type.devices - 1
         return [head + (f"[0-{last}]" if last else "0")]
     return [f"{head}{device} Links={','.join(map(str, row))}" for device, row in enumerate(rows)]
 
@@ -138,9 +138,9 @@ def slurm_conf(types: Sequence[NodeType]) -> str:
     ) + "".join(map(_node_line, types))
 
 
-def _node_line(each: NodeType) -> str:
-    memory = int(each.model.host_bytes / _MIB * _MEMORY_SHARE)
-    head = f"NodeName={each.hosts} CPUs={each.model.vcpus}"
+def _node_line(node_type: NodeType) -> str:
+    memory = int(node_type.model.host_bytes / _MIB * _MEMORY_SHARE)
+    head = f"NodeName={node_type.hosts} CPUs={node_type.model.vcpus}"
     if memory:
         head += f" RealMemory={memory}"
-    return f"{head} Gres={RESOURCE}:{each.devices} State=UNKNOWN\n"
+    return f"{head} Gres={RESOURCE}:{node_type.devices} State=UNKNOWN\n"
