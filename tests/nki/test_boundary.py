@@ -387,3 +387,59 @@ def test_a_wide_array_is_told_what_to_be(dtype, cast):
     with pytest.raises(IllegalInstruction) as caught:
         trnsim.run(first_row_added, np.ones((4, 8), dtype), np.ones((4, 8), np.float32))
     assert f"astype({cast!r})" in caught.value.fix
+
+
+@jit
+def cast_to(x, dtype):
+    out = nl.ndarray(x.shape, dtype=dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(tile, nl.load(x))
+    nisa.dma_copy(out, tile)
+    return out
+
+
+@jit
+def quantized(x):
+    data = nl.ndarray((x.shape[0], x.shape[1] // 4), dtype=nl.float8_e4m3fn_x4, buffer=nl.sbuf)
+    scale = nl.ndarray((x.shape[0], x.shape[1] // 4), dtype=nl.uint8, buffer=nl.sbuf)
+    nisa.quantize_mx(dst=data, src=nl.load(x), dst_scale=scale)
+    out = nl.ndarray(data.shape, dtype=data.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, data)
+    return out
+
+
+@jit
+def copied(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, x)
+    return out
+
+
+def test_a_result_in_a_dtype_that_torch_has_not_is_refused_with_its_bits_as_the_way_out():
+    torch = pytest.importorskip("torch")
+    x = torch.ones((32, 32))
+    with pytest.raises(IllegalInstruction, match="float8_e4m3") as caught:
+        trnsim.run(cast_to, x, nl.float8_e4m3, target="trn2")
+    assert "view(nl.uint8)" in caught.value.fix
+    with pytest.raises(IllegalInstruction, match="x4") as caught:
+        trnsim.run(quantized, x.to(torch.bfloat16), target="trn3")
+    assert "view(nl.uint32)" in caught.value.fix
+
+
+def test_torchs_scales_of_the_mx_formats_go_in_and_come_back():
+    torch = pytest.importorskip("torch")
+    bits = torch.arange(64, dtype=torch.uint8).reshape(4, 16)
+    found = trnsim.run(copied, bits.view(torch.float8_e8m0fnu), target="trn3").outputs
+    assert found.dtype == torch.float8_e8m0fnu
+    assert torch.equal(found.view(torch.uint8), bits)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "cast"),
+    [("int64", "int32"), ("float64", "float32"), ("float8_e4m3fnuz", "float32")],
+)
+def test_a_torch_tensor_of_a_dtype_that_is_not_the_chips_is_told_what_to_be(dtype, cast):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(IllegalInstruction) as caught:
+        trnsim.run(doubled, torch.ones((4, 8)).to(getattr(torch, dtype)))
+    assert f".to(torch.{cast})" in caught.value.fix

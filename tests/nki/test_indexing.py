@@ -216,3 +216,29 @@ def test_a_row_that_reaches_beyond_its_tensor_is_skipped_like_an_index_beyond_it
     x = random((6, 8))
     found = gathered(x, [1, 5, 6, 0], offset=8, mode=nisa.oob_mode.skip)
     np.testing.assert_array_equal(found, [x[2, :4], np.zeros(4), np.zeros(4), x[1, :4]])
+
+
+@pytest.mark.parametrize("index", [-1, 0, 2, 3, 4])
+@pytest.mark.parametrize("form", ["slice", "ap"])
+def test_a_scalar_offset_beyond_the_last_place_is_skipped_as_by_a_slice(form, index):
+    @jit
+    def kernel(a, offset, mode):
+        register = nisa.register_alloc()
+        nisa.register_load(register, offset)
+        tile = nl.zeros((2, 8), nl.float32)
+        if form == "slice":
+            rows = a[nl.ds(register, 2)]
+        else:
+            rows = a.ap([[8, 2], [1, 8]], scalar_offset=register)
+        nisa.dma_copy(tile, rows, oob_mode=mode)
+        out = nl.ndarray((2, 8), nl.float32, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, tile)
+        return out
+
+    a, offset = np.arange(32, dtype=np.float32).reshape(4, 8), np.array([[index]], np.int32)
+    found = trnsim.run(kernel, a, offset, nisa.oob_mode.skip).outputs
+    legal = 0 <= index <= 2
+    np.testing.assert_array_equal(found, a[index : index + 2] if legal else np.zeros((2, 8)))
+    if not legal:
+        with pytest.raises(IllegalInstruction, match=rf"index {index}\b"):
+            trnsim.run(kernel, a, offset, nisa.oob_mode.error)

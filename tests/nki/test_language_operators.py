@@ -4,6 +4,7 @@ import copy
 import inspect
 import pickle
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -93,6 +94,28 @@ def test_without_a_tile_there_is_nothing_to_compute():
 
     with pytest.raises(IllegalInstruction, match=r"nl.add of float; legal: tiles and numbers"):
         trnsim.run(kernel, np.zeros((4, 8), np.float32))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.int32, ml_dtypes.bfloat16])
+def test_a_number_of_numpys_is_a_number(kind, random):
+    x, two = random((4, 8)), kind(2)
+    for operator in (nl.multiply, nl.maximum, nl.add):
+        found = applied(lambda tile, op=operator: op(tile, two), x)
+        np.testing.assert_array_equal(found, applied(operator, x, 2))
+    np.testing.assert_array_equal(
+        applied(lambda tile: nl.subtract(two, tile), x), applied(lambda t: nl.subtract(2, t), x)
+    )
+    chosen = applied(lambda tile: nl.where(tile, two, two), x)
+    assert (chosen == 2).all()
+    filled = applied(lambda tile: nl.add(tile, nl.full((4, 8), two, nl.float32)), x)
+    np.testing.assert_array_equal(filled, x + np.float32(2))
+
+
+@pytest.mark.parametrize("axis", [np.int64(1), (np.int32(1),)])
+def test_an_axis_of_numpys_is_an_axis(axis, random):
+    x = random((4, 8))
+    found = applied(lambda tile: nl.sum(tile, axis=axis, keepdims=True), x)
+    np.testing.assert_array_equal(found, applied(lambda t: nl.sum(t, axis=1, keepdims=True), x))
 
 
 def test_an_operator_names_itself_to_an_instruction(random):

@@ -8,7 +8,7 @@ import pytest
 
 import trnsim
 from trnsim import nki
-from trnsim.errors import EmulatorError, InternalError
+from trnsim.errors import BadInput, EmulatorError, IllegalInstruction, InternalError
 from trnsim.isa import Instruction
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -238,3 +238,50 @@ def attempt(name, arguments):
         if not re.search(r"\(\) (missing|takes|got)", str(error)):
             raise
     return None
+
+
+def _refusal(use):
+    @nki.jit
+    def kernel(x):
+        use(nl.load(x))
+        return x
+
+    with pytest.raises(IllegalInstruction) as caught:
+        trnsim.run(kernel, np.ones((4, 8), np.float32))
+    return caught.value
+
+
+_ARRAY = np.ones((4, 8), np.float32)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda _: nl.load(_ARRAY),
+        lambda t: nl.add(t, _ARRAY),
+        lambda t: nisa.tensor_copy(t, _ARRAY),
+    ],
+)
+def test_an_array_of_the_host_inside_a_kernel_is_told_to_be_an_argument(use):
+    assert "argument of the kernel" in _refusal(use).fix
+
+
+def test_a_register_as_a_bound_is_told_of_ds_and_a_fraction_of_whole_division():
+    assert "nl.ds(register" in _refusal(lambda t: t[:, nisa.register_alloc(1) : 3]).fix
+    fix = _refusal(lambda _: nl.ndarray((4, 8 / 2), nl.float32)).fix
+    assert "n // 2" in fix
+    assert "register" not in fix
+
+
+def test_numbers_that_python_cannot_handle_are_refused_with_what_is_legal():
+    assert "a step other than 0" in str(_refusal(lambda _: list(nl.affine_range(0, 3, 0))))
+    assert "a number of float64" in str(_refusal(lambda t: nisa.memset(t, 10**400)))
+
+
+def test_a_grid_of_text_is_shown_as_text():
+    @nki.jit
+    def kernel(x):
+        return x
+
+    with pytest.raises(BadInput, match=r"kernel\['2'\]; legal: kernel\[1\]"):
+        kernel["2"]

@@ -9,7 +9,8 @@ import pytest
 
 import trnsim
 from trnsim.dtypes import BY_NAME
-from trnsim.errors import NotModelled
+from trnsim.errors import IllegalInstruction, NotModelled
+from trnsim.nki import isa as nisa
 from trnsim.nki import jit, precision, simulate
 from trnsim.nki import language as nl
 
@@ -113,3 +114,21 @@ def test_a_copy_of_a_widened_dtype_is_the_dtype(name):
         wide = precision.stored_dtype(name)
     assert copy.copy(wide) is copy.deepcopy(wide) is wide
     assert pickle.loads(pickle.dumps(wide)) is wide  # noqa: S301  our own
+
+
+@pytest.mark.usefixtures("_imprecise")
+@pytest.mark.parametrize("dge_mode", [nisa.dge_mode.unknown, nisa.dge_mode.hwdge])
+def test_rules_on_the_bytes_of_an_element_are_those_of_the_chip(dge_mode):
+    @jit
+    def transposed(x):
+        out = nl.ndarray((x.shape[1], x.shape[0]), x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(out.shape, x.dtype)
+        nisa.dma_transpose(tile, x, dge_mode=dge_mode)
+        nisa.dma_copy(out, tile)
+        return out
+
+    x = np.arange(16 * 32, dtype=np.float32).reshape(16, 32) % 7
+    found = simulate(transposed)(x.astype(ml_dtypes.bfloat16))
+    np.testing.assert_array_equal(found, x.T)
+    with pytest.raises(IllegalInstruction, match="legal: dtypes of 2"):
+        simulate(transposed)(x.astype(ml_dtypes.float8_e5m2))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import trnsim
-from trnsim.errors import IllegalInstruction, UndefinedBehavior
+from trnsim.errors import IllegalInstruction, UndefinedBehavior, Unspecified
 from trnsim.isa import VirtualRegister
 from trnsim.isa.control.register import FrozenRegister
 from trnsim.nki import isa as nisa
@@ -126,3 +126,26 @@ def test_a_write_to_the_variable_of_dynamic_range_is_an_assertion_error():
         run(looped(lambda i: nisa.register_move(i, 9)), nki="0.4")
     assert isinstance(caught.value, FrozenRegister)
     assert isinstance(caught.value, UndefinedBehavior)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32])
+@pytest.mark.parametrize("value", [-1, -(2**31), 2**31, 2**32 - 1, 7])
+def test_a_store_keeps_all_bits_of_a_register(value, dtype):
+    @jit
+    def kernel(out):
+        tile = nl.ndarray((1, 1), out.dtype)
+        nisa.register_store(tile, nisa.register_alloc(value))
+        nisa.dma_copy(out, tile)
+        return out
+
+    found = trnsim.run(kernel, np.zeros((1, 1), dtype)).outputs
+    assert int(found.view(np.uint32)[0, 0]) == value % 2**32
+
+
+@pytest.mark.parametrize(
+    "compute", [lambda r: r + 2**32, lambda r: r * -(2**31) * 2, lambda r: 0 - r * 2**31 - 2**31]
+)
+def test_arithmetic_beyond_32_bits_is_refused(compute):
+    with pytest.raises(Unspecified, match=r"gives -?[0-9]+; emulated: 32 bits") as caught:
+        run(compute)
+    assert "nisa.scalar_load" in caught.value.fix

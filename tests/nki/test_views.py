@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
+from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 from trnsim.program import CoreContext, issuing_to
 
@@ -227,3 +228,27 @@ def test_columns_that_an_index_tensor_picks_have_no_further_views(seen):
     with pytest.raises(IllegalInstruction, match="whose columns an index tensor picks") as caught:
         seen(tile)
     assert caught.value.fix
+
+
+# nki-aps.rst: on SBUF and PSUM, one step of the partition dimension is one partition.
+@pytest.mark.usefixtures("on_core")
+@pytest.mark.parametrize("buffer", [nl.sbuf, nl.psum])
+def test_an_engine_reads_and_writes_partitions_that_follow_each_other(buffer):
+    wide = nl.ndarray((64, 8), nl.float32, buffer=buffer)
+    other = nl.ndarray((64, 4), nl.float32)
+    nisa.memset(wide, 1.0)
+    nisa.tensor_copy(other, wide[:, 0:4])
+    tile = nl.ndarray((128, 4), nl.float32, buffer=buffer)
+    nisa.memset(tile, 1.0)
+    nisa.tensor_copy(other[0:1], tile[32:33:2])
+    for stepped in (tile[::2], tile[0:128:2], tile.slice(0, 0, 128, 2)):
+        for dst, src in ((other, stepped), (stepped, other)):
+            with pytest.raises(IllegalInstruction, match="partitions lie 2 apart; legal: one"):
+                nisa.tensor_copy(dst, src)
+
+
+@pytest.mark.usefixtures("on_core")
+def test_a_dma_steps_over_partitions():
+    tile = nl.ndarray((128, 4), nl.float32)
+    nisa.memset(tile, 1.0)
+    nisa.dma_copy(nl.ndarray((64, 4), nl.float32, buffer=nl.hbm), tile[::2])

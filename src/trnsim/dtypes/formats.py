@@ -83,6 +83,11 @@ class Dtype:
         return self.dtype.itemsize
 
     @property
+    def chip_itemsize(self) -> int:
+        """Bytes of one element on the chip, which an emulation may store in more."""
+        return self.dtype.itemsize
+
+    @property
     def is_float(self) -> bool:
         """True if arithmetic on it is floating point."""
         return self.family == "float"

@@ -85,7 +85,7 @@ def layout_of(
         box = _box_of(pattern, dtype.itemsize, nbytes, pitch_bytes, on_chip=on_chip)
     if box is None:
         return None
-    start = _start(memory, pattern.offset_bytes, pitch_bytes, box)
+    start = _start(memory, pattern, pitch_bytes, box)
     shape, strides = pattern.shape, pattern.strides_bytes
     signature = _signature(memory, name, shape, strides, start, start_partition)
     own_bytes = pattern.elements * dtype.itemsize
@@ -111,17 +111,19 @@ def _buckets(box: Box, pitch_bytes: int) -> tuple[tuple[int, Box], ...]:
     )
 
 
-def _start(memory: Memory, offset_bytes: int, pitch_bytes: int, box: Box) -> tuple[int, ...]:
+def _start(memory: Memory, pattern: AccessPattern, pitch_bytes: int, box: Box) -> tuple[int, ...]:
     """The properties of a tile's place that rules may use: none in HBM.
 
-    On chip they are the partition, the alignment, and in PSUM whether it lies within a bank: for
-    banks of any power of two, the highest bit by which its first and last byte differ decides.
+    On chip they are the partition, the alignment, the step from partition to partition, and in
+    PSUM whether it lies within a bank: for banks of any power of two, the highest bit by which its
+    first and last byte differ decides.
     """
     if not memory.is_on_chip:
         return ()
-    partition, byte = divmod(offset_bytes, pitch_bytes)
+    partition, byte = divmod(pattern.offset_bytes, pitch_bytes)
+    step = pattern.strides_bytes[0] if pattern.shape[0] > 1 else pitch_bytes
     widest = (box.first_byte ^ box.last_byte).bit_length() if memory is Memory.PSUM else 0
-    return partition, byte % _ALIGNED_BYTES, widest
+    return partition, byte % _ALIGNED_BYTES, step == pitch_bytes, widest
 
 
 @lru_cache(maxsize=_KEPT)

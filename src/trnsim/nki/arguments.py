@@ -13,6 +13,7 @@ import numpy as np
 
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
+from trnsim.isa.language.fields import tensor_fix
 from trnsim.memory import Tile
 
 SOURCE = "nki.language.NkiTensor"
@@ -85,10 +86,14 @@ def integers(label: str, *values: Any, source: str = SOURCE) -> tuple[int, ...]:
             return tuple(operator.index(value) for value in values)
     except TypeError:
         pass
+    fix = "pass integers: n // 2 or int(n), not n / 2"
+    if any(isinstance(value, VirtualRegister) for value in values):
+        fix = "pass integers; a register between brackets is tensor[register] or, for several "
+        fix += "elements, tensor[nl.ds(register, length)]"
     shown = ", ".join(map(repr, values))
     raise IllegalInstruction(
         f"{label}({shown}); legal: whole numbers known when the kernel is compiled",
-        fix="pass integers; a register indexes between brackets: tensor[register]",
+        fix=fix,
         source=source,
     )
 
@@ -126,7 +131,7 @@ def check_tensor(label: str, value: Any, source: str = SOURCE) -> Tile:
     if not isinstance(value, Tile):
         raise IllegalInstruction(
             f"{label} of {type(value).__name__}; legal: a tensor",
-            fix=getattr(value, "operand_fix", "pass a tensor made by nl.ndarray, or a view of one"),
+            fix=tensor_fix(value, "pass a tensor made by nl.ndarray, or a view of one"),
             source=source,
         )
     return value

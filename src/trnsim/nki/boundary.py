@@ -29,7 +29,12 @@ from trnsim.nki.scalars import NkiScalar
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import CoreContext
 
-_DTYPES_WITHOUT_NUMPY = ("torch.bfloat16", "torch.float8_e4m3fn", "torch.float8_e5m2")
+_DTYPES_WITHOUT_NUMPY = (
+    "torch.bfloat16",
+    "torch.float8_e4m3fn",
+    "torch.float8_e5m2",
+    "torch.float8_e8m0fnu",
+)
 
 
 @dataclass(frozen=True)
@@ -161,7 +166,7 @@ class Boundary:
                 "nki_simulator.rst, Uninitialized Memory Detection",
                 line,
             )
-        return self._as_caller_array(result.array)
+        return self._as_caller_array(result, line)
 
     def _check_place(self, result: NkiTensor) -> SourceLine | None:
         """Refuse an output that lies elsewhere than in shared HBM; the line that allocated it."""
@@ -207,7 +212,9 @@ class Boundary:
             native = "int32" if array.dtype.kind in "iu" else "float32"
             if not array.dtype.isnative:
                 native = array.dtype.newbyteorder("=").name
-            cast = f"cast it before the call: {name}.astype({native!r})"
+            is_torch = hasattr(value, "detach")
+            convert = f"to(torch.{native})" if is_torch else f"astype({native!r})"
+            cast = f"cast it before the call: {name}.{convert}"
             raise IllegalInstruction(
                 f"argument `{name}` is {array.dtype}, which a NeuronCore has not",
                 fix=cast if array.dtype.kind in "fiubc" else "give an array of numbers",
@@ -267,14 +274,30 @@ class Boundary:
             bits = {1: torch.uint8, 2: torch.int16}[host.element_size()]
             array: Array = host.view(bits).numpy().view(as_dtype(host.dtype).dtype)
             return array
-        return np.asarray(host.numpy())
+        try:
+            return np.asarray(host.numpy())
+        except TypeError:
+            raise IllegalInstruction(
+                f"an argument is a tensor of {host.dtype}, which a NeuronCore has not",
+                fix="cast it before the call: tensor.to(torch.float32)",
+            ) from None
 
-    def _as_caller_array(self, array: Array) -> Any:
-        if self._jax is not None:
-            return self._jax.asarray(array)
-        if self._torch is None:
-            return array
-        return self._as_torch(array).to(self._device)
+    def _as_caller_array(self, result: NkiTensor, line: SourceLine | None) -> Any:
+        array = result.array
+        try:
+            if self._jax is not None:
+                return self._jax.asarray(array)
+            if self._torch is None:
+                return array
+            return self._as_torch(array).to(self._device)
+        except TypeError:
+            library = "torch" if self._jax is None else "jax"
+            bits = f"nl.uint{8 * array.itemsize}"
+            _refuse_output(
+                f"returned {result}, whose dtype {library} has not",
+                f"return its bits, tensor.view({bits}), or pass numpy's arrays, not {library}'s",
+                line,
+            )
 
     def _as_torch(self, array: Array) -> Any:
         torch = self._torch

@@ -286,19 +286,20 @@ def _scalar_index(scalar: Scalar, step: int, limit: int, *, is_on_chip: bool) ->
 def limit_index(
     index: Index | None, access: AccessPattern, itemsize: int, nbytes: int
 ) -> Index | None:
-    """`index` with a limit at which the last row that it can select ends within `nbytes`.
+    """`index` with a limit at which the last element that it can select ends within `nbytes`.
 
     Only indices that an instruction reads have to stay below the limit.
 
     Args:
         index: the dynamic address.
-        access: access pattern of the selected rows; dimension 0 counts them.
+        access: access pattern at index 0; for an index tensor dimension 0 counts the rows.
         itemsize: bytes of an element.
         nbytes: bytes of the tensor's storage.
     """
-    if not isinstance(index, VectorIndex) or index.stride_bytes < 1:
+    if not isinstance(index, ScalarIndex | VectorIndex) or index.stride_bytes < 1:
         return index
-    lengths, strides = access.shape[1:], access.strides_bytes[1:]
+    own = 1 if isinstance(index, VectorIndex) else 0
+    lengths, strides = access.shape[own:], access.strides_bytes[own:]
     row = itemsize + sum((n - 1) * step for n, step in zip(lengths, strides, strict=True))
     fitting = (nbytes - access.offset_bytes - row) // index.stride_bytes + 1
     return replace(index, limit=min(index.limit, fitting)) if fitting >= 1 else index

@@ -191,7 +191,7 @@ class Kernel:
         degree = grid[0] if isinstance(grid, tuple) and len(grid) == 1 else grid
         if degree not in _LOGICAL_CORES:
             raise BadInput(
-                f"{self.title}[{grid}]; legal: kernel[1] or kernel[2]",
+                f"{self.title}[{grid!r}]; legal: kernel[1] or kernel[2]",
                 fix="the launch grid is the number of NeuronCores of a logical core",
                 source="nki.jit",
             )

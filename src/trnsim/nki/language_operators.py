@@ -24,7 +24,7 @@ from trnsim.nki.arguments import check_call
 from trnsim.nki.dialect import follows, require
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.tensor import NkiTensor
-from trnsim.nki.tiles import as_tile, cast, issue, match_shapes, new_tile
+from trnsim.nki.tiles import as_tile, cast, issue, match_shapes, new_tile, plain_number
 
 _KNOWN_ISSUES = "release notes of NKI 0.4, Known issues, NKI Language"
 _NAMES_ONLY = ("average", "bypass", "prelu")
@@ -112,6 +112,7 @@ class BinaryOperator(Operator):
         Raises:
             IllegalInstruction: for different shapes, and for a number as an exponent.
         """
+        x, y = plain_number(x), plain_number(y)
         is_reversed = isinstance(x, int | float) and isinstance(y, NkiTensor)
         if is_reversed:
             x, y = y, x

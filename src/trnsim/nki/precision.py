@@ -26,6 +26,11 @@ class WideDtype(Dtype):
 
     __slots__ = ()
 
+    @property
+    def chip_itemsize(self) -> int:
+        """Bytes of one element of the dtype of that name."""
+        return BY_NAME[self.name].itemsize
+
     def __hash__(self) -> int:
         return hash(BY_NAME[self.name])
 

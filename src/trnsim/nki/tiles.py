@@ -12,6 +12,7 @@ import numpy as np
 from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, Dtype
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Engine, Instruction, NcMatmul
+from trnsim.isa.language.fields import tensor_fix
 from trnsim.memory import Memory
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.precision import stored_dtype
@@ -54,7 +55,13 @@ def issue(opcode: str, *operands: Any, **options: Any) -> None:
             fix="express the kernel with the emulated instructions of nki.isa",
             source=f"nki.isa.{opcode}",
         )
-    current_core().issue(settle(instruction(*operands, **options)))
+    plain = [plain_number(operand) for operand in operands]
+    current_core().issue(settle(instruction(*plain, **options)))
+
+
+def plain_number(value: Any) -> Any:
+    """Python's number for a number of numpy's; any other value unchanged."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def as_tile(label: str, value: Any) -> NkiTensor:
@@ -68,9 +75,7 @@ def as_tile(label: str, value: Any) -> NkiTensor:
     if not isinstance(value, NkiTensor):
         raise IllegalInstruction(
             f"{label} of {type(value).__name__}; legal: tiles and numbers, at least one tile",
-            fix=getattr(
-                value, "operand_fix", "make a tile of it with nl.full, or compute it in Python"
-            ),
+            fix=tensor_fix(value, "make a tile of it with nl.full, or compute it in Python"),
             source="nki.language",
         )
     if value.memory is not Memory.HBM:

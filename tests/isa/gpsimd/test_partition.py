@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3FN_X4, FLOAT32, INT32, UINT8
+from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3FN_X4, FLOAT32, INT32, UINT8, UINT32
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import TensorPartitionReduce
 from trnsim.memory import Memory
@@ -40,6 +40,9 @@ def test_bitvec_operators_reduce_bits_as_they_are_stored(bench, op, expected):
     data = work.tile(np.array([[2**30 + 12], [2**30 + 10], [2**30 + 9]]), INT32)
     dst = work.issue(TensorPartitionReduce(work.empty((1, 1), INT32), op, data))
     assert dst.array.tolist() == [[2**30 + expected]]
+    negative = work.tile(np.array([[-1], [-1]]), INT32)
+    dst = work.issue(TensorPartitionReduce(work.empty((1, 1), UINT32), op, negative))
+    assert dst.array.tolist() == [[2**32 - 1]]
 
 
 def test_dst_may_be_the_first_partition_of_data(bench, random):

@@ -15,6 +15,7 @@ from trnsim.dtypes import (
     INT16,
     INT32,
     UINT8,
+    UINT16,
     UINT32,
     round_to,
 )
@@ -110,6 +111,26 @@ def test_bitvec_operators_take_integers_as_stored(bench, dtype):
     for op, expected in (("bitwise_and", 0b1000), ("bitwise_or", 0b1110), ("bitwise_xor", 0b110)):
         dst = work.issue(TensorTensor(work.empty((1, 1), dtype), a, b, op))
         assert dst.array.tolist() == [[expected]]
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+@given(data=st.data())
+def test_bitvec_operators_keep_all_bits_whatever_the_signs(bench, size, data):
+    signed, unsigned = {1: (INT8, UINT8), 2: (INT16, UINT16), 4: (INT32, UINT32)}[size]
+    first, second, out = (data.draw(st.sampled_from([signed, unsigned])) for _ in range(3))
+    values = st.integers(0, 2 ** (8 * size) - 1)
+    a, b = (np.array([[data.draw(values)]], unsigned.dtype) for _ in range(2))
+    work = bench()
+    left, right = (
+        work.tile(bits.view(dtype.dtype), dtype) for bits, dtype in ((a, first), (b, second))
+    )
+    for op, expected in (("bitwise_and", a & b), ("bitwise_or", a | b), ("bitwise_xor", a ^ b)):
+        dst = work.issue(TensorTensor(work.empty((1, 1), out), left, right, op))
+        assert dst.array.view(unsigned.dtype) == expected
+    all_ones = work.issue(TensorScalar(work.empty((1, 1), unsigned), left, "bitwise_or", -1))
+    assert all_ones.array == np.iinfo(unsigned.dtype).max
+    shifted = work.issue(TensorScalar(work.empty((1, 1), out), left, "left_shift", 1))
+    assert shifted.array.view(unsigned.dtype) == a << unsigned.dtype.type(1)
 
 
 def test_bitvec_operators_run_on_the_vector_engine(bench):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3FN_X4, FLOAT32, INT32, UINT8
+from trnsim.dtypes import BFLOAT16, FLOAT8_E4M3FN_X4, FLOAT32, INT32, UINT8, UINT32
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import TensorReduce
 from trnsim.memory import Memory
@@ -56,6 +56,9 @@ def test_bitvec_reductions_keep_all_bits(bench):
     data = work.tile(np.array([[2**31 - 1, 2**30 + 1]]), INT32)
     dst = work.issue(TensorReduce(work.empty((1, 1), INT32), "bitwise_and", data, 1))
     assert dst.array.tolist() == [[2**30 + 1]]
+    negative = work.tile(np.array([[-1, 1]]), INT32)
+    dst = work.issue(TensorReduce(work.empty((1, 1), UINT32), "bitwise_or", negative, 1))
+    assert dst.array.tolist() == [[2**32 - 1]]
 
 
 def test_sums_are_taken_in_float32_and_rounded_once(bench):

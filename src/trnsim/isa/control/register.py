@@ -187,7 +187,7 @@ def _operator(name: str) -> Callable[[VirtualRegister, Any], VirtualRegister]:
                 source=_SOURCE,
             )
         try:
-            result = VirtualRegister(getattr(self.value, name)(integer_of(other)))
+            result = VirtualRegister(_within_32_bits(getattr(self.value, name)(integer_of(other))))
         except ZeroDivisionError:
             raise UndefinedBehavior(
                 "a register is divided by zero",
@@ -199,6 +199,19 @@ def _operator(name: str) -> Callable[[VirtualRegister, Any], VirtualRegister]:
         return result
 
     return apply
+
+
+def _within_32_bits(value: int) -> int:
+    """`value`, a result of arithmetic, checked to be one that a register can hold."""
+    if not _LEAST_VALUE <= value <= _GREATEST_VALUE:
+        raise Unspecified(
+            f"arithmetic of registers gives {value}; emulated: 32 bits, {_LEAST_VALUE} to "
+            f"{_GREATEST_VALUE}, as AWS does not say whether a register wraps",
+            fix="keep counters and offsets within 32 bits, or compute with scalars, which wrap: "
+            "nisa.scalar_load",
+            source=_SOURCE,
+        )
+    return value
 
 
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
@@ -368,6 +381,11 @@ class RegisterStore(RegisterInstruction, engines=(Engine.sync,)):
         self._check_register("src", self.src)
 
     def execute(self, machine: Machine) -> None:
-        """The integer in the tensor's dtype."""
+        """The integer in the tensor's dtype; all 32 bits where it is an integer of 32 bits."""
         del machine
-        self.dst.store(np.asarray([self.src.value]))
+        dtype = self.dst.dtype.dtype
+        if dtype.kind in "iu" and dtype.itemsize == np.dtype(np.uint32).itemsize:
+            low_bits = np.asarray([self.src.value & _GREATEST_VALUE], np.uint32)
+            self.dst.store(low_bits.view(dtype))
+        else:
+            self.dst.store(np.asarray([self.src.value]))

@@ -167,7 +167,7 @@ class DmaCopy(Instruction, engines=(Engine.dma,)):
                 f"dma_copy from {src} to {dst}; emulated: int64 to int64, as the documents do not "
                 "say how a DMA casts it",
                 fix="keep both sides in nl.int64, or cast an argument before the call: "
-                "x.astype('int32')",
+                "x.astype('int32'), or x.to(torch.int32) for torch's",
                 source="nki.isa.scalar_load",
             )
 

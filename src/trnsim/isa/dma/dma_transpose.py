@@ -78,7 +78,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
                 f"src is {self.src} and dst is {self.dst}; legal: equal dtypes",
                 "allocate dst with src.dtype",
             )
-        if self.src.dtype.itemsize not in _LEGAL_ITEMSIZES:
+        if self.src.dtype.chip_itemsize not in _LEGAL_ITEMSIZES:
             self.refuse(
                 f"src is {self.src}; legal: dtypes of 2 or 4 bytes",
                 "view pairs of bytes as one 16-bit element, or transpose with nisa.nc_transpose",
@@ -250,7 +250,7 @@ class DmaTranspose(Instruction, engines=(Engine.dma,)):
         """Refuse a long last axis and dtypes other than 2 bytes; `form` names the case."""
         is_legal = self.src.shape[-1] <= _LAST_AXIS_MAX
         self._require(is_legal, f"{form}; legal: a last dimension of at most 128", source)
-        is_legal = self.src.dtype.itemsize == _HARDWARE_ITEMSIZE
+        is_legal = self.src.dtype.chip_itemsize == _HARDWARE_ITEMSIZE
         self._require(is_legal, f"{form}; legal: dtypes of 2 bytes", source)
 
     def _require(self, condition: bool, form: str, source: str) -> None:

@@ -11,7 +11,7 @@ from trnsim.arch import NeuronCore
 from trnsim.dtypes import Array
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.instruction import SBUF, Cost, Dims, Instruction
-from trnsim.isa.language.lanes import lane_cost
+from trnsim.isa.language.lanes import as_stored, lane_cost
 from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
@@ -60,8 +60,12 @@ class TensorPartitionReduce(Instruction, engines=(Engine.gpsimd,)):
     def execute(self, machine: Machine) -> None:
         """Float32, or bits as stored for bitvec operators; rounded once on write."""
         del machine
-        data = self.data.bits() if self.op in _BITVEC else self.data.load()
-        self.dst.store(PARTITION_REDUCTIONS[self.op](data, axis=0))
+        reduce = PARTITION_REDUCTIONS[self.op]
+        if self.op in _BITVEC:
+            bits = reduce(self.data.bits(), axis=0)
+            self.dst.store(as_stored(bits, self.dst.dtype.dtype))
+        else:
+            self.dst.store(reduce(self.data.load(), axis=0))
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """150 + F GpSimd Engine cycles: assumed, a column of 16 partitions per core and cycle."""

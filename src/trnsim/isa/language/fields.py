@@ -61,6 +61,16 @@ def are_tiles(*values: object) -> bool:
     return all(isinstance(value, Tile) for value in values)
 
 
+def tensor_fix(value: object, default: str) -> str:
+    """The advice for a `value` where a tensor belongs; `default` if nothing more is known."""
+    if hasattr(value, "__array__") and getattr(value, "shape", ()) != ():
+        return (
+            "pass the array as an argument of the kernel, or make a tensor of it with "
+            "nl.shared_constant(array): an array of the host lies in no memory of the chip"
+        )
+    return str(getattr(value, "operand_fix", default))
+
+
 def is_whole(value: object) -> bool:
     """True for a compile-time integer."""
     return isinstance(value, int | np.bool_ | np.integer)

@@ -35,12 +35,12 @@ from trnsim.isa.language.declaration import (
     writes_register,
 )
 from trnsim.isa.language.definedness import Dependence, Movement, written_results
-from trnsim.isa.language.fields import wrong_field
+from trnsim.isa.language.fields import tensor_fix, wrong_field
 from trnsim.isa.language.indirection import check_indirection
 from trnsim.isa.language.machine import BatchPlan, Machine, Plan
 from trnsim.isa.language.meeting import Meeting
 from trnsim.isa.language.modes import DgeMode, Engine, MatmulPerfMode, OobMode, ReduceCmd
-from trnsim.isa.language.shapes import refuse_length
+from trnsim.isa.language.shapes import check_partition_step, refuse_length
 from trnsim.isa.language.strides import is_far_apart
 from trnsim.isa.language.width import refuse_int64
 from trnsim.memory import Memory, ScalarIndex, Tile
@@ -431,7 +431,7 @@ class Instruction:
         kind = "a list of tensors" if operand.is_many else kind
         self.refuse(
             f"`{name}` is {type(value).__name__}; legal: {kind}",
-            getattr(value, "operand_fix", "pass a tensor made by nl.ndarray, or a view of one"),
+            tensor_fix(value, "pass a tensor made by nl.ndarray, or a view of one"),
         )
 
     def _verify_start(self, core: NeuronCore, name: str, tile: Tile) -> None:
@@ -451,6 +451,7 @@ class Instruction:
                 "move the tile to a legal start partition",
                 "trainium_inferentia2_arch.rst, accessing SBUF/PSUM tensors: start_partition",
             )
+        check_partition_step(self, name, tile)
 
     def _verify_pattern(self, name: str, tile: Tile) -> None:
         """Refuse an access pattern of more than four dimensions within a partition."""

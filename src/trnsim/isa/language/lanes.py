@@ -7,7 +7,7 @@ documents of SDK 2.26 gave (aws-neuron-sdk@0521004c general/nki/api/nki/isa/__in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -135,6 +135,12 @@ def bits_along_free_axis(operand: Tile | float | None, data: Array) -> Array:
         low_bits = int(operand or 0) & ((1 << 8 * data.dtype.itemsize) - 1)
         return np.asarray(low_bits, f"u{data.dtype.itemsize}").astype(data.dtype)
     return operand.array.astype(data.dtype).reshape(-1, *[1] * (data.ndim - 1))
+
+
+def as_stored(bits: Array, dtype: np.dtype[Any]) -> Array:
+    """Bit patterns as integers of `dtype` if it has their size; else unchanged."""
+    is_same_size = bits.dtype.itemsize == dtype.itemsize
+    return bits.view(dtype) if is_same_size and dtype.kind in "iu" else bits
 
 
 def same_shape(first: Array, second: Array) -> tuple[Array, Array]:

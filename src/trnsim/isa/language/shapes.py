@@ -1,4 +1,4 @@
-"""Refusals of operands whose lengths disagree, with the operand that they disagree with."""
+"""Refusals of operands for their shape: lengths that disagree, partitions with gaps between."""
 
 from __future__ import annotations
 
@@ -60,3 +60,18 @@ def _of_axis(axes: tuple[str, ...], axis: str, tile: Tile) -> list[int]:
     """The lengths of a tile along an axis: its partitions, its elements a partition, or both."""
     lengths = (tile.shape[0], prod(tile.shape[1:]))
     return [n for letter, n in zip(axes, lengths, strict=False) if letter == axis]
+
+
+def check_partition_step(instruction: Instruction, name: str, tile: Tile) -> None:
+    """Refuse a tile on chip whose partitions do not follow each other.
+
+    Raises:
+        IllegalInstruction: names the step.
+    """
+    step = tile.pattern.strides_bytes[0] / tile.storage.pitch_bytes
+    if tile.partitions > 1 and step != 1:
+        instruction.refuse(
+            f"`{name}` is {tile}, whose partitions lie {step:g} apart; legal: one",
+            "copy the partitions that you need to a tile of their own with nisa.dma_copy",
+            "nki-aps.rst, Restriction on SBUF/PSUM Tensors",
+        )

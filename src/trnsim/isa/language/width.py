@@ -16,7 +16,7 @@ def refuse_int64(instruction: Instruction, name: str, tile: Tile) -> NoReturn:
     """Refuse the int64 tile that is operand `name` of an instruction without int64."""
     instruction.refuse(
         f"`{name}` is {tile}; legal: any other dtype, as no engine computes with int64",
-        "cast an argument before the call: x.astype('int32'); move int64 with nisa.dma_copy, and "
-        "compute with scalars: nisa.scalar_load",
+        "cast an argument before the call: x.astype('int32'), or x.to(torch.int32) for torch's; "
+        "move int64 with nisa.dma_copy, and compute with scalars: nisa.scalar_load",
         "nki.isa.scalar_load",
     )

@@ -9,6 +9,7 @@ from trnsim.dtypes import BFLOAT16, INT32, UINT32
 from trnsim.isa.language.declaration import reads, vector_or_number, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import (
+    as_stored,
     bits_along_free_axis,
     column_or_number,
     copy_speedup,
@@ -123,7 +124,12 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
         """Exact integers on GpSimd, bits as stored for bitvec, else float32."""
         operator = ALU[self.op]
         is_exact = self._is_integer() and self.chosen_engine(machine.core) is Engine.gpsimd
-        if operator.is_bitvec or is_exact:
+        if operator.is_bitvec:
+            bits = self.data1.bits()
+            first, second = same_shape(bits, as_stored(self.data2.bits(), bits.dtype))
+            self.dst.store(as_stored(apply(operator, first, second), self.dst.dtype.dtype))
+            return
+        if is_exact:
             first, second = same_shape(self.data1.bits(), self.data2.bits())
         else:
             first, second = same_shape(self.data1.load(), self.data2.load())
@@ -238,6 +244,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
                 if operator is not BYPASS:
                     bits = bits_along_free_axis(operand, result)
                     result = apply(operator, result, bits, reverse=reverse)
+            result = as_stored(result, self.dst.dtype.dtype)
         else:
             result = self.data.load()
             vectors = [op.bits() for op in (self.operand0, self.operand1) if isinstance(op, Tile)]

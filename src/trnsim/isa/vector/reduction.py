@@ -10,7 +10,7 @@ from trnsim.arch import NeuronCore
 from trnsim.dtypes import Array
 from trnsim.isa.language.declaration import reads, writes
 from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
-from trnsim.isa.language.lanes import is_float32, lane_cost
+from trnsim.isa.language.lanes import as_stored, is_float32, lane_cost
 from trnsim.isa.language.machine import BatchPlan, Machine
 from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.operator_tables import ALU
@@ -70,6 +70,8 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
         data = self.data.bits() if operator.is_bitvec else self.data.load()
         first = self._axes()[0]
         result = operator.reduce(data.reshape(*data.shape[:first], -1), axis=-1)
+        if operator.is_bitvec:
+            result = as_stored(result, self.dst.dtype.dtype)
         self.dst.store(-result if self.negate else result)
 
     def batch_plan(self, core: NeuronCore) -> BatchPlan | None:

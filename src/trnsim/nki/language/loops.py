@@ -51,6 +51,12 @@ class affine_range(Sequence[int]):  # noqa: N801  AWS's name
         """Python's `range`, if the running kernel's version has no class of its own."""
         first, last = (0, start) if stop is None else (start, stop)
         bounds = integers("nl.affine_range", first, last, step, source="nki.language.affine_range")
+        if not bounds[2]:
+            raise IllegalInstruction(
+                f"nl.affine_range({first}, {last}, 0); legal: a step other than 0",
+                fix="leave the step out: it is 1",
+                source="nki.language.affine_range",
+            )
         if has_current_core() and follows(RANGES_ARE_PYTHONS):
             return range(*bounds)
         declared = super().__new__(cls)

@@ -16,7 +16,7 @@ from trnsim.nki.arguments import check_tensor
 from trnsim.nki.language_operators import OPERATORS, Composed, Operator, UnaryOperator
 from trnsim.nki.precision import stored_dtype
 from trnsim.nki.tensor import NkiTensor
-from trnsim.nki.tiles import as_tile, cast, issue, match_shapes, new_tile
+from trnsim.nki.tiles import as_tile, cast, issue, match_shapes, new_tile, plain_number
 
 _NO_FRACTIONS_FROM = 2.0**23  # float32 has 24 bits of mantissa
 _INTEGER_SHIFT = 1.5 * _NO_FRACTIONS_FROM  # adding and subtracting it rounds to an integer
@@ -199,6 +199,7 @@ def logical_not(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 def divide(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     """``x * (1 / y)``: the product of x and the reciprocal of y."""
+    y = plain_number(y)
     if isinstance(y, int | float):
         return _multiply(x, 1.0 / y, dtype)
     divisor = as_tile("nl.divide", y)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from math import prod as product
 from typing import Any
 
+import numpy as np
+
 from trnsim.dtypes import FLOAT32
 from trnsim.errors import IllegalInstruction
 from trnsim.nki.arguments import boolean, lengths
@@ -101,7 +103,9 @@ def _reduce(op: str, label: str, x: Any, axis: Axes, dtype: Any, *, keepdims: bo
 def _first_axis(label: str, tile: NkiTensor, axis: Axes) -> int:
     """The first of the axes to reduce, checked to be the tile's last axes."""
     source = "nki.language, Reduction operations: axis"
-    named_axes = (axis,) if isinstance(axis, int) else lengths(f"{label}: axis", axis, source)
+    named_axes = (
+        (axis,) if isinstance(axis, int | np.integer) else lengths(f"{label}: axis", axis, source)
+    )
     axes = sorted(dim + tile.ndim if dim < 0 else dim for dim in named_axes)
     if not axes or axes[0] < 1 or axes != list(range(axes[0], tile.ndim)):
         raise IllegalInstruction(
