@@ -90,3 +90,35 @@ def test_json_has_what_was_asked_for():
     found = json.loads(said("--phase", "decode", "--batch", "4", "--json"))
     sizes = ("platform", "phase", "batch", "tokens", "past", "tensor_parallel_size")
     assert [found[key] for key in sizes] == ["trn1", "decode", 4, 1, 2048, 32]
+
+
+def asked(*words):
+    """What the command answers about a model."""
+    found = CliRunner().invoke(app, ["layer", *words, "--on", "trn2", "--json"])
+    if found.exception and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return json.loads(found.output)
+
+
+def test_without_a_phase_and_a_length_they_are_those_of_the_model():
+    bert, vit, gpt = (asked(name) for name in ("bert-large", "vit-base", "gpt2-xl"))
+    assert [bert[key] for key in ("phase", "tokens", "past")] == ["encode", 512, 0]
+    assert [vit[key] for key in ("phase", "tokens", "past")] == ["encode", 197, 0]
+    assert [gpt[key] for key in ("phase", "tokens", "past")] == ["decode", 1, 1023]
+    assert asked("gpt2-xl", "--phase", "prefill")["tokens"] == 1024
+
+
+@pytest.mark.parametrize("phase", ["decode", "prefill"])
+def test_a_model_that_makes_no_tokens_has_one_phase(phase):
+    with pytest.raises(BadInput, match=r"legal for bert-large \(bert\): encode") as caught:
+        asked("bert-large", "--phase", phase)
+    assert caught.value.fix == "leave --phase out"
+
+
+@pytest.mark.parametrize(
+    ("words", "tokens"),
+    [(("bert-large", "--sequence", "513"), 513), (("gpt2-xl", "--sequence", "1024"), 1025)],
+)
+def test_a_sequence_longer_than_the_model_allows_is_refused(words, tokens):
+    with pytest.raises(BadInput, match=f"a sequence of {tokens:,} tokens exceeds"):
+        asked(*words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -23,9 +23,13 @@ from trnsim.estimate.times import LayerTime
 from trnsim.formatting import enumerated
 from trnsim.place.machine import machine
 from trnsim.profile.units import time_text
+from trnsim.workload.architecture import Architecture
 from trnsim.workload.config import read
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.passes import summaries
+
+_TOKENS: Final = 2048
+"""Tokens of a sequence whose length is not given."""
 
 
 @answering
@@ -33,17 +37,25 @@ def layer(
     config: Config,
     on: RequiredOn,
     phase: Annotated[
-        str, typer.Option(help="encode, prefill or decode.", metavar="PHASE")
-    ] = "decode",
+        str | None,
+        typer.Option(
+            help="encode, prefill or decode; default: decode, or encode for a model that makes no "
+            "tokens.",
+            metavar="PHASE",
+        ),
+    ] = None,
     batch: Annotated[
         int, whole("Sequences that go through at once.", unit="sequences", least=1)
     ] = 1,
     sequence: Annotated[
-        int,
+        int | None,
         whole(
-            "Tokens of each sequence; in decode, those before the new one.", unit="tokens", least=1
+            "Tokens of each sequence; in decode, those before the new one; default: 2,048, or as "
+            "many as the model knows.",
+            unit="tokens",
+            least=1,
         ),
-    ] = 2048,
+    ] = None,
     tensor_parallel_size: Annotated[
         int, whole("Ranks over which each layer is split.", least=1)
     ] = 1,
@@ -57,7 +69,7 @@ def layer(
     Example: trnsim plan layer llama-3.1-8b --on trn1 --tensor-parallel-size 32
     """
     model, rank = read(config), machine(one_platform(on).name)
-    work = _pass(phase, batch, sequence)
+    work = _pass(model, phase, batch, sequence)
     parts = summaries(model, work, Split(tensor_parallel_size))
     block = next(part for part in parts if part.name == "layer")
     table = read_measured(measured) if measured else None
@@ -75,13 +87,30 @@ def layer(
     )
 
 
-def _pass(phase: str, batch: int, sequence: int) -> Pass:
+def _pass(model: Architecture, name: str | None, batch: int, sequence: int | None) -> Pass:
+    """The pass of `model` that the options name.
+
+    Raises:
+        BadInput: an unknown phase, a phase of tokens for a model that makes none, or a sequence
+            that is longer than the model allows.
+    """
     legal = [str(known) for known in Phase if known is not Phase.TRAIN]
-    if phase not in legal:
-        raise BadInput(f"--phase is {phase!r}; legal: {enumerated(legal, 'or')}")
-    if phase == Phase.DECODE:
-        return Pass(Phase.DECODE, batch, 1, sequence)
-    return Pass(Phase(phase), batch, sequence)
+    if name is not None and name not in legal:
+        raise BadInput(f"--phase is {name!r}; legal: {enumerated(legal, 'or')}")
+    default = Phase.DECODE if model.is_generating else Phase.ENCODE
+    phase = Phase(name or default)
+    if phase is not Phase.ENCODE and not model.is_generating:
+        raise BadInput(
+            f"--phase is {name!r}; legal for {model.name} ({model.model_type}): encode, as it "
+            "makes no tokens one after another",
+            fix="leave --phase out",
+        )
+    new_tokens = 1 if phase is Phase.DECODE else 0
+    longest = model.max_positions - new_tokens if model.max_positions else _TOKENS
+    tokens = sequence or model.decoder.tokens or min(_TOKENS, longest)
+    if not model.decoder.tokens:
+        model.check_length(tokens + new_tokens)
+    return Pass(phase, batch, 1, tokens) if new_tokens else Pass(phase, batch, tokens)
 
 
 def _blocks(answer: LayerTime) -> list[Block]:
