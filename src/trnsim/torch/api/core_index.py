@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from typing import SupportsIndex
 
 import torch
 
@@ -32,10 +31,12 @@ def core_index(device: Device = None) -> int:
                 line=program_line(),
             )
         device = device.index
-    if not isinstance(device, SupportsIndex | None):
+    try:
+        index = 0 if device is None else operator.index(device)
+    except TypeError:
         raise BadInput(
             f"{device!r} is no device",
             fix="pass 'neuron', 'neuron:0', or the number of a core",
             line=program_line(),
-        )
-    return visible_core(0 if device is None else operator.index(device))
+        ) from None
+    return visible_core(index)
