@@ -102,6 +102,18 @@ def test_narrow_links_between_buildings_are_felt():
     assert exchange("trn2.48xlarge", 2, "all_gather", 1 << 30, spread, narrow).time_s > 5 * wide_s
 
 
+def test_two_ranks_far_apart_share_the_links_between_their_buildings():
+    stride = 64 * 1_500  # the second rank is in the second building
+    nbytes = 1 << 30
+    found = exchange("trn2.48xlarge", 2, "all_reduce", nbytes, Spread(2, stride))
+    near = exchange("trn2.48xlarge", 2, "all_reduce", nbytes, Spread(2, 64))
+    # Half of the bytes leave a building twice, beside those of the instance's other 63 ranks.
+    expected_s = 2 * nbytes / 2 * 64 / float(CAMPUS.between_bytes_per_s)
+    assert found.level == "building"
+    assert found.time_s == pytest.approx(expected_s, rel=0.01)
+    assert found.time_s > 5 * near.time_s
+
+
 def test_a_broadcast_walks_the_fabric():
     found = exchange("trn2.48xlarge", 2, "broadcast", MB, Spread(2, 64))
     assert found.level == "EFA"

@@ -169,20 +169,31 @@ def _lines(
     else:
         lines = ()
     if level == "building":
-        lines = tuple(_between_buildings(line, kind, layout, per_node, site) for line in lines)
+        buildings = min(beyond, layout.nodes)  # with a stride most of those passed have no rank
+        lines = tuple(
+            _between_buildings(line, kind, buildings, per_node / layout.per_node, site)
+            for line in lines
+        )
     chip = catalogue().instance(instance).accelerator if lnc else ""
     return lines, level, chip, layout.nodes
 
 
 def _between_buildings(
-    line: Line, kind: str, layout: GroupLayout, per_node: int, site: Site
+    line: Line, kind: str, buildings: int, groups_of_node: float, site: Site
 ) -> Line:
-    """A line whose last stage is between buildings: their links are shared as EFA is."""
-    buildings = -(-layout.nodes // site.instances_per_building)
+    """A line whose last stage is between `buildings`, two or more, over links shared as EFA is.
+
+    Args:
+        line: the line within a building.
+        kind: the kind of collective.
+        buildings: buildings in which the group has ranks.
+        groups_of_node: groups that exchange from one instance at once.
+        site: the site of the buildings.
+    """
     passes = 2 if kind == "all_reduce" else 1
-    shared = per_node / layout.per_node / float(site.between_bytes_per_s)
+    shared = groups_of_node / float(site.between_bytes_per_s)
     part = (buildings - 1) / buildings
-    hops = passes * float(site.between_hop_s) * max(buildings - 1, 1).bit_length()
+    hops = passes * float(site.between_hop_s) * (buildings - 1).bit_length()
     return Line(line.name, line.fixed_s + hops, max(line.per_byte_s, passes * part * shared))
 
 
