@@ -1,5 +1,6 @@
 import pytest
 
+from trnsim.errors import BadInput
 from trnsim.workload.families.decoder_rows import ROWS
 from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.families.layer_kinds import expert_layers, kind_counts, windows
@@ -57,6 +58,19 @@ def test_windows_of_layers(model_type, given, expected):
 )
 def test_which_layers_have_experts(given, expected):
     assert expert_layers(ConfigKeys(given, "mine.json"), 4) == [bool(one) for one in expected]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "reason"),
+    [
+        (["dense", "sparse"], "is 'a list of 2'; legal: a list of 4: one for each layer"),
+        (["dense"] * 5, "is 'a list of 5'; legal: a list of 4"),
+        (["dense", "moe", "sparse", "sparse"], "is 'moe'; legal: sparse, dense"),
+    ],
+)
+def test_a_list_of_mlps_has_a_known_kind_for_each_layer(kinds, reason):
+    with pytest.raises(BadInput, match=f"mlp_layer_types {reason}"):
+        expert_layers(ConfigKeys({"mlp_layer_types": kinds}, "mine.json"), 4)
 
 
 def test_kinds_are_counted_in_the_order_of_their_first():

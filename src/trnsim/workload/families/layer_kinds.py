@@ -14,6 +14,7 @@ SHORT: Final = ("sliding_attention", "chunked_attention", "local_attention")
 """Kinds of attention to a limited range of tokens."""
 _SPARSE_KIND: Final = "sparse"
 """The kind of an MLP with experts."""
+_MLP_KINDS: Final = (_SPARSE_KIND, "dense")
 
 Kind = TypeVar("Kind")
 
@@ -48,26 +49,41 @@ def windows(keys: ConfigKeys, row: Decoder, layers: int) -> list[int]:
 
 def _short(keys: ConfigKeys, kinds: list[str], layers: int) -> list[bool]:
     """For each layer, True if its kind of attention is one to a limited range of tokens."""
-    legal = (FULL, *SHORT)
-    for kind in kinds:
-        if kind not in legal:
-            raise keys.refuse("layer_types", kind, ", ".join(legal), "no other kind is known")
-    if len(kinds) != layers:
-        raise keys.refuse(
-            "layer_types", f"a list of {len(kinds)}", f"a list of {layers}", "one for each layer"
-        )
+    _check_kinds(keys, "layer_types", kinds, (FULL, *SHORT), layers)
     return [kind != FULL for kind in kinds]
 
 
+def _check_kinds(
+    keys: ConfigKeys, name: str, kinds: list[str], legal: tuple[str, ...], layers: int
+) -> None:
+    """Check that the list of key `name` has a legal kind for each layer.
+
+    Raises:
+        BadInput: for a list of another length, or with a kind that is not known.
+    """
+    for kind in kinds:
+        if kind not in legal:
+            raise keys.refuse(name, kind, ", ".join(legal), "no other kind is known")
+    if len(kinds) != layers:
+        raise keys.refuse(
+            name, f"a list of {len(kinds)}", f"a list of {layers}", "one for each layer"
+        )
+
+
 def expert_layers(keys: ConfigKeys, layers: int) -> list[bool]:
-    """For each layer, True if it has experts."""
+    """For each layer, True if it has experts.
+
+    Raises:
+        BadInput: for a list of kinds of another length, or with a kind that is not known.
+    """
     places = range(layers)
     dense = set(keys.items("mlp_only_layers", int, "numbers of layers"))
     named = keys.items("moe_layers", int, "numbers of layers")
     if named:
         return [place in named for place in places]
-    kinds = keys.items("mlp_layer_types", str, f"{layers} of {_SPARSE_KIND}, dense")
-    if len(kinds) == layers:
+    kinds = keys.items("mlp_layer_types", str, f"{layers} of {', '.join(_MLP_KINDS)}")
+    if kinds:
+        _check_kinds(keys, "mlp_layer_types", kinds, _MLP_KINDS, layers)
         return [kind == _SPARSE_KIND for kind in kinds]
     first = keys.whole("first_k_dense_replace", "moe_layer_start_index", default=0, least=0)
     last = keys.whole("moe_layer_end_index", default=layers - 1, least=-1)
