@@ -251,3 +251,14 @@ def test_what_is_made_empty_may_be_filled_later(runs):
     x = torch.randn(4, 130)
     assert torch.allclose(exactly(function, x), x * 2)
     assert len(runs) == 1
+
+
+def test_the_default_device_may_be_neuron(runs):
+    x = torch.randn(4, 130)
+    torch.set_default_device("neuron")
+    try:
+        doubled = exactly(lambda x: x * 2, x)
+    finally:
+        torch.set_default_device(None)
+    assert torch.allclose(doubled, x * 2)
+    assert len(runs) == 1

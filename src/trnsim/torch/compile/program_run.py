@@ -138,7 +138,7 @@ class ProgramRun:
             argument = self._nodes[origin.argument].meta["val"]
             start = argument.storage_offset() * argument.itemsize // traced.itemsize
             return view_of(args[origin.argument], traced, traced.storage_offset() - start)
-        host = torch.empty_strided(traced.shape, traced.stride(), dtype=traced.dtype)
+        host = torch.empty_strided(traced.shape, traced.stride(), dtype=traced.dtype, device="cpu")
         if array is not None:
             _overwrite(host, array)
         return to_device(origin, host, args, core)
