@@ -159,6 +159,8 @@ def with_object(program):
         (with_target("torch.ops.prim.Print.default"), "a call of"),
         (with_target("torch.ops.higher_order.print"), "a call of"),
         (with_target("torch.ops.c10d.barrier.default"), "a call of"),
+        (with_target("torch.ops.neuron.ranks_write.default"), "a call of"),
+        (with_target("torch.ops.inductor._reinterpret_tensor.default"), "a call of"),
         (with_target("_operator.pow"), "a call of"),
         (with_target("_operator.lshift"), "a call of"),
         (with_target("math.factorial"), "a call of"),

@@ -42,9 +42,13 @@ _TARGET: Final = re.compile(
 """Operators of PyTorch's registry, and functions of numbers: no powers and shifts, which may never
 end."""
 _LIBRARIES_NOT_COMPUTING: Final = frozenset(
-    {"prim", "c10d", "symm_mem", "profiler", "debugprims", "debug_mode_ops", "static_runtime"}
+    {
+        *("prim", "c10d", "symm_mem", "profiler", "debugprims", "debug_mode_ops"),
+        *("static_runtime", "inductor", "neuron"),
+    }
 )
-"""PyTorch's own libraries whose operators do not only compute tensors."""
+"""Libraries whose operators do not only compute tensors: they also print, communicate, load
+programs, write files, or read beyond the memory of a tensor."""
 _OUTSIDE_OPERATORS: Final = frozenset({"aten.from_file", "aten._print", "higher_order.print"})
 """Operators of the other libraries that read files or print."""
 _SYMBOL: Final = r"[suz]+f?\d{1,9}"

@@ -30,8 +30,6 @@ Source: transformers 5.23, integrations/moe.py.
 """
 _ALIGNMENT_BYTES: Final = 16
 """Alignment of every row and matrix of `_grouped_mm`, by PyTorch's check."""
-_REFUSED_LIBRARIES: Final = frozenset({"neuron", "inductor"})
-"""Libraries whose operators load programs, write files, or read beyond the memory of a tensor."""
 _FIX: Final = "trace a part of the model that is made of PyTorch's operators"
 
 
@@ -260,11 +258,7 @@ def _operator(name: str) -> OpOverload[..., Any]:
         _UnregisteredOperator: for an operator that nothing here registers.
     """
     match = _NAME.fullmatch(name)
-    if (
-        match is None
-        or match["library"] in _REFUSED_LIBRARIES
-        or not is_computing(match["library"], match["name"])
-    ):
+    if match is None or not is_computing(match["library"], match["name"]):
         raise MalformedProgram(f"a call of {name[:80]!r}")
     packet = getattr(getattr(torch.ops, match["library"]), match["name"], None)
     overload = getattr(packet, match["form"], None)
