@@ -82,12 +82,22 @@ def test_what_is_not_known_is_left_to_a_framework(given, tmp_path):
 def test_heads_that_ranks_do_not_divide_and_places_that_are_not_there_are_refused(tmp_path):
     with pytest.raises(BadInput, match=r"^tp of 3 does not divide the 4 attention heads of llama;"):
         configured.model_of_config(written(tmp_path), ModelShape("prefill", ranks=3))
-    assert configured.model_of_config(written(tmp_path), ModelShape("prefill", sequence=129))
+    with pytest.raises(BadInput, match=r"^a sequence of 129 tokens exceeds max_position_emb"):
+        configured.model_of_config(written(tmp_path), ModelShape("prefill", sequence=129))
     gpt = written(tmp_path, model_type="gpt2", n_embd=64, n_layer=1, n_head=4, n_positions=128)
     with pytest.raises(
         BadInput, match=r"^a sequence of 129 tokens exceeds max_position_embeddings of"
     ):
         configured.model_of_config(gpt, ModelShape("decode", past=128))
+
+
+@pytest.mark.parametrize("shape", [ModelShape("decode", past=20), ModelShape("prefill")])
+def test_a_model_that_makes_no_tokens_has_no_phase_of_them(shape, tmp_path):
+    bert = written(tmp_path, model_type="bert", architectures=["BertModel"])
+    with pytest.raises(
+        BadInput, match=rf"^phase '{shape.phase}'; legal for .* \(bert\): encode, tr"
+    ):
+        configured.model_of_config(bert, shape)
 
 
 @pytest.mark.parametrize(

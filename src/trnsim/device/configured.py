@@ -39,9 +39,12 @@ def model_of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> S
     model = _architecture(values, path, dtype)
     if model is None:
         return None
+    _check_shape(model, shape)
+    if not is_known(model):
+        return None
     tokens = 1 if model.is_of_images else shape.tokens
     model_pass = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
-    _check_pass(model, model_pass, 1 if shape.is_padded else shape.ranks)
+    _check_ranks(model, 1 if shape.is_padded else shape.ranks)
     try:
         graph = whole_graph(model, model_pass, Split(tensor=shape.ranks))
     except NotModelled:
@@ -52,11 +55,27 @@ def model_of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> S
     return with_question(subject, path, shape, dtype)
 
 
-def _check_pass(model: Architecture, model_pass: Pass, ranks: int) -> None:
-    """Check that a model has a graph of a pass on ranks.
+def _check_shape(model: Architecture, shape: ModelShape) -> None:
+    """Check that a model has the phase and the length of a shape.
 
     Raises:
-        BadInput: the ranks do not divide the heads, or a token has no learned position.
+        BadInput: it makes no tokens, or a sequence is longer than it allows.
+    """
+    if shape.phase in ("prefill", "decode") and not model.is_generating:
+        raise BadInput(
+            f"phase {shape.phase!r}; legal for {model.name} ({model.model_type}): encode, train, "
+            "as it makes no tokens one after another",
+            fix="ask for phase encode, without past",
+        )
+    if not model.decoder.tokens:
+        model.check_length(shape.tokens + shape.past)
+
+
+def _check_ranks(model: Architecture, ranks: int) -> None:
+    """Check that ranks divide the heads of a model.
+
+    Raises:
+        BadInput: they do not.
     """
     heads = min(form.heads for layer in model.decoder.layers for form in layer.attentions)
     if heads % ranks:
@@ -66,13 +85,10 @@ def _check_pass(model: Architecture, model_pass: Pass, ranks: int) -> None:
             f"legal: {legal}",
             fix="choose one of these",
         )
-    wirings = [tower.wiring for tower in model.towers if tower.wiring]
-    if model.decoder.positions or any(wiring.places for wiring in wirings):
-        model.check_length(model_pass.tokens + model_pass.past)
 
 
 def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architecture | None:
-    """The architecture in that dtype; None unless all of its operations are known.
+    """The architecture in that dtype; None where its sizes are not known.
 
     Raises:
         BadInput: for a dtype that no weights have.
@@ -85,7 +101,7 @@ def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architec
         architecture = workload_of({**settings, "torch_dtype": dtype}, str(path))
     except (BadInput, NotModelled):  # transformers knows what is usual where a key is left out
         return None
-    if not isinstance(architecture, Architecture) or not is_known(architecture):
+    if not isinstance(architecture, Architecture):
         return None
     return replace(architecture, short=_CAST_DTYPE if dtype == "float32" else dtype)
 
