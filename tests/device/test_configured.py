@@ -107,6 +107,9 @@ def test_a_model_that_makes_no_tokens_has_no_phase_of_them(shape, tmp_path):
         (["GPT2LMHeadModel"], 9, "decode"),
         (["BertModel"], 0, "encode"),
         ([], 0, "encode"),
+        ("LlamaForCausalLM", 0, "prefill"),
+        (5, 0, "encode"),
+        ({"name": "BertModel"}, 0, "encode"),
     ],
 )
 def test_decoders_generate_and_others_encode(named, past, phase):

@@ -158,5 +158,6 @@ def phase_of(values: Mapping[str, Any], past: int) -> str:
     """The default phase: decoders generate, others encode."""
     if past:
         return "decode"
-    named = values.get("architectures") or [""]
-    return "prefill" if str(named[0]).endswith(_DECODER_SUFFIXES) else "encode"
+    named = values.get("architectures")
+    name = named[0] if isinstance(named, list) and named else named
+    return "prefill" if str(name).endswith(_DECODER_SUFFIXES) else "encode"
