@@ -109,13 +109,7 @@ def trace(
         OutOfDeviceMemory: for a graph over the HBM of a NeuronCore.
     """
     _refuse_positional(_)
-    if states:
-        raise BadInput(
-            "torch_neuronx.trace(states=...), which AWS does not document; legal: None",
-            fix="input_output_aliases={tensor: output index}",
-            source=_SOURCE,
-            line=program_line(),
-        )
+    _refuse_states(states)
     workdir = None if compiler_workdir is None else check_workdir(compiler_workdir)
     if partitioner_config is not None:
         _refuse_with_partitions(
@@ -290,6 +284,17 @@ def compile_module(
         estimate=plain(report.as_dict()),
     )
     return program, report
+
+
+def _refuse_states(states: Any) -> None:
+    """Refuse `states`, which AWS does not document."""
+    if states:
+        raise BadInput(
+            "torch_neuronx.trace(states=...), which AWS does not document; legal: None",
+            fix="input_output_aliases={tensor: output index}",
+            source=_SOURCE,
+            line=program_line(),
+        )
 
 
 def _refuse_positional(more: tuple[Any, ...]) -> None:
