@@ -7,6 +7,7 @@ from site_cases import write_site
 
 from trnsim.errors import BadInput
 from trnsim.site.current import (
+    cache_key,
     current,
     note_family,
     note_used,
@@ -71,6 +72,15 @@ def test_a_file_that_was_written_again_is_read_again(tmp_path):
     assert current().correction("trainium1", "decode").factor("weights") == 2.0
     write_site(path, factor=2.5)
     assert current().correction("trainium1", "decode").factor("weights") == 2.5
+
+
+def test_the_key_of_caches_differs_with_the_corrections(tmp_path):
+    assert cache_key() == ""
+    path = write_site(tmp_path / "site.json", factor=2.0)
+    first = cache_key()
+    assert first == cache_key()
+    write_site(path, factor=2.5)
+    assert "" != cache_key() != first
 
 
 def test_a_block_is_without_it_and_so_are_its_processes(tmp_path):

@@ -16,7 +16,10 @@ from trnsim.system import search
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+sys.path.append(str(Path(__file__).parents[1] / "site"))
+
 from points import die_once, half, noted, plus
+from site_cases import write_site
 
 POINTS = list(range(70))
 
@@ -97,6 +100,15 @@ def test_what_is_stored_in_another_shape_is_done_again(folder, stored):
     assert len((folder / "calls").read_text().split()) == search.CHUNK
     search.map(function, chunk, processes=1)  # the right shape was stored
     assert len((folder / "calls").read_text().split()) == search.CHUNK
+
+
+def test_results_with_other_corrections_are_not_read_back(folder, monkeypatch):
+    function = partial(noted, file=str(folder / "calls"))
+    for factor, calls in ((2.0, 1), (3.0, 2), (2.0, 2)):
+        site = write_site(folder / f"{factor}.json", factor=factor)
+        monkeypatch.setenv("TRNSIM_SITE", str(site))
+        search.map(function, [1], processes=1)
+        assert len((folder / "calls").read_text().split()) == calls
 
 
 def test_another_function_or_argument_is_another_search():

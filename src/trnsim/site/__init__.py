@@ -3,6 +3,7 @@
 from trnsim.site.current import (
     ENVIRONMENT,
     NAME,
+    cache_key,
     current,
     note_family,
     note_used,
@@ -19,6 +20,7 @@ __all__ = [
     "OTHER",
     "Correction",
     "SiteCorrections",
+    "cache_key",
     "current",
     "note_family",
     "note_used",

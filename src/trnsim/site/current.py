@@ -40,6 +40,12 @@ def current() -> SiteCorrections | None:
     return None if site_path is None else _read_once(site_path)
 
 
+def cache_key() -> str:
+    """The corrections of the current site as a text, for caches of estimates; "" without a site."""
+    site = current()
+    return "" if site is None else repr(site)
+
+
 def _site_paths() -> Iterator[Path]:
     """The file's places: the working directory, and that of the program."""
     yield Path(NAME)

@@ -1,8 +1,8 @@
 """Parallel map of a function over points, in processes or on Ray, with a cache on disk.
 
 Points go in chunks to processes of this machine or to an existing Ray cluster. Results of a chunk
-are cached on disk under a digest of the sources and the chunk's points, so that an interrupted
-search resumes. Ray places and retries its tasks. Results are JSON values, so that cached results
+are cached on disk under a digest of the sources, the user's own corrections (`trnsim.site`) and the
+chunk's points, so that an interrupted search resumes. Ray places and retries its tasks. Results are JSON values, so that cached results
 equal new ones.
 """
 
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from trnsim.errors import BadInput
 from trnsim.lower import cache as disk
+from trnsim.site import cache_key as site_key
 
 if TYPE_CHECKING:
     Function = Callable[[Any], Any]
@@ -247,7 +248,8 @@ def _tasks(
 
 
 def _cache_key(function: Function, points: list[Any]) -> tuple[str, ...]:
-    return ("search", version(), _function_name(function), json.dumps(points, sort_keys=True))
+    values = json.dumps(points, sort_keys=True)
+    return ("search", version(), site_key(), _function_name(function), values)
 
 
 def _function_name(function: Function) -> str:

@@ -1,12 +1,18 @@
+import sys
+from pathlib import Path
+
 import pytest
 
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.place.machine import machine
 from trnsim.system import search
-from trnsim.system.train.best import Effort, _Search, best, front, layout_step_s
+from trnsim.system.train.best import Effort, _Search, best, best_on, front, layout_step_s
 from trnsim.system.train.candidates import LayoutRequest, fitting_layouts, layouts
 from trnsim.system.train.layout import Layout
 from trnsim.system.train.step import TrainingSteps
+
+sys.path.append(str(Path(__file__).parents[2] / "site"))
+from site_cases import write_site
 
 QUICK = Effort(budget=8, processes=1)
 
@@ -47,6 +53,21 @@ def test_what_was_asked_is_not_searched(llama):
     found = best(llama, "trn2", 4, asked, QUICK)
     assert found.legal_layouts == found.timed_layouts == 1
     assert str(found.step.layout) == "TP=8 PP=4 DP=8 ZeRO-1 recompute=full SP micro batch 1"
+
+
+@pytest.mark.parametrize("search_of", [best, best_on])
+def test_a_layout_that_was_found_is_found_anew_with_other_corrections(
+    search_of, monkeypatch, tmp_path, llama
+):
+    asked = LayoutRequest(
+        256, 4096, *(8, 4, 1, 8, 1, 1, 1, "full"), is_sequence=True, micro_batch=1
+    )
+    site = write_site(tmp_path / "site.json", chip="trainium2", families=("train",))
+    times_s = []
+    for named in ("", str(site), ""):
+        monkeypatch.setenv("TRNSIM_SITE", named)
+        times_s.append(search_of(llama, "trn2", 4, asked, QUICK).step.step_s.p50)
+    assert times_s[0] == times_s[2] < times_s[1]
 
 
 @pytest.mark.slow

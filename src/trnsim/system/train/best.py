@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.estimate.measured import MeasuredTimes
 from trnsim.place.machine import Machine, machine
+from trnsim.site import cache_key as site_key
 from trnsim.system import search
 from trnsim.system.train import memory
 from trnsim.system.train.candidates import LayoutRequest, fitting_layouts, layouts, smallest_layout
@@ -73,7 +74,6 @@ class BestLayout:
     timed_layouts: int
 
 
-@lru_cache(maxsize=64)
 def best(
     model: Architecture,
     name: str,
@@ -96,13 +96,25 @@ def best(
         BadInput: no layout is legal; gives the reason for the requested one.
         OutOfMemory: no layout fits; names the fullest stage of the smallest one.
     """
-    layout_search = _Search(model, name, request, effort or Effort(), measured, time.monotonic())
+    return _best(model, name, instances, request, effort or Effort(), measured, site_key())
+
+
+@lru_cache(maxsize=64)
+def _best(
+    model: Architecture,
+    name: str,
+    instances: int | None,
+    request: LayoutRequest,
+    effort: Effort,
+    measured: MeasuredTimes | None,
+    _site: str,
+) -> BestLayout:
+    layout_search = _Search(model, name, request, effort, measured, time.monotonic())
     if instances is None:
         return layout_search.with_more_instances(layout_search.on_fewest_instances())
     return layout_search.with_fewer_instances(layout_search.on(machine(name, instances)))
 
 
-@lru_cache(maxsize=64)
 def best_on(
     model: Architecture,
     name: str,
@@ -116,7 +128,19 @@ def best_on(
         BadInput: no layout is legal.
         OutOfMemory: no layout fits in memory.
     """
-    layout_search = _Search(model, name, request, effort or Effort(), None, time.monotonic())
+    return _best_on(model, name, instances, request, effort or Effort(), site_key())
+
+
+@lru_cache(maxsize=64)
+def _best_on(
+    model: Architecture,
+    name: str,
+    instances: int,
+    request: LayoutRequest,
+    effort: Effort,
+    _site: str,
+) -> BestLayout:
+    layout_search = _Search(model, name, request, effort, None, time.monotonic())
     return layout_search.on(machine(name, instances))
 
 
@@ -291,14 +315,20 @@ def layout_step_s(
         Seconds, or "memory" if the layout does not fit.
     """
     try:
-        return _steps(model, name, count, lnc, measured).step(Layout(**sizes)).step_s.p50
+        steps = _steps(model, name, count, lnc, measured, site_key())
+        return steps.step(Layout(**sizes)).step_s.p50
     except OutOfMemory:
         return "memory"
 
 
 @lru_cache(maxsize=4)
 def _steps(
-    model: Architecture, name: str, count: int, lnc: int, measured: MeasuredTimes | None
+    model: Architecture,
+    name: str,
+    count: int,
+    lnc: int,
+    measured: MeasuredTimes | None,
+    _site: str,
 ) -> TrainingSteps:
     return TrainingSteps(model, machine(name, count, lnc=lnc or None), measured=measured)
 
