@@ -50,6 +50,11 @@ def test_a_bound_is_not_far_below(question, least):
     assert least * told.time_s < told.bound_s
 
 
+def test_an_answer_of_no_time_has_no_figure():
+    with pytest.raises(BadInput, match="its time is 0 s, of which a measurement is no multiple"):
+        figures_of_question("plan collective barrier --on trn1.2xlarge --ranks 1 --bytes 8", ask)
+
+
 def test_exchanges_are_a_family_of_their_own():
     parts = figures_of_question(TRAINED, ask)["time"].parts
     assert "exchanges" in {part.family for part in parts}

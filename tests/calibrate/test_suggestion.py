@@ -39,3 +39,37 @@ def test_an_instance_without_a_public_price_has_no_cost():
 def test_a_question_that_cannot_be_asked_is_refused(question):
     with pytest.raises(BadInput, match=f"--suggest '{question}': "):
         suggest(question, ask)
+
+
+def test_a_quotation_that_does_not_end_is_refused():
+    with pytest.raises(BadInput, match=r"^--suggest .*: it is no command: No closing quotation"):
+        suggest("plan layer 'x --on trn1", ask)
+
+
+def test_a_time_of_nothing_is_refused():
+    with pytest.raises(BadInput, match=r"^--suggest .*: its time is 0 s"):
+        suggest("plan collective all_reduce --on trn1.2xlarge --ranks 1 --bytes 1MiB", ask)
+
+
+def test_an_answer_of_one_token_is_judged_by_its_first():
+    told = suggest(SERVED.replace("--output-len 8", "--output-len 1"), ask)
+    assert told.family == "prefill"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spelling", ["--on trn1 --instances 4", "--on=trn1 --instances=4"])
+def test_a_cost_is_of_all_instances_however_they_are_written(spelling):
+    fixed = "--tp 8 --pp 1 --zero 1 --micro-batch 1 --global-batch 128 --budget 2"
+    told = suggest(f"plan train examples/llama-3.1-8b.json {spelling} {fixed}", ask)
+    (same,) = (each for each in told.experiments if each.question == told.question)
+    assert same.instances == 4
+    assert same.usd == pytest.approx(4 * 21.5, rel=0.01)
+
+
+def test_the_instances_of_an_answer_count_where_the_question_names_none():
+    def asked(question):
+        schema, values = ask(question)
+        return schema, {**values, "instances": 3}
+
+    told = suggest(SERVED, asked)
+    assert {each.instances for each in told.experiments if "plan serve" in each.question} == {3}

@@ -70,7 +70,8 @@ def figures_of(schema: str, values: Any, families: ChipFamilies = ()) -> dict[st
         families: the chips and families of times that went into it.
 
     Raises:
-        BadInput: the answer is of several platforms, or of a command without a time to measure.
+        BadInput: the answer is of several platforms, or of a command without a time to measure, or
+            all of its times are 0.
     """
     name = schema.partition("/")[0]
     if name not in _READERS:
@@ -78,7 +79,15 @@ def figures_of(schema: str, values: Any, families: ChipFamilies = ()) -> dict[st
         raise BadInput(f"no time of it can be measured; legal: {legal}")
     if isinstance(values, list):
         raise BadInput(f"it answers for {len(values)} platforms; legal: one, as --on trn2")
-    return _READERS[name](values, families)
+    figures = _READERS[name](values, families)
+    timed = {name: figure for name, figure in figures.items() if figure.time_s > 0}
+    if not timed:
+        raise BadInput(
+            "its time is 0 s, of which a measurement is no multiple; legal: a question of work "
+            "that takes time",
+            fix="for example a collective of more than one rank",
+        )
+    return timed
 
 
 def _infer(values: Values, families: ChipFamilies) -> dict[str, EstimatedFigure]:

@@ -208,7 +208,7 @@ def _unit(log_ratio: float) -> str:
 
 
 def _times(ratio: float) -> str:
-    """A ratio in words: ``3.1 times`` or ``a 950th of``."""
+    """A ratio in words: ``3.1 times`` or ``1/9.5e+02 of``."""
     return f"{ratio:.2g} times" if ratio >= 1 else f"1/{1 / ratio:.2g} of"
 
 

@@ -92,13 +92,14 @@ def suggest(question: str, ask: Ask) -> Suggestion:
     Raises:
         BadInput: the question has no single answer whose time can be measured.
     """
-    words = shlex.split(question.removeprefix("trnsim "))
-    text = shlex.join(words)
     try:
+        words = _words(question)
+        text = shlex.join(words)
         schema, values = ask(text)
-        subject = figures_of(schema, values)[TIME]
+        figures = figures_of(schema, values)
     except EmulatorError as error:
         raise BadInput(f"--suggest {question!r}: {error.reason}", fix=error.fix) from error
+    subject = figures.get(TIME) or next(iter(figures.values()))  # answers of one token have no TPOT
     sigma = math.log(subject.p90_s / subject.p10_s) / (2 * _Z)
     experiments = list(_experiments(words, subject, sigma, ask))
     experiments.sort(key=lambda each: (round(each.width, 2), each.usd is None, each.usd or 0.0))
@@ -106,6 +107,23 @@ def suggest(question: str, ask: Ask) -> Suggestion:
     narrower = [each for each in experiments if each.width < width] or experiments
     known = [each for each in narrower if not _is_dearer(each, narrower)]
     return Suggestion(text, subject.chip, subject.family, width, tuple(known[:_MOST_SHOWN]))
+
+
+def _words(question: str) -> list[str]:
+    """The words of a question without the program's name; ``--on=trn2`` is two words.
+
+    Raises:
+        BadInput: a quotation does not end.
+    """
+    try:
+        words = shlex.split(question.removeprefix("trnsim "))
+    except ValueError as error:
+        raise BadInput(f"it is no command: {error}", fix="close its quotation") from None
+    apart: list[str] = []
+    for word in words:
+        option, sign, value = word.partition("=")
+        apart += [option, value] if sign and option.startswith("--") else [word]
+    return apart
 
 
 def _is_dearer(experiment: Experiment, others: Sequence[Experiment]) -> bool:
@@ -123,32 +141,43 @@ def _experiments(
 ) -> Iterator[Experiment]:
     """The candidates that can be asked, with the width that each leaves."""
     own = shlex.join(words)
-    for candidate, on_machine in _candidates(words, subject):
+    instances = 1
+
+    def ask_and_count(candidate: str) -> tuple[str, object]:
+        nonlocal instances
+        schema, values = ask(candidate)
+        instances = values.get("instances", 1) if isinstance(values, Mapping) else 1
+        return schema, values
+
+    for candidate, instance in _candidates(words, subject):
         try:
-            figures = figures_of_question(candidate, ask)
+            figures = figures_of_question(candidate, ask_and_count)
         except BadInput:  # such as a model that the smaller instance does not hold
             continue
         measured_figures = [
             figure for name, figure in figures.items() if name not in (RATE, INSTANCE_RATE)
         ]
         after = _sigma_after(subject, sigma, measured_figures, is_same=candidate == own)
-        price = _price(on_machine.instance.name)
+        price = _price(instance)
         usd = None if price is None or price.usd_per_hour is None else price.usd_per_hour
         yield Experiment(
             candidate,
-            on_machine.instance.name,
-            on_machine.count,
+            instance,
+            instances,
             float(HOURS),
-            None if usd is None else float(HOURS) * on_machine.count * usd,
+            None if usd is None else float(HOURS) * instances * usd,
             None if price is None else str(price),
             2 * math.sinh(_Z * after),
         )
 
 
-def _candidates(words: Sequence[str], subject: EstimatedFigure) -> Iterator[tuple[str, Machine]]:
-    """The question itself, the same on other instances of the chip, a layer, a collective."""
+def _candidates(words: Sequence[str], subject: EstimatedFigure) -> Iterator[tuple[str, str]]:
+    """The question itself, the same on other instances of the chip, a layer, a collective.
+
+    Each with the name of the instance type that it is asked of.
+    """
     on_machine = _machine(words, subject)
-    yield shlex.join(words), on_machine
+    yield shlex.join(words), on_machine.instance.name
     others = [
         instance
         for instance in catalogue().instances.values()
@@ -156,28 +185,24 @@ def _candidates(words: Sequence[str], subject: EstimatedFigure) -> Iterator[tupl
         and instance != on_machine.instance
     ]
     for instance in others:
-        yield shlex.join(_on(words, instance)), machine(instance.name)
+        yield shlex.join(_on(words, instance)), instance.name
     smallest = machine(min([*others, on_machine.instance], key=lambda one: one.count).name)
     families = {part.family for part in subject.parts}
     if tuple(words[:2]) in _OF_MODELS:
         layer = ["plan", "layer", *words[2:3], _ON, smallest.instance.name, "--phase"]
         for phase in (Phase.DECODE, Phase.PREFILL, Phase.ENCODE):
             if phase in families:
-                yield shlex.join([*layer, phase]), smallest
+                yield shlex.join([*layer, phase]), smallest.instance.name
     if smallest.ranks > 1 and any("exchanges" in family for family in families):
-        yield f"plan collective all_reduce --on {on_machine.instance.name} --bytes 1MiB", on_machine
+        name = on_machine.instance.name
+        yield f"plan collective all_reduce --on {name} --bytes 1MiB", name
 
 
 def _machine(words: Sequence[str], subject: EstimatedFigure) -> Machine:
-    """The instances of a question."""
-    if _ON in words and words.index(_ON) + 1 < len(words):
-        name = words[words.index(_ON) + 1].partition(":")[0]
-    else:
-        name = subject.chip
-    count = 1
-    if "--instances" in words and words[words.index("--instances") + 1].isdecimal():
-        count = int(words[words.index("--instances") + 1])
-    return machine(name, count)
+    """One instance of the type of a question."""
+    if _ON in words:
+        return machine(words[words.index(_ON) + 1].partition(":")[0])
+    return machine(subject.chip)
 
 
 def _on(words: Sequence[str], instance: Instance) -> list[str]:

@@ -2,8 +2,8 @@
 
 Points go in chunks to processes of this machine or to an existing Ray cluster. Results of a chunk
 are cached on disk under a digest of the sources, the user's own corrections (`trnsim.site`) and the
-chunk's points, so that an interrupted search resumes. Ray places and retries its tasks. Results are JSON values, so that cached results
-equal new ones.
+chunk's points, so that an interrupted search resumes. Ray places and retries its tasks. Results are
+JSON values, so that cached results equal new ones.
 """
 
 from __future__ import annotations

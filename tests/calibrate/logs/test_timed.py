@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 
@@ -60,6 +61,10 @@ def test_a_table_of_explorer_has_the_total_time(tmp_path):
     parquet.write_table(arrow.table({"model_flops": [1]}), path)
     with pytest.raises(BadInput, match="no Parquet table with total_time"):
         measurements(path, ASKED)
+    for times in (["slow"], [math.inf], [1.0, math.nan], [True], [0.0], []):
+        parquet.write_table(arrow.table({"total_time": times}), path)
+        with pytest.raises(BadInput, match=r"total_time is .*; legal: numbers above 0 \[s\]"):
+            measurements(path, ASKED)
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(BadInput, match="no Parquet table with total_time"):
         measurements(path, ASKED)

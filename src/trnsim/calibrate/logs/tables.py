@@ -139,7 +139,7 @@ class _Request(NamedTuple):
 def _request(row: RequestRow) -> _Request:
     for name in ("sent_s", "ttft_s", "output_tokens"):
         if name not in row:
-            raise row.refused(name, "a entry that has e2e_s has this field")
+            raise row.refused(name, "a request that has e2e_s has this field too")
     entry = _Request(row.sent_s or 0.0, row.ttft_s or 0.0, row.e2e_s or 0.0, row.output_tokens or 0)
     if entry.e2e_s < entry.ttft_s:
         raise row.refused("e2e_s", "legal: no less than ttft_s")

@@ -18,6 +18,7 @@ dictionary (line_item_usage_amount, product_instance_type).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ BILL_NUMBERS: Final = (*_USAGE, "rate")
 _SIZE_KEY, _TIME_KEYS = "size(B)", ("time:avg(us)", "time(us)")
 _HEADER: Final = re.compile(r"\s*size\(B\)\s.*time")
 _MOST_EXECUTIONS: Final = 1e9
+_MOST_SHOWN: Final = 3
 _EXTRA: Final = "pip install 'trnsim[parquet]'"
 
 
@@ -221,11 +223,17 @@ def parquet(path: Path) -> TimedLog:
     except (arrow.ArrowException, OSError, KeyError) as error:
         raise fault(path, "no Parquet table with total_time", "give Summary.parquet") from error
     times = [value for value in table.column(_TOTAL).to_pylist() if value is not None]
-    if not times or not max(times) > 0:
-        raise fault(path, f"{_TOTAL} is {times}; legal: a number above 0 [s]")
+    if not times or not all(map(_is_time, times)):
+        shown = ", ".join(map(repr, times[:_MOST_SHOWN])) or "empty"
+        raise fault(path, f"{_TOTAL} is {shown}; legal: numbers above 0 [s]")
     return TimedLog(
         str(path), "neuron-profile", (TimedValue(float(max(times)), SourceLine(str(path), 1)),)
     )
+
+
+def _is_time(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and 0 < value < math.inf
 
 
 def _summaries(place: SourcePlace) -> Iterator[SourcePlace]:
