@@ -42,7 +42,7 @@ def test_a_question_that_cannot_be_asked_is_refused(question):
 
 
 def test_a_quotation_that_does_not_end_is_refused():
-    with pytest.raises(BadInput, match=r"^--suggest .*: it is no command: No closing quotation"):
+    with pytest.raises(BadInput, match=r"^--suggest .*: it cannot be parsed: No closing quotation"):
         suggest("plan layer 'x --on trn1", ask)
 
 

@@ -118,7 +118,7 @@ def _words(question: str) -> list[str]:
     try:
         words = shlex.split(question.removeprefix("trnsim "))
     except ValueError as error:
-        raise BadInput(f"it is no command: {error}", fix="close its quotation") from None
+        raise BadInput(f"it cannot be parsed: {error}") from None
     apart: list[str] = []
     for word in words:
         option, sign, value = word.partition("=")

@@ -44,6 +44,8 @@ def test_lengths_are_a_number_or_a_distribution():
         ("-5", r"^--output-len is -5; a request has at least 1 token"),
         ("uniform:9:1", r"^--output-len is 'uniform:9:1'; legal: NUMBER, uniform:LEAST:MOST or lo"),
         ("lognormal:0:1", r"^--output-len is lognormal:0:1; a request has at least 1 token"),
+        ("lognormal:9:10.1", r"^--output-len is 'lognormal:9:10.1'; legal: a median up to 1e\+12"),
+        ("lognormal:2e12:1", r"^--output-len is 'lognormal:2e12:1'; legal: a median up to 1e\+12"),
         ("lognormal:9:nan", r"^--output-len: 'nan' is no finite number.*; legal: NUMBER, uniform"),
         ("normal:1:2", r"^--output-len is 'normal:1:2'; legal: NUMBER"),
         ("1.5", r"^--output-len: '1.5' is no whole number of tokens; write .*; legal: NUMBER"),
@@ -60,6 +62,11 @@ def test_the_mean_is_that_of_what_is_drawn(text):
     one = lengths(text, "")
     drawn = one.draw(100_000, np.random.default_rng(0), 10**6)
     assert drawn.mean() == pytest.approx(one.mean, rel=0.01)
+
+
+def test_lengths_beyond_every_integer_are_the_most():
+    drawn = lengths("lognormal:1000:10", "").draw(100_000, np.random.default_rng(0), 1000)
+    assert np.mean(drawn == 1000) == pytest.approx(0.5, abs=0.01)
 
 
 @settings(deadline=None)

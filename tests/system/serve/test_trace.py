@@ -34,6 +34,16 @@ def test_a_prefix_without_a_length_is_as_long_as_its_shortest_prompt(tmp_path):
     assert [one.prefix_tokens for one in load] == [70, 70, 80]
 
 
+def test_a_prefix_may_be_called_zero(tmp_path):
+    row = '{"arrival": 0, "input": 90, "output": 1, "prefix": 0, "prefix_tokens": 64}\n'
+    header = "arrival,input,output,prefix,prefix_tokens\n"
+    expected = (Request(0.0, 90, 1, "0", 64),)
+    assert read(stored(tmp_path, row)) == expected
+    assert read(stored(tmp_path, f"{header}0,90,1,0,64\n", "t.csv")) == expected
+    without_length = row.replace(', "prefix_tokens": 64', "")
+    assert read(stored(tmp_path, without_length)) == (Request(0.0, 90, 1, "0", 90),)
+
+
 _REQUESTS = st.lists(
     st.tuples(
         st.floats(0, 1e6, allow_nan=False),

@@ -18,6 +18,9 @@ from trnsim.errors import BadInput
 from trnsim.quantities import number, whole
 
 _LEGAL_LENGTHS: Final = "NUMBER, uniform:LEAST:MOST or lognormal:MEDIAN:SIGMA"
+_MOST_SIGMA: Final = 10.0
+_MOST_MEDIAN: Final = 1e12
+"""Sigma and median of lognormal lengths up to which their mean is a finite number."""
 _RANDOM_STREAMS: Final = ("arrivals", "inputs", "outputs", "prefixes")
 
 
@@ -71,7 +74,8 @@ class Lengths:
             drawn = generator.integers(int(self.first), int(self.second), count, endpoint=True)
         elif self.kind == "lognormal":
             normal = generator.standard_normal(count)
-            drawn = np.rint(np.exp(math.log(self.first) + self.second * normal)).astype(np.int64)
+            exact = np.exp(math.log(self.first) + self.second * normal)
+            drawn = np.rint(np.minimum(exact, most)).astype(np.int64)
         else:
             drawn = np.full(count, int(self.first), np.int64)
         return np.clip(drawn, 1, most).astype(np.int64)
@@ -115,13 +119,20 @@ def _check_lengths(distribution: Lengths, text: str, option: str) -> None:
     """Refuse a distribution of lengths that no request can have.
 
     Raises:
-        BadInput: lengths below one token, bounds not in order, or not finite.
+        BadInput: lengths below one token, bounds not in order, not finite, or too wide.
     """
     if not (distribution.first >= 1 and math.isfinite(distribution.first)):
         raise BadInput(f"{option} is {text}; a request has at least 1 token", fix=f"{option} 128")
     is_ordered = distribution.kind != "uniform" or distribution.second >= distribution.first
     if not (is_ordered and distribution.second >= 0 and math.isfinite(distribution.second)):
         raise BadInput(f"{option} is {text!r}; legal: {_LEGAL_LENGTHS}", fix=f"{option} 512")
+    is_wide = distribution.first > _MOST_MEDIAN or distribution.second > _MOST_SIGMA
+    if distribution.kind == "lognormal" and is_wide:
+        raise BadInput(
+            f"{option} is {text!r}; legal: a median up to {_MOST_MEDIAN:g} tokens and a sigma up "
+            f"to {_MOST_SIGMA:g}",
+            fix=f"{option} lognormal:512:0.8",
+        )
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,9 @@ class TraceRow(FileRecord):
                 f"before the {before_s!r} of the request above; legal: in their order",
                 "sort the rows by arrival",
             )
+        prefix = str(self.prefix)  # a prefix may be called 0
         shared = -1 if self.prefix_tokens is None else self.prefix_tokens
-        if shared > self.input or (shared > 0 and not self.prefix):
+        if shared > self.input or (shared > 0 and not prefix):
             raise self.refused(
                 "prefix_tokens", f"legal: 0 to the {self.input} of the input, with a prefix"
             )
@@ -68,8 +69,8 @@ class TraceRow(FileRecord):
             self.arrival,
             self.input,
             self.output,
-            str(self.prefix),
-            shared if self.prefix else 0,
+            prefix,
+            shared if prefix else 0,
             None if self.after is None else self.after - 1,
         )
 
