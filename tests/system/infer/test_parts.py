@@ -141,6 +141,13 @@ def test_a_text_beyond_every_encoder_of_a_pipeline_is_refused(tmp_path):
         inference(pipeline(tmp_path), InputSizes(sequence=78))
 
 
+def test_a_pipeline_without_a_text_encoder_reads_texts_as_its_denoiser_alone(tmp_path):
+    index = {key: value for key, value in INDEX.items() if key != "text_encoder"}
+    for sequence, tokens in ((None, 77), (50, 50), (100, 100)):
+        denoiser, _ = inference(pipeline(tmp_path, index), InputSizes(sequence=sequence)).parts
+        assert denoiser.model_pass.source == tokens
+
+
 def test_a_pipeline_without_a_denoiser_is_not_modelled(tmp_path):
     index = {key: value for key, value in INDEX.items() if key != "unet"}
     with pytest.raises(NotModelled, match=re.escape("without a denoiser (unet or transformer)")):

@@ -173,7 +173,8 @@ def _pipeline(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: 
         return _read(read_values(file), file, dtype)
 
     texts = [part(name) for name in names if name.startswith(_TEXT_ENCODER_PREFIX)]
-    tokens = max((_text_tokens(encoder, sizes) for encoder in texts), default=TEXT_TOKENS)
+    usual_tokens = sizes.sequence or TEXT_TOKENS  # of a text that another program encodes
+    tokens = max((_text_tokens(encoder, sizes) for encoder in texts), default=usual_tokens)
     if sizes.sequence and tokens < sizes.sequence:
         texts[0].check_length(sizes.sequence)
     rows = sizes.batch * (GUIDED if sizes.is_guided else 1)
