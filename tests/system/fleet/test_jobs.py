@@ -65,6 +65,11 @@ def test_tokens_a_second_are_planned_at_the_smallest_and_the_largest_width(
     [
         ("smallest_chips: 64", "smallest_chips: 32", "legal: a multiple of 64, the chips of a"),
         (
+            "smallest_chips: 64",
+            "smallest_chips: 6400",
+            "jobs.big.smallest_chips is '6400'; legal: up to 1,280, the chips",
+        ),
+        (
             "largest_chips: 640",
             "largest_chips: 0",
             "jobs.big.largest_chips is '0'; legal: a whole number",
@@ -112,3 +117,17 @@ def test_too_many_widths_are_refused(scenario_of):
                 TABLE: "tokens_per_s: {64: 1, 4160: 2}",
             }
         )
+
+
+def test_the_step_that_a_refusal_of_widths_proposes_is_legal(scenario_of):
+    wide = {
+        "ultraservers: 10": "ultraservers: 70",
+        "largest_chips: 640": "largest_chips: 4480",
+        TABLE: "tokens_per_s: {64: 1, 4480: 2}",
+    }
+    with pytest.raises(BadInput, match="fix: give step_chips from 128 on"):
+        scenario_of(wide)
+    (job,) = scenario_of(
+        wide | {"largest_chips: 640": "largest_chips: 4480\n    step_chips: 128"}
+    ).jobs
+    assert len(job.levels) <= 65

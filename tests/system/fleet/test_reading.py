@@ -80,6 +80,18 @@ def test_bad_scenarios_are_refused(yaml_of, old, new, said):
     assert said in str(error.value)
 
 
+def test_what_starts_for_more_than_an_hour_is_refused(yaml_of):
+    chat, big = "replica_chips: 64\n", "checkpoint_s: 0\n"
+    drained = {chat: f"{chat}    drain_s: 1800\n    weights_s: 1800\n"}
+    assert read(yaml_of(drained)).services[0].start_s == 1800
+    said = r"services\.chat: starts 3,601 s after it was given blocks, 1,800 s of which .* 3,600 s"
+    with pytest.raises(BadInput, match=said):
+        read(yaml_of({chat: f"{drained[chat]}    programs_s: 1\n"}))
+    said = r"jobs\.big: starts 3,601 s after it was given blocks, 1,800 s of which .* 3,600 s"
+    with pytest.raises(BadInput, match=said):
+        read(yaml_of(drained | {big: f"{big}    restore_s: 1801\n"}))
+
+
 def test_a_fleet_without_work_is_refused(yaml_of):
     text = yaml_of().read_text()
     with pytest.raises(BadInput, match="a fleet has work: give services, jobs or both"):

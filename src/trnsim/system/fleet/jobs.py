@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -61,6 +62,8 @@ def _widths(fields: JobFields, block: int, most: int) -> list[int]:
     """
     smallest, largest = fields.smallest_chips, fields.largest_chips
     step = fields.step_chips or block
+    if smallest > most:
+        raise fields.refused("smallest_chips", f"legal: up to {most:,}, the chips of the fleet")
     if not smallest <= largest <= most:
         raise fields.refused("largest_chips", f"legal: from {smallest} to {most:,}")
     for name, chips in (
@@ -72,10 +75,11 @@ def _widths(fields: JobFields, block: int, most: int) -> list[int]:
             raise fields.refused(name, f"legal: a multiple of {block}, the chips of a block")
     widths = [*range(smallest, largest, step), largest]
     if len(widths) > _MOST_LEVELS:
+        least = math.ceil((largest - smallest) / (_MOST_LEVELS - 1) / block) * block
         raise fields.refused(
             "step_chips",
             f"{len(widths)} widths of {step} chips more; legal: at most {_MOST_LEVELS} widths",
-            f"give step_chips from {-(-(largest - smallest) // (_MOST_LEVELS - 1))} on",
+            f"give step_chips from {least} on",
         )
     return widths
 

@@ -14,7 +14,7 @@ from trnsim.system.fleet.fields import PlanningFields, ScenarioFields
 from trnsim.system.fleet.fleets import fleet_of
 from trnsim.system.fleet.jobs import job_of
 from trnsim.system.fleet.placing import homes
-from trnsim.system.fleet.scenario import Planning, Scenario, TrainingJobKind
+from trnsim.system.fleet.scenario import HOUR_S, Planning, Scenario, TrainingJobKind
 from trnsim.system.fleet.services import service_of
 from trnsim.system.fleet.setting import Setting
 
@@ -61,11 +61,32 @@ def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:
         planning=_planning(top.planning),
         block_ultraservers=block,
     )
+    _check_hour(top, scenario)
     try:
         homes(scenario.jobs, scenario.building_blocks)
     except BadInput as error:
         raise top.refused("jobs", error.reason, error.fix) from None
     return scenario
+
+
+def _check_hour(top: ScenarioFields, scenario: Scenario) -> None:
+    """Refuse services and jobs that need more than an hour to start on blocks of another user.
+
+    Raises:
+        BadInput: names the service or the job.
+    """
+    starts = [("services", each.name, scenario.ready_s(each)) for each in scenario.services]
+    starts += [("jobs", each.name, scenario.stop_s(each)) for each in scenario.jobs]
+    for field, name, start_s in starts:
+        if start_s > HOUR_S:
+            raise top.refused(
+                field,
+                f"starts {start_s:,.0f} s after it was given blocks, {scenario.handover_s:,.0f} s "
+                f"of which their last user takes to leave; legal: up to {HOUR_S:,} s in all, as "
+                "plans are made by the hour",
+                "reduce drain_s and save_s, or the times to load weights and programs",
+                item=name,
+            )
 
 
 def _planning(fields: PlanningFields | None) -> Planning:
