@@ -173,6 +173,20 @@ def test_a_cluster_finds_what_one_process_finds(monkeypatch):
     assert search.map(half, POINTS, ray="auto") == [one / 2 for one in POINTS]
 
 
+def test_tasks_of_an_interrupted_search_are_cancelled(monkeypatch):
+    cluster, cancelled = fake_ray(), []
+    cluster.cancel = cancelled.append
+
+    def interrupt(_done):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search, "find_spec", lambda _: True)
+    monkeypatch.setattr(search, "import_module", lambda _: cluster)
+    with pytest.raises(KeyboardInterrupt):
+        search.map(half, POINTS, ray="auto", tell=interrupt)
+    assert len(cancelled) == 4  # of five chunks
+
+
 def test_what_a_cluster_says_is_not_in_the_output(monkeypatch, capfd):
     talking = fake_ray()
     waits = talking.wait

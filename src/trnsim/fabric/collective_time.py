@@ -93,7 +93,7 @@ def collective_time(
             ranks where it is "".
 
     Raises:
-        BadInput: for an unknown kind, chip, or instance in TRNSIM_INSTANCE.
+        BadInput: for an unknown kind, or an instance type that is unknown or has another chip.
     """
     if isinstance(groups, int):
         groups = [range(groups)]

@@ -239,12 +239,14 @@ def _tasks(
         ) from error
     task = ray.remote(max_retries=_MOST_TRIES)(_results)
     running = {task.remote(function, chunk[1]): chunk for chunk in left}
-    while running and time.monotonic() < until_s:
-        over, _ = ray.wait(list(running), timeout=1.0)
-        for reference in over:
-            yield running.pop(reference), ray.get(reference)
-    for reference in running:
-        ray.cancel(reference)
+    try:
+        while running and time.monotonic() < until_s:
+            over, _ = ray.wait(list(running), timeout=1.0)
+            for reference in over:
+                yield running.pop(reference), ray.get(reference)
+    finally:  # after Ctrl-C too, nobody waits for the others
+        for reference in running:
+            ray.cancel(reference)
 
 
 def _cache_key(function: Function, points: list[Any]) -> tuple[str, ...]:

@@ -60,6 +60,10 @@ def test_guidellms_report_has_the_same_figures(tmp_path):
     ("value", "said"),
     [
         ({**VLLM, "completed": 49}, "49 requests were finished"),
+        (
+            {**VLLM, "num_prompts": 99},
+            "100 requests were finished, and 99 sent; legal: no more finished than sent",
+        ),
         ({**VLLM, "duration": "long"}, "duration is 'long'"),
         ({**VLLM, "duration": True}, "duration is True; legal: a number"),
         ({**VLLM, "median_ttft_ms": None}, "median_ttft_ms is missing"),

@@ -24,6 +24,12 @@ def test_or_a_rate(tmp_path):
     assert (found.run.step_s, found.run.tokens_per_s) == (None, 1000)
 
 
+def test_steps_with_times_and_steps_with_rates_are_no_single_run(tmp_path):
+    rows = [f"{number},5,2," if number else "0,5,,1000" for number in range(20)]
+    with pytest.raises(BadInput, match=r"log\.csv:3: .*; legal: the same of step_s and tokens_per"):
+        read(written(tmp_path, "step,loss,step_s,tokens_per_s", rows))
+
+
 def test_percentiles_of_requests_are_numpys(tmp_path):
     random = np.random.default_rng(0)
     sent, ttft = np.sort(random.uniform(0, 60, 200)), random.uniform(0.05, 2, 200)

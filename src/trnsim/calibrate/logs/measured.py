@@ -133,13 +133,21 @@ def load(path: str, load_test: Load) -> Load:
     """`load_test`, checked.
 
     Raises:
-        BadInput: too few requests were finished, or a figure is not a positive number.
+        BadInput: too few requests were finished, or more than were sent, or a figure is not a
+            positive number.
     """
     if load_test.requests < LEAST_REQUESTS:
         raise fault(
             path,
             f"{load_test.requests} requests were finished; legal: {LEAST_REQUESTS} or more",
             fix="send more requests",
+        )
+    if load_test.failed < 0:
+        sent = load_test.requests + load_test.failed
+        raise fault(
+            path,
+            f"{load_test.requests} requests were finished, and {sent} sent; legal: no more "
+            "finished than sent",
         )
     figures = {
         "duration": load_test.duration_s,

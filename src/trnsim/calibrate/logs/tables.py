@@ -93,6 +93,8 @@ def _training(path: Path, rows: Sequence[StepRow]) -> Training:
     for row in rows:
         if ("step_s" in row) == ("tokens_per_s" in row):
             raise row.refused("step_s", "legal: either step_s or tokens_per_s")
+        if ("step_s" in row) != ("step_s" in rows[0]):
+            raise row.refused("step_s", "legal: the same of step_s and tokens_per_s in all rows")
     steps = [
         LoggedStep(row.step, row.loss, time_s=row.step_s, tokens_per_s=row.tokens_per_s)
         for row in rows

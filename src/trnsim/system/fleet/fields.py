@@ -22,7 +22,8 @@ from trnsim.system.train.run import (
 )
 
 _MODEL_HELP: Final = "a name of trnsim models, or the path of a config.json beside the scenario"
-_MOST_CHIPS: Final = 10_000_000
+MOST_CHIPS: Final = 10_000_000
+"""Largest number of chips of a fleet."""
 _MOST_BUILDINGS: Final = 10_000
 _MOST_REPLICA_CHIPS: Final = 1_000_000
 _MOST_HOURS: Final = 1e12
@@ -69,16 +70,16 @@ class FleetFields(FileRecord):
 
     instance: str = declared(help="the instance type", legal=lambda: sorted(catalogue().instances))
     ultraserver_chips: int | None = between(
-        "chips of an UltraServer; those of an instance if empty", 1, _MOST_CHIPS, None
+        "chips of an UltraServer; those of an instance if empty", 1, MOST_CHIPS, None
     )
     buildings: int | dict[str, int] = between(
         "how many equal buildings, or the UltraServers of each by its name",
         1,
         _MOST_BUILDINGS,
-        each=Rule(least=1, most=_MOST_CHIPS),
+        each=Rule(least=1, most=MOST_CHIPS),
     )
     ultraservers: int | None = between(
-        "UltraServers of each of equal buildings", 1, _MOST_CHIPS, None
+        "UltraServers of each of equal buildings", 1, MOST_CHIPS, None
     )
     spares: int | None = declared(
         None,

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from trnsim.arch.catalogue import catalogue
 from trnsim.price import quote
-from trnsim.system.fleet.fields import FleetFields
+from trnsim.system.fleet.fields import MOST_CHIPS, FleetFields
 from trnsim.system.fleet.scenario import HOUR_S, Fleet, Watts, spares_for
-
-_MOST_CHIPS: Final = 10_000_000
 
 
 def fleet_of(fields: FleetFields) -> tuple[str, Fleet]:
@@ -24,8 +20,8 @@ def fleet_of(fields: FleetFields) -> tuple[str, Fleet]:
     if chips % size:
         raise fields.refused("ultraserver_chips", f"legal: a multiple of {size}, of one {name}")
     buildings = _buildings(fields)
-    if sum(buildings.values()) * chips > _MOST_CHIPS:
-        raise fields.refused("buildings", f"legal: at most {_MOST_CHIPS:,} chips in all")
+    if sum(buildings.values()) * chips > MOST_CHIPS:
+        raise fields.refused("buildings", f"legal: at most {MOST_CHIPS:,} chips in all")
     usd, price = _price(fields, name, size)
     repaired = chips * fields.repair_hours / fields.chip_mtbf_hours
     watts = fields.watts_per_chip

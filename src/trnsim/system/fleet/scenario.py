@@ -13,7 +13,7 @@ from trnsim.facts import P90_SIGMAS
 from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS, Curve
 
 HOUR_S: Final = 3600
-_WATTS_PER_KW: Final = 1000
+WATTS_PER_KW: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Fleet:
         """USD of the energy of a chip that is "serving", "training" or "idle" for an hour."""
         if self.watts is None:
             return 0.0
-        return float(getattr(self.watts, doing)) / _WATTS_PER_KW * self.usd_per_kwh
+        return float(getattr(self.watts, doing)) / WATTS_PER_KW * self.usd_per_kwh
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from trnsim.system.fleet.conditions import FleetConditions
 from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS, STEP_S, Array
 from trnsim.system.fleet.need import ready_steps
 from trnsim.system.fleet.plan import Counts, FleetPlan, level_changes
-from trnsim.system.fleet.scenario import Scenario, Service, TrainingJobKind
+from trnsim.system.fleet.scenario import WATTS_PER_KW, Scenario, Service, TrainingJobKind
 
-_WATTS_PER_KW: Final = 1000.0
 _FAILURE_SEED: Final = 1_000_003
 """Number in the seed that separates random failures from random demand."""
 
@@ -248,4 +247,4 @@ def _energy_kwh(scenario: Scenario, plan: FleetPlan) -> float | None:
     serving = float(plan.services.sum()) * scenario.block_chips
     training = float(plan.job_blocks(scenario.jobs).sum()) * scenario.block_chips
     idle = scenario.fleet.chips * scenario.hours - serving - training
-    return (serving * watts.serving + training * watts.training + idle * watts.idle) / _WATTS_PER_KW
+    return (serving * watts.serving + training * watts.training + idle * watts.idle) / WATTS_PER_KW

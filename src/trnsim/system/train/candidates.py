@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from trnsim.place.machine import Machine
 from trnsim.system.train import memory
-from trnsim.system.train.layout import RECOMPUTES, Layout, is_legal
+from trnsim.system.train.layout import RECOMPUTES, Layout, divisors, is_legal
 from trnsim.system.train.stages import all_parts
 from trnsim.workload.architecture import Architecture, LatentAttention
 
@@ -96,7 +96,7 @@ def _layouts_of_all_ranks(
     fixed = request.fixed_fields
     for tensor in _choices([request.tensor], _tensor_sizes(model, machine)):
         ranks_left = machine.ranks // tensor if machine.ranks % tensor == 0 else 0
-        for pipeline in _choices([request.pipeline], _divisors(depth)):
+        for pipeline in _choices([request.pipeline], divisors(depth)):
             for context in _choices([request.context], _context_sizes(request.sequence)):
                 if not ranks_left or ranks_left % (pipeline * context):
                     continue
@@ -124,7 +124,7 @@ def _fields_beside_ranks(
     for micro in _choices([request.micro_batch], _micro_batches(request, data)):
         for part in _choices([request.virtual], virtual or [1]):
             for expert in _choices(
-                [request.expert], [ranks for ranks in _divisors(experts) if data % ranks == 0]
+                [request.expert], [ranks for ranks in divisors(experts) if data % ranks == 0]
             ):
                 for zero in _choices([request.zero], zeros):
                     for recompute in _choices([request.recompute], list(RECOMPUTES)):
@@ -150,7 +150,7 @@ def _tensor_sizes(model: Architecture, machine: Machine) -> list[int]:
         for attention in layer.attentions
         if attention.heads or isinstance(attention, LatentAttention)
     }
-    sizes = _divisors(machine.ranks_per_instance)
+    sizes = divisors(machine.ranks_per_instance)
     return [size for size in sizes if all(head % size == 0 for head in heads)]
 
 
@@ -164,10 +164,6 @@ def _micro_batches(request: LayoutRequest, data: int) -> list[int]:
     most = max(_MOST_TOKENS // request.sequence, 1)
     powers = (1 << power for power in range(sequences.bit_length()))
     return [size for size in powers if sequences % size == 0 and size <= most]
-
-
-def _divisors(number: int) -> list[int]:
-    return [size for size in range(1, number + 1) if number % size == 0]
 
 
 Array = npt.NDArray[np.float64]

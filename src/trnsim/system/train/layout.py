@@ -224,7 +224,7 @@ def _machine(layout: Layout, model: Architecture, machine: Machine) -> Iterator[
             "use --pp for more ranks: tensor ranks exchange within one instance",
         )
     if ranks % layout.tensor:
-        legal = ", ".join(str(size) for size in _divisors(ranks))
+        legal = ", ".join(str(size) for size in divisors(ranks))
         yield Misfit(
             f"--tp {layout.tensor} does not divide the {ranks} ranks of {name}; legal: {legal}",
             "choose one of these",
@@ -249,7 +249,7 @@ def _layers(layout: Layout, model: Architecture, machine: Machine) -> Iterator[M
     depth = sum(tower.depth for tower in model.towers)
     parts = layout.pipeline * layout.virtual
     if depth % parts:
-        fix = f"--pp x --vp of {', '.join(map(str, _divisors(depth)))}"
+        fix = f"--pp x --vp of {', '.join(map(str, divisors(depth)))}"
         yield Misfit(
             f"{model.name} has {depth} layers, which --pp x --vp = {parts} does not divide", fix
         )
@@ -264,7 +264,7 @@ def _layers(layout: Layout, model: Architecture, machine: Machine) -> Iterator[M
             f"--ep {layout.expert}: {model.name} has no experts; legal: 1", "leave --ep out"
         )
     if experts and experts % layout.expert:
-        fix = f"--ep of {', '.join(map(str, _divisors(experts)))}"
+        fix = f"--ep of {', '.join(map(str, divisors(experts)))}"
         yield Misfit(
             f"{model.name} has {experts} experts, which --ep {layout.expert} does not divide", fix
         )
@@ -309,5 +309,6 @@ def _batch(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Mi
         )
 
 
-def _divisors(number: int) -> list[int]:
+def divisors(number: int) -> list[int]:
+    """All divisors of a positive number, ascending."""
     return [size for size in range(1, number + 1) if number % size == 0]
