@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from trnsim.cli.inventory_options import InventoryOptions
-from trnsim.cli.options import Seed, command, own_rows, parser
+from trnsim.cli.options import Seed, catalogue_with, command, parser
 from trnsim.cli.progress import progress
 from trnsim.cli.report_files import PrintedAnswer, answering
 from trnsim.cli.terminal import echo
@@ -55,7 +55,7 @@ def assess(options: AssessOptions) -> PrintedAnswer | None:
         return None
     if options.inventory is None:
         raise BadInput("no INVENTORY is given", fix="trnsim assess --template > inventory.yaml")
-    rows = own_rows(options.prices)
+    rows = catalogue_with(options.prices)
     assessment = options.assessment(rows, options.seed)
     with progress() as tell:
         decision = assess_inventory(

@@ -11,7 +11,7 @@ import typer
 from trnsim.arch.catalogue import Catalogue, Instance
 from trnsim.cli.hardware_blocks import GIB, TERA
 from trnsim.cli.on import On, platforms
-from trnsim.cli.options import AsOf, OwnPrices, day_of, own_rows, parser, price_option
+from trnsim.cli.options import AsOf, OwnPrices, catalogue_with, day_of, parser, price_option
 from trnsim.cli.price_blocks import remark
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answering
@@ -93,7 +93,7 @@ def instances(
 
     Example: trnsim instances --for llama-3.1-8b --tokens 8192 --sequences 16
     """
-    catalogue = own_rows(prices)
+    catalogue = catalogue_with(prices)
     day = day_of(as_of, catalogue)
     if config is None and (tokens is not None or sequences != 1):
         option = "--tokens" if tokens is not None else "--sequences"

@@ -16,7 +16,7 @@ from trnsim.cli.job_document import (
     launched_document,
     price_document,
 )
-from trnsim.cli.options import OwnPrices, command, own_rows, parser, price_option
+from trnsim.cli.options import OwnPrices, catalogue_with, command, parser, price_option
 from trnsim.cli.quantity_options import number, whole
 from trnsim.cli.report_files import PrintedAnswer, answering
 from trnsim.cli.terminal import echo
@@ -108,7 +108,7 @@ class StatedOptions:
             tokens=self.run_tokens,
             steps=self.run_steps,
             purchase=self.price or "",
-            rows=own_rows(self.prices),
+            rows=catalogue_with(self.prices),
         )
 
 

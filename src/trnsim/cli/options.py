@@ -139,8 +139,8 @@ def time_limit_option(default: str) -> Any:
     )
 
 
-def own_rows(path: Path | None) -> Catalogue:
-    """The catalogue, with the user's own prices before its own where `--prices` names a file."""
+def catalogue_with(path: Path | None) -> Catalogue:
+    """The catalogue, and before its prices those of the file that `--prices` names, if any."""
     from trnsim.arch.catalogue import catalogue  # noqa: PLC0415
     from trnsim.price import with_own_prices  # noqa: PLC0415
 

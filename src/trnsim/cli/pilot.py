@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import typer
 
 from trnsim.cli.inventory_options import InventoryOptions
-from trnsim.cli.options import Folder, Seed, command, own_rows, parser
+from trnsim.cli.options import Folder, Seed, catalogue_with, command, parser
 from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import AsJson, PrintedAnswer, answer, answering
@@ -76,7 +76,7 @@ def write(options: WriteOptions) -> None:
     Example: trnsim pilot write examples/inventory.csv --on trn1 --folder pilot
     """
     pilot_files.check(options.folder, is_forced=options.force)
-    rows = own_rows(options.prices)
+    rows = catalogue_with(options.prices)
     assessment = options.assessment(rows, options.seed)
     with progress() as tell:
         pilot, launch = choose.pilot(
@@ -116,7 +116,7 @@ def read(
     pilot = read_pilot(folder)
     check_unchanged(pilot, folder, VERSION)
     measured = read_logs(pilot, logs)
-    rows = own_rows(None if pilot.prices is None else folder / pilot.prices)
+    rows = catalogue_with(None if pilot.prices is None else folder / pilot.prices)
     with progress() as tell:
         renewed = result(
             pilot, folder, measured, rows=rows, predictor=Predictor(rows, tell), scan=findings

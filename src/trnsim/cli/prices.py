@@ -10,7 +10,7 @@ import typer
 
 from trnsim import files
 from trnsim.arch.catalogue import Catalogue
-from trnsim.cli.options import AsOf, MixedPrices, OwnPrices, day_of, own_rows, parser
+from trnsim.cli.options import AsOf, MixedPrices, OwnPrices, catalogue_with, day_of, parser
 from trnsim.cli.price_blocks import (
     credit_lines,
     history_sections,
@@ -74,7 +74,7 @@ def show(
 
     Example: trnsim prices show trn2.48xlarge --days 30 --instances 4
     """
-    rows = own_rows(prices)
+    rows = catalogue_with(prices)
     day = day_of(as_of, rows)
     kinds = KINDS if kind is None else (_checked_kind(kind),)
     if region is not None:
@@ -146,7 +146,7 @@ def compare(
 
     Example: trnsim prices compare trn2.48xlarge p5en.48xlarge --kind capacity_block
     """
-    rows = own_rows(prices)
+    rows = catalogue_with(prices)
     day = day_of(as_of, rows)
     named_kinds = [
         (name, own or kind) for name, _, own in (text.partition(":") for text in instances)

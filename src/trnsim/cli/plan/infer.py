@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trnsim.arch.catalogue import Catalogue
-from trnsim.cli.options import MixedPrices, OwnPrices, PurchaseKind, command, own_rows
+from trnsim.cli.options import MixedPrices, OwnPrices, PurchaseKind, catalogue_with, command
 from trnsim.cli.plan.shared import (
     MeasuredFile,
     On,
@@ -106,7 +106,7 @@ def infer(options: InferOptions) -> Document:
 
     Example: trnsim plan infer bert.json --on inf2.xlarge,g5.xlarge --batch 8 --sequence 128
     """
-    rows = own_rows(options.prices)
+    rows = catalogue_with(options.prices)
     estimates = _estimates(options, rows)
     remarks = price_remarks([inference.quote for inference in estimates], rows)
     model = _model_title(options.config)

@@ -18,8 +18,8 @@ from trnsim.cli.options import (
     OwnPrices,
     PurchaseKind,
     Seed,
+    catalogue_with,
     command,
-    own_rows,
 )
 from trnsim.cli.plan.serve_document import serve_document
 from trnsim.cli.plan.shared import (
@@ -326,7 +326,7 @@ def serve(options: ServeOptions) -> Document | None:
     kinds = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
     _check_trace_file(options.save_trace, len(kinds))
     table = measured_table(options.measured, [name for name, _ in kinds])
-    rows = own_rows(options.prices)
+    rows = catalogue_with(options.prices)
     known = partial(plan, model, slo=slo, spare=_spare(options), rows=rows, measured=table)
     plans = []
     with progress() as tell:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trnsim import files
-from trnsim.cli.options import MixedPrices, OwnPrices, PurchaseKind, command, own_rows
+from trnsim.cli.options import MixedPrices, OwnPrices, PurchaseKind, catalogue_with, command
 from trnsim.cli.plan.shared import (
     Config,
     MeasuredFile,
@@ -204,7 +204,7 @@ def train(options: TrainOptions) -> Document | None:
     Example: trnsim plan train llama-3.1-8b --on trn2 --instances 4 --tokens 10B
     """
     model = read(options.config)
-    rows = own_rows(options.prices)
+    rows = catalogue_with(options.prices)
     options.check()
     kinds = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
     _check_trace_file(options.trace_file, len(kinds) * len(options.instances or [None]))

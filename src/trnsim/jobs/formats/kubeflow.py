@@ -181,7 +181,7 @@ def _grown(kind: KubeflowKind, reader: SpecReader, roles: list[Role]) -> Iterato
 
 
 def _processes(kind: KubeflowKind, reader: SpecReader, field: str) -> int | None:
-    """Processes of a worker; a word such as "auto" is kept where the field is text."""
+    """The number of processes of a worker; None for a word such as "auto", in a text field."""
     keys = ("spec", kind.processes)
     if kind.has_text_processes:
         return word_or_processes(reader, *keys, field=field)

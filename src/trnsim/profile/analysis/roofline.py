@@ -32,12 +32,12 @@ def roofline(timeline: Timeline, summary: Summary) -> dict[str, Any]:
         "flop_per_byte": intensity,
         "flop_per_s": (summary["model_flops"] or 0) / device_s if device_s else 0.0,
         "best_flop_per_s": min(peak, (intensity or 0.0) * bytes_per_s),
-        "opcodes": _opcodes(timeline),
+        "opcodes": _opcode_rates(timeline),
     }
 
 
-def _opcodes(timeline: Timeline) -> list[dict[str, Any]]:
-    """FLOPs per second of each opcode that multiplies, while it occupies the Tensor Engine."""
+def _opcode_rates(timeline: Timeline) -> list[dict[str, Any]]:
+    """For each opcode that multiplies, its FLOPs per second of occupied Tensor Engine."""
     spans, program = columns(timeline), timeline.program
     totals = Totals(program)
     busy_s = np.bincount(
