@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from trnsim.cli import app
 from trnsim.errors import BadInput
-from trnsim.site import take_used
+from trnsim.site import note_used
 
 ROOT = Path(__file__).parents[2]
 MEASURED = ROOT / "examples" / "measured-times.csv"
@@ -16,7 +16,6 @@ LAYER = "plan layer examples/llama-3.1-8b.json --on trn1 --tensor-parallel-size 
 
 @pytest.fixture(autouse=True)
 def _at_the_root(monkeypatch):
-    take_used()
     monkeypatch.chdir(ROOT)
     monkeypatch.delenv("TRNSIM_SITE", raising=False)
 
@@ -48,6 +47,13 @@ def test_a_site_is_written_used_told_and_undone(tmp_path, monkeypatch):
     assert "(trnsim calibrate)" in text
     monkeypatch.delenv("TRNSIM_SITE")
     assert json.loads(printed(*LAYER.split(), "--json"))["answer"] == before
+
+
+def test_what_entered_estimates_before_a_command_is_not_told_of_its_answer():
+    note_used("yours, 2026-11-20, 14 rows")
+    assert "yours" not in printed("prices", "show", "trn1.2xlarge")
+    note_used("yours, 2026-11-20, 14 rows")
+    assert "yours" not in printed(*LAYER.split())
 
 
 @pytest.mark.slow
