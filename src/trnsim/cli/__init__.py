@@ -163,6 +163,9 @@ def trnsim(
     ] = False,
 ) -> None:
     """A Trainium you can pip install: run its programs, estimate their time and their cost."""
+    from trnsim.site import take_used  # noqa: PLC0415  the version and the help need none
+
+    take_used()  # measurements in estimates that a program made before are not of this answer
 
 
 _OUTPUT_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

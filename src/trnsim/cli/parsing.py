@@ -69,14 +69,7 @@ class _Plain:
 
 
 class Command(_Plain, TyperCommand):
-    """A command, whose answer names the user's measurements that entered its own times alone."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command; estimates that a program made before it are none of its answer."""
-        from trnsim.site import take_used  # noqa: PLC0415  help needs no site
-
-        take_used()
-        return super().invoke(ctx)
+    """A command."""
 
 
 class CommandGroup(_Plain, TyperGroup):
