@@ -59,7 +59,7 @@ def _check_shape(model: Architecture, shape: ModelShape) -> None:
     """Check that a model has the phase and the length of a shape.
 
     Raises:
-        BadInput: it makes no tokens, or a sequence is longer than it allows.
+        BadInput: it makes no tokens, or a token has no learned position.
     """
     if shape.phase in ("prefill", "decode") and not model.is_generating:
         raise BadInput(
@@ -67,7 +67,7 @@ def _check_shape(model: Architecture, shape: ModelShape) -> None:
             "as it makes no tokens one after another",
             fix="ask for phase encode, without past",
         )
-    if not model.decoder.tokens:
+    if model.has_learned_positions and not model.decoder.tokens:
         model.check_length(shape.tokens + shape.past)
 
 

@@ -424,6 +424,12 @@ class Architecture:
         return self.decoder.outputs > 0 and any(attention.is_causal for attention in attentions)
 
     @property
+    def has_learned_positions(self) -> bool:
+        """True if a token beyond `max_positions` has no embedding; rotary ones go on."""
+        wirings = [tower.wiring for tower in self.towers if tower.wiring]
+        return bool(self.decoder.positions) or any(wiring.places for wiring in wirings)
+
+    @property
     def is_of_images(self) -> bool:
         """True if it reads images alone."""
         return all(tower.tokens for tower in self.towers)

@@ -119,6 +119,10 @@ def test_a_model_that_makes_no_tokens_has_one_phase(phase):
     ("words", "tokens"),
     [(("bert-large", "--sequence", "513"), 513), (("gpt2-xl", "--sequence", "1024"), 1025)],
 )
-def test_a_sequence_longer_than_the_model_allows_is_refused(words, tokens):
+def test_a_token_without_a_learned_position_is_refused(words, tokens):
     with pytest.raises(BadInput, match=f"a sequence of {tokens:,} tokens exceeds"):
         asked(*words)
+
+
+def test_rotary_positions_go_on_beyond_those_of_training():
+    assert asked("llama-2-7b", "--sequence", "16383")["past"] == 16383
