@@ -73,10 +73,26 @@ def test_weights_and_activations_are_of_the_type_asked_for(dtype, tmp_path):
         {"hidden_act": "mish"},
         {"model_type": "mamba"},
         {"hidden_size": None},
+        {"layer_types": ["full_attention", "linear_attention"]},
+        {"auto_map": {"AutoModel": "own.Model"}},
     ],
 )
 def test_what_is_not_known_is_left_to_a_framework(given, tmp_path):
     assert configured.model_of_config(written(tmp_path, **given), ModelShape("prefill")) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"hidden_size": -64}, "hidden_size is -64, it must be a positive whole number"),
+        ({"num_hidden_layers": "2"}, "num_hidden_layers is '2', it must be a positive"),
+        ({"num_key_value_heads": 3}, "num_key_value_heads is 3; legal: "),
+        ({"layer_types": ["full_attention"]}, "layer_types is 'a list of 1'; legal: a list of 2"),
+    ],
+)
+def test_an_illegal_value_is_refused_and_left_to_no_framework(given, message, tmp_path):
+    with pytest.raises(BadInput, match=message):
+        configured.model_of_config(written(tmp_path, **given), ModelShape("prefill"))
 
 
 def test_heads_that_ranks_do_not_divide_and_places_that_are_not_there_are_refused(tmp_path):

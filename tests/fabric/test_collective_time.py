@@ -42,6 +42,28 @@ def test_an_instance_can_be_named(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"chip": "trn9"}, r"target 'trn9' is not known; legal: "),
+        ({"nbytes": -1}, r"a collective of -1 bytes; legal: a number from 0"),
+        ({"nbytes": float("nan")}, r"a collective of nan bytes; "),
+        ({"groups": []}, r"a collective without groups of ranks; legal: 1 and more"),
+        ({"groups": 0}, r"a collective of ranks \[\]; legal: different ranks from 0"),
+        ({"groups": [(0, 0)]}, r"a collective of ranks \[0, 0\]; "),
+        ({"groups": [(-1, 0)]}, r"a collective of ranks \[-1, 0\]; "),
+        ({"lnc": 3}, r"lnc=3 on trn2; legal: 1 to 2, and 0 for 2"),
+    ],
+)
+def test_a_collective_that_cannot_be_is_refused(given, message):
+    usual = {"kind": "all_reduce", "nbytes": 8, "groups": 2, "chip": "trn2"}
+    with pytest.raises(BadInput, match=f"^{message}"):
+        collective_time(**{**usual, **given})
+    assert collective_time("all_reduce", 8, 2, "gen3") == collective_time(
+        "all_reduce", 8, 2, "trn2"
+    )
+
+
+@pytest.mark.parametrize(
     ("chip", "ranks", "nbytes", "published_s"),
     [
         ("trn1", 2, GIB, 18_930e-6),

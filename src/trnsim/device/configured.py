@@ -14,6 +14,7 @@ from trnsim.place.machine import Machine
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.captured import workload_of
 from trnsim.workload.config import read_values
+from trnsim.workload.families.keys import ConfigGap
 from trnsim.workload.model_names import displayed, hub_id
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.quantization import DTYPES
@@ -91,7 +92,7 @@ def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architec
     """The architecture in that dtype; None where its sizes are not known.
 
     Raises:
-        BadInput: for a dtype that no weights have.
+        BadInput: for a dtype that no weights have, and for an illegal value in the file.
     """
     if dtype not in DTYPES:
         raise BadInput(f"dtype {dtype!r}; legal: {', '.join(DTYPES)}", fix="choose one of these")
@@ -99,7 +100,7 @@ def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architec
     settings = {key: value for key, value in values.items() if key not in dropped}
     try:
         architecture = workload_of({**settings, "torch_dtype": dtype}, str(path))
-    except (BadInput, NotModelled):  # transformers knows what is usual where a key is left out
+    except (ConfigGap, NotModelled):  # transformers knows what is usual where a key is left out
         return None
     if not isinstance(architecture, Architecture):
         return None

@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 
-from trnsim.arch import INSTANCE_VARIABLE, TARGETS
+from trnsim import arch
+from trnsim.arch import INSTANCE_VARIABLE
 from trnsim.arch.catalogue import Instance, catalogue
 from trnsim.errors import BadInput
 from trnsim.fabric.choice import AlgorithmChoice
@@ -27,6 +29,10 @@ from trnsim.fabric.floors import Floor, FloorTimes, floor_times
 from trnsim.fabric.group import RankGroup
 from trnsim.fabric.transfers import Transfer, phase
 from trnsim.facts import Interval, Provenance, Rate
+from trnsim.formatting import clipped
+
+_SHOWN_CHARS = 60
+"""Characters of a group in an error."""
 
 
 @dataclass(frozen=True)
@@ -93,15 +99,38 @@ def collective_time(
             ranks where it is "".
 
     Raises:
-        BadInput: for an unknown kind, or an instance type that is unknown or has another chip.
+        BadInput: for an unknown kind or chip, a number of bytes below 0, a group without ranks, an
+            `lnc` that the chip does not have, or an instance type that is unknown or of another
+            chip.
     """
     if isinstance(groups, int):
         groups = [range(groups)]
     ranks = tuple(tuple(group) for group in groups)
-    target = TARGETS[chip]
-    cores = lnc or int(target.core.logical_core_max)
+    target = arch.target(chip)
+    _check_message(nbytes, ranks)
+    most = int(target.core.logical_core_max)
+    if not 0 <= lnc <= most:
+        raise BadInput(f"lnc={lnc} on {target.name}; legal: 1 to {most}, and 0 for {most}")
+    cores = lnc or most
     named = os.environ.get(INSTANCE_VARIABLE, "") or instance
     return _time(kind, float(nbytes), ranks, target.chip, cores, named, floor)
+
+
+def _check_message(nbytes: float, groups: Sequence[Sequence[int]]) -> None:
+    """Check the bytes and the groups of a collective.
+
+    Raises:
+        BadInput: for a number of bytes that is none, for no group, and for one that is not of
+            different ranks from 0.
+    """
+    if not 0 <= nbytes < inf:
+        raise BadInput(f"a collective of {nbytes} bytes; legal: a number from 0")
+    if not groups:
+        raise BadInput("a collective without groups of ranks; legal: 1 and more")
+    for group in groups:
+        if not group or len(set(group)) < len(group) or min(group) < 0:
+            shown = clipped(str(list(group)), _SHOWN_CHARS)
+            raise BadInput(f"a collective of ranks {shown}; legal: different ranks from 0")
 
 
 def floors_of(

@@ -17,7 +17,7 @@ from trnsim.workload.families import (
     images_and_texts,
     texts_to_texts,
 )
-from trnsim.workload.families.keys import ConfigKeys
+from trnsim.workload.families.keys import ConfigGap, ConfigKeys
 from trnsim.workload.model_names import model_name
 from trnsim.workload.quantization import bits_of
 
@@ -151,10 +151,10 @@ def _stretched(keys: ConfigKeys) -> int:
     return int(original * factor)
 
 
-def _own_code(keys: ConfigKeys, model_type: str) -> BadInput:
+def _own_code(keys: ConfigKeys, model_type: str) -> ConfigGap:
     """The error for a model whose code lies beside its weights."""
     hint = f"; {model_type} is known without it" if model_type in FAMILIES else ""
-    return keys.refuse(
+    return keys.unknown(
         "auto_map",
         keys.config["auto_map"],
         "no such key",

@@ -19,6 +19,7 @@ from trnsim.workload.families.keys import ConfigKeys
 
 DTYPES: Final = {"float32": 32, "bfloat16": 16, "float16": 16}
 """Bits of an element by ``torch_dtype``."""
+_USUAL_DTYPE: Final = "bfloat16"
 _USUAL_BITS: Final = 16
 """Bits of an element that is not quantized."""
 _SCALE_BITS: Final = 16
@@ -67,7 +68,7 @@ def bits_of(keys: ConfigKeys, layers: int) -> Bits:
     Raises:
         BadInput: for an unknown dtype or method, or an illegal number.
     """
-    plain = _dtype_bits(keys)
+    plain = DTYPES[dtype_of(keys)]
     if keys.config.get("quantization_config") is None:
         return Bits(plain, plain, plain, plain)
     config = keys.nested("quantization_config")
@@ -86,16 +87,20 @@ def bits_of(keys: ConfigKeys, layers: int) -> Bits:
     )
 
 
-def _dtype_bits(keys: ConfigKeys) -> float:
-    """Bits of ``torch_dtype``; those of bfloat16, the compiler's own, by default."""
+def dtype_of(keys: ConfigKeys) -> str:
+    """``torch_dtype``, a key of `DTYPES`; bfloat16, the compiler's own, by default.
+
+    Raises:
+        BadInput: for any other.
+    """
     name = keys.first(("dtype", "torch_dtype"))
     dtype = keys.text(name).removeprefix("torch.") if name else "auto"
     if dtype == "auto":
-        return _USUAL_BITS
+        return _USUAL_DTYPE
     if dtype not in DTYPES:
         legal = ", ".join((*DTYPES, "auto"))
         raise keys.refuse(name or "", dtype, legal, "a checkpoint's dtype")
-    return DTYPES[dtype]
+    return dtype
 
 
 def _old_name(config: ConfigKeys) -> str:

@@ -51,6 +51,7 @@ def test_windows_of_layers(model_type, given, expected):
         ({"moe_layer_freq": 2}, [1, 0, 1, 0]),
         ({"mlp_only_layers": [3]}, [1, 1, 1, 0]),
         ({"moe_layers": [1]}, [0, 1, 0, 0]),
+        ({"moe_layers": []}, [0, 0, 0, 0]),
         ({"mlp_layer_types": ["dense", "sparse", "sparse", "dense"]}, [0, 1, 1, 0]),
         ({"moe_layer_start_index": 1, "moe_layer_end_index": 2}, [0, 1, 1, 0]),
         ({"moe_layer_end_index": -1}, [1, 1, 1, 1]),
@@ -71,6 +72,15 @@ def test_which_layers_have_experts(given, expected):
 def test_a_list_of_mlps_has_a_known_kind_for_each_layer(kinds, reason):
     with pytest.raises(BadInput, match=f"mlp_layer_types {reason}"):
         expert_layers(ConfigKeys({"mlp_layer_types": kinds}, "mine.json"), 4)
+
+
+@pytest.mark.parametrize("name", ["moe_layers", "mlp_only_layers"])
+@pytest.mark.parametrize("number", [-1, 4])
+def test_a_layer_that_the_model_does_not_have_is_refused(name, number):
+    keys = ConfigKeys({name: [0, number]}, "mine.json")
+    message = rf"^mine\.json: {name} is {number}; legal: a list of 0 to 3: the model has 4 layers"
+    with pytest.raises(BadInput, match=message):
+        expert_layers(keys, 4)
 
 
 def test_kinds_are_counted_in_the_order_of_their_first():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from trnsim import arch
 from trnsim.arch import INSTANCE_VARIABLE, TARGETS
 from trnsim.fabric.collective_time import CollectiveTime, collective_time, fabric_for
 from trnsim.fabric.exchange import Groups, with_replicas
@@ -46,7 +47,7 @@ def program_time(
     Raises:
         BadInput: for an instance of another chip in TRNSIM_INSTANCE.
     """
-    chip = TARGETS[target].chip
+    chip = arch.target(target).chip
     instance = usual_instance(chip)
     members = tuple(tuple(group) for group in groups)
     whole = with_replicas(program_fabric(chip, members, lnc, instance), members)

@@ -94,7 +94,7 @@ def _typed(keys: ConfigKeys, usual: str, legal: Mapping[str, object]) -> tuple[C
     """A configuration and its ``model_type``, which must be one of `legal`."""
     kind = keys.text("model_type", usual)
     if kind not in legal:
-        raise keys.refuse("model_type", kind, ", ".join(legal), "sizes of others are not known")
+        raise keys.unknown("model_type", kind, ", ".join(legal), "sizes of others are not known")
     return keys, kind
 
 

@@ -19,6 +19,13 @@ _SHOWN_CHARS: Final = 60
 """Characters of a value in an error."""
 
 
+class ConfigGap(BadInput):
+    """A configuration that no formula reads and transformers may.
+
+    It leaves a key out, or has a kind that is not known here, or names code of its own.
+    """
+
+
 class ConfigKeys:
     """A configuration, and the file that errors name.
 
@@ -132,12 +139,17 @@ class ConfigKeys:
 
     def refuse(self, name: str, value: object, legal: str, why: str) -> BadInput:
         """The error for a key with an illegal value."""
+        return self._error(name, *self._refusal(name, value, legal, why))
+
+    def unknown(self, name: str, value: object, legal: str, why: str) -> ConfigGap:
+        """The error for a key with a value that may be legal, and that no formula has."""
+        return self._gap(name, *self._refusal(name, value, legal, why))
+
+    def _refusal(self, name: str, value: object, legal: str, why: str) -> tuple[str, str]:
+        """The reason and the fix for a key with a value that is not legal."""
         shown = clipped(repr(value), _SHOWN_CHARS)
-        return self._error(
-            name,
-            f"{self.inside}{name} is {shown}; legal: {legal}: {why}",
-            f"correct {name} in {self.file}",
-        )
+        reason = f"{self.inside}{name} is {shown}; legal: {legal}: {why}"
+        return reason, f"correct {name} in {self.file}"
 
     def line(self, name: str) -> SourceLine | None:
         """The line of a key in its file, or of the object that lacks it; None without a file."""
@@ -147,11 +159,11 @@ class ConfigKeys:
         """The first of `names` that is there."""
         return next((name for name in names if self.config.get(name) is not None), None)
 
-    def _missing(self, name: str, value: str) -> BadInput:
+    def _missing(self, name: str, value: str) -> ConfigGap:
         listed = ", ".join(sorted(map(str, self.config))) or "none"
         where = f" of {self.inside.rstrip('.')}" if self.inside else ""
         near = get_close_matches(name, map(str, self.config), 1)
-        return self._error(
+        return self._gap(
             name,
             f"key {self.inside + name!r} is missing; keys found{where}: {listed}",
             f'add "{name}": {value} to {self.file}'
@@ -161,3 +173,7 @@ class ConfigKeys:
     def _error(self, name: str, why: str, fix: str) -> BadInput:
         line = self.line(name)
         return BadInput(f"{line or self.file}: {why}", fix=fix, line=line)
+
+    def _gap(self, name: str, why: str, fix: str) -> ConfigGap:
+        line = self.line(name)
+        return ConfigGap(f"{line or self.file}: {why}", fix=fix, line=line)

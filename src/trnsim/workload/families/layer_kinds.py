@@ -63,7 +63,7 @@ def _check_kinds(
     """
     for kind in kinds:
         if kind not in legal:
-            raise keys.refuse(name, kind, ", ".join(legal), "no other kind is known")
+            raise keys.unknown(name, kind, ", ".join(legal), "no other kind is known")
     if len(kinds) != layers:
         raise keys.refuse(
             name, f"a list of {len(kinds)}", f"a list of {layers}", "one for each layer"
@@ -74,12 +74,13 @@ def expert_layers(keys: ConfigKeys, layers: int) -> list[bool]:
     """For each layer, True if it has experts.
 
     Raises:
-        BadInput: for a list of kinds of another length, or with a kind that is not known.
+        BadInput: for a list of kinds of another length, or with a kind that is not known, and for
+            the number of a layer that the model does not have.
     """
     places = range(layers)
-    dense = set(keys.items("mlp_only_layers", int, "numbers of layers"))
-    named = keys.items("moe_layers", int, "numbers of layers")
-    if named:
+    dense = _layer_numbers(keys, "mlp_only_layers", layers)
+    if keys.config.get("moe_layers") is not None:
+        named = _layer_numbers(keys, "moe_layers", layers)
         return [place in named for place in places]
     kinds = keys.items("mlp_layer_types", str, f"{layers} of {', '.join(_MLP_KINDS)}")
     if kinds:
@@ -96,6 +97,21 @@ def expert_layers(keys: ConfigKeys, layers: int) -> list[bool]:
         first <= place <= last and (place + ahead) % step == 0 and place not in dense
         for place in places
     ]
+
+
+def _layer_numbers(keys: ConfigKeys, name: str, layers: int) -> set[int]:
+    """The layers that the list of key `name` numbers, from 0.
+
+    Raises:
+        BadInput: for the number of a layer that the model does not have.
+    """
+    numbers: set[int] = set(keys.items(name, int, "numbers of layers"))
+    for number in sorted(numbers):
+        if not 0 <= number < layers:
+            raise keys.refuse(
+                name, number, f"a list of 0 to {layers - 1}", f"the model has {layers} layers"
+            )
+    return numbers
 
 
 def kind_counts(kinds: Iterable[Kind]) -> list[tuple[Kind, int]]:
