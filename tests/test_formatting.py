@@ -35,6 +35,12 @@ def test_durations_have_a_fitting_unit(value_s, text):
 
 def test_amounts_have_three_digits_or_separators():
     assert (amount(0.12345), amount(999.6), amount(1234567)) == ("0.123", "1,000", "1,234,567")
+    assert (amount(-999.4), amount(999.5), amount(-999.6)) == ("-999", "1,000", "-1,000")
+
+
+def test_amounts_that_are_not_finite_are_words():
+    assert (amount(float("inf")), amount(float("nan"))) == ("inf", "nan")
+    assert seconds(float("inf")) == "inf d"
 
 
 def test_intervals_put_the_median_first():

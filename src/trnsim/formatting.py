@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from trnsim.facts import Interval
 
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
-_LARGE = 1000
+_LEAST_WHOLE = 999.5
+"""Least number that three digits round to a thousand: from here on there are no decimals."""
 
 
 def clipped(text: str, width: int) -> str:
@@ -40,7 +41,7 @@ def seconds(value_s: float) -> str:
 
 def amount(value: float) -> str:
     """A number of three significant digits, or whole with separators from a thousand."""
-    return f"{value:,.0f}" if round(abs(value)) >= _LARGE else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= _LEAST_WHOLE else f"{value:.3g}"
 
 
 def durations(interval: Interval) -> str:

@@ -62,6 +62,23 @@ def test_in_full_a_profile_has_lines_gains_and_advice(profile):
     assert "mfu_estimated_percent" in section_text("", profile_blocks(profile, has_figures=True))
 
 
+def test_instructions_without_a_line_save_nothing_by_a_change_without_a_line(profile):
+    (first, *rows) = profile["by_line"]
+    gains = [{"change": "DMA free", "line": -1, "gain_ns": 7777.0}]
+    nowhere = profile | {"by_line": [{**first, "line": -1}, *rows], "gains": gains, "edges": []}
+    shown = section_text("", profile_blocks(nowhere))
+    (row,) = (line for line in shown.splitlines() if line.startswith("no line"))
+    assert "7.78 us" not in row
+    assert "DMA free: -7.78 us" in shown
+
+
+def test_edges_that_were_not_tried_have_no_times_in_json(profile):
+    edge = {"form": "wait", "kind": "k", "text": "t", "line": -1, "pairs": [], "edges": 1}
+    untried = profile | {"edges": [edge | dict.fromkeys(("with_ns", "without_ns", "gain_ns"))]}
+    (row,) = profile_values(untried)["edges"]
+    assert (row["with_s"], row["without_s"], row["gain_s"]) == (None, None, None)
+
+
 def test_chips_stand_side_by_side(timeline, ran):
     runs = [ran(timeline), ran(timeline, target=TARGETS["trn3"])]
     profiles = report_of(runs)["profiles"]

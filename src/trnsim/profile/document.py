@@ -186,13 +186,13 @@ def _bottleneck(summary: Summary) -> str:
 
 
 def _lines(profile: JsonObject) -> Table:
-    free = {gain["line"]: gain["gain_ns"] for gain in profile["gains"]}
+    gains_ns = {gain["line"]: gain["gain_ns"] for gain in profile["gains"] if gain["line"] >= 0}
     rows = [
         (
             _short_place(profile, row),
             _time(row["critical_ns"]),
             _time(row["waiting_ns"]),
-            f"-{_time(free[row['line']])}" if row["line"] in free else "",
+            f"-{_time(gains_ns[row['line']])}" if row["line"] in gains_ns else "",
             f"{row['instructions']:,}",
             _source(profile, row),
         )
@@ -240,4 +240,6 @@ def _in_seconds(value: Any) -> Any:
 
 
 def _scaled(time_ns: Any) -> Any:
-    return [t / _NS_PER_S for t in time_ns] if isinstance(time_ns, list) else time_ns / _NS_PER_S
+    if isinstance(time_ns, list):
+        return list(map(_scaled, time_ns))
+    return None if time_ns is None else time_ns / _NS_PER_S

@@ -52,6 +52,12 @@ def test_answers_of_one_token_have_no_time_between(tmp_path):
     assert read(written(tmp_path, "sent_s,ttft_s,e2e_s,output_tokens", rows)).run.tpot_s == {}
 
 
+def test_requests_sent_at_once_long_after_zero_last_as_long_as_the_longest(tmp_path):
+    rows = ["1e12,1e-6,1e-6,1"] * 60  # a second's millionth is less than the last digit of 1e12
+    run = read(written(tmp_path, "sent_s,ttft_s,e2e_s,output_tokens", rows)).run
+    assert (run.duration_s, run.output_tokens_per_s) == (1e-6, pytest.approx(60e6))
+
+
 def steps(**changed):
     row = {"step": "{}", "loss": "5", "step_s": "2"} | changed
     lines = [",".join(row.values()).replace("{}", str(number)) for number in range(20)]

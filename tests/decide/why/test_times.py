@@ -55,6 +55,15 @@ def test_a_layer_has_the_interval_of_its_spread():
     )
 
 
+@pytest.mark.parametrize("spread", [-0.1, 100.1, 1e29])
+def test_a_spread_without_finite_quantiles_is_refused(spread):
+    answer = {"time_s": 2.0, "parts_s": {"weights": 2.0}, "spread": spread}
+    with pytest.raises(BadInput, match=r"^a.json: answer: spread is .*; legal: 0 to 100"):
+        only("plan layer", {"answer": answer})
+    (found,) = times("plan layer", {"answer": answer | {"spread": 100}}, "a.json")
+    assert math.isfinite(found.interval_s[1])
+
+
 def test_a_collective_has_latencies_and_bytes():
     plain = {"time_s": interval(4.0), "latency_s": 1.0, "bytes_s": 2.5}
     assert only("plan collective", plain).parts_s == {

@@ -37,6 +37,14 @@ def test_a_result_of_a_storage_that_begins_earlier_keeps_its_place(stored):
     assert call.meta["val"].storage_offset() == 2
 
 
+def test_an_empty_result_within_a_storage_keeps_its_place(stored):
+    _, program = stored(lambda x: x[0:0, 3:5] * 1 + x[0:0, 3:5], torch.ones(4, 8))
+    calls = [n for n in graph_module(program, "cpu").graph.nodes if n.op == "call_function"]
+    values = [call.meta["val"] for call in calls]
+    assert {value.numel() for value in values[1:]} == {0}
+    assert 3 in {value.storage_offset() for value in values}
+
+
 @pytest.mark.parametrize(
     "operator",
     [

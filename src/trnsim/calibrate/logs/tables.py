@@ -113,8 +113,8 @@ def _load(path: Path, rows: Sequence[RequestRow]) -> Load:
             f"{len(requests)} requests were finished; legal: {LEAST_REQUESTS} or more",
             fix="send more requests; a row without e2e_s is one that failed",
         )
-    ends = [entry.sent_s + entry.e2e_s for entry in requests]
-    duration_s = max(ends) - min(entry.sent_s for entry in requests)
+    first_s = min(entry.sent_s for entry in requests)
+    duration_s = max(entry.sent_s - first_s + entry.e2e_s for entry in requests)
     # Items of a batch come out together: no time lies between them.
     several = [entry for entry in requests if entry.tokens > 1 and entry.e2e_s > entry.ttft_s]
     between = [(entry.e2e_s - entry.ttft_s) / (entry.tokens - 1) for entry in several]

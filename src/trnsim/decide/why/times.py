@@ -48,6 +48,8 @@ _FIX: Final = "give it as trnsim printed it"
 _MOST_VALUE_CHARS: Final = 40
 _MOST_NUMBER: Final = 1e30
 """Maximum of a number in an answer, so that sums of numbers are finite."""
+_MOST_SPREAD: Final = 100
+"""Maximum of the sigma of a logarithm, so that quantiles are finite."""
 
 
 @dataclass(frozen=True)
@@ -217,20 +219,16 @@ def _run_latency(
 
 def _layer_times(values: Values) -> list[Time]:
     answer = values.part("answer")
-    p50_s, spread = answer.seconds("time_s"), answer.seconds("spread")
-    low, high = (_quantile_s(p50_s, spread, quantile) for quantile in ("p10", "p90"))
+    p50_s, spread = answer.seconds("time_s"), answer.number("spread")
+    if not 0 <= spread <= _MOST_SPREAD:
+        raise BadInput(
+            f"{answer.where}: spread is {spread:g}; legal: 0 to {_MOST_SPREAD}", fix=_FIX
+        )
+    low, high = (p50_s * math.exp(QUANTILES[name] * spread) for name in ("p10", "p90"))
     sources = {LAYER: str(answer.plain.get("source", ""))}
     parts = _with_rest(answer.part("parts_s").numbers(), p50_s)
     phase = str(values.plain.get("phase", ""))
     return [Time(LAYER, phase, p50_s, (low, high), parts, _sizes_of_pass(values), sources)]
-
-
-def _quantile_s(p50_s: float, sigma: float, quantile: str) -> float:
-    """Quantile ("p10" or "p90") of a lognormal time."""
-    try:
-        return p50_s * math.exp(QUANTILES[quantile] * sigma)
-    except OverflowError:
-        return math.inf
 
 
 def _collective_times(values: Values) -> list[Time]:

@@ -217,7 +217,7 @@ class _GraphBuilder:
             if not tensor.offset:
                 return buffer
             reach = tensor.offset + sum(
-                (length - 1) * step
+                max(length - 1, 0) * step
                 for length, step in zip(tensor.shape, tensor.stride, strict=True)
             )
             storage = torch.empty(reach + 1, dtype=dtype, device=self._device)
