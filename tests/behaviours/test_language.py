@@ -2,6 +2,7 @@
 
 import builtins
 import importlib.util
+import re
 import sys
 
 import neuronxcc.nki
@@ -292,6 +293,62 @@ def test_an_operator_stays_a_name_for_an_instruction_in_0_2():
         return out
 
     assert (run(kernel, version="0.2") == 2 * ARRAY).all()
+
+
+COMPUTE = {
+    "+": lambda i: i + 1,
+    "-": lambda i: 3 - i,
+    "*": lambda i: i * 1,
+    "//": lambda i: i // 1,
+    "%": lambda i: i % 2,
+}
+
+
+@pytest.mark.parametrize("is_bound_register", [False, True])
+@pytest.mark.parametrize("sign", COMPUTE)
+def test_the_variable_of_fori_loop_computes_from_0_7_on(sign, is_bound_register):
+    """nki/migration, Rules for migrated loops: "Do not ... perform Python arithmetic on it"."""
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        nisa.dma_copy(out, x)
+
+        def body(i):
+            COMPUTE[sign](i)
+
+        nl.fori_loop(0, nisa.register_alloc(2) if is_bound_register else 2, body)
+        return out
+
+    match = f"`{re.escape(sign)}` with the variable of nl.fori_loop under NKI 0.6"
+    refused(kernel, version="0.6", match=match)
+    with pytest.raises(IllegalInstruction) as caught:
+        run(kernel, version="0.6")
+    assert "scalar_offset=i) of a tensor with a dimension for i" in caught.value.fix
+    if is_bound_register or sign not in {"//", "%"}:  # scalars have neither
+        assert (run(kernel, version="0.7") == ARRAY).all()
+
+
+@pytest.mark.parametrize("version", ["0.6", "0.7"])
+def test_the_variable_of_fori_loop_is_read_in_each_version(version):
+    """nki/migration, Rules for migrated loops: "Read it as a runtime offset"."""
+
+    @nki.jit
+    def kernel(x):
+        tile = nl.zeros((3, 4), nl.float32)
+
+        def body(i):
+            column = {"scalar_offset": i, "indirect_dim": 1}
+            nisa.dma_copy(
+                tile.ap([[4, 3], [1, 1]], 1, **column), x.ap([[4, 3], [1, 1]], 1, **column)
+            )
+
+        nl.fori_loop(0, 2, body)
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        nisa.dma_copy(out, tile)
+        return out
+
+    assert (run(kernel, version=version) == ARRAY * [0, 1, 1, 0]).all()
 
 
 def test_the_sum_of_a_loop_variable_is_an_offset_in_0_7():

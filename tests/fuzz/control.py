@@ -17,13 +17,15 @@ def loop(g):
     kind = g.pick(_UNROLLED + _DYNAMIC)
     first, last = _bound(g, values.start, kind), _bound(g, values.stop, kind)
     bounds = f"{first}, {last}, {step}" if step > 1 else f"{first}, {last}"
-    src = g.filled((P, count * F), g.pick(f for f in g.formats if f in ANY))
+    shape, here = (P, count * F), (slice(0, P), At("i", F, F))
+    if kind == "nl.fori_loop":  # NKI 0.6 refuses arithmetic on its variable
+        shape, here = (P, count, F), (slice(0, P), Name("i"), slice(0, F))
+    src = g.filled(shape, g.pick(f for f in g.formats if f in ANY))
     if g.chance(0.3):
         dst = src
     else:
-        dst = g.alloc((P, count * F), g.pick(("float32", "bfloat16", "int32")))
+        dst = g.alloc(shape, g.pick(("float32", "bfloat16", "int32")))
         g.do(Step("memset", {"dst": dst, "value": 1}))
-    here = slice(0, P), At("i", F, F)
     args = {"dst": dst.then("[]", *here), "data": src.then("[]", *here)}
     args |= {"op0": op(binary(g)), "operand0": g.number(), "engine": engine("vector")}
     g.do(Loop("i", values, kind, (Step("tensor_scalar", args),), bounds))

@@ -53,10 +53,14 @@ def nc_matmul(g):
             count,
         )
         return
-    left, right = (g.filled((K, count * n), g.pick(formats)) for n in (M, N))
-    args = {"dst": dst, "stationary": left.then("[]", slice(0, K), At("i", M, M))}
-    args["moving"] = right.then("[]", slice(0, K), At("i", N, N))
-    kind = g.pick(_LOOPS)
+    chosen, kind = [g.pick(formats) for _ in range(2)], g.pick(_LOOPS)
+    args = {"dst": dst}
+    for name, width, dtype in zip(("stationary", "moving"), (M, N), chosen, strict=True):
+        if kind == "nl.fori_loop":  # NKI 0.6 refuses arithmetic on its variable
+            tile, part = g.filled((K, count, width), dtype), (Name("i"), slice(0, width))
+        else:
+            tile, part = g.filled((K, count * width), dtype), (At("i", width, width),)
+        args[name] = tile.then("[]", slice(0, K), *part)
     bounds = f"0, {count}" if kind == "nl.fori_loop" else ""
     g.do(Loop("i", range(count), kind, (Step("nc_matmul", args),), bounds))
 

@@ -140,3 +140,14 @@ FUNCTIONS_OF_TILES: Final = Behaviour(
     instead="issue the instruction: nisa.tensor_tensor(dst, a, b, op=nl.add), or nisa.activation",
     source="the stub of nki.language of v2.28; nki/migration/index.rst, nki.language APIs",
 )
+LOOP_VARIABLE_COMPUTES: Final = Behaviour(
+    name="loop-variable-computes",
+    since="0.7",
+    rule="arithmetic on the variable of nl.fori_loop gives offsets and bounds",
+    otherwise="the variable of nl.fori_loop is only read: as scalar_offset of an access pattern, "
+    "as an index",
+    instead="let the pattern multiply and add: tensor.ap(pattern, offset=..., scalar_offset=i) of "
+    "a tensor with a dimension for i; or keep a count in SBUF, and load it with "
+    "nisa.register_load",
+    source=f"{_GUIDE}, Rules for migrated loops",
+)

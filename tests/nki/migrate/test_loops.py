@@ -2,6 +2,7 @@
 
 import pytest
 
+from trnsim.behaviours import VERSIONS
 from trnsim.nki.migrate.report import report_of
 from trnsim.nki.migrate.writing import rewritten, way_of
 
@@ -79,3 +80,18 @@ def test_a_loop_that_is_no_function_is_for_a_person(body, words):
     made = rewritten(told)
     assert made.rewritten == 0
     assert "    # nki 0.7: " in made.text
+
+
+def test_a_loop_that_computes_with_its_variable_stays_in_0_6():
+    loops = {
+        compute: f"{HEAD}    for i in nl.dynamic_range(n):\n        g({compute})\n"
+        for compute in ("i * 4", "i")
+    }
+    to = VERSIONS["0.6"], "0.5"
+    found = {compute: report_of(text, "k.py", *to) for compute, text in loops.items()}
+    assert rewritten(found["i"]).rewritten == 1
+    assert rewritten(found["i * 4"]).rewritten == 0
+    (statement,) = found["i * 4"].statements
+    assert "computes with the variable" in way_of(found["i * 4"], statement)
+    later = rewritten(report_of(loops["i * 4"], "k.py"))
+    assert (later.rewritten, "nl.fori_loop(0, n, body)" in later.text) == (1, True)

@@ -18,14 +18,18 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Final, NoReturn
 
-from trnsim.behaviours.language import DYNAMIC_LOOPS_WARN, DYNAMIC_VARIABLE_IS_REGISTER
+from trnsim.behaviours.language import (
+    DYNAMIC_LOOPS_WARN,
+    DYNAMIC_VARIABLE_IS_REGISTER,
+    LOOP_VARIABLE_COMPUTES,
+)
 from trnsim.behaviours.scalars import FORI_GIVES_SCALARS, RANGES_ARE_PYTHONS
 from trnsim.dtypes import INT32
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Scalar, VirtualRegister
 from trnsim.isa.control import register
 from trnsim.nki.arguments import documented, integers
-from trnsim.nki.dialect import follows
+from trnsim.nki.dialect import follows, running_version
 from trnsim.nki.registers import warn_of_removal
 from trnsim.nki.scalars import NkiScalar, Turn, require_in_turn
 from trnsim.program import current_core, has_current_core
@@ -113,9 +117,9 @@ def dynamic_range(
 def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Any], object], step: int = 1) -> None:
     """`body_fun(i)` on the device for each i of range(lower, upper, step).
 
-    i is an NkiScalar of int32, or a VirtualRegister if a bound is one, and always before NKI 0.7.
-    It is passed by value: writes of the body to it have no effect on the loop. Tensors that the
-    body allocates end with the loop.
+    i is an NkiScalar of int32, or a VirtualRegister if a bound is one. In NKI 0.6 it is always a
+    register, and refuses arithmetic. It is passed by value: writes of the body to it have no effect
+    on the loop. Tensors that the body allocates end with the loop.
 
     Args:
         lower: the first value: an integer, a register or an int32 scalar.
@@ -134,11 +138,12 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Any], object], ste
     origins = tuple(origin for bound in bounds for origin in getattr(bound, "origins", ()))
     gives_registers = any(isinstance(bound, VirtualRegister) for bound in bounds)
     gives_registers = gives_registers or not follows(FORI_GIVES_SCALARS)
+    register_kind = VirtualRegister if follows(LOOP_VARIABLE_COMPUTES) else _LoopVariable
     with _body("nl.fori_loop") as begin_turn:
         for turn in turns:
             begin_turn()
             if gives_registers:
-                result = body_fun(VirtualRegister(turn))
+                result = body_fun(register_kind(turn))
             else:
                 scope = Turn()
                 result = body_fun(NkiScalar.of_value(turn, origins, scope))
@@ -321,6 +326,24 @@ def _registers(turns: range, *, is_offset: bool) -> Generator[VirtualRegister]:
         for turn in turns:
             begin()
             yield VirtualRegister(turn, frozen=True, is_offset=is_offset)
+
+
+class _LoopVariable(VirtualRegister):
+    """The variable of nl.fori_loop in versions in which it takes no arithmetic."""
+
+
+def _refused_operator(sign: str) -> Callable[[_LoopVariable, Any], NoReturn]:
+    def refuse(self: _LoopVariable, other: Any) -> NoReturn:
+        del self, other
+        usage = f"`{sign}` with the variable of nl.fori_loop"
+        raise LOOP_VARIABLE_COMPUTES.refusal(running_version(), usage)
+
+    return refuse
+
+
+for _name, _sign in {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}.items():
+    for _side in ("", "r"):
+        setattr(_LoopVariable, f"__{_side}{_name}__", _refused_operator(_sign))
 
 
 def _nothing() -> None:

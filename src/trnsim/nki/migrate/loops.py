@@ -25,6 +25,8 @@ def _dynamic_loop(places: Places, trace: Trace) -> list[Edit]:
     loop = file.parent(call)
     if not isinstance(loop, ast.For) or loop.iter is not call:
         raise ByHand("nl.dynamic_range is not the range of a `for` here")
+    if trace.row is language.DYNAMIC_LOOPS_WARN and _computes(loop):
+        raise ByHand("its body computes with the variable, which NKI 0.6 refuses in nl.fori_loop")
     return _counted(places, loop, call)
 
 
@@ -51,6 +53,18 @@ def _counted(places: Places, loop: ast.For, call: ast.Call) -> list[Edit]:
         _header(places, loop, call, f"def {name}({loop.target.id})"),
         places.below(loop, ["", called]),
     ]
+
+
+def _computes(loop: ast.For) -> bool:
+    """True if a variable of the loop is an operand of arithmetic in its body."""
+    names = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    return any(
+        isinstance(operand, ast.Name) and operand.id in names
+        for statement in loop.body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.BinOp)
+        for operand in (node.left, node.right)
+    )
 
 
 def _while(places: Places, loop: ast.While) -> list[Edit]:
