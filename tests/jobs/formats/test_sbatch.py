@@ -139,6 +139,16 @@ def test_options_state_fields(tmp_path, options, fields):
     assert {name: getattr(role, name) for name in fields} == fields
 
 
+@pytest.mark.parametrize("count", ["4", "neuron:4"])
+def test_gpus_are_those_of_the_line_that_states_them(tmp_path, count):
+    lines = ("#SBATCH --nodes=2", "#SBATCH --gres=gpu:8", f"#SBATCH --gpus-per-node={count}")
+    spec = spec_of(tmp_path, script(*lines, "srun a"))
+    assert spec.job.roles[0].gpus == 4
+    assert spec.line_of("roles.0.gpus").line == 4
+    spec = spec_of(tmp_path, script(lines[0], lines[2], "srun a"))
+    assert spec.line_of("roles.0.gpus").line == 3
+
+
 def test_ranks_are_those_of_all_tasks(tmp_path):
     lines = ("#SBATCH -N 2 --ntasks-per-node=2", "srun torchrun --nproc-per-node {} a.py")
     spec = spec_of(tmp_path, script(*lines).format(16))

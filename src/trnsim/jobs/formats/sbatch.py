@@ -244,12 +244,17 @@ def _is_exclusive(reader: SpecReader, key: str, path: str) -> bool:
 
 
 def _gpus(reader: SpecReader, key: str, path: str) -> int | None:
-    of_resource = reader.whole(key, "gres", "gpu", field=f"{path}.gpus")
-    text = reader.value(key, "gpus-per-node")
-    if isinstance(text, str) and not text.isdecimal() and not is_template(text):
+    """GPUs of a node by --gpus-per-node, else by --gres; a typed count is kept with its type."""
+    field, option = f"{path}.gpus", (key, "gpus-per-node")
+    text, place = reader.value(*option), reader.place(*option)
+    if not isinstance(text, str) or text.isdecimal() or is_template(text):
+        stated = reader.whole(*option, field=field)
+    else:
         match = _TYPED_COUNT.fullmatch(text)
-        return int(match[1]) if match else of_resource
-    stated = reader.whole(key, "gpus-per-node", field=f"{path}.gpus")
+        stated = int(match[1]) if match else None
+        if match and place is not None:
+            reader.lines.setdefault(field, place.line)
+    of_resource = reader.whole(key, "gres", "gpu", field=field)
     return of_resource if stated is None else stated
 
 
