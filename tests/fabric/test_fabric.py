@@ -111,7 +111,14 @@ def test_chips_without_a_way_are_an_error():
     ("ask", "message"),
     [
         (lambda: fabric("trn2.48xlarge", lnc=2, ranks_per_node=65), "it has 64 logical cores"),
-        (lambda: fabric("trn2.48xlarge", nodes=0), "128 ranks on trn2.48xlarge"),
+        (
+            lambda: fabric("trn2.48xlarge", nodes=0),
+            "nodes=0 on trn2.48xlarge; legal: .* from 1 on",
+        ),
+        (lambda: fabric("trn2.48xlarge", lnc=0), "lnc=0 on trn2.48xlarge; legal: .* from 1 on"),
+        (lambda: fabric("trn2.48xlarge", stride=0), "stride=0 on trn2.48xlarge; legal: .* 1 on"),
+        (lambda: fabric("trn2.48xlarge", first=-2), "first=-2 on trn2.48xlarge; legal: .* 0 on"),
+        (lambda: fabric("trn1.2xlarge", ranks_per_node=-1), "ranks_per_node=-1 on .* from 0 on"),
         (lambda: fabric("trn1.2xlarge", first=2), "0 ranks on trn1.2xlarge from logical core 2"),
         (lambda: fabric("trn9"), "instance 'trn9' is not in the catalogue"),
         (lambda: fabric("p5.48xlarge").topology, "0 ranks on p5.48xlarge"),

@@ -74,11 +74,18 @@ class Fabric:
     factors: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
+        least = {"nodes": 1, "lnc": 1, "ranks_per_node": 0, "first": 0, "stride": 1}
+        for name, number in least.items():
+            if getattr(self, name) < number:
+                raise BadInput(
+                    f"{name}={getattr(self, name)} on {self.instance.name}; "
+                    f"legal: a whole number from {number} on",
+                )
         cores = self.chip.cores // self.lnc * self.instance.count
-        most = (cores - self.first) // max(self.stride, 1)
+        most = (cores - self.first) // self.stride
         count = self.ranks_per_node or most
         object.__setattr__(self, "ranks_per_node", count)
-        if not 0 < count <= most or self.nodes < 1 or self.stride < 1:
+        if not 0 < count <= most:
             each = "" if self.stride == 1 else f" of {self.stride} cores each"
             raise BadInput(
                 f"{count} ranks{each} on {self.instance.name} from logical core {self.first} on; "
