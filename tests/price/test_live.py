@@ -3,6 +3,7 @@
 import json
 from contextlib import ExitStack
 from datetime import UTC, date, datetime
+from types import SimpleNamespace
 
 import pytest
 
@@ -197,6 +198,22 @@ def test_a_refusal_of_aws_says_what_to_do(aws, code, message, fix):
     assert code in refused.value.reason
     assert refused.value.fix.startswith(fix)
     assert bool(refused.value.fix) == bool(fix)
+
+
+class EndlessHistory:
+    """A client of EC2 whose history of spot prices has a next page after every page."""
+
+    meta = SimpleNamespace(region_name="us-east-2")
+
+    def describe_spot_price_history(self, **_):
+        return {"SpotPriceHistory": [], "NextToken": "more"}
+
+
+def test_pages_without_an_end_are_refused():
+    prices = SimpleNamespace(get_products=lambda **_: {"PriceList": []})
+    clients = {"ec2": EndlessHistory(), "pricing": prices}
+    with pytest.raises(BadInput, match="AWS has more than 100 pages of prices for one request"):
+        refresh("us-east-2", ["g5.xlarge"], connect=lambda service, _: clients[service], now=NOW)
 
 
 def test_a_throttled_price_list_says_so(aws):

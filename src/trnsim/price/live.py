@@ -157,7 +157,11 @@ def _refused(error: Exception) -> BadInput:
 
 
 def _pages(call: Callable[..., Mapping[str, Any]], **request: Any) -> Iterator[Mapping[str, Any]]:
-    """All pages of a response, at most `_MOST_PAGES` of them."""
+    """All pages of a response.
+
+    Raises:
+        BadInput: there are more than `_MOST_PAGES` of them.
+    """
     token = ""
     for _ in range(_MOST_PAGES):
         page = call(**request, **({"NextToken": token} if token else {}))
@@ -165,6 +169,11 @@ def _pages(call: Callable[..., Mapping[str, Any]], **request: Any) -> Iterator[M
         token = str(page.get("NextToken") or "")
         if not token:
             return
+    raise BadInput(
+        f"AWS has more than {_MOST_PAGES} pages of prices for one request, and the lowest price "
+        "may be on a later page",
+        fix="name fewer instance types",
+    )
 
 
 def _on_demand(client: Any, name: str, region: str, now: datetime) -> Iterator[CurrentPrice]:
