@@ -13,10 +13,12 @@ from trnsim.decide.assess import (
     assess,
     assumptions,
     decide,
+    migration,
     payment_assumptions,
     workload_assumptions,
 )
 from trnsim.decide.candidates import WorkloadPlacements
+from trnsim.decide.decision import Migration
 from trnsim.decide.decision import read as read_decision
 from trnsim.decide.inventory import Shape, WorkloadSlo, read
 from trnsim.decide.programs import findings
@@ -104,6 +106,14 @@ def test_every_dollar_follows_from_the_file(name, predictor, tmp_path):
         cost /= today.paid_hours * today.price.usd_per_hour
         assert one.usd_per_month.p50 == pytest.approx(today.usd_per_month * cost)
         assert one.saving.p50 == pytest.approx(1 - cost)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "weeks"),
+    [(False, False, 2), (True, True, 2), (False, True, 12), (True, False, 12)],
+)
+def test_the_same_programs_on_another_chip_take_less_work(here, there, weeks):
+    assert migration(here, there) == Migration(weeks, 5000, weeks * 5000)
 
 
 def bill(name, usd):

@@ -35,7 +35,9 @@ from trnsim.price.payback import ENGINEER_WEEKS, PAYBACK_LIMIT_MONTHS, USD_PER_E
 from trnsim.system.train.estimate import SEQUENCE
 from trnsim.version import VERSION
 
-WEEKS_GPU: Final = assumed(2, "from one GPU to another: the same programs, measured again")
+WEEKS_SAME_STACK: Final = assumed(
+    2, "from one GPU to another, or from one of AWS's chips: the same programs, measured again"
+)
 
 BLOCKS: Final = ("capacity_block", "capacity_block_paid")
 """Purchase kinds of EC2 capacity blocks, which are reserved and paid in advance."""
@@ -257,9 +259,8 @@ def payment_assumptions(kind: str, *, is_steady: bool) -> tuple[str, ...]:
 
 
 def migration(is_neuron_here: bool, is_neuron_there: bool) -> Migration:
-    """One-time cost of a move: to or from AWS's chips, or of the same program to another GPU."""
-    is_between_gpus = not is_neuron_here and not is_neuron_there
-    weeks = WEEKS_GPU if is_between_gpus else ENGINEER_WEEKS
+    """One-time cost of a move between GPUs and AWS's chips, or of the same programs within them."""
+    weeks = WEEKS_SAME_STACK if is_neuron_here == is_neuron_there else ENGINEER_WEEKS
     usd = float(USD_PER_ENGINEER_WEEK)
     return Migration(float(weeks), usd, weeks * usd)
 
@@ -296,8 +297,8 @@ def _order(move: Candidate) -> tuple[bool, bool, bool, float, str]:
 def assumptions() -> tuple[Assumption, ...]:
     """Numbers that no user stated, with the reason for each."""
     facts: dict[str, tuple[Rate, str]] = {
-        "engineer-weeks of a move to or from AWS's chips": (ENGINEER_WEEKS, "weeks"),
-        "engineer-weeks between GPUs": (WEEKS_GPU, "weeks"),
+        "engineer-weeks of a move between GPUs and AWS's chips": (ENGINEER_WEEKS, "weeks"),
+        "engineer-weeks between GPUs, or AWS's chips": (WEEKS_SAME_STACK, "weeks"),
         "an engineer-week": (USD_PER_ENGINEER_WEEK, "USD"),
         "payback limit": (PAYBACK_LIMIT_MONTHS, "months"),
         "doubt about demand": (DEMAND_SPREAD, "one sigma"),

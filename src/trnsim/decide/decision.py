@@ -243,7 +243,7 @@ class WorkloadDecision:
             side, or if the move pays back at the medians of all inputs but not in most draws.
         reason: reason for the verdict, with its figures.
         best: instance that the verdict is about, or None.
-        migration: cost of a move to AWS's chips.
+        migration: cost of a move to AWS's chips, or from one of them to another.
         tornado: net saving of a move to `best` by input, the widest range first.
         split: operators in the programs that AWS's chips do not run.
         assumptions: assumptions about this workload.

@@ -42,9 +42,9 @@ def dollars(values):
             (c for c in one["candidates"] if c["instance"] == one["today"]["instance"]), None
         )
         for n, there in enumerate(one["candidates"]):
-            weeks = "engineer-weeks of a move to or from AWS's chips"
-            if here is not None and not (here["is_neuron"] or there["is_neuron"]):
-                weeks = "engineer-weeks between GPUs"
+            weeks = "engineer-weeks of a move between GPUs and AWS's chips"
+            if here is not None and here["is_neuron"] == there["is_neuron"]:
+                weeks = "engineer-weeks between GPUs, or AWS's chips"
             cost = 0.0 if there is here else assumed[weeks] * week
             own = candidate_dollars(one["today"], there, cost, limit)
             found |= {f"{place}/candidates/{n}{name}": usd for name, usd in own.items()}

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pytest
 from decision_cases import decision
 from shown_pages import Shown
 
@@ -63,6 +64,17 @@ def test_a_workload_that_nothing_can_run_says_so():
     text = Shown(made(replace(found, workloads=(one,)))[0]).text
     assert "No instance can run it." in text
     assert "Found in its programs" not in text
+
+
+@pytest.mark.parametrize(
+    ("is_neuron", "chips"), [(False, "AWS's chips"), (True, "other AWS chips")]
+)
+def test_a_move_of_programs_on_aws_chips_is_to_other_ones(is_neuron, chips):
+    found = decision()
+    (one,) = found.workloads
+    current = replace(one.candidates[0], instance=one.today.instance, is_neuron=is_neuron)
+    text = Shown(made(replace(found, workloads=(replace(one, candidates=(current,)),)))[0]).text
+    assert f"A move to {chips}: " in text
 
 
 def test_a_verdict_is_a_mark():

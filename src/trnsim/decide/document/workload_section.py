@@ -133,7 +133,9 @@ def _cost_of_move(
         parts.append(f"Today is not predicted: {today.refused}. ")
     week = figures.usd("workloads", index, "migration", "usd_per_week")
     cost = figures.usd("workloads", index, "migration", "usd")
-    parts.append((f"A move to AWS's chips: {amount(move.weeks)} weeks x ", week, " USD = "))
+    current = workload.candidate(today.instance)
+    chips = "other AWS chips" if current is not None and current.is_neuron else "AWS's chips"
+    parts.append((f"A move to {chips}: {amount(move.weeks)} weeks x ", week, " USD = "))
     return (*parts, cost, " USD.")
 
 
