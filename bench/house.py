@@ -36,7 +36,7 @@ FORMATS_OF_OTHERS = {
     "torch/profiler/profiled_trace.py": "likewise, written by PyTorch",
     "jax/kernel_calls.py": "the configuration of a custom call of XLA",
     "workload/captured.py": "a config.json of transformers, which may have Infinity",
-    "lower/cache.py": "the cache, whose digest is of these bytes",
+    "disk_cache.py": "the cache, whose digest is of these bytes",
     "system/search.py": "results as the cache gives them back, and its keys",
     "device/agreement.py": "messages between ranks, whose digest is of these bytes",
     "cluster/slurm/task.py": "a variable that the launcher's own processes read",

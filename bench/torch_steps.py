@@ -26,9 +26,9 @@ import large_models
 import torch
 from torch import nn
 
+from trnsim import disk_cache
 from trnsim.device.numerics import numerics
 from trnsim.device.step_time import step_time
-from trnsim.lower import cache
 from trnsim.torch.call_recording import recording
 
 CALLS, REPEATS, ROUNDS = 200, 9, 30
@@ -175,7 +175,7 @@ def large():
         with tempfile.TemporaryDirectory() as folder:
             for state, limit in (("cold", "60 s"), ("warm", "2 s")):
                 print(f"{name + ', ' + state:<22}", end=" ", flush=True)
-                environment = os.environ | {cache.VARIABLE: folder}
+                environment = os.environ | {disk_cache.VARIABLE: folder}
                 command = [sys.executable, __file__, name]
                 subprocess.run(command, env=environment, check=True)  # noqa: S603  this file
                 print(f"{'':<22} at most {limit}")

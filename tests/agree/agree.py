@@ -20,9 +20,9 @@ from pathlib import Path
 
 from asking import Answer, Case, faults, plans, told
 
+from trnsim import disk_cache
 from trnsim.errors import EmulatorError, OutOfMemory
 from trnsim.files import write
-from trnsim.lower import cache
 from trnsim.place.machine import machine
 
 ROOT = Path(__file__).parents[2]
@@ -117,7 +117,7 @@ def compiled(asked):
 
 def asked_of(one):
     """Answers to a case, kept by it and by the sources that decide them; or why there are none."""
-    path = KEPT / f"{cache.version()}-{zlib.crc32(one.text.encode()):08x}.json"
+    path = KEPT / f"{disk_cache.version()}-{zlib.crc32(one.text.encode()):08x}.json"
     if path.exists():
         return json.loads(path.read_text(encoding="utf-8"))
     try:

@@ -5,6 +5,7 @@ from graphs_by_chance import Chance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trnsim import disk_cache
 from trnsim.compiler import Flags
 from trnsim.compiler import compile as compile_graph
 from trnsim.errors import BadInput, NotModelled, OutOfMemory
@@ -12,7 +13,7 @@ from trnsim.graph import Graph
 from trnsim.graph.ops.collectives import AllReduce
 from trnsim.graph.ops.control_flow import If
 from trnsim.graph.ops.reductions import Sort, TopK
-from trnsim.lower import cache, costs
+from trnsim.lower import costs
 
 
 def mlp(rows=128, width=256, hidden=1024, dtype="bfloat16"):
@@ -43,7 +44,7 @@ def test_products_in_float32_that_are_cast_are_faster():
 
 
 def test_it_is_remembered_on_disk(tmp_path, monkeypatch):
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path))
     graph, weights = mlp(rows=8)
     first = compile_graph(graph, weights=weights)
     assert list(tmp_path.rglob("*.json"))
@@ -52,7 +53,7 @@ def test_it_is_remembered_on_disk(tmp_path, monkeypatch):
 
 
 def test_a_file_that_was_cut_off_is_made_again(tmp_path, monkeypatch):
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path))
     graph, weights = mlp(rows=8)
     first = compile_graph(graph, weights=weights)
     for file in tmp_path.rglob("*.json"):
@@ -173,7 +174,7 @@ def test_what_is_too_large_for_the_chip_is_priced_by_kernels_and_says_so(monkeyp
     def refuse(*_, **__):
         raise OutOfMemory("SBUF is full")
 
-    monkeypatch.setenv(cache.VARIABLE, "off")
+    monkeypatch.setenv(disk_cache.VARIABLE, "off")
     monkeypatch.setattr("trnsim.compiler.program_times.trace", refuse)
     graph, weights = mlp()
     found = compile_graph(graph, lnc=lnc, weights=weights)

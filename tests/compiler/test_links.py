@@ -2,6 +2,7 @@
 
 import pytest
 
+from trnsim import disk_cache
 from trnsim.compiler import compile as compile_graph
 from trnsim.compiler.links import RankExchange, RankLinks, links_of
 from trnsim.compiler.program_times import time_graph
@@ -16,7 +17,7 @@ from trnsim.graph.ops.collectives import (
     ReduceScatter,
 )
 from trnsim.isa import Engine, Instruction
-from trnsim.lower import cache, exchange
+from trnsim.lower import exchange
 from trnsim.place.links.program import program_time
 
 FOUR = (tuple(range(4)),)
@@ -101,7 +102,7 @@ def test_ranks_lie_where_groups_and_the_instance_say(monkeypatch, tmp_path):
     def exchanged_s(groups):
         return compile_graph(*chain(1, groups)[:1], weights=chain(1, groups)[1]).exchanged_s
 
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path))
     on_a_chip, apart = exchanged_s(FOUR), exchanged_s(((0, 8, 16, 24),))
     assert apart > on_a_chip
     monkeypatch.setenv("TRNSIM_INSTANCE", "trn2.48xlarge")
@@ -137,7 +138,7 @@ def test_each_of_two_cores_exchanges_its_part(cores, nbytes):
 
 
 def test_programs_are_remembered_by_their_links(monkeypatch, tmp_path):
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path))
     graph, weights = chain()
     linked, apart = (
         time_graph(graph, weights, CompileOptions("trn2", is_linked=one)).figures

@@ -12,6 +12,7 @@ from layered_graphs import layered
 from spoiled_cache import OTHER_FIELDS, spoil
 from test_layers import stack
 
+from trnsim import disk_cache
 from trnsim.compiler import Flags, compilation
 from trnsim.compiler import compile as compile_graph
 from trnsim.errors import SourceLine
@@ -19,12 +20,11 @@ from trnsim.graph import Graph
 from trnsim.graph.ops.collectives import AllReduce
 from trnsim.graph.ops.control_flow import If
 from trnsim.graph.rewriting import observe_patterns
-from trnsim.lower import cache
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path))
     return tmp_path
 
 
@@ -128,7 +128,7 @@ def test_other_operations_of_a_line_are_another_entry(compiles, monkeypatch):
     compile_graph(with_lines(graph), weights=weights)
     second = compile_graph(of_one_line, weights=weights)
     assert len(compiles) == 2
-    monkeypatch.setenv(cache.VARIABLE, "off")
+    monkeypatch.setenv(disk_cache.VARIABLE, "off")
     assert second == compile_graph(of_one_line, weights=weights)
     assert {share.line for share in second.shares if share.line} == {SourceLine("model.py", 3)}
 
@@ -190,7 +190,7 @@ print(json.dumps([program.device_time_s, program.instructions, program.bound.sec
 @pytest.mark.slow
 def test_two_processes_at_once_and_one_after_them_agree(folder):
     command = [sys.executable, "-c", PROGRAM]
-    own = os.environ | {cache.VARIABLE: str(folder)}
+    own = os.environ | {disk_cache.VARIABLE: str(folder)}
     pair = [subprocess.Popen(command, env=own, stdout=subprocess.PIPE, text=True) for _ in "ab"]
     texts = [process.communicate()[0] for process in pair]
     after = subprocess.run(command, env=own, capture_output=True, text=True, check=True).stdout

@@ -6,6 +6,7 @@ import pytest
 from spoiled_cache import OTHER_FIELDS, spoil
 from test_layers import stack
 
+from trnsim import disk_cache
 from trnsim.compiler import program_times
 from trnsim.compiler.program_times import (
     NoFasterProgramError,
@@ -17,7 +18,6 @@ from trnsim.compiler.schedules import CompileOptions, SbufSchedule
 from trnsim.errors import OutOfMemory
 from trnsim.graph import Graph
 from trnsim.graph.ops.control_flow import If
-from trnsim.lower import cache
 from trnsim.profile.measures.parts import PartCost
 
 
@@ -55,7 +55,7 @@ def test_the_graph_of_the_program_that_was_compiled(count, layers):
 
 
 def test_what_is_remembered_is_what_was_found(tmp_path, monkeypatch):
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path))
     graph, weights = stack(8, width=256)
     first = time_graph(graph, weights, CompileOptions("trn2"))
     monkeypatch.setattr(program_times, "trace", None)
@@ -67,7 +67,7 @@ def test_what_is_remembered_is_what_was_found(tmp_path, monkeypatch):
 @pytest.mark.parametrize("changes", OTHER_FIELDS)
 @pytest.mark.parametrize("time", [time_graph, program_figures])
 def test_what_is_remembered_with_other_fields_is_found_again(tmp_path, monkeypatch, time, changes):
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path))
     graph, weights = stack(2, width=128)
     first = time(graph, weights, CompileOptions("trn2"))
     spoil(tmp_path, changes)
@@ -90,7 +90,7 @@ def test_kernels_cannot_stand_for_the_half_of_two_cores(monkeypatch):
     def refuse(*_, **__):
         raise OutOfMemory("SBUF is full")
 
-    monkeypatch.setenv(cache.VARIABLE, "off")
+    monkeypatch.setenv(disk_cache.VARIABLE, "off")
     monkeypatch.setattr(program_times, "trace", refuse)
     graph, weights = stack(2, width=256)
     assert program_figures(graph, weights, CompileOptions("trn2")).notes == (

@@ -5,20 +5,20 @@ import pytest
 from made_graphs import Made
 from test_layers import stack
 
+from trnsim import disk_cache
 from trnsim.compiler import Flags, program_times
 from trnsim.compiler import compile as compile_graph
 from trnsim.compiler.patterns.preparation import prepare_graph
 from trnsim.compiler.program import legalize_graph
 from trnsim.compiler.schedules import CompileOptions, alternative_schedules, fastest_schedule
 from trnsim.graph import Graph
-from trnsim.lower import cache
 from trnsim.lower.emit.schedule import FIRST_SCHEDULE, RING, ROOM, SbufSchedule
 from trnsim.lower.program import trace
 
 
 @pytest.fixture(autouse=True)
 def fresh(tmp_path, monkeypatch):
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path))
 
 
 def wide(rows=1024, width=256, between=16384):

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from trnsim.lower import cache
+from trnsim import disk_cache
 
 
 def spoil(folder, changes):
     """Give every stored object other fields, with a digest that is right."""
     for file in folder.glob("*/*.json"):
         content = json.dumps(changes(json.loads(file.read_text().partition("\n")[2])))
-        file.write_text(f"{cache._digest(content)}\n{content}")
+        file.write_text(f"{disk_cache._digest(content)}\n{content}")
 
 
 OTHER_FIELDS = [

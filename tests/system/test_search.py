@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from trnsim import disk_cache
 from trnsim.errors import BadInput
-from trnsim.lower import cache
 from trnsim.system import search
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -95,7 +95,7 @@ def test_ctrl_c_ends_the_processes_of_a_search_without_a_word(folder):
 def test_what_is_stored_in_another_shape_is_done_again(folder, stored):
     function = partial(noted, file=str(folder / "calls"))
     chunk = POINTS[: search.CHUNK]
-    cache.write(search._cache_key(function, chunk), stored)
+    disk_cache.write(search._cache_key(function, chunk), stored)
     assert search.map(function, chunk, processes=1) == [one + 1 for one in chunk]
     assert len((folder / "calls").read_text().split()) == search.CHUNK
     search.map(function, chunk, processes=1)  # the right shape was stored

@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from dataclasses import astuple, fields
 from typing import Any, Final
 
+from trnsim import disk_cache
 from trnsim.compiler.compiled_program import CompiledProgram
 from trnsim.compiler.flags import Flags
 from trnsim.compiler.program_times import SEPARATE_KINDS, has_exchanges
@@ -18,7 +19,7 @@ from trnsim.compiler.schedules import CompileOptions
 from trnsim.errors import SourceLine
 from trnsim.graph import Graph
 from trnsim.graph.rewriting import omitted_patterns
-from trnsim.lower import Bound, GraphExchange, cache
+from trnsim.lower import Bound, GraphExchange
 from trnsim.profile.analysis.whole import Share
 from trnsim.profile.measures.parts import PartCost
 
@@ -61,7 +62,7 @@ class ProgramEntry:
 
     def read(self) -> CompiledProgram | None:
         """The program; None where the same version of the sources stored none."""
-        return cache.read(self._key, self._decoded) if self._key is not None else None
+        return disk_cache.read(self._key, self._decoded) if self._key is not None else None
 
     def _decoded(self, values: dict[str, Any]) -> CompiledProgram:
         """The program that `write` encoded; a KeyError where a field is missing."""
@@ -91,7 +92,7 @@ class ProgramEntry:
             "bound": astuple(program.bound),
             "exchanges": [astuple(exchange) for exchange in program.exchanges],
         }
-        cache.write(self._key, {name: getattr(program, name) for name in names} | encoded)
+        disk_cache.write(self._key, {name: getattr(program, name) for name in names} | encoded)
 
     def _share(
         self, module: int, stars: list[int], line: int, operation: str, times: int, *part: Any

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from trnsim import disk_cache
 from trnsim.compiler.layers import Stack, shorten_graph, stacks_of
 from trnsim.compiler.program import legalize_graph
 from trnsim.compiler.schedules import CompileOptions, alternative_schedules, fastest_schedule
@@ -26,7 +27,7 @@ from trnsim.compiler.work import (
 from trnsim.errors import IllegalInstruction, InternalError, OutOfMemory
 from trnsim.graph import Graph, Kind
 from trnsim.graph.rewriting import omitted_patterns
-from trnsim.lower import cache, costs, without_exchanges
+from trnsim.lower import costs, without_exchanges
 from trnsim.lower.emit.schedule import FIRST_SCHEDULE, SbufSchedule
 from trnsim.lower.program import trace
 from trnsim.profile.measures.parts import PartCost
@@ -162,13 +163,13 @@ def time_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) -
         figures = ProgramFigures.from_json(values)
         return TimedGraph(graph, own_weights, figures, cached_stacks, options.cores)
 
-    cached = cache.read(key, decode)
+    cached = disk_cache.read(key, decode)
     if cached is not None:
         return cached
     compiled = _compile_graph(graph, own_weights, options)
     stacks = stacks_of(graph) if compiled.stacks else []
     numbers = [stacks.index(stack) for stack in compiled.stacks]
-    cache.write(key, {**compiled.figures.as_json(), "stacks": numbers})
+    disk_cache.write(key, {**compiled.figures.as_json(), "stacks": numbers})
     return compiled
 
 
@@ -297,7 +298,7 @@ def program_figures(
     links = options.links() if has_exchanges(graph) else None
     base = graph.key(), tuple(sorted(weights)), options.target, options.cores, schedule
     key = ("program", *base, links, *sorted(omitted_patterns()))
-    cached = cache.read(key, ProgramFigures.from_json)
+    cached = disk_cache.read(key, ProgramFigures.from_json)
     if cached is not None:
         return cached
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
@@ -326,7 +327,7 @@ def program_figures(
             is_linked=links is not None,
             wanted_bytes=traced.wanted_bytes,
         )
-    cache.write(key, figures.as_json())
+    disk_cache.write(key, figures.as_json())
     return figures
 
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from trnsim.arch import NeuronCore
 from trnsim.arch.draws import sampled
+from trnsim.disk_cache import version as sources_version
 from trnsim.facts import Evidence, Provenance, Rate
-from trnsim.lower.cache import version as sources_version
 from trnsim.profile.measures.lines import time_by_line
 from trnsim.runs import Run
 from trnsim.timing import Timeline

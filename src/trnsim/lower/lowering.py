@@ -13,12 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from trnsim import disk_cache
 from trnsim.errors import BadInput
 from trnsim.graph import Graph, Kind, Node, Value, verify
 from trnsim.graph.ops.calls import CustomCall
 from trnsim.graph.rewriting import rewrite_graph
 from trnsim.graph.types import BOOL, TensorType
-from trnsim.lower import cache, control
+from trnsim.lower import control
 from trnsim.lower.fusion import FusionGroup, groups
 from trnsim.lower.kernels.integers import is_exact
 from trnsim.lower.legalize import legalize
@@ -148,10 +149,10 @@ def _cost(group: FusionGroup, target: str, is_mirrored: bool) -> Cost:
         return _control_cost(group, target)
     key = (_structural_key(group), target, is_mirrored)
     if key not in _cost_of:
-        stored = cache.read(key, lambda values: Cost(**values))
+        stored = disk_cache.read(key, lambda values: Cost(**values))
         _cost_of[key] = stored or _measure(group, target, is_mirrored)
         if stored is None:
-            cache.write(key, asdict(_cost_of[key]))
+            disk_cache.write(key, asdict(_cost_of[key]))
     return _cost_of[key]
 
 

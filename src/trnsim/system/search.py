@@ -25,8 +25,8 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from trnsim import disk_cache
 from trnsim.errors import BadInput
-from trnsim.lower import cache as disk
 from trnsim.site import cache_key as site_key
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
     results_at: dict[int, list[Any]] = {}
     left: list[Chunk] = []
     for at, part in chunks:
-        results = disk.read(_cache_key(function, part), partial(_stored_results, len(part)))
+        results = disk_cache.read(_cache_key(function, part), partial(_stored_results, len(part)))
         if results is None:
             left.append((at, part))
         else:
@@ -86,7 +86,7 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
     ) as evaluated:
         for (at, part), results in evaluated:
             results_at[at] = json.loads(json.dumps(results))
-            disk.write(_cache_key(function, part), {"results": results_at[at]})
+            disk_cache.write(_cache_key(function, part), {"results": results_at[at]})
             done += len(part)
             if tell:
                 tell(done)

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from layered_graphs import layered
 
+from trnsim import disk_cache
 from trnsim.compiler import Flags, compilation
 from trnsim.compiler import compile as compile_graph
 from trnsim.compiler.layers import stacks_of
 from trnsim.compiler.patterns.preparation import prepare_graph
 from trnsim.compiler.reports.shares import module_shares
 from trnsim.graph import Graph, Origin
-from trnsim.lower import cache
 from trnsim.profile.measures.parts import PartCost
 
 
@@ -55,7 +55,7 @@ def test_what_no_operation_stands_for_has_no_module():
 
 
 def test_modules_are_no_part_of_what_is_remembered(tmp_path, monkeypatch):
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path))
     graph, weights = layered(10, width=256)
     compile_graph(graph, weights=weights)
     assert "blocks" not in "".join(file.read_text() for file in tmp_path.rglob("*.json"))

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from trnsim import disk_cache
 from trnsim.compiler.flags import VARIABLE, flag_settings
 from trnsim.errors import BadInput, NotModelled
-from trnsim.lower import cache
 from trnsim.version import VERSION
 
 URL_VARIABLE: Final = "NEURON_COMPILE_CACHE_URL"
@@ -51,7 +51,7 @@ def compiler_version() -> str:
 
     A compiled program holds an estimate, which may change with trnsim's sources.
     """
-    return f"{COMPILER_VERSION}+trnsim{VERSION}.{cache.version()[:_VERSION_DIGITS]}"
+    return f"{COMPILER_VERSION}+trnsim{VERSION}.{disk_cache.version()[:_VERSION_DIGITS]}"
 
 
 def cache_settings(url: str | None = None) -> CacheSettings:

@@ -1,11 +1,10 @@
-"""A cache on disk of kernels' times: a step of a model that was timed before is read back.
+"""A cache on disk of computed results: times of kernels, compiled programs, points of a search.
 
-One small file for each (operations, shapes, dtypes, chip), in a folder for each version of the
-sources that decide a time, so that an estimate is never older than the model that it comes from. A
-file is written under another name and moved into place: processes may share the folder. It begins
-with a digest of the rest: a file that was cut off or changed is ignored. A process that writes
-first removes the files that were not used for longest, of any version, where all take more than
-`MAX_BYTES`.
+One small JSON file a key, in a folder for each version of the sources that decide a time, so that
+an estimate is never older than the model that it comes from. A file is written under another name
+and moved into place: processes may share the folder. It begins with a digest of the rest: a file
+that was cut off or changed is ignored. A process that writes first removes the files that were not
+used for longest, of any version, where all take more than `MAX_BYTES`.
 
 TRNSIM_CACHE names another folder than ~/.cache/trnsim; `off` keeps nothing.
 """
@@ -28,7 +27,7 @@ from trnsim.errors import BadInput
 Value = TypeVar("Value")
 
 VARIABLE: Final = "TRNSIM_CACHE"
-_ROOT: Final = Path(__file__).parents[1]
+_ROOT: Final = Path(__file__).parent
 MAX_BYTES: Final = 1 << 28
 """Bytes of all files above which some are removed."""
 _HASH_DIGITS: Final = 32
