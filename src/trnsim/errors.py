@@ -30,9 +30,9 @@ from typing import NamedTuple
 _PACKAGE = str(Path(__file__).parent) + os.sep
 _EXAMPLES = _PACKAGE + "examples" + os.sep
 """The folder of the examples in a wheel, which count as programs of the user."""
-_STANDARD = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120  as frames spell it
-_BETWEEN = (f"{os.sep}typing_extensions.py", f"{os.sep}_trnsim_finder.py")
-"""Files of wrappers between a user's call and trnsim: of deprecated functions, and of imports."""
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120  as frames spell it
+_WRAPPER_FILES = (f"{os.sep}typing_extensions.py", f"{os.sep}_trnsim_finder.py")
+"""Files of functions that wrap a call of trnsim: of deprecated functions, and of imports."""
 _INSTALLED = ("site-packages", "dist-packages")
 """Folders of installed packages, which may lie inside that of the standard library."""
 
@@ -83,17 +83,17 @@ def user_line(above: int = 1) -> SourceLine | None:
                 line = _lines[key] = SourceLine(*key)
             return line
         frame = frame.f_back
-    return _caller.line
+    return _requester.line
 
 
 @contextmanager
 def working_for(line: SourceLine | None) -> Generator[None]:
     """Context in which this thread works for `line`, a line of a program in another thread."""
-    before, _caller.line = _caller.line, line
+    before, _requester.line = _requester.line, line
     try:
         yield
     finally:
-        _caller.line = before
+        _requester.line = before
 
 
 def exclude_folder(folder: str) -> None:
@@ -119,20 +119,20 @@ def is_program_file(file: str) -> bool:
 
 def is_users_file(file: str) -> bool:
     """True for a file of neither trnsim nor Python's standard library; installed packages count."""
-    if file.endswith(_BETWEEN) or file.startswith(_PACKAGE):
+    if file.endswith(_WRAPPER_FILES) or file.startswith(_PACKAGE):
         return file.startswith(_EXAMPLES)
-    if file.startswith(_STANDARD):
-        return file.removeprefix(_STANDARD).startswith(_INSTALLED)
+    if file.startswith(_STANDARD_LIBRARY):
+        return file.removeprefix(_STANDARD_LIBRARY).startswith(_INSTALLED)
     return not file.startswith("<") or file.startswith(_CELLS)
 
 
-class _Caller(threading.local):
-    """The line for which a thread works."""
+class _Requester(threading.local):
+    """The line of another thread's program for which a thread works, or None."""
 
     line: SourceLine | None = None
 
 
-_caller = _Caller()
+_requester = _Requester()
 _frameworks: list[str] = []
 """Folders of frameworks that call the user's program, and are called by it."""
 _is_user_file: dict[str, bool] = {}
@@ -169,18 +169,18 @@ class EmulatorError(Exception):
         return "\n  ".join(parts)
 
     def _render_traceback_(self) -> list[str]:
-        """The lines that IPython shows; an error here makes it show its own.
+        """The lines that IPython shows; after an error here it shows its own traceback.
 
         Source: IPython, InteractiveShell.showtraceback.
 
         Raises:
-            LookupError: all frames are to stay.
+            LookupError: IPython's traceback, with all frames, is the right one.
         """
         from trnsim.user_traceback import traceback_lines  # noqa: PLC0415  in IPython alone
 
         lines = traceback_lines(self)
         if lines is None:
-            raise LookupError("all frames stay")
+            raise LookupError("IPython shows all frames")
         return lines
 
     def __repr__(self) -> str:

@@ -16,10 +16,10 @@ def clipped(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def enumerated(words: Sequence[str], last: str) -> str:
-    """`words` as one phrase, with `last` before the last word: "a, b or c"."""
+def enumerated(words: Sequence[str], conjunction: str) -> str:
+    """`words` as one phrase, with a `conjunction` before the last: "a, b or c"."""
     *first, end = words
-    return f"{', '.join(first)} {last} {end}" if first else end
+    return f"{', '.join(first)} {conjunction} {end}" if first else end
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -32,7 +32,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def seconds(value_s: float) -> str:
-    """A duration of three digits in the largest unit of which it is at least one; else seconds."""
+    """A duration in words, with three digits, in the largest unit of which it has one: "1.5 h"."""
     for unit_s, name in _UNITS:
         if float(f"{abs(value_s) / unit_s:.3g}") >= 1:
             return f"{amount(value_s / unit_s)} {name}"
@@ -40,17 +40,17 @@ def seconds(value_s: float) -> str:
 
 
 def amount(value: float) -> str:
-    """A number of three significant digits, or whole with separators from a thousand."""
+    """A number in words: three significant digits, from a thousand on all: "0.123", "1,234"."""
     return f"{value:,.0f}" if abs(value) >= _LEAST_WHOLE else f"{value:.3g}"
 
 
 def durations(interval: Interval) -> str:
-    """``P50 (P10 to P90)`` of a duration."""
+    """The quantiles of one duration in words: ``P50 (P10 to P90)``."""
     return f"{seconds(interval.p50)} ({seconds(interval.p10)} to {seconds(interval.p90)})"
 
 
 def amounts(interval: Interval | None) -> str:
-    """``P50 (P10 to P90)`` of a number, or "-" where there is none."""
+    """The quantiles of one number in words: ``P50 (P10 to P90)``; "-" for None."""
     if interval is None:
         return "-"
     return f"{amount(interval.p50)} ({amount(interval.p10)} to {amount(interval.p90)})"

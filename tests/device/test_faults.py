@@ -10,7 +10,7 @@ import pytest
 from trnsim.device import faults
 from trnsim.device.faults import HardwareFault, Injector, LaunchFault, parse
 from trnsim.errors import BadInput
-from trnsim.instance.state.hardware import FaultRequest
+from trnsim.instance.state.hardware import StoredFault
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,14 @@ def pending():
 
 @pytest.mark.parametrize("kind", list(STATUSES))
 def test_a_request_strikes_the_core_that_it_is_for(pending, kind):
-    pending[0] = FaultRequest(kind, 3, 1, time.time(), 30.0)
+    pending[0] = StoredFault(kind, 3, 1, time.time(), 30.0)
     faults.strike_fault(1)
     with pytest.raises(HardwareFault, match=STATUSES[kind]):
         faults.strike_fault(0)
-    pending[0] = FaultRequest(kind, 3, 1, time.time() - 31.0, 30.0)
+    pending[0] = StoredFault(kind, 3, 1, time.time() - 31.0, 30.0)
     faults.strike_fault(0)
 
 
 def test_a_throttled_device_goes_on(pending):
-    pending[0] = FaultRequest("thermal", 3, None, time.time(), None)
+    pending[0] = StoredFault("thermal", 3, None, time.time(), None)
     faults.strike_fault(0)

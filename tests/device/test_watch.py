@@ -167,14 +167,14 @@ def test_a_run_on_ranks_has_a_core_each(place):
 
 def test_a_fault_of_a_ranks_device_is_the_runs(place):
     group = collectives.ReplicaGroup([list(range(16))])
-    hardware.inject(place, hardware.FaultRequest("dma", 1, 0, time.time(), None))
+    hardware.inject(place, hardware.StoredFault("dma", 1, 0, time.time(), None))
     trnsim.run(doubled, np.ones((128, 512), np.float32))  # on device 0
     with pytest.raises(HardwareFault, match=r"1203\) on device 1, core 0 \(neuron:8\)"):
         trnsim.run(reduced, ONES, group, ranks=16, instance="trn2.48xlarge")
 
 
 def test_a_program_that_runs_follows_a_reset(place):
-    hardware.inject(place, hardware.FaultRequest("dma", 0, None, time.time(), None))
+    hardware.inject(place, hardware.StoredFault("dma", 0, None, time.time(), None))
     with pytest.raises(HardwareFault, match=r"1203\) on device 0"):
         trnsim.run(doubled, np.ones((128, 512), np.float32))
     hardware.reset(place)
@@ -365,10 +365,10 @@ def test_a_kernel_does_not_run_on_cores_that_there_are_not(place, monkeypatch, v
 def test_a_fault_within_the_file_system_s_grain_of_time_is_met(place):
     """Two changes of a folder may have one time."""
     watch.begin("kernel")
-    hardware.inject(place, hardware.FaultRequest("thermal", 0, 1, time.time(), None))
+    hardware.inject(place, hardware.StoredFault("thermal", 0, 1, time.time(), None))
     watch.current_watch().look_for_faults(place)
     found = (place / hardware.FOLDER).stat().st_mtime_ns
-    hardware.inject(place, hardware.FaultRequest("hang", 0, 0, time.time(), None))
+    hardware.inject(place, hardware.StoredFault("hang", 0, 0, time.time(), None))
     os.utime(place / hardware.FOLDER, ns=(found, found))
     watch.current_watch().look_for_faults(place)
     with pytest.raises(HardwareFault, match="NRT_TIMEOUT"):

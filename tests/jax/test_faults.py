@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from nki_kernels import double
 
 from trnsim.device import faults
-from trnsim.instance.state.hardware import FaultRequest
+from trnsim.instance.state.hardware import StoredFault
 
 FAILED = 1
 
@@ -49,7 +49,7 @@ KEY = np.array([0, 1], np.uint32)
 @pytest.mark.parametrize("use", USES)
 def test_every_use_of_a_device_meets_its_fault(held, monkeypatch, use):
     monkeypatch.setitem(
-        faults.pending_faults, FAILED, FaultRequest("hbm-ecc", 0, 1, time.time(), None)
+        faults.pending_faults, FAILED, StoredFault("hbm-ecc", 0, 1, time.time(), None)
     )
     told = []
     monkeypatch.setattr(faults, "listeners", [lambda kind, _: told.append(kind)])
@@ -61,7 +61,7 @@ def test_every_use_of_a_device_meets_its_fault(held, monkeypatch, use):
 
 def test_other_devices_go_on(held, monkeypatch, neuron):
     monkeypatch.setitem(
-        faults.pending_faults, FAILED, FaultRequest("hbm-ecc", 0, 1, time.time(), None)
+        faults.pending_faults, FAILED, StoredFault("hbm-ecc", 0, 1, time.time(), None)
     )
     assert float((held["other"] + held["other"]).sum()) == 32
     assert float(jax.device_put(held["other"], neuron[3])[0, 0]) == 1

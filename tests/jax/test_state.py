@@ -68,7 +68,7 @@ from trnsim.instance.state.reader import read_all
 device = jax.devices("neuron")[1]
 product = jax.jit(lambda x: x @ x)
 kept = product(jax.device_put(np.ones((4, 4), np.float32), device)).block_until_ready()
-hardware.inject(state_folder(), hardware.FaultRequest("hbm-ecc", 1, 1, time.time(), None))
+hardware.inject(state_folder(), hardware.StoredFault("hbm-ecc", 1, 1, time.time(), None))
 watch.current_watch().writer.look()
 met = []
 for use in (

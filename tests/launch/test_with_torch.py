@@ -77,5 +77,5 @@ def test_each_kind_of_fault_appears_in_the_state(tmp_path, capfd, monkeypatch):
     assert hardware.counters(found, 1)[0]["mem_ecc_uncorrected"] == 1
     lines = (place / hardware.LOG).read_text().splitlines()
     assert sorted(re.findall(r"NEURON_HW_ERR=(\w+)", " ".join(lines))) == sorted(
-        hardware.KINDS[kind].logged for kind, _ in FAULTS.values()
+        hardware.KINDS[kind].log_name for kind, _ in FAULTS.values()
     )

@@ -70,7 +70,7 @@ def meeting(core):
 
 place, found = state_folder(), {}
 for core in (1, 0):
-    hardware.inject(place, hardware.FaultRequest("hbm-ecc", 0, core, time.time(), None))
+    hardware.inject(place, hardware.StoredFault("hbm-ecc", 0, core, time.time(), None))
     watch.current_watch().writer.look()
     found[f"of {core}"] = meeting(core)
     if core:

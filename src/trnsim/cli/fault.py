@@ -73,7 +73,7 @@ def fault(
         _refuse(kind, {"--device": device, "--core": core, "--for": lasts_s})
         echo(f"{hardware.reset(folder)} faults forgotten, counters are at 0 (emulated)")
         return
-    hardware.kind_named(kind)
+    hardware.check_kind(kind)
     if device is None:
         raise BadInput(f"trnsim fault {kind} needs a device", fix="--device 0")
     cores = model.devices[device].cores
@@ -84,7 +84,7 @@ def fault(
         )
     if lasts_s is not None and lasts_s <= 0:
         raise BadInput(f"--for is {lasts_s:g}; legal: above 0 seconds", fix="write 30s or 500ms")
-    request = hardware.FaultRequest(
+    request = hardware.StoredFault(
         kind,
         device,
         core,

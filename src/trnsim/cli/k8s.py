@@ -42,23 +42,22 @@ def scheduler_extension(
 ) -> None:
     """Answer kube-scheduler's calls filter and bind; end it with Ctrl-C.
 
-    A pod is placed on a set of devices that AWS's scheduler extension could give it, and no pod on
-    a device that another one holds. The sets are stored with the pods, in the annotation
-    NEURON_CORES, so that a restart loses none.
+    A pod gets a set of free devices that AWS's scheduler extension could give it. The sets are
+    stored with the pods, in the annotation NEURON_CORES, so that a restart loses none.
 
     Example: trnsim k8s scheduler-extension --server https://10.0.0.1:6443 --token-file token
     """
     extension = SchedulerExtension(KubernetesApi(access(server, token_file, ca_file)), _log)
     extension.rebuild()
-    answer = application(extension.filter, extension.bind)
-    with listening(answer, port, socket) as (serving, place):
-        _log(f"emulated by trnsim; listening on {place}")
-        threading.Thread(target=serving.serve_forever, daemon=True).start()
+    service = application(extension.filter, extension.bind)
+    with listening(service, port, socket) as (running, address):
+        _log(f"emulated by trnsim; listening on {address}")
+        threading.Thread(target=running.serve_forever, daemon=True).start()
         ended = threading.Event()
         with ended_by_signals(ended.set):
-            while not ended.wait(1):  # Windows interrupts no longer wait
+            while not ended.wait(1):  # on Windows, Ctrl-C does not interrupt an unlimited wait
                 pass
-        serving.shutdown()
+        running.shutdown()
     extension.api.close()
 
 

@@ -39,8 +39,8 @@ _From = Annotated[
     str | None,
     typer.Option(
         "--from",
-        help="The version of NKI that the kernels are written for. Without, a line `# nki: 0.4` "
-        "of the file, or for each kernel the newest version that has all that it uses.",
+        help="The version of NKI that the kernels are written for; default: that of a line "
+        "`# nki: 0.4` of the file, or for each kernel the newest that has every name it uses.",
         metavar="VERSION",
     ),
 ]
@@ -49,7 +49,8 @@ _Write = Annotated[
     bool,
     typer.Option(
         "--write",
-        help="Rewrite the file: what is mechanical; the rest gets a comment `# nki 0.7: ...`.",
+        help="Rewrite the file where the change is mechanical; other lines get a comment "
+        "`# nki 0.7: ...`.",
     ),
 ]
 _Output = Annotated[
@@ -104,20 +105,19 @@ def migrate(
 ) -> None:
     """Say what later versions of NKI refuse or change in a file of kernels.
 
-    Each statement is a row of the table of behaviours that `trnsim run --nki` follows, with its
-    line and AWS's reason. "perhaps" marks what the text alone does not tell. Files that the file
-    imports are files of their own.
+    Each finding is a row of the table of behaviours that `trnsim run --nki` follows, with its line
+    and AWS's reason. "perhaps" marks a finding that the text alone cannot decide. Imported files
+    are not read: migrate each of them too.
 
     With --write the file is rewritten where that is mechanical, comments and formatting kept. Both
-    versions run on the same inputs, random ones where annotations (nki.typing) or --shape say their
-    shapes: their values are equal, or the behaviour is named by which they differ.
+    versions run on the same inputs, random ones where annotations (nki.typing) or --shape give the
+    shapes. The answer says whether their results are equal, and if not, by which behaviour.
 
     Example: trnsim migrate kernels.py --to 0.6 --output new.py
     """
-    new = (
-        output if output is not None and output.suffix == _PYTHON else path if is_written else None
-    )
-    answer_file = None if output is not None and output.suffix == _PYTHON else output
+    is_program = output is not None and output.suffix == _PYTHON
+    new = output if is_program else path if is_written else None
+    answer_file = None if is_program else output
     _check_files(path, new, answer_file, folder)
     report = report_of(_text(path), str(path), version_named(to, "--to"), origin)
     _check_kernel(report, kernel, inputs)

@@ -1,4 +1,4 @@
-"""3 PyTorch: a compiled training loop on torch.device("neuron"), beside the same on the CPU."""
+"""Section 3 of the demo: a compiled training loop on torch.device("neuron"), and on the CPU."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from trnsim.document.answer import Block, Note
 from trnsim.profile.units import time_text
 
-_HOW = "pip install 'trnsim[torch]'"
+_INSTALL_COMMAND = "pip install 'trnsim[torch]'"
 
 
 def training_blocks(seed: int = 0, steps: int = 20, target: str = "trn2") -> list[Block]:
@@ -16,7 +16,12 @@ def training_blocks(seed: int = 0, steps: int = 20, target: str = "trn2") -> lis
     Without torch, the line gives the command to install it.
     """
     if find_spec("torch") is None:
-        return [Note(f"3 PyTorch   torch is not installed; to enable this: {_HOW}", hanging=12)]
+        return [
+            Note(
+                f"3 PyTorch   torch is not installed; to enable this: {_INSTALL_COMMAND}",
+                hanging=12,
+            )
+        ]
     from trnsim.torch.spirals import train  # noqa: PLC0415  torch is optional
 
     result = train(seed=seed, steps=steps, target=target)

@@ -20,7 +20,7 @@ from typing import Final
 
 from trnsim.errors import BadInput, UndefinedBehavior
 from trnsim.instance.cores import environment_number
-from trnsim.instance.state.hardware import KINDS, FaultRequest
+from trnsim.instance.state.hardware import KINDS, StoredFault
 
 FAULTS_VARIABLE: Final = "TRNSIM_FAULTS"
 RESTART_VARIABLE: Final = "TRNSIM_RESTART"
@@ -139,10 +139,10 @@ class Injector:
                 fail(fault.kind, f"on rank {fault.rank} before step {fault.step}")
 
 
-listeners: Final[list[Callable[[str, FaultRequest | None], None]]] = []
+listeners: Final[list[Callable[[str, StoredFault | None], None]]] = []
 """Listeners for faults that strike: called with the kind, and the request where there is one."""
 
-pending_faults: Final[dict[int, FaultRequest]] = {}
+pending_faults: Final[dict[int, StoredFault]] = {}
 """Requests of faults by the index of PyTorch's device that they strike; empty almost always."""
 
 

@@ -217,7 +217,7 @@ class _Watch:
         is_settled = abs(time.time_ns() - changed_ns) > _TIMESTAMP_GRAIN_NS
         self._faults_ns = changed_ns if is_settled else -1
         lasting = [request for request in hardware.injected_faults(folder) if request.is_active()]
-        requests: dict[int, hardware.FaultRequest] = {}
+        requests: dict[int, hardware.StoredFault] = {}
         for index, core in enumerate(self.cores):
             device, core_of_device = self._place(core)
             striking = [request for request in lasting if request.strikes(core_of_device, device)]
@@ -225,7 +225,7 @@ class _Watch:
         faults.pending_faults.clear()
         faults.pending_faults.update(requests)
 
-    def struck(self, kind: str, request: hardware.FaultRequest | None) -> None:
+    def struck(self, kind: str, request: hardware.StoredFault | None) -> None:
         """Count a fault that strikes; without a request it is recorded as one of the hardware."""
         fault_kind = hardware.KINDS[kind]
         if fault_kind.execution:
@@ -235,7 +235,7 @@ class _Watch:
             device, core = self._place(self.cores[0])
             with suppress(EmulatorError):
                 serial = self.instance.devices[device].serial_number
-                recorded = hardware.FaultRequest(
+                recorded = hardware.StoredFault(
                     kind, device, core, time.time(), 0.0, serial_number=serial
                 )
                 hardware.inject(self._folder, recorded)

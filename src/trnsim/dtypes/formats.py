@@ -84,7 +84,7 @@ class Dtype:
 
     @property
     def chip_itemsize(self) -> int:
-        """Bytes of one element on the chip, which an emulation may store in more."""
+        """Bytes of one element on the chip; `itemsize` is greater where the host stores more."""
         return self.dtype.itemsize
 
     @property
@@ -94,7 +94,7 @@ class Dtype:
 
     @property
     def is_integer(self) -> bool:
-        """True if bitvec operators accept it: integers and booleans."""
+        """True for integers and booleans: the formats that bitvec operators accept."""
         return self.family in {"signed", "unsigned", "bool"}
 
     @property
@@ -162,7 +162,7 @@ UINT16: Final = Dtype("uint16", np.dtype(np.uint16), "unsigned")
 UINT32: Final = Dtype("uint32", np.dtype(np.uint32), "unsigned")
 BOOL: Final = Dtype("bool_", np.dtype(np.bool_), "bool")
 
-# The formats with which engines compute.
+# All formats with which engines compute, so neither int64 nor packed ones.
 ALL: Final = (
     FLOAT32,
     TFLOAT32,

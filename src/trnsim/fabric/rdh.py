@@ -1,10 +1,11 @@
 """Recursive doubling and halving: chips as a hypercube, one axis after the other.
 
-Between chips ranks at the same place form groups, each of which begins with an axis of its own, so
-that all four links of a chip are busy in every step; one further step is inside chips.
+The ranks with the same index within their chips form a group, which exchanges between chips. Each
+group begins with another axis, so that all four links of a chip are busy in every step. One further
+step is inside chips.
 
 Source: aws-neuron-sdk, intranode-collective-comm.rst, Recursive Doubling and Halving;
-internode-collective-comm.rst for one rank on each instance. That places begin with different axes
+internode-collective-comm.rst for one rank on each instance. That groups begin with different axes
 is a reading of its "partial over-subscription": with one axis for all, three links would idle.
 """
 
@@ -56,9 +57,9 @@ def reduce_scatter(group: RankGroup, nbytes: float) -> Plan:
     chunk, cube = nbytes / group.size, axes(group)
     plan: Plan = ()
     if group.per_chip > 1:
-        part = len(group.by_chip) * chunk
-        own = (Transfer(rank, rank, part) for rank in group.ranks)
-        plan = (phase(own, reads=group.per_chip),)
+        nbytes_per_rank = len(group.by_chip) * chunk
+        local_transfers = (Transfer(rank, rank, nbytes_per_rank) for rank in group.ranks)
+        plan = (phase(local_transfers, reads=group.per_chip),)
     return plan + tuple(
         _exchange(group, cube, step, chunk * 2**step, _READS_TO_REDUCE)
         for step in reversed(range(len(cube)))
@@ -73,7 +74,7 @@ def all_reduce(group: RankGroup, nbytes: float) -> Plan:
 def _exchange(
     group: RankGroup, cube: Axes, step: int, nbytes: float, reads: float
 ) -> TransferPhase:
-    """An exchange of each rank with the one at its place on the neighbouring chip."""
+    """An exchange of each rank with the rank of the same index on the neighbouring chip."""
     return phase(
         (
             Transfer(rank, group.by_chip[cube[(step + index) % len(cube)][chip]][index], nbytes)

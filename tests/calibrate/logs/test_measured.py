@@ -9,7 +9,7 @@ from trnsim.calibrate.logs.measured import (
     Load,
     LoggedStep,
     RunLog,
-    load,
+    checked_load,
     training,
 )
 from trnsim.errors import BadInput
@@ -72,9 +72,9 @@ def a_load(**changed):
 
 
 def test_a_load_test_needs_enough_requests_and_positive_figures():
-    assert load("a.json", a_load()).requests == LEAST_REQUESTS
+    assert checked_load("a.json", a_load()).requests == LEAST_REQUESTS
     with pytest.raises(BadInput, match="49 requests were finished; legal: 50 or more"):
-        load("a.json", a_load(requests=49))
+        checked_load("a.json", a_load(requests=49))
     for changed, name in (
         ({"duration_s": 0.0}, "duration is 0.0"),
         ({"output_tokens_per_s": math.nan}, "output tokens a second is nan"),
@@ -82,7 +82,7 @@ def test_a_load_test_needs_enough_requests_and_positive_figures():
         ({"tpot_s": {50: math.inf}}, "TPOT P50 is inf"),
     ):
         with pytest.raises(BadInput, match=name):
-            load("a.json", a_load(**changed))
+            checked_load("a.json", a_load(**changed))
 
 
 def test_the_kind_is_that_of_the_run():

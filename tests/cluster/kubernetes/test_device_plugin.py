@@ -148,7 +148,7 @@ def test_an_id_that_no_device_has_is_refused(running):
 
 @pytest.mark.slow
 def test_a_fault_makes_its_device_unhealthy_within_seconds_and_its_end_healthy(running):
-    fault = hardware.FaultRequest("hbm-ecc", 3, 1, time.time(), None)
+    fault = hardware.StoredFault("hbm-ecc", 3, 1, time.time(), None)
     hardware.inject(running.state, fault)
     took_s, _ = running.ask("wait_health", NEURON, ["3"])
     _, cores = running.ask("wait_health", NEURONCORE, ["7"])

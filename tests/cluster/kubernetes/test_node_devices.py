@@ -13,7 +13,7 @@ from trnsim.cluster.kubernetes.node_devices import (
 )
 from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
-from trnsim.instance.state.hardware import FaultRequest
+from trnsim.instance.state.hardware import StoredFault
 
 TRN1 = NodeDevices(instance_model("trn1.32xlarge"))  # 16 devices of 2 cores, a torus
 TRN2 = NodeDevices(instance_model("trn2.48xlarge"))  # 16 devices of 4 logical cores
@@ -21,7 +21,7 @@ INF2 = NodeDevices(instance_model("inf2.48xlarge"))  # 12 devices of 2 cores, a 
 
 
 def fault(kind, device, core=None, *, for_s=None, is_cleared=False):
-    return FaultRequest(kind, device, core, time.time(), for_s, is_cleared)
+    return StoredFault(kind, device, core, time.time(), for_s, is_cleared)
 
 
 def unhealthy(node, resource, *faults):

@@ -38,7 +38,7 @@ def node(cluster, tmp_path):
 
 
 def inject(node, kind, device, core=None):
-    fault = hardware.FaultRequest(kind, device, core, 1_700_000_000.0, None, serial_number="ab")
+    fault = hardware.StoredFault(kind, device, core, 1_700_000_000.0, None, serial_number="ab")
     return hardware.inject(node.state, fault)
 
 
@@ -161,7 +161,7 @@ def test_an_api_that_is_down_is_said_once(node):
 def test_a_line_of_the_kernels_log_is_what_awss_pattern_matches(tmp_path):
     log = tmp_path / "kmsg"
     log.write_text("before\n")
-    fault = hardware.FaultRequest("dma", 3, None, time.time(), None, serial_number="ab")
+    fault = hardware.StoredFault("dma", 3, None, time.time(), None, serial_number="ab")
     write_kernel_line(log, fault)
     line = log.read_text().splitlines()[1]
     assert line.startswith("<3>trnsim: emulated: ")
@@ -183,7 +183,7 @@ def test_new_faults_alone_are_written_into_the_kernels_log(node, tmp_path):
 
 
 def test_a_log_that_cannot_be_written_is_refused():
-    fault = hardware.FaultRequest("dma", 3, None, time.time(), None)
+    fault = hardware.StoredFault("dma", 3, None, time.time(), None)
     with pytest.raises(BadInput, match="cannot write to /absent/kmsg"):
         write_kernel_line(Path("/absent/kmsg"), fault)
 

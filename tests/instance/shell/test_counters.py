@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from trnsim.instance.model import instance_model
 from trnsim.instance.shell import sysfs
 from trnsim.instance.shell.counters import Counters, counts_of, errors_of, levels_of
-from trnsim.instance.state.hardware import KINDS, FaultRequest
+from trnsim.instance.state.hardware import KINDS, StoredFault
 from trnsim.instance.state.record import ERRORS, HOST_MEMORY, MEMORY, STATUSES, ProcessRecord
 
 TRN2 = instance_model("trn2.48xlarge", 2)
@@ -70,7 +70,7 @@ def test_host_memory_stands_at_the_device_and_in_sum_at_the_core():
 
 def test_errors_of_a_memory_stand_at_its_device_where_sysfs_counts_them():
     ecc = "neuron3/stats/hardware/mem_ecc_uncorrected"
-    faults = [FaultRequest(kind, 3, 1, 0.0, None, is_cleared=True) for kind in KINDS] * 2
+    faults = [StoredFault(kind, 3, 1, 0.0, None, is_cleared=True) for kind in KINDS] * 2
     assert errors_of(faults, TRN2) == {ecc: 2}
     assert ecc in sysfs.device_files(TRN2, TRN2.devices[3])
     assert not errors_of([replace(one, device=16) for one in faults], TRN2)

@@ -121,7 +121,7 @@ def test_counters_follow_the_state(kept, state_folder):
 def test_errors_of_a_memory_follow_the_faults(kept):
     found, root = kept
     for _ in range(2):
-        hardware.inject(folder.state_folder(), hardware.FaultRequest("hbm-ecc", 0, None, 0.0, 0.0))
+        hardware.inject(folder.state_folder(), hardware.StoredFault("hbm-ecc", 0, None, 0.0, 0.0))
     found.refresh()
     shown = {path.name: path.read_text() for path in (root / "neuron0/stats/hardware").iterdir()}
     assert shown == dict.fromkeys(sysfs.ECC_FILES, "0\n") | {"mem_ecc_uncorrected": "2\n"}

@@ -186,7 +186,7 @@ from trnsim.instance.state.writer import Writer
 pid, started = own_identity()
 fields = dict(tool="kernel", tag="1", instance="trn1.2xlarge", lnc=1, cores=(1,), updated_at=0.0)
 Writer(lambda: ProcessRecord(pid, started, "x", **fields, executions={"completed": 4})).write()
-hardware.inject(state_folder(), hardware.FaultRequest("hbm-ecc", 0, None, 0.0, 0.0))
+hardware.inject(state_folder(), hardware.StoredFault("hbm-ecc", 0, None, 0.0, 0.0))
 top = "/sys/class/neuron_device/neuron0"
 path = top + "/neuron_core1/stats/status/success/total"
 

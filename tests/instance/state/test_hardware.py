@@ -7,7 +7,7 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.instance.state import folder, hardware
-from trnsim.instance.state.hardware import KINDS, FaultRequest
+from trnsim.instance.state.hardware import KINDS, StoredFault
 
 PATTERN = r".* NEURON_HW_ERR={} .*"
 """aws-neuron-sdk src/k8/neuron-problem-detector, the rules' patterns."""
@@ -20,7 +20,7 @@ def place(tmp_path, monkeypatch):
 
 
 def fault(kind="hbm-ecc", device=3, core=1, for_s=None, ago_s=0.0):
-    return FaultRequest(kind, device, core, time.time() - ago_s, for_s)
+    return StoredFault(kind, device, core, time.time() - ago_s, for_s)
 
 
 def test_faults_are_kept_in_order_and_counted_by_device(place):
@@ -39,7 +39,7 @@ def test_each_has_a_line_that_a_problem_detector_finds(place, kind):
     hardware.inject(place, fault(kind))
     hardware.inject(place, fault(kind, core=None))
     first, second = (place / hardware.LOG).read_text().splitlines()
-    assert re.fullmatch(PATTERN.format(KINDS[kind].logged), first)
+    assert re.fullmatch(PATTERN.format(KINDS[kind].log_name), first)
     assert "emulated" in first
     assert " nd-id=3 nc-id=1 " in first
     assert " nd-id=3 serial-num=" in second
@@ -124,6 +124,6 @@ def test_another_fault_is_seen_by_one_number(place):
 
 
 def test_an_unknown_kind_is_refused():
-    assert hardware.kind_named("dma") == "dma"
+    hardware.check_kind("dma")
     with pytest.raises(BadInput, match="fault 'fire' is not known; legal: hbm-ecc, hang, dma, the"):
-        hardware.kind_named("fire")
+        hardware.check_kind("fire")

@@ -240,7 +240,7 @@ def test_a_log_without_room_injects_nothing(place):
         path = small_tmpfs(place / "state", "size=16k")
         (path / "fill").write_bytes(bytes(3 * 4096))  # the fault takes the last page
         try:
-            hardware.inject(path, hardware.FaultRequest("hang", 0, None, 0.0, None))
+            hardware.inject(path, hardware.StoredFault("hang", 0, None, 0.0, None))
         except BadInput as error:
             return error.reason, len(hardware.injected_faults(path))
         return "", -1

@@ -6,13 +6,13 @@ import pytest
 from monitored import record
 
 from trnsim.instance.model import instance_model
-from trnsim.instance.state.hardware import COUNTERS, FaultRequest, counters
+from trnsim.instance.state.hardware import COUNTERS, StoredFault, counters
 from trnsim.tools.monitor import host
 from trnsim.tools.monitor.config import ALL_GROUPS, Config, MetricGroup, Programs
 from trnsim.tools.monitor.reports import Monitor
 
 MODEL = instance_model("trn2.48xlarge", 2)
-FAULTS = [FaultRequest("hbm-ecc", 3, core, 0.0, None) for core in (0, 1)]
+FAULTS = [StoredFault("hbm-ecc", 3, core, 0.0, None) for core in (0, 1)]
 
 
 class World:

@@ -13,7 +13,7 @@ from trnsim.tools.monitor.user_monitor import user_monitor, user_reports
 def test_everything_of_the_users_folder_is_measured_every_second(tmp_path, monkeypatch):
     monkeypatch.setenv("TRNSIM_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("TRNSIM_INSTANCE", "trn2.48xlarge")
-    hardware.inject(folder.state_folder(), hardware.FaultRequest("hbm-ecc", 3, 0, time.time(), 0.0))
+    hardware.inject(folder.state_folder(), hardware.StoredFault("hbm-ecc", 3, 0, time.time(), 0.0))
     (report,) = islice(user_reports(), 1)
     counters = report["system_data"]["neuron_hw_counters"]
     assert counters["period"] == 1.0

@@ -136,4 +136,4 @@ def test_calibrate_reads_the_table(columns):
     assert [value.value for value in read] == pytest.approx(
         [row.time.time_s for row in rows], rel=1e-3
     )
-    assert [value.more for value in read] == [f"--bytes {row.nbytes}" for row in rows]
+    assert [value.options for value in read] == [f"--bytes {row.nbytes}" for row in rows]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trnsim.calibrate.logs.measured import Load, RunLog, load
+from trnsim.calibrate.logs.measured import Load, RunLog, checked_load
 from trnsim.reader import ForeignRecord, SourcePlace, declared, record
 
 _S_PER_MS: Final = 1e-3
@@ -95,7 +95,7 @@ def vllm(place: SourcePlace) -> RunLog:
         ttft_s=_seconds(run.median_ttft_ms, run.p90_ttft_ms, run.p99_ttft_ms),
         tpot_s=_seconds(run.median_tpot_ms, run.p90_tpot_ms, run.p99_tpot_ms),
     )
-    return RunLog(path, "vllm", load(path, figures), run.model_id or None)
+    return RunLog(path, "vllm", checked_load(path, figures), run.model_id or None)
 
 
 def is_guidellm(value: Any) -> bool:
@@ -123,7 +123,7 @@ def guidellm(place: SourcePlace) -> RunLog:
         ttft_s=_seconds(run.ttft_p50, run.ttft_p90, run.ttft_p99),
         tpot_s=_seconds(run.tpot_p50, run.tpot_p90, run.tpot_p99),
     )
-    return RunLog(path, "guidellm", load(path, figures), _model(first.value))
+    return RunLog(path, "guidellm", checked_load(path, figures), _model(first.value))
 
 
 def _model(benchmark: dict[str, Any]) -> str | None:

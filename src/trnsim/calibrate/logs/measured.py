@@ -129,7 +129,7 @@ def training(path: str, steps: list[LoggedStep], sequences: int | None = None) -
     return Training(tuple(ordered), sequences)
 
 
-def load(path: str, load_test: Load) -> Load:
+def checked_load(path: str, load_test: Load) -> Load:
     """`load_test`, checked.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Measurements in logs: the times of a question that a run of it gave.
+"""Measurements in a log of a run: the times that a command of trnsim estimates.
 
 | log | figures |
 |---|---|
@@ -34,7 +34,7 @@ class MeasuredLog:
     Attributes:
         file: the log.
         format: its kind.
-        measurements: its times.
+        measurements: its times and rates.
     """
 
     file: str
@@ -47,7 +47,7 @@ def measurements(path: Path, question: str | None = None) -> MeasuredLog:
 
     Args:
         path: the log.
-        question: the command whose time it has; None for a log that has its own.
+        question: the command that estimates its times; None for a table whose rows have commands.
 
     Raises:
         BadInput: it cannot be read, is of no known kind, or lacks its question.
@@ -65,7 +65,11 @@ def measurements(path: Path, question: str | None = None) -> MeasuredLog:
             fix="add --question 'plan serve MODEL --on trn2 ...'",
         )
     command = question.removeprefix("trnsim ")
-    values = _of_tool(log, command) if isinstance(log, TimedLog) else _of_run(log, command)
+    values = (
+        _tool_measurements(log, command)
+        if isinstance(log, TimedLog)
+        else _run_measurements(log, command)
+    )
     return MeasuredLog(str(path), log.format, values)
 
 
@@ -79,11 +83,11 @@ def _table(path: Path) -> FileContent | None:
     return document if is_questions(document) else None
 
 
-def _of_tool(log: TimedLog, question: str) -> tuple[Measurement, ...]:
-    """The times of a tool, each with what it adds to the question."""
+def _tool_measurements(log: TimedLog, question: str) -> tuple[Measurement, ...]:
+    """The times in the log of a tool, each with its own options added to the command."""
     return tuple(
         Measurement(
-            f"{question} {value.more}".rstrip(),
+            f"{question} {value.options}".rstrip(),
             INSTANCE_RATE if value.is_rate else TIME,
             value.value,
             value.line,
@@ -93,8 +97,8 @@ def _of_tool(log: TimedLog, question: str) -> tuple[Measurement, ...]:
     )
 
 
-def _of_run(log: RunLog, question: str) -> tuple[Measurement, ...]:
-    """The figures of a run."""
+def _run_measurements(log: RunLog, question: str) -> tuple[Measurement, ...]:
+    """The figures of a load test or a training run."""
     line, sigma = SourceLine(log.path, 1), log_sigma(log)
     run = log.run
     if isinstance(run, Load):

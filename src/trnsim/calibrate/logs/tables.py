@@ -22,16 +22,16 @@ from trnsim.calibrate.logs.measured import (
     LoggedStep,
     RunLog,
     Training,
+    checked_load,
     training,
 )
-from trnsim.calibrate.logs.measured import load as load_test
 from trnsim.calibrate.logs.numbers import with_numbers
 from trnsim.reader import FileRecord, between, declared, fault, load, rows
 
 _NUMBERS: Final = ("loss", "step_s", "tokens_per_s", "sent_s", "ttft_s", "e2e_s")
 """Fields whose numbers have fractions."""
-_MOST_AMOUNT: Final = 1e6
-"""Seconds or tokens of a step or request above which a number is a slip."""
+_MOST_PER_ROW: Final = 1e6
+"""Maximum seconds or tokens of a step or a request; a greater number is a slip of the unit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +39,9 @@ class StepRow(FileRecord):
     """A step of a training run."""
 
     step: int = between("its number", 0, 1e12)
-    loss: float = declared(help="its loss", least=-_MOST_AMOUNT)
+    loss: float = declared(help="its loss", least=-_MOST_PER_ROW)
     step_s: float | None = declared(
-        None, help="its time; this or tokens_per_s", unit="s", above=0, most=_MOST_AMOUNT
+        None, help="its time; this or tokens_per_s", unit="s", above=0, most=_MOST_PER_ROW
     )
     tokens_per_s: float | None = declared(
         None, help="its rate of one accelerator; this or step_s", unit="tokens/s", above=0
@@ -56,13 +56,13 @@ class RequestRow(FileRecord):
 
     sent_s: float | None = between("when it was sent", 0, 1e12, None, unit="s")
     ttft_s: float | None = declared(
-        None, help="time to its first token", unit="s", above=0, most=_MOST_AMOUNT
+        None, help="time to its first token", unit="s", above=0, most=_MOST_PER_ROW
     )
     e2e_s: float | None = declared(
-        None, help="time of all of it", unit="s", above=0, most=_MOST_AMOUNT
+        None, help="time of the whole request", unit="s", above=0, most=_MOST_PER_ROW
     )
     output_tokens: int | None = declared(
-        None, help="tokens of its answer", above=0, most=_MOST_AMOUNT
+        None, help="tokens of its answer", above=0, most=_MOST_PER_ROW
     )
     model: str | None = declared(None, help="name of the model")
 
@@ -115,18 +115,18 @@ def _load(path: Path, rows: Sequence[RequestRow]) -> Load:
         )
     first_s = min(entry.sent_s for entry in requests)
     duration_s = max(entry.sent_s - first_s + entry.e2e_s for entry in requests)
-    # Items of a batch come out together: no time lies between them.
-    several = [entry for entry in requests if entry.tokens > 1 and entry.e2e_s > entry.ttft_s]
-    between = [(entry.e2e_s - entry.ttft_s) / (entry.tokens - 1) for entry in several]
+    # The tokens of a batch of items are returned at once, with no time between them.
+    longer = [entry for entry in requests if entry.tokens > 1 and entry.e2e_s > entry.ttft_s]
+    tpot_s = [(entry.e2e_s - entry.ttft_s) / (entry.tokens - 1) for entry in longer]
     figures = Load(
         requests=len(requests),
         failed=len(rows) - len(requests),
         duration_s=duration_s,
         output_tokens_per_s=sum(entry.tokens for entry in requests) / duration_s,
         ttft_s=_percentiles([entry.ttft_s for entry in requests]),
-        tpot_s=_percentiles(between) if len(between) > 1 else {},
+        tpot_s=_percentiles(tpot_s) if len(tpot_s) > 1 else {},
     )
-    return load_test(str(path), figures)
+    return checked_load(str(path), figures)
 
 
 class _Request(NamedTuple):

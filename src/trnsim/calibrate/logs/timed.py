@@ -55,14 +55,14 @@ class TimedValue:
     Attributes:
         value: seconds, or units a second.
         line: where it stands.
-        more: words that the question of the log lacks.
+        options: options of the value alone, which the command for the log lacks.
         is_rate: whether it is a rate of one instance.
         instance: the instance type that the log names; "" for none.
     """
 
     value: float
     line: SourceLine
-    more: str = ""
+    options: str = ""
     is_rate: bool = False
     instance: str = ""
 

@@ -19,7 +19,7 @@ from trnsim.errors import BadInput
 from trnsim.instance.cores import VISIBLE
 from trnsim.instance.device_sets import choose, choose_cores, legal_core_sets, legal_sets
 from trnsim.instance.model import InstanceModel
-from trnsim.instance.state.hardware import KINDS, FaultRequest
+from trnsim.instance.state.hardware import KINDS, StoredFault
 
 __all__ = [
     "DEFAULT",
@@ -74,7 +74,7 @@ class NodeDevices:
         """Ids of a resource: the numbers of its devices, or of its logical cores."""
         return [str(number) for number in range(self._total(resource))]
 
-    def healthy(self, resource: str, faults: Iterable[FaultRequest]) -> dict[str, bool]:
+    def healthy(self, resource: str, faults: Iterable[StoredFault]) -> dict[str, bool]:
         """Whether each id is free of active faults.
 
         A fault of a core leaves the other cores of its device healthy. One that programs go on

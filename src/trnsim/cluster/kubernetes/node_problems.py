@@ -28,7 +28,7 @@ from trnsim.cluster.kubernetes.api import STRATEGIC, ApiRefused, KubernetesApi, 
 from trnsim.cluster.kubernetes.node_devices import NEURON, ContainerHolding, NodeDevices
 from trnsim.cluster.kubernetes.nodes import UNHEALTHY
 from trnsim.errors import BadInput
-from trnsim.instance.state.hardware import KINDS, FaultRequest, injected_faults, log_line
+from trnsim.instance.state.hardware import KINDS, StoredFault, injected_faults, log_line
 
 __all__ = [
     "CONDITION",
@@ -78,7 +78,7 @@ class ReportedNode:
     holdings: Callable[[], Sequence[ContainerHolding]]
 
 
-def matched_faults(faults: Iterable[FaultRequest]) -> list[tuple[FaultRequest, str]]:
+def matched_faults(faults: Iterable[StoredFault]) -> list[tuple[StoredFault, str]]:
     """Faults whose lines a rule matches, with its reason, in their order."""
     matches = []
     for fault in faults:
@@ -89,7 +89,7 @@ def matched_faults(faults: Iterable[FaultRequest]) -> list[tuple[FaultRequest, s
     return matches
 
 
-def write_kernel_line(path: Path, fault: FaultRequest) -> None:
+def write_kernel_line(path: Path, fault: StoredFault) -> None:
     """Write a fault's line into the kernel's log, where a node problem detector reads it.
 
     The kernel puts a time of its own before it.
@@ -167,7 +167,7 @@ class NodeProblems:
                 self._report(self._api, fault, reason)
                 self._reported.add(fault.name)
 
-    def _show_condition(self, api: KubernetesApi, faults: Sequence[FaultRequest]) -> None:
+    def _show_condition(self, api: KubernetesApi, faults: Sequence[StoredFault]) -> None:
         """Write the condition and the annotation, where they changed or a minute has passed."""
         last = matched_faults(faults)[-1:]
         reason, message = (last[0][1], _message(last[0][0])) if last else _WELL
@@ -203,7 +203,7 @@ class NodeProblems:
                 return str(condition.get("lastTransitionTime") or "")
         return ""
 
-    def _report(self, api: KubernetesApi, fault: FaultRequest, reason: str) -> None:
+    def _report(self, api: KubernetesApi, fault: StoredFault, reason: str) -> None:
         """Write the events of a fault: of the node, and of each pod that holds what it struck."""
         name = self._node.name
         node = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}
@@ -219,7 +219,7 @@ class NodeProblems:
                 _write_event(api, holding.namespace, pod, fault, reason, message, name)
                 self._say(f"pod {holding.namespace}/{holding.pod}: {reason}")
 
-    def _struck(self, fault: FaultRequest) -> list[ContainerHolding]:
+    def _struck(self, fault: StoredFault) -> list[ContainerHolding]:
         """Containers that hold a core which a fault strikes, each pod once."""
         devices = self._node.devices
         per_device = devices.model.devices[0].cores
@@ -260,7 +260,7 @@ def _write_event(
     api: KubernetesApi,
     namespace: str,
     subject: dict[str, str],
-    fault: FaultRequest,
+    fault: StoredFault,
     reason: str,
     message: str,
     host: str,
@@ -290,7 +290,7 @@ def _write_event(
             raise
 
 
-def _message(fault: FaultRequest) -> str:
+def _message(fault: StoredFault) -> str:
     """A fault's line in the log, without its time."""
     return log_line(fault).partition(" ")[2]
 

@@ -1,6 +1,6 @@
-"""A step of a Slurm job as a task of it sees it: its nodes, its tasks, its own place.
+"""A step of a Slurm job, and the task in it that this process is.
 
-Everything is read from the variables that srun sets (srun(1), Output Environment Variables).
+Both are read from the variables that srun sets (srun(1), Output Environment Variables).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SlurmStep:
 
 
 def step_of(environment: Mapping[str, str]) -> SlurmStep:
-    """The step and the task whose variables these are.
+    """The step and the task that the variables of a process describe.
 
     Raises:
         BadInput: a variable is missing, is no number, or contradicts another.
@@ -76,7 +76,7 @@ def step_of(environment: Mapping[str, str]) -> SlurmStep:
     tasks = counts(environment[count_variable], count_variable)
     if len(tasks) != len(names):
         raise BadInput(
-            f"{count_variable}={environment[count_variable]!r} is of {len(tasks)} nodes, and "
+            f"{count_variable}={environment[count_variable]!r} has {len(tasks)} nodes, and "
             f"{host_variable}={environment[host_variable]!r} has {len(names)}",
             fix="leave both as srun sets them",
             source=_SOURCE,

@@ -252,8 +252,8 @@ def _choice_reason(value: PilotValue, *, is_named: bool) -> str:
     run = "at no public price" if value.run_usd is None else f"{amount(value.run_usd)} USD"
     text = (
         f"{grounds}: knowing its times is worth {amount(value.value_usd)} USD, as "
-        f"{value.share_wrong:.0%} of draws are on the other side than the decision; its run costs "
-        f"{run}, and {amount(value.delay_usd)} USD of savings wait"
+        f"{value.wrong_probability:.0%} of draws are on the other side than the decision; its run "
+        f"costs {run}, and {amount(value.delay_usd)} USD of savings wait"
     )
     settled = "; that is less than it costs: the decision is settled without a pilot"
     return text if value.net_usd > 0 else text + settled

@@ -43,7 +43,7 @@ class Stake:
 
     @property
     def _most_usd(self) -> float:
-        """K: highest cost on the candidate until the limit at which the move pays back."""
+        """K: highest cost until the limit, on the candidate, at which the move pays back."""
         return self.limit_months * self.bill - self.migration_usd
 
     @property
@@ -80,7 +80,7 @@ class Stake:
         return max(put - max(0.0, self.net_usd), 0.0)
 
     @property
-    def share_wrong(self) -> float:
+    def wrong_probability(self) -> float:
         """Probability that the decision by expected values is wrong, between 0 and 1."""
         pays = _NORMAL.cdf(self._d) if math.isfinite(self._d) else float(self._d > 0)
         return 1 - pays if self.net_usd > 0 else pays
@@ -99,17 +99,17 @@ class PilotValue:
         workload: name of the workload.
         instance: instance type to which the workload may move.
         value_usd: value of knowing its times before the decision.
-        share_wrong: probability that the decision by expected values is wrong.
+        wrong_probability: probability that the decision by expected values is wrong.
         run_usd: cost of both sides' runs; None if a side has no public price.
         delay_usd: saving lost while they run.
         hours: hours of the longer side.
-        refused: reason why there can be no pilot; the figures are then 0.
+        refused: reason why there can be no pilot, or None; with a reason the figures are 0.
     """
 
     workload: str
     instance: str
     value_usd: float = 0.0
-    share_wrong: float = 0.0
+    wrong_probability: float = 0.0
     run_usd: float | None = None
     delay_usd: float = 0.0
     hours: float = 0.0
@@ -117,7 +117,7 @@ class PilotValue:
 
     @property
     def net_usd(self) -> float:
-        """Value less the cost of the run."""
+        """Value less the costs of the run and of waiting; a run without a price counts as free."""
         return self.value_usd - (self.run_usd or 0.0) - self.delay_usd
 
 
@@ -125,13 +125,13 @@ def pilot_value(workload: str, stake: Stake, runs: PilotSides) -> PilotValue:
     """Value of a pilot of `workload` by `runs`, given the stakes of the move."""
     hours = max(runs.today.hours, runs.there.hours)
     costs = [side.usd for side in (runs.today, runs.there)]
-    public = [cost for cost in costs if cost is not None]
+    known_costs = [cost for cost in costs if cost is not None]
     return PilotValue(
         workload,
         runs.there.instance,
         value_usd=stake.value_usd,
-        share_wrong=stake.share_wrong,
-        run_usd=sum(public) if len(public) == len(costs) else None,
+        wrong_probability=stake.wrong_probability,
+        run_usd=sum(known_costs) if len(known_costs) == len(costs) else None,
         delay_usd=stake.saving_usd_per_month * hours / HOURS_PER_MONTH,
         hours=hours,
     )

@@ -83,7 +83,7 @@ def _training(log: RunLog, run: Training, plan: PlanAnswer) -> tuple[Time, ...]:
             "beside it: an answer of trnsim plan train",
             fix="plan the same run: trnsim plan train CONFIG.json --json",
         )
-    layout = Values(plan.plain, plan.name).part("layout")
+    layout = Values(plan.plain, plan.name).object_at("layout")
     batch = layout.number("global_batch")
     if run.sequences is not None and run.sequences != batch:
         raise BadInput(

@@ -35,7 +35,7 @@ LAYER: Final = "layer"
 TTFT: Final = "TTFT"
 TPOT: Final = "TPOT"
 STEP: Final = "step"
-REST: Final = "in no part"
+UNEXPLAINED: Final = "in no part"
 _WAITING_TERM: Final = "waiting"
 _MEDIAN_TERM: Final = "median less mean"
 _S_PER_MS: Final = 1e-3
@@ -83,7 +83,7 @@ class Values:
     """An object in an answer's JSON, whose fields are checked as they are read.
 
     Attributes:
-        plain: the object.
+        plain: the object as parsed.
         where: answer and keys that lead to the object, for messages.
     """
 
@@ -93,7 +93,7 @@ class Values:
         self.plain = plain
         self.where = source
 
-    def part(self, key: str) -> Values:
+    def object_at(self, key: str) -> Values:
         """The object at a key."""
         return Values(self.plain.get(key), f"{self.where}: {key}")
 
@@ -135,7 +135,7 @@ class Values:
 
     def interval(self, key: str) -> tuple[float, tuple[float, float]]:
         """P50, and P10 with P90, at a key."""
-        quantiles = self.part(key)
+        quantiles = self.object_at(key)
         return quantiles.seconds("p50"), (quantiles.seconds("p10"), quantiles.seconds("p90"))
 
 
@@ -151,7 +151,7 @@ def times(kind: str, plain: Mapping[str, Any], source: str) -> tuple[Time, ...]:
 
 def _infer_times(plan: Values) -> list[Time]:
     return (
-        [_estimated_time("latency", "encode", plan.part("estimate"))]
+        [_estimated_time("latency", "encode", plan.object_at("estimate"))]
         if plan.has("estimate")
         else []
     )
@@ -159,17 +159,17 @@ def _infer_times(plan: Values) -> list[Time]:
 
 def _train_times(values: Values) -> list[Time]:
     if values.has("estimate"):
-        return [_estimated_time(STEP, "train", values.part("estimate"))]
+        return [_estimated_time(STEP, "train", values.object_at("estimate"))]
     if not values.has("parts_s"):
         return []
     p50_s, interval_s = values.interval("step_s")
-    parts = _with_rest(values.part("parts_s").numbers(), p50_s)
+    parts = _with_rest(values.object_at("parts_s").numbers(), p50_s)
     return [Time(STEP, "train", p50_s, interval_s, parts)]
 
 
 def _serve_times(values: Values) -> list[Time]:
     steps = {
-        phase: _estimated_time(f"{phase} step", phase, values.part(f"{phase}_step"))
+        phase: _estimated_time(f"{phase} step", phase, values.object_at(f"{phase}_step"))
         for phase in ("prefill", "decode")
         if values.has(f"{phase}_step")
     }
@@ -177,11 +177,9 @@ def _serve_times(values: Values) -> list[Time]:
     if "prefill" in steps:
         latencies.append(_run_latency(TTFT, values, "ttft_p50_s", steps["prefill"], _WAITING_TERM))
     if values.has("token_parts_s") and values.has("tpot_p50_s"):
-        parts = values.part("token_parts_s").numbers()
-        similar_step = steps.get("decode", Time("", "decode", 0.0))
-        latencies.append(
-            _run_latency(TPOT, values, "tpot_p50_s", similar_step, _MEDIAN_TERM, parts)
-        )
+        parts = values.object_at("token_parts_s").numbers()
+        median_step = steps.get("decode", Time("", "decode", 0.0))
+        latencies.append(_run_latency(TPOT, values, "tpot_p50_s", median_step, _MEDIAN_TERM, parts))
     return [*latencies, *steps.values()]
 
 
@@ -189,7 +187,7 @@ def _run_latency(
     name: str,
     values: Values,
     key: str,
-    similar_step: Time,
+    median_step: Time,
     rest_name: str,
     parts: Mapping[str, float] | None = None,
 ) -> Time:
@@ -199,26 +197,26 @@ def _run_latency(
         name: name of the latency.
         values: the answer.
         key: field of the latency.
-        similar_step: step of median time, which gives the phase, sources and conditions.
+        median_step: step of median time, which gives the phase, sources and conditions.
         rest_name: name of the part for the remainder.
-        parts: seconds by cause; None for the parts of `similar_step`.
+        parts: seconds by cause; None for the parts of `median_step`.
     """
     p50_s, interval_s = values.interval(key)
-    all_parts = _with_rest(similar_step.parts_s if parts is None else parts, p50_s, rest_name)
+    all_parts = _with_rest(median_step.parts_s if parts is None else parts, p50_s, rest_name)
     return Time(
         name,
-        similar_step.phase,
+        median_step.phase,
         p50_s,
         interval_s,
         all_parts,
         {},
-        similar_step.sources,
-        similar_step.conditions,
+        median_step.sources,
+        median_step.conditions,
     )
 
 
 def _layer_times(values: Values) -> list[Time]:
-    answer = values.part("answer")
+    answer = values.object_at("answer")
     p50_s, spread = answer.seconds("time_s"), answer.number("spread")
     if not 0 <= spread <= _MOST_SPREAD:
         raise BadInput(
@@ -226,7 +224,7 @@ def _layer_times(values: Values) -> list[Time]:
         )
     low, high = (p50_s * math.exp(QUANTILES[name] * spread) for name in ("p10", "p90"))
     sources = {LAYER: str(answer.plain.get("source", ""))}
-    parts = _with_rest(answer.part("parts_s").numbers(), p50_s)
+    parts = _with_rest(answer.object_at("parts_s").numbers(), p50_s)
     phase = str(values.plain.get("phase", ""))
     return [Time(LAYER, phase, p50_s, (low, high), parts, _sizes_of_pass(values), sources)]
 
@@ -241,7 +239,7 @@ def _collective_times(values: Values) -> list[Time]:
 def _compile_times(values: Values) -> list[Time]:
     phase = values.plain.get("phase", "")
     estimate = _estimated_time(
-        "pass", phase if isinstance(phase, str) else "", values.part("estimate")
+        "pass", phase if isinstance(phase, str) else "", values.object_at("estimate")
     )
     return [replace(estimate, sizes=_sizes_of_pass(values))]
 
@@ -253,7 +251,7 @@ def _assess_times(values: Values) -> list[Time]:
     for position, plain in enumerate(candidates if isinstance(candidates, list) else []):
         candidate = Values(plain, f"{values.where}: candidates: {position}")
         if candidate.has("ms"):
-            parts = {key: ms * _S_PER_MS for key, ms in candidate.part("ms").numbers().items()}
+            parts = {key: ms * _S_PER_MS for key, ms in candidate.object_at("ms").numbers().items()}
             name = f"{work} on {candidate.plain.get('instance')}"
             if parts:
                 times_s.append(Time(name, work, math.fsum(parts.values()), None, parts))
@@ -276,13 +274,13 @@ _READERS_BY_KIND: Final[Mapping[str, Callable[[Values], list[Time]]]] = MappingP
 def _estimated_time(name: str, phase: str, values: Values) -> Time:
     """Time in the form of `Estimate.as_dict`."""
     p50_s = values.seconds("p50_s")
-    sources = values.part("sources").plain if values.has("sources") else {}
+    sources = values.object_at("sources").plain if values.has("sources") else {}
     return Time(
         name,
         phase,
         p50_s,
         (values.seconds("p10_s"), values.seconds("p90_s")),
-        _with_rest(values.part("parts_s").numbers(), p50_s),
+        _with_rest(values.object_at("parts_s").numbers(), p50_s),
         _sizes_of_pass(values),
         {str(key): str(value) for key, value in sources.items()},
         (*values.words("conditions"), *values.words("extrapolations")),
@@ -294,7 +292,7 @@ def _sizes_of_pass(values: Values) -> dict[str, Any]:
 
 
 def _with_rest(
-    parts_s: Mapping[str, float], p50_s: float, rest_name: str = REST
+    parts_s: Mapping[str, float], p50_s: float, rest_name: str = UNEXPLAINED
 ) -> dict[str, float]:
     """Parts other than 0, with the remainder of the median as a part called `rest_name`."""
     parts = {name: time_s for name, time_s in parts_s.items() if time_s}

@@ -13,7 +13,7 @@ from typing import Final
 
 from trnsim.instance.model import InstanceModel
 from trnsim.instance.shell.sysfs import ECC_FILES, core_folder, device_folder
-from trnsim.instance.state.hardware import FaultRequest, counters
+from trnsim.instance.state.hardware import StoredFault, counters
 from trnsim.instance.state.record import ProcessRecord
 
 __all__ = ["Counters", "counts_of", "errors_of", "levels_of"]
@@ -51,7 +51,7 @@ def counts_of(record: ProcessRecord, model: InstanceModel) -> Counter[str]:
     return +counts
 
 
-def errors_of(faults: Iterable[FaultRequest], model: InstanceModel) -> Counter[str]:
+def errors_of(faults: Iterable[StoredFault], model: InstanceModel) -> Counter[str]:
     """Injected errors of the devices' memories, by counter."""
     return Counter(
         {
@@ -114,7 +114,7 @@ class Counters:
         self._shown: dict[str, _Shown] = {}
 
     def update(
-        self, records: Iterable[ProcessRecord], faults: Iterable[FaultRequest] = ()
+        self, records: Iterable[ProcessRecord], faults: Iterable[StoredFault] = ()
     ) -> set[str]:
         """Update from the current state and all faults so far; the counters that changed."""
         own = [record for record in records if record.instance == self._model.name]

@@ -38,20 +38,18 @@ class FaultKind:
     Attributes:
         status: the runtime's status with its number, or "" where programs go on.
         message: the runtime's message.
-        logged: the name behind NEURON_HW_ERR.
-        is_documented: whether AWS's pages name it so.
+        log_name: the name after NEURON_HW_ERR= in the driver's log.
         counter: the counter of neuron-monitor's hardware group that it adds to, or "".
-        execution: the status of an execution that it ends, in the counts.
-        error: the kind of its error, in the counts.
+        execution: the status under which neuron-monitor counts an execution that it ends, or "".
+        error: the kind under which neuron-monitor counts its error.
     """
 
     status: str
     message: str
-    logged: str
+    log_name: str
     counter: str
     execution: str
     error: str
-    is_documented: bool = True
 
 
 KINDS: Final[Mapping[str, FaultKind]] = {
@@ -79,7 +77,7 @@ KINDS: Final[Mapping[str, FaultKind]] = {
         "completed_with_err",
         "hardware",
     ),
-    "thermal": FaultKind("", "the device is throttled", "THERMAL", "", "", "transient", False),
+    "thermal": FaultKind("", "the device is throttled", "THERMAL", "", "", "transient"),
 }
 """Kinds of faults by their name in `trnsim fault` and `trnsim launch --fault`."""
 COUNTERS: Final[tuple[str, ...]] = (
@@ -91,14 +89,14 @@ COUNTERS: Final[tuple[str, ...]] = (
 
 
 @dataclass(frozen=True)
-class FaultRequest:
-    """A fault of a device.
+class StoredFault:
+    """An injected fault of a device, as stored in its file.
 
     Attributes:
         kind: one of `KINDS`.
         device: the device's number.
         core: the logical core within the device; None for all of them.
-        at: its time, in seconds since 1970.
+        at: the time of its beginning, in seconds since 1970.
         for_s: its duration in seconds; None until it is cleared, 0 for a single event.
         is_cleared: whether it was cleared by the user.
         name: name of its file.
@@ -115,7 +113,10 @@ class FaultRequest:
     serial_number: str = ""
 
     def is_active(self) -> bool:
-        """True if it is active; after the clock was set back, a fault with an end is over."""
+        """True if it affects its device now.
+
+        A fault with an end counts as over if it begins in the future: the clock was set back.
+        """
         if self.is_cleared:
             return False
         return self.for_s is None or 0 <= time.time() - self.at < self.for_s
@@ -125,8 +126,11 @@ class FaultRequest:
         return device == self.device and self.core in (None, core_in_device)
 
 
-def inject(folder: Path, fault: FaultRequest) -> FaultRequest:
-    """Write a fault into the state folder, and its line into the log; the fault as stored.
+def inject(folder: Path, fault: StoredFault) -> StoredFault:
+    """Write a fault into the state folder, and its line into the log.
+
+    Returns:
+        The fault with the name of its file.
 
     Raises:
         BadInput: the folder cannot be written to.
@@ -142,25 +146,25 @@ def inject(folder: Path, fault: FaultRequest) -> FaultRequest:
     return stored
 
 
-def log_line(fault: FaultRequest) -> str:
+def log_line(fault: StoredFault) -> str:
     """The driver's line in the log, as a node's problem detector looks for it."""
     kind = KINDS[fault.kind]
     core = "" if fault.core is None else f" nc-id={fault.core}"
     action = " action=TERMINATE_INSTANCE" if kind.counter else ""
     return (
-        f"{fault.at:.6f} trnsim: emulated: NEURON_HW_ERR={kind.logged} instance-id={INSTANCE_ID} "
+        f"{fault.at:.6f} trnsim: emulated: NEURON_HW_ERR={kind.log_name} instance-id={INSTANCE_ID} "
         f"hostname=emulated nd-id={fault.device}{core} serial-num={fault.serial_number}{action}"
     )
 
 
-def injected_faults(folder: Path) -> list[FaultRequest]:
+def injected_faults(folder: Path) -> list[StoredFault]:
     """All faults so far, in order; other files are skipped."""
     faults = []
     for path in sorted((folder / FOLDER).glob("*.json")):
         with suppress(OSError, ValueError, TypeError, OverflowError, RecursionError):
             row = json.loads(path.read_bytes())
             if _is_fault(row):
-                faults.append(FaultRequest(**(row | {"name": path.name})))
+                faults.append(StoredFault(**(row | {"name": path.name})))
     return faults
 
 
@@ -176,7 +180,7 @@ def _is_fault(row: Any) -> bool:
 
 
 def clear(folder: Path, device: int | None = None) -> int:
-    """End the faults of a device, or of all; the number of active ones. Their counts stay.
+    """End the active faults of a device, or of all, and return their number; counters stay.
 
     Raises:
         BadInput: the folder cannot be written to.
@@ -190,7 +194,7 @@ def clear(folder: Path, device: int | None = None) -> int:
 
 
 def reset(folder: Path) -> int:
-    """Remove all faults and empty the log, as a reload of the driver does; the number removed.
+    """Remove all faults and empty the log, as a reload of the driver does; return their number.
 
     Raises:
         BadInput: the folder cannot be written to.
@@ -206,7 +210,7 @@ def reset(folder: Path) -> int:
     return count
 
 
-def counters(faults: Iterable[FaultRequest], devices: int) -> list[dict[str, int]]:
+def counters(faults: Iterable[StoredFault], devices: int) -> list[dict[str, int]]:
     """neuron-monitor's counters of ECC events of each device."""
     counts: list[dict[str, int]] = [dict.fromkeys(COUNTERS, 0) for _ in range(devices)]
     for fault in faults:
@@ -217,18 +221,18 @@ def counters(faults: Iterable[FaultRequest], devices: int) -> list[dict[str, int
 
 
 def changed_ns(folder: Path) -> int:
-    """A number that changes with every fault; it costs one `stat`."""
+    """Time in ns at which the folder of faults changed last; 0 without a folder."""
     try:
         return os.stat(folder / FOLDER).st_mtime_ns  # noqa: PTH116  once a second, in each process
     except OSError:
         return 0
 
 
-def kind_named(name: str) -> str:
-    """`name`, if it is a kind of fault.
+def check_kind(name: str) -> None:
+    """Refuse a name of no kind of fault.
 
     Raises:
-        BadInput: it is not.
+        BadInput: `name` is not in `KINDS`.
     """
     if name not in KINDS:
         near = get_close_matches(name[:100], KINDS, 1)
@@ -236,4 +240,3 @@ def kind_named(name: str) -> str:
             f"fault {name!r} is not known; legal: {', '.join(KINDS)}",
             fix=f"perhaps {near[0]}" if near else "for example trnsim fault hang --device 0",
         )
-    return name

@@ -51,8 +51,8 @@ def _of_client(args: Any) -> None:
 def _create(args: Any) -> None:
     """Refuse a topology without a client.
 
-    JAX would compile for it in a thread of its own, which needs Python's lock, while the thread
-    that holds the lock waits for it.
+    JAX would compile for it in a second thread, which would wait for Python's lock, while the
+    thread that holds the lock would wait for the second one.
     """
     del args
     raise NotModelled(
