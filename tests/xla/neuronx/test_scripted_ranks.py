@@ -1,4 +1,7 @@
 import io
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -8,6 +11,7 @@ import torch_neuronx
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.traces import exchanges
+from trnsim.torch.traces.instances import LoadedProgram
 from trnsim.torch.traces.metaneff import MetaNeff
 from trnsim.xla.neuronx.trace import traced_program
 
@@ -60,6 +64,51 @@ def test_ranks_run_a_program_and_their_tensors_stay_the_callers(ranked, tmp_path
     for save, content in ((model.save_neff, ranked[0]), (model.save_metaneff, ranked[1])):
         assert save(str(tmp_path / "part"))
         assert (tmp_path / "part").read_bytes() == content
+
+
+def started(ranked, factor):
+    """A model of two ranks whose outputs are those of `WEIGHTS` times a factor."""
+    model = model_of(ranked)
+    weights = [{"weight": factor * shard["weight"]} for shard in WEIGHTS]
+    model.initialize([{"calls": torch.zeros(1)} for _ in range(2)], weights, 0)
+    return model
+
+
+def run_at_once(calls, monkeypatch):
+    """The results of two calls in threads, of which the second has weights or inputs above 5.
+
+    Rank 0 of the first comes first, then both ranks of the second, then rank 1 of the first.
+    """
+    run = LoadedProgram.run_resident
+
+    def run_late(program, resident, inputs):
+        is_second = any(tensor.max() > 5 for tensor in (*resident, *inputs))
+        delays_s = (0.2, 0.4) if is_second else (0.0, 0.8)
+        time.sleep(delays_s[program._rank[0]])
+        return run(program, resident, inputs)
+
+    monkeypatch.setattr(LoadedProgram, "run_resident", run_late)
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return [result.result() for result in [threads.submit(call) for call in calls]]
+
+
+def test_two_models_of_several_ranks_run_at_once(ranked, monkeypatch):
+    x = torch.ones(2, 4)
+    models = [started(ranked, factor) for factor in (1.0, 10.0)]
+    for model in models:
+        model.forward([x])  # compiled
+    calls = [partial(model.forward, [x]) for model in models]
+    results = run_at_once(calls, monkeypatch)
+    assert [result[0][0, 0].item() for result in results] == [2 * 12, 2 * 120]
+
+
+def test_two_calls_of_one_model_at_once_are_apart(ranked, monkeypatch):
+    model = started(ranked, 1.0)
+    model.forward([torch.ones(2, 4)])
+    calls = [partial(model.forward, [factor * torch.ones(2, 4)]) for factor in (1.0, 10.0)]
+    results = run_at_once(calls, monkeypatch)
+    numbers = [result[0][0, 0].item() for result in results]
+    assert numbers in ([2 * 12, 3 * 120], [3 * 12, 2 * 120])  # whichever came first
 
 
 def test_a_caller_that_is_traced_may_say_that_there_are_weights(ranked):

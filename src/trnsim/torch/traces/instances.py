@@ -31,7 +31,7 @@ from trnsim.torch.compile.program_run import ProgramRun
 from trnsim.torch.device_name import DEVICE_TYPE
 from trnsim.torch.traces.batches import in_batches
 from trnsim.torch.traces.casts import cast_module
-from trnsim.torch.traces.communicators import communicator
+from trnsim.torch.traces.communicators import Communicator, communicator
 from trnsim.torch.traces.exchanges import Groups, replica_groups, with_exchanges
 from trnsim.torch.traces.fx_program import graph_module
 from trnsim.torch.traces.placement import Placement, turns
@@ -60,6 +60,8 @@ class LoadedProgram:
         self._loading: threading.Thread | None = None
         self._rank: tuple[int, int] | None = None
         """Its rank, and the number of ranks, where several run a program together."""
+        self._communicator = communicator(1)
+        """Where its exchanges meet those of the other ranks."""
 
     @property
     def placement(self) -> Placement:
@@ -73,8 +75,14 @@ class LoadedProgram:
         self._placement = placement
         self.forget_weights()
 
-    def join(self, rank: int, world: int) -> None:
+    def join(self, rank: int, world: int, exchanges: Communicator | None = None) -> None:
         """Make the program that of a rank: its exchanges are with programs of the other ranks.
+
+        Args:
+            rank: the rank.
+            world: number of ranks.
+            exchanges: where the ranks of one model meet; by default where all programs of `world`
+                ranks meet that are loaded one by one.
 
         Raises:
             BadInput: for a rank that is not there.
@@ -86,6 +94,7 @@ class LoadedProgram:
                 line=program_line(),
             )
         self._rank = rank, world
+        self._communicator = exchanges or communicator(world)
 
     def forget_weights(self) -> None:
         """Take the weights off the cores; the next call puts the module's there."""
@@ -303,8 +312,7 @@ class LoadedProgram:
         """Context of a run of a rank's program."""
         if self._rank is None:
             return nullcontext()
-        rank, world = self._rank
-        return communicator(world).running(rank)
+        return self._communicator.running(self._rank[0])
 
     def _exchange(
         self, name: str, groups: Groups, arguments: tuple[Any, ...], tensor: Tensor
@@ -324,8 +332,7 @@ class LoadedProgram:
                 source=_RANKS_SOURCE,
                 line=program_line(),
             )
-        rank, world = self._rank
-        return communicator(world).exchange(rank, name, groups, arguments, tensor)
+        return self._communicator.exchange(self._rank[0], name, groups, arguments, tensor)
 
     def _check_inputs(self, inputs: Sequence[Tensor]) -> None:
         expected = list(self.program.inputs.items())

@@ -8,6 +8,7 @@ Source: neuronx-distributed trace/nxd_model/nxd_model.py and trace/spmd.py, whic
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput, NotModelled
+from trnsim.torch.traces.communicators import Communicator
 from trnsim.torch.traces.instances import LoadedProgram
 from trnsim.torch.traces.metaneff import MetaNeff, get_torch_dtype
 from trnsim.torch.traces.placement import placement_of
@@ -40,6 +42,8 @@ class RankPrograms:
         self._metaneff = bytes(metaneff.numpy())
         self._ranks = local, world
         self._resident: list[list[Tensor]] = []
+        self._lock = threading.Lock()
+        """Held by a run: ranks of two runs would meet each other's in their exchanges."""
 
     @cached_property
     def _tensors(self) -> MetaNeff:
@@ -63,8 +67,9 @@ class RankPrograms:
             )
         program = StoredProgram.from_bytes(bytes(self.owner.numpy()))
         instances = [LoadedProgram(program) for _ in range(world)]
+        exchanges = Communicator(world)  # a model of its own: other models may run at the same time
         for rank, instance in enumerate(instances):
-            instance.join(rank, world)
+            instance.join(rank, world, exchanges)
             instance.place(placement_of(rank, 1))
         return instances
 
@@ -123,7 +128,7 @@ class RankPrograms:
         if len(calls) == 1:
             instance, resident, tensors = calls[0]
             return [instance.run_resident(resident, tensors)]
-        with ThreadPoolExecutor(len(calls)) as threads:
+        with self._lock, ThreadPoolExecutor(len(calls)) as threads:
             runs = [
                 threads.submit(instance.run_resident, resident, tensors)
                 for instance, resident, tensors in calls
