@@ -14,6 +14,7 @@ import pytest
 
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import fabric
+from trnsim.launch import launcher
 from trnsim.launch.job import LaunchJob
 from trnsim.launch.launcher import launch
 
@@ -45,6 +46,14 @@ def running(marker):
         except OSError:  # it has ended meanwhile
             continue
     return found
+
+
+def left_running(marker):
+    """The processes that still run after a time in which the system ends those it was told to."""
+    until_s = time.monotonic() + 10
+    while running(marker) and time.monotonic() < until_s:
+        time.sleep(0.05)
+    return running(marker)
 
 
 def test_ranks_that_end_well_leave_their_logs(tmp_path):
@@ -153,7 +162,7 @@ def test_a_lost_rank_is_named_and_the_others_end_with_it(tmp_path, end, status, 
     if "ValueError" in end:
         assert "\n  | ValueError: at fault" in said
     assert took_s < 15
-    assert running(str(tmp_path)) == []
+    assert left_running(str(tmp_path)) == []
 
 
 @pytest.mark.slow
@@ -213,10 +222,7 @@ def test_a_signal_passes_through_and_leaves_no_process(tmp_path, number):
     process.send_signal(number)
     process.communicate(timeout=20)
     assert process.returncode == (-9 if number == signal.SIGKILL else 128 + number)
-    until_s = time.monotonic() + 10
-    while running(str(tmp_path)) and time.monotonic() < until_s:
-        time.sleep(0.05)
-    assert running(str(tmp_path)) == []
+    assert left_running(str(tmp_path)) == []
 
 
 @pytest.mark.slow
@@ -228,6 +234,29 @@ def test_a_fault_that_found_no_step_is_said(tmp_path):
     ended, said, *_ = launched(tmp_path, code, fault_texts=("rank=2,step=1",))
     assert ended.status == 137
     assert "rank 2 (node 1, local rank 0) was ended by SIGKILL at step 1" in said
+
+
+class OfFirstRank(LaunchJob):
+    """A job of which only rank 0 starts."""
+
+    def agents(self):
+        return super().agents()[:1]
+
+
+def test_an_agent_that_told_its_ranks_end_before_it_was_heard_started_it(tmp_path, monkeypatch):
+    handle, rounds = launcher._Attempt._handle_events, []
+
+    def handle_late(attempt):
+        rounds.append(attempt)
+        if len(rounds) > 1:
+            return handle(attempt)
+        for agent in attempt._agents.values():  # the launcher does not run meanwhile
+            agent.wait()
+        return False
+
+    monkeypatch.setattr(launcher._Attempt, "_handle_events", handle_late)
+    ended = launch(OfFirstRank(**vars(job_of(tmp_path, "sys.exit(4)"))), print, print)
+    assert (ended.status, ended.lost) == (4, ["rank 0 (node 0, local rank 0) ended with status 4"])
 
 
 def test_agents_that_start_no_ranks_are_refused(tmp_path, monkeypatch):

@@ -1,3 +1,11 @@
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
 from trnsim.launch.supervisor import variables
 
 AGENTS = {
@@ -34,3 +42,40 @@ def test_a_rank_of_several_cores_sees_all_of_them():
     assert found["NEURON_RT_VISIBLE_CORES"] == "12-15"
     assert found["NEURON_RT_NUM_CORES"] == "4"
     assert found["NEURON_PJRT_PROCESSES_NUM_DEVICES"] == "4,4,4,4,4,4,4,4"
+
+
+INTERRUPTED = """
+import os, signal
+from trnsim.launch import supervisor
+
+handle = signal.signal
+
+def handle_late(number, handler):
+    os.kill(os.getpid(), signal.SIGTERM)  # the program runs, and its signals have no handler yet
+    return handle(number, handler)
+
+signal.signal = handle_late
+raise SystemExit(supervisor.main())
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="launches need signals")
+def test_a_signal_before_it_can_be_passed_on_reaches_the_program(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        launch = {
+            "host": "127.0.0.1", "port": server.getsockname()[1], "token": "", "restart": 0,
+            "logs": str(tmp_path), "shown": 0, "first_core": 0, "rank_cores": 1,
+            "coordinator_port": 1, "restored": {},
+        }  # fmt: skip
+        names = ("RANK", "LOCAL_RANK", "GROUP_RANK")
+        environment = dict.fromkeys(names, "0") | {"WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+        ended = subprocess.run(
+            [sys.executable, "-c", INTERRUPTED, "sleep", "30"],
+            env=os.environ | environment | {"TRNSIM_LAUNCH": json.dumps(launch)},
+            check=False,
+            timeout=20,
+        )
+        connection, _ = server.accept()
+        with connection, connection.makefile() as messages:
+            *_, last = map(json.loads, messages)
+    assert (ended.returncode, last["status"]) == (128 + 15, -15)

@@ -29,6 +29,8 @@ from trnsim.launch.job import LaunchJob
 
 _GRACE_S: Final = 5.0
 """Seconds in which ranks must end after a signal."""
+_ROUNDS_OF_A_RANK: Final = 2
+"""Rounds of events in which a rank is heard that connected before: it is accepted, then read."""
 _POLL_S: Final = 0.05
 """Seconds between two looks at agents and signals."""
 _FOLLOWED_S: Final = 5.0
@@ -247,8 +249,10 @@ class _Attempt:
         ranks = self._ranks.values()
         return len(ranks) == self._job.fabric.ranks and all(rank.status == 0 for rank in ranks)
 
-    def _handle_events(self) -> None:
-        for key, _ in self._selector.select(_POLL_S):
+    def _handle_events(self) -> bool:
+        """Handle what is ready, of each connection once; False if nothing was."""
+        events = self._selector.select(_POLL_S)
+        for key, _ in events:
             source: Any = key.fileobj
             if source is self._server:
                 connection, _ = self._server.accept()
@@ -258,6 +262,7 @@ class _Attempt:
                 self._selector.register(connection, selectors.EVENT_READ)
             else:
                 self._read_from(source)
+        return bool(events)
 
     def _read_from(self, connection: socket.socket) -> None:
         try:
@@ -361,8 +366,13 @@ class _Attempt:
         """
         for name, agent in self._agents.items():
             if agent.poll() is not None and len(self._ranks) < self._job.fabric.ranks:
-                self._handle_events()
-                if any(rank.status is not None for rank in self._ranks.values()):
+                # It may have connected, told its rank's end and ended since events were handled.
+                for _ in range(_ROUNDS_OF_A_RANK * self._job.fabric.ranks):
+                    if not self._handle_events():
+                        break
+                if self._first_lost() is not None or any(
+                    rank.status is not None for rank in self._ranks.values()
+                ):
                     return
                 raise BadInput(
                     f"{name} ended with status {agent.returncode} before all ranks had started",

@@ -34,6 +34,8 @@ _GRACE_S = 5.0
 """Seconds from a signal that is passed on until a program that does not end is killed."""
 _SIGNAL_STATUS_BASE = 128
 """Number that shells add to that of a signal that ended a program."""
+_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""Signals that are passed on to the program."""
 _PDEATHSIG = 1
 _BEAT_S = 1.0
 """Seconds between two reports on the program's state."""
@@ -112,14 +114,16 @@ class Supervisor:
     def run(self) -> int:
         """Run the program; returns its exit status, as shells count it."""
         end_reader, end_writer = os.pipe()
+        signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)  # until they can be forwarded
         try:
             self._start()
         except OSError as error:
             self._log.write(f"trnsim: cannot start {self._command[0]}: {error.strerror}\n".encode())
             self._report_end(127)
             return 127
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in _FORWARDED:
             signal.signal(number, self._forward)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
         threading.Thread(target=self._wait, args=(end_writer,), daemon=True).start()
         self._serve(end_reader)
         incomplete = self._decoder.decode(b"", final=True)
@@ -260,6 +264,7 @@ def state_of(pid: int) -> tuple[str, float]:
 def _as_a_program() -> None:
     """End the program by Ctrl-C, which shells disable in the background, and with this process."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
 
