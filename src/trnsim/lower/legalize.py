@@ -15,6 +15,7 @@ from trnsim.lower.legal import (
     attention,
     comparison,
     indexing,
+    products,
     random_bits,
     reductions,
     sorting,
@@ -23,7 +24,16 @@ from trnsim.lower.legal import (
 from trnsim.lower.legal.emptiness import EMPTINESS
 from trnsim.lower.rules import LEGAL
 
-_RULES: Final = (attention, comparison, indexing, random_bits, reductions, sorting, windows)
+_RULES: Final = (
+    attention,
+    comparison,
+    indexing,
+    products,
+    random_bits,
+    reductions,
+    sorting,
+    windows,
+)
 """Importing them fills the table of legal forms."""
 
 

@@ -18,6 +18,7 @@ from trnsim.graph.building.convolution import convolve_taps
 from trnsim.graph.building.windows import Windows
 from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.reductions import ReduceWindow, SelectAndScatter, neutral
+from trnsim.lower.legal.products import in_multiplied_formats
 from trnsim.lower.rules import legal
 
 _FEW_TAPS: Final = 8
@@ -119,16 +120,17 @@ def convolution(b: Build, op: Convolution, lhs: Value, rhs: Value) -> Value:
     """Kernels times the elements under their taps."""
     (wanted,) = b.result_types
     low, high, gaps = ((0, 0, *sizes) for sizes in (op.low, op.high, op.gaps))
-    wide = b.graph.pad(lhs, low, high, gaps)
+    image, kernels = in_multiplied_formats(b, lhs, rhs)
+    wide = b.graph.pad(image, low, high, gaps)
     places = wanted.shape[2:]
     if not places:  # one window, of one element
-        wide, rhs, places = (
+        wide, kernels, places = (
             b.graph.reshape(wide, (*wide.shape, 1)),
-            b.graph.reshape(rhs, (*rhs.shape, 1)),
+            b.graph.reshape(kernels, (*kernels.shape, 1)),
             (1,),
         )
     rank = len(places)
-    windows = Windows(rhs.shape[2:], op.strides or (1,), (0,) * rank, op.dilations or (1,))
+    windows = Windows(kernels.shape[2:], op.strides or (1,), (0,) * rank, op.dilations or (1,))
     taps = windows.taps(b, wide, places)
-    sums = convolve_taps(b, taps[::-1] if op.is_reversed else taps, rhs, op.groups)
+    sums = convolve_taps(b, taps[::-1] if op.is_reversed else taps, kernels, op.groups)
     return b.convert(b.graph.reshape(sums, wanted.shape), wanted.dtype)

@@ -1,0 +1,34 @@
+"""Products of operands whose formats the Tensor Engine does not multiply with each other.
+
+It takes two operands in float32, or two in narrower formats.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trnsim.graph import Node, Value
+from trnsim.graph.building.build import Build
+from trnsim.graph.ops.contraction import DotGeneral
+from trnsim.lower.rules import legal
+
+_WIDE: Final = "float32"
+
+
+def _agree(node: Node) -> bool:
+    """True if both operands are float32, or neither is."""
+    lhs, rhs = node.values
+    return (lhs.dtype == _WIDE) == (rhs.dtype == _WIDE)
+
+
+@legal(DotGeneral, unless=_agree, name="product_in_float32")
+def dot_general(b: Build, op: DotGeneral, lhs: Value, rhs: Value) -> Value:
+    """The narrower operand is converted to float32, which changes no element."""
+    return b.graph.apply(op, *in_multiplied_formats(b, lhs, rhs), dtype=b.result_types[0].dtype)
+
+
+def in_multiplied_formats(b: Build, lhs: Value, rhs: Value) -> tuple[Value, Value]:
+    """Both operands in float32 if only one is; else as they are."""
+    if (lhs.dtype == _WIDE) == (rhs.dtype == _WIDE):
+        return lhs, rhs
+    return b.convert(lhs, _WIDE), b.convert(rhs, _WIDE)
