@@ -70,16 +70,27 @@ def evaluate(graph: Graph, inputs: Sequence[Array], target: str = "trn2") -> lis
     aliases = {node.result.number: node for node in graph.nodes if node.kind is Kind.ALIAS}
 
     def array_of(value: Value) -> Array:
+        if not value.type.elements:
+            return np.empty(value.shape, value.type.numpy_dtype())
         if value.number not in arrays:
             source = np.ascontiguousarray(array_of(aliases[value.number].values[0]))
             arrays[value.number] = source.view(value.type.numpy_dtype())
         return arrays[value.number].reshape(value.shape)
 
-    for group in groups(graph):
+    for group in _computing_groups(graph):
         results = _results_of(group, array_of, target)
         for value, array in zip(group.outputs, results, strict=True):
             arrays[value.number] = array.view(np.bool_) if value.dtype == BOOL else array
     return [array_of(value) for value in graph.outputs]
+
+
+def _computing_groups(graph: Graph) -> list[FusionGroup]:
+    """The groups of a legal graph, without leaves that have no elements."""
+    return [
+        group
+        for group in groups(graph)
+        if any(node.kind is not Kind.LEAF or node.result.type.elements for node in group.nodes)
+    ]
 
 
 def _check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
@@ -128,7 +139,9 @@ def costs(graph: Graph, target: str = "trn2", *, is_mirrored: bool = False) -> t
         if len(_costs) >= _MOST_CACHED_COSTS:  # its keys hold numbers, such as a learning rate
             _costs.clear()
         verify(graph)
-        kernels = tuple(_cost(group, target, is_mirrored) for group in groups(legalize(graph)))
+        kernels = tuple(
+            _cost(group, target, is_mirrored) for group in _computing_groups(legalize(graph))
+        )
         _costs[key] = kernels
     return kernels
 

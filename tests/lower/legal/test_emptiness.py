@@ -8,7 +8,7 @@ from trnsim.graph.ops.contraction import Convolution
 from trnsim.graph.ops.layout import Concatenate, DynamicUpdateSlice, Pad
 from trnsim.graph.ops.lookup import Scatter
 from trnsim.graph.ops.reductions import BODIES, Reduce
-from trnsim.lower import evaluate
+from trnsim.lower import costs, evaluate
 from trnsim.lower.legalize import legalize
 
 ROW = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -89,3 +89,16 @@ def test_a_scatter_at_the_only_place_is_one_though_its_indices_have_no_elements(
     arrays = [ROW, np.zeros(0, np.int32), 2 * ROW]
     np.testing.assert_array_equal(graph.reference(arrays)[0], ROW)
     np.testing.assert_array_equal(evaluate(graph, arrays)[0], ROW)
+
+
+def test_outputs_without_elements_take_no_kernel():
+    graph = Graph()
+    x, y = graph.input((3, 0), "bfloat16"), graph.input((2, 4), "float32")
+    nothing = graph.elementwise("add", x, x)
+    graph.outputs = [nothing, graph.elementwise("negate", y), x]
+    arrays = [np.zeros(x.shape, x.type.numpy_dtype()), np.ones(y.shape, np.float32)]
+    found, wanted = evaluate(graph, arrays), graph.reference(arrays)
+    assert [one.dtype for one in found] == [one.dtype for one in wanted]
+    assert [one.shape for one in found] == [(3, 0), (2, 4), (3, 0)]
+    np.testing.assert_array_equal(found[1], wanted[1])
+    assert [cost.name for cost in costs(graph)] == ["negate"]
