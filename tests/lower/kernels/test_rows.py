@@ -39,3 +39,12 @@ def test_more_than_a_search_can_read_together_is_refused():
     g.outputs = [g.top_k(g.input((2, 40_000), "float32"), 9_000)]
     with pytest.raises(NotModelled, match="the 9000 largest of 40000 elements; a search reads"):
         evaluate(g, [np.zeros((2, 40_000), np.float32)])
+
+
+@pytest.mark.parametrize(("op", "number"), [("maximum", -np.inf), ("minimum", np.inf)])
+def test_an_extreme_of_infinities_is_an_infinity(op, number):
+    x = np.full((3, 2050), number, np.float32)
+    x[1, 5:] = 7
+    g = Graph()
+    g.outputs = [g.scan(op, g.input(x.shape, "float32"))]
+    np.testing.assert_array_equal(evaluate(g, [x])[0], RUNNING[op](x, 1))

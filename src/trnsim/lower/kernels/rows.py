@@ -5,6 +5,7 @@ Rows are independent, 128 of them on the partitions at a time.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 from trnsim.errors import NotModelled
@@ -44,7 +45,7 @@ def scan(operation: Scan, node: Node, source: Tensor) -> Tensor:
     return out
 
 
-_NEUTRAL: Final = {"add": 0.0, "multiply": 1.0, "maximum": -3.4028235e38, "minimum": 3.4028235e38}
+_NEUTRAL: Final = {"add": 0.0, "multiply": 1.0, "maximum": -inf, "minimum": inf}
 """The element that a scan begins with, by its operation."""
 
 
