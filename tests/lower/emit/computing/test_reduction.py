@@ -163,3 +163,13 @@ def test_the_loss_of_scores_of_a_large_vocabulary(dtype):
     to_x = made.graph.dot_general(slope, weight, (1, 0))
     to_weight = made.graph.dot_general(slope, x, (0, 0))
     made.check(made.graph.reduce("add", logs, [1]), to_x, to_weight, chip="trn1")
+
+
+@pytest.mark.parametrize("shape", [(200, 64), (2, 300, 70)])
+def test_sums_of_integers_along_partitions_are_exact(shape):
+    # No input or output is float32, but bfloat16 would round integers above 256.
+    made = Made()
+    x = made.given(*shape, dtype="int32", array=made.random.integers(0, 5000, shape))
+    wide = made.of("add", made.of("convert", x, dtype="float32"), 3.0)
+    total = made.graph.reduce("add", wide, [len(shape) - 2])
+    made.check(made.of("convert", total, dtype="int32"))

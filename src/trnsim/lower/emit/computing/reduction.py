@@ -8,13 +8,15 @@ from typing import Any, Final
 
 from trnsim.graph import Node, Value
 from trnsim.graph.ops.reductions import Reduce
-from trnsim.graph.types import ITEM_BYTES
+from trnsim.graph.patterns import number_of
+from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES
 from trnsim.lower.emit.computing.compute import OPERATORS, reduce_rows
 from trnsim.lower.emit.computing.evaluation import PIECE_ELEMENTS, Evaluation
 from trnsim.lower.emit.computing.groups import emit_group_sums
 from trnsim.lower.emit.computing.rows import should_defer_reduction
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.graph_facts import MOST_TRANSPOSED_BYTES
+from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.transposing import load_in_frame
 from trnsim.lower.emit.places.walk import Frame, TileSpan, row_major_frame, span_elements, spans
@@ -29,6 +31,12 @@ from trnsim.nki import language as nl
 
 _MOST_ELEMENTS_REDUCED: Final = 8192
 """Elements of a partition that are reduced at once."""
+
+_WHOLE_OPERATIONS: Final = (
+    *("abs", "add", "clamp", "convert", "maximum", "minimum", "multiply", "negate"),
+    *("relu", "select", "sign", "square", "subtract"),
+)
+"""Elementwise operations whose results of whole numbers are whole numbers."""
 
 
 @emitter(Reduce)
@@ -123,7 +131,7 @@ def _sum_partitions(emission: Emission, node: Node, evaluation: Evaluation) -> N
     _, f_dims = _result_dims(frame, node)
     result = Frame(node.result.shape, (), f_dims, P, is_replicated=True)
     place = result.matrix(nl.float32)
-    dtype = nl.bfloat16 if emission.facts.is_narrow else nl.float32
+    dtype = _summed_dtype(emission, node.values[0])
     ones = emission.constants.ones(dtype)
     for start in range(0, frame.columns, BANK):
         columns = min(BANK, frame.columns - start)
@@ -135,6 +143,37 @@ def _sum_partitions(emission: Emission, node: Node, evaluation: Evaluation) -> N
         nisa.tensor_copy(dst=place.storage.tile[:, 0, start : start + columns], src=sums)
     emission.places[node.result.number] = [place]
     emission.residents.add(node.result, place)
+
+
+def _summed_dtype(emission: Emission, value: Value) -> Any:
+    """The format in which a value's elements enter sums along the partitions.
+
+    In a narrow graph it is bfloat16, except for integers: bfloat16 holds those up to 256 alone.
+    """
+    is_narrow = emission.facts.is_narrow and not _comes_from_integers(emission, value)
+    return nl.bfloat16 if is_narrow else nl.float32
+
+
+def _comes_from_integers(emission: Emission, value: Value) -> bool:
+    """True if a value is computed from integers, and its elements are whole numbers therefore."""
+    producers, has_integers = emission.facts.producers, False
+    waiting, visited = [value], set[int]()
+    while waiting:
+        current = waiting.pop()
+        if current.dtype in INTEGERS or current.number in visited:
+            has_integers |= current.dtype in INTEGERS
+            continue
+        visited.add(current.number)
+        node, number = producers.get(current.number), number_of(producers, current)
+        if current.dtype == BOOL or (number is not None and number.is_integer()):
+            continue
+        if node is None or not (is_view(node) or node.name in _WHOLE_OPERATIONS):
+            return False
+        numbers = [float(one) for one in node.operands if not isinstance(one, Value)]
+        if not all(one.is_integer() for one in numbers):
+            return False
+        waiting += node.values
+    return has_integers
 
 
 def _span_tile(evaluation: Evaluation, span: TileSpan, dtype: Any) -> Tensor:
