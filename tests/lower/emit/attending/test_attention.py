@@ -76,6 +76,19 @@ def test_a_bias_hides_keys():
     np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [0.125, 2.0])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_bias_of_any_format_and_scale_hides_keys(dtype, scale):
+    # The lowest score that float32 holds, times the scale, may be beyond the bias's format.
+    made = Made(dtype)
+    query, key, value = (made.given(1, 2, 5, 32) for _ in range(3))
+    numbers = np.where(made.random.random((1, 2, 5, 5)) < 0.5, -np.inf, 0.0)
+    numbers[..., 0] = 0.0
+    bias = made.given(1, 2, 5, 5, array=numbers)
+    sides = [query, key, value, bias]
+    made.check(made.graph.apply_to_all(Attention(scale), sides)[0])
+
+
 @pytest.mark.parametrize("past", [1, 130, 512])
 def test_new_keys_beside_a_cache_are_not_copied(past):
     made = Made("bfloat16")

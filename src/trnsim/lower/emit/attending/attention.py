@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
+from trnsim.dtypes import float_range
 from trnsim.graph import Node
 from trnsim.graph.ops.contraction import Attention
 from trnsim.isa import Engine
@@ -156,6 +157,7 @@ class AttentionEmitter(Operands):
         """Add the bias, divided by the scale, to scores in PSUM: by a product.
 
         A bias that all queries share is one row, which the product with a column of ones repeats.
+        Minus infinity becomes a finite number, as the product multiplies each bias by zeros too.
         """
         if self.bias is None:
             return
@@ -168,7 +170,7 @@ class AttentionEmitter(Operands):
             stored = self.bias.storage.tile if self.bias.is_on_chip else self.bias.storage
             bias_rows = rows_of(here, columns, 0, here.shape[0], stored.dtype)
             tile = new(bias_rows.shape, bias_rows.dtype)
-            lowest = _MASKED_SCORE * self.scale
+            lowest = max(_MASKED_SCORE * min(self.scale, 1.0), -float_range(tile.dtype).largest)
             nisa.tensor_scalar(dst=tile, data=bias_rows, op0=nl.maximum, operand0=lowest)
             if len(self._constants) > _RESIDENT_BIAS_STRETCHES:
                 self._constants.clear()
