@@ -93,3 +93,33 @@ def test_pairs_of_heads_take_half_the_transposes():
     names = made.opcodes(made.attention(*(made.given(16, 128, 64) for _ in range(3))))
     # Queries and keys by pairs, weights by heads.
     assert names.count("nc_transpose") == 8 + 8 + 16
+
+
+@pytest.mark.slow_but_every(3)
+@pytest.mark.parametrize("widths", [(64, 64, 64), (64, 64, 32), (64, 64, 128), (32, 32, 128)])
+@pytest.mark.parametrize(("keys", "queries"), [(40, 5), (128, 7), (64, 64), (16, 1)])
+def test_queries_keys_and_values_may_be_slices_of_one_tensor(keys, queries, widths):
+    made = Made()
+    x = made.given(2, 4, keys, 128)
+    rows = (queries, keys, keys)
+    sides = [
+        made.graph.slice(x, [0] * 4, [2, 4, count, width])
+        for count, width in zip(rows, widths, strict=True)
+    ]
+    made.check(made.attention(*sides))
+
+
+@pytest.mark.parametrize(("keys", "queries"), [(40, 5), (64, 64), (130, 7)])
+@pytest.mark.parametrize("widths", [(64, 32), (64, 128)])
+def test_gradients_of_slices_of_one_tensor(keys, queries, widths):
+    made = Made()
+    x = made.given(2, 4, keys, 128)
+    width, value_width = widths
+    query, key, value = (
+        made.graph.slice(x, [0] * 4, [2, 4, *shape])
+        for shape in ((queries, width), (keys, width), (keys, value_width))
+    )
+    slope = made.given(2, 4, queries, value_width)
+    result, logs = made.graph.apply_to_all(Attention(0.125), [query, key, value])
+    operands = [query, key, value, slope, result, logs]
+    made.check(*made.graph.apply_to_all(AttentionBackward(0.125), operands))

@@ -184,7 +184,7 @@ class AttentionGradient(AttentionEmitter):
 
     def _load_rows(self, part: TensorPlace, start: int, count: int) -> Tensor:
         """Rows of a head, loaded once for a group."""
-        key = id(part.storage), part.offset, start
+        key = id(part.storage), part.offset, part.shape, part.steps, start
         if key not in self._loaded_rows:
             self._loaded_rows[key] = rows_of(part, part.shape[1], start, count, self.dtype)
         return self._loaded_rows[key]

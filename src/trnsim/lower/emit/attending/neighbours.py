@@ -6,7 +6,7 @@ A queue takes longer to start a transfer than a short head takes to arrive.
 from __future__ import annotations
 
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 from trnsim.lower.emit.attending.heads import head_of
 from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace
@@ -36,8 +36,8 @@ class Neighbours:
     def __init__(self, heads: tuple[int, ...]) -> None:
         self._heads = list(product(*map(range, heads)))
         self._groups: dict[int, list[list[int]]] = {}
-        self._brought: dict[tuple[int, int], TensorPlace] = {}
-        self._turned: dict[tuple[int, int, int], Tensor] = {}
+        self._brought: dict[Any, TensorPlace] = {}
+        self._turned: dict[Any, Tensor] = {}
 
     def head_and_first_row(
         self, place: TensorPlace, index: Index, row: int = 0
@@ -80,11 +80,11 @@ class Neighbours:
         rows, width = matrix.shape
         group, dtype = self._group(place, matrix), place.storage.dtype
         number, at = divmod(group.index(matrix.offset[0]), P // width)
-        key = id(place.storage), group[0], number
+        key = id(place.storage), tuple(group), number, matrix.shape, matrix.steps[0]
         if key not in self._turned:
             first = number * (P // width)
             many = min(P // width, len(group) - first)
-            lines = self._loaded_head(matrix, group).storage.tile
+            lines = self._loaded_head(matrix, group).storage.tile[:, :, :width]
             blocks = max(1, rows // P)
             turned = new((many * width, rows), dtype)
             for block, (start, count) in enumerate(tiles.pieces(rows, P)):
@@ -105,12 +105,16 @@ class Neighbours:
         return next(group for group in self._groups[id(place)] if matrix.offset[0] in group)
 
     def _loaded_head(self, matrix: TensorPlace, group: list[int]) -> TensorPlace:
-        """A head, loaded with the others of its `group` of offsets, each group once."""
+        """A head, loaded with the others of its `group` of offsets, each group once.
+
+        Heads of one storage may be slices of different widths, as keys are whose first elements
+        are the values: the widest that was loaded serves narrower ones.
+        """
         rows, width = matrix.shape
-        key = id(matrix.storage), group[0]
-        if key not in self._brought:
-            self._brought[key] = _load(matrix, group)
-        brought = self._brought[key]
+        key = id(matrix.storage), tuple(group), rows, matrix.steps[0]
+        brought = self._brought.get(key)
+        if brought is None or brought.shape[1] < width:
+            brought = self._brought[key] = _load(matrix, group)
         place = group.index(matrix.offset[0]) * rows
         return TensorPlace(brought.storage, (rows, width), brought.steps, (place, 0))
 
