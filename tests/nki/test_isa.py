@@ -1,6 +1,7 @@
 """`nki.isa`: AWS's names and signatures over the declared instructions."""
 
 import inspect
+import operator
 from dataclasses import fields
 from enum import Enum
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import trnsim
+from trnsim.behaviours import VERSIONS
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Engine, Instruction
 from trnsim.nki import isa as nisa
@@ -220,8 +222,51 @@ def test_an_operator_is_nkis_and_not_numpys(ufunc, by_name):
     message = f"`op0` is numpy's {ufunc.__name__}; legal: operators of nki.language"
     with pytest.raises(IllegalInstruction, match=message) as caught:
         on_core(body)
-    assert caught.value.fix.startswith(f"pass nl.{ufunc.__name__}")
+    assert caught.value.fix == f"pass nl.{ufunc.__name__}"
     assert caught.value.source.endswith("Supported Math Operators by NKI ISA")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("value", "shown", "fix"),
+    [
+        ("add", "'add'", "pass nl.add"),
+        ("nl.add", "'nl.add'", "pass nl.add"),
+        ("plus", "'plus'", "pass an operator of nl, such as nl.add"),
+        (max, "the function max", "pass nl.maximum"),
+        (operator.mul, "the function mul", "pass nl.multiply"),
+        (np.absolute, "numpy's absolute", "pass nl.abs"),
+        (lambda a, b: a + b, "the function <lambda>", "pass an operator of nl, such as nl.add"),
+        (np.ones(2), "a ndarray", "pass an operator of nl, such as nl.add"),
+    ],
+)
+def test_an_operator_is_no_name_and_no_function_in_any_version(version, value, shown, fix):
+    @jit
+    def kernel(x):
+        tile = nl.ndarray(x.shape, x.dtype, nl.sbuf)
+        nisa.tensor_tensor(tile, tile, tile, value)
+
+    with pytest.raises(IllegalInstruction) as caught:
+        trnsim.run(kernel, np.ones((1, 1), np.float32), nki=version)
+    assert caught.value.reason.startswith(
+        f"tensor_tensor: `op` is {shown}; legal: operators of nki"
+    )
+    assert caught.value.fix == fix
+    assert caught.value.line.file == __file__
+
+
+def all_operators():
+    """Opcode and field of every operand of nki.isa that is an operator."""
+    for opcode, made in sorted(Instruction.registry.items()):
+        for field in fields(made):
+            if made.is_in_nki_isa and "op" in field.name.rstrip("01").split("_"):
+                yield opcode, field.name
+
+
+@pytest.mark.parametrize(("opcode", "key"), list(all_operators()))
+def test_each_operator_of_an_instruction_is_nkis(opcode, key):
+    with pytest.raises(IllegalInstruction, match=f"{opcode}: `{key}` is 'add'; legal: operators"):
+        getattr(nisa, opcode)(**{key: "add"})
 
 
 def all_enumerations():
@@ -239,7 +284,8 @@ def test_what_is_no_member_and_no_number_of_one_is_refused(
 ):
     first = next(iter(enumeration))
     for wrong in (first.name, 99, True, None, np.int64(-1)):
-        before = [field.default for field in fields(Instruction.registry[opcode])[:place]]
+        defaults = [field.default for field in fields(Instruction.registry[opcode])[:place]]
+        before = [default if isinstance(default, Enum) else None for default in defaults]
         args = [*before, wrong] if is_positional else []
         given = {} if is_positional else {name: wrong}
         with pytest.raises(IllegalInstruction) as caught:

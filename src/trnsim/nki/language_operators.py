@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
+
+import numpy as np
 
 from trnsim.behaviours.language import FUNCTIONS_OF_TILES
 from trnsim.behaviours.tensors import (
@@ -28,6 +31,19 @@ from trnsim.nki.tiles import as_tile, cast, issue, match_shapes, new_tile, plain
 
 _KNOWN_ISSUES = "release notes of NKI 0.4, Known issues, NKI Language"
 _NAMES_ONLY = ("average", "bypass", "prelu")
+_OTHER_NAMES = {
+    "absolute": "abs",
+    "eq": "equal",
+    "max": "maximum",
+    "mean": "average",
+    "min": "minimum",
+    "mul": "multiply",
+    "ne": "not_equal",
+    "pow": "power",
+    "sub": "subtract",
+    "sum": "add",
+}
+"""Name of an operator in numpy or Python -> its name in nki.language, where they differ."""
 _PSUM_READERS = {"copy": COPY_READS_PSUM, "rsqrt": RSQRT_READS_PSUM}
 
 
@@ -161,6 +177,46 @@ class Composed(Operator):
                 _KNOWN_ISSUES,
             )
         return self._function(*args, **kwargs)
+
+
+def operator_name(usage: str, value: object) -> str:
+    """The name of an operator in instructions; `usage` is as in `refuse_operator`.
+
+    Raises:
+        IllegalInstruction: for anything but an operator of `nki.language`.
+    """
+    return value.name if isinstance(value, Operator) else refuse_operator(usage, value)
+
+
+def refuse_operator(usage: str, value: object) -> NoReturn:
+    """Refuse what is no operator of `nki.language`.
+
+    No version of NKI documents operators of numpy and Python, or names in quotes.
+
+    Args:
+        usage: the call and the operand, such as "tensor_tensor: `op`".
+        value: the user's value.
+
+    Raises:
+        IllegalInstruction: always.
+    """
+    name = str(value if isinstance(value, str) else getattr(value, "__name__", ""))
+    near = get_close_matches(_OTHER_NAMES.get(name, name).removeprefix("nl."), OPERATORS, 1, 0.75)
+    raise IllegalInstruction(
+        f"{usage} is {_shown(value)}; legal: operators of nki.language",
+        fix=f"pass nl.{near[0]}" if near else "pass an operator of nl, such as nl.add",
+        source="nki.api.shared.rst, Supported Math Operators by NKI ISA",
+    )
+
+
+def _shown(value: object) -> str:
+    """A value that is no operator, in words for an error."""
+    if isinstance(value, str):
+        return repr(value)
+    name = getattr(value, "__name__", "")
+    if isinstance(value, np.ufunc):
+        return f"numpy's {name}"
+    return f"the function {name}" if callable(value) and name else f"a {type(value).__name__}"
 
 
 def _named(name: str) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import trnsim
+from trnsim.errors import IllegalInstruction
 
 PAIR = ncc.ReplicaGroup([[0, 1]])
 CALLS = {
@@ -37,3 +38,25 @@ def test_a_collective_has_its_values_on_the_first_rank(name):
 
     world = trnsim.run(kernel, ranks=2, inputs=inputs)
     np.testing.assert_array_equal(world.outputs[0], expected)
+
+
+@pytest.mark.parametrize("op", ["add", np.add, max])
+@pytest.mark.parametrize(
+    ("call", "reduce"),
+    [
+        ("all_reduce", lambda t, op: ncc.all_reduce([t], [t], PAIR, op)),
+        ("reduce_scatter", lambda t, op: ncc.reduce_scatter([t], [t], PAIR, 0, op)),
+        (
+            "collective_permute_implicit_reduce",
+            lambda t, op: ncc.collective_permute_implicit_reduce([[t]], [[t]], [[t]], PAIR, op),
+        ),
+    ],
+)
+def test_the_operator_of_a_collective_is_nkis(call, reduce, op):
+    @nki.jit
+    def kernel(x):
+        reduce(nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="t"), op)
+
+    with pytest.raises(IllegalInstruction, match=f"{call}: `op` is .*; legal: operators") as caught:
+        trnsim.run(kernel, np.zeros(4, np.float32), ranks=2)
+    assert caught.value.fix == ("pass nl.maximum" if op is max else "pass nl.add")

@@ -12,7 +12,6 @@ from trnsim.memory import Tile
 from trnsim.nki.collectives.replica_group import groups_of
 from trnsim.nki.dialect import follows, require
 from trnsim.nki.instruction import NkiInstruction
-from trnsim.nki.language_operators import Operator
 from trnsim.nki.settling import settle
 from trnsim.program import current_core
 
@@ -144,8 +143,3 @@ def as_tuples(items: Any) -> Any:
     """Lists and ranges as tuples, also nested; the instruction refuses other values."""
     is_many = isinstance(items, list | tuple | range)
     return tuple(map(as_tuples, items)) if is_many else items
-
-
-def operator_name(op: Any) -> Any:
-    """The name of an operator of `nl` or of another function; the instruction checks it."""
-    return op.name if isinstance(op, Operator) else str(getattr(op, "__name__", op))

@@ -25,12 +25,12 @@ from trnsim.nki.collectives.issuing import (
     check_options,
     instruction_of,
     issue,
-    operator_name,
     result,
 )
 from trnsim.nki.collectives.replica_group import ReplicaGroup, groups_of
 from trnsim.nki.dialect import follows, require
 from trnsim.nki.instruction import NkiInstruction
+from trnsim.nki.language_operators import operator_name
 from trnsim.program import current_core
 
 
@@ -99,7 +99,7 @@ def collective_permute_implicit_reduce(
         srcs1_by_channel=_tensor_per_channel(call, "srcs1_by_channel", srcs1_by_channel),
         dsts_by_channel=_tensor_per_channel(call, "dsts_by_channel", dsts_by_channel),
         replica_group=groups_of(call, replica_group),
-        op=operator_name(op),
+        op=operator_name(f"{call}: `op`", op),
         channel_ids=as_tuples(channel_ids),
     )
 

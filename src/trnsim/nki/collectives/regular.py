@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from trnsim.isa import AllGather, AllReduce, AllToAll, ReduceScatter
-from trnsim.nki.collectives.issuing import Options, Tensors, issue_grouped, operator_name
+from trnsim.nki.collectives.issuing import Options, Tensors, issue_grouped
 from trnsim.nki.collectives.replica_group import ReplicaGroup
 from trnsim.nki.instruction import NkiInstruction
+from trnsim.nki.language_operators import operator_name
 
 
 def all_reduce(
@@ -19,8 +20,9 @@ def all_reduce(
     name: str | None = None,
 ) -> NkiInstruction | None:
     """The reduction of each source over the ranks of a group, on each of its ranks."""
+    name_of_op = operator_name("all_reduce: `op`", op)
     return issue_grouped(
-        AllReduce, srcs, dsts, replica_group, Options(priority, name), op=operator_name(op)
+        AllReduce, srcs, dsts, replica_group, Options(priority, name), op=name_of_op
     )
 
 
@@ -55,7 +57,7 @@ def reduce_scatter(
         replica_group,
         Options(priority, name),
         collective_dim=collective_dim,
-        op=operator_name(op),
+        op=operator_name("reduce_scatter: `op`", op),
     )
 
 

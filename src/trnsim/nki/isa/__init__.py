@@ -39,7 +39,7 @@ from trnsim.nki.dialect import follows, require
 from trnsim.nki.instruction import NkiInstruction as NkiInstruction
 from trnsim.nki.instruction import dependency as dependency
 from trnsim.nki.isa.older import OLDER, PLAIN
-from trnsim.nki.language_operators import Operator
+from trnsim.nki.language_operators import OPERATORS, Operator, refuse_operator
 from trnsim.nki.notices import OlderFormWarning, is_simulator, refuse_or_warn
 from trnsim.nki.registers import VirtualRegister as VirtualRegister
 from trnsim.nki.scalars import NkiScalar as NkiScalar
@@ -86,50 +86,20 @@ def get_nc_sub_version() -> int:
     return 0
 
 
-_AS_GIVEN = frozenset({bool, int, float, str, type(None)})
+_AS_GIVEN = frozenset({bool, int, float, type(None)})
 """Types of operands that need no conversion; most operands that are no tensors have them."""
 
 
 _MEMBERS = "nki/migration/index.rst, Integer enum constants no longer supported"
-_OPERATORS = "nki.api.shared.rst, Supported Math Operators by NKI ISA"
 
 
 def _hashable(value: Any) -> Any:
-    """`value` in an instruction's hashable form: operators by name, lists as tuples."""
-    if isinstance(value, Operator):
-        return value.name
+    """`value` in an instruction's hashable form: numbers of Python, lists as tuples."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, list):
         return tuple(_hashable(item) for item in value)
     return value
-
-
-def _operand(
-    instruction: type[Instruction], enumeration: type[Enum] | None, key: str, value: Any
-) -> Any:
-    """`value` as the instruction's class takes it for the operand `key`.
-
-    Args:
-        instruction: class of the instruction.
-        enumeration: the operand's enumeration, such as `Engine`; None if it has none.
-        key: name of the operand.
-        value: the user's value.
-
-    Raises:
-        IllegalInstruction: for an operator of numpy, and for any value but a member of the
-            operand's enumeration.
-    """
-    if enumeration is not None and not isinstance(value, enumeration):
-        return _member(instruction, enumeration, key, value)
-    if isinstance(value, np.ufunc):
-        raise IllegalInstruction(
-            f"{instruction.opcode}: `{key}` is numpy's {value.__name__}; legal: operators of "
-            "nki.language",
-            fix=f"pass nl.{value.__name__}, if `nl` has it",
-            source=_OPERATORS,
-        )
-    return _hashable(value)
 
 
 def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, value: Any) -> Enum:
@@ -230,6 +200,7 @@ def _conversion(instruction: type[Instruction]) -> Callable[[dict[str, Any]], No
         for field in fields(instruction)
         if isinstance(field.default, Enum)
     }
+    operators = {field.name for field in fields(instruction) if str(field.type).startswith("str")}
 
     def convert_operands(operands: dict[str, Any]) -> None:
         """Convert the operands; most need no conversion."""
@@ -237,13 +208,15 @@ def _conversion(instruction: type[Instruction]) -> Callable[[dict[str, Any]], No
             kind = value.__class__
             if kind is NkiTensor or (kind in _AS_GIVEN and key not in enumerations):
                 continue
-            if kind is Operator and key not in enumerations:
-                operands[key] = value.name
-                continue
             enumeration = enumerations.get(key)
-            if kind is enumeration:
-                continue
-            operands[key] = _operand(instruction, enumeration, key, value)
+            if isinstance(value, Operator):
+                operands[key] = value.name
+            elif key in operators:
+                refuse_operator(f"{instruction.opcode}: `{key}`", value)
+            elif enumeration is None:
+                operands[key] = _hashable(value)
+            elif kind is not enumeration:
+                operands[key] = _member(instruction, enumeration, key, value)
 
     return convert_operands
 
@@ -360,6 +333,8 @@ _OF_NKI_01: Final = {
 def _shown(parameter: inspect.Parameter) -> inspect.Parameter:
     """A parameter whose default is written as a program writes it: nisa.engine.vector."""
     default = parameter.default
+    if default in OPERATORS:
+        return parameter.replace(default=OPERATORS[default])
     if not isinstance(default, Enum):
         return parameter
     name = f"nisa.{_ENUMERATIONS[type(default)]}.{default.name}"
