@@ -209,7 +209,7 @@ def _time_on_both(
         split = time_graph(half.graph, half.weights, options)
     except PROGRAM_ERRORS:
         return None
-    shared = (f"both cores do all of: {', '.join(half.alike)}",) if half.alike else ()
+    shared = (f"both cores do all of: {', '.join(half.repeated)}",) if half.repeated else ()
     notes = (*split.figures.notes, *shared)
     return replace(split, figures=replace(split.figures, notes=notes))
 

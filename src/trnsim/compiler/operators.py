@@ -30,27 +30,29 @@ def operator_costs(graph: Graph, target: str, cores: int = 1) -> tuple[Cost, ...
     Raises:
         NotModelled: for an operation without a kernel.
     """
-    alone = costs(graph, target)
+    unsplit = costs(graph, target)
     if cores == 1:
-        return alone
+        return unsplit
     core = arch.paired(arch.target(target))
-    # Both cores of a logical one are started, whether both work or not.
-    started = tuple(replace(cost, launch_s=core.paired_launch_s) for cost in alone)
+    # A launch starts both cores of the logical core, even if one of them does all the work.
+    one_working = tuple(replace(cost, launch_s=core.paired_launch_s) for cost in unsplit)
     half = halve_graph(graph, (), core, may_exchange=False)
     if not half.is_split:
-        return started
+        return one_working
     try:
-        both = costs(half.graph, target, is_mirrored=True)
-    except (NotModelled, OutOfMemory):  # a kernel that halves of these shapes do not have
-        return started
-    if _device_s(both) >= _device_s(alone):
-        return started
-    both_flop, alone_flop = (sum(cost.flop for cost in kernels) for kernels in (both, alone))
+        split = costs(half.graph, target, is_mirrored=True)
+    except (NotModelled, OutOfMemory):  # no kernel computes halves of these shapes
+        return one_working
+    if _device_s(split) >= _device_s(unsplit):
+        return one_working
+    split_flop, unsplit_flop = (sum(cost.flop for cost in kernels) for kernels in (split, unsplit))
     return tuple(
         replace(
-            cost, flop=cost.flop * alone_flop / (both_flop or 1.0), hbm_bytes=CORES * cost.hbm_bytes
+            cost,
+            flop=cost.flop * unsplit_flop / (split_flop or 1.0),
+            hbm_bytes=CORES * cost.hbm_bytes,
         )
-        for cost in both
+        for cost in split
     )
 
 

@@ -153,5 +153,5 @@ def test_what_both_cores_do_all_of_is_named():
     (x,) = made.graph.apply_to_all(Sort(0), [made.given(4097)])
     made.graph.outputs = [made.linear(made.graph.reshape(x, (1, 4097)), 256)]
     half = halve_graph(made.graph, made.weights, CORE)
-    assert half.alike[0] == "sort"
+    assert half.repeated[0] == "sort"
     assert half.is_split

@@ -27,7 +27,7 @@ class CompilerRefusal(IllegalInstruction, RuntimeError):
     """neuronx-cc refuses the graph.
 
     Attributes:
-        is_final: False if it is an error under the policy `chip` alone.
+        is_final: False if other policies than `chip` only warn of it.
     """
 
     is_final: bool = True
@@ -39,33 +39,33 @@ class Refusal:
 
     Attributes:
         code: its code, as neuronx-cc prints it ("NCC_EVRF013").
-        what: the operator and its operands.
+        subject: the operator and its operands.
         line: the line of the user's program that called it, where that is known.
     """
 
     code: str
-    what: str
+    subject: str
     line: SourceLine | None = None
 
     @property
-    def documented(self) -> NccError:
+    def ncc_error(self) -> NccError:
         """The documented error of the code."""
         return NCC_ERRORS[self.code]
 
     @property
     def reason(self) -> str:
         """The code, the operator with its operands, and the rule that they break."""
-        return f"{self.code}: {self.what}; {self.documented.rule}"
+        return f"{self.code}: {self.subject}; {self.ncc_error.rule}"
 
     def error(self) -> EmulatorError:
         """The refusal as an error to raise."""
         kind = OutOfMemory if self.code in _MEMORY_CODES else CompilerRefusal
-        page = self.documented
-        return kind(self.reason, fix=page.fix, source=page.source, line=self.line)
+        ncc_error = self.ncc_error
+        return kind(self.reason, fix=ncc_error.fix, source=ncc_error.source, line=self.line)
 
     def __str__(self) -> str:
         at = f" (at {self.line})" if self.line else ""
-        return f"{self.reason}\n  fix: {self.documented.fix}{at}"
+        return f"{self.reason}\n  fix: {self.ncc_error.fix}{at}"
 
 
 _MEMORY_CODES = ("NCC_EOOM001", "NCC_EXSP001", "NCC_EVRF009")
@@ -97,12 +97,12 @@ def refusals(
     """
     target_chip = CompileTarget(arch.target(target), flags)
     calls_by_value = origins or {}
-    refused = [*_of_flags(target_chip)]
+    refused = [*_flag_refusals(target_chip)]
     for call in calls:
         refused += [
-            Refusal(code, what, call.line) for code, what in call_refused(call, target_chip)
+            Refusal(code, subject, call.line) for code, subject in call_refused(call, target_chip)
         ]
-    # Without the calls themselves, as of JAX's programs, a node's origin only names it.
+    # A program of JAX has no calls to check: its nodes' origins only name them.
     called = frozenset(calls_by_value) if calls else frozenset[int]()
     for code, node_text, number in nodes_refused(graph, target_chip, called):
         origin = calls_by_value.get(number)
@@ -122,14 +122,14 @@ def require_accepted(refused: Sequence[Refusal], *, is_strict: bool) -> None:
         OutOfMemory: for a graph that does not fit in HBM.
     """
     for refusal in refused:
-        if refusal.documented.is_final or is_strict:
+        if refusal.ncc_error.is_final or is_strict:
             error = refusal.error()
             if isinstance(error, CompilerRefusal):
-                error.is_final = refusal.documented.is_final
+                error.is_final = refusal.ncc_error.is_final
             raise error
 
 
-def _of_flags(target: CompileTarget) -> list[Refusal]:
+def _flag_refusals(target: CompileTarget) -> list[Refusal]:
     """Refusals of flags that the chip does not support."""
     cores = target.flags.logical_nc_config
     if cores in (None, 1) or arch.makes_pairs(target.chip.core):

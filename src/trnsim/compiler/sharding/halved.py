@@ -1,6 +1,6 @@
 """A graph for one of the two cores of a logical core: its half of the work, and the exchanges.
 
-Both cores have the same operations; only slices of whole values start at other places.
+Both cores have the same operations; only the starts of slices of whole values differ.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from trnsim.graph.ops.leaves import Constant, Iota
 from trnsim.graph.ops.lookup import Gather, Scatter
 
 _RULES = (moves, sums)
-"""Importing them fills the table of ways."""
+"""Modules whose import fills the table of split rules."""
 _REPORTED_SHARE = 0.01
-"""Share of a core's time from which on an operation that both cores repeat is reported."""
-_OF_STATED_SHAPE = (Reshape, BroadcastInDim, Slice, DynamicSlice, Constant, Iota)
+"""Share of a core's time above which an operation that both cores repeat is reported."""
+_WITH_RESULT_SHAPE = (Reshape, BroadcastInDim, Slice, DynamicSlice, Constant, Iota)
 """Operations whose attribute `shape` is that of their result."""
 
 
@@ -40,14 +40,14 @@ class HalvedGraph:
         weights: numbers of its inputs that do not change from call to call.
         inputs: for each input, the number of the whole graph's input and its split.
         outputs: the split of each output.
-        alike: names of operations that take time and that both cores repeat, the longest first.
+        repeated: names of operations that take time and that both cores repeat, the longest first.
     """
 
     graph: Graph
     weights: frozenset[int]
     inputs: tuple[tuple[int, Split], ...]
     outputs: tuple[Split, ...]
-    alike: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()
 
     @property
     def is_split(self) -> bool:
@@ -83,9 +83,9 @@ def halve_graph(
         total_s += time_s
         if time_s and set(rule.takes) | set(rule.gives) == {WHOLE}:
             whole[node.name] = whole.get(node.name, 0.0) + time_s
-    alike = [name for name, time_s in whole.items() if time_s > _REPORTED_SHARE * total_s]
+    repeated = [name for name, time_s in whole.items() if time_s > _REPORTED_SHARE * total_s]
     half = halve_by_rules(graph, weights, rules, rank)
-    return replace(half, alike=tuple(sorted(alike, key=lambda name: -whole[name])))
+    return replace(half, repeated=tuple(sorted(repeated, key=lambda name: -whole[name])))
 
 
 def halve_by_rules(
@@ -141,7 +141,7 @@ class _GraphHalving:
             self._by_split[value.number, split] = local_result
 
     def _in_split(self, value: Value, need: Split) -> Value:
-        """A value in the split that is needed: an input, as it was made, or by an exchange."""
+        """A value in the split `need`: an input, its operation's result, or an exchange of it."""
         key = value.number, need
         if key not in self._by_split:
             self._by_split[key] = self._make(value, need)
@@ -150,7 +150,9 @@ class _GraphHalving:
     def _make(self, value: Value, need: Split) -> Value:
         graph = self._graph
         if need == SUM:
-            raise InternalError(f"%{value.number} is wanted as a sum, as which nothing made it")
+            raise InternalError(
+                f"%{value.number} is needed as partial sums, and its operation has whole results"
+            )
         if value.number not in self._local:
             local_type = local(value.type, need)
             local_input = graph.input(local_type.shape, local_type.dtype)
@@ -168,7 +170,7 @@ class _GraphHalving:
     def _half(self, value: Value, dim: Split) -> Value:
         """This core's half of a value that both cores have."""
         shape = local_shape(value.shape, dim)
-        starts = [self._rank * shape[dim] if at == dim else 0 for at in range(len(shape))]
+        starts = [self._rank * shape[dim] if axis == dim else 0 for axis in range(len(shape))]
         return self._graph.slice(value, starts, shape)
 
 
@@ -176,7 +178,7 @@ def _local(node: Node, rule: SplitRule) -> Operation:
     """A node's operation on one core's part of its operands."""
     operation: Any = node.operation
     gives = rule.gives[0]
-    if isinstance(operation, _OF_STATED_SHAPE):
+    if isinstance(operation, _WITH_RESULT_SHAPE):
         return replace(operation, shape=local_shape(node.result.shape, gives))
     if isinstance(operation, Gather) and rule.takes[0] >= 0:
         table = node.values[0].shape

@@ -44,9 +44,10 @@ class Emission:
         places: the places of each value by its number, one for each layout in which it lies.
         residents: the results that lie in SBUF.
         constants: the cache of constant tiles.
-        deferred: nodes that are left to their readers.
+        deferred: nodes that are emitted together with their readers.
         names: the named stretches of instructions.
-        passing: the key of the moving operand that was loaded last, and its place in SBUF.
+        loaded_moving: the key of the moving operand that was loaded last, and its place in SBUF;
+            None before the first.
         links: the links to other ranks, if exchanges take their time in the program.
     """
 
@@ -64,7 +65,7 @@ class Emission:
         self.constants = Constants(inputs, resident_bytes)
         self.deferred = DeferredNodes(self.facts, self.places, self.materialize)
         self.names = StretchNames()
-        self.passing: tuple[Any, TensorPlace] | None = None
+        self.loaded_moving: tuple[Any, TensorPlace] | None = None
 
     def run(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Issue all instructions; the outputs, dense in HBM."""
@@ -128,7 +129,7 @@ class Emission:
                 self.add_place(producer.values[0], before)
 
     def convertible_places(self, value: Value) -> list[TensorPlace]:
-        """The places of a value, or those of the weight it is converted from: transfers convert."""
+        """The places of a value, or of a weight before its conversion, which transfers can do."""
         node = self.facts.producers.get(value.number)
         is_new = node is not None and value.number not in self.places
         if node is not None and is_new and isinstance(node.operation, Convert):
@@ -140,14 +141,14 @@ class Emission:
         return self.materialize(value)
 
     def unconverted_place(self, value: Value) -> TensorPlace | None:
-        """The place in HBM of what a value is converted from; None if many nodes read it."""
+        """The place in HBM of the operand of a conversion; None for other or widely read values."""
         node = self.facts.producers.get(value.number)
         if node is None or value.number in self.places or not isinstance(node.operation, Convert):
             return None
         (source,) = node.values
-        is_alone = source.number not in self.places and self.facts.uses.get(source.number, 0) <= 1
-        is_long = self.facts.uses.get(value.number, 0) > _MOST_CONVERTING_READERS
-        if is_alone or is_long or not source.type.is_floating:
+        is_fused = source.number not in self.places and self.facts.uses.get(source.number, 0) <= 1
+        is_widely_read = self.facts.uses.get(value.number, 0) > _MOST_CONVERTING_READERS
+        if is_fused or is_widely_read or not source.type.is_floating:
             return None
         places = self.find_places(source)
         return None if places[0].is_pending or places[0].is_on_chip else places[0]
@@ -203,12 +204,12 @@ class Emission:
 
     def _write_view(self, node: Node, place: TensorPlace) -> Tensor:
         """A view of a place, copied to HBM in row-major order."""
-        (operand,), is_wide = node.values, isinstance(node.operation, BroadcastInDim)
-        if is_wide or transposing.is_fragmented(place, node.result):
+        (operand,), is_broadcast = node.values, isinstance(node.operation, BroadcastInDim)
+        if is_broadcast or transposing.is_fragmented(place, node.result):
             place = apply_view(node, in_hbm(self.dense(operand), operand.shape)) or place
         if is_dense(place):
             return place.storage
-        if is_wide:  # by runs, as strides of 0 would be element by element
+        if is_broadcast:  # by runs, as strides of 0 would be element by element
             return Evaluation(self, node.result, place).run_to_hbm().storage
         return transposing.write_dense(place, node.result)
 

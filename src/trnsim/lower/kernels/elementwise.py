@@ -23,7 +23,7 @@ from trnsim.nki import language as nl
 from trnsim.nki.language.math import rint
 
 Into = Callable[[tuple[int, ...]], Tensor]
-"""Returns the tile of a shape for a result."""
+"""A function that returns a tile of the given shape for a result."""
 
 _UPPER_HALF_MASK: Final = np.int32(-(2**12))
 """Bits of the upper half of a float32's significand, with its sign and exponent."""
@@ -42,11 +42,11 @@ _NKI_FUNCTIONS: Final[dict[type[Operation], Any]] = {
 
 _RECIPROCAL_CYCLES: Final = 8.0
 """Cycles of the Vector Engine's reciprocal per element (nki.api.shared.rst, engine selection)."""
-_SHORT: Final = (
+_ROUNDED_ONCE: Final = (
     *(arithmetic.Divide, arithmetic.Reciprocal, arithmetic.Square, arithmetic.Power),
     *(comparison.Select, rounding.Convert, rounding.BitcastConvert),
 )
-"""Operations with a rule that round once, as those of one instruction do."""
+"""Operations with a rule whose result is rounded once, as that of a single instruction."""
 _TRUTHS: Final = (
     *(comparison.Compare, comparison.IsFinite, rounding.Convert),
     *(bits.And, bits.Or, bits.Xor, bits.Not),
@@ -57,13 +57,13 @@ _TRUTHS: Final = (
 def apply(node: Node, operands: list[Operand], dst: Tensor | None = None) -> Tensor:
     """The tile of a node's result from its operands' tiles, in `dst` if that is given.
 
-    Integers have the values that their type holds, and truth values are 0 or 1, as they have in
-    HBM. Results of several instructions are float32 until they are written.
+    As in HBM, integers have values of their type, and truth values are 0 or 1. Results of several
+    instructions are float32 until they are written.
     """
 
     def into(shape: tuple[int, ...]) -> Tensor:
-        is_all = dst is not None and tuple(dst.shape) == tuple(shape)
-        return dst if is_all else new(shape, _format_of(node))
+        is_of_dst = dst is not None and tuple(dst.shape) == tuple(shape)
+        return dst if is_of_dst else new(shape, _format_of(node))
 
     if integers.is_exact(node):
         tile = integers.apply(node, operands, into)
@@ -76,9 +76,13 @@ def apply(node: Node, operands: list[Operand], dst: Tensor | None = None) -> Ten
 
 def _format_of(node: Node) -> Any:
     """The format of a result: its own, or float32 after several instructions."""
-    wanted = node.result.type
-    is_long = wanted.is_floating and type(node.operation) in ON_TILES
-    return nl.float32 if is_long and type(node.operation) not in _SHORT else dtype_of(wanted.dtype)
+    result_type = node.result.type
+    has_several = result_type.is_floating and type(node.operation) in ON_TILES
+    return (
+        nl.float32
+        if has_several and type(node.operation) not in _ROUNDED_ONCE
+        else dtype_of(result_type.dtype)
+    )
 
 
 def _compute(node: Node, operands: list[Operand], into: Into) -> Tensor:
@@ -115,8 +119,8 @@ def _activation(function: Any, tile: Tensor, into: Into = new) -> Tensor:
     return result
 
 
-def _bytes(shape: tuple[int, ...]) -> Tensor:
-    """A tile of truth values."""
+def _new_mask(shape: tuple[int, ...]) -> Tensor:
+    """A tile for truth values."""
     return new(shape, nl.uint8)
 
 
@@ -145,7 +149,7 @@ def _select(node: Node, into: Into, mask: Tensor, yes: Operand, no: Operand) -> 
     """Elements of `yes` where the mask is not zero, else of `no`."""
     del node
     result = into(shape_of([mask, yes, no]))
-    chosen = mask if mask.dtype == nl.uint8 else alu(nl.not_equal, mask, 0.0, _bytes)
+    chosen = mask if mask.dtype == nl.uint8 else alu(nl.not_equal, mask, 0.0, _new_mask)
     _fill(result, no)
     source = yes
     if is_number(yes) or yes.dtype != result.dtype:
@@ -159,7 +163,7 @@ def _select(node: Node, into: Into, mask: Tensor, yes: Operand, no: Operand) -> 
 
 
 def _fill(tile: Tensor, value: Operand) -> None:
-    """A number, or the elements of a tile, in a tile."""
+    """Write a number, or the elements of another tile, to a tile."""
     if is_number(value):
         nisa.memset(dst=tile, value=int(value) if tile.dtype.is_integer else float(value))
     else:
@@ -179,7 +183,7 @@ def _divide(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
 
 
 def _quotient(left: Operand, right: Operand, into: Into = new) -> Tensor:
-    """The product with the reciprocal, as no engine divides; that of zero is infinite."""
+    """The product with the reciprocal, as no engine divides; the reciprocal of 0 is infinite."""
     if is_number(right):
         with np.errstate(divide="ignore", over="ignore"):
             inverse_number = float(np.float32(1) / np.float32(right))
@@ -198,35 +202,35 @@ def _power(node: Node, into: Into, base: Operand, exponent: Operand) -> Tensor:
 
 @on_tiles(functions.ExponentialMinusOne)
 def _exponential_minus_one(node: Node, into: Into, tile: Tensor) -> Tensor:
-    """``(u - 1) x / log(u)`` with u the power, where that is not x itself.
+    """``(u - 1) x / log(u)`` with u = e**x; x where u is 1.
 
     The rounding error of u is in its logarithm too. Source: W. Kahan, in N. Higham, Accuracy and
     Stability of Numerical Algorithms, section 1.14.1.
     """
     del node, into
     power = _activation(nl.exp, tile)
-    less = alu(nl.subtract, power, 1.0)
-    is_near = alu(nl.less, _activation(nl.abs, tile), 0.5, _bytes)
+    power_less_1 = alu(nl.subtract, power, 1.0)
+    is_near = alu(nl.less, _activation(nl.abs, tile), 0.5, _new_mask)
     legal = new(tile.shape)
     nisa.memset(dst=legal, value=1.0)
     nisa.tensor_copy_predicated(dst=legal, src=power, predicate=is_near)
     log = _activation(nl.log, legal)
-    ratio = alu(nl.multiply, less, alu(nl.multiply, tile, _inverse(log)))
-    return _where_small(tile, less, ratio, power)
+    ratio = alu(nl.multiply, power_less_1, alu(nl.multiply, tile, _inverse(log)))
+    return _for_small_x(tile, power_less_1, ratio, power)
 
 
 @on_tiles(functions.LogPlusOne)
 def _log_plus_one(node: Node, into: Into, tile: Tensor) -> Tensor:
-    """``log(u) x / (u - 1)`` with u = 1 + x, where that is not x itself.
+    """``log(u) x / (u - 1)`` with u = 1 + x; x where u is 1.
 
     Source: as above, problem 1.5.
     """
     del node, into
-    more = alu(nl.add, tile, 1.0)
-    log = _activation(nl.log, more)
-    less = alu(nl.subtract, more, 1.0)
-    ratio = alu(nl.multiply, log, alu(nl.multiply, tile, _inverse(less)))
-    return _where_small(tile, log, ratio, more)
+    shifted = alu(nl.add, tile, 1.0)
+    log = _activation(nl.log, shifted)
+    rounded_x = alu(nl.subtract, shifted, 1.0)
+    ratio = alu(nl.multiply, log, alu(nl.multiply, tile, _inverse(rounded_x)))
+    return _for_small_x(tile, log, ratio, shifted)
 
 
 def _clip(tile: Tensor, low: float, high: float) -> Tensor:
@@ -244,12 +248,12 @@ def _inverse(tile: Tensor, into: Into = new) -> Tensor:
     return result
 
 
-def _where_small(x: Tensor, large: Tensor, small: Tensor, exact: Tensor) -> Tensor:
-    """`small` where ``|x| < 1 / 2``, and `x` itself where `exact` is 1; else `large`."""
-    is_small = alu(nl.less, _activation(nl.abs, x), 0.5, _bytes)
+def _for_small_x(x: Tensor, large: Tensor, small: Tensor, u: Tensor) -> Tensor:
+    """`x` where `u` is 1, else `small` where ``|x| < 1 / 2``, else `large`."""
+    is_small = alu(nl.less, _activation(nl.abs, x), 0.5, _new_mask)
     result = copied(large, nl.float32)
     nisa.tensor_copy_predicated(dst=result, src=small, predicate=is_small)
-    is_exact = alu(nl.equal, exact, 1.0, _bytes)
+    is_exact = alu(nl.equal, u, 1.0, _new_mask)
     nisa.tensor_copy_predicated(dst=result, src=_float32(x), predicate=is_exact)
     return result
 
@@ -260,9 +264,9 @@ def _cbrt(node: Node, into: Into, tile: Tensor) -> Tensor:
     del node
     size = _clip(_activation(nl.abs, tile), 2.0**-64, 2.0**64)
     root = _activation(nl.exp, alu(nl.multiply, _activation(nl.log, size), 1 / 3))
-    over = alu(nl.multiply, size, _inverse(alu(nl.multiply, root, root)))
-    step = alu(nl.multiply, alu(nl.subtract, over, root), 1 / 3)
-    root = alu(nl.add, root, step)
+    quotient = alu(nl.multiply, size, _inverse(alu(nl.multiply, root, root)))
+    correction = alu(nl.multiply, alu(nl.subtract, quotient, root), 1 / 3)
+    root = alu(nl.add, root, correction)
     return alu(nl.multiply, root, _activation(nl.sign, tile), into)
 
 
@@ -276,7 +280,7 @@ def _bitcast(node: Node, into: Into, tile: Tensor) -> Tensor:
 
 @on_tiles(comparison.IsFinite)
 def _is_finite(node: Node, into: Into, tile: Tensor) -> Tensor:
-    """``x - x == 0``: of infinities and NaN it is NaN."""
+    """``x - x == 0``: the difference of infinities or NaN is NaN."""
     del node
     return alu(nl.equal, alu(nl.subtract, tile, tile), 0.0, into)
 
@@ -289,7 +293,7 @@ def _clamp(node: Node, into: Into, low: Operand, tile: Tensor, high: Operand) ->
 
 @on_tiles(rounding.RoundNearestAfz)
 def _round_away(node: Node, into: Into, tile: Tensor) -> Tensor:
-    """``trunc(x)``, and one further where at least half is left."""
+    """``trunc(x)``, and 1 further from zero where the rest is at least a half."""
     del node
     integer = nl.trunc(_float32(tile))
     rest = _activation(nl.abs, alu(nl.subtract, tile, integer))
@@ -333,11 +337,11 @@ def _call_language(node: Node, into: Into, tile: Tensor) -> Tensor:
 
 
 def _signed_remainder(left: Operand, right: Operand) -> Tensor:
-    """The remainder of `left` after multiples of `right`, of either sign.
+    """``left - right * n`` for the integer n nearest to the quotient: a remainder of either sign.
 
-    Multiples of 2**24, 2**12 and 1 divisors are taken away, one after the other. Each quotient is
-    the product with a reciprocal, to the nearest integer, of at most 12 bits; its products with the
-    two halves of the divisor are exact in float32. Quotients up to 2**36 are.
+    Multiples of 2**24, 2**12 and 1 divisors are subtracted, one after the other. Each multiplier is
+    a quotient of at most 12 bits, rounded to an integer; its products with the two halves of the
+    divisor are exact in float32. So the remainder is exact for quotients up to 2**36.
     """
     for places in (24, 12, 0):
         divisor = _scale(right, 2.0**places)
@@ -403,8 +407,8 @@ def _floor_remainder(node: Node, into: Into, left: Operand, right: Operand) -> T
 
 
 def _without_sign_change(rest: Tensor, signed: Operand, step: Operand) -> Tensor:
-    """`rest`, a `step` further where its sign is not that of `signed`."""
-    is_opposite = alu(nl.less, alu(nl.multiply, rest, signed), 0.0, _bytes)
+    """`rest`, plus `step` where the signs of `rest` and `signed` differ."""
+    is_opposite = alu(nl.less, alu(nl.multiply, rest, signed), 0.0, _new_mask)
     further = alu(nl.add, rest, step)
     nisa.tensor_copy_predicated(dst=rest, src=further, predicate=is_opposite)
     return rest

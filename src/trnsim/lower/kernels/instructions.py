@@ -1,6 +1,6 @@
-"""Instructions on tiles of any free dimensions, each by the engine that has least to do.
+"""Instructions on tiles, each by the engine that has least to do.
 
-Tiles are [partitions, ...]; where operands differ, dimensions of length 1 are repeated.
+Tiles are [partitions, ...] with any number of free dimensions; dimensions of length 1 are repeated.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 
 Operand = Any
-"""A tile of any free dimensions, or a number."""
+"""A tile, or a number."""
 
-ON_SCALAR: Final = (nl.multiply, nl.add)
+SCALAR_ENGINE_OPERATORS: Final = (nl.multiply, nl.add)
 """Operators of tensor_scalar that the Scalar Engine has too (nki.isa.tensor_scalar)."""
 
 
@@ -28,7 +28,7 @@ def binary(dst: Tensor, op: Any, left: Operand, right: Operand) -> None:
             continue
         if is_number(operand):
             wide = widened(data, tuple(dst.shape))
-            engine = engine_with_number(dst, wide, is_on_scalar=op in ON_SCALAR)
+            engine = unary_engine(dst, wide, is_on_scalar=op in SCALAR_ENGINE_OPERATORS)
             nisa.tensor_scalar(
                 dst=dst, data=wide, op0=op, operand0=operand, reverse0=is_reversed, engine=engine
             )
@@ -42,7 +42,7 @@ def binary(dst: Tensor, op: Any, left: Operand, right: Operand) -> None:
                 op0=op,
                 operand0=column(operand),
                 reverse0=is_reversed,
-                engine=engine_with_number(dst, data, is_on_scalar=op in ON_SCALAR),
+                engine=unary_engine(dst, data, is_on_scalar=op in SCALAR_ENGINE_OPERATORS),
             )
             return
     shape = tuple(dst.shape)
@@ -55,8 +55,11 @@ def binary(dst: Tensor, op: Any, left: Operand, right: Operand) -> None:
     nisa.tensor_tensor(dst=dst, data1=left, data2=right, op=op, engine=engine)
 
 
-def engine_with_number(dst: Tensor, data: Tensor, *, is_on_scalar: bool) -> Engine:
-    """The engine for a copy, or for an operation with a number or a column."""
+def unary_engine(dst: Tensor, data: Tensor, *, is_on_scalar: bool) -> Engine:
+    """The engine for a copy, or for an operation with a number or a column.
+
+    `is_on_scalar`: whether the Scalar Engine has the operation.
+    """
     costs = balance.with_number(dst, data)
     is_float = all("float" in tile.dtype.name for tile in (dst, data))
     if not is_on_scalar or not is_float:
@@ -76,7 +79,7 @@ def copied(tile: Tensor, dtype: Any, dst: Tensor | None = None) -> Tensor:
     """A copy of a tile, in another format or in `dst`."""
     target = new(tile.shape, dtype) if dst is None else dst
     src = widened(tile, target.shape)
-    engine = engine_with_number(target, src, is_on_scalar=True)
+    engine = unary_engine(target, src, is_on_scalar=True)
     if engine is Engine.scalar:
         nisa.activation(dst=target, op=nl.copy, data=src)
     else:
@@ -85,7 +88,7 @@ def copied(tile: Tensor, dtype: Any, dst: Tensor | None = None) -> Tensor:
 
 
 def shape_of(operands: list[Operand]) -> tuple[int, ...]:
-    """The shape of the result of operands of which dimensions of length 1 are repeated."""
+    """The shape of a result whose operands repeat their dimensions of length 1."""
     shapes = [operand.shape for operand in operands if not is_number(operand)]
     return tuple(max(sizes) for sizes in zip(*shapes, strict=True))
 

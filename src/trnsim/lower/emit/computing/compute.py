@@ -15,13 +15,13 @@ from trnsim.isa import Engine
 from trnsim.lower.kernels import balance, integers
 from trnsim.lower.kernels.elementwise import apply
 from trnsim.lower.kernels.instructions import (
-    ON_SCALAR,
+    SCALAR_ENGINE_OPERATORS,
     Operand,
     binary,
     column,
-    engine_with_number,
     is_number,
     shape_of,
+    unary_engine,
     widened,
 )
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
@@ -103,7 +103,7 @@ def compute_scaled(node: Node, data: Tensor, steps: list[Step], dst: Tensor | No
     (op0, operand0, first), (op1, operand1, second) = steps
     is_affine = (op0, op1) == (nl.multiply, nl.add)
     nisa.tensor_scalar(
-        engine=engine_with_number(result, data, is_on_scalar=is_affine),
+        engine=unary_engine(result, data, is_on_scalar=is_affine),
         dst=result,
         data=data,
         op0=op0,
@@ -159,7 +159,7 @@ def _is_apart(op: Any, data: Tensor, other: Tensor) -> bool:
     """True if two instructions on several engines end sooner than one on the Vector Engine."""
     wide = new(data.shape)
     pairs = balance.with_tensor(wide, other)
-    firsts = balance.with_number(data, wide) if op in ON_SCALAR else {}
+    firsts = balance.with_number(data, wide) if op in SCALAR_ENGINE_OPERATORS else {}
     fused = ((Engine.vector, balance.seconds(Engine.vector, data, _CYCLES_OF_TWO_TENSORS)),)
     ways = [(first, second) for first in firsts.items() for second in pairs.items()]
     if balance.lightest(fused, *ways):

@@ -304,16 +304,16 @@ class _ProductOperand:
 
     def has_columns(self, start: int, columns: int) -> bool:
         """True if a range of columns is what the latest product loaded."""
-        latest = self.emission.passing
+        latest = self.emission.loaded_moving
         return latest is not None and latest[0] == (self.value.number, self.frame, start, columns)
 
     def _load_columns(self, start: int, columns: int) -> TensorPlace:
         """A range of columns in SBUF, shared with the next product that reads the same."""
         key = self.value.number, self.frame, start, columns
-        latest = self.emission.passing
+        latest = self.emission.loaded_moving
         if latest is None or latest[0] != key:
             place = load_in_frame(self.emission, self.value, self.frame, start, columns)
-            self.emission.passing = latest = key, place
+            self.emission.loaded_moving = latest = key, place
         return latest[1]
 
     def _load_weight(self, start: int, columns: int) -> TensorPlace | None:
