@@ -47,7 +47,7 @@ def test_a_refusal_has_the_operator_the_line_the_remedy_and_the_page():
 def test_without_an_origin_a_refusal_has_no_line():
     (found,) = refusals(gathering())
     assert found.line is None
-    assert found.what.startswith("gather of ")
+    assert found.subject.startswith("gather of ")
     assert "(at " not in str(found)
 
 
@@ -58,7 +58,7 @@ def test_nodes_of_a_framework_without_calls_are_checked_themselves():
     named = FrameworkCall("jax::top_k", "top_k", {}, (), LINE)
     (found,) = refusals(graph, origins={number: named})
     assert (found.code, found.line) == ("NCC_EVRF013", LINE)
-    assert found.what.startswith("jax::top_k, top_k of ")
+    assert found.subject.startswith("jax::top_k, top_k of ")
     call = FrameworkCall("aten::topk", "topk", {"self": CallTensor((4,), "int32")}, (), LINE)
     assert len(refusals(graph, calls=[call], origins={number: call})) == 1
 
@@ -80,7 +80,7 @@ def test_logical_cores_are_of_chips_that_have_them(target, cores, is_refused):
     found = refusals(Graph(), target, Flags(logical_nc_config=cores))
     assert [one.code for one in found] == ["NCC_EARG001"] * is_refused
     if is_refused:
-        assert found[0].what == f"--logical-nc-config=2 on {target}"
+        assert found[0].subject == f"--logical-nc-config=2 on {target}"
         assert found[0].ncc_error.is_final
 
 

@@ -144,7 +144,7 @@ def test_what_is_gathered_twice_is_exchanged_once():
 def test_a_sum_of_what_nothing_summed_is_refused():
     graph = Graph()
     graph.outputs = [graph.elementwise("negate", graph.input((4, 3), "float32"))]
-    with pytest.raises(InternalError, match="%0 is wanted as a sum, as which nothing made it"):
+    with pytest.raises(InternalError, match="%0 is needed as partial sums, which nothing gives"):
         halve_by_rules(graph, (), [SplitRule((SUM,), (SUM,))])
 
 

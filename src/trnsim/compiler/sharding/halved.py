@@ -150,9 +150,7 @@ class _GraphHalving:
     def _make(self, value: Value, need: Split) -> Value:
         graph = self._graph
         if need == SUM:
-            raise InternalError(
-                f"%{value.number} is needed as partial sums, and its operation has whole results"
-            )
+            raise InternalError(f"%{value.number} is needed as partial sums, which nothing gives")
         if value.number not in self._local:
             local_type = local(value.type, need)
             local_input = graph.input(local_type.shape, local_type.dtype)
