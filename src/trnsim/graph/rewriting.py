@@ -20,11 +20,13 @@ from collections.abc import Callable, Collection, Generator, Hashable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from math import copysign
 from typing import Any, Final
 
 from trnsim.errors import InternalError
 from trnsim.graph.graph import Graph, Node, Value
 from trnsim.graph.operation import Operation
+from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.patterns import Captures, Makers, Op
 from trnsim.graph.verifier import verify
 
@@ -100,7 +102,8 @@ class Match:
         Result types are compared too, as a graph may name them beside the operation.
         """
         node = self.node
-        key = node.operation, node.operands, tuple(value.type for value in node.results)
+        types = tuple(value.type for value in node.results)
+        key = node.operation, node.operands, types, _signs_of_zeros(node)
         first = self.walk.twins.setdefault(key, node)
         return None if first is node else tuple(map(self.walk.new_value, first.results))
 
@@ -211,6 +214,14 @@ class _Walk:
         pairs = zip(match.node.results, results, strict=True)
         self.names.update((old.number, new) for old, new in pairs if old != new)
         self.counts[pattern.name] += 1
+
+
+def _signs_of_zeros(node: Node) -> tuple[float, ...]:
+    """The signs of the zeros among a node's numbers: 0.0 equals -0.0, by which 1 / x differs."""
+    numbers = [operand for operand in node.operands if not isinstance(operand, Value)]
+    if isinstance(node.operation, Constant):
+        numbers.append(node.operation.number)
+    return tuple(copysign(1.0, number) for number in numbers if not number)
 
 
 @dataclass(frozen=True, slots=True)

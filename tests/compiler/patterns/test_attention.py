@@ -132,6 +132,30 @@ def by_another_sum(made, scores):
     return made.of("divide", powers, total)
 
 
+def test_maxima_and_sums_that_are_repeated_along_keys_are_no_softmax():
+    """``powers / powers.sum(-1)`` without ``keepdim`` divides row i by the sums of all rows."""
+    made = Made()
+    query, key, value = (rows(made, KEYS, 16) for _ in range(3))
+    scores = scores_of(made, query, key)
+
+    def along_keys(op, tensor):
+        reduced = made.graph.reduce(op, tensor, [2])
+        return made.repeated(made.graph.reshape(reduced, (HEADS, 1, KEYS)), tensor, (0, 1, 2))
+
+    powers = made.of("exponential", made.of("subtract", scores, along_keys("maximum", scores)))
+    weights = made.of("divide", powers, along_keys("add", powers))
+    found = made.graph.dot_general(weights, value, (2, 1))
+    assert "attention" not in names_of(made, found)
+
+
+@pytest.mark.parametrize("number", [0.0, float("inf"), float("nan")])
+def test_scores_without_a_finite_scale_stay(number):
+    made = Made()
+    scores, _, value = parts(made)
+    found = spelled(made, made.of("multiply", scores, number), value)
+    assert "attention" not in names_of(made, found)
+
+
 @pytest.mark.parametrize("softmax", [over_rows, by_another_maximum, by_another_sum])
 def test_other_weights_stay(softmax):
     made = Made()

@@ -1,5 +1,7 @@
 """Operations that are written twice."""
 
+import numpy as np
+
 from trnsim.compiler.patterns.merge import COMMON_SUBEXPRESSION
 from trnsim.graph import Graph
 from trnsim.graph.rewriting import rewrite_graph
@@ -29,6 +31,15 @@ def test_other_numbers_and_other_types_are_other_operations():
         g.elementwise("add", x, 1.0, dtype="bfloat16"),
     ]
     assert len(merged(g).nodes) == 3
+
+
+def test_zeros_of_two_signs_are_two_numbers():
+    g = Graph()
+    x = g.input((4,), "float32")
+    zeros = [g.constant(number, x.type) for number in (0.0, -0.0)]
+    g.outputs = [*zeros, *(g.elementwise("multiply", x, number) for number in (0.0, -0.0))]
+    arrays = merged(g).reference([np.ones(4, np.float32)])
+    assert [bool(np.signbit(array[0])) for array in arrays] == [False, True, False, True]
 
 
 def test_random_numbers_are_drawn_each_time():

@@ -6,10 +6,14 @@ import pytest
 from layered_graphs import layered
 
 from trnsim.compiler import compile as compile_graph
+from trnsim.compiler.compilation import time_on_cores
+from trnsim.compiler.reports import shown
 from trnsim.compiler.reports.shown import reported_run
 from trnsim.errors import BadInput, OutOfMemory, SourceLine
 from trnsim.graph import Graph, Origin
 from trnsim.graph.ops.control_flow import If
+from trnsim.lower.emit.schedule import KIB, SbufSchedule
+from trnsim.lower.program import trace
 
 
 def test_it_is_that_of_the_layers_that_were_compiled():
@@ -43,6 +47,27 @@ def test_operations_of_unknown_origin_have_no_line():
     program = reported_run(graph, compile_graph(graph, weights=weights), "stack", weights).program
     assert program.lines == []
     assert set(program.line_of) == {-1}
+
+
+def test_it_has_the_schedule_that_was_fastest(monkeypatch):
+    graph, weights = layered(3, width=256)
+    made = compile_graph(graph, weights=weights)
+    fastest = SbufSchedule(40 * KIB)
+
+    def timed_with_it(*args):
+        timed = time_on_cores(*args)
+        return replace(timed, figures=replace(timed.figures, schedule=fastest))
+
+    schedules = []
+
+    def traced(*args, **options):
+        schedules.append(options.get("schedule"))
+        return trace(*args, **options)
+
+    monkeypatch.setattr(shown, "time_on_cores", timed_with_it)
+    monkeypatch.setattr(shown, "trace", traced)
+    reported_run(graph, made, "stack", weights)
+    assert schedules == [fastest]
 
 
 def test_branches_alone_have_no_program():

@@ -7,6 +7,7 @@ sums one after another. As one operation, scores stay on the chip.
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from typing import Any
 
 from trnsim.graph import Node, Value
@@ -29,10 +30,16 @@ def _leaves_rows(node: Node) -> bool:
 
 
 def _repeats(node: Node) -> bool:
-    """True if a node repeats its operand along new dimensions after its own, or reshapes it."""
+    """True if a node repeats each element in a run of its own, or reshapes.
+
+    A broadcast does so if it lengthens no dimension before one of several elements.
+    """
     operation = node.operation
     if isinstance(operation, BroadcastInDim):
-        return tuple(operation.dims) == tuple(range(len(node.values[0].shape)))
+        shape = node.values[0].shape
+        end = max((dim + 1 for dim, length in enumerate(shape) if length > 1), default=0)
+        is_first = tuple(operation.dims) == tuple(range(len(shape)))
+        return is_first and node.result.shape[:end] == shape[:end]
     return isinstance(operation, Reshape)
 
 
@@ -120,7 +127,7 @@ def _is_attention(match: Match) -> bool:
         and value.type.elements == key.type.elements // width * value.shape[-1]
         and len({query.dtype, key.dtype, value.dtype}) == 1
         and query.type.is_floating
-        and _scale(match) > 0
+        and 0 < _scale(match) < inf
     )
 
 

@@ -44,6 +44,7 @@ def reported_run(
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in piece.inputs]
     links = replace(options, cores=timed.cores).links()
     tracing: dict[str, Any] = {"numerics": False, "lnc": timed.cores, "links": links}
+    tracing["schedule"] = timed.figures.schedule
     try:
         traced = trace(piece, inputs, program.target, timed.weights, **tracing)
     except (OutOfMemory, IllegalInstruction, InternalError) as error:
