@@ -71,6 +71,27 @@ def test_every_documented_flag_is_accepted_and_has_an_effect_or_says_that_it_has
         assert not found.said
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("--internal-max-limit 5 -O1", "--internal-max-limit=5"),
+        ("--internal-dge-levels io spill_reload -O1", "--internal-dge-levels=io spill_reload"),
+        ("--internal-options '--a --b' -O1", "--internal-options=--a --b"),
+        ("--internal-neff-wrapper -O1", "--internal-neff-wrapper"),
+        ("--tensorizer-options '--a --b' -O1", "--tensorizer-options=--a --b"),
+    ],
+)
+def test_values_of_flags_for_a_part_of_awss_compiler_may_be_words_of_their_own(text, said):
+    found = Flags.parse(text)
+    assert found.optlevel == 1
+    assert [line.partition(" has no effect")[0] for line in found.said] == [said]
+
+
+def test_what_a_later_setting_overrides_is_not_said():
+    found = Flags.parse("--auto-cast-type=tf32 --auto-cast-type=bf16 --verbose=1 --verbose 35")
+    assert found.said == ("--verbose=35 has no effect: nothing is logged",)
+
+
 def test_what_has_no_effect_is_said_once_and_changes_nothing():
     found = Flags.parse("--no_cache --no-cache --internal-hlo-options='--a --b' --verbose=35")
     assert found == Flags()
@@ -90,7 +111,10 @@ def test_what_has_no_effect_is_said_once_and_changes_nothing():
         ("--auto-cast=matmul", "matmul; legal: none, matmult or all\n  fix: --auto-cast=matmult"),
         ("--auto-cast", "--auto-cast without a value; legal: none, matmult or all"),
         ("--auto-cast --no-cache", "--auto-cast without a value"),
-        ("--auto-cast=", "--auto-cast; legal: none"),
+        ("--auto-cast=", "--auto-cast= without a value; legal: none"),
+        ("--cache_dir=", "--cache_dir= without a value; legal: a folder"),
+        ("--auto-cast=dot", "NEURON_CC_FLAGS: --auto-cast=dot; legal: none, matmult or all"),
+        ("--optlevel pow", "NEURON_CC_FLAGS: --optlevel=pow; legal: 1, 2 or 3"),
         ("-O0", "--optlevel=0; legal: 1, 2 or 3"),
         ("-O4", "--optlevel=4; legal: 1, 2 or 3"),
         ("--logical-nc-config 4", "--logical-nc-config=4; legal: 1 or 2"),
@@ -129,12 +153,15 @@ def test_a_word_that_is_no_text_is_refused():
         {"implicit_integer_downcast": ("sum",)},
         {"implicit_integer_downcast": ("pow", "dot")},
         {"target": "inf1"},
+        {"optlevel": True},
+        {"mixed_precision_accumulation": 5},
     ],
     ids=str,
 )
 def test_a_field_with_another_value_is_refused(fields):
-    with pytest.raises(BadInput, match=next(iter(fields))):
+    with pytest.raises(BadInput, match=next(iter(fields))) as caught:
         Flags(**fields)
+    assert not caught.value.fix.endswith("=")
 
 
 def test_options_stand_for_flags_and_come_after_the_environment(monkeypatch):
@@ -167,6 +194,7 @@ def test_options_stand_for_flags_and_come_after_the_environment(monkeypatch):
         ({"auto_cast": "bf16"}, "--auto-cast=bf16; legal: none, matmult or all"),
         ({"enable_saturate_infinity": False}, "enable_saturate_infinity=False\n  fix: leave it"),
         ({"compiler_args": "compile"}, "'compile' stands where a flag should"),
+        ({1: 2}, "options: 1 is the name of no flag; legal: text"),
     ],
     ids=str,
 )

@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn
@@ -24,6 +25,7 @@ from trnsim.formatting import enumerated
 VARIABLE: Final = "NEURON_CC_FLAGS"
 _TARGET: Final = "target"
 _CORES: Final = "logical-nc-config"
+_DOWNCAST: Final = "implicit-integer-downcast"
 _ARGUMENTS_OPTION: Final = "compiler_args"
 """The option whose value is a text of flags."""
 _INTERNAL_PREFIXES: Final = ("internal-", "enable-internal-")
@@ -77,7 +79,8 @@ class Flags:
             setting = [flag for flag in FLAGS.values() if flag.sets == member.name]
             value = getattr(self, member.name)
             legal = [member.default, *(value for flag in setting for value in flag.values.values())]
-            if setting and value not in legal and not _are_downcasts(setting[0], value):
+            is_legal = any(type(value) is type(other) and value == other for other in legal)
+            if setting and not is_legal and not _are_downcasts(setting[0], value):
                 _refuse_value(setting[0], value, f"Flags({member.name}={value!r})")
 
     @property
@@ -137,11 +140,13 @@ def flag_settings(
         where: the origin of `source`, for errors.
         operands: receives the words that are no flag and no value of one; None if there are none.
 
+    Words after a flag for a part of AWS's compiler are its value, where there are no operands.
+
     Raises:
         BadInput: for a word that is no flag of neuronx-cc, and a flag that lacks a value or takes
             none.
     """
-    return _settings(_words(source, where), where, operands)
+    return _settings(deque(_words(source, where)), where, operands)
 
 
 def program_flags(
@@ -177,8 +182,10 @@ def _words(source: Any, where: str) -> list[str]:
     return words
 
 
-def _option(name: str, value: Any) -> list[str]:
+def _option(name: Any, value: Any) -> list[str]:
     """The words that one option of `torch.compile` stands for."""
+    if not isinstance(name, str):
+        raise BadInput(f"options: {name!r} is the name of no flag; legal: text", fix=f"'{name}'")
     if name == _ARGUMENTS_OPTION:
         return _words(value, f"options[{name!r}]")
     word = f"--{_spelling(name)}"
@@ -193,15 +200,15 @@ def _option(name: str, value: Any) -> list[str]:
 
 
 def _settings(
-    words: Iterable[str], where: str, operands: list[str] | None
+    words: deque[str], where: str, operands: list[str] | None
 ) -> Iterator[tuple[CompilerFlag, str]]:
     """Each flag with its value, "" for none.
 
     Raises:
         BadInput: for a word that is no flag, and for a flag that lacks a value or takes none.
     """
-    left = iter(words)
-    for word in left:
+    while words:
+        word = words.popleft()
         if operands is not None and not word.startswith("-"):
             operands.append(word)
             continue
@@ -209,14 +216,27 @@ def _settings(
         name, equals, value = ("-O", "=", short["level"]) if short else word.partition("=")
         flag = _flag_of_word(name, where)
         if flag.takes_value and not equals:
-            value = next(left, "")
-            if not value or value.startswith("-"):
-                _refuse_value(flag, value, f"{where}: {word} without a value")
-        elif equals and not flag.takes_value and flag.name in FLAGS:
+            value = words.popleft() if words else ""
+        if flag.takes_value and (not value or (not equals and _is_flag(value))):
+            _refuse_value(flag, value, f"{where}: {word} without a value")
+        if equals and not flag.takes_value and flag.name in FLAGS:
             raise BadInput(
                 f"{where}: {word}; the flag takes no value", fix=f"--{flag.name}", source=SOURCE
             )
+        if flag.name not in FLAGS and not equals and operands is None:
+            value = " ".join(_values(words))
         yield flag, value
+
+
+def _is_flag(word: str) -> bool:
+    """True if a word is read as a flag; a quoted one with blanks is a value, as by argparse."""
+    return word.startswith("-") and " " not in word
+
+
+def _values(words: deque[str]) -> Iterator[str]:
+    """The words up to the next flag, which are taken from `words`."""
+    while words and not _is_flag(words[0]):
+        yield words.popleft()
 
 
 def _flag_of_word(word: str, where: str) -> CompilerFlag:
@@ -258,20 +278,21 @@ def _with(flags: Flags, flag: CompilerFlag, value: str, where: str) -> Flags:
     parts = tuple(name for name in DOWNCASTS if name in value.split(","))
     if value in flag.values:
         changes = {flag.sets: flag.values[value]} if flag.sets else {}
-    elif flag.sets and len(parts) == len(set(value.split(","))):
+    elif flag.name == _DOWNCAST and len(parts) == len(set(value.split(","))):
         changes = {flag.sets: parts}
     elif flag.values:
         _refuse_value(flag, value, f"{where}: {shown}")
     else:
         changes = {}
     note = flag.notes.get(value, flag.note)
-    said = (*flags.said, f"{shown} {note}") if note else flags.said
-    return replace(flags, **changes, said=tuple(dict.fromkeys(said)))
+    said = [line for line in flags.said if not re.match(rf"--{re.escape(flag.name)}[= ]", line)]
+    said += [f"{shown} {note}"] if note else []
+    return replace(flags, **changes, said=tuple(said))
 
 
 def _are_downcasts(flag: CompilerFlag, value: Any) -> bool:
     """True if a value lists operations that may lose precision of integers, in their order."""
-    is_listed = flag.name == "implicit-integer-downcast" and isinstance(value, tuple)
+    is_listed = flag.name == _DOWNCAST and isinstance(value, tuple)
     return is_listed and value == tuple(name for name in DOWNCASTS if name in value)
 
 
@@ -279,9 +300,10 @@ def _refuse_value(flag: CompilerFlag, value: object, shown: str) -> NoReturn:
     """Raise `BadInput` with the legal values of the flag and the nearest of them."""
     legal = [*filter(None, flag.values), *([flag.takes] if flag.takes else [])]
     near = get_close_matches(str(value), flag.values, 1) or [*flag.values, flag.takes]
+    example = near[0] if flag.values else "VALUE"
     raise BadInput(
         f"{shown}; legal: {enumerated(legal, 'or')}" if any(legal) else f"{shown}; legal: a bool",
-        fix=f"--{flag.name}={near[0]}" if flag.values else f"--{flag.name}=VALUE",
+        fix=f"--{flag.name}={example}" if example else f"--{flag.name}",
         source=SOURCE,
     )
 
