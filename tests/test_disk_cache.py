@@ -120,6 +120,17 @@ def _aged(folder, version, numbers, monkeypatch):
     return files
 
 
+def test_a_user_without_a_home_keeps_nothing(monkeypatch):
+    def refuse():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in (disk_cache.VARIABLE, "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(disk_cache.Path, "home", refuse)
+    disk_cache.write(KEY, {"time": 0.1})
+    assert _read(KEY) is None
+
+
 def test_files_unused_for_longest_are_removed_whatever_their_version(folder, monkeypatch):
     old = _aged(folder, "0" * 32, (1, 2), monkeypatch)
     new = _aged(folder, "1" * 32, (3, 4), monkeypatch)

@@ -93,8 +93,15 @@ def _file(key: Hashable) -> Path | None:
     named = os.environ.get(VARIABLE, "")
     if named == "off":
         return None
-    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trnsim"
-    return (Path(named) if named else default) / version() / f"{_digest(repr(key))}.json"
+    try:
+        folder = Path(named) if named else _default_folder()
+    except RuntimeError:  # a user without a home, as in a container
+        return None
+    return folder / version() / f"{_digest(repr(key))}.json"
+
+
+def _default_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trnsim"
 
 
 @cache

@@ -78,6 +78,8 @@ def test_another_version_is_named():
         {"lnc": "2"},
         {"flags": [1]},
         {"flags": None},
+        {"flags": "-O1"},
+        {"lnc": True},
         {"target": 3},
         {"graph_format": None},
     ],

@@ -148,7 +148,8 @@ def _checked(header: bytes, graph: bytes, path: str) -> StandIn:
         is_legal = (
             values["graph_bytes"] == len(graph)
             and isinstance(report, dict)
-            and isinstance(values["lnc"], int)
+            and type(values["lnc"]) is int
+            and isinstance(flags, list)
             and all(isinstance(flag, str) for flag in flags)
             and all(isinstance(values[name], str) for name in _TEXTS)
         )

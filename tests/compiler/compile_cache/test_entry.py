@@ -22,8 +22,11 @@ def test_a_key_is_digits_of_the_graph_and_of_the_flags():
 def test_a_key_of_the_callers_names_a_folder_and_leads_nowhere_else():
     assert CacheKey.named("MODULE_12ab+01234567", []).folder_name == "MODULE_12ab+d41d8cd9"
     for key in ("../up", "a/b", "", ".hidden", "a\0", "x" * 201):
-        with pytest.raises(BadInput, match=r"^cache_key=.*legal: letters, digits"):
+        with pytest.raises(
+            BadInput, match=r"^cache_key=.*legal: letters, digits.*1 to 200"
+        ) as found:
             CacheKey.named(key, [])
+        assert len(found.value.reason) < 200
 
 
 def test_an_entry_goes_from_a_graph_to_a_program(tmp_path):
@@ -40,6 +43,14 @@ def test_an_entry_goes_from_a_graph_to_a_program(tmp_path):
     entry.remove_program()
     assert entry.state is EntryState.GRAPH
     assert not entry.is_locked
+
+
+def test_flags_that_are_lost_are_stored_again(tmp_path):
+    entry = CacheEntry(tmp_path / "e")
+    entry.store_graph(b"graph", ["-O1"])
+    (entry.folder / "compile_flags.json").unlink()
+    entry.store_graph(b"graph", ["-O1"])
+    assert entry.flags() == ["-O1"]
 
 
 def test_a_program_counts_once_it_is_marked_whole(tmp_path):

@@ -19,6 +19,10 @@ def test_no_folder_has_no_entries(tmp_path):
     assert entries(tmp_path / "file") == []
 
 
+def test_a_folder_that_cannot_be_read_has_no_entries(tmp_path):
+    assert entries(tmp_path / ("x" * 300)) == []
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
 def test_a_link_is_no_entry(tmp_path):
     (tmp_path / "elsewhere").mkdir()

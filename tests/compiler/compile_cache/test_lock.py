@@ -1,9 +1,12 @@
+import errno
+import os
 import subprocess
 import sys
 import threading
 
 import pytest
 
+from trnsim.compiler.compile_cache import lock
 from trnsim.compiler.compile_cache.lock import held_lock, is_locked
 
 HOLDER = """
@@ -51,6 +54,42 @@ def test_a_file_that_no_process_holds_locks_nothing(tmp_path):
     assert not is_locked(path)
     with held_lock(path, is_waiting=False) as is_held:
         assert is_held
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+def test_the_lock_of_another_user_is_seen_by_reading_its_file(tmp_path, monkeypatch):
+    path = tmp_path / "lock"
+
+    def opened(name, flags, *mode):
+        if flags & (os.O_RDWR | os.O_WRONLY):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return os_open(name, flags, *mode)
+
+    with held_lock(path):
+        os_open = os.open
+        monkeypatch.setattr(lock.os, "open", opened)
+        assert is_locked(path)
+
+
+def test_a_file_system_without_locks_has_none_and_no_file_stays_open(tmp_path, monkeypatch):
+    path = tmp_path / "lock"
+    path.write_text("")
+    closed = []
+
+    def refuse(_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    def close(descriptor):
+        closed.append(descriptor)
+        os_close(descriptor)
+
+    os_close = os.close
+    monkeypatch.setattr(lock, "_is_taken", refuse)
+    monkeypatch.setattr(lock.os, "close", close)
+    assert not is_locked(path)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOLCK)), held_lock(path):
+        pass
+    assert len(closed) == 2
 
 
 @pytest.mark.slow

@@ -51,12 +51,30 @@ def test_flags_turn_the_cache_off_and_ask_for_another_try(environment):
     assert settings.retries_failed
 
 
-def test_s3_is_refused_by_name():
-    with pytest.raises(NotModelled, match=r"^--cache-url is s3://b/c: no cache of trnsim is in S3"):
-        cache_settings("s3://b/c")
+@pytest.mark.parametrize("address", ["s3://b/c", "S3://b/c"])
+def test_s3_is_refused_by_name(address):
+    with pytest.raises(NotModelled, match=rf"^--cache-url is {address}: no cache of trnsim is in"):
+        cache_settings(address)
 
 
-@pytest.mark.parametrize("address", ["http://host/x", "gs://b", "a\0b"])
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder of Linux and macOS")
+@pytest.mark.parametrize("start", ["file://", "file:", "file://localhost", "FILE://"])
+def test_addresses_of_files_name_folders(start):
+    assert cache_settings(f"{start}/a%20b/c").folder == Path("/a b/c")
+    assert cache_settings("/a%20b/c").folder == Path("/a%20b/c")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a name of Linux and macOS")
+def test_a_name_that_no_folder_can_have_is_refused():
+    with pytest.raises(BadInput, match=r"^--cache-url is /x{98}\S*: File name too long") as found:
+        cache_settings("/" + "x" * 5000)
+    assert len(found.value.reason) < 200
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://host/x", "gs://b", "a\0b", "file://", "file://cache", "file://host/a", "file:cache"],
+)
 def test_an_address_of_another_kind_is_refused(address):
     with pytest.raises(BadInput, match="legal: a folder, or its address file:///FOLDER"):
         cache_settings(address)

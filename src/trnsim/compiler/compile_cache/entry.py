@@ -16,6 +16,7 @@ from trnsim import files
 from trnsim.compiler.compile_cache.lock import is_locked
 from trnsim.compiler.stand_in import StandIn, parse_program
 from trnsim.errors import BadInput
+from trnsim.formatting import clipped
 
 GRAPH: Final = "model.hlo_module.pb"
 FLAGS: Final = "compile_flags.json"
@@ -25,7 +26,12 @@ LOG: Final = "model.log"
 LOCK: Final = "model.hlo_module.pb.lock"
 OLDER_GRAPH: Final = "model.hlo.pb"
 """The graph's name in entries of older releases. Source: pytorch-neuron-parallel-compile.rst."""
-NAME: Final = re.compile(r"MODULE_(?P<graph>[0-9A-Za-z_.-]{1,200})\+(?P<flags>[0-9a-f]{8})")
+_NAME_CHARS: Final = 200
+NAME: Final = re.compile(
+    rf"MODULE_(?P<graph>[0-9A-Za-z_.-]{{1,{_NAME_CHARS}}})\+(?P<flags>[0-9a-f]{{8}})"
+)
+_SHOWN_CHARS: Final = 60
+"""Characters of a key in an error."""
 _FLAG_DIGITS: Final = 8
 _GRAPH_BYTES: Final = 8
 _FLAGS_MAX: Final = 4096
@@ -70,7 +76,12 @@ class CacheKey:
         digits = str(key).removeprefix("MODULE_").partition("+")[0]
         named = cls(digits, flags_digest(flags))
         if NAME.fullmatch(named.folder_name) is None or digits.startswith("."):
-            raise BadInput(f"cache_key={key!r}; legal: letters, digits, '_', '.' and '-'")
+            shown = clipped(repr(key), _SHOWN_CHARS)
+            raise BadInput(
+                f"cache_key={shown}; legal: letters, digits, '_', '-', and '.' but at the start; "
+                f"1 to {_NAME_CHARS}",
+                fix="give the digits of a hash of the graph",
+            )
         return named
 
     @property
@@ -168,7 +179,7 @@ class CacheEntry:
             BadInput: they cannot be written.
         """
         contents: dict[str, str | bytes] = {FLAGS: json.dumps(list(flags)), GRAPH: graph}
-        if not self.graph_file.is_file():
+        if not self.graph_file.is_file() or not (self.folder / FLAGS).is_file():
             files.write_together(self.folder, contents)
         return self.graph_file
 

@@ -9,7 +9,7 @@ from trnsim.compiler.compile_cache.entry import NAME, CacheEntry
 
 
 def entries(version_folder: Path) -> list[CacheEntry]:
-    """The entries in the folder of a compiler's version, by name; none if there is no folder."""
+    """The entries in the folder of a compiler's version, by name; none if it cannot be read."""
     try:
         with os.scandir(version_folder) as listed:
             names = sorted(
@@ -17,6 +17,6 @@ def entries(version_folder: Path) -> list[CacheEntry]:
                 for item in listed
                 if item.is_dir(follow_symlinks=False) and NAME.fullmatch(item.name)
             )
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
+    except OSError:
         return []
     return [CacheEntry(version_folder / name) for name in names]

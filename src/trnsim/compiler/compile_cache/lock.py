@@ -12,6 +12,9 @@ from typing import Final
 
 _POLL_S: Final = 0.05
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_PROBE_FLAGS: Final = (os.O_RDWR if sys.platform == "win32" else os.O_RDONLY) | getattr(
+    os, "O_NOFOLLOW", 0
+)
 
 
 @contextmanager
@@ -43,15 +46,20 @@ def held_lock(path: Path, *, is_waiting: bool = True) -> Generator[bool]:
 
 
 def is_locked(path: Path) -> bool:
-    """True if a process holds the lock file at `path`; one that a dead process left is free."""
-    if not path.is_file():
-        return False
+    """True if a process holds the lock file at `path`; one that a dead process left is free.
+
+    The file may be another user's, which is only read. A file that no lock can be asked of is free.
+    """
     try:
-        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+        if not path.is_file():
+            return False
+        descriptor = os.open(path, _PROBE_FLAGS)
     except OSError:
         return False
     try:
         return not _is_taken(descriptor)
+    except OSError:  # a file system without locks
+        return False
     finally:
         os.close(descriptor)
 
@@ -60,12 +68,16 @@ def _acquired(path: Path, *, is_waiting: bool) -> int | None:
     """The descriptor of the lock file, held; None if another process has it."""
     while True:
         descriptor = os.open(path, _FLAGS, 0o666)
-        if _is_taken(descriptor):
-            if _is_same_file(descriptor, path):
-                return descriptor
-            os.close(descriptor)  # its holder has removed it
-            continue
+        try:
+            is_taken = _is_taken(descriptor)
+        except OSError:  # a file system without locks
+            os.close(descriptor)
+            raise
+        if is_taken and _is_same_file(descriptor, path):
+            return descriptor
         os.close(descriptor)
+        if is_taken:  # its holder has removed it
+            continue
         if not is_waiting:
             return None
         time.sleep(_POLL_S)

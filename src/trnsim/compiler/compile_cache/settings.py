@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 from trnsim import disk_cache
 from trnsim.compiler.flags import VARIABLE, flag_settings
 from trnsim.errors import BadInput, NotModelled
+from trnsim.formatting import clipped
 from trnsim.version import VERSION
 
 URL_VARIABLE: Final = "NEURON_COMPILE_CACHE_URL"
@@ -19,9 +22,12 @@ EXTRACT_VARIABLE: Final = "NEURON_EXTRACT_GRAPHS_ONLY"
 _SOURCE: Final = "aws-neuron-sdk about-neuron/arch/neuron-features/neuron-caching.rst"
 _DEFAULT: Final = "/var/tmp/neuron-compile-cache"  # noqa: S108  where AWS's is
 _DEFAULT_ORIGIN: Final = "the default"
-_FILE_SCHEME: Final = "file://"
-_SCHEME_END: Final = "://"
+_FILE_ADDRESS: Final = re.compile(r"file:(//(localhost)?)?(?P<path>/(?!/).*)", re.IGNORECASE)
+"""An address of a file on this machine. Source: RFC 8089, appendix B."""
+_OTHER_ADDRESS: Final = re.compile(r"file:|.*://", re.IGNORECASE)
 _VERSION_DIGITS: Final = 8
+_SHOWN_CHARS: Final = 100
+"""Characters of an address in an error."""
 COMPILER_VERSION: Final = "2.27"
 """Version of neuronx-cc whose flags and defaults apply (`trnsim.compiler.flags`)."""
 
@@ -58,7 +64,7 @@ def cache_settings(url: str | None = None) -> CacheSettings:
     """The settings that the environment states; `url` wins over its folder.
 
     Raises:
-        BadInput: for flags that do not exist, and for a folder that is a file.
+        BadInput: for flags that do not exist, and for a folder that is a file or cannot be read.
         NotModelled: for an address in S3.
     """
     stated = {
@@ -104,20 +110,25 @@ def _folder(address: str, origin: str) -> Path:
         BadInput: it is a file, or an address of another kind.
         NotModelled: it is in S3.
     """
-    if address.startswith("s3:"):
+    if address.lower().startswith("s3:"):
         raise NotModelled(
             f"{origin} is {address}: no cache of trnsim is in S3",
             fix="name a folder, and copy it with aws s3 sync",
             source=_SOURCE,
         )
-    path = address.removeprefix(_FILE_SCHEME)
-    if _SCHEME_END in path or "\0" in path:
+    named = _FILE_ADDRESS.fullmatch(address)
+    path = unquote(named["path"]) if named else address
+    if "\0" in path or (not named and _OTHER_ADDRESS.match(path)):
         raise BadInput(
             f"{origin} is {address!r}; legal: a folder, or its address file:///FOLDER",
             fix=f"{URL_VARIABLE}={default_folder()}",
             source=_SOURCE,
         )
     folder = Path(path).absolute()
-    if folder.exists() and not folder.is_dir():
-        raise BadInput(f"{origin} is {address}, which is a file", fix="name a folder")
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise BadInput(f"{origin} is {address}, which is a file", fix="name a folder")
+    except OSError as error:  # a name that is too long, or a folder that may not be entered
+        shown = clipped(address, _SHOWN_CHARS)
+        raise BadInput(f"{origin} is {shown}: {error.strerror}", fix="name a folder") from error
     return folder
