@@ -8,11 +8,13 @@ from site_cases import write_site
 from trnsim.errors import BadInput
 from trnsim.site.current import (
     cache_key,
+    cached,
     current,
     note_family,
     note_used,
     recorded_families,
     take_used,
+    using,
     without,
 )
 
@@ -113,3 +115,36 @@ def test_what_was_used_is_told_once():
     note_used("yours, 2026-11-20, 14 rows")
     assert take_used() == ["yours, 2026-11-20, 14 rows"]
     assert take_used() == []
+
+
+def test_a_result_from_memory_notes_its_corrections_and_is_of_its_site(tmp_path):
+    calls = []
+
+    @cached(maxsize=4)
+    def estimate(name, factor=1):
+        calls.append(name)
+        note_used(f"yours, {name}")
+        return factor * len(name)
+
+    take_used()
+    for _ in range(2):
+        assert estimate("a time", factor=2) == 12
+        assert take_used() == ["yours, a time"]
+    assert calls == ["a time"]
+    write_site(tmp_path / "site.json")
+    assert estimate("a time", factor=2) == 12
+    assert calls == ["a time"] * 2
+
+
+def test_a_site_that_is_handed_over_counts_and_none_within_it(tmp_path):
+    write_site(tmp_path / "site.json")
+    site = current()
+    (tmp_path / "site.json").unlink()
+    with using(site):
+        assert current() is site
+        assert cache_key() == repr(site)
+        with without():
+            assert current() is None
+        with using(None):
+            assert current() is None
+    assert current() is None

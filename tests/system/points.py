@@ -4,6 +4,17 @@ import os
 import signal
 from pathlib import Path
 
+from trnsim.site import current, note_used
+
+
+def corrected(point):
+    """The point with the factor of the user's corrections on weights, or itself without them."""
+    site = current()
+    if site is None:
+        return point
+    note_used("of trainium1")
+    return site.correction("trainium1", "decode").factor("weights") * point
+
 
 def half(point):
     return point / 2

@@ -12,13 +12,14 @@ import pytest
 
 from trnsim import disk_cache
 from trnsim.errors import BadInput
+from trnsim.site import take_used
 from trnsim.system import search
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 sys.path.append(str(Path(__file__).parents[1] / "site"))
 
-from points import die_once, half, noted, plus
+from points import corrected, die_once, half, noted, plus
 from site_cases import write_site
 
 POINTS = list(range(70))
@@ -91,7 +92,17 @@ def test_ctrl_c_ends_the_processes_of_a_search_without_a_word(folder):
         assert program.communicate(timeout=30) == ("ended\n", "")
 
 
-@pytest.mark.parametrize("stored", [{}, {"results": None}, {"results": [0.5] * 15}, {"time": 1}])
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {},
+        {"values": [0.5] * 16},
+        {"values": None, "corrections": []},
+        {"values": [0.5] * 15, "corrections": []},
+        {"values": [0.5] * 16, "corrections": [1]},
+        {"values": [0.5] * 16, "corrections": [], "time": 1},
+    ],
+)
 def test_what_is_stored_in_another_shape_is_done_again(folder, stored):
     function = partial(noted, file=str(folder / "calls"))
     chunk = POINTS[: search.CHUNK]
@@ -109,6 +120,41 @@ def test_results_with_other_corrections_are_not_read_back(folder, monkeypatch):
         monkeypatch.setenv("TRNSIM_SITE", str(site))
         search.map(function, [1], processes=1)
         assert len((folder / "calls").read_text().split()) == calls
+
+
+def test_corrections_are_noted_with_results_that_were_stored(folder, monkeypatch):
+    monkeypatch.setenv("TRNSIM_SITE", str(write_site(folder / "own.json")))
+    take_used()
+    for _ in range(2):
+        assert search.map(corrected, [1.0], processes=1) == [2.0]
+        assert take_used() == ["of trainium1"]
+
+
+@pytest.mark.slow
+def test_other_processes_have_the_corrections_of_the_one_that_searches(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    write_site(folder / "own.json", factor=3.0)
+    monkeypatch.setenv("TRNSIM_SITE", "own.json")
+    take_used()
+    assert search.map(corrected, POINTS, processes=2) == [3.0 * point for point in POINTS]
+    assert take_used() == ["of trainium1"]
+
+
+def test_a_cluster_has_the_corrections_of_the_one_that_searches(folder, monkeypatch):
+    monkeypatch.setattr(search, "find_spec", lambda _: True)
+    cluster = fake_ray()
+    monkeypatch.setattr(search, "import_module", lambda _: cluster)
+    monkeypatch.setenv("TRNSIM_SITE", str(write_site(folder / "own.json", factor=3.0)))
+
+    def on_another_machine(task):
+        with monkeypatch.context() as there:
+            there.setenv("TRNSIM_SITE", "")
+            return task()
+
+    cluster.get = on_another_machine
+    take_used()
+    assert search.map(corrected, POINTS, ray="auto") == [3.0 * point for point in POINTS]
+    assert take_used() == ["of trainium1"]
 
 
 def test_another_function_or_argument_is_another_search():

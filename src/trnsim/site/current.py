@@ -1,22 +1,25 @@
 """The current site: the file whose corrections the estimates of this process have.
 
-It is that of TRNSIM_SITE, else `site.json` in the working directory or beside the program. Without
-TRNSIM_SITE a file counts only if `trnsim calibrate` wrote it; an empty TRNSIM_SITE stands
-for none.
+It is the one that another process hands over, else that of TRNSIM_SITE, else `site.json` in the
+working directory or beside the program. Without TRNSIM_SITE a file counts only if `trnsim
+calibrate` wrote it; an empty TRNSIM_SITE stands for none.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 from trnsim.errors import BadInput
 from trnsim.site.site_file import SiteCorrections, read
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 NAME: Final = "site.json"
 ENVIRONMENT: Final = "TRNSIM_SITE"
@@ -24,7 +27,10 @@ _MARK: Final = b'"calibrate/'
 _HEAD_BYTES: Final = 200
 """Bytes at the start of a file in which its schema stands."""
 _used: set[str] = set()
+_recorded_words: list[set[str]] = []
 _recorded_families: list[set[tuple[str, str]]] = []
+_handed_over: list[SiteCorrections | None] = []
+"""Sites of the blocks of `using` and `without` that are open, the innermost last."""
 
 
 def current() -> SiteCorrections | None:
@@ -33,6 +39,8 @@ def current() -> SiteCorrections | None:
     Raises:
         BadInput: its file cannot be read, is of another version, or was changed by hand.
     """
+    if _handed_over:
+        return _handed_over[-1]
     named = os.environ.get(ENVIRONMENT)
     if named is not None:
         return _read_once(Path(named).absolute()) if named else None
@@ -80,12 +88,23 @@ def _read(path: Path, _absolute: str, _changed_ns: int, _bytes: int) -> SiteCorr
 
 
 @contextmanager
+def using(site: SiteCorrections | None) -> Generator[None]:
+    """Estimates with a site that another process handed over, whose files this one may lack."""
+    _handed_over.append(site)
+    try:
+        yield
+    finally:
+        _handed_over.pop()
+
+
+@contextmanager
 def without() -> Generator[None]:
     """Estimates without a site, in child processes too."""
     before = os.environ.get(ENVIRONMENT)
     os.environ[ENVIRONMENT] = ""
     try:
-        yield
+        with using(None):
+            yield
     finally:
         if before is None:
             del os.environ[ENVIRONMENT]
@@ -111,9 +130,49 @@ def note_family(chip: str, family: str) -> None:
         families.add((chip, family))
 
 
+@contextmanager
+def recorded_words() -> Generator[set[str]]:
+    """A set of the provenances of corrections that enter estimates in the block."""
+    words: set[str] = set()
+    _recorded_words.append(words)
+    try:
+        yield words
+    finally:
+        _recorded_words[:] = [other for other in _recorded_words if other is not words]
+
+
+def cached(maxsize: int) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
+    """Decorator: keep the results of a function, for each site apart.
+
+    A result from memory notes the corrections that entered it as a new one does.
+    """
+
+    def decorate(function: Callable[Given, Result]) -> Callable[Given, Result]:
+        def noted(
+            _site: str, *arguments: Given.args, **named: Given.kwargs
+        ) -> tuple[Result, frozenset[str]]:
+            with recorded_words() as words:
+                result = function(*arguments, **named)
+            return result, frozenset(words)
+
+        memory: Callable[..., tuple[Result, frozenset[str]]] = lru_cache(maxsize=maxsize)(noted)
+
+        @wraps(function)
+        def kept(*arguments: Given.args, **named: Given.kwargs) -> Result:
+            result, words = memory(cache_key(), *arguments, **named)
+            for each in words:
+                note_used(each)
+            return result
+
+        return kept
+
+    return decorate
+
+
 def note_used(words: str) -> None:
     """Note that a correction of this provenance entered an estimate."""
-    _used.add(words)
+    for recorded in (_used, *_recorded_words):
+        recorded.add(words)
 
 
 def take_used() -> list[str]:

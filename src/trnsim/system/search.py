@@ -23,10 +23,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing import active_children, get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from trnsim import disk_cache
 from trnsim.errors import BadInput
+from trnsim.site import SiteCorrections, current, note_used, recorded_words, using
 from trnsim.site import cache_key as site_key
 
 if TYPE_CHECKING:
@@ -43,6 +44,18 @@ _MOST_TRIES: Final = 3
 """Tries after which chunks whose workers die fail the search."""
 _HASHED_ROOMS: Final = ("arch", "estimate", "fabric", "price", "system", "workload")
 """Packages of trnsim whose files decide the results, and so the key of the cache."""
+
+
+class ChunkResult(NamedTuple):
+    """The result of a chunk.
+
+    Attributes:
+        values: a JSON value for each point.
+        corrections: provenances of the user's corrections that entered them.
+    """
+
+    values: list[Any]
+    corrections: list[str]
 
 
 def map(  # noqa: A001  what it is: trnsim.system.search.map
@@ -72,25 +85,32 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
     until_s = float("inf") if deadline_s is None else time.monotonic() + deadline_s
     chunks = [(at, list(points[at : at + chunk])) for at in range(0, len(points), chunk)]
     most_in_process = _MOST_CHUNKS_IN_PROCESS * chunk
-    results_at: dict[int, list[Any]] = {}
+    results_at: dict[int, ChunkResult] = {}
     left: list[Chunk] = []
     for at, part in chunks:
-        results = disk_cache.read(_cache_key(function, part), partial(_stored_results, len(part)))
-        if results is None:
+        stored = disk_cache.read(_cache_key(function, part), partial(_stored_result, len(part)))
+        if stored is None:
             left.append((at, part))
         else:
-            results_at[at] = results
-    done = sum(len(results) for results in results_at.values())
+            results_at[at] = stored
+    done = sum(len(stored.values) for stored in results_at.values())
     with closing(
         _chunk_results(function, left, ray, processes, until_s, most_in_process)
     ) as evaluated:
-        for (at, part), results in evaluated:
-            results_at[at] = json.loads(json.dumps(results))
-            disk_cache.write(_cache_key(function, part), {"results": results_at[at]})
+        for (at, part), (values, corrections) in evaluated:
+            results_at[at] = ChunkResult(json.loads(json.dumps(values)), corrections)
+            disk_cache.write(_cache_key(function, part), results_at[at]._asdict())
             done += len(part)
             if tell:
                 tell(done)
-    return [result for at, part in chunks for result in results_at.get(at, [None] * len(part))]
+    for words in {words for result in results_at.values() for words in result.corrections}:
+        note_used(words)
+    not_reached = [None] * chunk
+    return [
+        value
+        for at, part in chunks
+        for value in (results_at[at].values if at in results_at else not_reached[: len(part)])
+    ]
 
 
 def _chunk_results(
@@ -100,7 +120,7 @@ def _chunk_results(
     processes: int,
     until_s: float,
     most_in_process: int,
-) -> Generator[tuple[Chunk, list[Any]]]:
+) -> Generator[tuple[Chunk, ChunkResult]]:
     count = processes or os.cpu_count() or 1
     if ray:
         yield from _on_ray(function, left, ray, until_s)
@@ -108,30 +128,44 @@ def _chunk_results(
         for chunk in left:
             if time.monotonic() >= until_s:
                 return
-            yield chunk, _results(function, chunk[1])
+            yield chunk, _evaluated(function, chunk[1])
     else:
         yield from _in_processes(function, left, count, until_s)
 
 
-def _stored_results(count: int, values: dict[str, Any]) -> list[Any]:
-    """The results of `count` points in a cache entry of `map`.
+def _stored_result(count: int, stored: dict[str, Any]) -> ChunkResult:
+    """The result of a chunk of `count` points in a cache entry of `map`.
 
     Raises:
-        ValueError: the entry does not hold `count` results.
+        ValueError: the entry does not hold `count` values, or its corrections are no texts.
+        TypeError: it has other fields.
     """
-    results: list[Any] = values["results"]
-    if not isinstance(cast("Any", results), list) or len(results) != count:
+    result = ChunkResult(**stored)
+    lists: tuple[Any, Any] = result
+    if not all(isinstance(items, list) for items in lists) or len(result.values) != count:
         raise ValueError(count)
-    return results
+    if not all(isinstance(words, str) for words in cast("list[Any]", result.corrections)):
+        raise ValueError(result.corrections)
+    return result
 
 
-def _results(function: Function, points: list[Any]) -> list[Any]:
-    return [function(point) for point in points]
+def _evaluated(function: Function, points: list[Any]) -> ChunkResult:
+    with recorded_words() as words:
+        values = [function(point) for point in points]
+    return ChunkResult(values, sorted(words))
+
+
+def _evaluated_elsewhere(
+    function: Function, points: list[Any], site: SiteCorrections | None
+) -> ChunkResult:
+    """The result of a chunk in another process, with the corrections of the one that searches."""
+    with using(site):
+        return _evaluated(function, points)
 
 
 def _in_processes(
     function: Function, left: list[Chunk], count: int, until_s: float
-) -> Iterator[tuple[Chunk, list[Any]]]:
+) -> Iterator[tuple[Chunk, ChunkResult]]:
     """Run chunks in processes; if a process dies, unfinished chunks are run again in new ones.
 
     Raises:
@@ -152,16 +186,17 @@ def _in_processes(
 
 def _in_pool(
     function: Function, left: list[Chunk], count: int, until_s: float
-) -> Iterator[tuple[Chunk, list[Any]]]:
-    others = set(active_children())
+) -> Iterator[tuple[Chunk, ChunkResult]]:
+    others, site = set(active_children()), current()
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-        running: dict[Future[list[Any]], Chunk] = {}
+        running: dict[Future[ChunkResult], Chunk] = {}
         try:
             while left or running:
                 while left and len(running) < 2 * count and time.monotonic() < until_s:
                     chunk = left.pop(0)
                     with _without_interrupts():
-                        running[pool.submit(_results, function, chunk[1])] = chunk
+                        submitted = pool.submit(_evaluated_elsewhere, function, chunk[1], site)
+                        running[submitted] = chunk
                 if not running:
                     return
                 over, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -192,7 +227,7 @@ def _without_interrupts() -> Generator[None]:
 
 def _on_ray(
     function: Function, left: list[Chunk], address: str, until_s: float
-) -> Iterator[tuple[Chunk, list[Any]]]:
+) -> Iterator[tuple[Chunk, ChunkResult]]:
     """Run chunks as Ray tasks, which Ray places, and retries where a worker dies.
 
     Raises:
@@ -230,15 +265,16 @@ def _output_on_stderr() -> Generator[None]:
 
 def _tasks(
     ray: Any, function: Function, left: list[Chunk], address: str, until_s: float
-) -> Iterator[tuple[Chunk, list[Any]]]:
+) -> Iterator[tuple[Chunk, ChunkResult]]:
     try:
         ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
     except ConnectionError as error:
         raise BadInput(
             f"--ray {address}: no cluster is there: {error}", fix="start one: ray start --head"
         ) from error
-    task = ray.remote(max_retries=_MOST_TRIES)(_results)
-    running = {task.remote(function, chunk[1]): chunk for chunk in left}
+    task = ray.remote(max_retries=_MOST_TRIES)(_evaluated_elsewhere)
+    site = current()
+    running = {task.remote(function, chunk[1], site): chunk for chunk in left}
     try:
         while running and time.monotonic() < until_s:
             over, _ = ray.wait(list(running), timeout=1.0)

@@ -1,10 +1,12 @@
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.place.machine import machine
+from trnsim.site import take_used
 from trnsim.system import search
 from trnsim.system.train.best import Effort, _Search, best, best_on, front, layout_step_s
 from trnsim.system.train.candidates import LayoutRequest, fitting_layouts, layouts
@@ -68,6 +70,24 @@ def test_a_layout_that_was_found_is_found_anew_with_other_corrections(
         monkeypatch.setenv("TRNSIM_SITE", named)
         times_s.append(search_of(llama, "trn2", 4, asked, QUICK).step.step_s.p50)
     assert times_s[0] == times_s[2] < times_s[1]
+
+
+@pytest.mark.parametrize("search_of", [best, best_on])
+def test_a_layout_from_memory_notes_the_corrections_in_its_times(
+    search_of, monkeypatch, tmp_path, llama
+):
+    asked = LayoutRequest(
+        256, 4096, *(8, 4, 1, 8, 1, 1, 1, "full"), is_sequence=True, micro_batch=1
+    )
+    site = write_site(tmp_path / "site.json", chip="trainium2", families=("train",))
+    monkeypatch.setenv("TRNSIM_SITE", str(site))
+    take_used()
+    noted = []
+    for effort in (QUICK, QUICK, replace(QUICK, budget=QUICK.budget + 1)):
+        search_of(llama, "trn2", 4, asked, effort)
+        noted.append(take_used())
+    assert noted[0]
+    assert noted == [noted[0]] * 3
 
 
 @pytest.mark.slow

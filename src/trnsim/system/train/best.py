@@ -13,6 +13,7 @@ from trnsim.errors import BadInput, OutOfMemory
 from trnsim.estimate.measured import MeasuredTimes
 from trnsim.place.machine import Machine, machine
 from trnsim.site import cache_key as site_key
+from trnsim.site import cached, note_used, recorded_words
 from trnsim.system import search
 from trnsim.system.train import memory
 from trnsim.system.train.candidates import LayoutRequest, fitting_layouts, layouts, smallest_layout
@@ -96,10 +97,10 @@ def best(
         BadInput: no layout is legal; gives the reason for the requested one.
         OutOfMemory: no layout fits; names the fullest stage of the smallest one.
     """
-    return _best(model, name, instances, request, effort or Effort(), measured, site_key())
+    return _best(model, name, instances, request, effort or Effort(), measured)
 
 
-@lru_cache(maxsize=64)
+@cached(maxsize=64)
 def _best(
     model: Architecture,
     name: str,
@@ -107,7 +108,6 @@ def _best(
     request: LayoutRequest,
     effort: Effort,
     measured: MeasuredTimes | None,
-    _site: str,
 ) -> BestLayout:
     layout_search = _Search(model, name, request, effort, measured, time.monotonic())
     if instances is None:
@@ -128,17 +128,16 @@ def best_on(
         BadInput: no layout is legal.
         OutOfMemory: no layout fits in memory.
     """
-    return _best_on(model, name, instances, request, effort or Effort(), site_key())
+    return _best_on(model, name, instances, request, effort or Effort())
 
 
-@lru_cache(maxsize=64)
+@cached(maxsize=64)
 def _best_on(
     model: Architecture,
     name: str,
     instances: int,
     request: LayoutRequest,
     effort: Effort,
-    _site: str,
 ) -> BestLayout:
     layout_search = _Search(model, name, request, effort, None, time.monotonic())
     return layout_search.on(machine(name, instances))
@@ -315,10 +314,15 @@ def layout_step_s(
         Seconds, or "memory" if the layout does not fit.
     """
     try:
-        steps = _steps(model, name, count, lnc, measured, site_key())
-        return steps.step(Layout(**sizes)).step_s.p50
+        steps, words = _steps(model, name, count, lnc, measured, site_key())
+        with recorded_words() as new_words:
+            step_s = steps.step(Layout(**sizes)).step_s.p50
     except OutOfMemory:
         return "memory"
+    words |= new_words
+    for each in words:
+        note_used(each)
+    return step_s
 
 
 @lru_cache(maxsize=4)
@@ -329,8 +333,11 @@ def _steps(
     lnc: int,
     measured: MeasuredTimes | None,
     _site: str,
-) -> TrainingSteps:
-    return TrainingSteps(model, machine(name, count, lnc=lnc or None), measured=measured)
+) -> tuple[TrainingSteps, set[str]]:
+    """The steps, and the provenances of corrections in those that they keep."""
+    with recorded_words() as words:
+        steps = TrainingSteps(model, machine(name, count, lnc=lnc or None), measured=measured)
+    return steps, words
 
 
 def front(points: Sequence[tuple[float, ...]]) -> list[int]:
