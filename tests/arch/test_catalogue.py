@@ -103,3 +103,11 @@ def test_an_instance_that_is_not_there_is_refused_with_near_ones(name, near):
         catalogue().instance(name)
     assert refused.value.fix.startswith(near)
     assert bool(refused.value.fix) == bool(near)
+
+
+@pytest.mark.parametrize("name", [3, None, 1.5, True, b"h100", ["h100"], {}])
+@pytest.mark.parametrize("kind", ["accelerator", "instance"])
+def test_a_name_that_is_no_text_is_refused_with_the_legal_ones(kind, name):
+    with pytest.raises(BadInput, match=f"^{kind} .* is not in the catalogue; legal: inf") as refused:
+        getattr(catalogue(), kind)(name)
+    assert f"{kind} {name!r} is" in str(refused.value)

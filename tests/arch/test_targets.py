@@ -21,7 +21,7 @@ def test_a_generation_name_gives_its_trainium(name, same):
     assert target(name) is TARGETS[same]
 
 
-@pytest.mark.parametrize("name", ["trn0", "TRN2", "", "h100"])
+@pytest.mark.parametrize("name", ["trn0", "TRN2", "", "h100", 3, None, ["trn2"], {}])
 def test_another_name_is_refused_with_the_legal_ones(name):
     with pytest.raises(
         BadInput, match=r"legal: trn1, inf2, trn2, trn3, gen2, gen3, gen4"

@@ -14,7 +14,7 @@ from datetime import date
 from difflib import get_close_matches
 from functools import cache
 from importlib import resources
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from trnsim.arch.prices import Credit, Price, Terms, read_price, read_terms, seen_days
 from trnsim.errors import BadInput
@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 Row = Mapping[str, Any]
+_Row = TypeVar("_Row")
 
 _MOST_SIMILAR_NAMES: Final = 3
 """Number of names that a refusal proposes."""
@@ -233,10 +234,7 @@ class Catalogue:
         Raises:
             BadInput: no such row.
         """
-        row = self.chips.get(name) or self.gpus.get(name)
-        if row is None:
-            raise _unknown("accelerator", name, [*self.chips, *self.gpus])
-        return row
+        return _row({**self.chips, **self.gpus}, "accelerator", name)
 
     def instance(self, name: str) -> Instance:
         """The instance type or UltraServer called `name`.
@@ -244,16 +242,16 @@ class Catalogue:
         Raises:
             BadInput: no such row.
         """
-        row = self.instances.get(name)
-        if row is None:
-            raise _unknown("instance", name, list(self.instances))
-        return row
+        return _row(self.instances, "instance", name)
 
 
-def _unknown(kind: str, name: str, legal: list[str]) -> BadInput:
-    near = get_close_matches(name, legal, _MOST_SIMILAR_NAMES)
-    return BadInput(
-        f"{kind} {name!r} is not in the catalogue; legal: {', '.join(legal)}",
+def _row(rows: Mapping[str, _Row], kind: str, name: object) -> _Row:
+    """The row called `name`, which may be anything that a user gave."""
+    if isinstance(name, str) and name in rows:
+        return rows[name]
+    near = get_close_matches(str(name), rows, _MOST_SIMILAR_NAMES)
+    raise BadInput(
+        f"{kind} {name!r} is not in the catalogue; legal: {', '.join(rows)}",
         fix=f"perhaps {' or '.join(map(repr, near))}" if near else "",
     )
 

@@ -423,7 +423,7 @@ def target(name: str) -> Target:
     """
     generations = {chip.generation_name: chip for chip in TARGETS.values() if chip.generation_name}
     by_name = TARGETS | generations
-    if name not in by_name:
+    if not isinstance(name, str) or name not in by_name:  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
         raise BadInput(
             f"target {name!r} is not known; legal: {', '.join(by_name)}",
             fix="name one of them, for example target='trn2'",
