@@ -108,6 +108,8 @@ def test_an_instance_that_is_not_there_is_refused_with_near_ones(name, near):
 @pytest.mark.parametrize("name", [3, None, 1.5, True, b"h100", ["h100"], {}])
 @pytest.mark.parametrize("kind", ["accelerator", "instance"])
 def test_a_name_that_is_no_text_is_refused_with_the_legal_ones(kind, name):
-    with pytest.raises(BadInput, match=f"^{kind} .* is not in the catalogue; legal: inf") as refused:
+    with pytest.raises(
+        BadInput, match=f"^{kind} .* is not in the catalogue; legal: inf"
+    ) as refused:
         getattr(catalogue(), kind)(name)
     assert f"{kind} {name!r} is" in str(refused.value)

@@ -57,6 +57,11 @@ REFUSALS = [
     (rounding.BitcastConvert("int64"), [ROWS], "to int64; legal: a type of the same size"),
     (rounding.Convert("int64"), [ROWS], "to int64; legal: float32, bfloat16"),
     (rounding.ReducePrecision("int8"), [ROWS], "to int8; legal: float32, bfloat16"),
+    (
+        layout.Pad((0,), (1,), (0,), float("inf")),
+        [((2,), I32)],
+        "with inf; legal: what is an integer",
+    ),
     # Leaves.
     (leaves.Constant((2,), "int64"), [], "constant of int64; legal: float32"),
     (leaves.Constant((2,), I32, float("nan")), [], "of nan as int32; legal: what is an integer"),

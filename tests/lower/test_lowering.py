@@ -3,6 +3,7 @@ import re
 import numpy as np
 import pytest
 
+from trnsim.compiler.program import evaluate_program
 from trnsim.errors import BadInput, NotModelled
 from trnsim.graph import (
     Graph,
@@ -86,17 +87,26 @@ WRONG = [
     ([np.zeros((3, 2), np.float32), np.zeros(4, bool)], "tensor<3x2xfloat32>, tensor<4xbool>"),
     ([np.zeros((2, 3), np.int32), np.zeros(4, bool)], "tensor<2x3xint32>, tensor<4xbool>"),
     ([np.zeros((2, 3), np.float32), np.zeros(4, np.int8)], "tensor<2x3xfloat32>, tensor<4xint8>"),
+    ([[[1.0, 2.0]], None], "tensor<1x2xfloat64>, tensor<object>"),
 ]
 
 
+@pytest.mark.parametrize("compute", [evaluate, evaluate_program])
 @pytest.mark.parametrize(("inputs", "words"), WRONG)
-def test_inputs_are_those_that_the_graph_takes(inputs, words):
+def test_inputs_are_those_that_the_graph_takes(inputs, words, compute):
     g = Graph()
     x, y = g.input((2, 3), "float32"), g.input((4,), "bool")
     g.outputs = [g.elementwise("abs", x), g.elementwise("not", y)]
     message = re.escape(f"a graph of (tensor<2x3xfloat32>, tensor<4xbool>) given ({words})\n")
     with pytest.raises(BadInput, match=f"^{message}  fix: give an array of that element type and"):
-        evaluate(g, inputs)
+        compute(g, inputs)
+
+
+@pytest.mark.parametrize("compute", [evaluate, evaluate_program])
+def test_a_scalar_of_numpy_is_an_input(compute):
+    g = Graph()
+    g.outputs = [g.elementwise("add", g.input((), "float32"), 1.0)]
+    np.testing.assert_array_equal(compute(g, [np.float32(2)])[0], np.float32(3))
 
 
 @pytest.mark.parametrize("dtype", [bool, np.uint8])

@@ -16,7 +16,7 @@ from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.types import BOOL
 from trnsim.lower.emit.images import convolution, pooling
 from trnsim.lower.legalize import legalize
-from trnsim.lower.lowering import evaluate
+from trnsim.lower.lowering import checked_inputs, evaluate
 from trnsim.lower.program import run_graph
 from trnsim.lower.rules import check
 
@@ -50,8 +50,10 @@ def evaluate_program(
     """The outputs of a graph, computed by its program.
 
     Raises:
+        BadInput: where the inputs are not those that the graph takes.
         NotModelled: for an operation without instructions, by name.
     """
+    inputs = checked_inputs(graph, inputs)
     parts = prepare_graph(graph, weights)
     by_number = {v.number: array for v, array in zip(graph.inputs, inputs, strict=True)}
     if parts.ahead.outputs:

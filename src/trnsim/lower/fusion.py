@@ -13,6 +13,7 @@ from trnsim.graph.ops.layout import BroadcastInDim, Slice
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.types import Shape
+from trnsim.lower.legal.emptiness import gives_nothing
 
 _MOST_FUSED_NODES = 48
 """Maximum number of nodes of a fused kernel."""
@@ -58,13 +59,16 @@ def groups(graph: Graph) -> list[FusionGroup]:
     """The graph's nodes in groups, in an order in which each group can run.
 
     An operation joins a group only if all it reads comes from that group or from earlier ones, so
-    running them in order is always right. Reshapes move nothing and belong to no group.
+    running them in order is always right. Reshapes move nothing and belong to no group, and so do
+    nodes whose results have no elements.
     """
     fused: list[FusionGroup] = []
     group_numbers: dict[int, int] = {}
     leaves: dict[int, Node] = {}
     returned = {value.number for value in graph.outputs}
     for node in graph.nodes:
+        if gives_nothing(node):
+            continue
         if _is_brought(node, leaves) and node.result.number not in returned:
             leaves[node.result.number] = node
             # A slice reads HBM, so the group of its operand must have ended.

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from trnsim import disk_cache
 from trnsim.errors import BadInput
@@ -64,7 +65,7 @@ def evaluate(graph: Graph, inputs: Sequence[Array], target: str = "trn2") -> lis
         NotModelled: for an operation without a kernel, by name.
     """
     verify(graph)
-    _check_inputs(graph, inputs)
+    inputs = checked_inputs(graph, inputs)
     graph = legalize(graph)
     arrays = {value.number: array for value, array in zip(graph.inputs, inputs, strict=True)}
     aliases = {node.result.number: node for node in graph.nodes if node.kind is Kind.ALIAS}
@@ -77,25 +78,22 @@ def evaluate(graph: Graph, inputs: Sequence[Array], target: str = "trn2") -> lis
             arrays[value.number] = source.view(value.type.numpy_dtype())
         return arrays[value.number].reshape(value.shape)
 
-    for group in _computing_groups(graph):
+    for group in groups(graph):
         results = _results_of(group, array_of, target)
         for value, array in zip(group.outputs, results, strict=True):
             arrays[value.number] = array.view(np.bool_) if value.dtype == BOOL else array
     return [array_of(value) for value in graph.outputs]
 
 
-def _computing_groups(graph: Graph) -> list[FusionGroup]:
-    """The groups of a legal graph, without leaves that have no elements."""
-    return [
-        group
-        for group in groups(graph)
-        if any(node.kind is not Kind.LEAF or node.result.type.elements for node in group.nodes)
-    ]
+def checked_inputs(graph: Graph, inputs: Sequence[npt.ArrayLike]) -> list[Array]:
+    """The inputs of a graph as arrays.
 
-
-def _check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
+    Raises:
+        BadInput: where they are not of the types that the graph takes.
+    """
+    arrays = [np.asarray(array) for array in inputs]
     wanted = [value.type for value in graph.inputs]
-    types = [TensorType(array.shape, array.dtype.name) for array in inputs]
+    types = [TensorType(array.shape, array.dtype.name) for array in arrays]
     # The chip stores a truth value as a byte, and the caller may give one so.
     fits = [{own, replace(own, dtype="uint8")} if own.dtype == BOOL else {own} for own in wanted]
     if len(types) != len(wanted) or any(a not in b for a, b in zip(types, fits, strict=True)):
@@ -104,6 +102,7 @@ def _check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
             f"a graph of ({takes}) given ({present})",
             fix="give an array of that element type and shape for each input, in order",
         )
+    return arrays
 
 
 def _results_of(
@@ -139,9 +138,7 @@ def costs(graph: Graph, target: str = "trn2", *, is_mirrored: bool = False) -> t
         if len(_costs) >= _MOST_CACHED_COSTS:  # its keys hold numbers, such as a learning rate
             _costs.clear()
         verify(graph)
-        kernels = tuple(
-            _cost(group, target, is_mirrored) for group in _computing_groups(legalize(graph))
-        )
+        kernels = tuple(_cost(group, target, is_mirrored) for group in groups(legalize(graph)))
         _costs[key] = kernels
     return kernels
 

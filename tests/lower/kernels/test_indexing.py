@@ -88,3 +88,52 @@ def test_rows_of_a_long_table_are_told_apart():
     indices = np.array([2**24, 2**24 + 1, 2**24], np.uint32)
     (found,) = evaluate(g, [indices, np.array([1, 2, 4], np.float32)])
     np.testing.assert_array_equal(found[-3:], [0, 5, 2])
+
+
+WIDE = np.random.default_rng(0).integers(-5, 5, (3, 60_001)).astype(np.float32)
+"""Rows that no partition of SBUF holds."""
+TWICE = np.array([2, 0, 2], np.int32)
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_rows_beyond_a_partition_are_gathered_in_parts(target):
+    g = Graph()
+    g.outputs = [g.gather(g.input(WIDE.shape, "float32"), g.input(TWICE.shape, "int32"))]
+    np.testing.assert_array_equal(evaluate(g, [WIDE, TWICE], target)[0], WIDE[TWICE])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("op", ["add", "assign"])
+def test_rows_beyond_a_partition_are_scattered_in_parts(op, dtype):
+    type_ = TensorType(WIDE.shape, dtype)
+    table = WIDE.astype(type_.numpy_dtype())
+    g = Graph()
+    t, i, u = g.input(table.shape, dtype), g.input(TWICE.shape, "int32"), g.input(WIDE.shape, dtype)
+    g.outputs = [g.scatter(t, i, u, op)]
+    expected = np.array(table)
+    if op == "add":
+        np.add.at(expected, TWICE, table[::-1])
+    else:
+        expected[TWICE] = table[::-1]
+    np.testing.assert_array_equal(evaluate(g, [table, TWICE, table[::-1]])[0], expected)
+
+
+def test_indices_beyond_a_partition_are_gathered_within_rows_in_parts():
+    rows = np.arange(20, dtype=np.float32).reshape(2, 10)
+    places = np.random.default_rng(1).integers(0, 10, (2, 60_001), np.int32)
+    g = Graph()
+    g.outputs = [g.gather_in_rows(g.input((2, 10), "float32"), g.input(places.shape, "int32"))]
+    found = evaluate(g, [rows, places])[0]
+    np.testing.assert_array_equal(found, np.take_along_axis(rows, places, 1))
+
+
+@pytest.mark.parametrize(("op", "number"), [("maximum", -np.inf), ("minimum", np.inf)])
+def test_a_row_of_which_all_updates_are_infinite_is_infinite(op, number):
+    table, places = np.full((4, 2), number, np.float32), np.array([1, 3, 1], np.int32)
+    updates = np.array([[number, number], [5, number], [number, -7]], np.float32)
+    g = Graph()
+    t, i = g.input(table.shape, "float32"), g.input(places.shape, "int32")
+    g.outputs = [g.scatter(t, i, g.input(updates.shape, "float32"), op)]
+    expected = table.copy()
+    getattr(np, op).at(expected, places, updates)
+    np.testing.assert_array_equal(evaluate(g, [table, places, updates])[0], expected)

@@ -5,6 +5,7 @@ from trnsim.graph import (
     Graph,
     TensorType,
 )
+from trnsim.graph.ops.layout import Reverse
 from trnsim.lower import (
     costs,
     evaluate,
@@ -90,3 +91,19 @@ def test_short_rows_are_joined_in_the_time_of_their_bytes(dtype, shapes):
 def test_a_long_run_is_shared_among_the_dma_engines():
     (cost,) = costs(joined("float32", (1 << 20,), (1 << 20,), dim=0))
     assert cost.device_time_s < 10e-6 + cost.hbm_bytes / 368e9
+
+
+@pytest.mark.parametrize("number", [0.5, -1.0, 256.0, 2.0**31, np.nan, np.inf, 0.0])
+def test_truth_values_are_padded_with_true_for_any_number_but_0(number):
+    x = np.array([False, True])
+    g = Graph()
+    g.outputs = [g.pad(g.input((2,), "bool"), (1,), (2,), (1,), number)]
+    expected = np.full(6, number != 0)
+    expected[[1, 3]] = x
+    np.testing.assert_array_equal(evaluate(g, [x])[0], expected)
+
+
+def test_the_reverse_of_a_scalar_is_the_scalar():
+    g = Graph()
+    g.outputs = [g.apply(Reverse(()), g.input((), "float32"))]
+    np.testing.assert_array_equal(evaluate(g, [np.float32(3)])[0], np.float32(3))

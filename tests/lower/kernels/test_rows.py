@@ -48,3 +48,15 @@ def test_an_extreme_of_infinities_is_an_infinity(op, number):
     g = Graph()
     g.outputs = [g.scan(op, g.input(x.shape, "float32"))]
     np.testing.assert_array_equal(evaluate(g, [x])[0], RUNNING[op](x, 1))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8"])
+@pytest.mark.parametrize("op", ["add", "multiply"])
+def test_running_results_of_short_integers_wrap_around(op, dtype):
+    x = np.full((2, 300), 120 if op == "add" else 1, dtype)
+    x[:, :6] = 13  # 13 ** 6 < 2 ** 24
+    g = Graph()
+    g.outputs = [g.scan(op, g.input(x.shape, dtype))]
+    expected = RUNNING[op](x.astype(np.int64), 1).astype(dtype)
+    assert (expected.astype(np.int64) != RUNNING[op](x.astype(np.int64), 1)).any()
+    np.testing.assert_array_equal(evaluate(g, [x])[0], expected)

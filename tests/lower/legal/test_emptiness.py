@@ -5,10 +5,12 @@ import pytest
 
 from trnsim.graph import Graph, TensorType
 from trnsim.graph.ops.contraction import Convolution
+from trnsim.graph.ops.control_flow import While
 from trnsim.graph.ops.layout import Concatenate, DynamicUpdateSlice, Pad
+from trnsim.graph.ops.leaves import RngBitGenerator
 from trnsim.graph.ops.lookup import Scatter
 from trnsim.graph.ops.reductions import BODIES, Reduce
-from trnsim.lower import costs, evaluate
+from trnsim.lower import costs, evaluate, memory_plan
 from trnsim.lower.legalize import legalize
 
 ROW = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -102,3 +104,31 @@ def test_outputs_without_elements_take_no_kernel():
     assert [one.shape for one in found] == [(3, 0), (2, 4), (3, 0)]
     np.testing.assert_array_equal(found[1], wanted[1])
     assert [cost.name for cost in costs(graph)] == ["negate"]
+
+
+def test_an_output_without_elements_needs_no_kernel():
+    graph = Graph()
+    x, row = graph.input((3, 0), "int8"), graph.input((4, 3), "float32")
+    empty = graph.elementwise("add", x, 1.0)
+    words = graph.input((4,), "uint32")
+    state, bits = graph.apply_to_all(RngBitGenerator((0, 2)), [words])
+    graph.outputs = [empty, graph.elementwise("negate", row), bits, state, x]
+    arrays = [np.zeros((3, 0), np.int8), ROW, np.arange(4, dtype=np.uint32)]
+    for found, wanted in zip(evaluate(graph, arrays), graph.reference(arrays), strict=True):
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, wanted)
+    assert [cost.name for cost in costs(graph)].count("negate") == 1
+    assert all(life.type.elements for life in memory_plan(graph).lifetimes if life.first >= 0)
+
+
+def test_a_loop_carries_a_tensor_without_elements():
+    condition, body, graph = Graph(), Graph(), Graph()
+    count, empty = (condition.input((), "int32"), condition.input((0, 3), "float32"))
+    condition.outputs = [condition.elementwise("compare", count, 3.0, direction="LT")]
+    count, empty = (body.input((), "int32"), body.input((0, 3), "float32"))
+    body.outputs = [body.elementwise("add", count, 1.0), body.elementwise("add", empty, 1.0)]
+    inputs = graph.input((), "int32"), graph.input((0, 3), "float32")
+    graph.outputs = list(graph.apply_to_all(While(condition, body, 3), inputs))
+    arrays = [np.int32(0), NONE]
+    for found, wanted in zip(evaluate(graph, arrays), graph.reference(arrays), strict=True):
+        np.testing.assert_array_equal(found, wanted)

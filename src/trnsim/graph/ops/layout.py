@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import isfinite, prod
 
 import numpy as np
 
@@ -257,6 +257,8 @@ class Pad(Operation, kind=Kind.KERNEL):
                 f"of {tensors[0]} by {self.low}, {self.high}, {self.interior}; legal: lengths and "
                 "gaps from 0"
             )
+        if tensors[0].dtype in INTEGERS and not isfinite(self.number):
+            self.refuse(f"of {tensors[0]} with {self.number}; legal: what is an integer")
         return (TensorType(shape, tensors[0].dtype),)
 
     def reference(self, operand: Array) -> Array:

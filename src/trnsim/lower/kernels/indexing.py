@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -42,9 +43,22 @@ def _gather_rows(node: Node, table: Tensor, indices: Tensor) -> Tensor:
     rows_of_table = tiles.flat(table, node.values[0].shape[0], width)
     for start, rows in tiles.pieces(count, P):
         index = tiles.load(tiles.strided(indices, [(1, rows), (1, 1)], start))
-        tile = _rows_at(rows_of_table, index, rows, width)
-        tiles.store(tiles.strided(out, [(width, rows), (1, width)], start * width), tile)
+        for column, columns in _row_parts(width, table.dtype.itemsize):
+            part = rows_of_table[:, column : column + columns]
+            tile = _rows_at(part, index, rows, columns)
+            target = tiles.strided(out, [(width, rows), (1, columns)], start * width + column)
+            tiles.store(target, tile)
     return out
+
+
+def _row_parts(width: int, item_bytes: int) -> Iterator[tuple[int, int]]:
+    """Start and length of each part of a row: all of it where a partition of SBUF holds it."""
+    most = int(current_core().core.sbuf_partition_bytes) // item_bytes
+    return tiles.pieces(width, width if width <= most else most // _TILES_OF_A_ROW)
+
+
+_TILES_OF_A_ROW: Final = 4
+"""Tiles of a partition that a scatter needs at once: updates, their total, old and new rows."""
 
 
 def _gather_in_rows(node: Node, data: Tensor, indices: Tensor) -> Tensor:
@@ -53,11 +67,13 @@ def _gather_in_rows(node: Node, data: Tensor, indices: Tensor) -> Tensor:
     length, wanted = node.values[0].shape[-1], node.result.shape[-1]
     for start, rows in tiles.pieces(node.result.type.elements // wanted, P):
         view = tiles.strided(data, [(length, rows), (1, length)], start * length)
-        places = tiles.strided(indices, [(wanted, rows), (1, wanted)], start * wanted)
-        elements = new((rows, wanted), data.dtype)
-        nisa.nc_n_gather(dst=elements, data=tiles.load(view), indices=tiles.load(places, nl.uint32))
-        target = tiles.strided(out, [(wanted, rows), (1, wanted)], start * wanted)
-        nisa.dma_copy(dst=target, src=elements)
+        row = tiles.load(view)
+        for column, columns in _row_parts(wanted, nl.uint32.itemsize):
+            pattern, place = [(wanted, rows), (1, columns)], start * wanted + column
+            indices_tile = tiles.load(tiles.strided(indices, pattern, place), nl.uint32)
+            elements = new((rows, columns), data.dtype)
+            nisa.nc_n_gather(dst=elements, data=row, indices=indices_tile)
+            nisa.dma_copy(dst=tiles.strided(out, pattern, place), src=elements)
     return out
 
 
@@ -84,15 +100,17 @@ def scatter(
     _initialise(table, operands, shape[0] * width)
     for start, rows in tiles.pieces(count, P):
         index = tiles.load(tiles.strided(indices, [(1, rows), (1, 1)], start))
-        view = tiles.strided(updates, [(width, rows), (1, width)], start * width)
-        rows_tile = tiles.load(view, kind)
-        if not is_assigned:
-            equal = _equal(index, rows, is_long=shape[0] > _MOST_EXACT_ROWS)
-            total = _combine(equal, rows_tile, rows, width, op)
-            before = _rows_at(table, index, rows, width)
-            rows_tile = new((rows, width), kind)
-            nisa.tensor_tensor(dst=rows_tile, data1=total, data2=before, op=_OPERATORS[op])
-        _write_rows(table, index, rows_tile, rows)
+        for column, columns in _row_parts(width, table.dtype.itemsize):
+            part = table[:, column : column + columns]
+            pattern = [(width, rows), (1, columns)]
+            rows_tile = tiles.load(tiles.strided(updates, pattern, start * width + column), kind)
+            if not is_assigned:
+                equal = _equal(index, rows, is_long=shape[0] > _MOST_EXACT_ROWS)
+                total = _combine(equal, rows_tile, rows, columns, op)
+                before = _rows_at(part, index, rows, columns)
+                rows_tile = new((rows, columns), kind)
+                nisa.tensor_tensor(dst=rows_tile, data1=total, data2=before, op=_OPERATORS[op])
+            _write_rows(part, index, rows_tile, rows)
     if kind == tiles.dtype_of(dtype):
         return table.reshape(shape)
     return _narrow(table, shape, dtype)
@@ -102,9 +120,10 @@ def _narrow(table: Tensor, shape: Shape, dtype: str) -> Tensor:
     """A table in a shorter type: floating point rounded, of integers the low bytes."""
     out, width = tiles.output(shape, dtype), _row(shape)
     for start, rows in tiles.pieces(shape[0], P):
-        target = tiles.strided(out, [(width, rows), (1, width)], start * width)
-        tile = tiles.load(table[start : start + rows])
-        tiles.store(target, integers.low_bytes(tile, dtype) if dtype in INTEGERS else tile)
+        for column, columns in _row_parts(width, table.dtype.itemsize):
+            tile = tiles.load(table[start : start + rows, column : column + columns])
+            target = tiles.strided(out, [(width, rows), (1, columns)], start * width + column)
+            tiles.store(target, integers.low_bytes(tile, dtype) if dtype in INTEGERS else tile)
     return out
 
 
@@ -122,8 +141,8 @@ _OPERATORS: Final = {
     "maximum": nl.maximum,
     "minimum": nl.minimum,
 }
-# Neutral elements of operators; float32's largest stands for infinity.
-_NEUTRAL: Final = {nl.multiply: 1.0, nl.maximum: -3.4028235e38, nl.minimum: 3.4028235e38}
+_NEUTRAL: Final = {nl.multiply: 1.0, nl.maximum: -math.inf, nl.minimum: math.inf}
+"""Neutral elements of operators."""
 
 
 def _combine(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:

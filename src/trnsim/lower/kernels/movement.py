@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.graph import Node
 from trnsim.graph.ops.layout import Concatenate, Pad, Reinterpret, Reverse
-from trnsim.graph.types import dense
+from trnsim.graph.types import BOOL, dense
 from trnsim.lower.emit.places.tensor_place import in_hbm
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.tiles import Tensor
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PIECE_ELEMENTS: Final = 2048
 """Elements of a partition that are joined at once."""
+_ONE_ELEMENT: Final = [(1, 1)]
+"""The pattern of a tensor without dimensions."""
 
 
 @emitter(Reinterpret)
@@ -83,7 +85,7 @@ def reverse(op: Reverse, node: Node, source: Tensor) -> Tensor:
     pattern = [
         (step, 1 if dim in op.dims else n)
         for dim, (step, n) in enumerate(zip(steps, shape, strict=True))
-    ]
+    ] or _ONE_ELEMENT
     for place in product(*(range(shape[dim]) for dim in op.dims)):
         start = sum(i * steps[dim] for i, dim in zip(place, op.dims, strict=True))
         goal = sum((shape[d] - 1 - i) * steps[d] for i, d in zip(place, op.dims, strict=True))
@@ -97,7 +99,8 @@ def reverse(op: Reverse, node: Node, source: Tensor) -> Tensor:
 def pad(op: Pad, node: Node, operand: Tensor) -> Tensor:
     """The result filled with the number, then the elements copied to their positions."""
     out = tiles.output(node.result.shape, node.result.dtype)
-    tiles.fill(out, node.result.type.elements, op.number)
+    is_truth = node.result.dtype == BOOL
+    tiles.fill(out, node.result.type.elements, float(op.number != 0) if is_truth else op.number)
     source, own = dense(node.values[0].shape), dense(node.result.shape)
     view: list[tuple[int, int]] = []
     target: list[tuple[int, int]] = []
@@ -113,7 +116,7 @@ def pad(op: Pad, node: Node, operand: Tensor) -> Tensor:
         start += first * source[dim]
         goal += (low + first * step) * own[dim]
     nisa.dma_copy(
-        dst=tiles.strided(out, target or [(1, 1)], goal),
-        src=tiles.strided(operand, view or [(1, 1)], start),
+        dst=tiles.strided(out, target or _ONE_ELEMENT, goal),
+        src=tiles.strided(operand, view or _ONE_ELEMENT, start),
     )
     return out

@@ -11,7 +11,7 @@ from typing import Final
 from trnsim.errors import NotModelled
 from trnsim.graph import Node
 from trnsim.graph.ops.reductions import Scan, TopK
-from trnsim.lower.kernels import tiles
+from trnsim.lower.kernels import integers, tiles
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.lower.rules import kernel
 from trnsim.nki import isa as nisa
@@ -40,13 +40,17 @@ def scan(operation: Scan, node: Node, source: Tensor) -> Tensor:
             place = start * length + column
             tile = tiles.load(tiles.strided(source, pattern, place))
             result = _scan_tile(op, tile, before)
-            tiles.store(tiles.strided(out, pattern, place), result)
             before = result[:, columns - 1 : columns]
+            if op in _GROWING:
+                result = integers.wrap(result, node.result.dtype)
+            tiles.store(tiles.strided(out, pattern, place), result)
     return out
 
 
 _NEUTRAL: Final = {"add": 0.0, "multiply": 1.0, "maximum": -inf, "minimum": inf}
 """The element that a scan begins with, by its operation."""
+_GROWING: Final = ("add", "multiply")
+"""Operations whose running results may leave the range of a short integer type."""
 
 
 def _scan_tile(op: str, tile: Tensor, before: Tensor) -> Tensor:
@@ -93,9 +97,9 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
             chosen = new((rows, width), nl.uint32)
             nisa.nc_n_gather(dst=chosen, data=places, indices=at)
             places = chosen
-        integers = new((rows, k), nl.int32)
-        nisa.tensor_copy(dst=integers, src=places[:, :k])
-        nisa.dma_copy(dst=tiles.strided(out, [(k, rows), (1, k)], start * k), src=integers)
+        indices = new((rows, k), nl.int32)
+        nisa.tensor_copy(dst=indices, src=places[:, :k])
+        nisa.dma_copy(dst=tiles.strided(out, [(k, rows), (1, k)], start * k), src=indices)
     return out
 
 

@@ -26,7 +26,7 @@ _WITH_REMAINDER: Final = (
 """Operations that may have elements in their results though an operand has none."""
 
 
-def _gives_nothing(node: Node) -> bool:
+def gives_nothing(node: Node) -> bool:
     """True if a node has results, and none has elements."""
     return bool(node.results) and not any(value.type.elements for value in node.results)
 
@@ -61,7 +61,7 @@ def _remainder(b: Build, op: Any, *operands: Value) -> Value:
 
 
 EMPTINESS: Final[tuple[Pattern, ...]] = (
-    legal_pattern("gives nothing", ANY, _empty_results, lambda match: _gives_nothing(match.node)),
+    legal_pattern("gives nothing", ANY, _empty_results, lambda match: gives_nothing(match.node)),
     legal_pattern(
         "reads nothing",
         form_of(_WITH_REMAINDER),
