@@ -297,7 +297,7 @@ plan serve llama-3.1-8b --on trn2 --tensor-parallel-size 7
 plan serve llama-3.1-8b --on inf2.xlarge --tensor-parallel-size 1
 plan serve llama-3.1-8b --on trn2 --slo-ttft 1ms --slo-tpot 1us --request-rate 1
 plan serve llama-3.1-8b --on trn2 --max-num-seqs 100000
-plan serve llama-3.1-8b --on trn2 --max-model-len 10M
+plan serve gpt2-xl --on trn2 --max-model-len 1025
 plan serve llama-3.1-8b --on trn2 --max-model-len 512 --input-len 1024
 plan serve llama-3.1-8b --on trn2 --trace trace.csv
 plan serve llama-3.1-8b --on trn2 --trace trace-back.csv

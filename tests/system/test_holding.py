@@ -7,7 +7,8 @@ import pytest
 from trnsim.errors import BadInput
 from trnsim.place.machine import machine
 from trnsim.system.holding import holding
-from trnsim.workload.config import from_config
+from trnsim.workload.config import from_config, read
+from trnsim.workload.model_names import config_file
 from trnsim.workload.resident import parameters, weights_bytes
 
 LLAMA = from_config(
@@ -86,10 +87,15 @@ def test_a_layer_that_fits_no_rank_fits_no_number_of_instances():
     [
         ({"tokens": 0}, "tokens is 0; legal: a positive whole number"),
         ({"tokens": 1, "sequences": 0}, "sequences is 0; legal: a positive whole number"),
-        ({"tokens": 131073}, "llama-8b knows 131072 tokens (max_position_embeddings), not 131073"),
     ],
 )
 def test_what_cannot_be_held_is_refused(asked, message):
     with pytest.raises(BadInput) as refused:
         holding(LLAMA, machine("trn2"), **asked)
     assert refused.value.reason == message
+
+
+def test_learned_positions_end_and_rotary_ones_go_on():
+    assert holding(LLAMA, machine("trn2"), tokens=131_073) is not None
+    with pytest.raises(BadInput, match=r"^a sequence of 1,025 tokens exceeds n_positions of gpt2;"):
+        holding(read(config_file("gpt2")), machine("trn2"), tokens=1025)

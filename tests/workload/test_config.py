@@ -208,7 +208,9 @@ def test_a_list_is_not_a_configuration(tmp_path):
     ("config", "longest", "key"),
     [
         (gpt2(), 1024, "n_positions"),
-        (LLAMA, 4096, "max_position_embeddings"),
+        (bert(), 512, "max_position_embeddings"),
+        (bert(architectures=["BertForPreTraining"]), 512, "max_position_embeddings"),
+        (bert(model_type="mpnet"), 510, "max_position_embeddings"),
         (bert(model_type="roberta", max_position_embeddings=514), 512, "max_position_embeddings"),
     ],
 )
@@ -227,6 +229,13 @@ def test_a_model_that_knows_distances_alone_has_no_longest_sequence():
     found = of({**t5(512, 6, 8, 2048), "n_positions": 512})
     assert found.max_positions == 0
     found.check_length(10**6)
+
+
+def test_rotary_positions_and_linear_biases_go_on_beyond_those_of_training():
+    for config in (LLAMA, {**LLAMA, "model_type": "falcon", "alibi": True}):
+        found = of(config)
+        assert (found.max_positions, found.length_limit) == (4096, 0)
+        found.check_length(10**6)
 
 
 @pytest.mark.parametrize(

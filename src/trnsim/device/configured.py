@@ -68,7 +68,7 @@ def _check_shape(model: Architecture, shape: ModelShape) -> None:
             "as it makes no tokens one after another",
             fix="ask for phase encode, without past",
         )
-    if model.has_learned_positions and not model.decoder.tokens:
+    if not model.decoder.tokens:
         model.check_length(shape.tokens + shape.past)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from trnsim.errors import BadInput
 from trnsim.place.machine import Machine
 from trnsim.system.infer.estimate import RESERVE
-from trnsim.workload.architecture import Architecture
+from trnsim.workload.architecture import Architecture, check_length
 from trnsim.workload.operators import Split
 from trnsim.workload.resident import cache_bytes, weights_bytes
 
@@ -100,7 +100,4 @@ def _check(model: Architecture, tokens: int, sequences: int) -> None:
                 f"{name} is {value}; legal: a positive whole number",
                 fix=f"give a larger one, for example {name} 1",
             )
-    if model.max_positions and tokens > model.max_positions:
-        raise BadInput(
-            f"{model.name} knows {model.max_positions} tokens ({model.positions_key}), not {tokens}"
-        )
+    check_length(model.name, tokens, model.length_limit, model.positions_key)

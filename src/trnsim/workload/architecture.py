@@ -343,6 +343,7 @@ class Tower:
         is_table_shared: whether the embedding table is that of the tower before.
         tokens: tokens of an image or a piece of sound; 0 if the user chooses a length.
         image: pixels of an image along a side; 0 without images.
+        has_learned_positions: whether a token beyond the longest sequence has no embedding.
         wiring: operations between products; None if only sizes are known.
     """
 
@@ -361,6 +362,7 @@ class Tower:
     is_table_shared: bool = False
     tokens: int = 0
     image: int = 0
+    has_learned_positions: bool = False
     wiring: Wiring | None = None
 
     @property
@@ -382,7 +384,7 @@ class Architecture:
         name: the file's or the user's.
         model_type: Hugging Face's name of the architecture.
         towers: the towers, in the order of a pass.
-        max_positions: the longest sequence; 0 if no limit is stated.
+        max_positions: the longest sequence of its training; 0 if none is stated.
         weight_bits: bits of a weight of the layers' products in the checkpoint, its share of scales
             included.
         other_bits: bits of every other parameter, and of hidden states.
@@ -424,10 +426,13 @@ class Architecture:
         return self.decoder.outputs > 0 and any(attention.is_causal for attention in attentions)
 
     @property
-    def has_learned_positions(self) -> bool:
-        """True if a token beyond `max_positions` has no embedding; rotary ones go on."""
-        wirings = [tower.wiring for tower in self.towers if tower.wiring]
-        return bool(self.decoder.positions) or any(wiring.places for wiring in wirings)
+    def length_limit(self) -> int:
+        """The longest sequence that can be computed; 0 for no limit.
+
+        Learned positions end at `max_positions`; rotary ones and linear biases go on beyond it.
+        """
+        is_limited = any(tower.has_learned_positions for tower in self.towers)
+        return self.max_positions if is_limited else 0
 
     @property
     def is_of_images(self) -> bool:
@@ -462,7 +467,7 @@ class Architecture:
         """Refuse a sequence length that the model does not allow.
 
         Raises:
-            BadInput: `tokens` exceed `max_positions`, or are not those of an image.
+            BadInput: `tokens` exceed `length_limit`, or are not those of an image.
         """
         own = self.decoder.tokens
         if own and tokens != own:
@@ -471,7 +476,7 @@ class Architecture:
                 f"configuration makes {own:,} tokens of each image; legal: {own:,}",
                 fix="leave the length out, or change image_size or patch_size in the configuration",
             )
-        check_length(self.name, tokens, self.max_positions, self.positions_key)
+        check_length(self.name, tokens, self.length_limit, self.positions_key)
 
 
 def check_length(name: str, tokens: int, longest: int, key: str) -> None:

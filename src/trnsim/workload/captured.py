@@ -66,11 +66,16 @@ class CapturedModel:
         """The longest sequence; 0 if no limit is stated."""
         return longest(ConfigKeys(self.values, self.file), self.model_type)[0]
 
+    @property
+    def length_limit(self) -> int:
+        """`max_positions`, as it is not known whether positions are learned."""
+        return self.max_positions
+
     def check_length(self, tokens: int) -> None:
-        """Refuse a sequence longer than `max_positions`.
+        """Refuse a sequence longer than `length_limit`.
 
         Raises:
-            BadInput: `tokens` exceed `max_positions`.
+            BadInput: `tokens` exceed it.
         """
         limit, key = longest(ConfigKeys(self.values, self.file), self.model_type)
         check_length(self.name, tokens, limit, key)

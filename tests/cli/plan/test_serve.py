@@ -102,7 +102,6 @@ BAD = [
     ("--emit foo", r"--emit is 'foo'; legal: vllm"),
     ("--buckets 128,256", r"--buckets: the largest of 128,256 does not hold the longest sequence "),
     ("--tensor-parallel-size 100", r"--tensor-parallel-size of 100 on trn1.32xlarge, which has 32"),
-    ("--max-model-len 200000", r"--max-model-len of 200,000 tokens; llama-3.1-8b has 131,072 po"),
     ("--trace no.jsonl", r"cannot read no.jsonl"),
     ("--trace x --input-len 5", r"both --trace and --input-len given; legal: one of them"),
     ("--save-trace x", r"--save-trace of a load that follows from the layout, which is searched"),

@@ -68,6 +68,12 @@ def test_weights_of_neuron_are_those_of_the_checkpoint_or_of_its_own_configurati
     ] == ("mxfp4")
 
 
+def test_vllm_is_allowed_lengths_beyond_the_positions_of_training():
+    assert "VLLM_ALLOW" not in command(max_model_len=131_072, max_num_seqs=1)
+    text = command(max_model_len=131_200, max_num_seqs=1)
+    assert "export VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 # beyond the 131,072 positions" in text
+
+
 def test_prefill_and_decode_are_two_commands():
     text = command(prefill_replicas=2)
     one, two = text.split("\n\n")

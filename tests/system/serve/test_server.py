@@ -17,6 +17,7 @@ from trnsim.system.serve.server import (
     served_model,
 )
 from trnsim.workload.config import from_config, read
+from trnsim.workload.model_names import config_file
 
 LLAMA = read(Path(__file__).parents[3] / "examples" / "llama-3.1-8b.json")
 MIXTRAL = from_config(
@@ -126,7 +127,6 @@ BAD = [
     ("trn2", {"replicas": 9, "instances": 1}, r"9 replicas of 8 ranks on 1 x trn2.48xlarge; 8 fit"),
     ("trn2", {"prefill_replicas": 8}, r"--prefill-replicas is 8 of 8 replicas; legal: 0 to 7"),
     ("inf2.xlarge", {"tensor": 2, "pipeline": 2}, r"a replica on several inf2.xlarge, which has n"),
-    ("trn2", {"max_model_len": 131073}, r"--max-model-len of 131,073 tokens; llama-3.1-8b has 131"),
     ("trn2", {"quantization": "foo"}, r"--quantization is 'foo' on trn2; legal: int8, fp8, mxfp8"),
     ("p5en", {"quantization": "mxfp8"}, r"--quantization is 'mxfp8' on p5en; legal: int8, fp8, mx"),
     ("trn2", {"kv_dtype": "int3"}, r"--kv-cache-dtype is 'int3'; legal: auto, fp8"),
@@ -214,8 +214,13 @@ def test_a_model_that_makes_no_tokens_is_not_served():
         served_model(encoder, ServerOptions(), machine("trn2"))
 
 
-def test_a_model_without_positions_has_no_longest_sequence():
-    check_length(replace(LLAMA, max_positions=0), 10**7)
+def test_learned_positions_end_and_rotary_ones_go_on():
+    check_length(LLAMA, 10**7)
+    gpt = read(config_file("gpt2"))
+    check_length(gpt, 1024)
+    message = r"^--max-model-len of 1,025 tokens; gpt2 has 1,024 learned positions \(n_positions\)"
+    with pytest.raises(BadInput, match=message):
+        check_length(gpt, 1025)
 
 
 def test_a_search_tries_powers_of_two_and_the_whole_instance():

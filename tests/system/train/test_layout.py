@@ -51,7 +51,6 @@ def test_ranks_are_ordered_tensor_context_data_pipeline():
             "--dtype is 'int4'; legal: fp32, fp16, bf16, fp8\n  fix: for example --dtype bf16",
         ),
         ({"optimizer": "adam"}, "--optimizer is 'adam'; legal: adamw"),
-        ({"sequence": 262144}, "exceeds max_position_embeddings of llama-8b"),
         ({"sequence": 4095, "context": 2, "data": 4}, "--cp 2 does not divide --sequence 4095"),
         ({"sequence": 4100}, "sequence parallelism: --tp 8 does not divide 4100 tokens"),
     ],
@@ -61,6 +60,14 @@ def test_what_cannot_be_names_the_option_and_what_is_legal(changed, said, layout
         check(replace(layout, **changed), llama, trn2)
     assert said in str(caught.value)
     assert not is_legal(replace(layout, **changed), llama, trn2)
+
+
+def test_learned_positions_end_and_rotary_ones_go_on(layout, llama, trn2):
+    long = replace(layout, sequence=262_144)
+    check(long, llama, trn2)
+    learned = replace(llama, towers=(replace(llama.decoder, has_learned_positions=True),))
+    with pytest.raises(BadInput, match="262,144 tokens exceeds max_position_embeddings of llama"):
+        check(long, learned, trn2)
 
 
 def test_experts_are_divided_by_their_ranks_and_these_divide_data_ranks(layout, mixtral, trn2):

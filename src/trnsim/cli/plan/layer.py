@@ -108,7 +108,7 @@ def _pass(model: Architecture, name: str | None, batch: int, sequence: int | Non
     new_tokens = 1 if phase is Phase.DECODE else 0
     longest = model.max_positions - new_tokens if model.max_positions else _TOKENS
     tokens = sequence or model.decoder.tokens or min(_TOKENS, longest)
-    if model.has_learned_positions and not model.decoder.tokens:
+    if not model.decoder.tokens:
         model.check_length(tokens + new_tokens)
     return Pass(phase, batch, 1, tokens) if new_tokens else Pass(phase, batch, tokens)
 

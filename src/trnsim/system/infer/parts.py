@@ -287,7 +287,7 @@ def _text_tokens(model: Workload, sizes: InputSizes) -> int:
     """Tokens of a text of diffusion, padded to the limit of its encoder."""
     if sizes.sequence is None:
         return model.max_positions or TEXT_TOKENS
-    return min(sizes.sequence, model.max_positions or sizes.sequence)
+    return min(sizes.sequence, model.length_limit or sizes.sequence)
 
 
 def _refuse_generating(model: Workload) -> None:

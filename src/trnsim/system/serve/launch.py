@@ -17,6 +17,9 @@ from trnsim.system.serve.server import Deployment
 _LENGTH_TILE: Final = 128
 """Tokens of which the lengths of decode programs are multiples. Source:
 reference-configuration.md."""
+_LONGER: Final = "export VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+"""Allows a --max-model-len beyond the configuration's positions. Source: vLLM's error without it,
+https://huggingface.co/mistralai/Ministral-8B-Instruct-2410/discussions/10."""
 _ROLES: Final = {ReplicaRole.PREFILL: "kv_producer", ReplicaRole.DECODE: "kv_consumer"}
 _CONNECTORS: Final = {True: "NeuronNixlConnector", False: "NixlConnector"}
 
@@ -76,6 +79,9 @@ def _remarks(deployment: Deployment) -> list[str]:
             lines.append(
                 f"# {name} weights are those of a checkpoint whose quantization_config has them"
             )
+    positions = deployment.model.max_positions
+    if positions and deployment.engine.max_model_len > positions:
+        lines.append(f"{_LONGER} # beyond the {positions:,} positions of the model's training")
     if deployment.instances > 1:
         lines.append(f"# on {deployment.instances} x {machine.instance.name}")
     return lines

@@ -127,16 +127,17 @@ def served_model(model: Architecture, options: ServerOptions, machine: Machine) 
 
 
 def check_length(model: Architecture, tokens: int) -> None:
-    """Refuse sequences longer than the model's positions.
+    """Refuse sequences longer than the model's learned positions.
 
     Raises:
         BadInput: names both lengths.
     """
-    if model.max_positions and tokens > model.max_positions:
+    limit = model.length_limit
+    if limit and tokens > limit:
         raise BadInput(
-            f"--max-model-len of {tokens:,} tokens; {model.name} has {model.max_positions:,} "
-            "positions (max_position_embeddings)",
-            fix=f"--max-model-len {model.max_positions}, or shorter requests",
+            f"--max-model-len of {tokens:,} tokens; {model.name} has {limit:,} learned positions "
+            f"({model.positions_key})",
+            fix=f"--max-model-len {limit}, or shorter requests",
         )
 
 

@@ -66,6 +66,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
             final=final,
             outputs=outputs,
             is_tied=is_tied,
+            has_learned_positions=places > 0,
             wiring=config.wiring(order),
         ),
     )

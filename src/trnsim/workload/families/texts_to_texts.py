@@ -116,13 +116,14 @@ def _of_bart(keys: ConfigKeys, row: BartFamily, side: str) -> Tower:
     """One side of BART or of a model like it."""
     names, is_decoder = _NAMES_OF_SIDES[side], side == "decoder"
     hidden, words = keys.whole(*names.hidden), keys.whole("vocab_size")
-    norm = 2 * hidden
+    norm, places = 2 * hidden, _places(keys, row, side)
     tower = Tower(
         side,
         hidden,
         (_bart_layer(keys, row, names, hidden, is_decoder=is_decoder),),
         looked_up=words,
-        positions=_places(keys, row, side),
+        positions=places,
+        has_learned_positions=places > 0,
         extra=norm if row.has_table_norm else 0,
         final=norm if row.has_last_norm else 0,
     )
