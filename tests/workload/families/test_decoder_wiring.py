@@ -50,8 +50,8 @@ def test_cosines_grow_as_places_are_stretched(given, factor):
 @pytest.mark.parametrize(
     ("model_type", "given", "widths"),
     [
-        ("smollm3", {"no_rope_layers": [1, 0, 1, 0]}, [4, 0, 4, 0]),
-        ("smollm3", {}, [4, 4, 4, 0]),
+        ("smollm3", {"no_rope_layers": [1, 0, 1, 0], "num_key_value_heads": 2}, [4, 0, 4, 0]),
+        ("smollm3", {"num_key_value_heads": 2}, [4, 4, 4, 0]),
         ("cohere2", {"sliding_window": 8}, [4, 4, 4, 0]),
         ("gpt_neox", {"rotary_pct": 0.5}, [2] * 4),
         ("gptj", {"rotary_dim": 2}, [2] * 4),
@@ -95,7 +95,7 @@ def test_numbers_that_cannot_be_are_refused(model_type, given, said):
 GROUPED = {
     "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 10,
     "kv_lora_rank": 8, "q_lora_rank": 10, "qk_rope_head_dim": 4, "qk_nope_head_dim": 6,
-    "v_head_dim": 5,
+    "v_head_dim": 5, "first_k_dense_replace": 0,
 }  # fmt: skip
 
 

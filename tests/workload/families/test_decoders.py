@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 from parameter_formulas import of_table, of_tower
 
+from trnsim.errors import BadInput
 from trnsim.workload.architecture import Experts, LatentAttention
 from trnsim.workload.families.decoders import towers
 from trnsim.workload.families.keys import ConfigKeys
@@ -102,3 +103,73 @@ def test_tables_narrower_than_layers_are_projected():
     assert narrow.width == 16
     assert [one.name for one in (*narrow.before, *narrow.behind)] == ["project in", "project out"]
     assert narrow.positions == 22
+
+
+@pytest.mark.parametrize(
+    ("given", "windows"),
+    [({}, [4096] * 6), ({"sliding_window": None}, [0] * 6), ({"sliding_window": 16}, [16] * 6)],
+)
+def test_a_window_left_out_is_that_of_the_family_and_null_is_none(given, windows):
+    assert windows_of("mistral", **given) == windows
+
+
+@pytest.mark.parametrize(
+    ("model_type", "given", "windows"),
+    [
+        ("qwen2", {"max_window_layers": 4}, [0, 0, 0, 0, 8, 8]),
+        ("qwen2", {}, [0] * 6),
+        ("qwen2_moe", {"max_window_layers": 4}, [8, 0, 8, 0, 0, 0]),
+        ("qwen3_moe", {"max_window_layers": 4}, [8] * 6),
+    ],
+)
+def test_each_family_of_qwen_has_windows_in_layers_of_its_own(model_type, given, windows):
+    given = {**ROUTED, **given, "sliding_window": 8, "num_key_value_heads": 2}
+    assert windows_of(model_type, **given, use_sliding_window=True) == windows
+    assert windows_of(model_type, **given) == [0] * 6
+
+
+def test_chunks_are_in_the_layers_of_llama_4_that_are_rotated():
+    given = {**ROUTED, "num_local_experts": 4, "attention_chunk_size": 8, "head_dim": 4}
+    layers = tower("llama4_text", **given, no_rope_layers=[1, 0, 1, 0, 1, 0]).layers
+    assert sorted((layer.attentions[0].window, layer.times) for layer in layers) == [(0, 3), (8, 3)]
+
+
+def windows_of(model_type, **given):
+    """The window of each layer."""
+    found = tower(model_type, head_dim=4, **given)
+    return [found.layers[kind].attentions[0].window for kind in found.wiring.order]
+
+
+def test_biases_are_those_of_the_family():
+    """Helium's outputs have none; experts have none where the MLPs beside them do."""
+    heads = {"head_dim": 4}
+    plain = of_tower(tower("helium", **heads))
+    assert of_tower(tower("helium", **heads, attention_bias=True)) == plain + 6 * (8 + 4) * 4
+    sizes = {"moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 10, "head_dim": 4}
+    sizes |= {"moe_num_shared_experts": 3}
+    plain = of_tower(tower("ernie4_5_moe", **sizes))
+    attention, shared, dense = 6 * ((8 + 4) * 4 + 32), 5 * (2 * 30 + 32), 2 * 48 + 32
+    biased = of_tower(tower("ernie4_5_moe", **sizes, use_bias=True))
+    assert biased == plain + attention + shared + dense + 100
+
+
+def test_norms_of_opt_may_have_no_parameters():
+    sizes = {"ffn_dim": 48, "max_position_embeddings": 20}
+    plain = of_tower(tower("opt", **sizes))
+    bare = of_tower(tower("opt", **sizes, layer_norm_elementwise_affine=False))
+    assert plain - bare == (6 * 2 + 1) * 2 * 32
+
+
+def test_an_mlp_left_out_is_that_of_the_family_or_refused():
+    left_out = {"intermediate_size": None}
+    assert tower("gpt2", n_positions=8, **left_out).layers[0].mlp.intermediate == 4 * 32
+    with pytest.raises(BadInput, match="key 'intermediate_size' is missing"):
+        tower("phi", **left_out)
+    sizes = {key: value for key, value in SMALL.items() if key != "intermediate_size"}
+    (arcee,) = towers(ConfigKeys(sizes, "mine.json"), "arcee")
+    assert arcee.layers[0].mlp.intermediate == 18432
+
+
+def test_more_heads_than_any_model_has_are_refused_at_once():
+    with pytest.raises(BadInput, match=r"num_attention_heads is 549755813889, .* at most 100,000"):
+        tower("llama", num_attention_heads=2**39 + 1)

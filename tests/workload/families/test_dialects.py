@@ -57,5 +57,10 @@ def test_kinds_that_are_no_lists_are_named(wrong):
 
 
 def test_others_speak_plainly():
-    keys = ConfigKeys({}, "mine.json")
-    assert plain_keys(keys, "llama") is keys
+    assert plain_keys(ConfigKeys({"a": 1}, "mine.json"), "llama").config == {"a": 1}
+
+
+def test_a_key_left_out_has_the_value_of_the_family_and_null_stays_null():
+    plain = plain_keys(ConfigKeys({"sliding_window": None}, "mine.json"), "mistral").config
+    assert plain == {"sliding_window": None, "num_key_value_heads": 8}
+    assert plain_keys(ConfigKeys({}, "mine.json"), "gpt_oss").config["sliding_window"] == 128

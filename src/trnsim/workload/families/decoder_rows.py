@@ -16,7 +16,7 @@ NO_WINDOW: Final = 0
 ALL_LAYERS: Final = 1
 """A window in all layers."""
 AFTER_FIRST: Final = -1
-"""A window in layers from ``max_window_layers`` on, where ``use_sliding_window`` says so."""
+"""A window in layers from ``max_window_layers`` on."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Decoder:
     Attributes:
         names: keys of its sizes.
         is_gated: whether its MLP has a gate.
+        mlp_ratio: default elements of an MLP for each hidden one; 0 if their key is required.
         biases: whether queries, keys and values have biases.
         output_bias: whether the attention's output has a bias.
         mlp_biases: whether the MLP has biases.
@@ -65,11 +66,10 @@ class Decoder:
         parallel_norms: norms of such a layer; 0 for `norms`.
         is_tied: default of the configuration.
         head_dim: default elements of a head; 0 for an equal part of the hidden size.
-        kv_heads: default KV heads; 0 for as many as query heads.
         places: rows of learned positions beyond the longest sequence; None for no table.
         has_table_norm: whether a norm follows the embedding table.
-        window: layers with a window: `NO_WINDOW`, `ALL_LAYERS`, `AFTER_FIRST`, or n for all but
-            each n-th.
+        window: layers with a window, unless ``use_sliding_window`` is false: `NO_WINDOW`,
+            `ALL_LAYERS`, `AFTER_FIRST`, or n for all but each n-th below ``max_window_layers``.
         window_names: keys of the window's length.
         extra: other parameters of a layer.
         has_sinks: whether heads have attention sinks.
@@ -79,6 +79,7 @@ class Decoder:
 
     names: Spelling = PLAIN_NAMES
     is_gated: bool = True
+    mlp_ratio: int = 0
     biases: Rule = False
     output_bias: Rule = False
     mlp_biases: Rule = False
@@ -91,7 +92,6 @@ class Decoder:
     parallel_norms: int = 0
     is_tied: bool = False
     head_dim: int = 0
-    kv_heads: int = 0
     places: int | None = None
     has_table_norm: bool = False
     window: int = NO_WINDOW
@@ -157,11 +157,11 @@ _DEEPSEEK: Final = ExpertsRow(
 ROWS: Final[dict[str, Decoder]] = {
     "llama": _Llama(),
     "granite": _Llama(),
-    "helium": _Llama(head_dim=128),
+    "helium": _Llama(head_dim=128, output_bias=False),
     "smollm3": _Llama(is_tied=True),
     "arcee": _Llama(is_gated=False),
-    "ministral": Decoder(window=ALL_LAYERS, kv_heads=8),
-    "mistral": Decoder(window=ALL_LAYERS, kv_heads=8),
+    "ministral": Decoder(window=ALL_LAYERS),
+    "mistral": Decoder(window=ALL_LAYERS),
     "phi3": Decoder(window=ALL_LAYERS),
     "qwen2": Decoder(biases=True, window=AFTER_FIRST),
     "qwen3": Decoder(
@@ -173,18 +173,17 @@ ROWS: Final[dict[str, Decoder]] = {
         mlp_biases=_MLP_BIAS,
         head_dim=128,
     ),
-    "glm": Decoder(biases=("attention_bias", True), head_dim=128, kv_heads=2),
-    "glm4": Decoder(biases=("attention_bias", True), head_dim=128, kv_heads=2, norms=4),
+    "glm": Decoder(biases=("attention_bias", True), head_dim=128),
+    "glm4": Decoder(biases=("attention_bias", True), head_dim=128, norms=4),
     "gemma": Decoder(biases=_BIAS, output_bias=_BIAS, is_tied=True, head_dim=256),
     "gemma2": Decoder(
-        biases=_BIAS, output_bias=_BIAS, is_tied=True, head_dim=256, kv_heads=4, norms=4, window=2
+        biases=_BIAS, output_bias=_BIAS, is_tied=True, head_dim=256, norms=4, window=2
     ),
     "gemma3_text": Decoder(
         biases=_BIAS,
         output_bias=_BIAS,
         is_tied=True,
         head_dim=256,
-        kv_heads=4,
         norms=4,
         head_norm=True,
         window=6,
@@ -230,13 +229,12 @@ ROWS: Final[dict[str, Decoder]] = {
         mlp_biases=("use_bias", True),
         norm=2,
         is_tied=True,
-        kv_heads=2,
         window=ALL_LAYERS,
     ),
-    "gpt2": _Gpt(names=GPT, is_tied=True, places=0),
-    "gpt_bigcode": _Gpt(names=GPT, is_tied=True, places=0),
+    "gpt2": _Gpt(names=GPT, mlp_ratio=4, is_tied=True, places=0),
+    "gpt_bigcode": _Gpt(names=GPT, mlp_ratio=4, is_tied=True, places=0),
     "gpt_neo": _Gpt(
-        names=_NEO, biases=False, is_tied=True, places=0, window_names=("window_size",)
+        names=_NEO, mlp_ratio=4, biases=False, is_tied=True, places=0, window_names=("window_size",)
     ),
     "gpt_neox": _Gpt(
         biases=("attention_bias", True),
@@ -245,7 +243,15 @@ ROWS: Final[dict[str, Decoder]] = {
     ),
     **dict.fromkeys(
         ("gptj", "codegen"),
-        _Gpt(names=GPT, biases=False, output_bias=False, head_bias=True, norms=1, is_parallel=True),
+        _Gpt(
+            names=GPT,
+            mlp_ratio=4,
+            biases=False,
+            output_bias=False,
+            head_bias=True,
+            norms=1,
+            is_parallel=True,
+        ),
     ),
     "opt": _Gpt(
         names=_OPT,
@@ -258,25 +264,23 @@ ROWS: Final[dict[str, Decoder]] = {
     "biogpt": _Gpt(is_tied=True, places=2),
     "phi": _Gpt(head_bias=True, norms=1, is_parallel=True, head_norm=("qk_layernorm", False)),
     "persimmon": _Gpt(head_norm=("qk_layernorm", True)),
-    "bloom": _Gpt(names=_BLOOM, is_tied=True, has_table_norm=True),
+    "bloom": _Gpt(names=_BLOOM, mlp_ratio=4, is_tied=True, has_table_norm=True),
     "mpt": Decoder(names=_MPT, is_gated=False, is_tied=True),
     "falcon": _Gpt(
         names=_FALCON,
+        mlp_ratio=4,
         biases=("bias", False),
         output_bias=("bias", False),
         mlp_biases=("bias", False),
         is_parallel=("parallel_attn", True),
         is_tied=True,
     ),
-    "mixtral": Decoder(
-        window=ALL_LAYERS, kv_heads=8, experts=ExpertsRow(intermediate=("intermediate_size",))
-    ),
+    "mixtral": Decoder(window=ALL_LAYERS, experts=ExpertsRow(intermediate=("intermediate_size",))),
     "phimoe": Decoder(
         biases=_BIAS,
         output_bias=_BIAS,
         head_bias=("lm_head_bias", False),
         norm=2,
-        kv_heads=8,
         window=ALL_LAYERS,
         experts=ExpertsRow(intermediate=("intermediate_size",)),
     ),
@@ -294,17 +298,18 @@ ROWS: Final[dict[str, Decoder]] = {
     ),
     "qwen2_moe": Decoder(
         biases=("qkv_bias", True),
-        window=AFTER_FIRST,
+        window=2,
         experts=ExpertsRow(shared_size=("shared_expert_intermediate_size",), has_shared_gate=True),
     ),
     "qwen3_moe": Decoder(
-        biases=_BIAS, output_bias=_BIAS, head_norm=True, window=AFTER_FIRST, experts=ExpertsRow()
+        biases=_BIAS, output_bias=_BIAS, head_norm=True, window=ALL_LAYERS, experts=ExpertsRow()
     ),
     "glm4_moe": Decoder(biases=_BIAS, head_norm=_QK_NORM, experts=_DEEPSEEK),
     "ernie4_5_moe": Decoder(
         biases=("use_bias", False),
         output_bias=("use_bias", False),
         mlp_biases=("use_bias", False),
+        head_bias=("use_bias", False),
         is_tied=True,
         experts=ExpertsRow(
             count=("moe_num_experts",),
@@ -317,7 +322,6 @@ ROWS: Final[dict[str, Decoder]] = {
         biases=("attention_bias", True),
         output_bias=("attention_bias", True),
         head_dim=64,
-        kv_heads=8,
         window=2,
         has_sinks=True,
         experts=ExpertsRow(intermediate=("intermediate_size",), has_biases=True),
@@ -326,7 +330,6 @@ ROWS: Final[dict[str, Decoder]] = {
         biases=_BIAS,
         output_bias=_BIAS,
         head_dim=128,
-        kv_heads=8,
         window=4,
         window_names=("attention_chunk_size",),
         experts=ExpertsRow(
@@ -345,6 +348,6 @@ ROWS: Final[dict[str, Decoder]] = {
             intermediate=("ffn_hidden_size",),
         ),
     ),
-    "deepseek_v2": Decoder(biases=_BIAS, is_latent=True, experts=_DEEPSEEK),
+    "deepseek_v2": Decoder(biases=_BIAS, mlp_biases=_MLP_BIAS, is_latent=True, experts=_DEEPSEEK),
     "deepseek_v3": Decoder(biases=_BIAS, is_latent=True, experts=_DEEPSEEK),
 }

@@ -21,6 +21,7 @@ from trnsim.workload.families.dialects import NORMS, plain_keys
 from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.families.layer_kinds import expert_layers, kind_counts, windows
 from trnsim.workload.families.sizes import (
+    MOST_HEADS,
     MOST_LAYERS,
     has_scores,
     heads_of,
@@ -31,8 +32,6 @@ from trnsim.workload.families.sizes import (
 NAMES: Final = tuple(ROWS)
 _LATENT_EPSILON: Final = 1e-6
 """Epsilon of the norms of latent vectors, fixed in modeling_deepseek_v3.py."""
-_GPT_RATIO: Final = 4
-"""Default elements of an MLP for each hidden one."""
 
 
 def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
@@ -42,6 +41,8 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
         BadInput: for sizes that do not go together.
     """
     row, keys = ROWS[model_type], plain_keys(keys, model_type)
+    if not keys.flag("layer_norm_elementwise_affine", default=True):  # of OPT
+        row = replace(row, norm=0)
     hidden, vocabulary = keys.whole(*row.names.hidden), keys.whole("vocab_size")
     config = DecoderConfig(keys, row, model_type, hidden)
     layers, order = layers_of(config)
@@ -121,7 +122,7 @@ def attention_of(config: DecoderConfig, window: int, place: int) -> Attention | 
     if row.is_latent:
         return _latent(config)
     heads, dim = heads_of(keys, row.names, hidden, row.head_dim)
-    kv_heads = kv_heads_of(keys, row.names, heads, row.kv_heads)
+    kv_heads = kv_heads_of(keys, row.names, heads)
     own = hidden if keys.has(row.output_bias) else 0
     biases = (heads + 2 * kv_heads) * dim if keys.has(row.biases) else 0
     norms = heads if row.has_sinks else 0
@@ -151,7 +152,7 @@ def _latent(config: DecoderConfig) -> LatentAttention:
     biases = query_rank + kv_rank + rotary + hidden if keys.has(row.biases) else 0
     plain_dim = keys.whole("qk_nope_head_dim")
     return LatentAttention(
-        heads=keys.whole(*row.names.heads),
+        heads=keys.whole(*row.names.heads, most=MOST_HEADS),
         query_rank=query_rank,
         kv_rank=kv_rank,
         plain_dim=plain_dim,
@@ -170,8 +171,7 @@ def _mlp(config: DecoderConfig, is_sparse: bool) -> Mlp | Experts:
     if is_sparse and row.experts:
         return _experts(config, row.experts, has_biases=has_biases)
     names = row.experts.dense_size if row.experts else row.names.intermediate
-    default = None if row.is_gated else _GPT_RATIO * hidden
-    size = keys.whole(*names, default=default)
+    size = keys.whole(*names, default=row.mlp_ratio * hidden or None)
     mlp = mlp_of(hidden, size, is_gated=row.is_gated, has_biases=has_biases)
     return replace(mlp, activation=config.function)
 
@@ -190,11 +190,10 @@ def _experts(config: DecoderConfig, row: ExpertsRow, *, has_biases: bool) -> Exp
     size = keys.whole(*row.intermediate)
     shared = keys.whole(*row.shared, default=0, least=0) * size if row.shared else 0
     shared += keys.whole(*row.shared_size, default=0, least=0) if row.shared_size else 0
-    has_biases = has_biases or row.has_biases
     return Experts(
         count,
         per_token,
-        mlp_of(hidden, size, is_gated=True, has_biases=has_biases),
+        mlp_of(hidden, size, is_gated=True, has_biases=row.has_biases),
         mlp_of(hidden, shared, is_gated=True, has_biases=has_biases) if shared else None,
         hidden if shared and row.has_shared_gate else 0,
         count * (row.has_biases + row.has_correction),

@@ -1,4 +1,7 @@
-"""Translation of configurations with unusual keys to the keys of other families."""
+"""Translation of configurations with unusual keys to the keys of other families.
+
+Source of the defaults: configuration_*.py of transformers 5.23.
+"""
 
 from __future__ import annotations
 
@@ -56,19 +59,71 @@ def _neo(keys: ConfigKeys) -> dict[str, Any]:
     return {"layer_types": [words.get(kind, kind) for kind in kinds] or None}
 
 
+def _llama4(keys: ConfigKeys) -> dict[str, Any]:
+    """Llama 4's chunks, which layers with rotary positions (1 in ``no_rope_layers``) have."""
+    is_rotated = keys.items("no_rope_layers", int, "0 or 1 for each layer")
+    if not is_rotated or keys.config.get("layer_types"):
+        return {}
+    return {
+        "layer_types": ["chunked_attention" if flag else "full_attention" for flag in is_rotated]
+    }
+
+
 DIALECTS: Final[dict[str, Callable[[ConfigKeys], dict[str, Any]]]] = {
     "falcon": _falcon,
     "gpt_bigcode": _bigcode,
     "dbrx": _dbrx,
     "mpt": _mpt,
     "gpt_neo": _neo,
+    "llama4_text": _llama4,
 }
 """Functions that give the replacing keys, by ``model_type``."""
 
 
+_WINDOW: Final = {"sliding_window": 4096}
+_KV_8: Final = {"num_key_value_heads": 8}
+_QWEN: Final = {**_WINDOW, "use_sliding_window": False, "max_window_layers": 28}
+DEFAULTS: Final[dict[str, dict[str, Any]]] = {
+    "apertus": {"intermediate_size": 14336},
+    "arcee": {"intermediate_size": 18432},
+    "cohere2": _WINDOW,
+    "deepseek_v2": {"n_shared_experts": 2, "q_lora_rank": 1536},
+    "deepseek_v3": {"n_shared_experts": 1, "q_lora_rank": 1536, "first_k_dense_replace": 3},
+    "ernie4_5": {"num_key_value_heads": 2},
+    "ernie4_5_moe": {
+        "num_key_value_heads": 4,
+        "moe_num_shared_experts": 2,
+        "moe_layer_start_index": 1,
+    },
+    "exaone4": _WINDOW,
+    "gemma2": {**_WINDOW, "num_key_value_heads": 4},
+    "gemma3_text": {**_WINDOW, "num_key_value_heads": 4},
+    "glm": {"num_key_value_heads": 2},
+    "glm4": {"num_key_value_heads": 2},
+    "glm4_moe": {**_KV_8, "n_shared_experts": 1, "first_k_dense_replace": 1},
+    "gpt_neo": {"window_size": 256},
+    "gpt_oss": {**_KV_8, "sliding_window": 128},
+    "llama4_text": {**_KV_8, "attention_chunk_size": 8192},
+    "ministral": {**_WINDOW, **_KV_8},
+    "mistral": {**_WINDOW, **_KV_8},
+    "mixtral": _KV_8,
+    "olmo3": _WINDOW,
+    "phimoe": _KV_8,
+    "qwen2": _QWEN,
+    "qwen2_moe": {**_QWEN, "shared_expert_intermediate_size": 5632},
+    "qwen3": _QWEN,
+    "qwen3_moe": {**_WINDOW, "use_sliding_window": False, "num_key_value_heads": 4},
+    "seed_oss": _KV_8,
+    "smollm3": {"num_key_value_heads": 4},
+    "starcoder2": {"num_key_value_heads": 2},
+}
+"""Values of keys that a file leaves out, where no other rule gives them; null stays null."""
+
+
 def plain_keys(keys: ConfigKeys, model_type: str) -> ConfigKeys:
-    """The configuration in the usual keys."""
+    """The configuration in the usual keys, with the family's defaults."""
+    config = {**DEFAULTS.get(model_type, {}), **keys.config}
     dialect = DIALECTS.get(model_type)
-    if dialect is None:
-        return keys
-    return type(keys)({**keys.config, **dialect(keys)}, keys.file, keys.inside)
+    if dialect is not None:
+        config |= dialect(keys)
+    return type(keys)(config, keys.file, keys.inside)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from trnsim.workload.architecture import Attention, Layer, Projection, Tower
 from trnsim.workload.families.keys import ConfigKeys, Rule
-from trnsim.workload.families.sizes import PLAIN_NAMES, heads_of, mlp_of
+from trnsim.workload.families.sizes import MOST_LAYERS, PLAIN_NAMES, heads_of, mlp_of
 
 _VIT_SIZES: Final[Mapping[str, Any]] = {
     "hidden_size": 768,
@@ -176,7 +176,9 @@ def _layer(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> Layer:
         size = (size * 2 // 3 + 7) // 8 * 8
     mlp = mlp_of(hidden, size, is_gated=is_gated, has_biases=True)
     scales = 2 * hidden if row.has_scales else 0
-    return Layer(keys.whole(*PLAIN_NAMES.layers), (attention,), mlp, 4 * hidden, scales)
+    return Layer(
+        keys.whole(*PLAIN_NAMES.layers, most=MOST_LAYERS), (attention,), mlp, 4 * hidden, scales
+    )
 
 
 def _behind(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> tuple[Projection, ...]:
@@ -255,7 +257,7 @@ def text(keys: ConfigKeys, model_type: str) -> Tower:
     return Tower(
         "texts",
         hidden,
-        (Layer(keys.whole(*PLAIN_NAMES.layers), (attention,), mlp, 4 * hidden),),
+        (Layer(keys.whole(*PLAIN_NAMES.layers, most=MOST_LAYERS), (attention,), mlp, 4 * hidden),),
         looked_up=keys.whole("vocab_size"),
         positions=keys.whole(*PLAIN_NAMES.positions),
         behind=behind,

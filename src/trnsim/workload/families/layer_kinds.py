@@ -32,19 +32,19 @@ def windows(keys: ConfigKeys, row: Decoder, layers: int) -> list[int]:
     kinds = keys.items("layer_types", str, f"{layers} of {FULL}, {', '.join(SHORT[:2])}")
     if kinds:
         return [window if is_short else 0 for is_short in _short(keys, kinds, layers)]
-    is_used = keys.flag("use_sliding_window", default=row.window != AFTER_FIRST)
+    is_used = keys.flag("use_sliding_window", default=True)
     if not window or row.window == NO_WINDOW or not is_used:
         return [0] * layers
+    border = keys.whole("max_window_layers", default=layers, least=0)
     if row.window == AFTER_FIRST:
-        first = keys.whole("max_window_layers", default=layers, least=0)
-        return [window if place >= first else 0 for place in range(layers)]
+        return [window if place >= border else 0 for place in range(layers)]
     names = ("sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval")
     # A pattern may be a text (EXAONE 4: "LLLG"): then the family's period, the default, holds.
     is_text = isinstance(keys.config.get(names[0]), str)
     every = keys.whole(*names[is_text:], default=row.window)
     if row.window == ALL_LAYERS:
         return [window] * layers
-    return [window if (place + 1) % every else 0 for place in range(layers)]
+    return [window if (place + 1) % every and place < border else 0 for place in range(layers)]
 
 
 def _short(keys: ConfigKeys, kinds: list[str], layers: int) -> list[bool]:

@@ -46,6 +46,8 @@ GPT: Final = Spelling(
 
 MOST_LAYERS: Final = 10_000
 """Layers above which a file is refused as mistaken."""
+MOST_HEADS: Final = 100_000
+"""Query heads above which a file is refused as mistaken."""
 
 
 _WITH_SCORES: Final = ("LMHeadModel", "MTModel", "DoubleHeadsModel")
@@ -65,7 +67,7 @@ def heads_of(keys: ConfigKeys, names: Spelling, hidden: int, default: int = 0) -
     Raises:
         BadInput: where heads do not divide the hidden size.
     """
-    heads = keys.whole(*names.heads)
+    heads = keys.whole(*names.heads, most=MOST_HEADS)
     dim = keys.whole("head_dim", default=default or (0 if hidden % heads else hidden // heads))
     if not dim:
         name = keys.first(names.hidden) or names.hidden[0]
@@ -74,13 +76,13 @@ def heads_of(keys: ConfigKeys, names: Spelling, hidden: int, default: int = 0) -
     return heads, dim
 
 
-def kv_heads_of(keys: ConfigKeys, names: Spelling, heads: int, default: int = 0) -> int:
-    """Heads of keys and values; `default` is the family's, 0 for as many as query heads.
+def kv_heads_of(keys: ConfigKeys, names: Spelling, heads: int) -> int:
+    """Heads of keys and values; as many as query heads by default.
 
     Raises:
         BadInput: where they do not divide the query heads.
     """
-    kv_heads = keys.whole(*names.kv_heads, default=default or heads)
+    kv_heads = keys.whole(*names.kv_heads, default=heads)
     if heads % kv_heads:
         name = keys.first(names.kv_heads) or names.kv_heads[0]
         legal = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)

@@ -11,7 +11,14 @@ from typing import Final
 
 from trnsim.workload.architecture import Attention, Layer, Projection, Tower
 from trnsim.workload.families.keys import ConfigKeys
-from trnsim.workload.families.sizes import Spelling, has_scores, heads_of, mlp_of
+from trnsim.workload.families.sizes import (
+    MOST_HEADS,
+    MOST_LAYERS,
+    Spelling,
+    has_scores,
+    heads_of,
+    mlp_of,
+)
 
 _T5: Final = Spelling(("d_model",), ("num_layers",), ("num_heads",), intermediate=("d_ff",))
 _T5_DECODER: Final = replace(_T5, layers=("num_decoder_layers", "num_layers"))
@@ -83,7 +90,7 @@ def _of_t5(keys: ConfigKeys, *, has_table_each: bool) -> tuple[Tower, ...]:
     )
 
     def layers(names: Spelling, crossed: int) -> tuple[Layer, ...]:
-        heads = keys.whole(*names.heads)
+        heads = keys.whole(*names.heads, most=MOST_HEADS)
         dim = keys.whole("d_kv", default=_DEFAULT_HEAD_WIDTH)
         own = Attention(heads, heads, dim, dim, is_causal=bool(crossed))
         cross = replace(own, is_causal=False, is_cross=True)
@@ -91,7 +98,15 @@ def _of_t5(keys: ConfigKeys, *, has_table_each: bool) -> tuple[Tower, ...]:
         mlp = mlp_of(hidden, keys.whole(*names.intermediate), is_gated=is_gated)
         extra = table if has_table_each else 0
         attentions = (own,) + (cross,) * crossed
-        return (Layer(keys.whole(*names.layers), attentions, mlp, (2 + crossed) * hidden, extra),)
+        return (
+            Layer(
+                keys.whole(*names.layers, most=MOST_LAYERS),
+                attentions,
+                mlp,
+                (2 + crossed) * hidden,
+                extra,
+            ),
+        )
 
     once = 0 if has_table_each else table
     encoder = Tower("encoder", hidden, layers(_T5, 0), looked_up=words, extra=once, final=hidden)
@@ -151,7 +166,7 @@ def _bart_layer(
     cross = replace(own, is_causal=False, is_cross=True)
     size = keys.whole(*names.intermediate)
     return Layer(
-        keys.whole(*names.layers),
+        keys.whole(*names.layers, most=MOST_LAYERS),
         (own, cross) if is_decoder else (own,),
         mlp_of(hidden, size, is_gated=False, has_biases=True),
         2 * (2 + is_decoder) * hidden,
