@@ -1,12 +1,20 @@
 """Names, cells and lines of text that was written to do harm."""
 
+import ast
 import csv
 import io
 import json
 
 import pytest
 
-from trnsim.foreign_text import file_name, markdown_text, table_cell, table_row, terminal_text
+from trnsim.foreign_text import (
+    file_name,
+    markdown_text,
+    syntax_tree,
+    table_cell,
+    table_row,
+    terminal_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -111,3 +119,14 @@ def test_json_for_a_terminal_stays_json():
 )
 def test_markdown_makes_nothing_of_a_name(text, shown):
     assert markdown_text(text) == shown
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("source", ['x = "\\d"\n', b'x = "\\d"\n'])
+def test_warnings_of_a_users_file_do_not_end_its_reader(source):
+    with pytest.raises(SyntaxError, match="invalid escape"):
+        ast.parse(source)
+    (statement,) = syntax_tree(source).body
+    assert statement.value.value == "\\d"
+    with pytest.raises(SyntaxError):
+        syntax_tree("x = ")

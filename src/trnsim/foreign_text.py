@@ -1,4 +1,4 @@
-"""Text from others made safe: in names of files, on pages, in cells of tables, on terminals.
+"""Text from others made safe: in names of files, on pages, in tables, on terminals, as source.
 
 Names of kernels and models, and cells of a user's table, may hold separators of folders, formulas
 of spreadsheets and sequences that command a terminal.
@@ -6,12 +6,21 @@ of spreadsheets and sequences that command a terminal.
 
 from __future__ import annotations
 
+import ast
 import re
 import unicodedata
+import warnings
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["file_name", "markdown_text", "table_cell", "table_row", "terminal_text"]
+__all__ = [
+    "file_name",
+    "markdown_text",
+    "syntax_tree",
+    "table_cell",
+    "table_row",
+    "terminal_text",
+]
 
 _NAME_BYTES_MAX: Final = 120
 """Maximum number of bytes of a name in UTF-8; file systems allow 255, and suffixes follow."""
@@ -78,3 +87,16 @@ def _escaped(match: re.Match[str]) -> str:
         return f"\\x{ord(character):02x}"
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+def syntax_tree(source: str | bytes) -> ast.Module:
+    """The syntax tree of a user's Python, without warnings of it, such as of invalid escapes.
+
+    Python warns of these where it runs the file; with `python -W error` they would end a reader.
+
+    Raises:
+        SyntaxError: it is no Python.
+        ValueError: it has null bytes.
+    """
+    with warnings.catch_warnings(action="ignore"):
+        return ast.parse(source)

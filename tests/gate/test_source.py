@@ -1,6 +1,8 @@
+import linecache
 import os
 import subprocess
 import sys
+import warnings
 
 import nki.isa as nisa
 import nki.language as nl
@@ -206,3 +208,14 @@ def test_a_program_has_the_digest_of_the_files_that_issue_instructions(tmp_path,
         monkeypatch.delitem(sys.modules, file.stem)
         digests.append(files_digest(run(kernel, X), file))
     assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_source_of_which_python_warns_has_its_constants_in_the_digest():
+    scope, digests = {}, []
+    for number in (1, 2):
+        text = f'def f(x):\n    return x, "\\d", {number}\n'
+        linecache.cache[f"warned_{number}.py"] = (len(text), None, text.splitlines(True), "")
+        with warnings.catch_warnings(action="ignore"):
+            exec(compile(text, f"warned_{number}.py", "exec"), scope)  # noqa: S102  as a user's file
+        digests.append(source_digest(scope["f"], ARGUMENTS))
+    assert digests[0] != digests[1]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trnsim.nki.forms import short_name, uses_of
+from trnsim.nki.forms import definitions_of, short_name, uses_of
 
 
 def forms(text):
@@ -105,3 +105,10 @@ def kernel():
     assert [use.form for use in uses_of(text, ("kernel", 10))] == ["nl.load"]
     assert {use.form for use in uses_of(text, ("gone", 1))} == {"nl.load", "nl.store"}
     assert uses_of("f = lambda: nl.load\n" + text, ("<lambda>", 1))[0].form == "nl.load"
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_file_of_which_python_warns_has_its_forms():
+    text = 'import nki.language as nl\ndef f():\n    "\\d"\n    nl.dynamic_range\n'
+    assert [use.form for use in uses_of(text)] == ["nl.dynamic_range"]
+    assert len(definitions_of(text, ("f", 2))) == 1

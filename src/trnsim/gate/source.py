@@ -24,6 +24,7 @@ import numpy as np
 import trnsim
 from trnsim.behaviours import LATEST
 from trnsim.behaviours.chosen import VersionChoice
+from trnsim.foreign_text import syntax_tree
 from trnsim.gate.kernel_file import Arguments
 from trnsim.nki.kernel import Kernel
 from trnsim.runs import Run
@@ -62,7 +63,7 @@ def files_digest(run: Run, script: Path) -> str:
     texts: list[str] = []
     for file in sorted(filter(_is_users, named), key=lambda file: Path(file).name):
         try:
-            tree = ast.parse(Path(file).read_bytes())
+            tree = syntax_tree(Path(file).read_bytes())
         except (OSError, SyntaxError, ValueError):
             continue
         _drop_docstrings(tree)
@@ -151,7 +152,7 @@ def _gather(function: Any, texts: list[str], seen: set[int]) -> None:
         return
     seen.add(id(function))
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        tree = syntax_tree(textwrap.dedent(inspect.getsource(function)))
     except (OSError, SyntaxError, TypeError):  # typed in at a prompt
         code = getattr(function, "__code__", None)
         texts.append(repr((code.co_code, code.co_names)) if code is not None else repr(function))

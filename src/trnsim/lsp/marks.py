@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 from typing import Any, Final, Literal
 
+from trnsim.foreign_text import syntax_tree
 from trnsim.gate.kernel_file import INPUTS, NOTHING_TO_CHECK
 from trnsim.profile.units import count_text, time_text
 
@@ -59,7 +59,7 @@ class LineHint:
 def syntax_mark(stored: bytes) -> LineMark | None:
     """The mark of a file that does not parse; None for one that does."""
     try:
-        _parsed(stored)
+        syntax_tree(stored)
     except SyntaxError as error:
         return LineMark(error.lineno or 1, f"not valid Python: {error.msg}", "error", "syntax")
     except (ValueError, RecursionError, MemoryError) as error:
@@ -69,7 +69,7 @@ def syntax_mark(stored: bytes) -> LineMark | None:
 
 def imports_nki(stored: bytes) -> bool:
     """True for a file, which parses, that imports NKI."""
-    for node in ast.walk(_parsed(stored)):
+    for node in ast.walk(syntax_tree(stored)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -127,7 +127,7 @@ def refusal_marks(reason: str, fix: str, file: str, stored: bytes) -> list[LineM
 def _kernels(stored: bytes) -> list[ast.FunctionDef]:
     """The functions that a decorator called `jit` makes kernels, in the order of the text."""
     kernels: list[ast.FunctionDef] = []
-    for node in ast.walk(_parsed(stored)):
+    for node in ast.walk(syntax_tree(stored)):
         if isinstance(node, ast.FunctionDef):
             decorators = [
                 each.func if isinstance(each, ast.Call) else each for each in node.decorator_list
@@ -208,12 +208,6 @@ def _definitions(stored: bytes) -> dict[str, int]:
     """Function name -> line of its definition, in a file that parses."""
     return {
         node.name: node.lineno
-        for node in ast.walk(_parsed(stored))
+        for node in ast.walk(syntax_tree(stored))
         if isinstance(node, ast.FunctionDef)
     }
-
-
-def _parsed(stored: bytes) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(stored)

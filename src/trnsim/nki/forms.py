@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from trnsim.behaviours import instructions, language, scalars
+from trnsim.foreign_text import syntax_tree
 
 _SHORT: Final = {
     "nki.language": "nl",
@@ -67,7 +68,7 @@ def uses_of(text: str, function: tuple[str, int] | None = None) -> list[Use]:
     Raises:
         SyntaxError: if it is no Python.
     """
-    reader = Reader(ast.parse(text))
+    reader = Reader(syntax_tree(text))
     roots = reader.reachable(*function) if function is not None else [reader.tree]
     uses = [
         Use(form, getattr(node, "lineno", 0), node)
@@ -83,7 +84,7 @@ def definitions_of(text: str, function: tuple[str, int]) -> list[ast.AST]:
     Raises:
         SyntaxError: if the file is no Python.
     """
-    return Reader(ast.parse(text)).reachable(*function)
+    return Reader(syntax_tree(text)).reachable(*function)
 
 
 class Reader:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,6 +11,7 @@ from typing import Final
 from trnsim.decide.scan.findings import ScanFinding
 from trnsim.decide.scan.operators import NO_LOWERING_ADVICE, Lowering, is_function, lowering
 from trnsim.decide.scan.packages import KERNEL_NAMES, PACKAGES, Remedy, longest_entry
+from trnsim.foreign_text import syntax_tree
 
 __all__ = ["ScannedProgram", "read_program", "unreadable"]
 
@@ -44,8 +44,7 @@ class ScannedProgram:
 def read_program(file: str, source: bytes) -> ScannedProgram:
     """Findings and counts of the Python source `file`."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # of the user's program, such as of "\d"
-            tree = ast.parse(source, filename=file)
+        tree = syntax_tree(source)
     except SyntaxError as error:
         return unreadable(file, error.lineno or 1, f"no Python of this version: {error.msg}")
     except (ValueError, RecursionError, MemoryError) as error:

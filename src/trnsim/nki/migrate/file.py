@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
+from trnsim.foreign_text import syntax_tree
 from trnsim.nki.forms import Reader
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -68,7 +69,7 @@ class SourceFile:
             SyntaxError: it is no Python.
         """
         self.text = text
-        self.tree = ast.parse(text)
+        self.tree = syntax_tree(text)
         self.reader = Reader(self.tree)
         self.nodes = list(ast.walk(self.tree))
         self._told: dict[tuple[Function, str], TensorText] = {}
