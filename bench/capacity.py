@@ -105,7 +105,7 @@ def fewest(case: Case, instances: int, spare: Spare, count: int) -> int:
         if not limits.is_met(test.alone()):
             continue
         spare_units = units_of_spare(spare, test.deployment.replicas)
-        while instances - 1 > spare_units and test.is_kept(
+        while instances - 1 > spare_units and test.is_within(
             limits, case.rate_per_s / (instances - 1 - spare_units), count
         ):
             instances -= 1
@@ -122,7 +122,7 @@ def kept(case: Case, found: ServingPlan, seeds: int) -> list[tuple[float, bool, 
         test = LoadTest(answer.test.deployment, pattern, Router.ROUND_ROBIN)
         for part, should in PARTS:
             rate = part * answer.capacity.per_s
-            is_kept = test.is_kept(answer.capacity.limits, rate, LONGEST_RUN)
+            is_kept = test.is_within(answer.capacity.limits, rate, LONGEST_RUN)
             outcomes.append((part, is_kept, should))
     return outcomes
 

@@ -11,7 +11,7 @@ from trnsim.program import fitted
 from trnsim.program.rooms import in_rooms
 from trnsim.timing import timelines
 from trnsim.timing.compiler_policy import policy_of
-from trnsim.timing.occupancy import lives, occupancy
+from trnsim.timing.occupancy import occupancy, tensor_lifetimes
 
 HBM, SBUF, PSUM = Memory.HBM, Memory.SBUF, Memory.PSUM
 ROWS = 4
@@ -150,6 +150,6 @@ def test_a_life_ends_with_its_last_access_in_time(bench):
     timeline = work.timeline
     spans = list(timeline.spans())
     assert spans[1].busy_until_s > spans[2].busy_until_s
-    found = lives(timeline, SBUF)
+    found = tensor_lifetimes(timeline, SBUF)
     assert found.end_s[0] == spans[1].busy_until_s
     assert found.begin_s.tolist() == [span.start_s for span in spans]

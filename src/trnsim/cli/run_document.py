@@ -24,7 +24,7 @@ from trnsim.profile.document import (
     SUMMARY_SCHEMA,
     brief_rows,
     comparison,
-    next_row,
+    next_action_row,
     profile_blocks,
     profile_values,
 )
@@ -121,7 +121,7 @@ def _kernel_in_brief(
     rows = [
         *_version_rows(runs),
         *_warnings(runs),
-        next_row(profiles[0]),
+        next_action_row(profiles[0]),
         output,
         *_brief_file_rows(files),
     ]

@@ -82,18 +82,22 @@ def diff_document(diffs: Sequence[Diff]) -> Document:
 def profile_values(profile: JsonObject) -> dict[str, Any]:
     """A stored profile as plain values, in seconds."""
 
-    def placed(rows: Sequence[JsonObject]) -> list[JsonObject]:
+    def with_lines(rows: Sequence[JsonObject]) -> list[JsonObject]:
         return [{**row, "line": _place(profile, row) if row["line"] >= 0 else None} for row in rows]
 
-    tables: JsonObject = {name: placed(profile[name]) for name in ("by_line", "gains", "advice")}
+    tables: JsonObject = {
+        name: with_lines(profile[name]) for name in ("by_line", "gains", "advice")
+    }
     if profile.get("edges"):  # reports of an earlier trnsim have none
-        tables["edges"] = placed(profile["edges"])
+        tables["edges"] = with_lines(profile["edges"])
     for line, row in zip(tables["by_line"], profile["by_line"], strict=True):
-        line["text"] = _source(profile, row)
+        line["text"] = _line_text(profile, row)
     if "model" in profile:
         tables["model"] = profile["model"]
-    kept = {name: profile[name] for name in ("title", "kernel", "target", "summary", "warnings")}
-    values: dict[str, Any] = kept | _in_seconds(tables)
+    unchanged = {
+        name: profile[name] for name in ("title", "kernel", "target", "summary", "warnings")
+    }
+    values: dict[str, Any] = unchanged | _in_seconds(tables)
     return values
 
 
@@ -106,10 +110,10 @@ def brief_rows(profile: JsonObject) -> list[tuple[str, str]]:
         f"{time_text(median_s)} (P10 to P90: {summary.interval_text()}{model}); "
         f"assumes {summary.conditions.brief()}"
     )
-    return [("time", time), ("bound by", _bottleneck(summary)), next_row(profile)]
+    return [("time", time), ("bound by", _bottleneck(summary)), next_action_row(profile)]
 
 
-def next_row(profile: JsonObject) -> tuple[str, str]:
+def next_action_row(profile: JsonObject) -> tuple[str, str]:
     """The advice with the largest gain; where there is none, the line with most time."""
     for item in profile["advice"][:1]:
         action = item["text"].partition(": ")[2].rstrip(".")
@@ -147,12 +151,12 @@ def profile_blocks(profile: JsonObject, *, has_figures: bool = False) -> list[Bl
 
 def edge_words(profile: JsonObject, edge: JsonObject) -> str:
     """The effect of the edges of a statement in words."""
-    many = f" ({edge['edges']} edges)" if edge["edges"] > 1 else ""
-    head = f"{edge['form']} at {_place(profile, edge)} ({edge['kind']}), {edge['text']}{many}"
+    count = f" ({edge['edges']} edges)" if edge["edges"] > 1 else ""
+    head = f"{edge['form']} at {_place(profile, edge)} ({edge['kind']}), {edge['text']}{count}"
     if edge.get("gain_ns") is None:
         return (
-            f"{head}: not tried, as at most {MOST_TRIED} statements and {MOST_INSTRUCTIONS:,} "
-            "instructions are"
+            f"{head}: not tried: the limit is {MOST_TRIED} statements and {MOST_INSTRUCTIONS:,} "
+            "instructions"
         )
     gain_ns = edge["gain_ns"]
     times = f"without it {_time(edge['without_ns'])}, with it {_time(edge['with_ns'])}"
@@ -194,7 +198,7 @@ def _lines(profile: JsonObject) -> Table:
             _time(row["waiting_ns"]),
             f"-{_time(gains_ns[row['line']])}" if row["line"] in gains_ns else "",
             f"{row['instructions']:,}",
-            _source(profile, row),
+            _line_text(profile, row),
         )
         for row in profile["by_line"][:_MOST_SHOWN_LINES]
     ]
@@ -216,7 +220,7 @@ def _short_place(profile: JsonObject, row: JsonObject) -> str:
     return Path(_place(profile, row)).name
 
 
-def _source(profile: JsonObject, row: JsonObject) -> str:
+def _line_text(profile: JsonObject, row: JsonObject) -> str:
     text: str = profile["lines"][row["line"]]["text"] if row["line"] >= 0 else ""
     return text
 

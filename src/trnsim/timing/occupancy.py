@@ -107,7 +107,7 @@ class Lives:
     end_s: Seconds
 
 
-def lives(timeline: Timeline, memory: Memory) -> Lives:
+def tensor_lifetimes(timeline: Timeline, memory: Memory) -> Lives:
     """The lifetime of each tensor of `memory`."""
     program, spans = timeline.program, columns(timeline)
     is_transfer = np.array([checked.engine is Engine.dma for checked in program.checked], np.bool_)
@@ -142,7 +142,7 @@ def occupancy(timeline: Timeline, memory: Memory) -> Occupancy:
 
     Tensors at addresses fixed by the kernel are not counted.
     """
-    tensor_lives = lives(timeline, memory)
+    tensor_lives = tensor_lifetimes(timeline, memory)
     row_bytes = np.array([use.row_bytes for use in tensor_lives.uses], np.int64)
     time_s = np.concatenate([tensor_lives.begin_s, tensor_lives.end_s])
     change = np.concatenate([row_bytes, -row_bytes])

@@ -81,7 +81,7 @@ def test_no_more_are_tried_than_the_limits(monkeypatch):
     assert second.without_s is None
     profile = profile_data(run)
     assert "gain_ns" not in profile["edges"][1]
-    assert "not tried, as at most" in edge_words(profile, profile["edges"][1])
+    assert "not tried: the limit is" in edge_words(profile, profile["edges"][1])
 
 
 def test_the_report_says_what_each_edge_gains_or_costs():

@@ -50,7 +50,7 @@ def test_of_many_instances_several_are_within_the_tolerance():
     """A rate of a hundred capacities: all that lie within 2 % above it are tried."""
 
     class Keeps:
-        def is_kept(self, limits, rate_per_s, count):
+        def is_within(self, limits, rate_per_s, count):
             del limits, count
             return rate_per_s <= 1.0151
 

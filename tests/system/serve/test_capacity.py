@@ -76,14 +76,14 @@ def test_a_load_is_kept_below_the_capacity_and_broken_above(runs):
     assert capacity.binding == "ttft"
     for seed in (1, 2):
         other = load_test(seed=seed)
-        assert other.is_kept(capacity.limits, (1 - margin) * capacity.per_s, count)
-        assert not other.is_kept(capacity.limits, (1 + margin) * capacity.per_s, count)
+        assert other.is_within(capacity.limits, (1 - margin) * capacity.per_s, count)
+        assert not other.is_within(capacity.limits, (1 + margin) * capacity.per_s, count)
 
 
 def test_the_guess_does_not_matter():
     slo = Slo(0.3, 0.03)
     test = load_test()
-    found = [test.most(test.limits(slo), guess, 512) for guess in (1.0, 20.0, 400.0)]
+    found = [test.highest_rate(test.limits(slo), guess, 512) for guess in (1.0, 20.0, 400.0)]
     assert found == pytest.approx([found[0]] * 3, rel=0.03)
 
 
@@ -93,7 +93,7 @@ def test_the_knee_is_twice_the_latency_of_a_request_alone(runs):
     alone_s = test.alone().values["e2e_p99_s"]
     assert capacity.binding == "e2e"
     assert capacity.limits == Slo(latency_s=KNEE_RATIO * alone_s)
-    assert not test.is_kept(capacity.limits, (1 + runs[1]) * capacity.per_s, capacity.requests)
+    assert not test.is_within(capacity.limits, (1 + runs[1]) * capacity.per_s, capacity.requests)
 
 
 def test_without_a_limit_for_the_first_token_the_queue_may_not_grow(runs):
@@ -112,7 +112,7 @@ def test_a_limit_that_a_request_alone_breaks_keeps_no_load():
 def test_steps_that_take_longer_keep_less():
     test, slo = load_test(), Slo(0.5, 0.05)
     rates = [
-        test.most(test.limits(slo, name), 20.0, 256, quantile=name)
+        test.highest_rate(test.limits(slo, name), 20.0, 256, quantile=name)
         for name in ("p90", "p50", "p10")
     ]
     assert rates == sorted(rates)
@@ -140,6 +140,6 @@ def test_a_broken_rate_is_run_once_and_only_until_it_is_broken(monkeypatch):
     test = load_test()
     limits, runs = test.limits(Slo(ttft_s=0.5)), []
     monkeypatch.setattr(capacity, "run_within", lambda *_, **__: runs.append(1))
-    assert not test.is_kept(limits, 1000.0, 64)
-    assert not test.is_kept(limits, 1000.0, 64)
+    assert not test.is_within(limits, 1000.0, 64)
+    assert not test.is_within(limits, 1000.0, 64)
     assert len(runs) == 1

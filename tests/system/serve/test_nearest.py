@@ -24,7 +24,7 @@ def test_the_nearest_slo_is_feasible():
     assert {each.name for each in near.missed} == {"ttft", "tpot"}
     assert near.slo.is_met(test.alone())
     assert near.most_per_s > 0
-    assert test.is_kept(near.slo, near.most_per_s, 512)
+    assert test.is_within(near.slo, near.most_per_s, 512)
 
 
 def test_an_instance_keeps_an_slo_if_a_request_alone_does():

@@ -27,7 +27,7 @@ def test_no_layout_keeps_more_than_the_one_that_is_found(slo):
         test = LoadTest(unit, PATTERN, Router.ROUND_ROBIN)
         limits = test.limits(slo)
         if limits.is_met(test.alone()):
-            assert not test.is_kept(limits, 1.05 * best.capacity.per_s, 2048)
+            assert not test.is_within(limits, 1.05 * best.capacity.per_s, 2048)
 
 
 def test_a_rate_is_served_by_the_layout_that_keeps_the_most_of_equal_cost():
@@ -51,7 +51,7 @@ def test_no_layout_serves_a_rate_with_fewer_instances(rate_per_s):
         test = LoadTest(unit, PATTERN, Router.ROUND_ROBIN)
         limits = test.limits(slo)
         needed_per_s = rate_per_s / (instances - 2) * 1.02  # bisection ends at 1 %
-        assert not test.is_kept(limits, needed_per_s, best.capacity.requests)
+        assert not test.is_within(limits, needed_per_s, best.capacity.requests)
 
 
 def test_the_winner_alone_is_measured_in_the_longest_runs(monkeypatch):

@@ -52,7 +52,7 @@ def test_only_steps_like_published_ones_are_validated():
     )
     assert "no row on trainium3" in str(report.evidence(found("trn3").deployment)["prompts"])
     assert not report.is_validated(found("trn1").deployment)
-    assert report.times_source(found("trn1").deployment).startswith("few constants")
+    assert found("trn1").deployment.steps.source.startswith("few constants")
 
 
 def test_replicas_without_a_request_are_counted():

@@ -240,7 +240,7 @@ def _basis(plans: Sequence[ServingPlan]) -> list[Block]:
 def _details(plan: ServingPlan) -> list[str]:
     deployment = plan.deployment
     state = "; ".join(f"{name} {rows}" for name, rows in report.evidence(deployment).items())
-    sources, startup_s = report.times_sources(deployment), report.startup_s(deployment)
+    sources, startup_s = deployment.steps.sources, report.startup_s(deployment)
     starts = ", ".join(f"{name} {durations(time_s)}" for name, time_s in startup_s.items())
     lines = [
         f"{state}; {'; '.join(sources_by_phase(sources))}",

@@ -13,12 +13,12 @@ import numpy as np
 
 from trnsim.memory import Memory
 from trnsim.timing import Timeline
-from trnsim.timing.occupancy import Integers, Seconds, lives
+from trnsim.timing.occupancy import Integers, Seconds, tensor_lifetimes
 
 __all__ = ["MOST_TENSORS", "first_fit", "placement"]
 
 MOST_TENSORS: Final = 8192
-"""Tensors of a map; of more, those with most bytes times time are shown."""
+"""Maximum number of tensors of a map: those with the greatest product of bytes and time."""
 _NS_PER_S: Final = 1e9
 _DECIMALS: Final = 2
 
@@ -29,7 +29,7 @@ def placement(timeline: Timeline, memory: Memory) -> dict[str, Any]:
     Bytes and addresses are those within a partition; `first` is the instruction that writes it
     first.
     """
-    tensor_lives = lives(timeline, memory)
+    tensor_lives = tensor_lifetimes(timeline, memory)
     uses = tensor_lives.uses
     row_bytes = np.array([use.row_bytes for use in uses], np.int64)
     order = np.lexsort((-row_bytes, tensor_lives.begin_s))
@@ -39,7 +39,7 @@ def placement(timeline: Timeline, memory: Memory) -> dict[str, Any]:
     if len(order) > MOST_TENSORS:
         weight = row_bytes[order] * (end_s - begin_s)
         shown = np.sort(np.argsort(-weight, kind="stable")[:MOST_TENSORS])
-    tensors = [uses[at] for at in order[shown].tolist()]
+    tensors = [uses[index] for index in order[shown].tolist()]
     return {
         "name": memory.value,
         "tensors": len(uses),
@@ -61,11 +61,11 @@ def first_fit(begin_s: Seconds, end_s: Seconds, row_bytes: Integers) -> Integers
         zip(begin_s.tolist(), end_s.tolist(), row_bytes.tolist(), strict=True)
     ):
         live = [tensor for tensor in live if tensor[2] > start_s]
-        at = 0
+        lowest = 0
         for low, high, _ in sorted(live):
-            if low - at >= nbytes:
+            if low - lowest >= nbytes:
                 break
-            at = max(at, high)
-        address[index] = at
-        live.append((at, at + nbytes, stop_s))
+            lowest = max(lowest, high)
+        address[index] = lowest
+        live.append((lowest, lowest + nbytes, stop_s))
     return address

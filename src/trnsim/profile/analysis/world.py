@@ -54,9 +54,9 @@ class RankTimes:
     Attributes:
         total_s: time of the core that took longest, launch included.
         collectives_s: time in which a collective ran.
-        hidden_s: the part beside which a compute engine of the rank worked.
-        exposed_s: the part beside which none worked.
-        waited_s: how long it waited for other ranks, before collectives.
+        hidden_s: time in which a collective ran and a compute engine of the rank worked.
+        exposed_s: time in which a collective ran and no compute engine of the rank worked.
+        waited_s: time in which the rank waited for others before collectives.
     """
 
     total_s: float
@@ -70,20 +70,19 @@ class RankTimes:
 class CollectiveTimesByRank:
     """Equal collectives of one source line, by rank.
 
-    Times of a rank are sums over the collectives of one core: of its cores, the one whose sum is
-    longest.
+    Times of a rank are sums over the collectives of one of its cores, that with the longest sum.
 
     Attributes:
-        opcode: its name in nki.collectives.
-        line: the user's line.
-        algorithm: the algorithm that it takes; "" for a single rank.
+        opcode: name in nki.collectives.
+        line: the user's line; None if it is unknown.
+        algorithm: the algorithm of the exchange; "" for a single rank.
         dtype: the dtype of its first tensor.
         nbytes: bytes of the whole message of a rank.
         groups: the ranks of each group.
-        time_s: seconds of the first.
+        time_s: seconds of the first of them.
         count: number of collectives, by rank.
-        hidden_s: seconds beside which a compute engine worked, by rank.
-        exposed_s: seconds beside which no compute engine worked, by rank.
+        hidden_s: seconds in which a compute engine worked meanwhile, by rank.
+        exposed_s: seconds in which no compute engine worked meanwhile, by rank.
         waited_s: seconds of waiting for other ranks before them, by rank.
     """
 
@@ -111,7 +110,7 @@ class CollectiveTimesByRank:
         return f"{self.opcode} of {bytes_text(round(self.nbytes))}{algorithm}"
 
     @property
-    def place(self) -> str:
+    def short_line(self) -> str:
         """Its line as FILE:LINE, without the folder; "" if it is unknown."""
         return "" if self.line is None else f"{Path(self.line.file).name}:{self.line.line}"
 
@@ -122,7 +121,7 @@ class CollectiveTimesByRank:
         times = (
             f"{time_text(self.exposed_s[rank])} exposed, {time_text(self.hidden_s[rank])} hidden"
         )
-        line = f" ({self.place})" if self.line is not None else ""
+        line = f" ({self.short_line})" if self.line is not None else ""
         return f"{self.count[rank]} x {self.description}: {times} on rank {rank}{line}"
 
 
@@ -135,7 +134,7 @@ class WorldSummary:
         ranks: each rank's times.
         collectives: the collectives by source line, the most exposed first.
         links: the traffic of each resource of the fabric, the busiest first.
-        interval_s: P10 and P90 of the rank that takes longest, as its kernel's own summary has.
+        interval_s: P10 and P90 of the time of the rank that takes longest.
     """
 
     title: str
@@ -182,10 +181,10 @@ class WorldSummary:
         """Label and words of waiting, exposed time, some collectives and the busiest link."""
         waits_s = [times.waited_s for times in self.ranks]
         most = max(range(len(self.ranks)), key=lambda rank: self.ranks[rank].exposed_s)
-        bare = self.ranks[most]
+        times = self.ranks[most]
         exposed = (
-            f"{time_text(bare.exposed_s)} of {time_text(bare.collectives_s)} in collectives "
-            f"({Floor.PROGRAM.value}) on rank {most}, the most; {time_text(bare.hidden_s)} hidden"
+            f"{time_text(times.exposed_s)} of {time_text(times.collectives_s)} in collectives "
+            f"({Floor.PROGRAM.value}) on rank {most}, the most; {time_text(times.hidden_s)} hidden"
         )
         return [
             (

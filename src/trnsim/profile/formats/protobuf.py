@@ -43,11 +43,11 @@ def fixed64(field: int, value: int) -> bytes:
 
 
 def block(field: int, *parts: bytes) -> bytes:
-    """A field that holds a message of these fields, or bytes."""
+    """A field that holds a message whose fields are `parts`, or bytes."""
     payload = b"".join(parts)
     return varint(field << 3 | _BYTES_WIRE_TYPE) + varint(len(payload)) + payload
 
 
 def text(field: int, value: str) -> bytes:
-    """A field that holds a string; what UTF-8 cannot hold is spelled out, as in names of files."""
+    """A field that holds a string; surrogates, which names of files may have, are escaped."""
     return block(field, value.encode(errors="backslashreplace"))

@@ -76,7 +76,7 @@ def _collectives(summary: WorldSummary) -> list[Block]:
         rows.append(
             [
                 collective.description,
-                collective.place,
+                collective.short_line,
                 str(collective.count[rank]),
                 time_text(collective.time_s),
                 str(rank),

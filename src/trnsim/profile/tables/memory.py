@@ -1,7 +1,7 @@
 """SbufUsage, PsumUsage, SbufAllocation, TensorInfo.
 
-Tensors live as `timing.occupancy.lives` says. Rows of tensors without an address in the kernel have
-none; they give size, origin and lifetime.
+Lifetimes are those of `timing.occupancy.tensor_lifetimes`. A tensor without an address in the
+kernel has none in its row; the row gives size, origin and lifetime.
 
 Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the tables of that name.
 """
@@ -17,7 +17,7 @@ from trnsim.memory import Memory, capacity_bytes
 from trnsim.profile.measures.core import Core, ns
 from trnsim.profile.measures.schema import Table
 from trnsim.program import StorageUse
-from trnsim.timing.occupancy import Lives, lives
+from trnsim.timing.occupancy import Lives, tensor_lifetimes
 
 _SAMPLED_PARTITIONS: Final = (0, 32, 64, 96)
 """The partitions that the tables show. Source: SbufAllocation.partition."""
@@ -26,7 +26,7 @@ _PERCENT: Final = 100.0
 
 def sbuf_usage(core: Core) -> Table:
     """The share of SBUF in use, on average and in four partitions: one row per change."""
-    tensor_lives = lives(core.timeline, Memory.SBUF)
+    tensor_lives = tensor_lifetimes(core.timeline, Memory.SBUF)
     weights = {
         f"partition_{partition}_util_percent": [
             use.row_bytes if _rows(use) > partition else 0 for use in tensor_lives.uses
@@ -38,7 +38,7 @@ def sbuf_usage(core: Core) -> Table:
 
 def psum_usage(core: Core) -> Table:
     """The share of PSUM in use: one row per change; a tensor without an address has no bank."""
-    tensor_lives = lives(core.timeline, Memory.PSUM)
+    tensor_lives = tensor_lifetimes(core.timeline, Memory.PSUM)
     return _usage(core, tensor_lives, capacity_bytes(core.program.core, Memory.PSUM), {})
 
 
@@ -63,7 +63,7 @@ def _usage(core: Core, tensor_lives: Lives, capacity: int, weights: dict[str, li
 
 def sbuf_allocations(core: Core) -> Table:
     """One row per tensor and sampled partition: its lifetime, and its first write."""
-    tensor_lives = lives(core.timeline, Memory.SBUF)
+    tensor_lives = tensor_lifetimes(core.timeline, Memory.SBUF)
     begin, end = ns(tensor_lives.begin_s), ns(tensor_lives.end_s)
     rows = [
         {

@@ -1,6 +1,6 @@
 """Figures of documents outside the catalogue, from ``facts.yaml``: dates, sums, tables.
 
-None of them is one of the four documents whose claims are judged.
+The four documents whose claims are judged are not among their sources.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class PublishedFigure:
         day: the day on which the document was written, or on which the event in it happened.
         source: the document.
         kind: whether it was measured or merely stated.
-        is_own_word: whether only an interested party or an unnamed person states it, so that it
-            counts as a stand-in.
+        is_unconfirmed: whether only an interested party or an unnamed person states it, so that
+            it counts as a stand-in.
     """
 
     value: float | str
     day: str
     source: str
     kind: Grade = Grade.DOCUMENT
-    is_own_word: bool = False
+    is_unconfirmed: bool = False
 
     @property
     def origin(self) -> Citation:
@@ -55,7 +55,7 @@ class PublishedFigure:
 
 
 def _table(name: str) -> dict[str, tuple[PublishedFigure, PublishedFigure]]:
-    """A table by the names of its rows: measurements of Inferentia1 and of Inferentia2."""
+    """The rows of a table by name: measurements of Inferentia1 and of Inferentia2."""
     tables = yaml_data("facts.yaml")["tables"]
     day, documents = tables["day"], tables["documents"]
     rows = {}
@@ -73,10 +73,10 @@ FACTS: Final = {
 }
 """Figures by their subject."""
 TABLES: Final = {name: _table(name) for name in ("throughput", "latency")}
-"""Inferences a second, and median milliseconds."""
+"""Tables of inferences a second, and of median milliseconds."""
 
 
 def stated_basis(name: str, text: str = "") -> BasisOrGap:
     """The figure of a document, named in `FACTS`, as a basis of a claim."""
     fact = FACTS[name]
-    return ClaimBasis(text or name, fact.value, (fact.origin,), is_stand_in=fact.is_own_word)
+    return ClaimBasis(text or name, fact.value, (fact.origin,), is_stand_in=fact.is_unconfirmed)

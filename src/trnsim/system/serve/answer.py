@@ -157,7 +157,7 @@ def _at_fewest(
         left = units_for(rate_per_s, capacity.per_s, spare_units) - 1 - spare_units
         if left <= 0 or rate_per_s / left > most_per_s:
             return capacity
-        if not test.is_kept(capacity.limits, rate_per_s / left, capacity.requests):
+        if not test.is_within(capacity.limits, rate_per_s / left, capacity.requests):
             return capacity
         capacity = replace(capacity, per_s=rate_per_s / left)
 
@@ -173,7 +173,7 @@ def _interval(best: RankedUnit, slo: Slo) -> Interval:
         limits = best.test.limits(slo, quantile)
         kept = 0.0
         if limits.is_met(best.test.alone(quantile)):
-            kept = best.test.most(limits, best.short_per_s, SHORT_RUN, quantile=quantile)
+            kept = best.test.highest_rate(limits, best.short_per_s, SHORT_RUN, quantile=quantile)
         parts[quantile] = per_s * kept / best.short_per_s
     low, high = sorted(parts.values())
     return Interval(min(low, per_s), per_s, max(high, per_s))

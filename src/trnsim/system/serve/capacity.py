@@ -38,16 +38,16 @@ BRIEF_RUN: Final = 1024
 SAMPLING_ERROR: Final = 0.01
 """Relative sampling error of a capacity at which runs are long enough."""
 TOLERANCE: Final = 0.01
-"""Relative distance of a kept and a broken rate at which bisection ends."""
+"""Relative distance of a rate within the limits and one beyond at which bisection ends."""
 _MOST_REQUESTS: Final = 65536
-"""Requests of a run at most, however long its queue needs to show."""
+"""Maximum number of requests of a run, even if its queue needs more to reach a limit."""
 _ALONE_REQUESTS: Final = 64
 """Requests, one at a time, of a run without load."""
 _STEP: Final = 1.3
 """First ratio of successive rates while bisection looks for its bracket."""
 _NEAR_STEP: Final = 1.06
 """The same where the first rate is the result of a shorter run."""
-_LEAST_PART: Final = 1e-3
+_LEAST_SHARE: Final = 1e-3
 """Fraction of the guessed rate below which the capacity counts as 0."""
 _PARTS: Final = 8
 """Parts of a run whose spread gives the sampling error."""
@@ -75,8 +75,9 @@ class RequestPattern:
     def load(self, rate_per_s: float, count: int, every: int = 1) -> Load:
         """`count` requests at `rate_per_s`, as round robin gives them to one of `every` replicas.
 
-        That is every `every`-th request of a load of `every` times the rate. Every n-th of gamma
-        arrivals are again gamma arrivals, of n times the shape, so that they are drawn directly.
+        The load of all replicas has `every` times the rate; a replica gets each n-th of its
+        requests, n = `every`. Each n-th of gamma arrivals is a gamma arrival of n times the shape,
+        so that those of one replica are drawn directly.
         """
         seed = self.synthetic.seed
         if self.trace is not None:
@@ -144,8 +145,8 @@ class LoadTest:
         deployment: the whole deployment.
         pattern: the requests.
         router: the rule that places requests on replicas.
-        cells: n, the number of equal parts of the deployment of which one is run.
-        cell: that part: one replica, or the whole deployment.
+        cells: n, the number of equal cells into which the deployment is divided; one is run.
+        cell: the cell that is run: one replica, or the whole deployment.
         is_brief: whether runs stay short and their sampling error is not reduced.
     """
 
@@ -173,7 +174,7 @@ class LoadTest:
     ) -> tuple[Load, RunOutcome, RunFigures]:
         """The run of the cell under its share of a rate, with `count` requests.
 
-        `quantile` is that of the times of all steps.
+        All steps take the time of their `quantile`.
         """
         key = (rate_per_s, count, quantile)
         if key not in self._runs:
@@ -202,9 +203,9 @@ class LoadTest:
         return slo
 
     def requests(self, limits: Slo, rate_per_s: float, count: int) -> int:
-        """Requests of a run: `count`, or more where a too high rate would not show.
+        """Number of requests of a run: `count`, or more, so that too high a rate breaks a limit.
 
-        With 5 % overload (20 % in short runs) the queue has to reach the limit before the run ends:
+        With 5 % overload (20 % in short runs) the queue must reach the limit before the run ends:
 
             requests >= limit x rate / overload
         """
@@ -213,7 +214,7 @@ class LoadTest:
         revealing = math.ceil(limit_s * rate_per_s / self.cells / overload)
         return max(count, min(revealing, _MOST_REQUESTS))
 
-    def is_kept(self, limits: Slo, rate_per_s: float, count: int, quantile: str = "p50") -> bool:
+    def is_within(self, limits: Slo, rate_per_s: float, count: int, quantile: str = "p50") -> bool:
         """True if a run at `rate_per_s` keeps the limits."""
         key = (rate_per_s, self.requests(limits, rate_per_s, count), quantile)
         if (*key, limits) in self._broken:
@@ -223,7 +224,7 @@ class LoadTest:
             return False
         return limits.is_met(self._runs[key][2])
 
-    def most(
+    def highest_rate(
         self,
         limits: Slo,
         guess_per_s: float,
@@ -237,20 +238,22 @@ class LoadTest:
         `step` is the first ratio of successive rates; it is squared until they bracket the result.
         """
         low = high = guess_per_s
-        if self.is_kept(limits, guess_per_s, count, quantile):
+        if self.is_within(limits, guess_per_s, count, quantile):
             high = low * step
-            while high < guess_per_s / _LEAST_PART and self.is_kept(limits, high, count, quantile):
+            while high < guess_per_s / _LEAST_SHARE and self.is_within(
+                limits, high, count, quantile
+            ):
                 step *= step
                 low, high = high, high * step
         else:
             low = high / step
-            while not self.is_kept(limits, low, count, quantile):
+            while not self.is_within(limits, low, count, quantile):
                 low, high, step = low / step, low, step * step
-                if low < _LEAST_PART * guess_per_s:
+                if low < _LEAST_SHARE * guess_per_s:
                     return 0.0
         while high > (1 + TOLERANCE) * low:
             middle = math.sqrt(low * high)
-            if self.is_kept(limits, middle, count, quantile):
+            if self.is_within(limits, middle, count, quantile):
                 low = middle
             else:
                 high = middle
@@ -272,7 +275,7 @@ class LoadTest:
         if not limits.is_met(self.alone()) or guess_per_s <= 0:
             return 0.0, _ALONE_REQUESTS
         count = self.requests(limits, guess_per_s, BRIEF_RUN if self.is_brief else LONG_RUN)
-        return self.most(limits, guess_per_s, count, step=_NEAR_STEP), count
+        return self.highest_rate(limits, guess_per_s, count, step=_NEAR_STEP), count
 
     def final_capacity(self, slo: Slo, most_per_s: float, count: int) -> Capacity:
         """The capacity, from the highest rate in runs of `count` requests.
@@ -292,7 +295,7 @@ class LoadTest:
             share = float(self._are_beyond(limits, binding, most, count).mean())
             moved = (1 - limits.percentile / 100 - share) / slope if slope else 0.0
             guess_per_s = most * math.exp(min(max(moved, -_PROBE), _PROBE))
-            most = self.most(limits, guess_per_s, count, step=1 + TOLERANCE)
+            most = self.highest_rate(limits, guess_per_s, count, step=1 + TOLERANCE)
             error = self._sampling_error(limits, binding, most, count, slope)
         return Capacity(most, limits, binding, error, count)
 

@@ -71,7 +71,7 @@ def nearest(tests: Sequence[LoadTest], slo: Slo) -> Nearest:
         latency_s=wider.get("e2e", slo.latency_s),
     )
     guess_per_s = 0.5 * saturated_per_s(test.deployment, test.pattern)
-    most_per_s = test.most(test.limits(feasible), guess_per_s, SHORT_RUN)
+    most_per_s = test.highest_rate(test.limits(feasible), guess_per_s, SHORT_RUN)
     return Nearest(test, missed, feasible, most_per_s)
 
 

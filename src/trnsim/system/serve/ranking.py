@@ -158,9 +158,9 @@ class Ranking:
             if not limits.is_met(test.alone()):
                 continue
             guess = (1 - _SHORT_ERROR) * most * instances
-            if guess and not test.is_kept(limits, guess, SHORT_RUN):
+            if guess and not test.is_within(limits, guess, SHORT_RUN):
                 continue
-            per_s = test.most(limits, guess or _FIRST_PART * bound * instances, SHORT_RUN)
+            per_s = test.highest_rate(limits, guess or _FIRST_PART * bound * instances, SHORT_RUN)
             if per_s:
                 ranked.append(RankedUnit(test, per_s, per_s))
                 most = max(most, per_s / instances)
@@ -187,7 +187,7 @@ class Ranking:
     def _is_better(self, other: RankedUnit, best: RankedUnit, rate_per_s: float | None) -> bool:
         """True if `other` keeps the rate from which it costs less than `best`, in a run as long."""
         needed_per_s = self._rate_to_beat(other.unit, best, rate_per_s)
-        return needed_per_s is not None and other.test.is_kept(
+        return needed_per_s is not None and other.test.is_within(
             other.test.limits(self.slo), needed_per_s, best.requests
         )
 

@@ -47,8 +47,8 @@ def values(plan: ServingPlan) -> dict[str, Any]:
         "startup_s": startup_s(deployment),
         "idle_replicas": idle_replicas(plan),
         "not_faster_than": _smaller_split(plan),
-        "times": times_source(deployment),
-        "sources": times_sources(deployment),
+        "times": deployment.steps.source,
+        "sources": deployment.steps.sources,
         "assumed": assumed_facts(deployment),
         "validated": is_validated(deployment),
         "note": machine.note,
@@ -124,10 +124,10 @@ def _median_shape(
     pooled: Counter[_Shape] = Counter()
     for counter in counts:
         pooled.update(counter)
-    left = pooled.total() / 2
+    remaining = pooled.total() / 2
     for shape in sorted(+pooled, key=time_s):
-        left -= pooled[shape]
-        if left <= 0:
+        remaining -= pooled[shape]
+        if remaining <= 0:
             return shape
     return None
 
@@ -163,36 +163,30 @@ def _interval_around(value: float, fact: Rate) -> Interval:
 
 
 def _smaller_split(plan: ServingPlan) -> dict[str, float] | None:
-    """Fewer tensor ranks on which a request takes no longer, in a short run of both."""
+    """A layout with fewer tensor ranks on which requests take no longer; None without one."""
     split = plan.smaller_split
     if split is None:
         return None
     return {"tensor_parallel_size": split.tensor, "e2e_p50_s": split.e2e_s}
 
 
-def times_source(deployment: Deployment) -> str:
-    """Source of the times of layers."""
-    return deployment.steps.source
-
-
-def times_sources(deployment: Deployment) -> dict[str, str]:
-    """Sources of the times of layers, by phase (prefill, decode) of the run."""
-    return deployment.steps.sources
-
-
 def extrapolations(deployment: Deployment) -> tuple[str, ...]:
     """Sentences on how the longest prompt and a full decode step exceed the measured rows."""
-    engine, lnc = deployment.engine, deployment.machine.lnc
+    return tuple(
+        f"{name}: {reach}"
+        for name, step in _largest_passes(deployment).items()
+        for reach in list_extrapolations(deployment.model, step, deployment.machine.lnc)
+    )
+
+
+def _largest_passes(deployment: Deployment) -> dict[str, Pass]:
+    """The longest prompt, and a decode step with all sequences at their longest."""
+    engine = deployment.engine
     longest = engine.max_model_len
-    full = {
+    return {
         "prompts": Pass(Phase.PREFILL, 1, longest),
         "steps": Pass(Phase.DECODE, engine.max_num_seqs, 1, longest - 1),
     }
-    return tuple(
-        f"{name}: {reach}"
-        for name, step in full.items()
-        for reach in list_extrapolations(deployment.model, step, lnc)
-    )
 
 
 def idle_replicas(plan: ServingPlan) -> int:
@@ -214,20 +208,15 @@ def assumed_facts(deployment: Deployment) -> list[str]:
 
 
 def is_validated(deployment: Deployment) -> bool:
-    """True if published rows of this kind of model validate prompts and full steps."""
+    """True if published rows validate the longest prompt and a full decode step."""
     return all(rows.is_validated for rows in evidence(deployment).values())
 
 
 def evidence(deployment: Deployment) -> dict[str, Support]:
-    """The published rows behind the times of a prompt and of a full step."""
-    engine, options = deployment.engine, deployment.options
-    longest, chip = engine.max_model_len, deployment.machine.chip
-    full = {
-        "prompts": Pass(Phase.PREFILL, 1, longest),
-        "steps": Pass(Phase.DECODE, engine.max_num_seqs, 1, longest - 1),
-    }
-    tensor, is_ported = deployment.steps.split.tensor, options.is_ported
+    """The published rows behind the times of the longest prompt and of a full decode step."""
+    chip, tensor = deployment.machine.chip, deployment.steps.split.tensor
+    is_ported = deployment.options.is_ported
     return {
         name: support(subject(deployment.model, step, chip, tensor, is_ported=is_ported))
-        for name, step in full.items()
+        for name, step in _largest_passes(deployment).items()
     }
