@@ -115,6 +115,7 @@ def sums():
         yield case(window, ((5, 9), F32))
         yield case(window, ((5, 9), "int8"))  # the first windows see padding alone
         yield case(reductions.ReduceWindow((3,), (4,), (0,), (0,), op), ((1,), F32))
+        yield case(reductions.ReduceWindow((5,), (2,), (0,), (0,), op), ((4,), F32))  # no window
         yield case(reductions.ReduceWindow((1,), (3,), (-2,), (-1,), op), ((11,), F32))
     pool = reductions.SelectAndScatter((3, 2), (2, 1), (1, 1), (1, 0))
     least = reductions.SelectAndScatter((3, 2), (2, 1), (1, 1), (1, 0), "minimum")
@@ -136,6 +137,7 @@ def convolutions():
         ((1, 2, 9), (3, 2, 2), ((1,), (-2,), (-1,), (0,), (1,), 1)),
         ((1, 2, 4), (3, 2, 2), ((1,), (-2,), (1,), (2,), (1,), 1)),
         ((1, 1, 2), (1, 1, 5), ((1,), (0,), (0,), (0,), (1,), 1)),
+        ((1, 1, 4), (1, 1, 5), ((2,), (0,), (0,), (0,), (1,), 1)),  # no window
         ((1, 1, 0), (1, 1, 2), ((1,), (2,), (1,), (1,), (1,), 1)),
         ((0, 2, 5), (3, 2, 2), ((1,), (0,), (0,), (0,), (1,), 1)),
         ((1, 4, 3, 2), (6, 2, 2, 3), ((1, 1), (1, 2), (0, 1), (1, 2), (1, 1), 2, True)),

@@ -23,6 +23,7 @@ from trnsim.graph.ops.calls import CustomCall
 from trnsim.graph.ops.layout import are_dims
 
 F32, I32, BOOL = "float32", "int32", "bool"
+INF, NAN = float("inf"), float("nan")
 ROWS, PLACE = ((4, 6), F32), ((), I32)
 INDICES = ((5, 2), I32)
 
@@ -87,6 +88,14 @@ REFUSALS = [
     (layout.Pad((1,), (1,), (0,)), [ROWS], "legal: a number for each dimension"),
     (layout.Pad((-3, 0), (-2, 0), (0, 0)), [ROWS], "legal: lengths and gaps from 0"),
     (layout.Pad((0, 0), (0, 0), (0, -1)), [ROWS], "legal: lengths and gaps from 0"),
+    (layout.Pad((1,), (1,), (0,), INF), [((2,), I32)], "with inf; legal: a finite number"),
+    (layout.Pad((1,), (1,), (0,), NAN), [((2,), "uint8")], "with nan; legal: a finite number"),
+    (layout.Reinterpret("int64"), [ROWS], "to int64; legal: float32, bfloat16"),
+    (layout.Reshape((-4, -6)), [ROWS], "gives tensor<-4x-6xfloat32>; legal: lengths from 0"),
+    (layout.Slice((-1, 6), (0, 0), (1, 1)), [ROWS], "gives tensor<-1x6x.*>; legal: lengths from 0"),
+    (layout.BroadcastInDim((-2, 4, 6), (1, 2)), [ROWS], "legal: lengths from 0"),
+    (layout.DynamicSlice((-1,)), [((6,), F32), ((), I32)], "legal: lengths from 0"),
+    (leaves.RngBitGenerator((-1,)), [((4,), "uint32")], "legal: lengths from 0"),
     (layout.Reverse((2,)), [ROWS], "legal: its dimensions, each once"),
     (layout.Reverse((0, 0)), [ROWS], "legal: its dimensions, each once"),
     (layout.DynamicSlice((2, 2)), [ROWS, PLACE], "legal: a scalar for each dimension"),
@@ -112,6 +121,31 @@ REFUSALS = [
     ),
     (lookup.Gather(**GATHER, slice_sizes=(1, 1)), [ROWS, ((5, 3), I32)], "legal: 2 indices, for"),
     (lookup.Gather(**GATHER, slice_sizes=(1, 1)), [ROWS, ((5, 2), F32)], "as start_indices; legal"),
+    (
+        lookup.Gather((5,), (0,), start_index_map=(0,), index_vector_dim=1, slice_sizes=(1, 6)),
+        [ROWS, ((3,), I32)],
+        "legal: 1 of the result's 2 dimensions",
+    ),
+    (
+        lookup.Gather((1,), (0,), start_index_map=(7,), index_vector_dim=1, slice_sizes=(1, 6)),
+        [ROWS, ((3,), I32)],
+        r"along \(7,\), with \(\) beside \(\); legal: dimensions of each, once",
+    ),
+    (
+        lookup.Gather((1,), (), (0,), (), (1,), 1, (1, 6)),
+        [ROWS, ((3,), I32)],
+        r"with \(0,\) beside \(\); legal: dimensions of each, once",
+    ),
+    (
+        lookup.Scatter(None, "add", (1,), (0,), (), (), (0,), 1),
+        [((3, 7), F32), ((3,), I32), ROWS],
+        r"into tensor<4x6xfloat32>; legal: windows of up to \[6\]",
+    ),
+    (
+        lookup.Scatter(None, "add", (1,), (), (), (), (0,), 1),
+        [((3, 6), F32), ((3,), I32), ROWS],
+        r"legal: windows of up to \[4, 6\]",
+    ),
     (lookup.Scatter(op="add"), [ROWS, INDICES], "into no operand; legal: one, or a type of zeros"),
     (lookup.Scatter(op="mean"), [ROWS, INDICES, ROWS], "by mean; legal: add, multiply, maximum"),
     (
@@ -188,8 +222,39 @@ REFUSALS = [
     (control_flow.While(), [ROWS], "without a condition or a body"),
     (control_flow.While(graph(()), graph()), [], r"legal: from \(\) to \(tensor<bool>\)"),
     # Collectives.
+    (
+        contraction.Convolution((0,), (0,), (0,), (0,), (1,)),
+        [((1, 1, 4), F32), ((1, 1, 2), F32)],
+        r"by strides of \(0,\) and \(1,\) in 1 groups; legal: from 1",
+    ),
+    (
+        contraction.Convolution((1,), (0,), (0,), (0,), (1,), 0),
+        [((1, 0, 4), F32), ((1, 1, 2), F32)],
+        "in 0 groups; legal: from 1",
+    ),
+    (
+        contraction.Convolution((1,), (-3,), (-3,), (0,), (1,)),
+        [((1, 1, 4), F32), ((1, 1, 2), F32)],
+        "legal: lengths and gaps from 0",
+    ),
+    (
+        contraction.Convolution((1,), (0,), (0,), (-1,), (1,)),
+        [((1, 1, 4), F32), ((1, 1, 2), F32)],
+        "legal: lengths and gaps from 0",
+    ),
+    (
+        reductions.ReduceWindow((0,), (1,), (0,), (0,)),
+        [((4,), F32)],
+        r"by windows of \(0,\); legal: from 1",
+    ),
+    (
+        reductions.ReduceWindow((2,), (1,), (-3,), (-3,)),
+        [((4,), F32)],
+        r"padded by \(-3,\) and \(-3,\); legal: lengths from 0",
+    ),
     (collectives.AllReduce(((0, 1), (1, 2))), [ROWS], "legal: groups of one size, apart"),
     (collectives.AllReduce(((0, 1), (2,))), [ROWS], "legal: groups of one size, apart"),
+    (collectives.ReduceScatter(((),)), [ROWS], "legal: groups of one size, apart"),
     (collectives.AllReduce(()), [ROWS], "legal: groups of one size, apart"),
     (collectives.AllReduce(((0, 1),), "mean"), [ROWS], "by mean; legal: add, multiply"),
     (collectives.AllGather(((0, 1),), 2), [ROWS], "along 2; legal: one of its dimensions"),

@@ -365,7 +365,10 @@ def result_types(operation: Operation, operands: Sequence[Operand]) -> tuple[Ten
         operand.type if isinstance(operand, Value) else tensors[0].type for operand in operands
     )
     operation.check(types)
-    return operation.types(*types)
+    results = operation.types(*types)
+    if any(result.shape and min(result.shape) < 0 for result in results):
+        operation.refuse(f"gives {', '.join(map(str, results))}; legal: lengths from 0")
+    return results
 
 
 def check_numbers(

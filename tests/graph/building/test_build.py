@@ -100,3 +100,12 @@ def test_what_is_filled_holds_numbers_of_its_type():
     wanted = TensorType((3,), "uint8"), TensorType((2,), "bool")
     b.graph.outputs = [b.filled(-1, wanted[0]), b.filled(-0.5, wanted[1])]
     assert [array.tolist() for array in evaluate(b.graph, [])] == [[255] * 3, [True] * 2]
+
+
+@pytest.mark.parametrize(("op", "number"), [("add", 0.0), ("multiply", 1.0), ("maximum", -np.inf)])
+@pytest.mark.parametrize(("shape", "dims"), [((3, 0, 4), [1]), ((0, 3), [0]), ((2, 0, 3, 0), [1])])
+def test_over_no_elements_a_reduction_is_the_neutral_element(shape, dims, op, number):
+    b = Build()
+    b.graph.outputs = [b.reduce(op, b.graph.input(shape, F32), dims)]
+    expected = np.full([n for dim, n in enumerate(shape) if dim not in dims], number, np.float32)
+    np.testing.assert_array_equal(b.graph.reference([np.zeros(shape, np.float32)])[0], expected)

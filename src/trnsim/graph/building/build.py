@@ -139,7 +139,7 @@ class Build:
         """A reduction over neighbouring dimensions, `first` to `last`."""
         shape, run = value.shape, range(first, last + 1)
         before, count, after = shape[:first], prod(shape[first : last + 1]), shape[last + 1 :]
-        if after and count <= _MOST_SLICES:
+        if after and 0 < count <= _MOST_SLICES:
             table = self.graph.reshape(value, (*before, count, *after))
             slices = [self.sliced(table, first, number, 1) for number in range(count)]
             wide = [self.convert(part, "float32") for part in slices]

@@ -35,7 +35,8 @@ class Collective(Operation, kind=Kind.COLLECTIVE, abstract=True):
         """Check that no core is in two groups, and that all groups are of one size."""
         super().check(tensors)
         members = [member for group in self.replica_groups for member in group]
-        if len(set(members)) != len(members) or len({len(g) for g in self.replica_groups}) != 1:
+        sizes = {len(group) for group in self.replica_groups}
+        if len(set(members)) != len(members) or len(sizes) != 1 or 0 in sizes:
             self.refuse(f"in groups {self.replica_groups}; legal: groups of one size, apart")
 
     def cut(self, tensor: TensorType, dim: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
-from trnsim.graph.ops.layout import Pad, padded_length
+from trnsim.graph.ops.layout import Pad, padded_length, strided
 from trnsim.graph.types import FLOATS, Array, Shape, TensorType
 
 _F32 = "float32"
@@ -108,6 +108,17 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
         options = (self.strides, self.low, self.high, self.gaps, self.dilations)
         if any(len(option) != len(lhs.shape) - _OUTER_DIMS for option in options):
             self.refuse(f"of {lhs} by {self.strides}; legal: a number for each dimension of *D")
+        if min((*self.strides, *self.dilations, self.groups), default=1) < 1:
+            self.refuse(
+                f"by strides of {self.strides} and {self.dilations} in {self.groups} groups; "
+                "legal: from 1"
+            )
+        padded = zip(lhs.shape[_OUTER_DIMS:], self.low, self.high, self.gaps, strict=True)
+        if min(self.gaps, default=0) < 0 or any(padded_length(*amounts) < 0 for amounts in padded):
+            self.refuse(
+                f"of {lhs} padded by {self.low}, {self.high} and {self.gaps}; legal: lengths and "
+                "gaps from 0"
+            )
         if lhs.shape[1] != rhs.shape[1] * self.groups or rhs.shape[0] % self.groups:
             self.refuse(f"of {lhs} and {rhs} in {self.groups} groups; legal: channels that agree")
         counts = tuple(
@@ -137,7 +148,7 @@ class Convolution(Operation, kind=Kind.CONTRACTION):
         sums = np.zeros(shape)
         for at in np.ndindex(*rhs.shape[2:]):
             window = tuple(
-                slice(i * d, i * d + (n - 1) * s + 1, s)
+                strided(i * d, n, s)
                 for i, d, n, s in zip(at, self.dilations, shape[2:], self.strides, strict=True)
             )
             for group in range(self.groups):

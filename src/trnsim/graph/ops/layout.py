@@ -62,6 +62,8 @@ class Reinterpret(Operation, kind=Kind.ALIAS, source="torch.Tensor.view, of anot
 
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """A shape of as many bytes."""
+        if self.to not in ITEM_BYTES:
+            self.refuse(f"of {tensors[0]} to {self.to}; legal: {', '.join(ELEMENT_TYPES)}")
         *outer, last = tensors[0].shape or (1,)
         size = last * ITEM_BYTES[tensors[0].dtype]
         if size % ITEM_BYTES[self.to] or not tensors[0].shape:
@@ -245,6 +247,12 @@ class Pad(Operation, kind=Kind.KERNEL):
     interior: Shape = ()
     number: float = 0.0
 
+    def check(self, tensors: tuple[TensorType, ...]) -> None:
+        """Check that the number beside integers is neither an infinity nor NaN."""
+        super().check(tensors)
+        if tensors[0].dtype in INTEGERS and not isfinite(self.number):
+            self.refuse(f"of {tensors[0]} with {self.number}; legal: a finite number")
+
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The padded lengths."""
         rank = len(tensors[0].shape)
@@ -381,6 +389,11 @@ def _check_part(operation: Operation, operand: TensorType, part: Shape) -> None:
         m > n for m, n in zip(part, operand.shape, strict=True)
     ):
         operation.refuse(f"of {operand} in windows of {part}; legal: lengths up to its own")
+
+
+def strided(first: int, count: int, stride: int) -> slice:
+    """Every `stride`-th of `count` elements from `first` on; nothing for a count of 0."""
+    return slice(first, first + max((count - 1) * stride + 1, 0), stride)
 
 
 def padded_length(length: int, low: int, high: int, gap: int) -> int:

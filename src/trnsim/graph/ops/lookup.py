@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
+from trnsim.graph.ops.layout import are_dims
 from trnsim.graph.types import ELEMENT_TYPES, INTEGERS, Array, Shape, TensorType
 
 _F32: Final = "float32"
@@ -79,10 +80,15 @@ class Gather(Operation, kind=Kind.KERNEL):
             self.refuse(
                 f"of {operand} in slices of {self.slice_sizes}; legal: lengths up to its own"
             )
-        _check_vectors(self, indices, self.start_index_map)
+        _check_vectors(self, operand, indices)
         batch = list(_without(indices.shape, self.index_vector_dim))
         offsets = [size for dim, size in enumerate(self.slice_sizes) if dim not in gone]
         rank = len(batch) + len(offsets)
+        if len(self.offset_dims) != len(offsets) or not are_dims(self.offset_dims, rank):
+            self.refuse(
+                f"of {operand} with {self.offset_dims} in a slice; legal: {len(offsets)} of the "
+                f"result's {rank} dimensions"
+            )
         shape = tuple(
             offsets.pop(0) if dim in self.offset_dims else batch.pop(0) for dim in range(rank)
         )
@@ -169,10 +175,15 @@ class Scatter(Operation, kind=Kind.KERNEL):
             self.refuse(f"by {self.op}; legal: {', '.join(_UPDATE_FUNCTIONS)}")
         if table is None:
             self.refuse("into no operand; legal: one, or a type of zeros")
-        _check_vectors(self, indices, self.start_index_map)
+        _check_vectors(self, table, indices)
         batch = [n for dim, n in enumerate(updates.shape) if dim not in self.update_window_dims]
         if batch != list(_without(indices.shape, self.index_vector_dim)):
             self.refuse(f"of {updates} by {indices}; legal: an update for each vector of indices")
+        gone = {*self.inserted_window_dims, *self.operand_batching_dims}
+        own = [n for dim, n in enumerate(table.shape) if dim not in gone]
+        window = [updates.shape[dim] for dim in self.update_window_dims]
+        if len(window) != len(own) or any(n > most for n, most in zip(window, own, strict=True)):
+            self.refuse(f"of {updates} into {table}; legal: windows of up to {own}")
         return (table,)
 
     def reference(self, updates: Array, scatter_indices: Array, *operand: Array) -> Array:
@@ -241,9 +252,19 @@ _UPDATE_FUNCTIONS: Final[dict[str, Any]] = {
 """Functions of an element of the table and its update, by name."""
 
 
-def _check_vectors(where: Gather | Scatter, indices: TensorType, dims: Shape) -> None:
-    """Check that each vector of indices has an index for each dimension."""
-    rank, place = len(indices.shape), where.index_vector_dim
+def _check_vectors(where: Gather | Scatter, table: TensorType, indices: TensorType) -> None:
+    """Check that each vector of indices has an index for each dimension, which the table has."""
+    rank, place, dims = len(indices.shape), where.index_vector_dim, where.start_index_map
+    pairs = where.operand_batching_dims, where.start_indices_batching_dims
+    if (
+        not are_dims((*dims, *pairs[0]), len(table.shape))
+        or not are_dims(pairs[1], rank)
+        or len(pairs[0]) != len(pairs[1])
+    ):
+        where.refuse(
+            f"of {table} by {indices} along {dims}, with {pairs[0]} beside {pairs[1]}; legal: "
+            "dimensions of each, once"
+        )
     length = 1 if place == rank else indices.shape[place] if 0 <= place < rank else -1
     if length != len(dims):
         where.refuse(

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
-from trnsim.graph.ops.layout import Pad, are_dims
+from trnsim.graph.ops.layout import Pad, are_dims, strided
 from trnsim.graph.types import FLOATS, INTEGERS, Array, Shape, TensorType, widen
 
 BODIES: Final[dict[str, Any]] = {
@@ -187,8 +187,12 @@ class Windows(Operation, abstract=True):
         attributes = (self.lengths, self.strides, self.low, self.high, dilations)
         if any(len(attribute) != len(shape) for attribute in attributes):
             self.refuse(f"of {shape} by windows of {self.lengths}; legal: a number a dimension")
+        if min(self.lengths, default=1) < 1:
+            self.refuse(f"by windows of {self.lengths}; legal: from 1")
         if min((*self.strides, *dilations), default=1) < 1:
             self.refuse(f"by strides of {self.strides} and {dilations}; legal: from 1")
+        if any(sum(amounts) < 0 for amounts in zip(shape, self.low, self.high, strict=True)):
+            self.refuse(f"of {shape} padded by {self.low} and {self.high}; legal: lengths from 0")
         return tuple(
             max((n + a + z - ((w - 1) * d + 1)) // s + 1, 0)
             for n, w, s, a, z, d in zip(
@@ -227,7 +231,7 @@ class ReduceWindow(Windows, kind=Kind.KERNEL):
         for at in np.ndindex(*self.lengths):
             part = wide[
                 tuple(
-                    slice(i * d, i * d + (n - 1) * s + 1, s)
+                    strided(i * d, n, s)
                     for i, d, n, s in zip(at, steps, counts, self.strides, strict=True)
                 )
             ]
