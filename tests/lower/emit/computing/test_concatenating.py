@@ -94,3 +94,14 @@ def test_parts_of_a_result_go_to_their_places(dtype, dim, shape):
     sides = made.given(flat[0], 33), made.given(33, flat[1])
     parts.append(made.graph.reshape(made.graph.dot_general(*sides, (1, 0)), shape))
     made.check(made.graph.concatenate(parts, dim), near=2e-2 if dtype == "bfloat16" else 2e-5)
+
+
+@pytest.mark.parametrize("dims", [(0, 1, 2), (0, 1, 3), (1,), (0, 2, 3), (2, 3)])
+def test_images_beside_images_that_repeat_elements(dims):
+    made, shape = Made(), (2, 3, 6, 5)
+    x = made.given(*(shape[dim] for dim in dims))
+    repeated = made.graph.broadcast_in_dim(x, shape, dims)
+    joined = made.graph.concatenate([made.of("tanh", made.given(2, 4, 6, 5)), repeated], 1)
+    ones = (1, 1)
+    convolution = Convolution(ones, ones, ones, (0, 0), ones, 1)
+    made.check(made.graph.apply(convolution, joined, made.given(5, 7, 3, 3)))

@@ -1,5 +1,7 @@
 import pytest
+from made_graphs import Made
 
+from trnsim.graph.ops.contraction import Convolution
 from trnsim.lower.emit.images.image import WindowBox, WindowGrid, window_boxes
 
 
@@ -72,3 +74,14 @@ def test_windows_within_the_image_are_unpadded():
     assert not grid(low_padding=(0, 1)).is_unpadded
     assert not grid(window_counts=(6, 7)).is_unpadded
     assert not grid(window_counts=(1, 1), gaps=(1, 0)).is_unpadded
+
+
+@pytest.mark.parametrize("dims", [(0, 1, 2), (0, 1, 3), (1,), (0, 2, 3), (2, 3)])
+def test_windows_read_images_that_repeat_elements(dims):
+    made, shape = Made(), (2, 3, 6, 5)
+    x = made.given(*(shape[dim] for dim in dims))
+    images = made.graph.broadcast_in_dim(x, shape, dims)
+    weight = made.given(5, 3, 3, 3)
+    ones = (1, 1)
+    convolution = Convolution((2, 1), ones, ones, (0, 0), ones, 1)
+    made.check(made.graph.apply(convolution, images, weight))

@@ -162,7 +162,7 @@ def _copy_from_hbm(source: TensorPlace, target: TensorPlace, frame: Frame, span:
         for at, length, f_begin, f_step in runs(f_axes, span.start, span.columns, 1):
             begin = source.offset[0] + p_begin[0] + f_begin[0]
             for piece, count, there in _places(target, first + row, rows, span.start + at, length):
-                pattern = [(p_step[0] or 1, count), (f_step[0] or 1, length)]
+                pattern = [(p_step[0], count), (f_step[0], length)]
                 view = tiles.strided(source.storage, pattern, begin + piece * p_step[0])
                 nisa.dma_copy(dst=there, src=view)
 

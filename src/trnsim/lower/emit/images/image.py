@@ -387,7 +387,7 @@ class Image:
         offset = place.offset[0] + sum(a * b for a, b in zip(steps, starts, strict=True))
         order = (steps[1], steps[0], *steps[2:])
         counts = (count, box.images, box.rows, box.columns)
-        pattern = [(step or 1, n) for step, n in zip(order, counts, strict=True)]
+        pattern = [(step if n > 1 else 1, n) for step, n in zip(order, counts, strict=True)]
         return tiles.strided(place.storage, pattern, offset)
 
 
