@@ -159,3 +159,14 @@ def test_keys_and_values_are_in_one_order_wherever_each_lies(keys, heads, given)
 
     query = made.given(1, heads, 40, 64)
     made.check(made.attention(query, operand("key"), operand("value")))
+
+
+def test_values_of_groups_that_are_part_of_one_projection():
+    made = Made("bfloat16")
+    query, key = made.given(2, 8, 1, 64), made.given(2, 8, 17, 64)
+    parts = made.linear(made.given(2, 17, 32), 3 * 4 * 64)
+    part = made.graph.slice(parts, [0, 0, 4 * 64], [2, 17, 4 * 64])
+    heads = made.graph.broadcast_in_dim(made.heads(part, 4), (2, 4, 2, 17, 64), (0, 1, 3, 4))
+    value = made.graph.reshape(heads, (2, 8, 17, 64))
+    bias = made.of("tanh", made.given(2, 8, 1, 17))
+    made.check(made.attention(query, key, value, bias, is_causal=True), chip="trn1")

@@ -404,7 +404,7 @@ def _group_evenly(pieces: Iterator[_Run]) -> Iterator[_Group]:
 def _continues(group: list[_Run], run: _Run) -> bool:
     last = group[-1]
     space = run[2][0] - last[2][0]
-    is_even = len(group) == 1 or space == _as_group(group)[1]
+    is_even = space >= 0 if len(group) == 1 else space == _as_group(group)[1]
     return is_even and (run[1], run[3]) == (last[1], last[3])
 
 
