@@ -139,3 +139,34 @@ def test_gradients_that_are_only_returned_go_out_as_rows(queries, keys, is_causa
 def made_beside(queries, keys):
     """Heads whose gradients stand side by side in a bank of 512 numbers."""
     return 512 // max(queries, keys, 48)
+
+
+@pytest.mark.slow_but_every(4)
+@pytest.mark.parametrize("across", ["query", "key", "value", "slope"])
+@pytest.mark.parametrize(("heads", "queries", "keys"), [(4, 40, 50), (1, 5, 300), (2, 300, 130)])
+def test_gradients_of_heads_that_lie_transposed(heads, queries, keys, across):
+    made, width = Made(), 32
+    rows = {"query": queries, "key": keys, "value": keys, "slope": queries}
+    query, key, value, slope = (
+        made.graph.transpose(made.given(2, heads, width, count), (0, 1, 3, 2))
+        if name == across
+        else made.given(2, heads, count, width)
+        for name, count in rows.items()
+    )
+    result, logs = made.graph.apply_to_all(Attention(0.125), [query, key, value])
+    operands = [query, key, value, slope, result, logs]
+    made.check(*made.graph.apply_to_all(AttentionBackward(0.125), operands))
+
+
+@pytest.mark.parametrize("repeated", ["query", "key", "value"])
+def test_gradients_of_one_number_for_each_row(repeated):
+    made, shape = Made(), (2, 3, 40, 32)
+    query, key, value = (
+        made.graph.broadcast_in_dim(made.given(*shape[:3]), shape, range(3))
+        if name == repeated
+        else made.given(*shape)
+        for name in ("query", "key", "value")
+    )
+    result, logs = made.graph.apply_to_all(Attention(0.125), [query, key, value])
+    operands = [query, key, value, made.given(*shape), result, logs]
+    made.check(*made.graph.apply_to_all(AttentionBackward(0.125), operands))

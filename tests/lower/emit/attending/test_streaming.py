@@ -102,3 +102,16 @@ def test_hidden_scores_leave_no_weight():
     made.arrays[2][:, 1:] = 1000.0
     found = made.check(made.attention(query, key, value, is_causal=True))
     np.testing.assert_allclose(found[0][:, 0], made.arrays[2][:, 0])
+
+
+@pytest.mark.parametrize(("queries", "width"), [(1, 256), (40, 192)])
+def test_wide_values_of_heads_that_share_keys(queries, width):
+    # The rows of the second head begin at a partition at which no engine can begin.
+    made = Made("bfloat16")
+    query = made.given(1, 3, queries, 16)
+    keys, values = (
+        made.graph.broadcast_in_dim(made.given(1, 1, 300, n), (1, 3, 300, n), range(4))
+        for n in (16, width)
+    )
+    found = made.attention(query, keys, values)
+    made.check(made.of("tanh", found))

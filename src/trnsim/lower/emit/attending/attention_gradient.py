@@ -158,7 +158,7 @@ class AttentionGradient(AttentionEmitter):
     def _loaded_head_of(self, place: TensorPlace, index: Index) -> TensorPlace:
         """A head's matrix; one in HBM is loaded with its neighbours.
 
-        A head that lies transposed is loaded by whole blocks of partitions.
+        A head that lies transposed is loaded by whole blocks of partitions, if it is in one block.
         """
         matrix = head_of(place, index)
         if not lies_across(matrix):
@@ -170,7 +170,11 @@ class AttentionGradient(AttentionEmitter):
         block = P if P % width == 0 else P // width * width
         frame = replace(frame_in_hbm(place, place.shape), block=block)
         steps = frame.steps()
-        number = sum(step[0] * at for step, at in zip(steps, index, strict=False)) // block
+        first = sum(step[0] * at for step, at in zip(steps, index, strict=False))
+        number = first // block
+        sides = zip(matrix.shape, steps[-2:], strict=True)
+        if first % block + sum((length - 1) * step[0] for length, step in sides) >= block:
+            return matrix
         number_there, here = self._blocks.get(id(place), (-1, place))
         if number_there != number:
             partitions = min(block, frame.rows - number * block)

@@ -67,7 +67,9 @@ def columns_of(
 
 def lies_across(here: TensorPlace) -> bool:
     """True if rows [rows, width] in HBM are contiguous along the rows, not the width."""
-    return here.steps[0] == (1,) and here.steps[1] != (1,) and here.shape[0] > 1
+    is_repeated = here.shape[1] > 1 and not any(here.steps[1])
+    is_along_rows = here.steps[0] == (1,) and here.steps[1] != (1,)
+    return is_along_rows and not is_repeated and here.shape[0] > 1
 
 
 def _load_transposed(here: TensorPlace, dtype: Any) -> Tensor:

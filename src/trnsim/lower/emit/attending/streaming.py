@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from trnsim.isa import Engine
 from trnsim.lower.emit.attending.heads import copy_from_psum, head_of, store_head
+from trnsim.lower.emit.attending.neighbours import lies_in_rows
 from trnsim.lower.emit.attending.operands import KeyStretch, QueryRows
 from trnsim.lower.emit.places.tensor_place import TensorPlace
 from trnsim.lower.kernels import balance, tiles
@@ -206,16 +207,17 @@ class StreamedAttention:
             nisa.activation(dst=result, op=nl.copy, data=data, scale=inverse)
         else:
             nisa.tensor_scalar(dst=result, data=data, op0=nl.multiply, operand0=inverse)
-        if len(rows.places) == 1 or not out.is_on_chip or attending.V > P:
+        first_head = head_of(out, rows.places[0][0])
+        if len(rows.places) == 1 or lies_in_rows(first_head, attending.V):
             self._store_each(rows, result, out)
             return
-        flipped = new((attending.V, rows.rows), attending.dtype, nl.psum)
-        nisa.nc_transpose(dst=flipped, data=result)
-        column = 0
-        for index, start, queries in rows.places:
-            here = head_of(out, index).sliced((queries, attending.V), (start, 0), (1, 1))
-            store_head(here, flipped[:, column : column + queries], attending.dtype)
-            column += queries
+        for at, width in tiles.pieces(attending.V, P):
+            flipped, column = new((width, rows.rows), attending.dtype, nl.psum), 0
+            nisa.nc_transpose(dst=flipped, data=result[:, at : at + width])
+            for index, start, queries in rows.places:
+                here = head_of(out, index).sliced((queries, width), (start, at), (1, 1))
+                store_head(here, flipped[:, column : column + queries], attending.dtype)
+                column += queries
 
     def _store_each(self, rows: QueryRows, result: Tensor, out: TensorPlace) -> None:
         column = 0
