@@ -157,6 +157,16 @@ def test_places_are_followed_through_what_wraps_negative_ones():
     assert codes(graph) == []
 
 
+def test_places_are_followed_through_as_many_operations_as_there_are():
+    """A generation that is unrolled adds one to its places at each token."""
+    graph = Graph()
+    places = graph.iota((1, 1), 0)
+    for _ in range(2000):
+        places = graph.elementwise("add", places, 1.0)
+    graph.outputs = [graph.gather(graph.input((2000, 4), "float32"), places)]
+    assert codes(graph) == ["NCC_EVRF056"]
+
+
 def test_each_index_of_a_vector_is_compared_with_its_own_dimension():
     graph = Graph()
     vectors = graph.iota((5, 2), 0)

@@ -179,12 +179,14 @@ class _CountedIndices:
 
     def _of(self, value: Value) -> Array:
         """The elements of a value that is computed of iotas and constants alone."""
-        if value.number not in self._known:
-            node = self._maker[value.number]
-            operands = [
-                self._of(operand) if isinstance(operand, Value) else operand
-                for operand in node.operands
-            ]
-            results = zip(node.results, reference_of(node, operands), strict=True)
-            self._known.update((result.number, array) for result, array in results)
-        return self._known[value.number]
+        waiting, known = [value], self._known
+        while waiting:
+            node = self._maker[waiting[-1].number]
+            missing = [operand for operand in node.values if operand.number not in known]
+            if missing:
+                waiting += missing
+            elif waiting.pop().number not in known:
+                operands = [known[o.number] if isinstance(o, Value) else o for o in node.operands]
+                results = zip(node.results, reference_of(node, operands), strict=True)
+                known.update((result.number, array) for result, array in results)
+        return known[value.number]
