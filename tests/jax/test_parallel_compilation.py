@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from trnsim.compiler.compile_cache import CacheSettings, extract_graph
+from trnsim.compiler.compile_cache import CacheEntry, CacheSettings, entries, extract_graph
 from trnsim.device.graph_file import GraphFile, graph_bytes
 from trnsim.device.model_report import Subject
 from trnsim.errors import BadInput
@@ -41,6 +41,17 @@ def test_an_outcome_has_the_figures_of_the_report(tmp_path):
     assert [line.rpartition("||: ")[2].split(" ")[0] for line in log] == [
         *("Compile", "Current", "master", "Current")
     ]
+
+
+def test_a_program_that_the_cache_cannot_keep_is_compiled_all_the_same(tmp_path, monkeypatch):
+    def full(*_):
+        raise BadInput("cannot write model.neff: no space left")
+
+    extract_graph(graph_of(32), FLAGS, CacheSettings(tmp_path), tell=quiet)
+    (entry,) = entries(CacheSettings(tmp_path).version_folder)
+    monkeypatch.setattr(CacheEntry, "store_program", full)
+    outcome = compile_entry_of(str(entry.folder), 0, retries_failed=False)
+    assert (outcome.is_compiled, outcome.figures["target"]) == (True, "trn1")
 
 
 def test_a_graph_without_a_target_is_named(tmp_path):

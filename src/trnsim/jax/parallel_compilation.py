@@ -21,6 +21,7 @@ from trnsim.compiler.compile_cache.through import (
     failure_text,
     log_line,
 )
+from trnsim.compiler.stand_in import parse_program
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.jax.programs import compile_program
 
@@ -95,7 +96,7 @@ def compile_entry_of(folder: str, retries: int, *, retries_failed: bool) -> Outc
                 return Outcome(entry.graph_file, False, 0, reason, spent_s, {})
             continue
         spent_s = 0.0 if compiled.is_hit else time.perf_counter() - start_s
-        figures = entry.program().report
+        figures = parse_program(compiled.content, str(entry.program_file)).report
         return Outcome(entry.graph_file, True, attempt, "", spent_s, figures)
     spent_s = time.perf_counter() - start_s
     return Outcome(entry.graph_file, False, retries, reason, spent_s, {})

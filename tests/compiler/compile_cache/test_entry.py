@@ -45,6 +45,14 @@ def test_an_entry_goes_from_a_graph_to_a_program(tmp_path):
     assert not entry.is_locked
 
 
+def test_a_reason_of_others_commands_no_terminal_and_has_an_end(tmp_path):
+    (tmp_path / "model.log").write_text("\x1b[31mno\nfix: " + "x" * 100_000)
+    shown = CacheEntry(tmp_path).failure()
+    assert "\x1b" not in shown
+    assert "no\nfix: xx" in shown
+    assert len(shown) < 11_000
+
+
 def test_flags_that_are_lost_are_stored_again(tmp_path):
     entry = CacheEntry(tmp_path / "e")
     entry.store_graph(b"graph", ["-O1"])

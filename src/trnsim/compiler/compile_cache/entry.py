@@ -16,6 +16,7 @@ from trnsim import files
 from trnsim.compiler.compile_cache.lock import is_locked
 from trnsim.compiler.stand_in import StandIn, parse_program
 from trnsim.errors import BadInput
+from trnsim.foreign_text import terminal_text
 from trnsim.formatting import clipped
 
 GRAPH: Final = "model.hlo_module.pb"
@@ -32,6 +33,8 @@ NAME: Final = re.compile(
 )
 _SHOWN_CHARS: Final = 60
 """Characters of a key in an error."""
+_REASON_CHARS: Final = 10_000
+"""Characters of a remembered failure that are shown."""
 _FLAG_DIGITS: Final = 8
 _GRAPH_BYTES: Final = 8
 _FLAGS_MAX: Final = 4096
@@ -158,11 +161,12 @@ class CacheEntry:
         return list(flags)
 
     def failure(self) -> str:
-        """Why it does not compile; "" if that is not known."""
+        """Why it does not compile, as text for a terminal; "" if that is not known."""
         try:
-            return files.read_text(self.folder / LOG).strip()
+            stored = files.read_text(self.folder / LOG).strip()
         except BadInput:
             return ""
+        return terminal_text(clipped(stored, _REASON_CHARS))
 
     def program(self) -> StandIn:
         """The compiled program.
