@@ -14,7 +14,6 @@ from typing import Final
 
 from trnsim import files
 from trnsim.compiler.compile_cache.lock import is_locked
-from trnsim.compiler.stand_in import StandIn, parse_program
 from trnsim.errors import BadInput
 from trnsim.foreign_text import terminal_text
 from trnsim.formatting import clipped
@@ -167,14 +166,6 @@ class CacheEntry:
         except BadInput:
             return ""
         return terminal_text(clipped(stored, _REASON_CHARS))
-
-    def program(self) -> StandIn:
-        """The compiled program.
-
-        Raises:
-            BadInput: it cannot be read, or trnsim did not write it.
-        """
-        return parse_program(files.read_bytes(self.program_file, fix=_FIX), str(self.program_file))
 
     def store_graph(self, graph: bytes, flags: Sequence[str]) -> Path:
         """Store a graph and its flags; the path of the graph.
