@@ -211,4 +211,4 @@ def test_a_launch_may_have_more_cores_than_a_byte_counts(core_v3):
     programs = [program_of(core_v3, [(work, (), ())]) for _ in everyone]
     order = choose(programs, core_v3)
     assert sorted(order.ranks) == list(everyone)
-    assert order.together[0] == len(everyone)
+    assert order.group_sizes[0] == len(everyone)

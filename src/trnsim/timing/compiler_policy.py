@@ -3,8 +3,8 @@
 The compiler orders the instructions of an engine, places buffers and picks DMA queues. Its rules
 are not public, so the schedule makes these choices:
 
-- `order`: an engine takes the earliest of the next few instructions that is ready (`compiler`), or
-  its instructions in the order in which the kernel issues them (`issued`).
+- A compute engine takes the first instruction that is ready among the next few, under the policy
+  `compiler`, or its instructions in the order in which the kernel issues them, under `issued`.
 - A transfer starts as soon as it is ready and the DMA engines are free, whatever was issued before.
 - A tensor without an address has its own buffer: no transfer waits until another tensor leaves it.
 """
@@ -21,19 +21,19 @@ from trnsim.isa import Engine
 
 @dataclass(frozen=True)
 class Policy:
-    """The limit on instructions that overtake others.
+    """How far instructions may overtake others of their engine.
 
     Attributes:
         name: its name.
-        ahead: the number of instructions of a compute engine that the schedule chooses from: those
-            next in the order of issue.
+        ahead: the number of next instructions, in the order of issue, that a compute engine chooses
+            from; 1 for no choice.
     """
 
     name: str
     ahead: int
 
     def window(self, engine: Engine) -> float:
-        """The number of instructions of `engine` that the next one is chosen from."""
+        """The number of next instructions that `engine` chooses from; transfers have no limit."""
         return inf if engine is Engine.dma else self.ahead
 
 

@@ -36,11 +36,11 @@ class Order:
         policy: the policy by which it was chosen.
         ranks: for each step, the core.
         indices: for each step, the instruction.
-        together: for each step, the number of steps from it on that start at once: the members of a
-            meeting; 1 elsewhere.
+        group_sizes: for each step, the number of instructions that start with it: at the first step
+            of a meeting its members, at its other steps 0, elsewhere 1.
         stretches: for each core and instruction, the factor on its interval: for matmuls by the
             Tensor Engine's utilization limit, for transfers by collectives (`timing.contention`).
-        limits: for each core, that limit over time.
+        limits: for each core, the Tensor Engine's utilization limit over time.
         loads: for each core, the instructions before which the engine loads a table or a tile.
         queues: for each core, transfer -> the DMA queue that issues it.
     """
@@ -48,7 +48,7 @@ class Order:
     policy: Policy
     ranks: array[int]
     indices: array[int]
-    together: array[int]
+    group_sizes: array[int]
     stretches: list[array[float]]
     limits: list[UtilizationLimit]
     loads: list[set[int]]
@@ -60,7 +60,7 @@ def choose(
     core: NeuronCore,
     policy: Policy = DEFAULT,
     tables: Sequence[Sequence[EnginePlacement]] | None = None,
-    together: int = 0,
+    cores_per_rank: int = 0,
     ranks: Sequence[int] = (),
 ) -> Order:
     """The order in which `policy` starts the instructions of cores that run a kernel together.
@@ -70,18 +70,18 @@ def choose(
         core: the NeuronCore whose constants are used.
         policy: how far an instruction may overtake others.
         tables: the `placements` of each program on that core, if already computed.
-        together: the number of cores per rank; by default all cores are of the same rank.
-        ranks: the numbers of the ranks whose programs these are, if further ranks keep step with
-            them; by default the programs are those of all ranks.
+        cores_per_rank: the number of cores of a rank; by default all cores are of the same rank.
+        ranks: the numbers of the ranks whose programs are given, if other ranks have the same
+            times (`program.likeness`); by default the programs are those of all ranks.
     """
     tables = tables or [placements(program, core) for program in programs]
-    together = together or len(programs)
+    cores_per_rank = cores_per_rank or len(programs)
     numbers = [
-        rank * together + local_core
-        for rank in ranks or range(len(programs) // together)
-        for local_core in range(together)
+        rank * cores_per_rank + local_core
+        for rank in ranks or range(len(programs) // cores_per_rank)
+        for local_core in range(cores_per_rank)
     ]
-    meetings = _meetings(programs, numbers, together)
+    meetings = _meetings(programs, numbers, cores_per_rank)
     order = _ListScheduler(programs, tables, core, policy, meetings).run()
     return contended(programs, core, order, tables)
 
@@ -89,12 +89,12 @@ def choose(
 def choose_alone(
     program: Program, placements: Sequence[EnginePlacement], core: NeuronCore, policy: Policy
 ) -> Order:
-    """The order for a single core that waits for its neighbours at no meeting.
+    """The order for a single core, without the meetings at which it would wait for others.
 
     Args:
         program: its program.
-        placements: the placement of each distinct instruction.
-        core: the NeuronCore whose other constants are used.
+        placements: the engine and cost of each distinct instruction.
+        core: the NeuronCore whose constants are used where a placement has none.
         policy: how far an instruction may overtake others.
     """
     return _ListScheduler([program], [placements], core, policy, [[None] * len(placements)]).run()
@@ -109,8 +109,8 @@ class _Queue:
         window: the number of next instructions that it chooses from.
         members: all its instructions, in the order of issue.
         started: the number of them that have started.
-        soon: (time, instruction) of those whose predecessors have all started, a heap.
-        now: those that are ready at `free_s` or before the present, a heap.
+        soon: a heap of (ready time, instruction) whose predecessors have all started.
+        now: a heap of the instructions whose ready time has passed.
     """
 
     __slots__ = ("engine", "free_s", "members", "now", "soon", "started", "window")
@@ -178,7 +178,7 @@ class _Core:
         self._ready_s = array("d", [0.0]) * count
         self._waiters: dict[int, list[int]] = {}
         self._followers: dict[int, list[int]] = {}
-        self._place = array("l", [0]) * count
+        self._queue_index = array("l", [0]) * count
         self._last_meeting = {False: -1, True: -1}
         self._enqueue_all()
 
@@ -192,14 +192,14 @@ class _Core:
                 waiters.setdefault(before, []).append(index)
             for before in follows:
                 followers.setdefault(before, []).append(index)
-            if self.meetings[which] is not None:  # a core comes to a meeting of each kind at a time
+            if self.meetings[which] is not None:  # of each kind, a core is at one meeting at a time
                 is_collective = self.engines[which] is Engine.collective
                 if self._last_meeting[is_collective] >= 0:
                     self._missing[index] += 1
                     followers.setdefault(self._last_meeting[is_collective], []).append(index)
                 self._last_meeting[is_collective] = index
             members = self.queues[self.engines[which]].members
-            self._place[index] = len(members)
+            self._queue_index[index] = len(members)
             members.append(index)
         for queue in self.queues.values():
             for index in queue.members[: int(min(queue.window, len(queue.members)))]:
@@ -264,15 +264,15 @@ class _Core:
         return start_s, start_s + taken_s
 
     def _held_tile(self, index: int) -> Hashable:
-        """The tile that its engine must hold for instruction `index`, None if there is none.
+        """The tile that the engine must hold for instruction `index`, or None.
 
-        If it is not known which one, the instruction itself: nothing else holds it.
+        An unknown tile is named by `index`, so that it equals no other.
         """
         which = self.program.which[index]
-        place = self.costs[which].held_read
-        if place is None:
+        operand = self.costs[which].held_read
+        if operand is None:
             return None
-        return self.program.touches.read_tile(index, place, self._reads[which]) or index
+        return self.program.touches.read_tile(index, operand, self._reads[which]) or index
 
     def _release(self, later: int, ready_s: float) -> None:
         """Resolve a dependence of `later`, which permits its start at `ready_s`."""
@@ -280,44 +280,47 @@ class _Core:
         self._missing[later] -= 1
         if not self._missing[later]:
             queue = self.queues[self.engines[self.program.which[later]]]
-            if self._place[later] < queue.started + queue.window:
+            if self._queue_index[later] < queue.started + queue.window:
                 heappush(queue.soon, (ready_s, later))
 
 
 def _meetings(
-    programs: Sequence[Program], numbers: Sequence[int], together: int
+    programs: Sequence[Program], numbers: Sequence[int], cores_per_rank: int
 ) -> list[list[Meeting | None]]:
     """The meeting of each core's distinct instructions with other cores, or None.
 
     Args:
         programs: the programs of the cores.
         numbers: the numbers of these cores among those of all ranks.
-        together: the number of cores of a rank.
+        cores_per_rank: the number of cores of a rank.
     """
     places = {number: place for place, number in enumerate(numbers)}
     return [
-        [_meeting_of(number, checked.instruction, together, places) for checked in program.checked]
+        [
+            _meeting_of(number, checked.instruction, cores_per_rank, places)
+            for checked in program.checked
+        ]
         for number, program in zip(numbers, programs, strict=True)
     ]
 
 
 def _meeting_of(
-    number: int, instruction: Instruction, together: int, places: Mapping[int, int]
+    number: int, instruction: Instruction, cores_per_rank: int, places: Mapping[int, int]
 ) -> Meeting | None:
-    """The meeting of core `number` with others in `instruction`, by their indices in the launch."""
+    """The meeting of core `number` in `instruction`; its members are indices in the launch."""
     place = places[number]
     if isinstance(instruction, Collective):
         members = instruction.members(number)
-        at = instruction.at(instruction.group_of(number // together))
+        at = instruction.at(instruction.group_of(number // cores_per_rank))
         present = [places[member] for member in members if member in places]
         return meeting_of(present, place, at) if len(members) > 1 else None
-    core_meeting = instruction.meeting(place % together)
-    meeting = None if core_meeting is None else core_meeting.among(place - place % together)
+    core_meeting = instruction.meeting(place % cores_per_rank)
+    meeting = None if core_meeting is None else core_meeting.among(place - place % cores_per_rank)
     return None if meeting is None or meeting.following == place else meeting
 
 
 class _Turns:
-    """The choice of the queue that starts the next instruction: the earliest, of several the first.
+    """The choice of the queue that starts the next instruction: the earliest, then the first.
 
     Attributes:
         now_s: the current time.
@@ -382,7 +385,7 @@ class _ListScheduler:
         ]
         self._ranks = array("l")
         self._indices = array("l")
-        self._together = array("l")
+        self._group_sizes = array("l")
         self._touched: set[int] = set()
         # By kind: False for meetings of cores within a rank, True for collectives of ranks.
         self._waiting: dict[bool, dict[int, Meeting]] = {False: {}, True: {}}
@@ -406,7 +409,7 @@ class _ListScheduler:
             self._policy,
             self._ranks,
             self._indices,
-            self._together,
+            self._group_sizes,
             [core.stretch for core in cores],
             [core.limit for core in cores],
             [core.loads for core in cores],
@@ -419,7 +422,7 @@ class _ListScheduler:
         which = core.program.which[index]
         meeting = core.meetings[which]
         if meeting is None:
-            self._place(rank, index, time_s, 1)
+            self._append(rank, index, time_s, 1)
             return 1
         is_collective = core.engines[which] is Engine.collective
         waiting, arrived = self._waiting[is_collective], self._arrived[is_collective]
@@ -429,16 +432,17 @@ class _ListScheduler:
             return 0
         members = [(member, arrived.pop(member)) for member in group]
         starts_s = [self._cores[r].free_s(i) for r, i in members]
-        for place, (member, at) in enumerate(members):
+        start_s = max(time_s, *starts_s)
+        for number, (member, member_index) in enumerate(members):
             del waiting[member]
-            self._place(member, at, max(time_s, *starts_s), len(members) if place == 0 else 0)
+            self._append(member, member_index, start_s, 0 if number else len(members))
         return len(members)
 
-    def _place(self, rank: int, index: int, ready_s: float, together: int) -> None:
+    def _append(self, rank: int, index: int, ready_s: float, group_size: int) -> None:
         core = self._cores[rank]
         self._touched.add(rank)
         start_s, busy_until_s = core.work(index, ready_s)
         self._ranks.append(rank)
         self._indices.append(index)
-        self._together.append(together)
+        self._group_sizes.append(group_size)
         core.mark_started(index, start_s, busy_until_s)

@@ -220,7 +220,7 @@ def steps(order: Order) -> Iterator[list[tuple[int, int]]]:
     """(core, instruction) of all that start next, at the same time: several only at a meeting."""
     ranks, indices = order.ranks, order.indices
     at = 0
-    for members in order.together:
+    for members in order.group_sizes:
         if members:
             yield [(ranks[i], indices[i]) for i in range(at, at + members)]
             at += members

@@ -68,16 +68,16 @@ class Timeline:
         rank: int,
         schedule: Schedule,
         order: Order,
-        together: int = 0,
+        cores_per_rank: int = 0,
         ranks: Sequence[int] = (),
     ) -> None:
         """The timeline of the core with index `rank` among those that ran `programs` together.
 
-        `together` and `ranks` are as in `timelines`.
+        `cores_per_rank` and `ranks` are as in `timelines`.
         """
         self.program = programs[rank]
         self.order = order
-        self._together, self._ranks = together or len(programs), ranks
+        self._cores_per_rank, self._ranks = cores_per_rank or len(programs), ranks
         self._programs = programs
         self._rank = rank
         self._schedule = schedule
@@ -91,7 +91,7 @@ class Timeline:
             return self
         programs = [*self._programs[: self._rank], program, *self._programs[self._rank + 1 :]]
         return Timeline(
-            programs, self._rank, self._schedule, self.order, self._together, self._ranks
+            programs, self._rank, self._schedule, self.order, self._cores_per_rank, self._ranks
         )
 
     @property
@@ -203,10 +203,10 @@ class Timeline:
             for program in bare
         ]
         if any(program.as_issued is not None for program in self._programs):
-            parts = range(0, len(programs), self._together)
-            fits = [fitted(programs[at : at + self._together], "spill")[0] for at in parts]
+            parts = range(0, len(programs), self._cores_per_rank)
+            fits = [fitted(programs[at : at + self._cores_per_rank], "spill")[0] for at in parts]
             programs = [program for fit in fits for program in fit]
-        timed = timelines(programs, self.order.policy, self._together, self._ranks)
+        timed = timelines(programs, self.order.policy, self._cores_per_rank, self._ranks)
         return timed[self._rank].device_time_s
 
     def two_in_flight_s(self) -> float:
@@ -251,23 +251,23 @@ class Timeline:
 def timelines(
     programs: Sequence[Program],
     policy: Policy = DEFAULT,
-    together: int = 0,
+    cores_per_rank: int = 0,
     ranks: Sequence[int] = (),
 ) -> tuple[Timeline, ...]:
     """The timelines of cores that ran a kernel together, by rank, in the order of `policy`.
 
-    A single core waits at no meeting: the other core, if there is any, runs the same program. Of
-    several ranks each has `together` cores; by default all cores are of the same rank. If further
-    ranks keep step with these (`program.likeness`), `ranks` has the number of each program's rank.
+    A single core waits at no meeting: the other core, if there is any, runs the same program. Each
+    rank has `cores_per_rank` cores; by default all cores are of the same rank. If further ranks
+    keep step with these (`program.likeness`), `ranks` has the numbers of the ranks given.
     """
     core = programs[0].core
     tables = [recorded(program) for program in programs]
     if len(programs) == 1 and not ranks:
         order = choose_alone(programs[0], tables[0], core, policy)
     else:
-        order = choose(programs, core, policy, tables, together, ranks)
+        order = choose(programs, core, policy, tables, cores_per_rank, ranks)
     schedules = replay(programs, core, order, tables)
     return tuple(
-        Timeline(programs, rank, schedule, order, together, ranks)
+        Timeline(programs, rank, schedule, order, cores_per_rank, ranks)
         for rank, schedule in enumerate(schedules)
     )

@@ -17,7 +17,7 @@ from trnsim.tools.nccom.operations import item_bytes
 DEFAULT_SIZE: Final = "32M"
 """Default of the first size and of the last."""
 MOST_SIZES: Final = 10_000
-"""Sizes of a benchmark, at most: a step of one byte to 1 GB would be a thousand million."""
+"""Maximum number of sizes of a benchmark; one byte to 1 GB by steps of a byte are 10**9."""
 _MOST_BYTES: Final = 2**60
 _EXAMPLES: Final = {"--maxbytes": "64MB", "--stepfactor": "2"}
 _DEFAULT_STEPS: Final = 10
@@ -58,7 +58,7 @@ def sizes(
         step: bytes between two sizes; a tenth of the range if neither it nor `factor` is stated.
         factor: ratio of a size to the one before it.
         dtype: data type, of whose elements each size is a whole number.
-        unit: elements of which a step that is not stated is a multiple.
+        unit: number of elements of which the default step is a multiple.
 
     Raises:
         BadInput: for a text that is no size, the first above the last, both a step and a factor,
@@ -79,21 +79,21 @@ def sizes(
     if factor:
         return _by_factor(first, last, factor)
     if step:
-        by = size_bytes(step, "--stepbytes")
-        _check_elements("--stepbytes", step, by, dtype)
+        step_bytes = size_bytes(step, "--stepbytes")
+        _check_elements("--stepbytes", step, step_bytes, dtype)
     else:
-        by = max((last - first) // _DEFAULT_STEPS // (unit * item), 1) * unit * item
-    _check_count((last - first) // by + 1)
-    return tuple(range(first, last + 1, by))
+        step_bytes = max((last - first) // _DEFAULT_STEPS // (unit * item), 1) * unit * item
+    _check_count((last - first) // step_bytes + 1)
+    return tuple(range(first, last + 1, step_bytes))
 
 
 def _by_factor(first: int, last: int, factor: str) -> tuple[int, ...]:
-    times = size_bytes(factor, "--stepfactor")
-    if times == 1:
+    ratio = size_bytes(factor, "--stepfactor")
+    if ratio == 1:
         raise BadInput("--stepfactor 1; legal: whole numbers from 2 on", fix="for example -f 2")
     series = [first]
-    while series[-1] * times <= last:
-        series.append(series[-1] * times)
+    while series[-1] * ratio <= last:
+        series.append(series[-1] * ratio)
     return tuple(series)
 
 
