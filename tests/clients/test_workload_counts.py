@@ -32,7 +32,10 @@ CLASSES = {
 }
 DECODERS = sorted({*decoders.NAMES} - {*NOT_BUILT})
 IMAGES = sorted({*images.NAMES} - {*NOT_BUILT})
+CLASSIFIERS = ("SequenceClassification", "TokenClassification", "QuestionAnswering")
 AUTO = {
+    "MultipleChoice": transformers.AutoModelForMultipleChoice,
+    "NextSentencePrediction": transformers.AutoModelForNextSentencePrediction,
     "CausalLM": transformers.AutoModelForCausalLM,
     "MaskedLM": transformers.AutoModelForMaskedLM,
     "Seq2SeqLM": transformers.AutoModelForSeq2SeqLM,
@@ -82,6 +85,14 @@ def test_decoders_without_scores(model_type):
     equal(model_type, "", **small)
 
 
+@pytest.mark.parametrize("head", CLASSIFIERS)
+@pytest.mark.parametrize("model_type", [*DECODERS, *texts_to_texts.NAMES, "gemma3"])
+def test_classifiers(model_type, head):
+    if transformers.CONFIG_MAPPING[model_type] not in AUTO[head]._model_mapping:
+        pytest.skip(f"transformers has no {head} of {model_type}")
+    equal(model_type, head)
+
+
 @pytest.mark.parametrize(("model_type", "defaults"), DEFAULTS.items())
 def test_keys_left_out_of_a_file(model_type, defaults):
     equal(model_type, "CausalLM", left_out=defaults)
@@ -93,7 +104,7 @@ def test_encoders(model_type, head):
     equal(model_type, head)
 
 
-@pytest.mark.parametrize("head", ["PreTraining", "QuestionAnswering"])
+@pytest.mark.parametrize("head", ["PreTraining", "QuestionAnswering", "MultipleChoice", "CausalLM"])
 @pytest.mark.parametrize("model_type", ["bert", "electra"])
 def test_other_ends_of_encoders(model_type, head):
     equal(model_type, head)

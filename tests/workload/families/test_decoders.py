@@ -173,3 +173,19 @@ def test_an_mlp_left_out_is_that_of_the_family_or_refused():
 def test_more_heads_than_any_model_has_are_refused_at_once():
     with pytest.raises(BadInput, match=r"num_attention_heads is 549755813889, .* at most 100,000"):
         tower("llama", num_attention_heads=2**39 + 1)
+
+
+@pytest.mark.parametrize(
+    ("head", "elements"),
+    [
+        ("SequenceClassification", 32 * 3),
+        ("TokenClassification", 33 * 3),
+        ("QuestionAnswering", 66),
+    ],
+)
+def test_classifiers_have_classes_in_place_of_words(head, elements):
+    """The input table stays; a class of a sequence has no bias."""
+    words = tower("llama")
+    found = tower("llama", architectures=[f"LlamaFor{head}"], num_labels=3)
+    assert (found.outputs, [matrix.name for matrix in found.behind]) == (0, ["classes"])
+    assert of_tower(found) == of_tower(words) - 100 * 32 + elements

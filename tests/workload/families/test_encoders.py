@@ -42,6 +42,11 @@ def test_words_are_scored_by_the_table():
         ("ForPreTraining", "bert", ["dense", "pooler", "classes"]),
         ("ForPreTraining", "electra", ["dense", "classes"]),
         ("ForQuestionAnswering", "bert", ["classes"]),
+        ("ForMultipleChoice", "bert", ["dense", "classes"]),
+        ("ForMultipleChoice", "electra", ["dense", "classes"]),
+        ("ForNextSentencePrediction", "bert", ["dense", "classes"]),
+        ("ForCausalLM", "roberta", ["dense"]),
+        ("LMHeadModel", "bert", ["dense"]),
     ],
 )
 def test_what_is_behind_the_layers_follows_the_class(kind, model_type, names):
@@ -53,6 +58,12 @@ def test_a_classifier_of_sequences_has_one_row_a_sequence():
     assert [one.is_each_token for one in ends] == [False, False]
     assert ends[-1].outputs == 3
     assert named("ForTokenClassification").behind[0].is_each_token
+
+
+def test_a_right_choice_has_one_score_and_a_next_sentence_two():
+    assert named("ForMultipleChoice", num_labels=5).behind[-1].outputs == 1
+    assert named("ForNextSentencePrediction", num_labels=5).behind[-1].outputs == 2
+    assert named("LMHeadModel").outputs == named("ForCausalLM").outputs == 100
 
 
 def test_layers_of_albert_are_one():

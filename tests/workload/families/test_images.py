@@ -48,6 +48,21 @@ def test_classes_take_the_place_of_the_pooler():
     assert [one.name for one in tower().behind] == ["pooler"]
 
 
+def test_a_teacher_token_has_classes_of_its_own():
+    named = {"architectures": ["DeiTForImageClassificationWithTeacher"], "num_labels": 7}
+    ends = tower("deit", **named).behind
+    assert [matrix.name for matrix in ends] == ["classes", "classes of the teacher token"]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "head"),
+    [("vit", "MaskedImageModeling"), ("clip", "ForImageClassification")],
+)
+def test_a_head_of_unknown_sizes_is_refused(model_type, head):
+    with pytest.raises(BadInput, match=f"architectures is 'Any.*{head}'; legal: classes that "):
+        towers(ConfigKeys({**SMALL, "architectures": [f"Any{head}"]}, "mine.json"), model_type)
+
+
 def test_a_gated_mlp_keeps_about_the_elements():
     assert tower("dinov2", use_swiglu_ffn=True).layers[0].mlp.intermediate == 88
     assert tower("dinov2").layers[0].mlp.intermediate == 128

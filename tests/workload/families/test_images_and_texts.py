@@ -65,3 +65,16 @@ def test_a_part_that_is_not_known_is_named(key, given):
     message = f"mine.json: {key}.model_type is {given!r}; legal: "
     with pytest.raises(BadInput, match="^" + re.escape(message)):
         of(LLAVA, **{key: {"model_type": given}})
+
+
+def test_the_named_class_ends_the_decoder_of_texts():
+    given = {"architectures": ["Gemma3ForSequenceClassification"], "num_labels": 3}
+    text = {**GEMMA["text_config"], "architectures": None}
+    read = of(GEMMA, **given, text_config=text)[1]
+    assert (read.outputs, read.behind[-1].name, read.behind[-1].outputs) == (0, "classes", 3)
+    assert of(GEMMA, architectures=["Gemma3Model"])[1].outputs == 0
+
+
+def test_all_tokens_of_an_image_are_read_where_the_file_says_so():
+    seen, _ = of(LLAVA, vision_feature_select_strategy="full")
+    assert [matrix.rows for matrix in seen.behind] == [1, 1]

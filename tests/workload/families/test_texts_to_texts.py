@@ -1,6 +1,8 @@
+import pytest
 from parameter_formulas import of_table, of_tower
 from published_models import sides, t5
 
+from trnsim.errors import BadInput
 from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.families.texts_to_texts import towers
 
@@ -54,3 +56,35 @@ def test_places_are_learned_or_not():
     assert [one.positions for one in of(config, "bart")] == [22, 22]
     assert [one.positions for one in of(config, "pegasus")] == [20, 20]
     assert [one.positions for one in of(config, "m2m_100")] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("head", "names"),
+    [
+        ("SequenceClassification", ["dense", "classes"]),
+        ("QuestionAnswering", ["classes"]),
+        ("ConditionalGeneration", []),
+    ],
+)
+def test_classifiers_have_classes_in_place_of_words(head, names):
+    bart = sides(32, 3, 4, 100, max_position_embeddings=9)
+    for config, model_type in ((T5, "t5"), (bart, "bart")):
+        decoder = of({**config, "architectures": [f"AnyFor{head}"]}, model_type)[-1]
+        assert [matrix.name for matrix in decoder.behind] == names
+        assert bool(decoder.outputs) == (not names)
+
+
+def test_classes_of_words_are_those_of_the_encoder_alone():
+    (encoder,) = of({**T5, "architectures": ["T5ForTokenClassification"], "num_labels": 3})
+    assert [(matrix.name, matrix.outputs) for matrix in encoder.behind] == [("classes", 3)]
+
+
+def test_a_head_of_unknown_sizes_is_refused():
+    for head in ("ForCausalLM", "ForAudioClassification"):
+        with pytest.raises(BadInput, match=f"architectures is 'Any{head}'; legal: classes that "):
+            of({**WHISPER, "architectures": [f"Any{head}"]}, "whisper")
+
+
+def test_more_layers_than_any_model_has_are_refused():
+    with pytest.raises(BadInput, match=r"num_layers is 1000000000, .* at most 10,000"):
+        of({**T5, "num_layers": 10**9})

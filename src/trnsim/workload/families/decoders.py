@@ -23,10 +23,12 @@ from trnsim.workload.families.layer_kinds import expert_layers, kind_counts, win
 from trnsim.workload.families.sizes import (
     MOST_HEADS,
     MOST_LAYERS,
+    classes_of,
     has_scores,
     heads_of,
     kv_heads_of,
     mlp_of,
+    named_class,
 )
 
 NAMES: Final = tuple(ROWS)
@@ -53,6 +55,10 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     places, extra = _embedding_sizes(keys, row, hidden)
     width = keys.whole("word_embed_proj_dim", "embedding_size", default=hidden)
     is_narrow = width != hidden
+    # A sequence's class is the one of its last token; transformers scores every token.
+    is_biased = not named_class(keys).endswith("SequenceClassification")
+    classes = classes_of(keys, width, has_bias=is_biased)
+    narrowing = (Projection("project out", hidden, width),) if is_narrow else ()
     return (
         Tower(
             "decoder",
@@ -63,7 +69,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
             before=(Projection("project in", width, hidden),) if is_narrow else (),
             positions=places,
             extra=extra,
-            behind=(Projection("project out", hidden, width),) if is_narrow else (),
+            behind=(*narrowing, *filter(None, [classes])),
             final=final,
             outputs=outputs,
             is_tied=is_tied,

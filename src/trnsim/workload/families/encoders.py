@@ -16,19 +16,21 @@ from trnsim.workload.architecture import Attention, Layer, Norm, Projection, Tow
 from trnsim.workload.families.keys import ConfigKeys, Rule
 from trnsim.workload.families.layer_kinds import FULL, kind_counts
 from trnsim.workload.families.sizes import (
+    ANSWER_COLUMNS,
     MOST_LAYERS,
     PLAIN_NAMES,
     Spelling,
     heads_of,
     kv_heads_of,
     mlp_of,
+    named_class,
 )
 from trnsim.workload.operators import ACTIVATIONS
 
 _DISTIL: Final = Spelling(("dim",), ("n_layers",), ("n_heads",), intermediate=("hidden_dim",))
 _DEFAULT_EPSILON: Final = 1e-12
-_ANSWER_COLUMNS: Final = 2
-"""Columns of the head that finds the first and last word of an answer."""
+_CHOICES: Final = ("SequenceClassification", "MultipleChoice")
+"""Heads that score a whole sequence: its classes, or that it is the right one."""
 
 
 @dataclass(frozen=True)
@@ -252,8 +254,8 @@ class _Behind:
 
 def _behind(keys: ConfigKeys, row: Encoder, hidden: int, width: int) -> _Behind:
     """The products that the named class has behind the layers."""
-    named = keys.items("architectures", str, "names of classes")
-    kind = named[0].partition("For")[2] if named else ""
+    name = named_class(keys)
+    kind = "CausalLM" if name.endswith("LMHeadModel") else name.partition("For")[2]
     has_dense_bias = keys.has(row.dense_bias)
     dense = Projection(
         "dense",
@@ -261,16 +263,18 @@ def _behind(keys: ConfigKeys, row: Encoder, hidden: int, width: int) -> _Behind:
         hidden,
         hidden * has_dense_bias,
         is_each_token=False,
-        activation=row.classified if kind == "SequenceClassification" else "tanh",
+        activation=row.classified if kind in _CHOICES else "tanh",
     )
-    if kind == "MaskedLM" or (kind == "PreTraining" and row.is_pooler_kept):
+    if kind in ("MaskedLM", "CausalLM") or (kind == "PreTraining" and row.is_pooler_kept):
         return _words(keys, row, hidden, width, is_paired=kind == "PreTraining")
-    labels = keys.labels()
+    if kind == "NextSentencePrediction":
+        return _Behind((dense, _classes(hidden, 2, is_each_token=False)))
+    labels = 1 if kind == "MultipleChoice" else keys.labels()
     norm = row.norm * hidden if row.is_local else 0
-    if kind == "SequenceClassification":
+    if kind in _CHOICES:
         return _Behind((dense, _classes(hidden, labels, is_each_token=False)), norm)
     if kind in ("TokenClassification", "QuestionAnswering"):
-        columns = _ANSWER_COLUMNS if kind == "QuestionAnswering" else labels
+        columns = ANSWER_COLUMNS if kind == "QuestionAnswering" else labels
         first = (
             (Projection("dense", hidden, hidden, hidden * has_dense_bias),) if row.is_local else ()
         )

@@ -12,7 +12,14 @@ from typing import Any, Final
 
 from trnsim.workload.architecture import Attention, Layer, Projection, Tower
 from trnsim.workload.families.keys import ConfigKeys, Rule
-from trnsim.workload.families.sizes import MOST_LAYERS, PLAIN_NAMES, heads_of, mlp_of
+from trnsim.workload.families.sizes import (
+    MOST_LAYERS,
+    PLAIN_NAMES,
+    check_head,
+    heads_of,
+    mlp_of,
+    named_class,
+)
 
 _VIT_SIZES: Final[Mapping[str, Any]] = {
     "hidden_size": 768,
@@ -48,6 +55,7 @@ _CLIP_TEXT_SIZES: Final[Mapping[str, Any]] = {
 """Default sizes of CLIP's text encoder."""
 _PROJECTION_WIDTH: Final = 512
 """Default width to which CLIP projects images and texts."""
+_CLASSIFIERS: Final = ("ForImageClassification", "ForImageClassificationWithTeacher")
 _DINO_CLASSIFIER_VECTORS: Final = 2
 """Vectors that a classifier of DINOv2 reads: the class token and the mean of all others."""
 
@@ -124,6 +132,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     Raises:
         BadInput: for sizes that do not go together, or a missing configuration.
     """
+    check_head(keys, "MaskedImageModeling", *(_CLASSIFIERS if model_type in PAIRS else ()))
     if model_type in PAIRS:
         return _pair(keys, model_type)
     if model_type in TEXTS:
@@ -185,11 +194,13 @@ def _behind(keys: ConfigKeys, row: ImageEncoder, hidden: int) -> tuple[Projectio
     """The projections of the head of the class that the configuration names."""
     if row.has_adapter:
         return _adapter(keys)
-    named = keys.items("architectures", str, "names of classes")
-    if named and named[0].endswith("ForImageClassification") and not row.has_probe:
+    name = named_class(keys)
+    if name.endswith(_CLASSIFIERS) and not row.has_probe:
         labels = keys.labels()
-        return (Projection("classes", row.parts * hidden, labels, labels, is_each_token=False),)
-    if named and named[0].endswith("WithProjection"):
+        classes = Projection("classes", row.parts * hidden, labels, labels, is_each_token=False)
+        is_taught = name.endswith("WithTeacher")
+        return (classes, replace(classes, name="classes of the teacher token"))[: 1 + is_taught]
+    if name.endswith("WithProjection"):
         width = keys.whole("projection_dim", default=_PROJECTION_WIDTH)
         return (Projection("projection", hidden, width, is_each_token=False),)
     if row.has_pooler:
@@ -246,9 +257,8 @@ def text(keys: ConfigKeys, model_type: str) -> Tower:
     attention = Attention(heads, heads, dim, dim, is_causal=is_clip, biases=4 * hidden)
     size = keys.whole(*PLAIN_NAMES.intermediate)
     mlp = mlp_of(hidden, size, is_gated=False, has_biases=True)
-    named = keys.items("architectures", str, "names of classes")
     behind: tuple[Projection, ...] = ()
-    if named and named[0].endswith("WithProjection"):
+    if named_class(keys).endswith("WithProjection"):
         width = keys.whole("projection_dim", default=_PROJECTION_WIDTH)
         behind = (Projection("projection", hidden, width, is_each_token=False),)
     if not is_clip:

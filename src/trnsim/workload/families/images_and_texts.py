@@ -63,6 +63,8 @@ _IMAGE_ENCODERS: Final = {
     "llama4": "llama4_vision_model",
     "llava": "clip_vision_model",
 }
+_KEYS_ABOVE: Final = ("architectures", "id2label", "num_labels", "tie_word_embeddings")
+"""Keys of the whole model that decide the end of its decoder."""
 _IMAGE_TOKENS: Final = 256
 _VISION_WIDTH: Final = 7680
 """Default width of the output of Llama 4's image encoder."""
@@ -85,9 +87,10 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
 def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
     """The text configuration, with defaults filled in."""
     texts = keys.nested("text_config")
-    tied = keys.config.get("tie_word_embeddings")
-    above = {} if tied is None else {"tie_word_embeddings": tied}
-    return ConfigKeys({**TEXTS[model_type], **above, **texts.config}, keys.file, texts.inside)
+    stated_keys = {key for key in _KEYS_ABOVE if texts.config.get(key) is not None}
+    above = {key: keys.config.get(key) for key in _KEYS_ABOVE if key not in stated_keys}
+    values = {**TEXTS[model_type], **texts.config, **above}
+    return ConfigKeys(values, keys.file, texts.inside)
 
 
 def _typed(keys: ConfigKeys, usual: str, legal: Mapping[str, object]) -> tuple[ConfigKeys, str]:
@@ -111,7 +114,9 @@ def _projection(
         width = vision.whole("vision_output_dim", default=_VISION_WIDTH)
         return (Projection("projection", width, hidden, rows=images.joined_share(vision)),)
     has_bias = keys.flag("multimodal_projector_bias", default=True)
-    share = (tower.tokens - 1) / tower.tokens  # without the class token
+    # "default" leaves out the first token, the class token where there is one.
+    is_whole = keys.text("vision_feature_select_strategy", "default") == "full"
+    share = 1.0 if is_whole else (tower.tokens - 1) / tower.tokens
     return (
         Projection("first projection", tower.hidden, hidden, hidden * has_bias, rows=share),
         Projection("second projection", hidden, hidden, hidden * has_bias, rows=share),

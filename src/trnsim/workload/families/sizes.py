@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from trnsim.workload.architecture import GATED, PLAIN, Mlp
+from trnsim.workload.architecture import GATED, PLAIN, Mlp, Projection
 from trnsim.workload.families.keys import ConfigKeys
 
 Names = tuple[str, ...]
@@ -50,13 +50,44 @@ MOST_HEADS: Final = 100_000
 """Query heads above which a file is refused as mistaken."""
 
 
+_CLASSIFIERS: Final = ("SequenceClassification", "TokenClassification", "QuestionAnswering")
+"""Ends of the names of classes that score classes instead of words."""
+ANSWER_COLUMNS: Final = 2
+"""Columns of the head that finds the first and last word of an answer."""
 _WITH_SCORES: Final = ("LMHeadModel", "MTModel", "DoubleHeadsModel")
 
 
-def has_scores(keys: ConfigKeys) -> bool:
-    """True if the model has logits; False if the named class is a plain model."""
+def named_class(keys: ConfigKeys) -> str:
+    """The class that the configuration names first; "" if it names none."""
     named = keys.items("architectures", str, "names of classes")
-    return not named or not named[0].endswith("Model") or named[0].endswith(_WITH_SCORES)
+    return named[0] if named else ""
+
+
+def check_head(keys: ConfigKeys, *unknown: str) -> None:
+    """Check that the named class has a head whose sizes are known.
+
+    Raises:
+        BadInput: its name ends in one of `unknown`.
+    """
+    name = named_class(keys)
+    if name.endswith(unknown):
+        legal = f"classes that end in none of {', '.join(unknown)}"
+        raise keys.refuse("architectures", name, legal, "the sizes of this head are not known")
+
+
+def has_scores(keys: ConfigKeys) -> bool:
+    """True if the model has logits; False if the named class is a plain model or a classifier."""
+    name = named_class(keys)
+    return not name.endswith(("Model", *_CLASSIFIERS)) or name.endswith(_WITH_SCORES)
+
+
+def classes_of(keys: ConfigKeys, inputs: int, *, has_bias: bool = True) -> Projection | None:
+    """The scores of classes for each token; None if the named class is no classifier."""
+    name = named_class(keys)
+    if not name.endswith(_CLASSIFIERS):
+        return None
+    columns = ANSWER_COLUMNS if name.endswith("QuestionAnswering") else keys.labels()
+    return Projection("classes", inputs, columns, columns * has_bias)
 
 
 def heads_of(keys: ConfigKeys, names: Spelling, hidden: int, default: int = 0) -> tuple[int, int]:

@@ -15,9 +15,12 @@ from trnsim.workload.families.sizes import (
     MOST_HEADS,
     MOST_LAYERS,
     Spelling,
+    check_head,
+    classes_of,
     has_scores,
     heads_of,
     mlp_of,
+    named_class,
 )
 
 _T5: Final = Spelling(("d_model",), ("num_layers",), ("num_heads",), intermediate=("d_ff",))
@@ -76,6 +79,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     Raises:
         BadInput: for sizes that do not go together.
     """
+    check_head(keys, "ForCausalLM", "ForAudioClassification")
     if model_type in T5_NAMES:
         return _of_t5(keys, has_table_each=model_type == "umt5")
     row = BART_ROWS[model_type]
@@ -110,15 +114,16 @@ def _of_t5(keys: ConfigKeys, *, has_table_each: bool) -> tuple[Tower, ...]:
 
     once = 0 if has_table_each else table
     encoder = Tower("encoder", hidden, layers(_T5, 0), looked_up=words, extra=once, final=hidden)
-    named = keys.items("architectures", str, "names of classes")
-    if named and named[0].endswith("EncoderModel"):
-        return (encoder,)
+    name = named_class(keys)
+    if name.endswith(("EncoderModel", "TokenClassification")):
+        return (replace(encoder, behind=_classifier(keys, hidden)),)
     decoder = Tower(
         "decoder",
         hidden,
         layers(_T5_DECODER, 1),
         looked_up=words,
         extra=once,
+        behind=_classifier(keys, hidden),
         final=hidden,
         outputs=words if has_scores(keys) else 0,
         is_tied=keys.flag("tie_word_embeddings", default=True),
@@ -145,9 +150,25 @@ def _of_bart(keys: ConfigKeys, row: BartFamily, side: str) -> Tower:
     if is_decoder:
         outputs = words if has_scores(keys) else 0
         is_tied = outputs > 0 and keys.flag("tie_word_embeddings", default=True)
-        is_shared = not row.is_sound
-        return replace(tower, outputs=outputs, is_tied=is_tied, is_table_shared=is_shared)
+        return replace(
+            tower,
+            behind=_classifier(keys, hidden),
+            outputs=outputs,
+            is_tied=is_tied,
+            is_table_shared=not row.is_sound,
+        )
     return _hearing(keys, tower) if row.is_sound else tower
+
+
+def _classifier(keys: ConfigKeys, hidden: int) -> tuple[Projection, ...]:
+    """The products of a classifier behind the layers; none for other heads."""
+    classes = classes_of(keys, hidden)
+    if classes is None:
+        return ()
+    if not named_class(keys).endswith("SequenceClassification"):
+        return (classes,)
+    dense = Projection("dense", hidden, hidden, hidden, is_each_token=False)
+    return dense, replace(classes, is_each_token=False)
 
 
 def _places(keys: ConfigKeys, row: BartFamily, side: str) -> int:
