@@ -181,7 +181,7 @@ def test_a_group_started_in_any_way_carries_tensors_of_the_device_and_of_the_cpu
 SURVIVORS = 2
 
 
-def killed_peer(rank, port, results):
+def killed_peer(rank, port, results, all_have_said):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
     import torch_neuron  # noqa: F401, PLC0415  each process loads the device
 
@@ -194,14 +194,15 @@ def killed_peer(rank, port, results):
         dist.all_reduce(torch.ones(3, device="neuron"))
     except PeerLost as error:
         results.put((rank, str(error), (torch.ones(3, device="neuron") + 1).tolist()))
+    all_have_said.wait(timeout=60)  # rank 0 holds the store in which the others look
 
 
 @pytest.mark.slow
 def test_a_killed_peer_is_named_where_others_wait_for_it_and_these_go_on():
     context = multiprocessing.get_context("spawn")
-    results, port = context.Queue(), free_port()
+    results, port, all_have_said = context.Queue(), free_port(), context.Barrier(SURVIVORS)
     started = [
-        context.Process(target=killed_peer, args=(rank, port, results))
+        context.Process(target=killed_peer, args=(rank, port, results, all_have_said))
         for rank in range(SURVIVORS + 1)
     ]
     for process in started:
