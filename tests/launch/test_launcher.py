@@ -139,6 +139,31 @@ def test_a_rank_that_ends_because_of_another_is_not_the_one_that_is_named(tmp_pa
     assert took_s < 15
 
 
+HEARD_LATE = """
+import pathlib
+path = pathlib.Path({path!r})
+if rank == '1':
+    if not os.fork(): time.sleep(30)  # it holds the output open, so this end is heard later
+    path.with_suffix('.new').write_text(str(os.getpid()))
+    path.with_suffix('.new').rename(path)
+    os.kill(os.getpid(), 9)
+while rank == '0':
+    try:
+        os.kill(int(path.read_text()), 0)
+    except FileNotFoundError:
+        pass
+    except ProcessLookupError:
+        sys.exit(5)
+    time.sleep(0.01)
+time.sleep(30)
+"""
+
+
+def test_the_rank_that_ended_first_is_named_though_another_is_heard_before(tmp_path):
+    ended, *_ = launched(tmp_path, HEARD_LATE.format(path=str(tmp_path / "pid")))
+    assert ended.lost == ["rank 1 (node 0, local rank 1) was ended by SIGKILL"]
+
+
 ONE_ENDS = "print('about to'); time.sleep(30 if rank != '3' else 0.3)\n"
 
 

@@ -35,6 +35,9 @@ _POLL_S: Final = 0.05
 """Seconds between two looks at agents and signals."""
 _FOLLOWED_S: Final = 5.0
 """Seconds to wait for the end of the rank whose loss another gives as its reason."""
+_SETTLED_S: Final = 0.5
+"""Seconds after the end of a lost rank until it is named: the rank that ended before it, whose loss
+may be the reason, is heard later if its children hold its output open."""
 _AGENT_S: Final = 30.0
 """Seconds in which agents must end after all of their ranks."""
 _NODE_S: Final = 1.0
@@ -238,8 +241,8 @@ class _Attempt:
             self._handle_events()
             self._heartbeats.look(time.monotonic())
             lost = self._first_lost()
-            is_late = lost is not None and time.monotonic() - lost.ended_s > _FOLLOWED_S
-            if lost is not None and (is_late or not lost.follows):
+            wait_s = _FOLLOWED_S if lost is not None and lost.follows else _SETTLED_S
+            if lost is not None and time.monotonic() - lost.ended_s > wait_s:
                 self.lost = lost
                 self._report_lost(lost)
                 return
