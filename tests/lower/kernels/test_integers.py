@@ -244,3 +244,24 @@ def test_only_integers_are_exact_and_only_where_float32_is_not():
         assert not integers.is_exact(node(Compare(), value("int16"), small, dtype="bool"))
         assert integers.is_exact(node(Compare(), value("int32"), large, dtype="bool"))
     assert not integers.is_exact(node(Compare(), value("int32"), 7.0, dtype="bool"))
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "and", "or", "xor"])
+@pytest.mark.parametrize(
+    ("dtypes", "result"),
+    [
+        (("int16", "uint32"), "uint32"),
+        (("uint32", "int8"), "int16"),
+        (("int32", "uint32"), "int32"),
+        (("int8", "int8"), "uint32"),
+        (("uint8", "int32"), "uint32"),
+    ],
+)
+def test_integers_of_several_types_keep_their_bits(name, dtypes, result):
+    pairs = [(x, y) for x in edges(dtypes[0]) for y in edges(dtypes[1])]
+    sides = [np.array(side, dtype) for side, dtype in zip(zip(*pairs), dtypes, strict=True)]
+    graph = Graph()
+    inputs = [graph.input(side.shape, side.dtype.name) for side in sides]
+    graph.outputs = [graph.elementwise(name, *inputs, dtype=result)]
+    expected = [kept(BINARY[name](*pair), result) for pair in pairs]
+    np.testing.assert_array_equal(evaluate(graph, sides)[0], np.array(expected, result))

@@ -23,6 +23,8 @@ Rule = Callable[..., Tensor]
 
 _WORD_BYTES: Final = 4
 """Bytes of an integer that instructions compute as it is."""
+_WORDS: Final = (nl.int32, nl.uint32)
+"""The formats of such integers."""
 _EXACT_BELOW: Final = 2**24
 """The magnitude below which float32 represents every integer."""
 
@@ -58,7 +60,8 @@ def apply(node: Node, operands: list[Operand], into: Callable[[tuple[int, ...]],
     op = _IN_ONE_INSTRUCTION.get(type(node.operation))
     if op is not None and ITEM_BYTES[node.result.dtype] == _WORD_BYTES:
         result = into(shape)
-        nisa.tensor_tensor(dst=result, data1=entered[0], data2=entered[1], op=op)
+        dst = result.view(wide) if result.dtype in _WORDS else result
+        nisa.tensor_tensor(dst=dst, data1=entered[0], data2=entered[1], op=op)
         return result
     result = low_bytes(_RULES[type(node.operation)](node.operation, *entered), node.result.dtype)
     return result.view(nl.uint32 if node.result.dtype == "uint32" else nl.int32)
@@ -71,8 +74,9 @@ def _integer_tile(operand: Operand, shape: tuple[int, ...], dtype: Any) -> Tenso
     tile = operand
     if tile.dtype != dtype:
         tile = new(operand.shape, dtype)
-        is_reread = operand.dtype in (nl.int32, nl.uint32)  # the same bits
-        nisa.tensor_copy(dst=tile.view(operand.dtype) if is_reread else tile, src=operand)
+        # The same bits, or those of a shorter integer with its sign before them.
+        bits = tile.view(operand.dtype if operand.dtype in _WORDS else nl.int32)
+        nisa.tensor_copy(dst=bits, src=operand)
     return widened(tile, shape)
 
 
