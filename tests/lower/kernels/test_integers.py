@@ -259,7 +259,9 @@ def test_only_integers_are_exact_and_only_where_float32_is_not():
 )
 def test_integers_of_several_types_keep_their_bits(name, dtypes, result):
     pairs = [(x, y) for x in edges(dtypes[0]) for y in edges(dtypes[1])]
-    sides = [np.array(side, dtype) for side, dtype in zip(zip(*pairs), dtypes, strict=True)]
+    sides = [
+        np.array(side, dtype) for side, dtype in zip(zip(*pairs, strict=True), dtypes, strict=True)
+    ]
     graph = Graph()
     inputs = [graph.input(side.shape, side.dtype.name) for side in sides]
     graph.outputs = [graph.elementwise(name, *inputs, dtype=result)]

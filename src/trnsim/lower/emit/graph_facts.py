@@ -27,7 +27,7 @@ class GraphFacts:
         producers: the node that produces each value.
         order: the position of that node in the graph.
         uses: the count of nodes that read each value, looking through views.
-        is_narrow: whether neither an input nor an output is float32.
+        is_narrow: whether neither an input nor an output is float32 or float16.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -36,7 +36,7 @@ class GraphFacts:
         self.order = {v.number: n for n, node in enumerate(graph.nodes) for v in node.results}
         self.uses = use_counts(graph)
         ends = (*graph.inputs, *graph.outputs)
-        self.is_narrow = not any(value.dtype == "float32" for value in ends)
+        self.is_narrow = not any(value.dtype in ("float32", "float16") for value in ends)
         self._readers: dict[int, list[Node]] = {}
         for node in graph.nodes:
             for value in node.values:

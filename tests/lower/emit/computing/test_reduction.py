@@ -2,8 +2,12 @@
 
 from itertools import combinations
 
+import numpy as np
 import pytest
 from made_graphs import CHIPS, Made
+
+from trnsim.compiler.program import evaluate_program
+from trnsim.graph.building.build import Build
 
 DIMS = [dims for count in (1, 2, 3) for dims in combinations(range(3), count)]
 OPERATORS = ["add", "maximum", "minimum", "multiply"]
@@ -173,3 +177,16 @@ def test_sums_of_integers_along_partitions_are_exact(shape):
     wide = made.of("add", made.of("convert", x, dtype="float32"), 3.0)
     total = made.graph.reduce("add", wide, [len(shape) - 2])
     made.check(made.of("convert", total, dtype="int32"))
+
+
+@pytest.mark.parametrize("is_scaled", [False, True])
+@pytest.mark.parametrize("shape", [(129, 3), (128, 40)])
+def test_sums_of_float16_along_partitions_keep_its_digits(shape, is_scaled):
+    x = np.random.default_rng(0).uniform(-3, 3, shape).astype(np.float16)
+    b = Build()
+    summed = b.graph.input(shape, "float16")
+    if is_scaled:
+        summed = b.ew("multiply", b.convert(summed, "float32"), 0.3)
+    b.graph.outputs = [b.convert(b.graph.reduce("add", summed, [0]), "float16")]
+    (found,), (expected,) = evaluate_program(b.graph, [x]), b.graph.reference([x])
+    np.testing.assert_allclose(found, expected, rtol=2**-10, atol=2**-11)

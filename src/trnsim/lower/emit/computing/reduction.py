@@ -149,7 +149,10 @@ def _summed_dtype(emission: Emission, value: Value) -> Any:
     """The format in which a value's elements enter sums along the partitions.
 
     In a narrow graph it is bfloat16, except for integers: bfloat16 holds those up to 256 alone.
+    Those of float16, which has more digits, enter as they are.
     """
+    if value.dtype == "float16":
+        return nl.float16
     is_narrow = emission.facts.is_narrow and not _comes_from_integers(emission, value)
     return nl.bfloat16 if is_narrow else nl.float32
 
