@@ -46,8 +46,8 @@ def summaries(
 ) -> tuple[PartSummary, ...]:
     """Summaries of the parts of one forward pass on one rank, in order.
 
-    Towers before the last one take part in all phases but decode. Wiring between products does not
-    count here and is left out by default, as thousands of layers are read.
+    Towers before the last one take part in all phases but decode. Operations between products
+    (wiring) add nothing to summaries and are left out by default, to save time.
     """
     return tuple(
         graph_summary(part.rank, part.name, part.times, part.copies)
@@ -57,13 +57,13 @@ def summaries(
 
 @dataclass(frozen=True)
 class PassPart:
-    """Equal layers of a pass, or its embedding or head.
+    """A group of equal layers of a pass, or its embedding or head.
 
     Attributes:
         name: "layer", "embedding", "head".
         times: number of layers.
         rank: the graph of one of them.
-        copies: number of them with weights of their own.
+        copies: number of these layers that have weights of their own; others share them.
     """
 
     name: str
@@ -119,7 +119,8 @@ class RankTower:
     Attributes:
         wiring: operations between products; None for sizes alone.
         rows: tokens of all sequences on the rank.
-        spread: rows of its norms; fewer than `rows` with sequence parallelism.
+        norm_rows: rows on which the rank computes norms; fewer than `rows` with sequence
+            parallelism.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class RankTower:
         self.wiring = wiring
         shared = 1 if model_pass.phase is Phase.DECODE else split.context
         self.rows = model_pass.batch * math.ceil(model_pass.tokens / shared)
-        self.spread = math.ceil(self.rows / (split.tensor if split.is_sequence else 1))
+        self.norm_rows = math.ceil(self.rows / (split.tensor if split.is_sequence else 1))
 
     @property
     def name(self) -> str:
@@ -242,7 +243,7 @@ class RankTower:
         tower, split = self.tower, self.split
         is_training = self.model_pass.phase is Phase.TRAIN
         if is_training and split.is_sequence and split.tensor > 1:
-            part = rank.first_rows(hidden, self.spread, tower.hidden)
+            part = rank.first_rows(hidden, self.norm_rows, tower.hidden)
             rank.exchange("all_gather", part, Axis.TENSOR, split.tensor)
         bits, batch = self.model.other_bits, self.model_pass.batch
         is_prompt = self.model_pass.phase is Phase.PREFILL
@@ -279,26 +280,26 @@ class RankTower:
         largest = self._over_ranks(
             rank, graph.reduce("maximum", rank.cast(scores, 32), (1,)), "maximum"
         )
-        apart = graph.elementwise(
+        below_largest = graph.elementwise(
             "subtract", rank.cast(scores, 32), graph.broadcast_in_dim(largest, scores.shape, (0,))
         )
-        total = graph.reduce("add", graph.elementwise("exponential", apart), (1,))
+        total = graph.reduce("add", graph.elementwise("exponential", below_largest), (1,))
         total = self._over_ranks(rank, total, "add")
-        own = labels
+        columns = labels
         if self.split.tensor > 1:
             first = rank.input(1, name="first word", dtype="int32")
             first = graph.broadcast_in_dim(graph.reshape(first, ()), (rows,), ())
-            own = graph.elementwise("subtract", labels, first)
-        # Compared, not looked up: elements that single numbers name take a transfer each.
-        wide = graph.broadcast_in_dim(own, scores.shape, (0,))
+            columns = graph.elementwise("subtract", labels, first)
+        # Compared, not gathered: a gather of single elements takes a transfer for each.
+        wide = graph.broadcast_in_dim(columns, scores.shape, (0,))
         numbers = graph.iota(scores.shape, 1)
-        is_own = graph.elementwise("compare", numbers, wide, dtype="float32", direction="EQ")
-        picked = graph.reduce("add", graph.elementwise("multiply", apart, is_own), (1,))
+        is_label = graph.elementwise("compare", numbers, wide, dtype="float32", direction="EQ")
+        picked = graph.reduce("add", graph.elementwise("multiply", below_largest, is_label), (1,))
         picked = self._over_ranks(rank, picked, "add")
         losses = graph.elementwise("subtract", graph.elementwise("log", total), picked)
-        is_there = graph.elementwise("compare", labels, 0.0, dtype="float32", direction="GE")
-        lost = graph.elementwise("multiply", losses, is_there)
-        sums = [graph.reduce("add", values, (0,)) for values in (lost, is_there)]
+        has_label = graph.elementwise("compare", labels, 0.0, dtype="float32", direction="GE")
+        counted = graph.elementwise("multiply", losses, has_label)
+        sums = [graph.reduce("add", values, (0,)) for values in (counted, has_label)]
         rank.named_outputs["loss"] = graph.elementwise("divide", *sums)
 
     def _over_ranks(self, rank: RankGraph, value: Value, op: str) -> Value:
@@ -310,7 +311,7 @@ class RankTower:
     def layer(self, layer: Layer) -> RankGraph:
         """Graph of one of equal layers: attentions and an MLP, each with a norm and a residual."""
         rank, tower = self._rank(), self.tower
-        x = rank.input(self.spread, tower.hidden, name="hidden")
+        x = rank.input(self.norm_rows, tower.hidden, name="hidden")
         build = self._parallel_layer if layer.is_parallel else self._serial_layer
         rank.named_outputs["hidden"] = build(rank, layer, x)
         rank.half = ""
@@ -328,7 +329,7 @@ class RankTower:
         return self._residual_sum(rank, x, output, layer.mlp)
 
     def _parallel_layer(self, rank: RankGraph, layer: Layer, x: Value) -> Value:
-        """Output of a layer whose attentions and MLP read one input, or a norm each."""
+        """Output of a layer whose attentions and MLP read one input, or each a norm of its own."""
         tower, wiring = self.tower, self.wiring
         rank.half = "attention"
         rows = read = self._half_input(rank, x)

@@ -1,8 +1,8 @@
-"""The device spelled "xla": it parses, makes tensors, and is what tensors name as their device.
+"""The neuron device under the name "xla": in `torch.device`, factories and `Tensor.device`.
 
-PyTorch reserves a device type and a dispatch key for XLA, and fills neither. Here the guard of the
-type is that of the device, and the key's kernels make tensors of the device. So no tensor ever has
-the type in C++; Python reads it, through `torch.Tensor.device`. The parts are independent of the
+PyTorch reserves a device type and a dispatch key for XLA, and implements neither. Here the type
+gets the device guard of the neuron device, and the key's kernels make neuron tensors. So no tensor
+has the type XLA in C++; `torch.Tensor.device` alone shows it. The parts are independent of the
 order in which a program imports PyTorch, the device and `torch_xla`.
 
 The file uses private names of PyTorch: `trnsim.torch.versions` checks its version.
@@ -85,7 +85,7 @@ def spell() -> None:
 
 
 def share_guard(system: str = sys.platform, folder: Path | None = None) -> None:
-    """Make C++'s guard of XLA's device type the guard of the device.
+    """Make C++'s guard of XLA's device type that of the neuron device.
 
     Raises:
         AbsentImport: where the library, or the table in it, is not as it was tested.
@@ -112,7 +112,7 @@ def _no_table(reason: str) -> AbsentImport:
 
 
 def _factory(name: str) -> Callable[..., Any]:
-    """The kernel of a factory for XLA's key: the same for the device."""
+    """The kernel of a factory for XLA's key, which calls the factory for the neuron device."""
     operator: Any = pytorch.overload(f"aten::{name}")
 
     def make(*args: Any, device: torch.device | None = None, **options: Any) -> Any:
@@ -123,7 +123,7 @@ def _factory(name: str) -> Callable[..., Any]:
 
 
 def _name_tensors() -> None:
-    """Let tensors of the device say that their device is xla."""
+    """Let neuron tensors show an xla device as theirs."""
     base: Any = torch._C.TensorBase
     tensor: Any = torch.Tensor
     own_device, own_to = base.device.__get__, base.to
@@ -132,7 +132,7 @@ def _name_tensors() -> None:
     def device(self: torch.Tensor) -> torch.device:
         """The device of the tensor."""
         read: torch.device = own_device(self)
-        return _spelled(read.index) if read.type == DEVICE_TYPE else read
+        return _xla_device(read.index) if read.type == DEVICE_TYPE else read
 
     def is_xla(self: torch.Tensor) -> bool:
         """True if the tensor is on the device."""
@@ -143,9 +143,9 @@ def _name_tensors() -> None:
         # C++ compares devices by type: `t.to("xla")` would copy a tensor that is there already.
         if type(self) in plain:
             if args:
-                args = (_unspelled(args[0]), *args[1:])
+                args = (_neuron_device(args[0]), *args[1:])
             if "device" in options:
-                options["device"] = _unspelled(options["device"])
+                options["device"] = _neuron_device(options["device"])
         result: torch.Tensor = own_to(self, *args, **options)
         return result
 
@@ -153,28 +153,28 @@ def _name_tensors() -> None:
 
 
 @cache
-def _spelled(core: int) -> torch.device:
-    """The device of a core by its name in programs."""
+def _xla_device(core: int) -> torch.device:
+    """The xla device of a core."""
     return torch.device(SPELLING, core)
 
 
-def _unspelled(place: Any) -> Any:
-    """The device that "xla" stands for; every other value as it is."""
-    if isinstance(place, str) and place.partition(":")[0] == SPELLING:
-        place = torch.device(place)
-    if isinstance(place, torch.device) and place.type == SPELLING:
-        return torch.device(DEVICE_TYPE, place.index or 0)
-    return place
+def _neuron_device(device: Any) -> Any:
+    """The neuron device for an xla device or its name; every other value as it is."""
+    if isinstance(device, str) and device.partition(":")[0] == SPELLING:
+        device = torch.device(device)
+    if isinstance(device, torch.device) and device.type == SPELLING:
+        return torch.device(DEVICE_TYPE, device.index or 0)
+    return device
 
 
 def _serve_autocast() -> None:
-    """Make autocast of "xla" that of the device: C++ has switches for each type."""
+    """Make autocast of "xla" that of the neuron device: C++ has switches for each type."""
     patched: Any = torch
     for name in (
         *("is_autocast_enabled", "set_autocast_enabled"),
         *("get_autocast_dtype", "set_autocast_dtype"),
     ):
-        setattr(patched, name, _of_device(getattr(torch, name)))
+        setattr(patched, name, _accepting_xla(getattr(torch, name)))
     torch.set_autocast_dtype(DEVICE_TYPE, torch.bfloat16)
     autocast_lists.serve(_kernels[0])
     autocast: Any = torch.amp.autocast_mode.autocast
@@ -188,8 +188,8 @@ def _serve_autocast() -> None:
     autocast.__init__ = begin
 
 
-def _of_device(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of a device's type, which takes "xla" too."""
+def _accepting_xla(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the name of a device type, which takes "xla" as the neuron device's."""
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
@@ -225,11 +225,11 @@ def _serve_fakes(module: Any) -> None:
     make, own_device = kind.__new__, kind.device.fget
 
     def new(cls: Any, mode: Any, elem: Any, device: Any, *args: Any, **options: Any) -> Any:
-        return make(cls, mode, elem, _unspelled(device), *args, **options)
+        return make(cls, mode, elem, _neuron_device(device), *args, **options)
 
     def device(self: Any) -> Any:
         """The device of the tensor."""
         read = own_device(self)
-        return _spelled(read.index) if read.type == DEVICE_TYPE else read
+        return _xla_device(read.index) if read.type == DEVICE_TYPE else read
 
     kind.__new__, kind.device = staticmethod(new), property(device)

@@ -43,7 +43,7 @@ def _topology_handle() -> int:
 
 
 @slot("Client_TopologyDescription")
-def _of_client(args: Any) -> None:
+def _client_topology(args: Any) -> None:
     args.topology = _topology_handle()
 
 

@@ -7,8 +7,7 @@ sixteen bytes, as PyTorch requires of a device: see `rng_state`.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from collections.abc import Generator as Yields
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,8 +39,9 @@ draw its words again."""
 class DeviceGenerator(_HostGenerator):  # type: ignore[misc]
     """A generator of the device: a host generator that reports a neuron device."""
 
-    _known: tuple[Tensor, int] | None = None
-    """A state of the host's generator, and the words drawn from seeding to that state."""
+    _counted: tuple[Tensor, int] | None = None
+    """An earlier state of the host's generator, and the number of words drawn before it since it
+    was seeded; None if it was seeded since."""
 
     @property
     def device(self) -> torch.device:
@@ -50,13 +50,13 @@ class DeviceGenerator(_HostGenerator):  # type: ignore[misc]
 
     def manual_seed(self, seed: int) -> Generator:
         """Seed the generator."""
-        self._known = None
+        self._counted = None
         _HostGenerator.manual_seed(self, seed)
         return self
 
     def seed(self) -> int:
         """Seed the generator with a number that differs from run to run, and return it."""
-        self._known = None
+        self._counted = None
         number: int = _HostGenerator.seed(self)
         return number
 
@@ -65,9 +65,9 @@ class DeviceGenerator(_HostGenerator):  # type: ignore[misc]
         with pytorch.without_modes():
             host = rng_state.without_spare_normal(_HostGenerator.get_state(self))
             follower = _HostGenerator("cpu").manual_seed(self.initial_seed())
-            start, words = self._known or (follower.get_state(), 0)
+            start, words = self._counted or (follower.get_state(), 0)
             words += rng_state.words_between(start, host, follower)
-            self._remember_state(host, words)
+            self._set_counted_state(host, words)
             return rng_state.pack_state(self.initial_seed(), words)
 
     def set_state(self, state: Tensor) -> Generator:
@@ -79,7 +79,7 @@ class DeviceGenerator(_HostGenerator):  # type: ignore[misc]
                 _HostGenerator.manual_seed(self, seed)
                 rng_state.advance(self, words)
                 host = _HostGenerator.get_state(self)
-            self._remember_state(host, words)
+            self._set_counted_state(host, words)
         return self
 
     def clone_state(self) -> Generator:
@@ -90,10 +90,10 @@ class DeviceGenerator(_HostGenerator):  # type: ignore[misc]
         """The host's state, of which pickle and `copy.deepcopy` make a generator of the device."""
         return _restored, (_HostGenerator.get_state(self),)
 
-    def _remember_state(self, host: Tensor, words: int) -> None:
-        """Remember a state of the host's generator and the words drawn until then."""
+    def _set_counted_state(self, host: Tensor, words: int) -> None:
+        """Set the host's state, and remember it with the number of words drawn before it."""
         _HostGenerator.set_state(self, host)
-        self._known = host, words
+        self._counted = host, words
         key = rng_state.unpack_state(rng_state.pack_state(self.initial_seed(), words))
         _host_states[key] = host
         _host_states.move_to_end(key)
@@ -195,7 +195,7 @@ def _serve_tracker(module: Any) -> None:
     original = tracker._distribute_region  # noqa: SLF001  PyTorch's name
 
     @contextmanager
-    def region(self: Any, spec: Any, generator: Generator | None = None) -> Yields[None]:
+    def region(self: Any, spec: Any, generator: Generator | None = None) -> Iterator[None]:
         stand_in = None
         if generator is not None and spec.mesh.device_type == DEVICE_TYPE:
             stand_in = DeviceGenerator("cpu")
@@ -205,11 +205,11 @@ def _serve_tracker(module: Any) -> None:
         if stand_in is not None:
             _HostGenerator.set_state(generator, _HostGenerator.get_state(stand_in))
 
-    tracker._distribute_region = region  # noqa: SLF001  likewise
+    tracker._distribute_region = region  # noqa: SLF001  PyTorch's name
 
 
 @contextmanager
-def drawing_from(core: int) -> Yields[None]:
+def drawing_from(core: int) -> Iterator[None]:
     """Context in which operators without a generator draw from neuron:`core`'s, not the CPU's."""
     core_generator = drawn_generator(core)
     cpu_state = torch.default_generator.get_state()

@@ -25,7 +25,7 @@ import torch
 from trnsim.errors import BadInput
 from trnsim.torch import pytorch
 
-__all__ = ["is_computing", "read_program"]
+__all__ = ["only_computes", "read_program"]
 
 _MODEL_MEMBER: Final = "models/model.json"
 _WEIGHTS_MEMBER: Final = "data/weights/model_weights_config.json"
@@ -49,8 +49,8 @@ _LIBRARIES_NOT_COMPUTING: Final = frozenset(
 )
 """Libraries whose operators do not only compute tensors: they also print, communicate, load
 programs, write files, or read beyond the memory of a tensor."""
-_OUTSIDE_OPERATORS: Final = frozenset({"aten.from_file", "aten._print", "higher_order.print"})
-"""Operators of the other libraries that read files or print."""
+_OPERATORS_NOT_COMPUTING: Final = frozenset({"aten.from_file", "aten._print", "higher_order.print"})
+"""Operators of libraries that otherwise only compute: these read files or print."""
 _SYMBOL: Final = r"[suz]+f?\d{1,9}"
 _NUMBER: Final = r"\d{1,20}(?:\.\d{0,20})?(?:e[+-]?\d{1,3})?"
 _SIZE_FUNCTIONS: Final = (
@@ -94,7 +94,7 @@ def read_program(path: Path, fix: str) -> torch.export.ExportedProgram:
             f"{path} holds {unexpected}, which is not read: it could run code",
             fix="do not trust the file; or " + fix,
         ) from None
-    # Code that PyTorch keeps to check inputs at a call, of which there is none.
+    # Code that checks the inputs of a call; the program is never called.
     program["guards_code"] = []
     return pytorch.exported_program(program, _tensors(weights), _tensors(constants))
 
@@ -168,16 +168,16 @@ def _check_target(target: Any) -> None:
     """Check that a target is a registered operator, or a function of numbers."""
     match = _TARGET.fullmatch(target) if isinstance(target, str) else None
     if match is None or (
-        match["name"] is not None and not is_computing(match["library"], match["name"])
+        match["name"] is not None and not only_computes(match["library"], match["name"])
     ):
         raise _Unexpected(f"a call of {target!r}")
 
 
-def is_computing(library: str, name: str) -> bool:
-    """True if a name below `torch.ops` is an operator that only computes tensors."""
+def only_computes(library: str, name: str) -> bool:
+    """True if the operator `torch.ops.<library>.<name>` computes tensors and does nothing else."""
     return not (
         library in _LIBRARIES_NOT_COMPUTING
-        or f"{library}.{name}" in _OUTSIDE_OPERATORS
+        or f"{library}.{name}" in _OPERATORS_NOT_COMPUTING
         or hasattr(type(torch.ops), library)
         or hasattr(type(torch.ops.aten), name)
         or (library == "aten" and _is_of_torchscript_alone(name))
@@ -254,5 +254,5 @@ def _tensors(configuration: Any) -> dict[str, torch.Tensor]:
 
 
 def _sizes(sizes: Any) -> list[int]:
-    """Whole numbers, each within an object of its own."""
+    """Lengths or strides, each of which is stored as ``{"as_int": 5}``."""
     return [int(size["as_int"]) for size in sizes]

@@ -46,9 +46,10 @@ class Train(nn.Module):
 
 
 class Generate(nn.Module):
-    """A module to the scores of each sequence's last token, and the new tokens' keys and values.
+    """A module from new tokens and a cache of earlier keys and values to scores, keys and values.
 
-    Earlier keys and values in the cache are inputs, and are not copied.
+    Scores are those of each sequence's last token. The new tokens' keys and values are outputs of
+    their own: the cache is not copied.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -56,7 +57,7 @@ class Generate(nn.Module):
         self.model = model
 
     def forward(
-        self, tokens: Tensor, places: Tensor, keys: list[Tensor], values: list[Tensor]
+        self, tokens: Tensor, positions: Tensor, keys: list[Tensor], values: list[Tensor]
     ) -> tuple[Tensor, list[Tensor]]:
         """Scores, keys and values for tokens [B, L] at positions [B, L].
 
@@ -67,7 +68,7 @@ class Generate(nn.Module):
             layer.hold(key, value)
         output = self.model(
             input_ids=tokens,
-            position_ids=places,
+            position_ids=positions,
             past_key_values=transformers().cache_utils.Cache(layers=layers),
             use_cache=True,
             logits_to_keep=1,
@@ -77,7 +78,7 @@ class Generate(nn.Module):
 
 
 def _layers(config: Any) -> list[Any]:
-    """Layers of a cache that keep added keys and values apart."""
+    """The layers of a cache, each of which also has the added keys and values in `added`."""
 
     class Layer(transformers().cache_utils.DynamicLayer):  # type: ignore[misc]
         def hold(self, key: Tensor, value: Tensor) -> None:
@@ -100,7 +101,7 @@ def generate_inputs(config: Any, shape: ModelShape, dtype: torch.dtype) -> tuple
     batch, tokens = shape.batch, shape.tokens
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    words = torch.empty(batch, tokens, dtype=_INDEX_DTYPE, device="meta")
+    token_ids = torch.empty(batch, tokens, dtype=_INDEX_DTYPE, device="meta")
     cache: list[list[Tensor]] = [
         [
             torch.empty(
@@ -115,7 +116,7 @@ def generate_inputs(config: Any, shape: ModelShape, dtype: torch.dtype) -> tuple
         ]
         for _ in ("keys", "values")
     ]
-    return (words, torch.empty_like(words), *cache)
+    return (token_ids, torch.empty_like(token_ids), *cache)
 
 
 def _cached_keys(config: Any, layer: int, past: int) -> int:
@@ -130,7 +131,7 @@ def named_inputs(model: Any, shape: ModelShape, dtype: torch.dtype) -> dict[str,
     """The inputs that an encoder takes, by name.
 
     Raises:
-        BadInput: it takes none that are known here.
+        BadInput: it takes neither tokens nor images of a known name.
     """
     accepted = inspect.signature(model.forward).parameters
     inputs = {
@@ -149,12 +150,12 @@ def named_inputs(model: Any, shape: ModelShape, dtype: torch.dtype) -> dict[str,
 def label_inputs(model: Any, inputs: dict[str, Tensor], shape: ModelShape) -> dict[str, Tensor]:
     """The labels that a model's own loss takes."""
     accepted = inspect.signature(model.forward).parameters
-    of_tokens = "input_ids" in inputs and "Classification" not in type(model).__name__
-    size = (shape.batch, shape.sequence) if of_tokens else (shape.batch,)
-    sizes = {"labels": size, "next_sentence_label": (shape.batch,)}
+    has_token_labels = "input_ids" in inputs and "Classification" not in type(model).__name__
+    label_shape = (shape.batch, shape.sequence) if has_token_labels else (shape.batch,)
+    shapes = {"labels": label_shape, "next_sentence_label": (shape.batch,)}
     return {
         name: torch.empty(lengths, dtype=_INDEX_DTYPE, device="meta")
-        for name, lengths in sizes.items()
+        for name, lengths in shapes.items()
         if name in accepted
     }
 

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.compile.origins import line_of
-from trnsim.torch.models.archive import is_computing
+from trnsim.torch.models.archive import only_computes
 from trnsim.torch.traces.encoding import DTYPES, MalformedProgram, decoded, encoded, index_of
 from trnsim.torch.traces.exchanges import rank_count
 from trnsim.torch.traces.stored import StoredCall, StoredPlace, StoredProgram, StoredTensor
@@ -23,8 +23,8 @@ from trnsim.torch.traces.stored import StoredCall, StoredPlace, StoredProgram, S
 GET_ITEM: Final = "getitem"
 _NAME: Final = re.compile(r"(?P<library>[A-Za-z_]\w*)\.(?P<name>[A-Za-z_]\w*)\.(?P<form>\w+)")
 _GROUPED_PRODUCT: Final = ("transformers", "grouped_mm_fallback")
-"""transformers' operator in place of PyTorch's `_grouped_mm`, whose arguments it has, while a model
-of experts is compiled: a file with PyTorch's own loads without transformers.
+"""transformers' operator of the same arguments that replaces PyTorch's `_grouped_mm` while a model
+of experts is compiled. PyTorch's is stored, so that a program loads without transformers.
 
 Source: transformers 5.23, integrations/moe.py.
 """
@@ -34,7 +34,7 @@ _FIX: Final = "trace a part of the model that is made of PyTorch's operators"
 
 
 class Calls:
-    """The calls of a traced graph, as a stored program has them.
+    """The calls of a traced graph, in the form of a stored program.
 
     Attributes:
         calls: calls of operators, in order.
@@ -112,8 +112,8 @@ def _is_aligned(node: fx.Node) -> bool:
     values: list[Any] = [operand.meta.get("val") for operand in node.all_input_nodes]
     if len(values) != 3 or not all(isinstance(value, Tensor) for value in values):  # noqa: PLR2004
         return False
-    *factors, ends = values
-    return ends.dtype is torch.int32 and all(
+    *factors, group_ends = values
+    return group_ends.dtype is torch.int32 and all(
         step == 1 or step * factor.itemsize % _ALIGNMENT_BYTES == 0
         for factor in factors
         for step in factor.stride()
@@ -231,11 +231,11 @@ def _check_item(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         MalformedProgram: for other arguments.
     """
     if kwargs or len(args) != 2 or not isinstance(args[0], fx.Node):  # noqa: PLR2004  a list, an index
-        raise MalformedProgram("a part of no call")
-    whole = args[0].meta.get("val")
-    if not isinstance(whole, list):
-        raise MalformedProgram("a part of a single result")
-    index_of(args[1], len(whole), "a part")
+        raise MalformedProgram("a getitem of other arguments than a call and an index")
+    results = args[0].meta.get("val")
+    if not isinstance(results, list):
+        raise MalformedProgram("a getitem of a call with a single result")
+    index_of(args[1], len(results), "the index of a getitem")
 
 
 def _check_keywords(operator: OpOverload[..., Any], kwargs: Mapping[str, Any]) -> None:
@@ -258,7 +258,7 @@ def _operator(name: str) -> OpOverload[..., Any]:
         _UnregisteredOperator: for an operator that nothing here registers.
     """
     match = _NAME.fullmatch(name)
-    if match is None or not is_computing(match["library"], match["name"]):
+    if match is None or not only_computes(match["library"], match["name"]):
         raise MalformedProgram(f"a call of {name[:80]!r}")
     packet = getattr(getattr(torch.ops, match["library"]), match["name"], None)
     overload = getattr(packet, match["form"], None)

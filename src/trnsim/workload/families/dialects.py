@@ -12,12 +12,12 @@ from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.families.sizes import MOST_LAYERS
 
 NORMS: Final = "_norms"
-"""A key of our own: norms of a layer."""
+"""A key that only trnsim uses: the number of norms of a layer."""
 _DEFAULT_MLP_RATIO: Final = 4
 
 
 def _falcon(keys: ConfigKeys) -> dict[str, Any]:
-    """Falcon's two generations: one KV head by default in the older, as stated in the newer."""
+    """Falcon's two generations: the older has one KV head by default, the newer states theirs."""
     is_new = keys.flag("new_decoder_architecture")
     is_parallel = is_new or keys.flag("parallel_attn", default=True)
     norms = keys.whole("num_ln_in_parallel_attn", default=2 if is_new else 1)

@@ -1,4 +1,4 @@
-"""`torch.classes.neuron.SPMDModel`: a class that TorchScript compiles and saves in modules."""
+"""The class behind `torch.classes.neuron.SPMDModel`, which TorchScript compiles and saves."""
 
 import torch
 from torch import Tensor
@@ -14,8 +14,8 @@ class RankModel:
     Attributes:
         neff: the stored program.
         metaneff: the description of its tensors (`trnsim.torch.traces.metaneff`).
-        local_ranks_size: ranks of this process.
-        world_size: all ranks.
+        local_ranks_size: number of ranks of this process.
+        world_size: number of all ranks.
     """
 
     def __init__(self, neff: Tensor, metaneff: Tensor, local: int, world: int) -> None:
@@ -45,7 +45,7 @@ class RankModel:
         )
 
     def set_mock_initialized(self, mock: bool) -> None:
-        """Let `is_initialized` say so without weights, while a caller of it is traced."""
+        """Let `is_initialized` return `mock` without weights, while a caller of it is traced."""
         torch.ops.neuron.ranks_mock(
             self.neff, self.metaneff, self.local_ranks_size, self.world_size, mock
         )
@@ -63,7 +63,7 @@ class RankModel:
         )
 
     def forward_async(self, inputs: list[list[Tensor]]) -> list[list[Tensor]]:
-        """The outputs of each rank, which are computed when it returns."""
+        """The outputs of each rank; they are complete at return, as nothing runs asynchronously."""
         return self.forward_ranked(inputs)
 
     def forward_ranked_to_cpu(self, inputs: list[list[Tensor]]) -> list[list[Tensor]]:
