@@ -87,9 +87,15 @@ def test_a_single_key_needs_no_tuple(make):
 
 WRONG_KEYS = {
     "past the end": (np.s_[:, 6], r"index 6 of dimension 1, which has 6 elements; legal: 0 to 5"),
-    "before the start": (np.s_[:, -7], "index -1 of dimension 1"),
-    "slice past the end": (np.s_[0:5], r"slice 0:5:1 of dimension 0, which has 4"),
-    "backwards": (np.s_[:, ::-1], "step >= 1"),
+    "before the start": (
+        np.s_[:, -7],
+        "index -7 of dimension 1, .*; legal: 0 to 5, and from the end -1 to -6",
+    ),
+    "slice past the end": (np.s_[0:5], "slice 0:5 of dimension 0, which has 4 .*; legal: from 0"),
+    "slice from before": (np.s_[:, -7:-1], "slice -7:-1 of dimension 1"),
+    "slice of two numbers": (np.s_[:, nl.ds(4, 3)], r"slice nl.ds\(4, 3\) of dimension 1"),
+    "end before start": (np.s_[:, 3:2], "slice 3:2 of dimension 1, .* start <= end"),
+    "backwards": (np.s_[:, ::-1], "slice ::-1 of dimension 1, .* step >= 1"),
     "too many": (np.s_[0, 0, 0, 0], r"4 indices for .* which has 3 dimensions"),
     "two ellipses": ((..., 0, ...), r"1 indices for .* which has 3 dimensions"),
     "a float": (np.s_[:, 0.5], r"an index of type float; legal: integers, slices, nl.ds, Ellipsis"),
@@ -104,6 +110,15 @@ def test_a_wrong_index_is_refused_with_what_is_legal(make, name):
     with pytest.raises(IllegalInstruction, match=message) as caught:
         _ = make((4, 6, 2), nl.hbm)[key]
     assert caught.value.fix
+
+
+def test_a_wrong_index_on_chip_is_named_as_it_is_written(make):
+    """On chip an integer keeps its dimension, but is no slice."""
+    for index, words in ((-7, "index -7 of dim.* 1"), (6, "index 6 of dim"), (2**70, "index 11")):
+        with pytest.raises(IllegalInstruction, match=words):
+            _ = make((4, 6))[:, index]
+    assert make((4, 6))[:, -6].pattern == make((4, 6))[:, 0:1].pattern
+    assert make((4, 6))[:, 6:6].shape == (4, 0)
 
 
 def test_assignment_is_an_older_nki(make):

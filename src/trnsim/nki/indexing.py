@@ -192,6 +192,42 @@ def start_end_step(index: Any, length: int) -> tuple[int, int, int, bool]:
     return start, start + 1, 1, False
 
 
+def written(index: Any) -> str:
+    """An index as a program writes it: "-9", "2:8", "nl.ds(0, 4)"."""
+    if isinstance(index, slice):
+        bounds = [index.start, index.stop, *([index.step] if index.step is not None else [])]
+        return ":".join("" if bound is None else str(bound) for bound in bounds)
+    return f"nl.ds({index.start}, {index.size})" if isinstance(index, DynamicSlice) else str(index)
+
+
+def check_within(index: Any, span: tuple[int, int, int, bool], dim: int, length: int) -> None:
+    """Refuse an index beyond a dimension of `length` elements; slices may be empty.
+
+    Args:
+        index: the index as the program has it, for the error.
+        span: its `start_end_step`.
+        dim: the dimension.
+        length: its number of elements.
+
+    Raises:
+        IllegalInstruction: if it is not within the dimension.
+    """
+    start, end, step, is_slice = span
+    if start >= 0 and end <= length and step >= 1 and start < end + is_slice:
+        return
+    if is_slice:
+        kind, fix = "slice", "keep the slice within the tensor"
+        legal = f"from 0 to {length}, start <= end, step >= 1"
+    else:
+        kind, fix = "index", "keep the index within the tensor"
+        legal = f"0 to {length - 1}, and from the end -1 to {-length}"
+    raise IllegalInstruction(
+        f"{kind} {written(index)} of dimension {dim}, which has {length} elements; legal: {legal}",
+        fix=fix,
+        source=SOURCE,
+    )
+
+
 def dynamic_index(
     pattern: AccessPattern,
     scalar: Tile | VirtualRegister | Scalar | None,

@@ -30,6 +30,7 @@ from trnsim.nki.indexing import (
     DynamicSlice,
     MemoryRegion,
     cache_key,
+    check_within,
     dynamic_index,
     expand_keys,
     limit_index,
@@ -144,7 +145,8 @@ class NkiTensor(TensorViews):
             register, place = static_part(index)
             if register is not None:
                 address = self._dynamic(dim, register, place, address)
-            start, end, step, is_span = start_end_step(place, pattern.shape[dim])
+            start, end, step, is_span = span = start_end_step(place, pattern.shape[dim])
+            check_within(index, span, dim, pattern.shape[dim])
             is_kept = is_span or droppable <= 0 or (on_chip and not dim)
             droppable -= not is_kept
             spans.append((start, end, step, is_kept))

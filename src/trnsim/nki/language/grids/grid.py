@@ -23,7 +23,7 @@ from trnsim.dtypes import Dtype
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.memory import AccessPattern, ScalarIndex
 from trnsim.nki.arguments import documented
-from trnsim.nki.indexing import expand_keys, start_end_step, static_part
+from trnsim.nki.indexing import expand_keys, start_end_step, static_part, written
 from trnsim.nki.language.grids.axis import GridAxis
 from trnsim.nki.language.grids.shapes import (
     GridAttributeError,
@@ -169,10 +169,9 @@ class NkiGrid:
         cells = axis.cells
         start, end, step, is_span = start_end_step(index, len(cells))
         if not (0 <= start < end <= len(cells) and step >= 1):
-            asked = f"{start}:{end}:{step}" if is_span else f"{start}"
             raise IllegalInstruction(
-                f"index {asked} of dimension {dim} of {self}, which has {len(cells)}; legal: 0 to "
-                f"{len(cells) - 1}, and slices within the grid that are not empty",
+                f"index {written(index)} of dimension {dim} of {self}, which has {len(cells)}; "
+                f"legal: 0 to {len(cells) - 1}, and slices within the grid that are not empty",
                 fix="loop over range(grid.shape[i])",
                 source=_GRID,
             )
