@@ -87,6 +87,23 @@ def test_an_argument_may_be_a_list_in_0_2():
         nki.simulate(kernel)(ARRAY, [0, 1])
 
 
+@pytest.mark.parametrize("default", [[0, 1], ((0, [1]),), {"axes": [0]}], ids=str)
+def test_a_default_may_be_a_list_in_0_2(default):
+    """nki/migration, Replace list kernel arguments: `stride=[1, 1]` becomes `stride=(1, 1)`."""
+
+    @nki.jit
+    def kernel(x, axes=default):
+        del axes
+        return copied(x)
+
+    assert (run(kernel, version="0.2") == ARRAY).all()
+    for version in LATER:
+        refused(kernel, version=version, match=f"default of `axes` has a list under NKI {version}")
+        assert (run(kernel, (0, 1), version=version) == ARRAY).all()
+    with pinned("0.3", "a test"), pytest.warns(SimulatorOnlyWarning, match="default of `axes`"):
+        nki.simulate(kernel)(ARRAY)
+
+
 @nki.jit
 def with_separator(x, *, flag=True):
     del flag

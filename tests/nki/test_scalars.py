@@ -370,6 +370,17 @@ def test_int64_is_moved_by_dma_and_computed_by_no_engine():
     np.testing.assert_array_equal(out, wide)
 
 
+@pytest.mark.parametrize("label", ["scalar_offset", "vector_offset"])
+def test_an_offset_in_memory_is_no_truth_value(label):
+    @jit
+    def kernel(data):
+        index = nl.zeros((1, 1), nl.bool_)
+        return data.ap([[8, 1], [1, 8]], **{label: index})
+
+    with pytest.raises(IllegalInstruction, match=f"{label} is .* bool_; legal: a tensor of int"):
+        trnsim.run(kernel, np.zeros((1, 8), np.float32))
+
+
 def test_an_offset_in_memory_has_32_bits_at_most(random):
     @jit
     def kernel(data, index):

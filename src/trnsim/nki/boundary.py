@@ -27,14 +27,8 @@ from trnsim.nki.notices import refuse_list, refuse_or_warn
 from trnsim.nki.precision import stored_dtype
 from trnsim.nki.scalars import NkiScalar
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
+from trnsim.nki.torch_tensors import DTYPES_WITHOUT_NUMPY, array_of, is_torch_tensor
 from trnsim.program import CoreContext
-
-_DTYPES_WITHOUT_NUMPY = (
-    "torch.bfloat16",
-    "torch.float8_e4m3fn",
-    "torch.float8_e5m2",
-    "torch.float8_e8m0fnu",
-)
 
 
 @dataclass(frozen=True)
@@ -254,7 +248,7 @@ class Boundary:
         if isinstance(value, np.ndarray):
             return value
         origin = type(value).__module__.partition(".")[0]
-        if origin == "torch" and hasattr(value, "detach"):
+        if is_torch_tensor(value):
             return self._from_torch(value)
         if origin in ("jax", "jaxlib") and hasattr(value, "__array__"):
             self._jax = import_module("jax.numpy")
@@ -262,25 +256,9 @@ class Boundary:
         return None
 
     def _from_torch(self, value: Any) -> Array:
-        self._torch = torch = import_module("torch")
+        self._torch = import_module("torch")
         self._device = self._device or value.device
-        layout = str(getattr(value, "layout", "torch.strided"))
-        if layout != "torch.strided":
-            raise BadInput(f"an argument is a tensor of {layout}", fix="pass tensor.to_dense()")
-        host = value.detach().cpu()
-        if (
-            str(host.dtype) in _DTYPES_WITHOUT_NUMPY
-        ):  # numpy holds the bits, ml_dtypes gives them their dtype
-            bits = {1: torch.uint8, 2: torch.int16}[host.element_size()]
-            array: Array = host.view(bits).numpy().view(as_dtype(host.dtype).dtype)
-            return array
-        try:
-            return np.asarray(host.numpy())
-        except TypeError:
-            raise IllegalInstruction(
-                f"an argument is a tensor of {host.dtype}, which a NeuronCore has not",
-                fix="cast it before the call: tensor.to(torch.float32)",
-            ) from None
+        return array_of(value, "an argument")
 
     def _as_caller_array(self, result: NkiTensor, line: SourceLine | None) -> Any:
         array = result.array
@@ -301,7 +279,7 @@ class Boundary:
 
     def _as_torch(self, array: Array) -> Any:
         torch = self._torch
-        if f"torch.{array.dtype}" in _DTYPES_WITHOUT_NUMPY:
+        if f"torch.{array.dtype}" in DTYPES_WITHOUT_NUMPY:
             bits = np.dtype(f"i{array.itemsize}") if array.itemsize > 1 else np.dtype(np.uint8)
             return torch.from_numpy(array.view(bits)).view(getattr(torch, str(array.dtype)))
         return torch.from_numpy(array)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 from trnsim.behaviours.language import DYNAMIC_VARIABLE_IS_REGISTER
 from trnsim.behaviours.tensors import RANGE_INDEXES
-from trnsim.dtypes import INT32, INT64
+from trnsim.dtypes import BOOL, INT32, INT64
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Scalar, VirtualRegister
 from trnsim.memory import AccessPattern, Index, Memory, ScalarIndex, SnakeIndex, Tile, VectorIndex
@@ -344,7 +344,7 @@ def limit_index(
 def _offsets(label: str, index: Tile) -> Tile:
     """`index`, checked to be a tensor of integers."""
     offsets = check_tensor(label, index, f"{SOURCE}.ap")
-    if not offsets.dtype.is_integer or offsets.dtype is INT64:
+    if not offsets.dtype.is_integer or offsets.dtype in {INT64, BOOL}:
         raise IllegalInstruction(
             f"{label} is {offsets}; legal: a tensor of integers of up to 32 bits",
             fix="copy it to an int32 or uint32 tile with nisa.tensor_copy",

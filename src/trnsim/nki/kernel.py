@@ -42,7 +42,7 @@ from trnsim.nki.configs import (
 )
 from trnsim.nki.dialect import found_version, marked_version, require
 from trnsim.nki.mixing import note_kernel, refuse_nested
-from trnsim.nki.notices import as_simulator, warn_of_races
+from trnsim.nki.notices import as_simulator, refuse_lists_of_defaults, warn_of_races
 from trnsim.nki.notices import is_simulator as runs_on_simulator
 from trnsim.nki.precision import truncating, widening
 from trnsim.nki.restrictions import check_language
@@ -218,6 +218,7 @@ class Kernel:
         note_kernel(self, team)
         check_language(self._function, self.options, self.line, version)
         bound = self.bind(args, kwargs)
+        refuse_lists_of_defaults(self._signature(), bound, version, self.line)
         arguments = {name: boundary.enter(name, value) for name, value in bound.items()}
         inputs = [tensor.storage for tensor in boundary.entered]
         absent: list[set[str]] = []

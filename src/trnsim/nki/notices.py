@@ -7,7 +7,8 @@ as `nki.simulate`, run both here and warn, so that public test suites pass.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import inspect
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -86,6 +87,40 @@ def refuse_list(name: str, value: object, version: Version) -> None:
             f"pass tuple({name})",
             LIST_ARGUMENTS.source,
         )
+
+
+def refuse_lists_of_defaults(
+    function: inspect.Signature, given: Collection[str], version: Version, line: SourceLine | None
+) -> None:
+    """Refuse a list, also within tuples and dicts, as the default of a parameter that is not given.
+
+    Args:
+        function: the kernel's signature.
+        given: the parameters with an argument.
+        version: the kernel's version of NKI.
+        line: the line of the kernel's definition.
+
+    Raises:
+        IllegalInstruction: unless the kernel runs as on AWS's simulator.
+    """
+    if version.follows(LIST_ARGUMENTS):
+        return
+    for name, parameter in function.parameters.items():
+        if name not in given and _holds_list(parameter.default):
+            refuse_or_warn(
+                f"the default of `{name}` has a list under {version}, where "
+                f"{LIST_ARGUMENTS.otherwise}; legal: tuples, and lists {LIST_ARGUMENTS.span}",
+                f"write the default as a tuple: {name}=(...)",
+                LIST_ARGUMENTS.source,
+                line,
+            )
+
+
+def _holds_list(value: object) -> bool:
+    """True for a list, and for a tuple or dict with one at any depth."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    return isinstance(value, list) or (isinstance(value, tuple) and any(map(_holds_list, value)))
 
 
 def warn_of_races(races: tuple[str, ...]) -> None:

@@ -158,6 +158,23 @@ def test_where_takes_a_number_on_either_side(computed, random):
     )
 
 
+def test_where_of_floats_needs_a_dtype_of_floats(computed):
+    condition, integers = np.uint8([[1, 0]]), np.int32([[3, 4]])
+    for x, y, name in (
+        (0.5, -0.5, "condition"),
+        (integers, 0.5, "x"),
+        (2.0, integers, "y"),
+    ):
+        with pytest.raises(
+            IllegalInstruction, match=f"a float and .* the dtype of `{name}`"
+        ) as caught:
+            computed(nl.where, condition, x, y)
+        assert caught.value.fix == "pass the dtype of the result: dtype=nl.float32"
+    found = computed(nl.where, condition, 0.5, -0.5, dtype=nl.float32)
+    np.testing.assert_array_equal(found, [[0.5, -0.5]])
+    np.testing.assert_array_equal(computed(nl.where, condition, 2, 1), [[2, 1]])
+
+
 @pytest.mark.parametrize("rate", [0.0, 0.25, 1.0])
 def test_dropout_zeroes_at_its_rate(computed, rate):
     found = computed(nl.dropout, np.ones((128, 512), np.float32), rate)

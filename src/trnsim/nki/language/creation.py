@@ -23,6 +23,7 @@ from trnsim.nki.precision import is_widening, stored_dtype
 from trnsim.nki.sentinels import with_sentinels
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.nki.tiles import issue, new_tile
+from trnsim.nki.torch_tensors import array_of, is_torch_tensor
 from trnsim.program import current_core
 
 sbuf = MemoryRegion.sbuf
@@ -197,6 +198,8 @@ def shared_constant(constant: Array | str | Path) -> NkiTensor:
     """A constant tensor in shared HBM, from an array or a .npy file."""
     if isinstance(constant, str | Path):
         constant = _file(constant)
+    elif is_torch_tensor(constant):
+        constant = array_of(constant, "the constant of nl.shared_constant")
     return _constant(np.asarray(constant))
 
 

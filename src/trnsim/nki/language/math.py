@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trnsim.dtypes import FLOAT32, INT32, UINT8
+from trnsim.errors import IllegalInstruction
 from trnsim.nki.arguments import check_tensor
 from trnsim.nki.language_operators import OPERATORS, Composed, Operator, UnaryOperator
 from trnsim.nki.precision import stored_dtype
@@ -228,6 +229,7 @@ def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     """Elements of x where `condition` is not zero, else of y; either may be a number."""
     check_tensor("nl.where: condition", condition, "nki.language.where")
     kind = dtype or next(t.dtype for t in (x, y, condition) if isinstance(t, NkiTensor))
+    _check_fractions(condition, x, y, dtype, kind)
     mask = OPERATORS["not_equal"](condition, 0.0, UINT8)
     chosen = new_tile(mask.shape, kind)
     if isinstance(y, NkiTensor):
@@ -240,6 +242,20 @@ def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
         source = tile if tile.dtype == chosen.dtype else cast(tile, kind)
     issue("tensor_copy_predicated", chosen, source, mask)
     return chosen
+
+
+def _check_fractions(condition: NkiTensor, x: Any, y: Any, dtype: Any, kind: Any) -> None:
+    """Refuse floats for a result that is of integers because no dtype is given."""
+    is_float = any(isinstance(plain_number(value), float) for value in (x, y))
+    if dtype is None and is_float and not kind.is_float:
+        tiles = {"x": x, "y": y, "condition": condition}
+        name = next(name for name, tile in tiles.items() if isinstance(tile, NkiTensor))
+        raise IllegalInstruction(
+            f"nl.where with a float and a result of {kind}, the dtype of `{name}`; legal: "
+            "integers, or a dtype of floats",
+            fix="pass the dtype of the result: dtype=nl.float32",
+            source="nki.language.where",
+        )
 
 
 def dropout(x: NkiTensor, rate: NkiTensor | float, dtype: Any = None) -> NkiTensor:
@@ -282,7 +298,10 @@ class _Sine(UnaryOperator):
         return sin(x, dtype)
 
 
-_NO_REMAINDER = "compute x - y * nl.floor(nl.multiply(x, nl.reciprocal(y)))"
+_NO_REMAINDER = (
+    "nl.subtract(x, nl.multiply(y, nl.{}(nl.multiply(x, nl.reciprocal(y))))), which is close for "
+    "small quotients"
+)
 FUNCTIONS: dict[str, Operator] = {
     function.__name__: function
     for function in (
@@ -291,8 +310,8 @@ FUNCTIONS: dict[str, Operator] = {
             for plain in (negative, floor, ceil, trunc, cos, tan, logical_not, where, dropout)
         ),
         Composed(divide, lacks="nl.multiply(x, nl.reciprocal(y))"),
-        Composed(mod, lacks=_NO_REMAINDER),
-        Composed(fmod, lacks=_NO_REMAINDER),
+        Composed(mod, lacks=_NO_REMAINDER.format("floor")),
+        Composed(fmod, lacks=_NO_REMAINDER.format("trunc")),
         _Sine("sin"),
     )
 }
