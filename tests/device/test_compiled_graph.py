@@ -1,7 +1,8 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
+from trnsim.compiler import Flags
 from trnsim.compiler import compile as compile_graph
 from trnsim.device import compiled_graph, device_core
 from trnsim.device.call_time import TensorSpec, time_of
@@ -41,6 +42,21 @@ def test_its_time_is_its_programs_started_once_and_says_what_is_missing():
     assert time.device_time_s == pytest.approx(wanted.device_time_s)
     assert time.launch_s == time.kernels[0].launch_s
     assert time.missing_reason == "one; two"
+
+
+def test_its_time_follows_its_flags_but_casts_which_its_graph_has(monkeypatch):
+    settings = []
+
+    def compiled(*args, flags=None, **options):
+        settings.append(flags)
+        return compile_graph(*args, flags=flags, **options)
+
+    monkeypatch.setattr(compiled_graph.compiler, "compile", compiled)
+    graph = Graph()
+    graph.outputs = [graph.elementwise("relu", graph.input((128, 64), "float32"))]
+    flags = Flags(optlevel=3, auto_cast="all", logical_nc_config=1)
+    replace(made(graph), flags=flags).time("trn2")
+    assert settings == [Flags(optlevel=3)]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -93,8 +93,10 @@ class CompiledGraph:
             NotModelled: for an operation without instructions.
         """
         cores = device_core(arch.target(target)).physical_cores
+        # The graph has its casts, and the device its cores.
+        flags = replace(self.flags, auto_cast="none", logical_nc_config=None)
         program = compiler.compile(
-            self.graph, target, lnc=cores, weights=self.weights, is_linked=False
+            self.graph, target, lnc=cores, flags=flags, weights=self.weights, is_linked=False
         )
         modules, lines = dict[str, float](), dict[str, float]()
         for share in program.shares:
