@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 from typing import Any, Final
 
 import numpy as np
 
+from trnsim.dtypes import as_dtype, float_range
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build
 from trnsim.graph.ops.contraction import Attention, AttentionBackward
 from trnsim.graph.types import BOOL
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
+
+_HIDDEN_SCORE: Final = -1e30
+"""A score whose exponential is 0 beside any other."""
+
+
+def _hidden_score(dtype: str) -> float:
+    """The bias of a key that a mask hides, in a format.
+
+    It is finite, as NeuronCore-v2 transposes by products, which make NaN of infinities.
+    """
+    return max(_HIDDEN_SCORE, -float_range(as_dtype(dtype)).largest)
 
 
 def _options(query: Value, dropout: float, scale: float | None, *, is_causal: bool) -> Any:
@@ -66,7 +77,7 @@ def scaled_dot_product_attention(
     PyTorch leaves the result of a query that sees no key undefined.
     """
     if attn_mask is not None and attn_mask.dtype == BOOL:
-        attn_mask = b.ew("select", attn_mask, 0.0, -inf, dtype=query.dtype)
+        attn_mask = b.ew("select", attn_mask, 0.0, _hidden_score(query.dtype), dtype=query.dtype)
     if enable_gqa and query.shape[-3] != key.shape[-3]:
         query, key, value, attn_mask = _grouped(b, query, key, value, attn_mask)
     batch = np.broadcast_shapes(*(operand.shape[:-2] for operand in (query, key, value)))
