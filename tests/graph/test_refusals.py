@@ -58,17 +58,23 @@ REFUSALS = [
     (rounding.BitcastConvert("int64"), [ROWS], "to int64; legal: a type of the same size"),
     (rounding.Convert("int64"), [ROWS], "to int64; legal: float32, bfloat16"),
     (rounding.ReducePrecision("int8"), [ROWS], "to int8; legal: float32, bfloat16"),
-    (
-        layout.Pad((0,), (1,), (0,), float("inf")),
-        [((2,), I32)],
-        "with inf; legal: what is an integer",
-    ),
     # Leaves.
     (leaves.Constant((2,), "int64"), [], "constant of int64; legal: float32"),
     (leaves.Constant((2,), I32, float("nan")), [], "of nan as int32; legal: what is an integer"),
     (leaves.Iota((2, 3), I32, 2), [], r"iota of \(2, 3\) along 2; legal: one of its dimensions"),
     (leaves.Iota(()), [], r"iota of \(\) along 0; legal: one of its dimensions"),
     (leaves.RngBitGenerator((4,)), [((4,), I32)], "as initial_state; legal: uint32"),
+    # Contractions.
+    (
+        contraction.Attention(),
+        [((2, 4, 3), F32), ((2, 0, 3), F32), ((2, 0, 3), F32)],
+        "legal: one key or more, one element or more in each",
+    ),
+    (
+        contraction.Attention(),
+        [((2, 4, 0), F32), ((2, 3, 0), F32), ((2, 3, 5), F32)],
+        "legal: one key or more, one element or more in each",
+    ),
     # Layout.
     (layout.Reshape((5, 5)), [ROWS], r"to \(5, 5\); legal: as many elements"),
     (layout.BroadcastInDim((4, 6), (0,)), [ROWS], "legal: lengths 1 or equal"),

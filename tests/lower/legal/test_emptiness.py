@@ -9,7 +9,7 @@ from trnsim.graph.ops.control_flow import While
 from trnsim.graph.ops.layout import Concatenate, DynamicUpdateSlice, Pad
 from trnsim.graph.ops.leaves import RngBitGenerator
 from trnsim.graph.ops.lookup import Scatter
-from trnsim.graph.ops.reductions import BODIES, Reduce
+from trnsim.graph.ops.reductions import BODIES, Reduce, SelectAndScatter
 from trnsim.lower import costs, evaluate, memory_plan
 from trnsim.lower.legalize import legalize
 
@@ -42,6 +42,7 @@ def test_a_reduction_over_nothing_is_its_neutral_element(op, dtype):
             Scatter.rows((4, 3), (0,), "add", TensorType((4, 3), "float32")),
             [NONE, np.zeros(0, np.int32)],
         ),
+        (SelectAndScatter((5, 1), (1, 1), (0, 0), (0, 0)), [ROW, NONE]),
         (
             Convolution((1,), (1,), (1,), (0,), (1,), 1),
             [np.zeros((2, 0, 5), np.float32), np.zeros((3, 0, 3), np.float32)],

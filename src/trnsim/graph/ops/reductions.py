@@ -28,7 +28,7 @@ class Reduce(Operation, kind=Kind.REDUCTION):
     """The sum (add), product (multiply), maximum or minimum over `dims`, which go away.
 
     Over no elements it is the function's neutral element: 0, 1, or the type's lowest or highest
-    value. Engines reduce in float32, so sums of integers are exact up to 2**24.
+    value. Engines reduce in float32, so sums and extremes of integers are exact up to 2**24.
     """
 
     operands = ("operand",)
@@ -64,7 +64,10 @@ class Reduce(Operation, kind=Kind.REDUCTION):
 
 
 class Scan(Operation, kind=Kind.KERNEL, source="CHLO dialect, scan"):
-    """Running sums (add), products, maxima or minima along the last dimension."""
+    """Running sums (add), products, maxima or minima along the last dimension.
+
+    Engines scan in float32, so results of integers are exact up to 2**24.
+    """
 
     operands = ("operand",)
     legal = ((*FLOATS, *INTEGERS),)
@@ -95,7 +98,8 @@ class TopK(Operation, kind=Kind.KERNEL, source="CHLO dialect, top_k"):
     """Indices of the k largest elements of each last dimension, the largest first, int32.
 
     NaN counts as the largest; of equal elements the first comes first. CHLO's values are gathered
-    by these indices.
+    by these indices. Engines search in float32, so integers beyond 2**24 may count as equal, and
+    a kernel refuses NaN, whose order AWS does not document.
     """
 
     operands = ("operand",)

@@ -9,7 +9,7 @@ from trnsim.graph.building.build import Build
 from trnsim.graph.ops.contraction import Convolution, DotGeneral
 from trnsim.graph.ops.layout import Concatenate, DynamicUpdateSlice, Pad
 from trnsim.graph.ops.lookup import Scatter
-from trnsim.graph.ops.reductions import Reduce, neutral
+from trnsim.graph.ops.reductions import Reduce, SelectAndScatter, neutral
 from trnsim.graph.patterns import form_of
 from trnsim.graph.rewriting import ANY, Pattern
 from trnsim.lower.rules import legal_pattern
@@ -22,6 +22,7 @@ _WITH_REMAINDER: Final = (
     Pad,
     Reduce,
     Scatter,
+    SelectAndScatter,
 )
 """Operations that may have elements in their results though an operand has none."""
 
