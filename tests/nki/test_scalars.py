@@ -421,3 +421,8 @@ def test_a_scalar_is_no_result():
     with pytest.raises(IllegalInstruction, match="the kernel returned a scalar") as caught:
         trnsim.run(kernel, np.ones((1, 1), np.int32))
     assert "nisa.scalar_store" in caught.value.fix
+
+
+def test_a_scalar_is_not_made_by_its_class():
+    with pytest.raises(IllegalInstruction, match=r"NkiScalar\(\); legal: scalars that nisa.sca"):
+        nisa.NkiScalar()

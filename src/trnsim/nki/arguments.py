@@ -23,15 +23,20 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def documented(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorator of a function of `nki.language`: errors of wrong calls show its signature."""
+def documented(function: Callable[_P, _R], module: str = "nl") -> Callable[_P, _R]:
+    """Decorator of a function of NKI: errors of wrong calls show its signature.
+
+    `module` is the usual name of its module in programs.
+    """
+    source = f"nki.collectives.{function.__name__}" if module == "ncc" else ""
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return function(*args, **kwargs)
         except TypeError:
-            check_call(f"nl.{function.__name__}", inspect.signature(function), args, kwargs)
+            label = f"{module}.{function.__name__}"
+            check_call(label, inspect.signature(function), args, kwargs, source=source)
             raise
 
     return call

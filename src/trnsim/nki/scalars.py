@@ -96,7 +96,9 @@ class NkiScalar(Scalar):
 
     turns: tuple[Turn, ...] = ()
 
-    def __init__(self, state: object, dtype: Any = None, is_comparison: bool = False) -> None:
+    def __init__(
+        self, state: object = None, dtype: Any = None, is_comparison: bool = False
+    ) -> None:
         """Refused: a program loads its scalars.
 
         Raises:
@@ -104,7 +106,8 @@ class NkiScalar(Scalar):
         """
         del dtype, is_comparison
         raise IllegalInstruction(
-            f"NkiScalar({state!r}); legal: scalars that nisa.scalar_load returns",
+            f"NkiScalar({'' if state is None else repr(state)}); legal: scalars that "
+            "nisa.scalar_load returns",
             fix="write the value into a tensor [1, 1] with nisa.memset, and load it: "
             "nisa.scalar_load(tensor)",
             source=SCALAR_SOURCE,

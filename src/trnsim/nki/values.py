@@ -69,7 +69,7 @@ _ORDER_OPERATORS = {
     "gt": (">", "nl.greater"),
     "ge": (">=", "nl.greater_equal"),
 }
-_BINARY_OPERATORS = {
+BINARY_OPERATORS = {
     "add": ("+", "nl.add"),
     "sub": ("-", "nl.subtract"),
     "mul": ("*", "nl.multiply"),
@@ -85,6 +85,7 @@ _BINARY_OPERATORS = {
     "lshift": ("<<", "nl.left_shift"),
     "rshift": (">>", "nl.right_shift"),
 }
+"""Python's method of an operator, without underscores -> its sign, and the functions to write."""
 _UNARY_OPERATORS = {
     "neg": ("-", "nl.negative"),
     "pos": ("+", "nl.copy"),
@@ -234,7 +235,7 @@ for _name, _compared in _EQUALITY_OPERATORS.items():
 for _name, (_sign, _function) in _ORDER_OPERATORS.items():
     _fix = f"{_function}(a, b) gives a tile of ones and zeros, for nl.where(tile, x, y)"
     setattr(Valueless, f"__{_name}__", _refusal(f"with `{_sign}`", "numbers", _fix))
-for _name, (_sign, _function) in {**_BINARY_OPERATORS, **_UNARY_OPERATORS}.items():
+for _name, (_sign, _function) in {**BINARY_OPERATORS, **_UNARY_OPERATORS}.items():
     for _side in ("",) if _name in _UNARY_OPERATORS else ("", "r", "i"):
         _refused = _refusal(
             f"with `{_sign}`", "the functions of nki.language and nki.isa", f"write {_function}"

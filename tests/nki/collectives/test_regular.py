@@ -60,3 +60,13 @@ def test_the_operator_of_a_collective_is_nkis(call, reduce, op):
     with pytest.raises(IllegalInstruction, match=f"{call}: `op` is .*; legal: operators") as caught:
         trnsim.run(kernel, np.zeros(4, np.float32), ranks=2)
     assert caught.value.fix == ("pass nl.maximum" if op is max else "pass nl.add")
+
+
+@pytest.mark.parametrize("name", [name for name in ncc.__all__ if name.islower()])
+def test_a_call_that_does_not_fit_has_the_signature_in_its_error(name):
+    if name in {"rank_id", "rg_partition_op", "reduce_scatter_v"}:  # no operands, an enumeration
+        return
+    with pytest.raises(IllegalInstruction, match=f"ncc.{name}: missing a required arg") as caught:
+        getattr(ncc, name)()
+    assert caught.value.fix.startswith(f"call it as ncc.{name}(")
+    assert caught.value.source == f"nki.collectives.{name}"

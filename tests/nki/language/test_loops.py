@@ -237,3 +237,8 @@ def test_a_body_takes_the_one_operand_that_its_loop_passes(loop, body):
 def test_a_body_may_have_further_operands_of_its_own(body, capsys):
     nl.fori_loop(0, 1, eval(body))  # noqa: S307
     assert (capsys.readouterr().out != "") == (body == "print")
+
+
+def test_no_reorder_takes_no_operand():
+    with pytest.raises(IllegalInstruction, match=r"nl\.no_reorder: too many positional arguments"):
+        nl.no_reorder(True)

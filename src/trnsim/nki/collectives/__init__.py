@@ -6,9 +6,11 @@ must belong to a world of ranks: `trnsim.run(kernel, ..., ranks=N)`.
 Source: nki.collectives.
 """
 
+from types import FunctionType
 from typing import Any
 
 from trnsim.nki.absent import VersionedNames
+from trnsim.nki.arguments import documented
 from trnsim.nki.collectives.permutes import (
     collective_permute,
     collective_permute_implicit,
@@ -47,6 +49,10 @@ __all__ = [
     "rg_partition_op",
 ]
 
+
+for _name, _value in list(globals().items()):
+    if _name in __all__ and isinstance(_value, FunctionType):
+        globals()[_name] = documented(_value, "ncc")
 
 _ABSENT = VersionedNames(__name__, "nki.collectives", lambda _: None, "ncc")
 _ABSENT.withdraw(globals())

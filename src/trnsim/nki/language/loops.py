@@ -176,6 +176,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
         register.refuse_endless("nl.while_loop", condition)
 
 
+@documented
 @contextmanager
 def no_reorder() -> Generator[None]:
     """Context in which instructions, those of called functions included, are issued in order.

@@ -398,3 +398,11 @@ def copied_by_blocks(source):
 def test_the_pages_examples_copy(kernel, shape):
     values = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     np.testing.assert_array_equal(trnsim.run(kernel, values).outputs, values)
+
+
+@pytest.mark.parametrize("compute", [lambda g: g + 1, lambda g: 2 * g, lambda g: g @ g])
+def test_a_grid_has_no_operators(matrix, compute):
+    with pytest.raises(TypeError, match=r"a grid .* is used with `.`; legal: an index") as caught:
+        compute(nl.tiles(matrix, tile_shape=(128, 256)))
+    assert isinstance(caught.value, IllegalInstruction)
+    assert caught.value.fix.endswith("of tiles: grid[i, j].data")

@@ -17,6 +17,7 @@ Source: nki.language.NkiGrid, NkiTileGrid, NkiBlockGrid, tiles and blocks, NKI 0
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn, Self
 
 from trnsim.dtypes import Dtype
@@ -34,6 +35,7 @@ from trnsim.nki.language.grids.shapes import (
     check_tile_shape,
 )
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
+from trnsim.nki.values import BINARY_OPERATORS
 
 _GRID = "nki.language.NkiGrid"
 
@@ -251,6 +253,19 @@ class NkiGrid:
             else "take the tensor: grid.data",
             source=_GRID,
         )
+
+
+def _operator_refusal(sign: str, functions: str) -> Callable[[NkiGrid, object], NoReturn]:
+    def refuse(self: NkiGrid, other: object) -> NoReturn:
+        del other
+        raise self._misuse(f"used with `{sign}`", f"{functions}, of tiles: grid[i, j].data")
+
+    return refuse
+
+
+for _name, (_sign, _functions) in BINARY_OPERATORS.items():
+    for _side in ("", "r"):
+        setattr(NkiGrid, f"__{_side}{_name}__", _operator_refusal(_sign, _functions))
 
 
 class NkiTileGrid(NkiGrid):
