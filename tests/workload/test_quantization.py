@@ -93,6 +93,15 @@ def test_keys_and_values_may_be_short():
     assert found.kv_bits == 8
 
 
+def test_keys_and_values_or_activations_may_be_short_alone():
+    cache = {"num_bits": 8}
+    found = quantized(quant_method="compressed-tensors", config_groups={}, kv_cache_scheme=cache)
+    assert (found.weight_bits, found.product_bits, found.kv_bits) == (16, 16, 8)
+    groups = {"group_0": {"weights": None, "input_activations": {"num_bits": 8}}}
+    found = quantized(quant_method="compressed-tensors", config_groups=groups)
+    assert (found.weight_bits, found.product_bits, found.kv_bits) == (16, 8, 16)
+
+
 @pytest.mark.parametrize(
     ("names", "weight", "mlp"),
     [
@@ -135,6 +144,16 @@ def test_what_all_layers_leave_as_it_was_keeps_its_bits(key, names, weight, mlp)
             (
                 "mine.json: key 'quantization_config.config_groups' is missing; keys found of "
                 "quantization_config: quant_method"
+            ),
+        ),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {"a": {"input_activations": {"num_bits": 33}}},
+            },
+            (
+                "mine.json: quantization_config.config_groups.a.input_activations.num_bits is 33, "
+                "it must be a positive whole number, at most 16"
             ),
         ),
         (

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from trnsim.workload.families.keys import ConfigKeys
 
@@ -169,19 +169,29 @@ def _compressed_tensors(config: ConfigKeys) -> _Method:
 
     Source: compressed-tensors, quantization/quant_args.py.
     """
+    kv = _num_bits(config, "kv_cache_scheme", 0)
     groups = config.nested("config_groups")
-    first = next(iter(groups.config), "group_0")
-    group = groups.nested(first)
+    if not groups.config:  # keys and values alone
+        return _Method(_USUAL_BITS, kv=kv)
+    group = groups.nested(next(iter(groups.config)))
+    product_bits = _num_bits(group, "input_activations", _USUAL_BITS)
+    bits = _num_bits(group, "weights", _USUAL_BITS)
+    if bits == _USUAL_BITS:
+        return _Method(bits, product_bits, kv)
     weights = group.nested("weights")
-    bits = weights.whole("num_bits")
     of_scale = _BYTE_BITS if weights.text("type") == "float" and bits < _BYTE_BITS else _SCALE_BITS
-    activations: Any = group.config.get("input_activations")
-    product_bits = (
-        group.nested("input_activations").whole("num_bits") if activations else _USUAL_BITS
-    )
-    cache: Any = config.config.get("kv_cache_scheme")
-    kv = config.nested("kv_cache_scheme").whole("num_bits") if cache else 0
     return _Method(_bits_with_scales(weights, bits, of_scale), product_bits, kv)
+
+
+def _num_bits(config: ConfigKeys, name: str, usual: int) -> int:
+    """Bits of what the nested configuration `name` quantizes; `usual` without one.
+
+    Raises:
+        BadInput: they are not 1 to 16.
+    """
+    if not config.config.get(name):
+        return usual
+    return config.nested(name).whole("num_bits", most=_USUAL_BITS)
 
 
 def _mxfp4(config: ConfigKeys) -> _Method:

@@ -163,7 +163,7 @@ def test_norms_of_opt_may_have_no_parameters():
 def test_an_mlp_left_out_is_that_of_the_family_or_refused():
     left_out = {"intermediate_size": None}
     assert tower("gpt2", n_positions=8, **left_out).layers[0].mlp.intermediate == 4 * 32
-    with pytest.raises(BadInput, match="key 'intermediate_size' is missing"):
+    with pytest.raises(BadInput, match="key 'intermediate_size' is null"):
         tower("phi", **left_out)
     sizes = {key: value for key, value in SMALL.items() if key != "intermediate_size"}
     (arcee,) = towers(ConfigKeys(sizes, "mine.json"), "arcee")

@@ -62,6 +62,12 @@ def test_a_nested_configuration_names_where_it_lies():
         inner.whole("d")
 
 
+def test_a_key_without_a_value_is_told_from_one_that_is_not_there():
+    with pytest.raises(BadInput, match=r"key 'hidden' is null; keys found: hidden\n") as refused:
+        keys(hidden=None).whole("hidden")
+    assert "perhaps" not in str(refused.value)
+
+
 def test_classes_are_counted_or_two():
     assert keys(id2label={"0": "a", "1": "b", "2": "c"}).labels() == 3
     assert keys(num_labels=5).labels() == 5

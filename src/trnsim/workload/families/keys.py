@@ -162,10 +162,11 @@ class ConfigKeys:
     def _missing(self, name: str, value: str) -> ConfigGap:
         listed = ", ".join(sorted(map(str, self.config))) or "none"
         where = f" of {self.inside.rstrip('.')}" if self.inside else ""
-        near = get_close_matches(name, map(str, self.config), 1)
+        state = "null" if name in self.config else "missing"
+        near = get_close_matches(name, set(map(str, self.config)) - {name}, 1)
         return self._gap(
             name,
-            f"key {self.inside + name!r} is missing; keys found{where}: {listed}",
+            f"key {self.inside + name!r} is {state}; keys found{where}: {listed}",
             f'add "{name}": {value} to {self.file}'
             + (f"; perhaps {near[0]!r} is meant to be it" if near else ""),
         )
