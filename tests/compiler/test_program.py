@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from attention_by_chance import AttentionByChance
 from graphs_by_chance import Chance
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,6 +40,15 @@ def test_a_graph_by_chance_gives_what_its_reference_says(random, chip, operation
     results = {one.dtype for node in graph.nodes for one in node.results}
     near = 0 if made.is_whole else max(NEAR.get(dtype, 0) for dtype in results | {"float32"})
     assert_near(found, wanted, near)
+
+
+@pytest.mark.slow
+@settings(max_examples=MANY or 30, derandomize=not MANY)
+@given(st.randoms(use_true_random=False), st.sampled_from(CHIPS))
+def test_an_attention_by_chance_gives_what_its_reference_says(random, chip):
+    chance = AttentionByChance(random)
+    near = 0.1 if chance.made.dtype == "bfloat16" else 1e-3
+    chance.made.check(*chance.outputs(), chip=chip, near=near)
 
 
 @pytest.mark.slow_cases("rng_bit_generator-0", "rng_bit_generator-1")
