@@ -52,3 +52,32 @@ def test_gradients_of_results(agree):
     agree(aten.gelu_backward, Y, X, tolerance=2.0**-12)
     agree(lambda g, x: aten.gelu_backward(g, x, approximate="tanh"), Y, X, tolerance=2.0**-16)
     agree(lambda g, y: aten.elu_backward(g, 1, 1, 1, True, y), Y, F.elu(X), tolerance=CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("name", "slope"),
+    [("relu", 1.0), ("hardtanh", 1.0), ("relu6", 1.0), ("hardshrink", 1.0), ("hardswish", 1.0),
+     ("elu", 1.0), ("hardsigmoid", 0.0)],
+)  # fmt: skip
+def test_a_gradient_at_nan_is_that_of_one_number_on_the_host(name, slope):
+    # Of one number, as PyTorch's vectors of float32 on a CPU have another rule than its scalars.
+    from trnsim.device.numerics import numerics  # noqa: PLC0415  only where torch is
+
+    def gradient(x):
+        x = x.detach().requires_grad_()
+        getattr(torch.nn.functional, name)(x).sum().backward()
+        return x.grad.cpu()
+
+    x = torch.tensor([float("nan")])
+    assert gradient(x).item() == slope
+    with numerics("exact"):
+        assert gradient(x.to("neuron")).item() == slope
+
+
+def test_the_gradient_of_hardswish_at_its_bounds(same):
+    def gradient(x):
+        x = x.detach().clone().requires_grad_()
+        torch.nn.functional.hardswish(x).sum().backward()
+        return x.grad
+
+    same(gradient, torch.tensor([-3.0, 3.0, 0.0, 4.0, -4.0]))

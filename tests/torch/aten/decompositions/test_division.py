@@ -106,3 +106,12 @@ def test_truth_values_are_divided_as_0_and_1(agree, number):
         agree(function, x, number)
     agree(torch.pow, x, abs(number))
     agree(lambda x: number**x, x)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
+@pytest.mark.parametrize("number", [300, -3, -1, 70000])
+def test_a_number_beside_integers_is_first_of_their_type(same, dtype, number):
+    limits = torch.iinfo(dtype)
+    x = torch.tensor([limits.min, limits.max, limits.max // 2, 0, 1, 3, 7], dtype=dtype)
+    for function in (torch.floor_divide, torch.remainder, torch.fmod):
+        same(lambda x, f=function: f(x, number), x)

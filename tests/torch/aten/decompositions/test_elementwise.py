@@ -314,3 +314,9 @@ def test_a_function_of_real_numbers_takes_integers_as_float32(agree, name, dtype
 def test_repeats_along_many_dimensions_in_turn(agree, shape):
     whole = tuple(2 if length == 1 else length for length in shape)
     agree(torch.add, torch.randn(shape), torch.randn(whole))
+
+
+@pytest.mark.parametrize("name", ["floor", "ceil", "trunc", "round"])
+def test_integers_are_whole_already(same, name):
+    x = torch.tensor([2**24 + 1, -(2**24) - 1, 2**31 - 2, 0, -7], dtype=torch.int32)
+    same(getattr(torch, name), x)

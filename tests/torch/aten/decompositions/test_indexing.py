@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
@@ -129,3 +131,25 @@ def test_a_gradient_put_into_place_at_strides(agree):
     given = [b.graph.input(shape, "float32") for shape in ((25,), (4, 6))]
     with pytest.raises(Unlowered, match="strides that leave elements out"):
         DECOMPOSITIONS["as_strided_scatter"](b, *given, [4, 6], [6, 1], 1)
+
+
+@pytest.mark.parametrize("include_self", [False, True])
+@pytest.mark.parametrize(("reduce", "number"), [("amax", -math.inf), ("amin", math.inf)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.int8])
+def test_extremes_of_the_lowest_and_highest_updates(same, reduce, number, include_self, dtype):
+    if not dtype.is_floating_point:
+        limits = torch.iinfo(dtype)
+        number = limits.min if number < 0 else limits.max
+    index = torch.tensor([[0, 1, 1, 3]])
+    updates = torch.full((1, 4), number, dtype=dtype)
+    x = torch.tensor([[3, 2, 1, -1, 7]], dtype=dtype)
+    same(
+        lambda x, i, u: x.scatter_reduce(1, i, u, reduce, include_self=include_self),
+        x, index, updates,
+    )  # fmt: skip
+
+
+def test_means_of_integers_are_rounded_down(same):
+    index, x = torch.tensor([0, 0, 1, 1]), torch.tensor([-2, 3, 9], dtype=torch.int32)
+    updates = torch.tensor([-3, -2, 4, 4], dtype=torch.int32)
+    same(lambda x, i, u: x.scatter_reduce(0, i, u, "mean"), x, index, updates)

@@ -111,3 +111,8 @@ def test_a_variance_without_freedom_is_no_number():
         both = torch.tensor([1.0, 3.0]).to("neuron")
         assert both.var(correction=2).cpu() == float("inf")
     assert not on_host
+
+
+@pytest.mark.parametrize("name", ["any", "all"])
+def test_over_no_dimensions_each_element_is_its_own(same, name):
+    same(lambda x: getattr(torch, name)(x, dim=()), torch.tensor([[0.0, 2.0], [float("nan"), 0.0]]))

@@ -61,3 +61,17 @@ def test_membership(agree, invert):
     few = torch.tensor([[-3.0, 0.0], [4.0, 5.0]])
     agree(lambda x, few: torch.isin(x, few, invert=invert), X, few, tolerance=0)
     agree(lambda x: torch.isin(x, 4.0, invert=invert), X, tolerance=0)
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_nan_comes_after_all_boundaries(agree, right):
+    bounds, x = torch.tensor([-2.0, 0.0, 1.0, float("inf")]), torch.tensor([float("nan"), 0.0, 9.0])
+    for dtype in (torch.float32, torch.bfloat16):
+        pair = x.to(dtype), bounds.to(dtype)
+        agree(lambda x, b: torch.bucketize(x, b, right=right), *pair, tolerance=0)
+        agree(lambda x, b: torch.searchsorted(b, x, right=right), *pair, tolerance=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.uint8])
+def test_the_middle_of_nothing(same, dtype):
+    same(torch.median, torch.zeros((3, 0), dtype=dtype))

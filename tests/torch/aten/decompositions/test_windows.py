@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
@@ -46,3 +48,31 @@ def test_patches_as_columns_and_back(agree, how):
     agree(lambda x: F.unfold(x, 3, **how), IMAGE, tolerance=0)
     columns = F.unfold(IMAGE, 3, **how)
     agree(lambda x: F.fold(x, (9, 12), 3, **how), columns, tolerance=2.0**-20)
+
+
+LOW = torch.full((1, 1, 6, 7), -math.inf)
+
+
+@pytest.mark.parametrize("options", [(3, 2, 1, 1), (2, 3, 1, 2)])
+def test_places_of_minus_infinity_are_not_in_the_padding(same, options):
+    same(lambda x: F.max_pool2d(x, *options, return_indices=True)[1], LOW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(3, 2, 1, 1), (2, 1, 1, 1), (3, 2, 1, 2), (4, 3, 2, 3)])
+def test_maxima_of_minus_infinity_are_not_the_padding(same, options):
+    low = torch.full((2, 3, 12, 13), -math.inf)
+    some = torch.where(torch.randn(2, 3, 12, 13) > 1, torch.randn(2, 3, 12, 13), low)
+    for x in (low, some, some.bfloat16()):
+        for which in (0, 1):
+            same(lambda x, n=which: F.max_pool2d(x, *options, return_indices=True)[n], x)
+        same(lambda x: F.max_pool2d(x, *options), x)
+
+
+def test_the_gradient_of_a_maximum_of_minus_infinity_stays_in_the_input(same):
+    def gradient(x):
+        x = x.detach().clone().requires_grad_()
+        torch.nn.functional.max_pool2d(x, 3, 2, 1).sum().backward()
+        return x.grad
+
+    same(gradient, LOW)

@@ -71,8 +71,8 @@ def _where(
 
 
 def threshold_backward(b: Build, grad: Value, x: Value, threshold: float) -> Value:
-    """The gradient where x is above the threshold, else 0."""
-    return b.as_result(_where(b, x, "GT", threshold, grad, 0.0, grad.dtype))
+    """0 where x is up to the threshold, else the gradient, also where x is NaN."""
+    return b.as_result(_where(b, x, "LE", threshold, 0.0, grad, grad.dtype))
 
 
 def leaky_relu(b: Build, x: Value, slope: float = 0.01) -> Value:
@@ -111,19 +111,19 @@ def elu_backward(
     is_result: bool,
     x: Value,
 ) -> Value:
-    """``grad * scale`` where x is positive, else times the slope of the exponential."""
+    """Up to 0 the gradient times the slope of the exponential, else ``grad * scale``."""
     if is_result:
         slope = b.ew("multiply", b.ew("add", x, float(alpha * scale)), float(input_scale))
     else:
         grown = b.ew("exponential", b.ew("multiply", x, float(input_scale)))
         slope = b.ew("multiply", grown, float(alpha * scale * input_scale))
-    return b.as_result(b.ew("multiply", grad, _where(b, x, "GT", 0.0, float(scale), slope)))
+    return b.as_result(b.ew("multiply", grad, _where(b, x, "LE", 0.0, slope, float(scale))))
 
 
 def hardtanh_backward(b: Build, grad: Value, x: Value, smallest: float, largest: float) -> Value:
-    """The gradient between the bounds, else 0."""
-    above = _where(b, x, "GT", smallest, grad, 0.0)
-    return b.as_result(_where(b, x, "LT", largest, above, 0.0))
+    """0 from either bound on, else the gradient, also where x is NaN."""
+    above = _where(b, x, "LE", smallest, 0.0, grad)
+    return b.as_result(_where(b, x, "GE", largest, 0.0, above))
 
 
 def hardsigmoid(b: Build, x: Value) -> Value:
@@ -137,8 +137,9 @@ def _relu6_shifted(b: Build, x: Value) -> Value:
 
 
 def hardsigmoid_backward(b: Build, grad: Value, x: Value) -> Value:
-    """``grad / 6`` between -3 and 3, else 0."""
-    return hardtanh_backward(b, b.ew("multiply", grad, 1 / 6), x, -3.0, 3.0)
+    """``grad / 6`` between -3 and 3, else 0, also where x is NaN."""
+    above = _where(b, x, "GT", -3.0, b.ew("multiply", grad, 1 / 6), 0.0)
+    return b.as_result(_where(b, x, "LT", 3.0, above, 0.0))
 
 
 def hardswish(b: Build, x: Value) -> Value:
@@ -147,9 +148,9 @@ def hardswish(b: Build, x: Value) -> Value:
 
 
 def hardswish_backward(b: Build, grad: Value, x: Value) -> Value:
-    """0 below -3, the gradient above 3, and ``grad * (x / 3 + 1 / 2)`` between."""
+    """0 up to -3, ``grad * (x / 3 + 1 / 2)`` up to 3, else the gradient, also where x is NaN."""
     slope = b.ew("multiply", grad, b.ew("add", b.ew("multiply", x, 1 / 3), 0.5))
-    return b.as_result(_where(b, x, "LT", -3.0, 0.0, _where(b, x, "GT", 3.0, grad, slope)))
+    return b.as_result(_where(b, x, "LE", -3.0, 0.0, _where(b, x, "LT", 3.0, slope, grad)))
 
 
 def threshold(b: Build, x: Value, bound: float, number: float) -> Value:
@@ -165,8 +166,8 @@ def hardshrink(b: Build, x: Value, bound: float = 0.5) -> Value:
 
 
 def shrink_backward(b: Build, grad: Value, x: Value, bound: float) -> Value:
-    """The gradient where the magnitude of x is above a bound, else 0."""
-    return b.as_result(_where(b, b.ew("abs", x), "GT", bound, grad, 0.0))
+    """0 where the magnitude of x is up to a bound, else the gradient, also where x is NaN."""
+    return b.as_result(_where(b, b.ew("abs", x), "LE", bound, 0.0, grad))
 
 
 def softshrink(b: Build, x: Value, bound: float = 0.5) -> Value:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 from trnsim.graph import Value
-from trnsim.graph.building.build import Build, Operand
+from trnsim.graph.building.build import Build, Operand, converted_number
 from trnsim.graph.types import INTEGERS
 from trnsim.torch.aten.decomposition import Decomposition
 from trnsim.torch.aten.decompositions.elementwise import LARGEST, as_number, as_numeric, binary
@@ -69,7 +69,10 @@ def _where_infinite(b: Build, operand: Operand, yes: Value, no: Value) -> Value:
 def _divided_integers(b: Build, x: Operand, y: Operand, rounding_mode: str) -> Value:
     """The exact quotient of integers; rounded down, less 1 where a remainder's sign differs."""
     dtype = b.result_types[0].dtype
-    sides = [b.convert(side, dtype) if isinstance(side, Value) else side for side in (x, y)]
+    sides = [
+        b.convert(side, dtype) if isinstance(side, Value) else converted_number(side, dtype)
+        for side in (x, y)
+    ]
     quotient = b.ew("divide", *sides, dtype=dtype)
     if rounding_mode == "trunc":
         return b.as_result(quotient)
@@ -85,10 +88,20 @@ def floor_divide(b: Build, x: Operand, y: Operand) -> Value:
     return div(b, x, y, rounding_mode="floor")
 
 
+def _remainder(name: str) -> Decomposition:
+    """A remainder; numbers beside integers are converted to their type first."""
+
+    def build(b: Build, x: Operand, y: Operand) -> Any:
+        dtype = b.result_types[0].dtype
+        return binary(name)(b, converted_number(x, dtype), converted_number(y, dtype))
+
+    return build
+
+
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "div": div,
     "true_divide": binary("divide"),
     "floor_divide": floor_divide,
-    "remainder": binary("floor_remainder"),
-    "fmod": binary("remainder"),
+    "remainder": _remainder("floor_remainder"),
+    "fmod": _remainder("remainder"),
 }

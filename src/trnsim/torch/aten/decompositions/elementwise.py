@@ -22,10 +22,6 @@ _UNARY_OPERATIONS: Final = {
     "rsqrt": "rsqrt",
     "tanh": "tanh",
     "sigmoid": "logistic",
-    "floor": "floor",
-    "ceil": "ceil",
-    "trunc": "trunc",
-    "round": "round_nearest_even",
     "sin": "sine",
     "cos": "cosine",
     "tan": "tan",
@@ -40,6 +36,12 @@ _UNARY_OPERATIONS: Final = {
     "silu": "silu",
     "mish": "mish",
 }
+_ROUNDINGS: Final = {
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    "round": "round_nearest_even",
+}
 _BINARY_OPERATIONS: Final = {
     "mul": "multiply",
     "pow": "power",
@@ -49,6 +51,15 @@ _BINARY_OPERATIONS: Final = {
 def _unary(name: str) -> Decomposition:
     def build(b: Build, x: Value) -> Value:
         return b.as_result(b.ew(name, x, dtype=_function_dtype(b, x)))
+
+    return build
+
+
+def _rounding(name: str) -> Decomposition:
+    """A whole number near each element; integers stay as they are."""
+
+    def build(b: Build, x: Value) -> Any:
+        return _unary(name)(b, x) if x.type.is_floating else b.as_result(x)
 
     return build
 
@@ -351,6 +362,7 @@ _OF_REALS: Final[dict[str, Decomposition]] = {
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     **{name: _unary(operation) for name, operation in _UNARY_OPERATIONS.items()},
+    **{name: _rounding(operation) for name, operation in _ROUNDINGS.items()},
     **{name: binary(operation) for name, operation in _BINARY_OPERATIONS.items()},
     **{f"bitwise_{name}": _bitwise(name) for name in ("and", "or", "xor")},
     **{f"__{name}__": _bitwise(name) for name in ("and", "or", "xor")},

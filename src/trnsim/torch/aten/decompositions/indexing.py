@@ -13,6 +13,7 @@ from typing import Any, Final
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build
 from trnsim.graph.building.indexing import along_rows, linear_index, move_dim, places_in
+from trnsim.graph.ops.reductions import neutral
 from trnsim.graph.types import dense
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
@@ -65,13 +66,6 @@ _COMBINATIONS: Final = {
     "amax": "maximum",
     "amin": "minimum",
 }
-# The neutral element of each operator, for reductions without the tensor's own elements.
-_NEUTRAL_ELEMENTS: Final = {
-    "add": 0.0,
-    "multiply": 1.0,
-    "maximum": -3.4028235e38,
-    "minimum": 3.4028235e38,
-}
 
 
 def scatter(
@@ -103,12 +97,15 @@ def scatter_reduce(
     if not include_self:
         zeros = b.filled(0.0, TensorType(x.shape, "float32"))
         is_hit = _scatter_along(b, zeros, dim, index, 1.0, "assign")
-        base = b.ew("select", is_hit, _NEUTRAL_ELEMENTS[op], base, dtype=base.dtype)
+        nothing = float(neutral(op, base.type.numpy_dtype()))
+        base = b.ew("select", is_hit, nothing, base, dtype=base.dtype)
     combined = _scatter_along(b, base, dim, index, updates, op)
     if reduce == "mean":
         start = b.filled(float(include_self), TensorType(x.shape, "float32"))
         count = _scatter_along(b, start, dim, index, 1.0, "add")
         combined = b.ew("divide", combined, b.ew("maximum", count, 1.0))
+        if not x.type.is_floating:
+            combined = b.ew("floor", combined)
     return b.as_result(combined)
 
 

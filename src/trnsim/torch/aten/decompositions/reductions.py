@@ -122,9 +122,14 @@ def _nonzero(b: Build, x: Value) -> Value:
 
 
 def _nonzero_reduction(op: str) -> Decomposition:
-    """any, all, count_nonzero: a reduction over 1 for each non-zero element, 0 for others."""
+    """any, all, count_nonzero: a reduction over 1 for each non-zero element, 0 for others.
+
+    Over no dimensions, any and all are those of each element alone.
+    """
 
     def build(b: Build, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+        if op != "add" and isinstance(dim, Sequence) and not dim:
+            return b.as_result(_nonzero(b, x))
         return b.as_result(b.reduce(op, _nonzero(b, x), _dims(x, dim), keeps_dims=keepdim))
 
     return build

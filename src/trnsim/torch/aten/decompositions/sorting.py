@@ -6,11 +6,13 @@ one another.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build, Operand
 from trnsim.graph.building.indexing import along_rows, move_dim
+from trnsim.graph.ops.reductions import neutral
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 from trnsim.torch.aten.decompositions.comparisons import compare
 
@@ -57,6 +59,11 @@ def median(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) ->
     """The lower of the two middle elements, with its index if a dimension is named."""
     del keepdim
     if dim is None:
+        if not x.type.elements:
+            nothing = (
+                math.nan if x.type.is_floating else float(neutral("maximum", x.type.numpy_dtype()))
+            )
+            return b.filled(nothing, b.result_types[0])
         row = b.graph.reshape(x, (x.type.elements,))
         values, _ = _ordered(b, row, (x.type.elements + 1) // 2, 0, is_descending=False)
         return b.graph.reshape(_last_element(b, values, 0), ())
@@ -91,7 +98,11 @@ def searchsorted(b: Build, rows: Value, x: Value, *, right: bool = False, **keyw
     spread_x = b.graph.broadcast_in_dim(x, shape, range(rank))
     direction = "LE" if is_right else "LT"
     before = b.ew("compare", spread_rows, spread_x, dtype="float32", direction=direction)
-    return b.as_result(b.reduce("add", before, [rank]))
+    count = b.reduce("add", before, [rank])
+    if x.type.is_floating:  # NaN sorts as the largest
+        is_number = b.ew("compare", x, x, dtype="bool", direction="EQ")
+        count = b.ew("select", is_number, count, float(rows.shape[-1]), dtype="float32")
+    return b.as_result(count)
 
 
 def isin(

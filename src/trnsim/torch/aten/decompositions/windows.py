@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from math import prod
 from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build
 from trnsim.graph.building.windows import Sizes, Windows
+from trnsim.graph.ops.reductions import neutral
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 _LOWEST: Final = {"float32": -3.4028235e38, "bfloat16": -3.3895314e38, "float16": -65504.0}
@@ -46,6 +48,23 @@ def _window_starts(b: Build, windows: Windows, shape: Sizes, lengths: Sizes) -> 
     return b.total(terms, "int32")
 
 
+def _first_inside(b: Build, windows: Windows, shape: Sizes, lengths: Sizes) -> Value:
+    """The flat offset of each window's first tap that is no padding before the input; float32."""
+    terms = [b.filled(0.0, TensorType(tuple(shape), "float32"))]
+    outer = len(shape) - windows.rank
+    for dim, (pad, step) in enumerate(zip(windows.padding, windows.dilation, strict=True)):
+        if not pad:
+            continue
+        place = b.convert(b.graph.iota(shape, outer + dim), "float32")
+        before = b.ew("add", b.ew("multiply", place, -float(windows.stride[dim])), float(pad))
+        skipped = b.ew("maximum", before, 0.0)
+        if step > 1:
+            taps = b.ew("multiply", b.ew("add", skipped, step - 0.5), 1 / step)
+            skipped = b.ew("multiply", b.ew("floor", taps), float(step))
+        terms.append(b.ew("multiply", skipped, float(prod(lengths[dim + 1 :]))))
+    return b.total(terms[1:] or terms)
+
+
 def _tap_offsets(windows: Windows, lengths: Sizes) -> list[float]:
     """The flat offset of each tap from the start of its window."""
     return [
@@ -60,18 +79,22 @@ def _max_pool(rank: int) -> Decomposition:
         places, lengths = b.result_types[0].shape[-rank:], x.shape[-rank:]
         if len(b.result_types) == 1:
             return (b.as_result(b.graph.apply(windows.reduction("maximum", x.shape, places), x)),)
-        taps = windows.taps(
-            b,
-            windows.pad_to_windows(b, x, places, _LOWEST.get(x.dtype, _LOWEST["float32"])),
-            places,
-        )
+        lowest = _LOWEST.get(x.dtype, float(neutral("maximum", x.type.numpy_dtype())))
+        overhang = windows.overhang(lengths, places)
+        is_bounded = x.dtype in _LOWEST and max(*windows.padding, *overhang) > 0
+        # Minus infinity becomes as low as the padding: neither replaces the first tap inside.
+        bounded = b.ew("maximum", x, lowest) if is_bounded else x
+        taps = windows.taps(b, windows.pad_to_windows(b, bounded, places, lowest), places)
         best, offsets = taps[0], _tap_offsets(windows, lengths)
-        best_offset: Value = b.filled(offsets[0], TensorType(best.shape, "float32"))
+        best_offset = _first_inside(b, windows, best.shape, lengths)
         for tap, offset in zip(taps[1:], offsets[1:], strict=True):
             is_better = b.ew("compare", tap, best, dtype="bool", direction="GT")
             best_offset = b.ew("select", is_better, offset, best_offset, dtype="float32")
             best = b.ew("maximum", best, tap)
         origins = _window_starts(b, windows, best.shape, lengths)
+        if is_bounded:
+            is_lowest = b.ew("compare", best, lowest, dtype="bool", direction="LE")
+            best = b.ew("select", is_lowest, -math.inf, best, dtype=best.dtype)
         indices = b.ew("add", origins, b.convert(best_offset, "int32"), dtype="int32")
         return b.as_result(best), b.as_result(indices, 1)
 
