@@ -85,9 +85,9 @@ _Nki = Annotated[
     str | None,
     typer.Option(
         help="The version of NKI whose rules kernels follow: 0.2 to 0.7, or all to compare them: "
-        "where the program runs, is refused, or gives other values. Without, a line `# nki: "
-        "0.4` of a kernel's file, the variable TRNSIM_NKI, or the newest version in which every "
-        "form that the file uses exists.",
+        "where the program runs, is refused, or gives other values; default: that of a line "
+        "`# nki: 0.4` of a kernel's file, of the variable TRNSIM_NKI, or the newest version in "
+        "which every form that the file uses exists.",
         metavar="VERSION",
     ),
 ]
