@@ -37,7 +37,14 @@ _NOT_OF_PROGRAMS: Final = (
     "OlderFormWarning",
     "UINT8",
     "VersionedNames",
+    "documented",
+    "follows",
+    "is_simulator",
+    "refuse_operator",
+    "refuse_or_warn",
+    "require",
     "running_version",
+    "settle",
 )
 """Names that the modules use themselves."""
 _PLAIN: Final = (bool, int, float, str, type(None))
@@ -132,6 +139,8 @@ def _function(name: str, value: Any) -> Iterator[str]:
 def _default(parameter: inspect.Parameter) -> str:
     """A default as an editor shows it; "..." for one that has no short form."""
     text = repr(parameter.default)
+    if parameter.name.endswith("op") and isinstance(parameter.default, str):
+        return "..."  # an operator, which programs name by `nki.language`
     return text if isinstance(parameter.default, _PLAIN) or text in _DEFAULTS else "..."
 
 

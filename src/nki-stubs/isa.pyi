@@ -49,7 +49,7 @@ def activation_reduce(dst: Any, op: Any, data: Any, reduce_op: Any, reduce_res: 
         are refused there too, as unspecified.
     """
     ...
-def affine_select(dst: Any, pattern: Any, channel_multiplier: Any, on_true_tile: Any, on_false_value: Any, cmp_op: Any = 'equal', offset: Any = 0, name: Any = None) -> Any:
+def affine_select(dst: Any, pattern: Any, channel_multiplier: Any, on_true_tile: Any, on_false_value: Any, cmp_op: Any = ..., offset: Any = 0, name: Any = None) -> Any:
     """``dst = on_true_tile where cmp_op(value, 0) else on_false_value``, value as in iota.
 
     dst and on_true_tile are [P, F]. Where their dtypes agree, elements are copied bit for bit, else
@@ -130,9 +130,6 @@ def exponential(dst: Any, src: Any, max_value: Any = 0.0, reduce_res: Any = None
         A `reduce_cmd` of idle leaves the accumulator registers undefined.
     """
     ...
-def follows(behaviour: Any) -> Any:
-    """True if `behaviour` holds for the running kernel; outside kernels, in the chosen version."""
-    ...
 def get_nc_sub_version() -> Any:
     """The revision of the silicon within its generation: 0, the first."""
     ...
@@ -149,9 +146,6 @@ def iota(dst: Any, pattern: Any, offset: Any = 0, channel_multiplier: Any = 0, n
     Note:
         Values beyond 32 bits wrap around; AWS says only that they have 32 bits.
     """
-    ...
-def is_simulator() -> Any:
-    """True if a kernel runs as on AWS's simulator."""
     ...
 def local_gather(dst: Any, src_buffer: Any, index: Any, num_elem_per_idx: Any = 1, num_valid_indices: Any = None, name: Any = None) -> Any:
     """``dst[p, i * e + j] = src_buffer[p, indices[i] + j]``, with the indices of p's GpSimd core.
@@ -286,7 +280,7 @@ def rand_set_state(src_seeds: Any, engine: Any = ..., name: Any = None) -> Any:
     src_seeds is [P, 6] for GpSimd, [P, 24] for the Vector Engine.
     """
     ...
-def range_select(dst: Any, on_true_tile: Any, comp_op0: Any, comp_op1: Any, bound0: Any, bound1: Any, reduce_cmd: Any = ..., reduce_res: Any = None, reduce_op: Any = 'maximum', range_start: Any = 0, on_false_value: Any = -3.4028234663852886e+38, name: Any = None) -> Any:
+def range_select(dst: Any, on_true_tile: Any, comp_op0: Any, comp_op1: Any, bound0: Any, bound1: Any, reduce_cmd: Any = ..., reduce_res: Any = None, reduce_op: Any = ..., range_start: Any = 0, on_false_value: Any = -3.4028234663852886e+38, name: Any = None) -> Any:
     """``dst = on_true where (i <comp_op0> bound0) and (i <comp_op1> bound1) else FP32_MIN``.
 
     ``i`` is `range_start` plus the index along the free axis; bounds are float32 [P, 1] tiles.
@@ -297,15 +291,6 @@ def reciprocal(dst: Any, data: Any, name: Any = None) -> Any:
     """``dst = 1 / data``, in float32."""
     ...
 reduce_cmd = _ReduceCmd
-def refuse_or_warn(reason: Any, fix: Any, source: Any, line: Any = None) -> Any:
-    """Raise `IllegalInstruction`; on AWS's simulator warn instead.
-
-    The line is the user's innermost unless `line` names another.
-
-    Raises:
-        IllegalInstruction: unless the kernel runs as on AWS's simulator.
-    """
-    ...
 def register_alloc(x: Any = None, name: Any = None) -> Any:
     """A new register, holding `x` if given."""
     ...
@@ -321,19 +306,6 @@ def register_move(dst: Any, src: Any, name: Any = None) -> Any:
     ...
 def register_store(dst: Any, src: Any, name: Any = None) -> Any:
     """``dst = src`` for a tensor of one element in HBM or SBUF and a register."""
-    ...
-def require(behaviour: Any, given: Any) -> Any:
-    """Refuse `given` if `behaviour` does not hold for the running kernel.
-
-    Outside kernels it is refused only under a version that the user chose.
-
-    Args:
-        behaviour: the row of the table of behaviours.
-        given: the user's code, as the error quotes it.
-
-    Raises:
-        IllegalInstruction: with the row's reason and replacement.
-    """
     ...
 def rng(dst: Any, engine: Any = ..., name: Any = None) -> Any:
     """``dst = 32 random bits per element``; smaller integers keep the low bits.
@@ -365,7 +337,7 @@ def scalar_store(dst: Any, value: Any) -> Any:
 def scalar_tensor_tensor(dst: Any, data: Any, op0: Any, operand0: Any, op1: Any, operand1: Any, reverse0: Any = False, reverse1: Any = False, name: Any = None) -> Any:
     """``dst = (data <op0> operand0) <op1> operand1``, operand0 broadcast, operand1 a tile."""
     ...
-def select_reduce(dst: Any, predicate: Any, on_true: Any, on_false: Any, reduce_res: Any = None, reduce_cmd: Any = ..., reduce_op: Any = 'maximum', reverse_pred: Any = False, name: Any = None) -> Any:
+def select_reduce(dst: Any, predicate: Any, on_true: Any, on_false: Any, reduce_res: Any = None, reduce_cmd: Any = ..., reduce_op: Any = ..., reverse_pred: Any = False, name: Any = None) -> Any:
     """``dst = on_true where predicate != 0 else on_false``; ``reduce_res = max(dst)`` along F.
 
     `on_false` is a number or a [P, 1] tile. `reverse_pred` swaps the two sides.
@@ -392,12 +364,6 @@ def sequence_bounds(dst: Any, segment_ids: Any, name: Any = None) -> Any:
     ...
 def set_rng_seed(src_seeds: Any, name: Any = None) -> Any:
     """``Vector Engine's generators = seed``; a [1, 1] tile of 32 bits seeds all lanes."""
-    ...
-def settle(instruction: Any) -> Any:
-    """`instruction`, ready for issue: broadcast operands are read in PSUM or copied to SBUF first.
-
-    An instruction that writes PSUM causes the copies of all broadcasts.
-    """
     ...
 def tensor_copy(dst: Any, src: Any, engine: Any = ..., name: Any = None) -> Any:
     """``dst = src``, bit for bit where the dtypes are equal, else through float32."""

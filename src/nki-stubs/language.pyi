@@ -185,9 +185,9 @@ def fmod(x: Any, y: Any, dtype: Any = None) -> Any:
 def fori_loop(lower: Any, upper: Any, body_fun: Any, step: Any = 1) -> Any:
     """`body_fun(i)` on the device for each i of range(lower, upper, step).
 
-    i is an NkiScalar of int32, or a VirtualRegister if a bound is one, and always before NKI 0.7.
-    It is passed by value: writes of the body to it have no effect on the loop. Tensors that the
-    body allocates end with the loop.
+    i is an NkiScalar of int32, or a VirtualRegister if a bound is one. In NKI 0.6 it is always a
+    register, and refuses arithmetic. It is passed by value: writes of the body to it have no effect
+    on the loop. Tensors that the body allocates end with the loop.
 
     Args:
         lower: the first value: an integer, a register or an int32 scalar.
