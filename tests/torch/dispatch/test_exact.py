@@ -249,3 +249,60 @@ def test_a_division_by_zero_has_the_time_of_any_other():
             torch.ones(300, device="neuron") / number
         taken.append(step_time(found, "trn2").device_time_s)
     assert taken[0] == taken[1] > 0
+
+
+LONG, SHORT = torch.tensor([2**31 - 1, 3, 2**24 + 1]), torch.tensor([100, 100], dtype=torch.int8)
+BEYOND = {
+    "cumsum": (lambda x: x.cumsum(0), LONG),
+    "cumprod": (lambda x: x.int().cumprod(0), LONG),
+    "sum": (lambda x: x.int().sum(), LONG),
+    "sum of one": (lambda x: x.sum(), LONG[2:]),
+    "prod": (lambda x: x.prod(), LONG),
+    "nansum": (lambda x: x.nansum(), LONG),
+    "trace": (lambda x: x.reshape(1, 3).trace(), LONG[2:].repeat(3)),
+    "wrapping cumsum": (lambda x: x.cumsum(0, dtype=torch.int8), SHORT),
+    "wrapping sum": (lambda x: x.sum(dtype=torch.int8), SHORT),
+    "wrapping prod": (lambda x: x.prod(0, dtype=torch.uint8), SHORT),
+    "amax": (lambda x: x.amax(), LONG[2:]),
+    "place": (lambda x: x.max(0)[1], torch.tensor([2**24 + 3, 2**24 + 4])),
+    "sort": (lambda x: x.sort()[0], torch.tensor([2**24 + 4, 2**24 + 3])),
+    "mul": (lambda x: x * 3, LONG),
+    "mm": (lambda x: x @ x.T, torch.tensor([[5001, 5003]])),
+    "clone": (lambda x: x.clone(), LONG + 2**40),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_integers_beyond_the_chips_are_the_hosts_and_named(name, monkeypatch):
+    monkeypatch.setattr(fallback_policy.state, "on_host", Counter())
+    function, x = BEYOND[name]
+    moved = x.to("neuron")
+    with numerics("exact") as on_host, pytest.warns(HostFallback):
+        found = function(moved).cpu()
+    assert torch.equal(found, function(x))
+    (reason,) = on_host
+    assert "for integers like these: its instructions are exact up to 2**24" in reason
+
+
+def test_a_range_beyond_32_bits_is_the_hosts(monkeypatch):
+    monkeypatch.setattr(fallback_policy.state, "on_host", Counter())
+    with numerics("exact"), pytest.warns(HostFallback):
+        found = torch.arange(2**31 - 2, 2**31 + 2, device="neuron").cpu()
+    assert torch.equal(found, torch.arange(2**31 - 2, 2**31 + 2))
+
+
+@pytest.mark.usefixtures("chip")
+def test_the_policy_chip_refuses_integers_beyond_the_chips():
+    x = LONG.to("neuron")
+    with numerics("exact"), pytest.raises(OperatorNotModelled, match="integers like these"):
+        x.mul_(3)
+    assert torch.equal(x.cpu(), LONG)
+
+
+def test_the_places_of_equal_integers_may_be_any(recwarn):
+    x = torch.tensor([1, 1, 0, 1]).to("neuron")
+    with numerics("exact") as on_host:
+        values, _ = x.topk(2)
+    assert values.tolist() == [1, 1]
+    assert not on_host
+    assert not recwarn.list

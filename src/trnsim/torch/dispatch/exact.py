@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -31,6 +31,9 @@ from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.fallback_policy import leave_to_host
 from trnsim.torch.dispatch.host_arrays import Array, array_of, tensor_of
 from trnsim.torch.pytorch import Kernel
+
+_WITH_ANY_PLACE: Final = frozenset({"sort", "topk", "kthvalue", "median", "mode"})
+"""Operators whose second result may be the place of any of several equal elements."""
 
 
 def call_exactly(name: str, host_kernel: Kernel, args: Any, kwargs: Any) -> Any:
@@ -63,7 +66,7 @@ def _overwrite(name: str, args: Any, kwargs: Any, result: Any, input_arrays: lis
     `input_arrays` are its inputs from before the host's call, which may have written them.
 
     Raises:
-        Unlowered: if it has no kernel.
+        Unlowered: if it has no kernel, or integers that its kernel cannot compute.
     """
     from trnsim.lower import evaluate  # noqa: PLC0415  likewise
 
@@ -77,8 +80,31 @@ def _overwrite(name: str, args: Any, kwargs: Any, result: Any, input_arrays: lis
     if any(node.name == "rng" for node in graph.nodes):
         return  # the host's random numbers stay
     arrays = evaluate(graph, input_arrays, target().name)
-    for tensor, array in zip(results, arrays, strict=True):
-        host_alias(tensor).copy_(tensor_of(array).reshape(tensor.shape))
+    pairs = [
+        (host_alias(tensor), tensor_of(array).reshape(tensor.shape))
+        for tensor, array in zip(results, arrays, strict=True)
+    ]
+    if all(array.dtype.kind in "iu" for array in input_arrays):
+        _check_integers(name, pairs[:1] if plain_name(name) in _WITH_ANY_PLACE else pairs)
+    for host, own in pairs:
+        host.copy_(own)
+
+
+def _check_integers(name: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
+    """Check the integers that a kernel computes from integers against the host's exact ones.
+
+    No engine computes in 64 bits; some instructions compute in float32, exact up to 2**24, and
+    saturate where the host's results wrap.
+
+    Raises:
+        Unlowered: for integers that the kernel's instructions cannot compute.
+    """
+    for host, own in pairs:
+        if not host.is_floating_point() and not torch.equal(host, own.to(host.dtype)):
+            raise Unlowered(
+                f"{name} has no lowering for integers like these: its instructions are exact up "
+                "to 2**24, or to 32 bits"
+            )
 
 
 def _leave_to_host(name: str, inputs: list[Tensor], reason: str) -> None:

@@ -320,3 +320,17 @@ def test_repeats_along_many_dimensions_in_turn(agree, shape):
 def test_integers_are_whole_already(same, name):
     x = torch.tensor([2**24 + 1, -(2**24) - 1, 2**31 - 2, 0, -7], dtype=torch.int32)
     same(getattr(torch, name), x)
+
+
+@pytest.mark.parametrize("function", [torch.sign, torch.sgn])
+def test_a_sign_of_nan_is_zero(same, function):
+    same(function, torch.tensor([float("nan"), -0.0, 0.0, -2.0, float("inf"), 1e-30]))
+
+
+def test_the_gradient_of_a_magnitude_is_zero_at_nan(same):
+    def gradient(x):
+        x = x.detach().requires_grad_()
+        x.abs().sum().backward()
+        return x.grad
+
+    same(gradient, torch.tensor([float("nan"), 0.0, -2.0, 3.0]))

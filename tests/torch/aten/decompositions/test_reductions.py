@@ -116,3 +116,15 @@ def test_a_variance_without_freedom_is_no_number():
 @pytest.mark.parametrize("name", ["any", "all"])
 def test_over_no_dimensions_each_element_is_its_own(same, name):
     same(lambda x: getattr(torch, name)(x, dim=()), torch.tensor([[0.0, 2.0], [float("nan"), 0.0]]))
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod"])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16], ids=str)
+def test_short_integers_are_reduced_in_long_ones(same, name, dtype):
+    same(lambda x: getattr(torch, name)(x, 0), torch.tensor([100, 120, 99, 7]).to(dtype))
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod"])
+def test_floats_reduced_to_integers_lose_their_fractions_first(same, name):
+    x = torch.tensor([1.5, -2.75, 3.9])
+    same(lambda x: getattr(torch, name)(x, 0, dtype=torch.int64), x)

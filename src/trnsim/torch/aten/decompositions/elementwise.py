@@ -25,8 +25,6 @@ _UNARY_OPERATIONS: Final = {
     "sin": "sine",
     "cos": "cosine",
     "tan": "tan",
-    "sign": "sign",
-    "sgn": "sign",
     "expm1": "exponential_minus_one",
     "log1p": "log_plus_one",
     "erf": "erf",
@@ -163,6 +161,14 @@ def addcmul(b: Build, x: Value, y: Value, z: Value, value: float = 1) -> Value:
 def addcdiv(b: Build, x: Value, y: Value, z: Value, value: float = 1) -> Value:
     """``x + value * y / z``."""
     return b.as_result(b.ew("add", x, b.ew("multiply", b.ew("divide", y, z), float(value))))
+
+
+def sign(b: Build, x: Value) -> Value:
+    """1 above zero, -1 below it, else 0: of NaN too, unlike the Scalar Engine's function."""
+    if not x.type.is_floating:
+        return b.as_result(b.ew("sign", x, dtype=_function_dtype(b, x)))
+    sides = [b.ew("compare", x, 0.0, dtype="float32", direction=to) for to in ("GT", "LT")]
+    return b.as_result(b.ew("subtract", *sides))
 
 
 def isnan(b: Build, x: Value) -> Value:
@@ -370,6 +376,8 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "atan2": atan2,
     "nan_to_num": nan_to_num,
     "frac": frac,
+    "sign": sign,
+    "sgn": sign,
     "signbit": has_minus,
     "copysign": copysign,
     "hypot": hypot,

@@ -31,11 +31,18 @@ def _reduction(op: str) -> Decomposition:
             place = _extreme_index(b, op, x, dim if isinstance(dim, int) else 0)
             best = b.reduce(op, x, _dims(x, dim))
             return b.as_reshaped_result(best), b.as_reshaped_result(place, 1)
+        x = _truncated(b, x)
         return b.as_result(
             b.reduce(op, b.convert(x, _sum_dtype(x)), _dims(x, dim), keeps_dims=keepdim)
         )
 
     return build
+
+
+def _truncated(b: Build, x: Value) -> Value:
+    """The elements to reduce, without fractions if the result is of integers."""
+    is_cut = x.type.is_floating and not b.result_types[0].is_floating
+    return b.ew("trunc", x) if is_cut else x
 
 
 def _sum_dtype(x: Value) -> str:
@@ -180,6 +187,7 @@ def _running(op: str) -> Decomposition:
     """cumsum, cumprod: the reduction of all elements up to each, along a dimension."""
 
     def build(b: Build, x: Value, dim: int, **_: Any) -> Value:
+        x = _truncated(b, x)
         rows = move_dim(b, b.convert(b.graph.reshape(x, x.shape or (1,)), "float32"), dim, -1)
         running = move_dim(b, b.graph.scan(op, rows), -1, dim)
         return b.as_result(b.graph.reshape(running, x.shape))
