@@ -284,3 +284,14 @@ def test_edges_of_the_kernel_are_drawn_and_listed(tmp_path):
     listed = document[document.index('id="edges"') :]
     assert re.search(r"depends_on \(runtime\), dma_copy after dma_copy: without it .*costs", listed)
     assert "depends_on (schedule), dma_copy after dma_copy" in listed
+
+
+def test_edges_without_times_were_not_tried(tmp_path, timeline, ran):
+    edge = {"form": "depends_on", "kind": "runtime", "text": "a after b", "line": -1, "edges": 1}
+    edge["pairs"] = []
+    report = report_of([ran(timeline)])
+    times = dict.fromkeys(("with_ns", "without_ns", "gain_ns"))
+    report["profiles"][0]["edges"] = [edge, edge | times]
+    document = rendered(write_page(report, tmp_path), tmp_path)
+    listed = document[document.index('id="edges"') :]
+    assert listed[: listed.index("</section>")].count("not tried") == 2

@@ -184,7 +184,7 @@ function showEdges() {
 /** @param {KernelEdge} edge @returns {(Node | string)[]} */
 function edgeWords(edge) {
   const gain = edge.gain_ns;
-  if (gain === undefined) return ["not tried"];
+  if (gain == null) return ["not tried"];
   const times = `without it ${short(edge.without_ns || 0)}, with it ${short(edge.with_ns || 0)}: `;
   const words = gain ? `${gain > 0 ? "gains" : "costs"} ${short(Math.abs(gain))}` : "changes nothing";
   return [times, element("span", { className: gain > 0 ? "gain" : gain < 0 ? "wrong" : "", textContent: words })];
@@ -230,7 +230,7 @@ function showLines() {
     const source = item.line < 0 ? "" : data.lines[item.line].text;
     const made = row([[lineButton(item.line)], [element("code", { textContent: source }), "text"],
       [item.instructions.toLocaleString("en"), "number"], [short(item.busy_ns), "number"], [critical, "number"],
-      [gain === undefined ? "" : `−${short(gain)}`, "number"]]);
+      [gain == null ? "" : `−${short(gain)}`, "number"]]);
     made.dataset.line = String(item.line);
     return made;
   }));

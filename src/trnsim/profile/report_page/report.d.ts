@@ -41,7 +41,7 @@ interface ModelRow {
 /** The edges of a statement of the kernel, (consumer, producer) each; without times if not tried. */
 interface KernelEdge {
   form: string; kind: "runtime" | "schedule"; text: string; line: number; pairs: number[][]; edges: number;
-  with_ns?: number; without_ns?: number; gain_ns?: number;
+  with_ns?: number | null; without_ns?: number | null; gain_ns?: number | null;
 }
 /** Tensors of a memory, a list a property: bytes and addresses within a partition, times in ns. */
 interface Placement {
