@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 
 import numpy as np
 import pytest
@@ -90,6 +91,17 @@ def test_write_rewrites_the_file(file):
     assert told.endswith(f"wrote {file}\n")
     assert file.read_text() == NEW
     assert "nothing changes until NKI 0.7" in " ".join(run(file).split())
+
+
+@pytest.mark.parametrize("options", [("--write",), ("--output", "{}")])
+def test_a_file_that_cannot_be_written_is_refused_before_the_versions_run(
+    options, file, monkeypatch
+):
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    monkeypatch.setattr("trnsim.cli.migrate.rewritten", lambda report: pytest.fail("work"))
+    with pytest.raises(BadInput, match=r"kernels\.py"):
+        run(file, *(option.format(file) for option in options))
+    assert file.read_text() == OLD
 
 
 def test_output_of_python_leaves_the_old_file(file, tmp_path):

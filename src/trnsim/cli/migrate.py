@@ -155,7 +155,7 @@ def _check_kernel(report: Report, kernel: str | None, inputs: list[Path] | None)
 
 def _check_files(path: Path, new: Path | None, output: Path | None, folder: Path | None) -> None:
     """Refuse files that cannot be written before work begins."""
-    if new is not None and new != path:
+    if new is not None and (new != path or path.is_file()):  # else it is named as unreadable
         files.check_writable(new)
     check_output(output)
     if folder is not None:
