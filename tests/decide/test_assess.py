@@ -15,6 +15,7 @@ from trnsim.decide.assess import (
     decide,
     migration,
     payment_assumptions,
+    stack,
     workload_assumptions,
 )
 from trnsim.decide.candidates import WorkloadPlacements
@@ -110,10 +111,26 @@ def test_every_dollar_follows_from_the_file(name, predictor, tmp_path):
 
 @pytest.mark.parametrize(
     ("here", "there", "weeks"),
-    [(False, False, 2), (True, True, 2), (False, True, 12), (True, False, 12)],
+    [
+        ("p5.48xlarge", "g6e.xlarge", 2),
+        ("trn1.32xlarge", "inf2.xlarge", 2),
+        ("inf1.xlarge", "inf1.24xlarge", 2),
+        ("p5.48xlarge", "trn2.48xlarge", 12),
+        ("trn1.32xlarge", "g5.xlarge", 12),
+        ("inf1.xlarge", "inf2.xlarge", 12),
+        ("inf1.xlarge", "g5.xlarge", 12),
+        ("trn1.32xlarge", "inf1.xlarge", 12),
+    ],
 )
 def test_the_same_programs_on_another_chip_take_less_work(here, there, weeks):
-    assert migration(here, there) == Migration(weeks, 5000, weeks * 5000)
+    sides = (stack(name, name.startswith(("trn", "inf"))) for name in (here, there))
+    assert migration(*sides) == Migration(weeks, 5000, weeks * 5000)
+
+
+def test_programs_of_inf1_are_written_again_for_later_chips(predictor):
+    path = COMPANIES / "thumbs" / "inventory.csv"
+    (found,) = assess(path, ASKED, predictor=predictor).workloads
+    assert found.migration.usd == 60_000
 
 
 def bill(name, usd):

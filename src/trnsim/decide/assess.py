@@ -6,11 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.decide import verdict
-from trnsim.decide.candidates import COMMITTED, WorkloadPlacements, candidate_names
+from trnsim.decide.candidates import (
+    COMMITTED,
+    WorkloadPlacement,
+    WorkloadPlacements,
+    candidate_names,
+)
 from trnsim.decide.compare import WorkloadComparison
 from trnsim.decide.decision import (
     MOST_DRAWS,
@@ -30,6 +35,7 @@ from trnsim.decide.times.serving import INPUT_TOKENS, OUTPUT_TOKENS
 from trnsim.decide.verdict import Pair
 from trnsim.errors import BadInput
 from trnsim.facts import Rate, assumed
+from trnsim.place.platform import family
 from trnsim.price import check_kind, today
 from trnsim.price.payback import ENGINEER_WEEKS, PAYBACK_LIMIT_MONTHS, USD_PER_ENGINEER_WEEK
 from trnsim.system.train.estimate import SEQUENCE
@@ -38,6 +44,12 @@ from trnsim.version import VERSION
 WEEKS_SAME_STACK: Final = assumed(
     2, "from one GPU to another, or from one of AWS's chips: the same programs, measured again"
 )
+
+Stack = Literal["gpu", "torch-neuron", "torch-neuronx"]
+"""What programs are written for: Inf1's framework runs on no later chip.
+
+Source: aws-neuron-sdk, about-neuron/quick-start/index.rst (legacy Inf1 quickstarts).
+"""
 
 BLOCKS: Final = ("capacity_block", "capacity_block_paid")
 """Purchase kinds of EC2 capacity blocks, which are reserved and paid in advance."""
@@ -145,7 +157,7 @@ def decide(
         workload, here, Draws(workload.name, options.seed, options.draws), limit
     )
     pairs = _predicted_pairs(workload, instances, places, comparison)
-    neuron_move = migration(here.is_neuron, is_neuron_there=True)
+    neuron_move = migration(stack(here.instance.name, here.is_neuron), "torch-neuronx")
     evidence = _evidence(workload, pairs, neuron_move, findings)
     outcomes = rules(evidence)
     judgement = verdict.judge(
@@ -220,7 +232,7 @@ def _pair(
 ) -> Pair:
     """The placement of a workload on an instance type, and the candidate that it is."""
     there = places.there(workload, instance, comparison.here, is_brief=is_brief)
-    cost = migration(comparison.here.is_neuron, there.is_neuron)
+    cost = migration_between(comparison.here, there)
     return there, comparison.candidate(there, cost)
 
 
@@ -258,11 +270,24 @@ def payment_assumptions(kind: str, *, is_steady: bool) -> tuple[str, ...]:
     return ()
 
 
-def migration(is_neuron_here: bool, is_neuron_there: bool) -> Migration:
-    """One-time cost of a move between GPUs and AWS's chips, or of the same programs within them."""
-    weeks = WEEKS_SAME_STACK if is_neuron_here == is_neuron_there else ENGINEER_WEEKS
+def stack(instance: str, is_neuron: bool) -> Stack:
+    """The stack of programs on an instance type."""
+    if not is_neuron:
+        return "gpu"
+    return "torch-neuron" if family(instance) == "inf1" else "torch-neuronx"
+
+
+def migration(here: Stack, there: Stack) -> Migration:
+    """One-time cost of a move to another stack, or of the same programs to another chip."""
+    weeks = WEEKS_SAME_STACK if here == there else ENGINEER_WEEKS
     usd = float(USD_PER_ENGINEER_WEEK)
     return Migration(float(weeks), usd, weeks * usd)
+
+
+def migration_between(here: WorkloadPlacement, there: WorkloadPlacement) -> Migration:
+    """One-time cost of a move from a placement to another."""
+    sides = [stack(place.instance.name, place.is_neuron) for place in (here, there)]
+    return migration(*sides)
 
 
 def _evidence(
@@ -297,8 +322,8 @@ def _order(move: Candidate) -> tuple[bool, bool, bool, float, str]:
 def assumptions() -> tuple[Assumption, ...]:
     """Numbers that no user stated, with the reason for each."""
     facts: dict[str, tuple[Rate, str]] = {
-        "engineer-weeks of a move between GPUs and AWS's chips": (ENGINEER_WEEKS, "weeks"),
-        "engineer-weeks between GPUs, or AWS's chips": (WEEKS_SAME_STACK, "weeks"),
+        "engineer-weeks between GPUs, Inf1 and AWS's later chips": (ENGINEER_WEEKS, "weeks"),
+        "engineer-weeks within any of these": (WEEKS_SAME_STACK, "weeks"),
         "an engineer-week": (USD_PER_ENGINEER_WEEK, "USD"),
         "payback limit": (PAYBACK_LIMIT_MONTHS, "months"),
         "doubt about demand": (DEMAND_SPREAD, "one sigma"),

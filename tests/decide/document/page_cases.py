@@ -29,6 +29,11 @@ def repeated(found, count):
     return replace(found, workloads=tuple(named))
 
 
+def stack(candidate):
+    """The stack of a candidate's programs."""
+    return candidate["is_neuron"], candidate["instance"].startswith("inf1.")
+
+
 def dollars(values):
     """Every dollar of figures.json that is not an input, by its place, from inputs alone."""
     assumed = {one["name"]: one["value"] for one in values["assumptions"]}
@@ -42,9 +47,9 @@ def dollars(values):
             (c for c in one["candidates"] if c["instance"] == one["today"]["instance"]), None
         )
         for n, there in enumerate(one["candidates"]):
-            weeks = "engineer-weeks of a move between GPUs and AWS's chips"
-            if here is not None and here["is_neuron"] == there["is_neuron"]:
-                weeks = "engineer-weeks between GPUs, or AWS's chips"
+            weeks = "engineer-weeks between GPUs, Inf1 and AWS's later chips"
+            if here is not None and stack(here) == stack(there):
+                weeks = "engineer-weeks within any of these"
             cost = 0.0 if there is here else assumed[weeks] * week
             own = candidate_dollars(one["today"], there, cost, limit)
             found |= {f"{place}/candidates/{n}{name}": usd for name, usd in own.items()}

@@ -43,6 +43,20 @@ def test_the_total_has_moved_what_is_go_and_nothing_else(assessed):
     assert totals["migration_usd"] == 2 * 60_000
 
 
+@pytest.mark.parametrize(
+    ("today", "usd"), [("inf1.xlarge", 60_000), ("trn2.48xlarge", 10_000), ("inf2.xlarge", 10_000)]
+)
+def test_a_move_from_inf1_is_to_another_framework(today, usd):
+    found = decision()
+    (one,) = found.workloads
+    here = replace(one.candidates[0], instance=today)
+    one = replace(
+        one, today=replace(one.today, instance=today), candidates=(here, one.candidates[0])
+    )
+    (shown,) = figures(replace(found, workloads=(one,)))["workloads"]
+    assert [each["migration_usd"] for each in shown["candidates"]] == [0, usd]
+
+
 def test_time_is_hours_of_a_months_training_and_ms_of_a_token_or_an_item(assessed):
     for one, values in zip(assessed.workloads, figures(assessed)["workloads"], strict=True):
         time = values["candidates"][0]["time"]

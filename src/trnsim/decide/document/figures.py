@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from trnsim.decide.assess import migration
+from trnsim.decide.assess import migration, stack
 from trnsim.decide.decision import Candidate, Decision, Verdict, WorkloadDecision
 from trnsim.document.answer import Table, records
 from trnsim.document.values import picked, plain
@@ -70,11 +70,9 @@ def _migration_usd(workload: WorkloadDecision, candidate: Candidate) -> float:
     current = workload.candidate(workload.today.instance)
     if current is None:
         return workload.migration.usd
-    return (
-        0.0
-        if current.instance == candidate.instance
-        else migration(current.is_neuron, candidate.is_neuron).usd
-    )
+    if current.instance == candidate.instance:
+        return 0.0
+    return migration(*(stack(side.instance, side.is_neuron) for side in (current, candidate))).usd
 
 
 def _time(workload: WorkloadDecision, candidate: Candidate) -> dict[str, Any] | None:

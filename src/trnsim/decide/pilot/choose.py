@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.decide import inventory
-from trnsim.decide.assess import AssessmentOptions, Scan, assess, migration
+from trnsim.decide.assess import AssessmentOptions, Scan, assess, migration_between
 from trnsim.decide.candidates import WorkloadPlacement, WorkloadPlacements
 from trnsim.decide.compare import WorkloadComparison, difference_sigma, listed_price
 from trnsim.decide.decision import Assumption, DatedPrice, Decision, Migration, WorkloadDecision
@@ -145,7 +145,7 @@ class _Survey:
             runs = self._runs(workload, here, there, comparison.price)
         except EmulatorError as error:
             return self._refused(workload, f"{there.instance.name}: {error.reason}")
-        cost = migration(here.is_neuron, there.is_neuron)
+        cost = migration_between(here, there)
         return _Prospect(workload, pilot_value(workload.name, stake, runs), runs, cost, stake.ratio)
 
     @staticmethod
@@ -208,7 +208,7 @@ def _stake(there: WorkloadPlacement, comparison: WorkloadComparison) -> Stake | 
         bill=comparison.bill,
         ratio=ratio,
         sigma=difference_sigma(there.speed.sigmas, here.speed.sigmas),
-        migration_usd=migration(here.is_neuron, there.is_neuron).usd,
+        migration_usd=migration_between(here, there).usd,
         limit_months=comparison.limit_months,
     )
 
