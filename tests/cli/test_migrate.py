@@ -97,8 +97,8 @@ def test_write_rewrites_the_file(file):
 def test_a_file_that_cannot_be_written_is_refused_before_the_versions_run(
     options, file, monkeypatch
 ):
-    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
-    monkeypatch.setattr("trnsim.cli.migrate.rewritten", lambda report: pytest.fail("work"))
+    monkeypatch.setattr(os, "access", lambda _, mode: mode != os.W_OK)
+    monkeypatch.setattr("trnsim.cli.migrate.rewritten", lambda _: pytest.fail("work"))
     with pytest.raises(BadInput, match=r"kernels\.py"):
         run(file, *(option.format(file) for option in options))
     assert file.read_text() == OLD
