@@ -94,7 +94,9 @@ BAD = {
     "lnc=2 for reduced, whose grid has 1": {"ranks": 2, "lnc": 2},
     "lnc='1' for reduced, whose grid has 1": {"ranks": 2, "lnc": "1"},
     "ranks='2'; legal: a whole number": {"ranks": "2"},
-    "ranks=2.0; legal: a whole number": {"ranks": 2.0},
+    "ranks=2.0; legal: a whole number up to 1,048,576": {"ranks": 2.0},
+    "ranks=1180591620717411303424; legal: a whole number up to 1,048,576": {"ranks": 1 << 70},
+    "ranks=1073741824; legal": {"ranks": 1 << 30},
     "positional arguments and inputs= together": {"ranks": 2, "inputs": [(X,)] * 2},
 }
 

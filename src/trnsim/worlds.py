@@ -16,7 +16,7 @@ from trnsim import arch
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.fabric.collective_time import fabric_for
-from trnsim.fabric.exchange import check_ranks
+from trnsim.fabric.exchange import MOST_RANKS, check_ranks
 from trnsim.fabric.fabric import Fabric
 from trnsim.files import write
 from trnsim.hazards import LoopWatcher, RaceDetector
@@ -404,9 +404,11 @@ def _fabric(
     Raises:
         BadInput: for an `lnc` that is not the kernel's grid, and ranks that do not fit.
     """
-    if not isinstance(ranks, int | np.integer):  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+    is_whole = isinstance(ranks, int | np.integer)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_whole or ranks > MOST_RANKS:
         raise BadInput(
-            f"ranks={ranks!r}; legal: a whole number", fix="leave ranks out to run on one core"
+            f"ranks={ranks!r}; legal: a whole number up to {MOST_RANKS:,}",
+            fix="leave ranks out to run on one core",
         )
     if lnc is not None and lnc != kernel.cores:
         raise BadInput(

@@ -113,12 +113,18 @@ def test_chips_without_a_way_are_an_error():
         (lambda: fabric("trn2.48xlarge", lnc=2, ranks_per_node=65), "it has 64 logical cores"),
         (
             lambda: fabric("trn2.48xlarge", nodes=0),
-            "nodes=0 on trn2.48xlarge; legal: .* from 1 on",
+            "nodes=0 on trn2.48xlarge; legal: .* from 1 to",
         ),
-        (lambda: fabric("trn2.48xlarge", lnc=0), "lnc=0 on trn2.48xlarge; legal: .* from 1 on"),
-        (lambda: fabric("trn2.48xlarge", stride=0), "stride=0 on trn2.48xlarge; legal: .* 1 on"),
-        (lambda: fabric("trn2.48xlarge", first=-2), "first=-2 on trn2.48xlarge; legal: .* 0 on"),
-        (lambda: fabric("trn1.2xlarge", ranks_per_node=-1), "ranks_per_node=-1 on .* from 0 on"),
+        (lambda: fabric("trn2.48xlarge", lnc=0), "lnc=0 on trn2.48xlarge; legal: .* from 1 to"),
+        (
+            lambda: fabric("trn2.48xlarge", stride=0),
+            "stride=0 on trn2.48xlarge; legal: .* from 1 to",
+        ),
+        (
+            lambda: fabric("trn2.48xlarge", first=-2),
+            "first=-2 on trn2.48xlarge; legal: .* from 0 to",
+        ),
+        (lambda: fabric("trn1.2xlarge", ranks_per_node=-1), "ranks_per_node=-1 on .* from 0 to"),
         (lambda: fabric("trn1.2xlarge", first=2), "0 ranks on trn1.2xlarge from logical core 2"),
         (lambda: fabric("trn9"), "instance 'trn9' is not in the catalogue"),
         (lambda: fabric("p5.48xlarge").topology, "0 ranks on p5.48xlarge"),
@@ -225,3 +231,10 @@ def test_engines_are_those_of_the_rank():
     made = fabric("trn2.48xlarge", nodes=2, lnc=2)
     assert made.names[made.engines(np.array(5))] == "instance 0, DMA of chip 1, core 1"
     assert made.names[made.engines(np.array(64))] == "instance 1, DMA of chip 0, core 0"
+
+
+@pytest.mark.parametrize("name", ["nodes", "lnc"])
+@pytest.mark.parametrize("count", [0, 1 << 70, 2.5, "2"])
+def test_counts_are_whole_and_no_more_than_any_fleet_has(name, count):
+    with pytest.raises(BadInput, match=f"{name}={count!r} on .*; legal: a whole number from 1 to"):
+        fabric("trn2.48xlarge", **{name: count})

@@ -26,6 +26,8 @@ Layout = tuple[tuple[int, ...], int]
 RANKS_KNOWN = (1, 2, 4, 8, 16)
 """The numbers of ranks that the runtime supports, besides multiples of `RANKS_STEP`."""
 RANKS_STEP = 32
+MOST_RANKS = 1 << 20
+"""Maximum of the ranks whose programs run here, far beyond any cluster."""
 _FEW_CHANNELS = 2
 _ALL_CHANNELS = 4
 

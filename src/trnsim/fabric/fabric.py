@@ -27,6 +27,8 @@ _RESOURCES_OF_EACH_TRANSFER: Final = 3
 """Resources of every transfer: both chips' HBM and the sender's DMA engines."""
 _MOST_SIMILAR_NAMES: Final = 3
 """Number of names that a refusal proposes."""
+_MOST_COUNT: Final = 2**31 - 1
+"""Maximum of each count, far beyond any fleet."""
 
 
 class Uses(NamedTuple):
@@ -76,10 +78,11 @@ class Fabric:
     def __post_init__(self) -> None:
         least = {"nodes": 1, "lnc": 1, "ranks_per_node": 0, "first": 0, "stride": 1}
         for name, number in least.items():
-            if getattr(self, name) < number:
+            count: object = getattr(self, name)
+            if not isinstance(count, int | np.integer) or not number <= count <= _MOST_COUNT:
                 raise BadInput(
-                    f"{name}={getattr(self, name)} on {self.instance.name}; "
-                    f"legal: a whole number from {number} on",
+                    f"{name}={count!r} on {self.instance.name}; "
+                    f"legal: a whole number from {number} to {_MOST_COUNT:,}",
                 )
         cores = self.chip.cores // self.lnc * self.instance.count
         most = (cores - self.first) // self.stride
