@@ -286,8 +286,8 @@ def migration(here: Stack, there: Stack) -> Migration:
 
 def migration_between(here: WorkloadPlacement, there: WorkloadPlacement) -> Migration:
     """One-time cost of a move from a placement to another."""
-    sides = [stack(place.instance.name, place.is_neuron) for place in (here, there)]
-    return migration(*sides)
+    before, after = (stack(place.instance.name, place.is_neuron) for place in (here, there))
+    return migration(before, after)
 
 
 def _evidence(

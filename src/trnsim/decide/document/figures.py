@@ -72,7 +72,8 @@ def _migration_usd(workload: WorkloadDecision, candidate: Candidate) -> float:
         return workload.migration.usd
     if current.instance == candidate.instance:
         return 0.0
-    return migration(*(stack(side.instance, side.is_neuron) for side in (current, candidate))).usd
+    here, there = (stack(side.instance, side.is_neuron) for side in (current, candidate))
+    return migration(here, there).usd
 
 
 def _time(workload: WorkloadDecision, candidate: Candidate) -> dict[str, Any] | None:
