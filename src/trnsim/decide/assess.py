@@ -286,8 +286,8 @@ def migration(here: Stack, there: Stack) -> Migration:
 
 def migration_between(here: WorkloadPlacement, there: WorkloadPlacement) -> Migration:
     """One-time cost of a move from a placement to another."""
-    before, after = (stack(place.instance.name, place.is_neuron) for place in (here, there))
-    return migration(before, after)
+    now = stack(here.instance.name, here.is_neuron)
+    return migration(now, stack(there.instance.name, there.is_neuron))
 
 
 def _evidence(
