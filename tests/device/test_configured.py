@@ -75,6 +75,7 @@ def test_weights_and_activations_are_of_the_type_asked_for(dtype, tmp_path):
         {"hidden_size": None},
         {"layer_types": ["full_attention", "linear_attention"]},
         {"auto_map": {"AutoModel": "own.Model"}},
+        {"model_type": "vit", "architectures": ["ViTForMaskedImageModeling"]},
     ],
 )
 def test_what_is_not_known_is_left_to_a_framework(given, tmp_path):

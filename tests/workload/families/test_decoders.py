@@ -170,6 +170,33 @@ def test_an_mlp_left_out_is_that_of_the_family_or_refused():
     assert arcee.layers[0].mlp.intermediate == 18432
 
 
+@pytest.mark.parametrize(
+    ("model_type", "kv_heads"),
+    [
+        *dict.fromkeys(("qwen2", "qwen3", "exaone4", "stablelm"), 32).items(),
+        *dict.fromkeys(("gemma", "qwen2_moe"), 16).items(),
+        ("helium", 20),
+    ],
+)
+def test_kv_heads_left_out_are_those_of_the_family_and_null_are_all(model_type, kv_heads):
+    sizes = {**ROUTED, "num_attention_heads": 2 * kv_heads, "head_dim": 4}
+    if model_type == "stablelm":
+        sizes |= {"hidden_size": 4 * 2 * kv_heads}
+    del sizes["num_key_value_heads"]
+    for given, expected in (({}, kv_heads), ({"num_key_value_heads": None}, 2 * kv_heads)):
+        (found,) = towers(ConfigKeys({**sizes, **given}, "mine.json"), model_type)
+        assert {layer.attentions[0].kv_heads for layer in found.layers} == {expected}
+
+
+def test_heads_of_ernie_left_out_have_128_elements_and_null_ones_an_equal_part():
+    assert tower("ernie4_5").layers[0].attentions[0].head_dim == 128
+    assert tower("ernie4_5", head_dim=None).layers[0].attentions[0].head_dim == 32 // 8
+
+
+def test_the_activation_of_apertus_left_out_is_its_own():
+    assert tower("apertus").layers[0].mlp.activation == "xielu"
+
+
 def test_more_heads_than_any_model_has_are_refused_at_once():
     with pytest.raises(BadInput, match=r"num_attention_heads is 549755813889, .* at most 100,000"):
         tower("llama", num_attention_heads=2**39 + 1)

@@ -83,3 +83,9 @@ def test_windows_of_modernbert_reach_to_both_sides():
 def test_a_decoder_of_bert_is_causal():
     assert tower(is_decoder=True).layers[0].attentions[0].is_causal
     assert not tower().layers[0].attentions[0].is_causal
+
+
+@pytest.mark.parametrize(("model_type", "name"), [("bert", "gelu"), ("albert", "gelu_new")])
+def test_an_activation_left_out_is_that_of_the_family(model_type, name):
+    assert tower(model_type).layers[0].mlp.activation == name
+    assert tower(model_type, hidden_act="relu").layers[0].mlp.activation == "relu"

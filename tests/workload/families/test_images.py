@@ -81,3 +81,11 @@ def test_a_pair_has_images_and_texts():
         images, texts = towers(ConfigKeys(config, "mine.json"), model_type)
         assert (images.name, texts.name) == ("images", "texts")
         assert texts.layers[0].attentions[0].is_causal is is_causal
+
+
+@pytest.mark.parametrize(
+    ("model_type", "tokens"), [("dinov2", 16 * 16 + 1), ("dinov2_with_registers", 14 * 14 + 5)]
+)
+def test_patches_left_out_are_those_of_the_family(model_type, tokens):
+    (found,) = towers(ConfigKeys({"image_size": 224}, "mine.json"), model_type)
+    assert found.tokens == tokens

@@ -88,3 +88,11 @@ def test_a_head_of_unknown_sizes_is_refused():
 def test_more_layers_than_any_model_has_are_refused():
     with pytest.raises(BadInput, match=r"num_layers is 1000000000, .* at most 10,000"):
         of({**T5, "num_layers": 10**9})
+
+
+@pytest.mark.parametrize(("model_type", "matrices"), [("t5", 2), ("mt5", 3), ("umt5", 3)])
+def test_an_mlp_left_out_is_gated_in_the_multilingual_families(model_type, matrices):
+    config = {key: value for key, value in T5.items() if key != "feed_forward_proj"}
+    assert [tower.layers[0].mlp.matrices for tower in of(config, model_type)] == [matrices] * 2
+    plain = of({**config, "feed_forward_proj": "relu"}, model_type)
+    assert plain[0].layers[0].mlp.matrices == 2

@@ -194,7 +194,6 @@ ROWS: Final[dict[str, Decoder]] = {
         output_bias=("use_bias", False),
         mlp_biases=("use_bias", False),
         is_tied=True,
-        head_dim=128,
     ),
     "apertus": Decoder(biases=_BIAS, output_bias=_BIAS, is_gated=False, head_norm=True, extra=2),
     "stablelm": Decoder(

@@ -82,20 +82,23 @@ DIALECTS: Final[dict[str, Callable[[ConfigKeys], dict[str, Any]]]] = {
 
 _WINDOW: Final = {"sliding_window": 4096}
 _KV_8: Final = {"num_key_value_heads": 8}
+_KV_16: Final = {"num_key_value_heads": 16}
+_KV_32: Final = {"num_key_value_heads": 32}
 _QWEN: Final = {**_WINDOW, "use_sliding_window": False, "max_window_layers": 28}
 DEFAULTS: Final[dict[str, dict[str, Any]]] = {
-    "apertus": {"intermediate_size": 14336},
+    "apertus": {"intermediate_size": 14336, "hidden_act": "xielu"},
     "arcee": {"intermediate_size": 18432},
     "cohere2": _WINDOW,
     "deepseek_v2": {"n_shared_experts": 2, "q_lora_rank": 1536},
     "deepseek_v3": {"n_shared_experts": 1, "q_lora_rank": 1536, "first_k_dense_replace": 3},
-    "ernie4_5": {"num_key_value_heads": 2},
+    "ernie4_5": {"num_key_value_heads": 2, "head_dim": 128},
     "ernie4_5_moe": {
         "num_key_value_heads": 4,
         "moe_num_shared_experts": 2,
         "moe_layer_start_index": 1,
     },
-    "exaone4": _WINDOW,
+    "exaone4": {**_WINDOW, **_KV_32},
+    "gemma": _KV_16,
     "gemma2": {**_WINDOW, "num_key_value_heads": 4},
     "gemma3_text": {**_WINDOW, "num_key_value_heads": 4},
     "glm": {"num_key_value_heads": 2},
@@ -103,18 +106,20 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "glm4_moe": {**_KV_8, "n_shared_experts": 1, "first_k_dense_replace": 1},
     "gpt_neo": {"window_size": 256},
     "gpt_oss": {**_KV_8, "sliding_window": 128},
+    "helium": {"num_key_value_heads": 20},
     "llama4_text": {**_KV_8, "attention_chunk_size": 8192},
     "ministral": {**_WINDOW, **_KV_8},
     "mistral": {**_WINDOW, **_KV_8},
     "mixtral": _KV_8,
     "olmo3": _WINDOW,
     "phimoe": _KV_8,
-    "qwen2": _QWEN,
-    "qwen2_moe": {**_QWEN, "shared_expert_intermediate_size": 5632},
-    "qwen3": _QWEN,
+    "qwen2": {**_QWEN, **_KV_32},
+    "qwen2_moe": {**_QWEN, **_KV_16, "shared_expert_intermediate_size": 5632},
+    "qwen3": {**_QWEN, **_KV_32},
     "qwen3_moe": {**_WINDOW, "use_sliding_window": False, "num_key_value_heads": 4},
     "seed_oss": _KV_8,
     "smollm3": {"num_key_value_heads": 4},
+    "stablelm": _KV_32,
     "starcoder2": {"num_key_value_heads": 2},
 }
 """Values of keys that a file leaves out, where no other rule gives them; null stays null."""

@@ -40,6 +40,7 @@ class Encoder:
     Attributes:
         names: keys of its sizes.
         is_gated: whether its MLP has a gate.
+        function: default activation of its MLP.
         has_biases: whether all products in the layers have biases; if not, keys decide.
         norm: parameters of a norm for each element.
         places: whether positions are learned.
@@ -58,6 +59,7 @@ class Encoder:
 
     names: Spelling = PLAIN_NAMES
     is_gated: bool = False
+    function: str = "gelu"
     has_biases: bool = True
     norm: int = 2
     places: bool = True
@@ -80,7 +82,13 @@ ROWS: Final[dict[str, Encoder]] = {
     **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), Encoder(reserved=2)),
     "distilbert": Encoder(names=_DISTIL, types=0, has_pooler=False, classified="relu"),
     "electra": Encoder(width_default=128, has_pooler=False, classified="gelu"),
-    "albert": Encoder(width_default=128, is_projected=True, is_shared=True, is_pooler_kept=True),
+    "albert": Encoder(
+        function="gelu_new",
+        width_default=128,
+        is_projected=True,
+        is_shared=True,
+        is_pooler_kept=True,
+    ),
     "mpnet": Encoder(reserved=2, types=0, has_buckets=True),
     "modernbert": Encoder(
         is_gated=True,
@@ -141,7 +149,7 @@ def _wiring(
         "is_decoder"
     )
     is_absolute = keys.text("position_embedding_type", "absolute") == "absolute"
-    if not (is_known and is_absolute and _function(keys) in ACTIVATIONS):
+    if not (is_known and is_absolute and _function(keys, row) in ACTIVATIONS):
         return None
     return Wiring(
         Norm(row.norm, _epsilon(keys), is_centered=True),
@@ -158,9 +166,9 @@ def _wiring(
     )
 
 
-def _function(keys: ConfigKeys) -> str:
+def _function(keys: ConfigKeys, row: Encoder) -> str:
     """Activation of an MLP, by transformers' name."""
-    return keys.text(keys.first(("hidden_act", "activation")) or "hidden_act", "gelu")
+    return keys.text(keys.first(("hidden_act", "activation")) or "hidden_act", row.function)
 
 
 def _epsilon(keys: ConfigKeys) -> float:
@@ -205,7 +213,7 @@ def _layers(keys: ConfigKeys, row: Encoder, hidden: int) -> tuple[tuple[Layer, .
         Layer(
             times,
             (replace(form, window=window),),
-            replace(mlp, activation=_function(keys)),
+            replace(mlp, activation=_function(keys, row)),
             2 * row.norm * hidden,
             is_shared=row.is_shared,
         )
@@ -280,7 +288,7 @@ def _behind(keys: ConfigKeys, row: Encoder, hidden: int, width: int) -> _Behind:
         )
         return _Behind((*first, _classes(hidden, columns, is_each_token=True)), norm)
     if kind == "PreTraining":  # of ELECTRA: whether each token was replaced
-        first = (Projection("dense", hidden, hidden, hidden, activation=_function(keys)),)
+        first = (Projection("dense", hidden, hidden, hidden, activation=_function(keys, row)),)
         return _Behind((*first, _classes(hidden, 1, is_each_token=True)))
     return _Behind((dense,) if row.has_pooler else ())
 
@@ -297,7 +305,7 @@ def _words(keys: ConfigKeys, row: Encoder, hidden: int, width: int, *, is_paired
     words = keys.whole("vocab_size")
     has_bias = keys.has(row.dense_bias)
     dense = Projection(
-        "dense", hidden, width, width * has_bias, activation=_function(keys), is_normed=True
+        "dense", hidden, width, width * has_bias, activation=_function(keys, row), is_normed=True
     )
     pairs = (
         Projection("pooler", hidden, hidden, hidden, is_each_token=False),

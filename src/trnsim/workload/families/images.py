@@ -100,7 +100,11 @@ ROWS: Final[dict[str, ImageEncoder]] = {
     "vit": ImageEncoder(has_pooler=True),
     "deit": ImageEncoder(tokens=2, extra_positions=2, has_pooler=True),
     "dinov2": ImageEncoder(
-        mask_vectors=1, has_scales=True, has_ratio=True, parts=_DINO_CLASSIFIER_VECTORS
+        defaults={**_VIT_SIZES, "patch_size": 14},
+        mask_vectors=1,
+        has_scales=True,
+        has_ratio=True,
+        parts=_DINO_CLASSIFIER_VECTORS,
     ),
     "dinov2_with_registers": ImageEncoder(
         mask_vectors=1, has_scales=True, has_ratio=True, parts=_DINO_CLASSIFIER_VECTORS

@@ -67,12 +67,12 @@ def check_head(keys: ConfigKeys, *unknown: str) -> None:
     """Check that the named class has a head whose sizes are known.
 
     Raises:
-        BadInput: its name ends in one of `unknown`.
+        ConfigGap: its name ends in one of `unknown`.
     """
     name = named_class(keys)
     if name.endswith(unknown):
         legal = f"classes that end in none of {', '.join(unknown)}"
-        raise keys.refuse("architectures", name, legal, "the sizes of this head are not known")
+        raise keys.unknown("architectures", name, legal, "the sizes of this head are not known")
 
 
 def has_scores(keys: ConfigKeys) -> bool:

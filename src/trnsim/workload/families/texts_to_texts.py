@@ -81,13 +81,15 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     """
     check_head(keys, "ForCausalLM", "ForAudioClassification")
     if model_type in T5_NAMES:
-        return _of_t5(keys, has_table_each=model_type == "umt5")
+        return _of_t5(keys, model_type)
     row = BART_ROWS[model_type]
     return _of_bart(keys, row, "encoder"), _of_bart(keys, row, "decoder")
 
 
-def _of_t5(keys: ConfigKeys, *, has_table_each: bool) -> tuple[Tower, ...]:
+def _of_t5(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     """T5 and models with its table of relative position biases, one per stack or one per layer."""
+    has_table_each = model_type == "umt5"
+    usual_mlp = "relu" if model_type == "t5" else "gated-gelu"
     hidden, words = keys.whole("d_model"), keys.whole("vocab_size")
     table = keys.whole("relative_attention_num_buckets", default=_DEFAULT_BUCKETS) * keys.whole(
         "num_heads"
@@ -98,7 +100,7 @@ def _of_t5(keys: ConfigKeys, *, has_table_each: bool) -> tuple[Tower, ...]:
         dim = keys.whole("d_kv", default=_DEFAULT_HEAD_WIDTH)
         own = Attention(heads, heads, dim, dim, is_causal=bool(crossed))
         cross = replace(own, is_causal=False, is_cross=True)
-        is_gated = keys.text("feed_forward_proj", "relu").startswith("gated")
+        is_gated = keys.text("feed_forward_proj", usual_mlp).startswith("gated")
         mlp = mlp_of(hidden, keys.whole(*names.intermediate), is_gated=is_gated)
         extra = table if has_table_each else 0
         attentions = (own,) + (cross,) * crossed
