@@ -71,12 +71,30 @@ def test_the_lock_of_another_user_is_seen_by_reading_its_file(tmp_path, monkeypa
         assert is_locked(path)
 
 
+def test_a_lock_on_nfs_is_seen_by_a_shared_one(tmp_path, monkeypatch):
+    """NFS gives an exclusive lock to files open for writing alone (flock(2), NFS details)."""
+    fcntl = pytest.importorskip("fcntl")
+    path = tmp_path / "lock"
+
+    def flock(descriptor, operation):
+        mode = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+        if mode == (os.O_RDONLY if operation & fcntl.LOCK_EX else os.O_WRONLY):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        fcntl.flock(descriptor, operation)
+
+    monkeypatch.setattr(lock, "flock", flock)
+    with held_lock(path):
+        assert is_locked(path)
+    path.write_text("")
+    assert not is_locked(path)
+
+
 def test_a_file_system_without_locks_has_none_and_no_file_stays_open(tmp_path, monkeypatch):
     path = tmp_path / "lock"
     path.write_text("")
     closed = []
 
-    def refuse(_):
+    def refuse(_, **__):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     def close(descriptor):

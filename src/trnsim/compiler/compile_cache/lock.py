@@ -48,7 +48,9 @@ def held_lock(path: Path, *, is_waiting: bool = True) -> Generator[bool]:
 def is_locked(path: Path) -> bool:
     """True if a process holds the lock file at `path`; one that a dead process left is free.
 
-    The file may be another user's, which is only read. A file that no lock can be asked of is free.
+    The file may be another user's, which is only read; so the lock that is tried is a shared one,
+    for which NFS asks no right to write. A file that no lock can be asked of is free.
+    Source: flock(2), NFS details.
     """
     try:
         if not path.is_file():
@@ -57,7 +59,7 @@ def is_locked(path: Path) -> bool:
     except OSError:
         return False
     try:
-        return not _is_taken(descriptor)
+        return not _is_taken(descriptor, is_shared=True)
     except OSError:  # a file system without locks
         return False
     finally:
@@ -95,8 +97,9 @@ def _is_same_file(descriptor: int, path: Path) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
-    def _is_taken(descriptor: int) -> bool:
+    def _is_taken(descriptor: int, *, is_shared: bool = False) -> bool:
         """Take the lock of an open file; False if another process has it."""
+        del is_shared  # Windows has exclusive locks alone
         os.lseek(descriptor, 0, os.SEEK_SET)
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
@@ -105,12 +108,12 @@ if sys.platform == "win32":
         return True
 
 else:
-    from fcntl import LOCK_EX, LOCK_NB, flock
+    from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 
-    def _is_taken(descriptor: int) -> bool:
+    def _is_taken(descriptor: int, *, is_shared: bool = False) -> bool:
         """Take the lock of an open file; False if another process has it."""
         try:
-            flock(descriptor, LOCK_EX | LOCK_NB)
+            flock(descriptor, (LOCK_SH if is_shared else LOCK_EX) | LOCK_NB)
         except BlockingIOError:
             return False
         return True
