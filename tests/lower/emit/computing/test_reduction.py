@@ -179,6 +179,29 @@ def test_sums_of_integers_along_partitions_are_exact(shape):
     made.check(made.of("convert", total, dtype="int32"))
 
 
+def test_sums_of_counts_along_partitions_are_exact():
+    # The counts are up to 1000; bfloat16 would round those above 256, though truth values fit.
+    is_word = np.random.default_rng(0).random((130, 1000)) > 0.3
+    b = Build()
+    words = b.convert(b.graph.input(is_word.shape, "bool"), "float32")
+    counts = b.graph.reduce("add", words, [1])
+    b.graph.outputs = [b.convert(b.graph.reduce("add", counts, [0]), "int32")]
+    (found,) = evaluate_program(b.graph, [is_word])
+    assert found == np.count_nonzero(is_word)
+
+
+def test_sums_of_products_of_truth_values_along_partitions_are_exact():
+    # Pairs that are true together: up to 600 of them.
+    random = np.random.default_rng(0)
+    sides = [random.random((600, 8)) > 0.1, random.random((600, 130)) > 0.1]
+    b = Build()
+    lhs, rhs = (b.convert(b.graph.input(side.shape, "bool"), "float32") for side in sides)
+    pairs = b.graph.dot_general(lhs, rhs, (0, 0))
+    b.graph.outputs = [b.convert(b.graph.reduce("add", pairs, [1]), "int32")]
+    (found,) = evaluate_program(b.graph, sides)
+    np.testing.assert_array_equal(found, (sides[0].T.astype(int) @ sides[1]).sum(1))
+
+
 @pytest.mark.parametrize("is_scaled", [False, True])
 @pytest.mark.parametrize("shape", [(129, 3), (128, 40)])
 def test_sums_of_float16_along_partitions_keep_its_digits(shape, is_scaled):

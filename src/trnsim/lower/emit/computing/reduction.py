@@ -37,6 +37,8 @@ _WHOLE_OPERATIONS: Final = (
     *("relu", "select", "sign", "square", "subtract"),
 )
 """Elementwise operations whose results of whole numbers are whole numbers."""
+_SUMS: Final = ("dot_general", "reduce", "scan")
+"""Operations that sum whole numbers to larger ones."""
 
 
 @emitter(Reduce)
@@ -153,30 +155,34 @@ def _summed_dtype(emission: Emission, value: Value) -> Any:
     """
     if value.dtype == "float16":
         return nl.float16
-    is_narrow = emission.facts.is_narrow and not _comes_from_integers(emission, value)
+    is_narrow = emission.facts.is_narrow and not _has_long_integers(emission, value)
     return nl.bfloat16 if is_narrow else nl.float32
 
 
-def _comes_from_integers(emission: Emission, value: Value) -> bool:
-    """True if a value is computed from integers, and its elements are whole numbers therefore."""
-    producers, has_integers = emission.facts.producers, False
+def _has_long_integers(emission: Emission, value: Value) -> bool:
+    """True if a value's elements are whole numbers that bfloat16 may not hold.
+
+    They are computed from integers, or are sums: of truth values, for example.
+    """
+    producers, is_long = emission.facts.producers, False
     waiting, visited = [value], set[int]()
     while waiting:
         current = waiting.pop()
         if current.dtype in INTEGERS or current.number in visited:
-            has_integers |= current.dtype in INTEGERS
+            is_long |= current.dtype in INTEGERS
             continue
         visited.add(current.number)
         node, number = producers.get(current.number), number_of(producers, current)
         if current.dtype == BOOL or (number is not None and number.is_integer()):
             continue
-        if node is None or not (is_view(node) or node.name in _WHOLE_OPERATIONS):
+        if node is None or not (is_view(node) or node.name in (*_WHOLE_OPERATIONS, *_SUMS)):
             return False
+        is_long |= node.name in _SUMS
         numbers = [float(one) for one in node.operands if not isinstance(one, Value)]
         if not all(one.is_integer() for one in numbers):
             return False
         waiting += node.values
-    return has_integers
+    return is_long
 
 
 def _span_tile(evaluation: Evaluation, span: TileSpan, dtype: Any) -> Tensor:
