@@ -50,7 +50,7 @@ _HASHED_ROOMS: Final = (
         "place",
         "behaviours",
     ),
-    *("runs.py", "facts.py"),
+    *("runs.py", "facts.py", "uncertainty.py"),
 )
 """The packages and files on which a kernel's time depends."""
 

@@ -157,6 +157,20 @@ def test_a_cluster_has_the_corrections_of_the_one_that_searches(folder, monkeypa
     assert take_used() == ["of trainium1"]
 
 
+@pytest.mark.slow
+def test_every_room_that_decides_the_time_of_a_layout_is_in_the_key():
+    code = "import sys, trnsim.system.train.best\nprint(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    rooms = {name.split(".")[1] for name in loaded.stdout.split() if name.startswith("trnsim.")}
+    hashed = {*search._HASHED_ROOMS, *disk_cache._HASHED_ROOMS}
+    assert rooms - {room.removesuffix(".py") for room in hashed} <= {
+        *("disk_cache", "document", "errors", "files", "foreign_text", "formatting", "observers"),
+        *("quantities", "reader", "user_traceback", "version"),
+    }
+
+
 def test_another_function_or_argument_is_another_search():
     assert search.map(partial(plus, more=1), [1], processes=1) == [2]
     assert search.map(partial(plus, more=2), [1], processes=1) == [3]

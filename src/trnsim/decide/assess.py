@@ -42,7 +42,7 @@ from trnsim.system.train.estimate import SEQUENCE
 from trnsim.version import VERSION
 
 WEEKS_SAME_STACK: Final = assumed(
-    2, "from one GPU to another, or from one of AWS's chips: the same programs, measured again"
+    2, "between GPUs, or between AWS's chips of one framework: the same programs, measured again"
 )
 
 Stack = Literal["gpu", "torch-neuron", "torch-neuronx"]

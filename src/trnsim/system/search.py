@@ -42,7 +42,7 @@ _MOST_CHUNKS_IN_PROCESS: Final = 2
 """Number of chunks up to which no process is started."""
 _MOST_TRIES: Final = 3
 """Tries after which chunks whose workers die fail the search."""
-_HASHED_ROOMS: Final = ("arch", "estimate", "fabric", "price", "system", "workload")
+_HASHED_ROOMS: Final = ("arch", "estimate", "fabric", "price", "site", "system", "workload")
 """Packages of trnsim whose files decide the results, and so the key of the cache."""
 
 
@@ -105,11 +105,10 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
                 tell(done)
     for words in {words for result in results_at.values() for words in result.corrections}:
         note_used(words)
-    not_reached = [None] * chunk
     return [
         value
         for at, part in chunks
-        for value in (results_at[at].values if at in results_at else not_reached[: len(part)])
+        for value in (results_at[at].values if at in results_at else [None] * len(part))
     ]
 
 

@@ -14,7 +14,7 @@ class WorkloadEvidence:
 
     Attributes:
         workload: workload of the inventory.
-        migration: cost of a move to AWS's chips.
+        migration: cost of a move to AWS's chips, or from one of them to another.
         limit_months: months within which a move must pay back.
         best: cheapest candidate with AWS's chips at today's purchase kind; without a price of that
             kind, the cheapest at a public price; None without either.
