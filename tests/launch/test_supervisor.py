@@ -1,5 +1,6 @@
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -79,3 +80,9 @@ def test_a_signal_before_it_can_be_passed_on_reaches_the_program(tmp_path):
         with connection, connection.makefile() as messages:
             *_, last = map(json.loads, messages)
     assert (ended.returncode, last["status"]) == (128 + 15, -15)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has none to delete")
+def test_its_module_can_be_imported_where_there_is_no_hangup():
+    code = "import signal; del signal.SIGHUP; from trnsim.launch.supervisor import variables"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -34,8 +34,8 @@ _GRACE_S = 5.0
 """Seconds from a signal that is passed on until a program that does not end is killed."""
 _SIGNAL_STATUS_BASE = 128
 """Number that shells add to that of a signal that ended a program."""
-_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""Signals that are passed on to the program."""
+_FORWARDED = {signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGTERM)}
+"""Signals that are passed on to the program; Windows, where nothing is launched, has no SIGHUP."""
 _PDEATHSIG = 1
 _BEAT_S = 1.0
 """Seconds between two reports on the program's state."""

@@ -54,7 +54,7 @@ def holding(
         sequences: sequences in memory at the same time.
 
     Raises:
-        BadInput: tokens or sequences are not positive, or more tokens than the model knows.
+        BadInput: tokens or sequences are not positive, or a token has no learned position.
     """
     _check(model, tokens, sequences)
     usable = (1 - RESERVE) * machine.memory_bytes
