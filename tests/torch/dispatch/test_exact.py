@@ -299,6 +299,15 @@ def test_the_policy_chip_refuses_integers_beyond_the_chips():
     assert torch.equal(x.cpu(), LONG)
 
 
+@pytest.mark.usefixtures("chip")
+@pytest.mark.parametrize("before", [[7, 8, 9], []], ids=["of its shape", "empty"])
+def test_a_refused_operator_leaves_its_out_as_it_was(before):
+    x, out = LONG.to("neuron"), torch.tensor(before, dtype=torch.int64).to("neuron")
+    with numerics("exact"), pytest.raises(OperatorNotModelled, match="integers like these"):
+        torch.cumsum(x, 0, out=out)
+    assert out.tolist() == before
+
+
 def test_the_places_of_equal_integers_may_be_any(recwarn):
     x = torch.tensor([1, 1, 0, 1]).to("neuron")
     with numerics("exact") as on_host:

@@ -51,11 +51,13 @@ def call_exactly(name: str, host_kernel: Kernel, args: Any, kwargs: Any) -> Any:
         _leave_to_host(name, inputs, NO_LOWERING.format(name))
         return host_kernel(*args, **kwargs)
     input_arrays = [_in_storage_order(tensor) for tensor in inputs]
+    outs = tensors_in([kwargs[key] for key in ignored_arguments(name) & kwargs.keys()])
+    earlier_outs = [host_alias(tensor).clone() for tensor in outs]
     result = host_kernel(*args, **kwargs)
     try:
         _overwrite(name, args, kwargs, result, input_arrays)
     except Unlowered as error:
-        with _restoring(inputs, input_arrays):
+        with _restoring(inputs, input_arrays, outs, earlier_outs):
             _leave_to_host(name, inputs, error.reason)
     return result
 
@@ -126,8 +128,10 @@ def _leave_to_host(name: str, inputs: list[Tensor], reason: str) -> None:
 
 
 @contextmanager
-def _restoring(inputs: list[Tensor], input_arrays: list[Array]) -> Generator[None]:
-    """Context in which a refusal restores the elements of a call's inputs."""
+def _restoring(
+    inputs: list[Tensor], input_arrays: list[Array], outs: list[Tensor], earlier_outs: list[Tensor]
+) -> Generator[None]:
+    """Context in which a refusal restores the elements of a call's inputs, and its `out=`."""
     try:
         yield
     except OperatorNotModelled:
@@ -136,6 +140,8 @@ def _restoring(inputs: list[Tensor], input_arrays: list[Array]) -> Generator[Non
             if not (tensor.is_cpu or spec.repeated):  # such tensors are never written in place
                 host = host_alias(tensor).permute(spec.order)
                 host.copy_(tensor_of(array).reshape(host.shape))
+        for tensor, earlier in zip(outs, earlier_outs, strict=True):
+            host_alias(tensor.resize_(earlier.shape)).copy_(earlier)
         raise
 
 

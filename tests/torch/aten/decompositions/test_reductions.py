@@ -124,7 +124,13 @@ def test_short_integers_are_reduced_in_long_ones(same, name, dtype):
     same(lambda x: getattr(torch, name)(x, 0), torch.tensor([100, 120, 99, 7]).to(dtype))
 
 
-@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod"])
+@pytest.mark.parametrize("name", ["sum", "prod", "nansum", "cumsum", "cumprod"])
 def test_floats_reduced_to_integers_lose_their_fractions_first(same, name):
     x = torch.tensor([1.5, -2.75, 3.9])
     same(lambda x: getattr(torch, name)(x, 0, dtype=torch.int64), x)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "nansum"])
+@pytest.mark.parametrize("x", [[0.5, -0.5], [0.5, 0.25], [2.0, 0.0], [0, 0], [1, -1]], ids=str)
+def test_numbers_reduced_to_truth_values_are_first_of_them(same, name, x):
+    same(lambda x: getattr(torch, name)(x, 0, dtype=torch.bool), torch.tensor(x))

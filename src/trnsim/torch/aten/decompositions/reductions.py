@@ -10,6 +10,7 @@ from typing import Any, Final
 from trnsim.graph import Value
 from trnsim.graph.building.build import Build
 from trnsim.graph.building.indexing import move_dim
+from trnsim.graph.types import BOOL
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 Dims = int | Sequence[int] | None
@@ -31,7 +32,7 @@ def _reduction(op: str) -> Decomposition:
             place = _extreme_index(b, op, x, dim if isinstance(dim, int) else 0)
             best = b.reduce(op, x, _dims(x, dim))
             return b.as_reshaped_result(best), b.as_reshaped_result(place, 1)
-        x = _truncated(b, x)
+        x = _as_summed(b, x)
         return b.as_result(
             b.reduce(op, b.convert(x, _sum_dtype(x)), _dims(x, dim), keeps_dims=keepdim)
         )
@@ -39,9 +40,12 @@ def _reduction(op: str) -> Decomposition:
     return build
 
 
-def _truncated(b: Build, x: Value) -> Value:
-    """The elements to reduce, without fractions if the result is of integers."""
-    is_cut = x.type.is_floating and not b.result_types[0].is_floating
+def _as_summed(b: Build, x: Value) -> Value:
+    """The elements to sum or multiply, of the result's kind: numbers, integers or 1 and 0."""
+    result = b.result_types[0]
+    if result.dtype == BOOL and x.dtype != BOOL:
+        return _nonzero(b, x)
+    is_cut = x.type.is_floating and not result.is_floating
     return b.ew("trunc", x) if is_cut else x
 
 
@@ -187,7 +191,7 @@ def _running(op: str) -> Decomposition:
     """cumsum, cumprod: the reduction of all elements up to each, along a dimension."""
 
     def build(b: Build, x: Value, dim: int, **_: Any) -> Value:
-        x = _truncated(b, x)
+        x = _as_summed(b, x)
         rows = move_dim(b, b.convert(b.graph.reshape(x, x.shape or (1,)), "float32"), dim, -1)
         running = move_dim(b, b.graph.scan(op, rows), -1, dim)
         return b.as_result(b.graph.reshape(running, x.shape))
@@ -220,6 +224,7 @@ def trace(b: Build, x: Value) -> Value:
 
 def nansum(b: Build, x: Value, dim: Dims = None, keepdim: bool = False, **_: Any) -> Value:
     """The sum of all elements that are not NaN."""
+    x = _as_summed(b, x)
     is_nan = b.ew("compare", x, x, dtype="bool", direction="NE")
     numbers = b.ew("select", is_nan, 0.0, x, dtype=_sum_dtype(x))
     return b.as_result(b.reduce("add", numbers, _dims(x, dim), keeps_dims=keepdim))

@@ -82,7 +82,8 @@ def _max_pool(rank: int) -> Decomposition:
         lowest = _LOWEST.get(x.dtype, float(neutral("maximum", x.type.numpy_dtype())))
         overhang = windows.overhang(lengths, places)
         is_bounded = x.dtype in _LOWEST and max(*windows.padding, *overhang) > 0
-        # Minus infinity becomes as low as the padding: neither replaces the first tap inside.
+        # Minus infinity becomes as low as the padding: neither replaces the first tap inside. A
+        # window of nothing but the lowest finite number gives minus infinity too.
         bounded = b.ew("maximum", x, lowest) if is_bounded else x
         taps = windows.taps(b, windows.pad_to_windows(b, bounded, places, lowest), places)
         best, offsets = taps[0], _tap_offsets(windows, lengths)
