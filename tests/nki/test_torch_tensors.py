@@ -53,3 +53,24 @@ def test_other_values_are_no_tensors():
     tensor = torch.zeros(2)
     array_of(tensor, "it")[:] = 1
     assert tensor.sum() == 2
+
+
+def test_a_tensor_without_elements_is_refused_by_name():
+    with pytest.raises(
+        BadInput, match="it is a tensor of the meta device, which holds no"
+    ) as caught:
+        array_of(torch.eye(2, device="meta"), "it")
+    assert caught.value.fix.startswith("make it on the CPU")
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_nested_tensor_is_refused_by_name():
+    with pytest.raises(BadInput, match="it is a nested tensor") as caught:
+        array_of(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "it")
+    assert "to_padded_tensor" in caught.value.fix
+
+
+def test_a_view_that_changes_the_sign_is_an_array():
+    imaginary = torch.tensor([1 + 2j, 3 - 4j]).conj().imag
+    assert imaginary.is_neg()
+    assert array_of(imaginary, "it").tolist() == [-2, 4]

@@ -32,13 +32,22 @@ def array_of(tensor: Any, usage: str) -> Array:
         usage: what the tensor is, for errors: "an argument".
 
     Raises:
-        BadInput: for a sparse tensor.
+        BadInput: for a sparse or nested tensor, and for one of the meta device.
         IllegalInstruction: for a dtype that a NeuronCore has not.
     """
+    if getattr(tensor, "is_nested", False):
+        raise BadInput(
+            f"{usage} is a nested tensor", fix="pass torch.nested.to_padded_tensor(tensor, 0.0)"
+        )
+    if getattr(tensor, "is_meta", False):
+        raise BadInput(
+            f"{usage} is a tensor of the meta device, which holds no elements",
+            fix="make it on the CPU: torch.zeros(shape, dtype=dtype)",
+        )
     layout = str(getattr(tensor, "layout", "torch.strided"))
     if layout != "torch.strided":
         raise BadInput(f"{usage} is a tensor of {layout}", fix="pass tensor.to_dense()")
-    host = tensor.detach().cpu()
+    host = tensor.detach().cpu().resolve_conj().resolve_neg()
     if str(host.dtype) in DTYPES_WITHOUT_NUMPY:
         torch = import_module("torch")
         bits = {1: torch.uint8, 2: torch.int16}[host.element_size()]
