@@ -346,6 +346,16 @@ def test_the_variable_of_fori_loop_computes_from_0_7_on(sign, is_bound_register)
         assert (run(kernel, version="0.7") == ARRAY).all()
 
 
+def test_the_variable_of_fori_loop_is_negated_from_0_7_on():
+    @nki.jit
+    def kernel(x):
+        nl.fori_loop(0, 2, lambda i: (-i, None)[1])
+        return x
+
+    refused(kernel, version="0.6", match="`-` with the variable of nl.fori_loop under NKI 0.6")
+    assert (run(kernel, version="0.7") == ARRAY).all()
+
+
 @pytest.mark.parametrize("version", ["0.6", "0.7"])
 def test_the_variable_of_fori_loop_is_read_in_each_version(version):
     """nki/migration, Rules for migrated loops: "Read it as a runtime offset"."""

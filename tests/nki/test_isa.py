@@ -283,7 +283,7 @@ def test_what_is_no_member_and_no_number_of_one_is_refused(
     opcode, name, place, enumeration, is_positional
 ):
     first = next(iter(enumeration))
-    for wrong in (first.name, 99, True, None, np.int64(-1)):
+    for wrong in (first.name, 99, True, None, np.int64(-1), nl.add):
         defaults = [field.default for field in fields(Instruction.registry[opcode])[:place]]
         before = [default if isinstance(default, Enum) else None for default in defaults]
         args = [*before, wrong] if is_positional else []

@@ -85,12 +85,13 @@ def test_a_loop_that_is_no_function_is_for_a_person(body, words):
 def test_a_loop_that_computes_with_its_variable_stays_in_0_6():
     loops = {
         compute: f"{HEAD}    for i in nl.dynamic_range(n):\n        g({compute})\n"
-        for compute in ("i * 4", "i")
+        for compute in ("i * 4", "-i", "i")
     }
+    loops["g[0] += i"] = f"{HEAD}    for i in nl.dynamic_range(n):\n        g[0] += i\n"
     to = VERSIONS["0.6"], "0.5"
-    found = {compute: report_of(text, "k.py", *to) for compute, text in loops.items()}
+    found = {by: report_of(text, "k.py", *to) for by, text in loops.items()}
     assert rewritten(found["i"]).rewritten == 1
-    assert rewritten(found["i * 4"]).rewritten == 0
+    assert [rewritten(found[by]).rewritten for by in ("i * 4", "-i", "g[0] += i")] == [0] * 3
     (statement,) = found["i * 4"].statements
     assert "computes with the variable" in way_of(found["i * 4"], statement)
     later = rewritten(report_of(loops["i * 4"], "k.py"))

@@ -209,14 +209,15 @@ def _conversion(instruction: type[Instruction]) -> Callable[[dict[str, Any]], No
             if kind is NkiTensor or (kind in _AS_GIVEN and key not in enumerations):
                 continue
             enumeration = enumerations.get(key)
-            if isinstance(value, Operator):
+            if enumeration is not None:
+                if kind is not enumeration:
+                    operands[key] = _member(instruction, enumeration, key, value)
+            elif isinstance(value, Operator):
                 operands[key] = value.name
             elif key in operators:
                 refuse_operator(f"{instruction.opcode}: `{key}`", value)
-            elif enumeration is None:
+            else:
                 operands[key] = _hashable(value)
-            elif kind is not enumeration:
-                operands[key] = _member(instruction, enumeration, key, value)
 
     return convert_operands
 

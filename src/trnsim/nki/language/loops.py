@@ -333,8 +333,8 @@ class _LoopVariable(VirtualRegister):
     """The variable of nl.fori_loop in versions in which it takes no arithmetic."""
 
 
-def _refused_operator(sign: str) -> Callable[[_LoopVariable, Any], NoReturn]:
-    def refuse(self: _LoopVariable, other: Any) -> NoReturn:
+def _refused_operator(sign: str) -> Callable[..., NoReturn]:
+    def refuse(self: _LoopVariable, *other: Any) -> NoReturn:
         del self, other
         usage = f"`{sign}` with the variable of nl.fori_loop"
         raise LOOP_VARIABLE_COMPUTES.refusal(running_version(), usage)
@@ -345,6 +345,7 @@ def _refused_operator(sign: str) -> Callable[[_LoopVariable, Any], NoReturn]:
 for _name, _sign in {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}.items():
     for _side in ("", "r"):
         setattr(_LoopVariable, f"__{_side}{_name}__", _refused_operator(_sign))
+setattr(_LoopVariable, "__neg__", _refused_operator("-"))  # noqa: B010  mypy knows no such method
 
 
 def _nothing() -> None:

@@ -62,9 +62,19 @@ def _computes(loop: ast.For) -> bool:
         isinstance(operand, ast.Name) and operand.id in names
         for statement in loop.body
         for node in ast.walk(statement)
-        if isinstance(node, ast.BinOp)
-        for operand in (node.left, node.right)
+        for operand in _operands(node)
     )
+
+
+def _operands(node: ast.AST) -> tuple[ast.expr, ...]:
+    """The operands of arithmetic; none of another node."""
+    if isinstance(node, ast.BinOp):
+        return node.left, node.right
+    if isinstance(node, ast.AugAssign):
+        return node.target, node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return (node.operand,)
+    return ()
 
 
 def _while(places: Places, loop: ast.While) -> list[Edit]:
