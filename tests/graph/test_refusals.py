@@ -75,6 +75,11 @@ REFUSALS = [
         [((2, 4, 0), F32), ((2, 3, 0), F32), ((2, 3, 5), F32)],
         "legal: one key or more, one element or more in each",
     ),
+    (
+        contraction.Attention(),
+        [((2, 4, 6), F32), ((2, 3, 6), F32), ((2, 3, 0), F32)],
+        "legal: one key or more, one element or more in each key and value",
+    ),
     # Layout.
     (layout.Reshape((5, 5)), [ROWS], r"to \(5, 5\); legal: as many elements"),
     (layout.BroadcastInDim((4, 6), (0,)), [ROWS], "legal: lengths 1 or equal"),

@@ -26,6 +26,7 @@ from typing import Any, Final
 from trnsim.errors import InternalError
 from trnsim.graph.graph import Graph, Node, Value
 from trnsim.graph.operation import Operation
+from trnsim.graph.ops.layout import Pad
 from trnsim.graph.ops.leaves import Constant
 from trnsim.graph.patterns import Captures, Makers, Op
 from trnsim.graph.verifier import verify
@@ -219,7 +220,7 @@ class _Walk:
 def _signs_of_zeros(node: Node) -> tuple[float, ...]:
     """The signs of the zeros among a node's numbers: 0.0 equals -0.0, by which 1 / x differs."""
     numbers = [operand for operand in node.operands if not isinstance(operand, Value)]
-    if isinstance(node.operation, Constant):
+    if isinstance(node.operation, Constant | Pad):
         numbers.append(node.operation.number)
     return tuple(copysign(1.0, number) for number in numbers if not number)
 

@@ -166,6 +166,15 @@ def test_other_weights_stay(softmax):
         made.check(found)
 
 
+@pytest.mark.parametrize(("keys", "width", "value_width"), [(0, 4, 5), (7, 0, 5), (7, 4, 0)])
+def test_attention_to_what_has_no_elements_stays(keys, width, value_width):
+    made = Made()
+    query, key = rows(made, QUERIES, width), rows(made, keys, width)
+    found = spelled(made, scores_of(made, query, key), rows(made, keys, value_width))
+    assert "attention" not in names_of(made, found)
+    made.check(found)
+
+
 def test_weights_and_scores_that_others_read_stay():
     made = Made()
     scores, _, value = parts(made)

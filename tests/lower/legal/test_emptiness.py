@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trnsim.graph import Graph, TensorType
-from trnsim.graph.ops.contraction import Convolution
+from trnsim.graph.ops.contraction import AttentionBackward, Convolution
 from trnsim.graph.ops.control_flow import While
 from trnsim.graph.ops.layout import Concatenate, DynamicUpdateSlice, Pad
 from trnsim.graph.ops.leaves import RngBitGenerator
@@ -53,6 +53,18 @@ def test_what_reads_nothing_gives_what_is_left(values, operation, arrays):
     (found,), (wanted,) = values(operation, *arrays)
     assert found.shape == wanted.shape
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(("L", "S", "V"), [(0, 6, 3), (5, 0, 3), (5, 6, 0)])
+def test_gradients_of_attention_of_no_queries_keys_or_widths_are_zero(values, L, S, V):
+    random = np.random.default_rng(0)
+    shapes = (2, L, 4), (2, S, 4), (2, S, V), (2, L, V), (2, L, V), (2, L)
+    arrays = [random.normal(size=shape).astype(np.float32) for shape in shapes]
+    found, wanted = values(AttentionBackward(0.5), *arrays)
+    for one, other, operand in zip(found, wanted, arrays, strict=False):
+        assert one.shape == other.shape == operand.shape
+        assert not np.any(one)
+        assert not np.any(other)
 
 
 @pytest.mark.parametrize("lengths", [(4, 0, 5), (1, 0, 1)])

@@ -80,7 +80,7 @@ class CacheKey:
         if NAME.fullmatch(named.folder_name) is None or digits.startswith("."):
             shown = clipped(repr(key), _SHOWN_CHARS)
             raise BadInput(
-                f"cache_key={shown}; legal: letters, digits, '_', '-', and '.' but at the start; "
+                f"cache_key={shown}; legal: letters, digits, '_', '-', and '.' except at the start; "
                 f"1 to {_NAME_CHARS}",
                 fix="give the digits of a hash of the graph",
             )

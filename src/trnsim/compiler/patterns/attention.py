@@ -111,7 +111,7 @@ def _is_attention(match: Match) -> bool:
     """True if the forms found are an attention.
 
     The products contract the width of queries and keys, and the keys of scores and values. Query,
-    key and value have one floating format, and values are as many as keys.
+    key and value have one floating format and elements, and values are as many as keys.
     """
     products = match.operation("products")
     # `contracting` is the contracted dimension of each operand. `_attention` brings keys to
@@ -124,6 +124,7 @@ def _is_attention(match: Match) -> bool:
         last.contracting == (len(match.node.result.shape) - 1, len(match.node.result.shape) - 2)
         and products.contracting[0] == rank - 1
         and value.shape[-2] == keys
+        and all(one.type.elements for one in (query, key, value))
         and value.type.elements == key.type.elements // width * value.shape[-1]
         and len({query.dtype, key.dtype, value.dtype}) == 1
         and query.type.is_floating

@@ -275,9 +275,10 @@ class Attention(AttentionBase, kind=Kind.CONTRACTION, source=_ATTENTION_SOURCE):
             self.refuse(
                 f"of {query}, {key} and {value}; legal: Q and K of one width, K and V of one length"
             )
-        if 0 in key.shape and 0 not in query.shape[:-1]:
+        if 0 in (*key.shape, *value.shape) and 0 not in query.shape[:-1]:
             self.refuse(
-                f"of {query} and {key}; legal: one key or more, one element or more in each"
+                f"of {query}, {key} and {value}; legal: one key or more, one element or more in "
+                "each key and value"
             )
         return (
             TensorType((*query.shape[:-1], value.shape[-1]), query.dtype),

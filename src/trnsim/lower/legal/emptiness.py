@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from trnsim.graph import Node, Value
 from trnsim.graph.building.build import Build
-from trnsim.graph.ops.contraction import Convolution, DotGeneral
+from trnsim.graph.ops.contraction import AttentionBackward, Convolution, DotGeneral
 from trnsim.graph.ops.layout import Concatenate, DynamicUpdateSlice, Pad
 from trnsim.graph.ops.lookup import Scatter
 from trnsim.graph.ops.reductions import Reduce, SelectAndScatter, neutral
@@ -32,8 +32,8 @@ def gives_nothing(node: Node) -> bool:
     return bool(node.results) and not any(value.type.elements for value in node.results)
 
 
-def _empty_results(b: Build, op: Any, *operands: Any) -> tuple[Value, ...]:
-    """Results without elements, of no computation."""
+def _zeros(b: Build, op: Any, *operands: Any) -> tuple[Value, ...]:
+    """Results of zeros, or without elements, of no computation."""
     del op, operands
     return tuple(b.filled(0.0, result) for result in b.result_types)
 
@@ -62,12 +62,18 @@ def _remainder(b: Build, op: Any, *operands: Value) -> Value:
 
 
 EMPTINESS: Final[tuple[Pattern, ...]] = (
-    legal_pattern("gives nothing", ANY, _empty_results, lambda match: gives_nothing(match.node)),
+    legal_pattern("gives nothing", ANY, _zeros, lambda match: gives_nothing(match.node)),
     legal_pattern(
         "reads nothing",
         form_of(_WITH_REMAINDER),
         _remainder,
         lambda match: _reads_nothing(match.node),
+    ),
+    legal_pattern(  # without values or gradients of results
+        "gradients of nothing",
+        form_of(AttentionBackward),
+        _zeros,
+        lambda match: not all(one.type.elements for one in match.node.values[2:4]),
     ),
 )
 """Rules for tensors without elements, which come before all other rules."""
