@@ -1,10 +1,10 @@
 """A cache on disk of computed results: times of kernels, compiled programs, points of a search.
 
-One small JSON file for each key, in a folder for each version of the sources that decide a time, so that
-an estimate is never older than the model that it comes from. A file is written under another name
-and moved into place: processes may share the folder. It begins with a digest of the rest: a file
-that was cut off or changed is ignored. A process that writes first removes the files that were not
-used for longest, of any version, where all take more than `MAX_BYTES`.
+One small JSON file for each key, in a folder for each version of the sources that decide a time, so
+that an estimate is never older than the model that it comes from. A file is written under another
+name and moved into place: processes may share the folder. It begins with a digest of the rest: a
+file that was cut off or changed is ignored. A process that writes first removes the files that were
+not used for longest, of any version, where all take more than `MAX_BYTES`.
 
 TRNSIM_CACHE names another folder than ~/.cache/trnsim; `off` keeps nothing.
 """

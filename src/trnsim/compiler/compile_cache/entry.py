@@ -80,8 +80,8 @@ class CacheKey:
         if NAME.fullmatch(named.folder_name) is None or digits.startswith("."):
             shown = clipped(repr(key), _SHOWN_CHARS)
             raise BadInput(
-                f"cache_key={shown}; legal: letters, digits, '_', '-', and '.' except at the start; "
-                f"1 to {_NAME_CHARS}",
+                f"cache_key={shown}; legal: letters, digits, '_', '-', and '.' except at the "
+                f"start; 1 to {_NAME_CHARS}",
                 fix="give the digits of a hash of the graph",
             )
         return named
