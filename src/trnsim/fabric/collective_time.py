@@ -120,8 +120,8 @@ def _check_message(nbytes: float, groups: Sequence[Sequence[int]]) -> None:
     """Check the bytes and the groups of a collective.
 
     Raises:
-        BadInput: for a number of bytes that is none, for no group, and for one that is not of
-            different ranks from 0.
+        BadInput: for bytes that are negative, infinite or NaN, for no group, and for a group that
+            is empty, has a rank twice or one below 0.
     """
     if not 0 <= nbytes < inf:
         raise BadInput(f"a collective of {nbytes} bytes; legal: a number from 0")
