@@ -139,3 +139,14 @@ def test_an_instance_that_is_not_predicted_today_is_left():
     found = judged([], refused="no room")
     assert found.verdict is Verdict.NO_GO
     assert found.reason == "today's instance is not predicted: no room"
+
+
+def test_chips_without_new_software_are_named_as_no_place_to_move_to():
+    found = pairs({"inf1.6xlarge": 8e4, "inf1.24xlarge": 8e4}, kind="on_demand", told="serve")
+    assert all(move.saving is not None for _, move in found)
+    assert judged(found).reason == (
+        "no instance with AWS's chips can run it at a price of the same kind, except inf1.6xlarge, "
+        "which is no place to move to: inferentia1 gets no new software"
+    )
+    without = judged(pairs({}))
+    assert without.reason == "no instance with AWS's chips can run it at a price of the same kind"

@@ -201,3 +201,12 @@ def test_results_that_go_to_the_host_are_no_surer_than_the_pass():
     found = answer(Question(MASKED, PASSES[Phase.ENCODE](8), machine("trn1")))
     assert found.parts_s["host"] > 0.5 * found.time_s
     assert found.sigma == pytest.approx(sigma_of(asked))
+
+
+def test_the_length_of_an_image_is_that_of_its_tokens():
+    vit = from_config({"model_type": "vit", "image_size": 224, "patch_size": 16}, "vit")
+    inferentia = machine("inf2").chip
+    cells = [subject(vit, Pass(Phase.ENCODE, 1, tokens), inferentia, 1) for tokens in (1, 197)]
+    assert [cell.length for cell in cells] == [197, 197]
+    pair = {"model_type": "clip", "text_config": {}, "vision_config": {}}
+    assert subject(from_config(pair, "clip"), Pass(Phase.ENCODE, 1, 77), inferentia, 1).length == 77

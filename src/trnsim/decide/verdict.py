@@ -133,7 +133,10 @@ def judge(
         if wanted_quote is not None and not is_near:
             reason = _quote_reason(wanted_quote) + rival_note
             return Judgement(Verdict.NEEDS_QUOTE, False, reason, wanted_quote[1].instance)
-        reason = _reason_against(top, share, limit_months) + rival_note
+        reason = (
+            _closed_reason(pairs) if top is None else _reason_against(top[1], share, limit_months)
+        )
+        reason += rival_note
         return Judgement(against, is_near, reason, None)
     move = top[1]
     is_near = is_close(share, SURE, draws)
@@ -206,10 +209,24 @@ def _quote_reason(pair: Pair) -> str:
     )
 
 
-def _reason_against(top: Pair | None, share: float, limit_months: float) -> str:
-    if top is None:
-        return "no instance with AWS's chips can run it at a price of the same kind"
-    move = top[1]
+def _closed_reason(pairs: Sequence[Pair]) -> str:
+    """Reason against all of AWS's chips, where no pair to which a move may be recommended is sold.
+
+    It names the instance of other chips of AWS's that saves most, and why none moves there.
+    """
+    reason = "no instance with AWS's chips can run it at a price of the same kind"
+    closed = [
+        (move.saving.p50, move.instance, place.notes[0])
+        for place, move in pairs
+        if place.is_neuron and not place.is_open and move.saving is not None
+    ]
+    if not closed:
+        return reason
+    _, instance, note = max(closed)
+    return f"{reason}, except {instance}, which is {note}"
+
+
+def _reason_against(move: Candidate, share: float, limit_months: float) -> str:
     if move.saving is None or move.saving.p50 <= 0:
         more = 0.0 if move.saving is None else -move.saving.p50
         return f"{move.instance}, the cheapest, costs {more:.0%} more than today at P50"

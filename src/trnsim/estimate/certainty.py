@@ -25,7 +25,7 @@ from trnsim.estimate.reach import list_extrapolations
 from trnsim.estimate.site import site_correction
 from trnsim.facts import Evidence, Rate, assumed, derived, measured
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.captured import CapturedModel, Workload
+from trnsim.workload.captured import Workload
 from trnsim.workload.operators import Pass, Phase
 
 FEW: Final = "few constants"
@@ -138,6 +138,9 @@ def subject(
 ) -> QuestionCell:
     """The cell of a pass."""
     kind = kind_of(model)
+    length = 0  # of a graph
+    if isinstance(model, Architecture):
+        length = model.decoder.tokens or model_pass.tokens + model_pass.past
     is_ported = is_ported and isinstance(model, Architecture) and model.has_experts
     return QuestionCell(
         kind,
@@ -145,7 +148,7 @@ def subject(
         chip.name,
         family_of(kind, model_pass.phase, is_gpu=not chip.is_neuron, is_ported=is_ported),
         model_pass.batch,
-        0 if isinstance(model, CapturedModel) else model_pass.tokens + model_pass.past,
+        length,
         ranks,
         is_ported,
     )
