@@ -44,6 +44,8 @@ def test_a_question_that_cannot_be_asked_is_refused(question):
 def test_a_quotation_that_does_not_end_is_refused():
     with pytest.raises(BadInput, match=r"^--suggest .*: it cannot be parsed: No closing quotation"):
         suggest("plan layer 'x --on trn1", ask)
+    with pytest.raises(BadInput, match="fix: close each quotation, and end in no backslash"):
+        suggest("plan layer x --on trn1 \\", ask)
 
 
 def test_a_time_of_nothing_is_refused():

@@ -150,7 +150,10 @@ def test_both_versions_run_on_random_inputs_or_on_the_user_s(file, tmp_path):
     [
         (("--kernel", "other"), "--kernel other, and .* has the kernels: doubled"),
         (("--to", "0.9"), "--to names NKI '0.9'"),
-        (("--output", "a.pdf"), "legal endings"),
+        (
+            ("--output", "a.pdf"),
+            r"legal endings: \.py for the rewritten file, and for the answer \.",
+        ),
     ],
 )
 def test_an_option_that_is_wrong_is_named(file, options, words):

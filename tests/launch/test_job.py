@@ -97,6 +97,7 @@ def test_python_is_the_one_that_runs_trnsim(command, expected):
         ({"instance": "trn9.large"}, "trn9.large"),
         ({"instance": "trn2.48xlarge", "ranks_per_node": 65}, "65 ranks on trn2.48xlarge"),
         ({"cores_per_rank": 0}, "--cores-per-rank 0; legal: 1 or more"),
+        ({"cores_per_rank": 2**31}, "--cores-per-rank 2147483648; legal: 1 or more, at most 2,147"),
         ({"cores_per_rank": 65}, "0 ranks of 65 cores each on trn2.48xlarge"),
         ({"ranks_per_node": 17, "cores_per_rank": 4}, "17 ranks of 4 cores each on trn2.48xlarge"),
         ({"nodes": 0}, "nodes=0 on trn2.48xlarge; legal: a whole number from 1 to 2,147"),

@@ -16,6 +16,7 @@ from trnsim.profile.units import bytes_text, percent_text, rate_text, time_text
         (999.6e-6, "1 ms"),
         (-999.6e-9, "-1 us"),
         (0.99951, "1 s"),
+        (1e300, "1e+300 s"),
     ],
 )
 def test_times_have_three_digits_and_a_fitting_unit(time_s, words):

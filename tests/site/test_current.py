@@ -148,3 +148,10 @@ def test_a_site_that_is_handed_over_counts_and_none_within_it(tmp_path):
         with using(None):
             assert current() is None
     assert current() is None
+
+
+def test_a_folder_is_no_file_of_a_site(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRNSIM_SITE", str(tmp_path))
+    with pytest.raises(BadInput, match=r"^TRNSIM_SITE is .*, which is a folder; legal") as caught:
+        current()
+    assert caught.value.fix == f"TRNSIM_SITE={tmp_path / 'site.json'}"

@@ -118,7 +118,9 @@ def _words(question: str) -> list[str]:
     try:
         words = shlex.split(question.removeprefix("trnsim "))
     except ValueError as error:
-        raise BadInput(f"it cannot be parsed: {error}") from None
+        raise BadInput(
+            f"it cannot be parsed: {error}", fix="close each quotation, and end in no backslash"
+        ) from None
     apart: list[str] = []
     for word in words:
         option, sign, value = word.partition("=")

@@ -13,7 +13,14 @@ from trnsim.cli import array_files
 from trnsim.cli.migrate_document import migrate_document
 from trnsim.cli.options import KernelInputs, KernelName, Seed, parser
 from trnsim.cli.parsing import Command
-from trnsim.cli.report_files import AsJson, PrintedAnswer, answer, check_output, check_report
+from trnsim.cli.report_files import (
+    ENDINGS,
+    AsJson,
+    PrintedAnswer,
+    answer,
+    check_output,
+    check_report,
+)
 from trnsim.cli.report_files import Report as Folder
 from trnsim.errors import BadInput
 from trnsim.nki.migrate.inputs import shapes_of
@@ -157,6 +164,12 @@ def _check_files(path: Path, new: Path | None, output: Path | None, folder: Path
     """Refuse files that cannot be written before work begins."""
     if new is not None and (new != path or path.is_file()):  # else it is named as unreadable
         files.check_writable(new)
+    if output is not None and output.suffix.lower() not in ENDINGS:
+        raise BadInput(
+            f"--output {output}; legal endings: {_PYTHON} for the rewritten file, and for the "
+            f"answer {', '.join(ENDINGS)}",
+            fix=f"for example --output {output.stem or 'new'}{_PYTHON}",
+        )
     check_output(output)
     if folder is not None:
         check_report(folder)

@@ -36,7 +36,9 @@ def ask(question: str) -> tuple[str, Any]:
     try:
         words = shlex.split(question)
     except ValueError as error:
-        raise BadInput(f"it cannot be parsed: {error}") from None
+        raise BadInput(
+            f"it cannot be parsed: {error}", fix="close each quotation, and end in no backslash"
+        ) from None
     if not words or words[0] not in COMMANDS:
         legal = ", ".join(f"{name} ..." for name in COMMANDS)
         raise BadInput(

@@ -27,7 +27,7 @@ _RESOURCES_OF_EACH_TRANSFER: Final = 3
 """Resources of every transfer: both chips' HBM and the sender's DMA engines."""
 _MOST_SIMILAR_NAMES: Final = 3
 """Number of names that a refusal proposes."""
-_MOST_COUNT: Final = 2**31 - 1
+MOST_COUNT: Final = 2**31 - 1
 """Maximum of each count, far beyond any fleet."""
 
 
@@ -79,10 +79,10 @@ class Fabric:
         least = {"nodes": 1, "lnc": 1, "ranks_per_node": 0, "first": 0, "stride": 1}
         for name, number in least.items():
             count: object = getattr(self, name)
-            if not isinstance(count, int | np.integer) or not number <= count <= _MOST_COUNT:
+            if not isinstance(count, int | np.integer) or not number <= count <= MOST_COUNT:
                 raise BadInput(
                     f"{name}={count!r} on {self.instance.name}; "
-                    f"legal: a whole number from {number} to {_MOST_COUNT:,}",
+                    f"legal: a whole number from {number} to {MOST_COUNT:,}",
                 )
         cores = self.chip.cores // self.lnc * self.instance.count
         most = (cores - self.first) // self.stride

@@ -17,7 +17,7 @@ from trnsim.device import faults
 from trnsim.device.faults import LaunchFault
 from trnsim.device.rank_figures import RANK_FIGURES_VARIABLE
 from trnsim.errors import BadInput
-from trnsim.fabric.fabric import Fabric
+from trnsim.fabric.fabric import MOST_COUNT, Fabric
 from trnsim.instance.cores import VISIBLE, parse_cores
 from trnsim.instance.model import logical_config
 
@@ -178,8 +178,11 @@ def job(
         )
     lnc = logical_config(target.chip)
     first, number = (cores.start, len(cores)) if cores else _visible()
-    if cores_per_rank < 1:
-        raise BadInput(f"--cores-per-rank {cores_per_rank}; legal: 1 or more")
+    if not 1 <= cores_per_rank <= MOST_COUNT:
+        raise BadInput(
+            f"--cores-per-rank {cores_per_rank}; legal: 1 or more, at most {MOST_COUNT:,}",
+            fix="leave it out for ranks of one core",
+        )
     per_node = ranks_per_node or number // cores_per_rank
     factors = faults.link_factors(failures)
     fabric = Fabric(row, nodes, lnc, per_node, first, cores_per_rank, factors)

@@ -10,6 +10,8 @@ _RATE_PREFIXES: Final = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, 
 _WHOLE_PERCENT: Final = 9.95
 """Percentage that one decimal would round to 10.0; from here on there are no decimals."""
 _SIGNIFICANT_DIGITS: Final = 3
+_LEAST_IN_POWERS: Final = 1e15
+"""Value from which powers of ten are read more easily than digits."""
 _LEAST_IN_UNIT: Final = 0.9995
 """Least value that is written in a unit, as three digits round it to 1: 999.6 us are 1 ms."""
 
@@ -43,6 +45,8 @@ def percent_text(share: float) -> str:
 def _scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
     size, unit = next(((s, u) for s, u in units if abs(value) >= _LEAST_IN_UNIT * s), units[-1])
     scaled = value / size
+    if abs(scaled) >= _LEAST_IN_POWERS:
+        return f"{scaled:.{_SIGNIFICANT_DIGITS}g} {unit}"
     whole_digits = len(str(int(abs(scaled))))
     text = f"{scaled:.{max(_SIGNIFICANT_DIGITS - whole_digits, 0)}f}"
     if "." in text:

@@ -78,6 +78,11 @@ def _read_once(path: Path) -> SiteCorrections:
             f"{ENVIRONMENT} is {path}, which cannot be read: {error.strerror}",
             fix=f"unset {ENVIRONMENT}, or write the file with trnsim calibrate",
         ) from error
+    if path.is_dir():
+        raise BadInput(
+            f"{ENVIRONMENT} is {path}, which is a folder; legal: a file of trnsim calibrate",
+            fix=f"{ENVIRONMENT}={path / NAME}",
+        )
     return _read(path, os.fspath(path.absolute()), state.st_mtime_ns, state.st_size)
 
 

@@ -124,5 +124,14 @@ def test_a_token_without_a_learned_position_is_refused(words, tokens):
         asked(*words)
 
 
+def test_the_new_token_of_a_step_has_a_position_too():
+    message = (
+        r"n_positions of gpt2-xl: --sequence 1024 and, in decode, a new one; legal: 1 to 1,023"
+    )
+    with pytest.raises(BadInput, match=message) as caught:
+        asked("gpt2-xl", "--sequence", "1024")
+    assert caught.value.fix == "--sequence 1023"
+
+
 def test_rotary_positions_go_on_beyond_those_of_training():
     assert asked("llama-2-7b", "--sequence", "16383")["past"] == 16383

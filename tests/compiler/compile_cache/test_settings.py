@@ -80,6 +80,14 @@ def test_an_address_of_another_kind_is_refused(address):
         cache_settings(address)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder of Linux and macOS")
+def test_the_fix_of_an_address_holds_wherever_it_stands(environment):
+    environment.setenv("NEURON_CC_FLAGS", "--cache_dir=http://host/x")
+    with pytest.raises(BadInput, match="--cache_dir in NEURON_CC_FLAGS is 'http") as caught:
+        cache_settings()
+    assert caught.value.fix == "name a folder, such as /var/tmp/neuron-compile-cache"
+
+
 def test_a_file_is_no_cache(environment, tmp_path):
     (tmp_path / "file").write_text("x")
     environment.setenv("NEURON_COMPILE_CACHE_URL", str(tmp_path / "file"))

@@ -84,6 +84,7 @@ def test_what_is_not_known_leaves_sizes_alone(model_type, given):
         ("llama", {"head_dim": 5}, "head_dim is 5; legal: what turns pairs of the 5 elements"),
         ("gptj", {"rotary_dim": 6}, "rotary_dim is 6; legal: what turns pairs of the 4"),
         ("llama", {"rope_scaling": {**YARN, "factor": "x"}}, "rope_scaling.factor is 'x'"),
+        ("llama", {"rms_norm_eps": 1e999}, "rms_norm_eps is inf; .* computed with it, so it is f"),
         ("granite", {"residual_multiplier": "x"}, "residual_multiplier is 'x'; legal: a number"),
     ],
 )

@@ -106,6 +106,13 @@ def _pass(model: Architecture, name: str | None, batch: int, sequence: int | Non
             fix="leave --phase out",
         )
     new_tokens = 1 if phase is Phase.DECODE else 0
+    limit = model.length_limit
+    if sequence and new_tokens and limit and sequence >= limit:
+        raise BadInput(
+            f"a sequence of {sequence + 1:,} tokens exceeds {model.positions_key} of {model.name}: "
+            f"--sequence {sequence} and, in decode, a new one; legal: 1 to {limit - 1:,}",
+            fix=f"--sequence {limit - 1}",
+        )
     longest = model.max_positions - new_tokens if model.max_positions else _TOKENS
     tokens = sequence or model.decoder.tokens or min(_TOKENS, longest)
     if not model.decoder.tokens:

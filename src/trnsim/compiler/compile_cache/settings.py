@@ -121,7 +121,7 @@ def _folder(address: str, origin: str) -> Path:
     if "\0" in path or (not named and _OTHER_ADDRESS.match(path)):
         raise BadInput(
             f"{origin} is {address!r}; legal: a folder, or its address file:///FOLDER",
-            fix=f"{URL_VARIABLE}={default_folder()}",
+            fix=f"name a folder, such as {default_folder()}",
             source=_SOURCE,
         )
     folder = Path(path).absolute()

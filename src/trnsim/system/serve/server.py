@@ -103,7 +103,7 @@ def served_model(model: Architecture, options: ServerOptions, machine: Machine) 
     if not model.is_generating:
         raise NotModelled(
             f"{model.name} ({model.model_type}) makes no tokens one after another",
-            fix="trnsim plan infer for encoders and images",
+            fix="trnsim plan infer for encoders, classifiers and images",
         )
     platform = "Neuron" if machine.is_neuron else "GPU"
     legal = [

@@ -328,7 +328,7 @@ def _number(keys: ConfigKeys, name: str, usual: float) -> float:
     if value is None:
         return 0.0 if "cap" in name else usual
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise keys.refuse(name, value, "a number", "values are multiplied by it")
+        raise keys.refuse(name, value, "a number", "values are computed with it, so it is finite")
     return float(value)
 
 
