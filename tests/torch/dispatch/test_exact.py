@@ -308,6 +308,20 @@ def test_a_refused_operator_leaves_its_out_as_it_was(before):
     assert out.tolist() == before
 
 
+@pytest.mark.usefixtures("chip")
+def test_a_refused_operator_leaves_the_tensor_of_which_its_out_is_a_view():
+    x, whole = LONG.to("neuron"), torch.arange(6).to("neuron")
+    with numerics("exact"), pytest.raises(OperatorNotModelled, match="integers like these"):
+        torch.cumsum(x, 0, out=whole[::2])
+    assert whole.tolist() == list(range(6))
+
+
+def test_an_out_on_another_device_is_refused_by_name():
+    x = LONG.to("neuron")
+    with numerics("exact"), pytest.raises(RuntimeError, match=r"same device.*neuron:0 and cpu"):
+        torch.cumsum(x, 0, out=torch.zeros(3, dtype=torch.int64))
+
+
 def test_the_places_of_equal_integers_may_be_any(recwarn):
     x = torch.tensor([1, 1, 0, 1]).to("neuron")
     with numerics("exact") as on_host:

@@ -51,7 +51,8 @@ def call_exactly(name: str, host_kernel: Kernel, args: Any, kwargs: Any) -> Any:
         _leave_to_host(name, inputs, NO_LOWERING.format(name))
         return host_kernel(*args, **kwargs)
     input_arrays = [_in_storage_order(tensor) for tensor in inputs]
-    outs = tensors_in([kwargs[key] for key in ignored_arguments(name) & kwargs.keys()])
+    written = tensors_in([kwargs[key] for key in ignored_arguments(name) & kwargs.keys()])
+    outs = [tensor for tensor in written if not tensor.is_cpu]  # the host's call refuses others
     earlier_outs = [host_alias(tensor).clone() for tensor in outs]
     result = host_kernel(*args, **kwargs)
     try:
@@ -141,7 +142,9 @@ def _restoring(
                 host = host_alias(tensor).permute(spec.order)
                 host.copy_(tensor_of(array).reshape(host.shape))
         for tensor, earlier in zip(outs, earlier_outs, strict=True):
-            host_alias(tensor.resize_(earlier.shape)).copy_(earlier)
+            if tensor.shape != earlier.shape:
+                tensor.resize_(earlier.shape)
+            host_alias(tensor).copy_(earlier)
         raise
 
 
