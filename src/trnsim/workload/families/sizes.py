@@ -71,7 +71,7 @@ def check_head(keys: ConfigKeys, *unknown: str) -> None:
     """
     name = named_class(keys)
     if name.endswith(unknown):
-        legal = f"classes that end in none of {', '.join(unknown)}"
+        legal = f"classes that do not end in {' or '.join(unknown)}"
         raise keys.unknown("architectures", name, legal, "the sizes of this head are not known")
 
 
