@@ -147,3 +147,13 @@ def test_a_histogram_is_a_call_with_a_time():
     assert event.call.name == "aten::histc"
     assert event.call.time("trn2").device_time_s > 0
     assert (counts.tolist(), counts.dtype, dict(on_host)) == ([16] * 4, torch.int32, {})
+
+
+@pytest.mark.parametrize("memory_format", [None, torch.contiguous_format], ids=str)
+def test_a_resize_to_its_own_size_is_the_hosts(memory_format):
+    strides, options = [], {"memory_format": memory_format} if memory_format else {}
+    for place in ("cpu", "neuron"):
+        whole = torch.arange(6).to(place)
+        view = whole[::2].resize_(3, **options)
+        strides.append((view.stride(), view.cpu().tolist()))
+    assert strides[0] == strides[1]

@@ -142,9 +142,7 @@ def _restoring(
                 host = host_alias(tensor).permute(spec.order)
                 host.copy_(tensor_of(array).reshape(host.shape))
         for tensor, earlier in zip(outs, earlier_outs, strict=True):
-            if tensor.shape != earlier.shape:
-                tensor.resize_(earlier.shape)
-            host_alias(tensor).copy_(earlier)
+            host_alias(tensor.resize_(earlier.shape)).copy_(earlier)
         raise
 
 

@@ -206,7 +206,12 @@ def local_scalar(tensor: Tensor) -> complex | bool:
 def resize(
     tensor: Tensor, size: Sequence[int], *, memory_format: torch.memory_format | None = None
 ) -> Tensor:
-    """aten::resize_. A storage that is too small is replaced: other views keep the old one."""
+    """aten::resize_, without effect on a tensor of that size.
+
+    A storage that is too small is replaced: other views keep the old one.
+    """
+    if memory_format is None and tensor.shape == tuple(size):
+        return tensor
     shape = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format)
     offset = int(tensor.storage_offset())
     elements = _spanned_elements(size, shape.stride()) + offset
