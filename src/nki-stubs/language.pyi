@@ -180,7 +180,7 @@ def floor(x: Any, dtype: Any = None) -> Any:
     """The largest integer that is at most x."""
     ...
 def fmod(x: Any, y: Any, dtype: Any = None) -> Any:
-    """The remainder of x / y with the sign of x."""
+    """The remainder of x / y with the sign of x; right and NaN where `mod` is."""
     ...
 def fori_loop(lower: Any, upper: Any, body_fun: Any, step: Any = 1) -> Any:
     """`body_fun(i)` on the device for each i of range(lower, upper, step).
@@ -311,7 +311,13 @@ def mish(x: Any, dtype: Any = None) -> Any:
     """A function of a tile."""
     ...
 def mod(x: Any, y: Any, dtype: Any = None) -> Any:
-    """The remainder of x / y with the sign of y."""
+    """The remainder of x / y with the sign of y, in float32: x less a multiple of y.
+
+    Right where that multiple is a float32, as all whole numbers below 2**24 are. Beyond, the
+    remainder is off by the rounding of the multiple, and may lie outside 0 to y: mod(1e10, 3) is
+    -1021. It is NaN for a y of 0 or infinity, also where numpy's is x or y. The sign is that of y
+    unless remainder * y underflows to zero.
+    """
     ...
 def multiply(x: Any, y: Any, dtype: Any = None) -> Any:
     """A function of two tiles, or of a tile and a number on either side."""

@@ -39,7 +39,7 @@ _POSITIONS: Final = (
     "max_target_positions",
     "n_ctx",
 )
-"""Keys of the longest sequence."""
+"""Keys of the longest sequence; the first that a file has counts."""
 _STRETCH_FACTOR_END: Final = 1e6
 """Factor of stretched positions from which a file is refused."""
 
@@ -112,7 +112,10 @@ def _texts_fix(keys: ConfigKeys) -> str:
 
 
 def longest(keys: ConfigKeys, model_type: str) -> tuple[int, str]:
-    """The longest sequence, and the key that states it."""
+    """The longest sequence of the training, stretched if the file says so, and its key.
+
+    The length is 0 where no key states it, and for T5, whose positions are relative.
+    """
     inside = ""
     if model_type in (*images.PAIRS, *images.TEXTS):
         inside = "text_config." if model_type in images.PAIRS else ""

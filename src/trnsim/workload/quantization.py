@@ -54,7 +54,14 @@ class Bits:
 
 @dataclass(frozen=True)
 class _Method:
-    """A quantization: bits of a weight, of a product's operands, and of keys and values."""
+    """What a quantization makes of a checkpoint.
+
+    Attributes:
+        weight: bits of a quantized weight, its share of scales and zero points included.
+        product: bits of the operands of products with such weights.
+        kv: bits of a key or value; 0 where these keep the checkpoint's dtype.
+        is_mlp_alone: whether weights of attention keep the checkpoint's dtype.
+    """
 
     weight: float
     product: float = _USUAL_BITS
@@ -118,13 +125,17 @@ def _skipped_halves(config: ConfigKeys, layers: int) -> tuple[bool, bool]:
 
 
 def _all_named(names: Sequence[str], pattern: re.Pattern[str], layers: int) -> bool:
+    """True if `names` have a match in every layer, or one without the number of a layer."""
     matches = [name for name in names if pattern.search(name) and "vision" not in name]
     numbers = {number for name in matches for number in re.findall(r"\.(\d+)\.", name)}
     return len(numbers) >= layers or any(not re.search(r"\d", name) for name in matches)
 
 
 def _bits_with_scales(config: ConfigKeys, bits: float, scale: float) -> float:
-    """Bits of a weight with a scale for each group; for -1, a whole row, the scale is neglected."""
+    """Bits of a weight with its share of the scale of its group.
+
+    Scales of whole rows (a ``group_size`` of -1, or none) are neglected.
+    """
     size = config.whole("group_size", default=0, least=-1)
     return bits + scale / size if size > 0 else bits
 
@@ -165,7 +176,7 @@ def _bitsandbytes(config: ConfigKeys) -> _Method:
 
 
 def _compressed_tensors(config: ConfigKeys) -> _Method:
-    """The quantization of the first group's weights and activations.
+    """The quantization of the first group's weights and activations; without groups, of KV alone.
 
     Source: compressed-tensors, quantization/quant_args.py.
     """

@@ -204,6 +204,14 @@ def test_numbers_divide_and_are_divided(computed, name):
         np.testing.assert_allclose(found, getattr(np, name)(*given), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::trnsim.nki.notices.SimulatorOnlyWarning")
+def test_remainders_end_where_multiples_are_rounded(computed):
+    x = np.float32([[2.0**24 - 1, -(2.0**24) + 1, 1e10, 5, -5, 5, np.inf]])
+    y = np.float32([[7, 5, 3, np.inf, np.inf, 0, 3]])
+    found = computed(nl.mod, x, y, as_simulator=True)
+    np.testing.assert_array_equal(found, [[0, 0, -1021, *4 * [np.nan]]])
+
+
 def test_a_function_prints_as_its_name():
     assert repr(nl.floor) == "nl.floor"
     assert nl.where.__name__ == "where"

@@ -194,7 +194,11 @@ def _signature(instruction: type[Instruction]) -> inspect.Signature:
 
 
 def _conversion(instruction: type[Instruction]) -> Callable[[dict[str, Any]], None]:
-    """The function that converts operands to the form of `instruction`."""
+    """The function that converts the operands of a call, in place, to those of `instruction`.
+
+    A call has operators of `nki.language`, numbers of numpy, lists, and members of enumerations or
+    their numbers; the instruction has names of operators, numbers of Python, tuples and members.
+    """
     enumerations = {
         field.name: type(field.default)
         for field in fields(instruction)
@@ -203,7 +207,11 @@ def _conversion(instruction: type[Instruction]) -> Callable[[dict[str, Any]], No
     operators = {field.name for field in fields(instruction) if str(field.type).startswith("str")}
 
     def convert_operands(operands: dict[str, Any]) -> None:
-        """Convert the operands; most need no conversion."""
+        """Convert the operands, by name; tensors and most others stay as they are.
+
+        Raises:
+            IllegalInstruction: for no operator, and for no member of the enumeration.
+        """
         for key, value in operands.items():
             kind = value.__class__
             if kind is NkiTensor or (kind in _AS_GIVEN and key not in enumerations):
@@ -223,7 +231,7 @@ def _conversion(instruction: type[Instruction]) -> Callable[[dict[str, Any]], No
 
 
 def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
-    """The function that issues `instruction` to the current core."""
+    """The function of `nki.isa` that issues `instruction` to the current core."""
     signature = _signature(instruction)
     keys = list(signature.parameters)
     lenient = _LENIENT.get(instruction)

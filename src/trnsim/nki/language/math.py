@@ -210,14 +210,20 @@ def divide(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
 
 
 def mod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
-    """The remainder of x / y with the sign of y."""
+    """The remainder of x / y with the sign of y, in float32: x less a multiple of y.
+
+    Right where that multiple is a float32, as all whole numbers below 2**24 are. Beyond, the
+    remainder is off by the rounding of the multiple, and may lie outside 0 to y: mod(1e10, 3) is
+    -1021. It is NaN for a y of 0 or infinity, also where numpy's is x or y. The sign is that of y
+    unless remainder * y underflows to zero.
+    """
     rest, divisor, kind = _remainder(x, y, dtype)
     is_opposite = _less(_multiply(rest, divisor), 0.0)
     return _add(rest, _multiply(is_opposite, divisor), kind)
 
 
 def fmod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
-    """The remainder of x / y with the sign of x."""
+    """The remainder of x / y with the sign of x; right and NaN where `mod` is."""
     rest, divisor, kind = _remainder(x, y, dtype)
     dividend = _as_float32(x, like=divisor)
     is_opposite = _less(_multiply(rest, dividend), 0.0)
@@ -267,7 +273,10 @@ def dropout(x: NkiTensor, rate: NkiTensor | float, dtype: Any = None) -> NkiTens
 
 
 def _remainder(x: Any, y: Any, dtype: Any) -> tuple[NkiTensor, NkiTensor, Any]:
-    """Dividend less the nearest multiple of the divisor, the divisor, and the result's format."""
+    """The dividend less the nearest multiple of the divisor; the divisor; the result's format.
+
+    The multiple is rounded to float32, and so is the quotient, by the reciprocal.
+    """
     tile = x if isinstance(x, NkiTensor) else y
     divisor = _as_float32(y, like=tile)
     dividend = _as_float32(x, like=divisor)
@@ -278,7 +287,7 @@ def _remainder(x: Any, y: Any, dtype: Any) -> tuple[NkiTensor, NkiTensor, Any]:
 
 
 def _as_float32(value: Any, like: NkiTensor) -> NkiTensor:
-    """A tile or a number as a float32 tile."""
+    """`value` as a float32 tile: a tile is cast, a number fills a tile of the shape of `like`."""
     if isinstance(value, NkiTensor):
         return cast(as_tile("nl.mod", value), FLOAT32)
     tile = new_tile(like.shape, FLOAT32)

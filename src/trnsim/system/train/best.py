@@ -252,7 +252,7 @@ class _Search:
         return min((first[index] for time_s, index in pairs if time_s <= quick_s), key=_plainness)
 
     def with_fewer_instances(self, result: BestLayout) -> BestLayout:
-        """The result with the shortest steps on half as many instances, a quarter, and so on."""
+        """`result`, and beside it the shortest steps on half as many instances, a quarter, ..."""
         machine_steps, count = list(result.machine_steps), result.machine.count
         for _ in range(_COUNT_HALVINGS):
             count //= 2
@@ -261,7 +261,11 @@ class _Search:
         return replace(result, machine_steps=tuple(machine_steps))
 
     def with_more_instances(self, result: BestLayout) -> BestLayout:
-        """The result with the shortest steps on more instances, if these have EFA."""
+        """`result`, and beside it the shortest steps on twice as many instances, four times, ...
+
+        As often as the search's effort says; without EFA instances do not train together, and the
+        result stays alone.
+        """
         machine_steps, count = list(result.machine_steps), result.machine.count
         if result.machine.instance.efa_bytes_per_s:
             for power in range(1, self.effort.doublings + 1):
@@ -288,8 +292,9 @@ def _plainness(layout: Layout) -> tuple[int, ...]:
 
 
 def _fits(model: Architecture, machine: Machine, layout: Layout) -> bool:
-    needed = memory.stages(model, layout)
-    return max(stage.total for stage in needed) <= memory.usable_bytes(machine)
+    """True if the fullest stage of a layout has room in the memory of a rank."""
+    stages = memory.stages(model, layout)
+    return max(stage.total for stage in stages) <= memory.usable_bytes(machine)
 
 
 def layout_step_s(
@@ -334,7 +339,10 @@ def _steps(
     measured: MeasuredTimes | None,
     _site: str,
 ) -> tuple[TrainingSteps, set[str]]:
-    """The steps, and the provenances of corrections in those that they keep."""
+    """The times of steps on a machine, and the provenances of corrections in them.
+
+    `_site` is part of the key alone: other corrections make other times.
+    """
     with recorded_words() as words:
         steps = TrainingSteps(model, machine(name, count, lnc=lnc or None), measured=measured)
     return steps, words

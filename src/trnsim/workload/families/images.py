@@ -281,11 +281,15 @@ def text(keys: ConfigKeys, model_type: str) -> Tower:
 
 
 def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
-    """The text configuration of a model, with defaults filled in."""
+    """The configuration of the text encoder of CLIP or SigLIP, with the family's default sizes.
+
+    A pair has it under ``text_config``; a text encoder alone is it.
+    """
     return _texts_of(keys.nested("text_config") if model_type in PAIRS else keys, model_type)
 
 
 def _texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
+    """`keys`, those of a text encoder, with the default sizes of CLIP or SigLIP."""
     is_clip = model_type.startswith("clip")
     base = (
         _CLIP_TEXT_SIZES
@@ -310,5 +314,5 @@ def _pair(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
 
 
 def _with(tower: Tower, behind: tuple[Projection, ...], scales: int) -> Tower:
-    """A tower that ends in `behind`, with parameters that scale similarities."""
+    """A tower that ends in `behind`, with as many `scales` of similarities as parameters."""
     return replace(tower, behind=behind, final=tower.final + scales)

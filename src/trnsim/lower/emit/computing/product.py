@@ -126,9 +126,10 @@ class PendingProduct(PendingResult):
         return TensorPlace(self, self.frame.shape, self.frame.steps(), (0, 0))
 
     def chunk_columns(self) -> int:
-        """The columns of the result whose moving operand is in SBUF at once.
+        """The number of columns of the result whose moving operand is in SBUF at once.
 
-        Of several matrices one at a time, where each has blocks of rows that share a panel.
+        At most those of one matrix of a batch, where a matrix has several blocks of rows and the
+        stationary operand is loaded in panels: blocks that follow each other then share a panel.
         """
         chunk, own = self._moving.chunk_columns(), int(self.frame.shape[self._f_dim])
         is_apart = self.batch and self.frame.blocks > 1 and not self._stationary.is_ready()
@@ -140,7 +141,7 @@ class PendingProduct(PendingResult):
         self._end, self._ahead = start + columns, {}
 
     def has_columns(self, start: int, columns: int) -> bool:
-        """True if the product before read the same columns of the moving operand last."""
+        """True if the product before this one ended with the same columns of the operand."""
         return self._moving.has_columns(start, columns)
 
     def tile(self, span: TileSpan) -> Tensor:
@@ -283,7 +284,10 @@ class _ProductOperand:
         return self._ready_place() is not None
 
     def chunk_columns(self) -> int:
-        """The columns that are in SBUF at once."""
+        """The number of columns that are in SBUF at once, by the bytes of a panel.
+
+        An operand that is no weight and fits whole is loaded here, and has a place from then on.
+        """
         if self._ready_place() is not None:
             return int(self.frame.columns)
         size = dtype_of(self.value.dtype).itemsize * self.blocks
