@@ -97,6 +97,8 @@ BAD = [
     ("--concurrency 3 --request-rate 2", r"both --concurrency and --request-rate given; legal: on"),
     ("--output-len 0", r"--output-len is 0; a request has at least 1 token"),
     ("--max-num-seqs 0", r"--max-num-seqs is 0; legal: whole numbers from 1 on"),
+    ("--max-model-len 512 --input-len 500 --prefix-len 7 --output-len 6",
+     "--max-model-len is 512, and a request has 513 tokens: 507 of the prompt .* legal: 513"),
     ("--router foo", r"--router is 'foo'; legal: round-robin or least-work"),
     ("--spare foo", r"--spare is 'foo'; legal: instance, replica, none"),
     ("--emit foo", r"--emit is 'foo'; legal: vllm"),

@@ -137,7 +137,7 @@ def check_length(model: Architecture, tokens: int) -> None:
         raise BadInput(
             f"--max-model-len of {tokens:,} tokens; {model.name} has {limit:,} learned positions "
             f"({model.positions_key})",
-            fix=f"--max-model-len {limit}, or shorter requests",
+            fix=f"--max-model-len {limit}, and requests no longer than that",
         )
 
 
