@@ -118,9 +118,23 @@ def test_rows_beyond_a_partition_are_scattered_in_parts(op, dtype):
     np.testing.assert_array_equal(evaluate(g, [table, TWICE, table[::-1]])[0], expected)
 
 
-def test_indices_beyond_a_partition_are_gathered_within_rows_in_parts():
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("width", [19_114, 19_115])
+def test_rows_of_which_a_partition_holds_no_three_are_added_in_parts(width, dtype):
+    """A sum accesses three of them, of 4 bytes an element, and a partition has 224 KiB."""
+    table = WIDE[:, :width].astype(TensorType((1,), dtype).numpy_dtype())
+    g = Graph()
+    t, i = g.input(table.shape, dtype), g.input(TWICE.shape, "int32")
+    g.outputs = [g.scatter(t, i, g.input(table.shape, dtype))]
+    expected = np.array(table)
+    np.add.at(expected, TWICE, table[::-1])
+    np.testing.assert_array_equal(evaluate(g, [table, TWICE, table[::-1]])[0], expected)
+
+
+@pytest.mark.parametrize("count", [28_667, 28_668, 60_001])
+def test_indices_beyond_a_partition_are_gathered_within_rows_in_parts(count):
     rows = np.arange(20, dtype=np.float32).reshape(2, 10)
-    places = np.random.default_rng(1).integers(0, 10, (2, 60_001), np.int32)
+    places = np.random.default_rng(1).integers(0, 10, (2, count), np.int32)
     g = Graph()
     g.outputs = [g.gather_in_rows(g.input((2, 10), "float32"), g.input(places.shape, "int32"))]
     found = evaluate(g, [rows, places])[0]

@@ -40,10 +40,11 @@ def _gather_rows(node: Node, table: Tensor, indices: Tensor) -> Tensor:
     """Rows of a table [V, *D] by indices [*I]: ``[*I, *D]``."""
     out = tiles.output(node.result.shape, node.result.dtype)
     count, width = node.values[1].type.elements, _row(node.values[0].shape)
+    item_bytes = table.dtype.itemsize
     rows_of_table = tiles.flat(table, node.values[0].shape[0], width)
     for start, rows in tiles.pieces(count, P):
         index = tiles.load(tiles.strided(indices, [(1, rows), (1, 1)], start))
-        for column, columns in _row_parts(width, table.dtype.itemsize):
+        for column, columns in _row_parts(width, item_bytes, width * item_bytes):
             part = rows_of_table[:, column : column + columns]
             tile = _rows_at(part, index, rows, columns)
             target = tiles.strided(out, [(width, rows), (1, columns)], start * width + column)
@@ -51,24 +52,35 @@ def _gather_rows(node: Node, table: Tensor, indices: Tensor) -> Tensor:
     return out
 
 
-def _row_parts(width: int, item_bytes: int) -> Iterator[tuple[int, int]]:
-    """Start and length of each part of a row: all of it where a partition of SBUF holds it."""
-    most = int(current_core().core.sbuf_partition_bytes) // item_bytes
-    return tiles.pieces(width, width if width <= most else most // _TILES_OF_A_ROW)
+def _row_parts(width: int, item_bytes: int, accessed_bytes: int) -> Iterator[tuple[int, int]]:
+    """Start and length of each part of a row: all of it where one instruction can access that.
+
+    Args:
+        width: elements of the row.
+        item_bytes: bytes of an element.
+        accessed_bytes: bytes of a partition that one instruction accesses for the whole row.
+    """
+    most_bytes = int(current_core().core.sbuf_partition_bytes)
+    is_whole = accessed_bytes <= most_bytes
+    return tiles.pieces(width, width if is_whole else most_bytes // (_TILES_OF_A_ROW * item_bytes))
 
 
 _TILES_OF_A_ROW: Final = 4
 """Tiles of a partition that a scatter needs at once: updates, their total, old and new rows."""
+_TILES_OF_A_SUM: Final = 3
+"""Those of them that one instruction accesses."""
 
 
 def _gather_in_rows(node: Node, data: Tensor, indices: Tensor) -> Tensor:
     """Elements of each row by indices of its own, by the GpSimd Engine within its partition."""
     out = tiles.output(node.result.shape, node.result.dtype)
     length, wanted = node.values[0].shape[-1], node.result.shape[-1]
+    index_bytes, item_bytes = nl.uint32.itemsize, data.dtype.itemsize
+    accessed_bytes = length * item_bytes + wanted * (index_bytes + item_bytes)
     for start, rows in tiles.pieces(node.result.type.elements // wanted, P):
         view = tiles.strided(data, [(length, rows), (1, length)], start * length)
         row = tiles.load(view)
-        for column, columns in _row_parts(wanted, nl.uint32.itemsize):
+        for column, columns in _row_parts(wanted, index_bytes, accessed_bytes):
             pattern, place = [(wanted, rows), (1, columns)], start * wanted + column
             indices_tile = tiles.load(tiles.strided(indices, pattern, place), nl.uint32)
             elements = new((rows, columns), data.dtype)
@@ -98,9 +110,11 @@ def scatter(
     kind = tiles.dtype_of(dtype) if is_assigned else _COMBINING_DTYPES.get(dtype, nl.float32)
     table = nl.ndarray((shape[0], width), dtype=kind, buffer=nl.shared_hbm)
     _initialise(table, operands, shape[0] * width)
+    item_bytes = table.dtype.itemsize
+    accessed_bytes = (1 if is_assigned else _TILES_OF_A_SUM) * width * item_bytes
     for start, rows in tiles.pieces(count, P):
         index = tiles.load(tiles.strided(indices, [(1, rows), (1, 1)], start))
-        for column, columns in _row_parts(width, table.dtype.itemsize):
+        for column, columns in _row_parts(width, item_bytes, accessed_bytes):
             part = table[:, column : column + columns]
             pattern = [(width, rows), (1, columns)]
             rows_tile = tiles.load(tiles.strided(updates, pattern, start * width + column), kind)
@@ -118,9 +132,9 @@ def scatter(
 
 def _narrow(table: Tensor, shape: Shape, dtype: str) -> Tensor:
     """A table in a shorter type: floating point rounded, of integers the low bytes."""
-    out, width = tiles.output(shape, dtype), _row(shape)
+    out, width, item_bytes = tiles.output(shape, dtype), _row(shape), table.dtype.itemsize
     for start, rows in tiles.pieces(shape[0], P):
-        for column, columns in _row_parts(width, table.dtype.itemsize):
+        for column, columns in _row_parts(width, item_bytes, _TILES_OF_A_SUM * width * item_bytes):
             tile = tiles.load(table[start : start + rows, column : column + columns])
             target = tiles.strided(out, [(width, rows), (1, columns)], start * width + column)
             tiles.store(target, integers.low_bytes(tile, dtype) if dtype in INTEGERS else tile)
