@@ -251,11 +251,26 @@ def test_places_may_be_stretched(scaling, expected):
     assert of({**LLAMA, "rope_scaling": scaling}).max_positions == expected
 
 
-@pytest.mark.parametrize("factor", [0, -1, True, "4", float("nan"), float("inf")])
+@pytest.mark.parametrize("factor", [0, -1, True, "4", float("nan"), float("inf"), 1e6])
 def test_a_stretch_is_a_positive_number(factor):
     scaling = {"factor": factor, "original_max_position_embeddings": 8}
-    message = f"mine.json: rope_scaling.factor is {factor!r}; legal: a positive number: it stretch"
+    legal = "a number above 0 and below 1,000,000: it stretches positions"
+    message = f"mine.json: rope_scaling.factor is {factor!r}; legal: {legal}"
     refused({**LLAMA, "rope_scaling": scaling}, message)
+
+
+@pytest.mark.parametrize("model_type", ["gptj", "codegen"])
+def test_angles_in_a_table_end_with_it(model_type):
+    found = of({**gpt2(model_type, 64, 2, 2, 100, 128), "rotary_dim": 32})
+    assert found.length_limit == 128
+    found.check_length(128)
+    with pytest.raises(BadInput, match="129 tokens exceeds n_positions of mine; legal: 1 to 128"):
+        found.check_length(129)
+
+
+def test_slopes_in_a_table_end_with_it():
+    config = {"model_type": "mpt", "d_model": 64, "n_layers": 2, "n_heads": 2, "vocab_size": 100}
+    assert of({**config, "max_seq_len": 128}).length_limit == 128
 
 
 def test_a_pair_has_the_places_of_its_texts():

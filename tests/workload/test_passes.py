@@ -5,10 +5,10 @@ from parameter_formulas import multiplied, of_layer, of_model
 from published_models import COUNTS
 from workload_sizes import GROUPED, LATENT, experts, layer_of, model, named
 
-from trnsim.workload.architecture import PLAIN, Mlp, Projection
+from trnsim.workload.architecture import PLAIN, Mlp, Norm, Projection, Wiring
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Axis, Pass, Phase, Split
-from trnsim.workload.passes import passes, summaries
+from trnsim.workload.passes import RankTower, passes, summaries
 from trnsim.workload.whole import is_known
 
 PROMPT = Pass(Phase.PREFILL, 2, 10)
@@ -216,3 +216,18 @@ def test_what_is_wired_between_products_counts_for_nothing_more(name):
     for step in steps:
         wired = summaries(model, step, is_wired=True)
         assert [*map(with_pairs_as_one, wired)] == list(summaries(model, step))
+
+
+@pytest.mark.parametrize("tensor", [1, 2])
+def test_the_bias_of_shared_experts_is_added_once_to_the_sum_over_ranks(tensor):
+    wiring = Wiring(Norm(1))
+    whole = model(mlp=experts(shared=Mlp(20, PLAIN, biases=20 + 32)))
+    tower = replace(whole.decoder, wiring=wiring)
+    built = RankTower(whole, tower, PROMPT, Split(tensor=tensor), wiring)
+    graph = (rank := built.layer(tower.layers[0])).graph
+    (bias,) = (n for n, name in rank.names.items() if name == "mlp.shared down bias")
+    read = {rank.named_outputs["hidden"].number}
+    for node in reversed(graph.nodes):
+        if node.result.number in read:
+            read |= {value.number for value in node.values}
+    assert bias in read

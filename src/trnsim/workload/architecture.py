@@ -343,7 +343,8 @@ class Tower:
         is_table_shared: whether the embedding table is that of the tower before.
         tokens: tokens of an image or a piece of sound; 0 if the user chooses a length.
         image: pixels of an image along a side; 0 without images.
-        has_learned_positions: whether a token beyond the longest sequence has no embedding.
+        has_position_table: whether positions, angles or slopes are rows of a table, which ends at
+            the longest sequence.
         wiring: operations between products; None if only sizes are known.
     """
 
@@ -362,7 +363,7 @@ class Tower:
     is_table_shared: bool = False
     tokens: int = 0
     image: int = 0
-    has_learned_positions: bool = False
+    has_position_table: bool = False
     wiring: Wiring | None = None
 
     @property
@@ -429,9 +430,10 @@ class Architecture:
     def length_limit(self) -> int:
         """The longest sequence that can be computed; 0 for no limit.
 
-        Learned positions end at `max_positions`; rotary ones and linear biases go on beyond it.
+        Tables of positions end at `max_positions`; angles and slopes that are computed for each
+        length go on beyond it.
         """
-        is_limited = any(tower.has_learned_positions for tower in self.towers)
+        is_limited = any(tower.has_position_table for tower in self.towers)
         return self.max_positions if is_limited else 0
 
     @property

@@ -41,7 +41,7 @@ _POSITIONS: Final = (
 )
 """Keys of the longest sequence; the first that a file has counts."""
 _STRETCH_FACTOR_END: Final = 1e6
-"""Factor of stretched positions from which a file is refused."""
+"""The smallest factor of stretched positions that is refused."""
 
 
 def read(path: str | Path) -> Architecture:
@@ -150,7 +150,8 @@ def _stretched(keys: ConfigKeys) -> int:
         or not isinstance(factor, int | float)
         or not 0 < factor < _STRETCH_FACTOR_END
     ):
-        raise scaling.refuse("factor", factor, "a positive number", "it stretches places")
+        legal = f"a number above 0 and below {_STRETCH_FACTOR_END:,.0f}"
+        raise scaling.refuse("factor", factor, legal, "it stretches positions")
     return int(original * factor)
 
 

@@ -372,11 +372,13 @@ class RankTower:
 
     def _with_bias(self, rank: RankGraph, output: Value, half: Half) -> Value:
         """A half's output with a bias, added once to the sum over ranks."""
-        count = half.biases if isinstance(half, Mlp) else getattr(half, "output_biases", 0)
+        matrices = half.shared if isinstance(half, Experts) else half
+        count = getattr(matrices, "biases" if isinstance(matrices, Mlp) else "output_biases", 0)
         if not count or self.wiring is None or self.split.tensor == 1:
             return output
         rank.operator("bias")
-        name = "down bias" if isinstance(half, Mlp) else "output bias"
+        name = "down bias" if isinstance(matrices, Mlp) else "output bias"
+        name = f"shared {name}" if isinstance(half, Experts) else name
         return rank.along(output, "add", rank.vector(output.shape[1], name))
 
     def _residual_sum(self, rank: RankGraph, x: Value, output: Value, half: Half) -> Value:

@@ -149,7 +149,7 @@ def test_experts_and_positions_and_chips_that_cannot_be_are_named(tmp_path):
         BadInput, match=r"8,192 tokens exceeds n_positions of gpt2; legal: 1 to 1,0"
     ):
         run("train", str(small), "--on", "trn1", "--sequence", "8192")
-    with pytest.raises(BadInput, match=r"8,193 tokens; gpt2 has 1,024 learned positions"):
+    with pytest.raises(BadInput, match=r"8,193 tokens; gpt2 has a table of 1,024 positions"):
         run("serve", str(small), "--on", "trn1", "--input-len", "8192", "--output-len", "1")
     with pytest.raises(BadInput, match=r"inf1\.xlarge cannot train"):
         run("train", CONFIG, "--on", "inf1.xlarge")

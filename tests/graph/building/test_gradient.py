@@ -53,6 +53,16 @@ def test_functions(name):
     compared(lambda g, x: g.elementwise(name, x), SHAPE)
 
 
+def test_a_gradient_passes_relu_at_nan_as_in_pytorch():
+    graph = Graph()
+    x = graph.input((4,), "float32")
+    loss = graph.reduce("add", graph.elementwise("relu", x), (0,))
+    graph.outputs = gradients(graph, loss, [x], {})
+    (found,) = graph.reference([np.array([np.nan, -2.0, 0.0, 3.0], np.float32)])
+    # torch.nn.functional.relu(x).sum().backward() of torch 2.13
+    np.testing.assert_array_equal(found, [1, 0, 0, 1])
+
+
 @pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide"])
 def test_arithmetic(name):
     compared(lambda g, x, y: g.elementwise(name, x, y), SHAPE, SHAPE)

@@ -218,7 +218,9 @@ def test_learned_positions_end_and_rotary_ones_go_on():
     check_length(LLAMA, 10**7)
     gpt = read(config_file("gpt2"))
     check_length(gpt, 1024)
-    message = r"^--max-model-len of 1,025 tokens; gpt2 has 1,024 learned positions \(n_positions\)"
+    message = (
+        r"^--max-model-len of 1,025 tokens; gpt2 has a table of 1,024 positions \(n_positions\)"
+    )
     with pytest.raises(BadInput, match=message):
         check_length(gpt, 1025)
 

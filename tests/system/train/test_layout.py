@@ -65,7 +65,7 @@ def test_what_cannot_be_names_the_option_and_what_is_legal(changed, said, layout
 def test_learned_positions_end_and_rotary_ones_go_on(layout, llama, trn2):
     long = replace(layout, sequence=262_144)
     check(long, llama, trn2)
-    learned = replace(llama, towers=(replace(llama.decoder, has_learned_positions=True),))
+    learned = replace(llama, towers=(replace(llama.decoder, has_position_table=True),))
     with pytest.raises(BadInput, match="262,144 tokens exceeds max_position_embeddings of llama"):
         check(long, learned, trn2)
 

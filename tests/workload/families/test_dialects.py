@@ -45,9 +45,21 @@ def test_a_ratio_is_a_size():
 
 
 def test_kinds_of_layers_are_repeated():
-    found = said("gpt_neo", attention_types=[[["global", "local"], 2]])
+    found = said("gpt_neo", num_layers=4, attention_types=[[["global", "local"], 2]])
     assert found["layer_types"] == ["full_attention", "local_attention"] * 2
-    assert said("gpt_neo")["layer_types"] is None
+    found = said("gpt_neo", num_layers=24)
+    assert found["layer_types"] == ["full_attention", "local_attention"] * 12
+
+
+def test_kinds_of_another_number_of_layers_are_refused():
+    message = (
+        r"attention_types is \[\[\['global', 'local'\], 12\]\]; legal: kinds of 6 layers: "
+        "these are 24, the default"
+    )
+    with pytest.raises(BadInput, match=message):
+        said("gpt_neo", num_layers=6)
+    with pytest.raises(BadInput, match=r"legal: kinds of 6 layers: these are 2\n"):
+        said("gpt_neo", num_layers=6, attention_types=[[["global", "local"], 1]])
 
 
 @pytest.mark.parametrize("wrong", [[], [1, 2], [["global"], -1], [["global"], "2"]])

@@ -225,10 +225,10 @@ def _square(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
 
 
 def _relu(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
+    """The gradient where y differs from 0, as NaN does; PyTorch's too passes it there."""
     del operation
-    (x,) = node.values
-    is_above = graph.apply(Compare("GT"), x, 0.0, dtype=x.dtype)
-    return (graph.elementwise("multiply", grad, is_above),)
+    is_passed = graph.apply(Compare("NE"), node.result, 0.0, dtype=node.result.dtype)
+    return (graph.elementwise("multiply", grad, is_passed),)
 
 
 def _rsqrt(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:

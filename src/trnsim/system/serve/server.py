@@ -127,7 +127,7 @@ def served_model(model: Architecture, options: ServerOptions, machine: Machine) 
 
 
 def check_length(model: Architecture, tokens: int) -> None:
-    """Refuse sequences longer than the model's learned positions.
+    """Refuse sequences longer than the model's table of positions.
 
     Raises:
         BadInput: names both lengths.
@@ -135,8 +135,8 @@ def check_length(model: Architecture, tokens: int) -> None:
     limit = model.length_limit
     if limit and tokens > limit:
         raise BadInput(
-            f"--max-model-len of {tokens:,} tokens; {model.name} has {limit:,} learned positions "
-            f"({model.positions_key})",
+            f"--max-model-len of {tokens:,} tokens; {model.name} has a table of {limit:,} "
+            f"positions ({model.positions_key})",
             fix=f"--max-model-len {limit}, and requests no longer than that",
         )
 

@@ -67,6 +67,8 @@ class Decoder:
         is_tied: default of the configuration.
         head_dim: default elements of a head; 0 for an equal part of the hidden size.
         places: rows of learned positions beyond the longest sequence; None for no table.
+        has_fixed_length: whether its angles or slopes are a table for the longest sequence, which
+            its code indexes (create_sinusoidal_positions, build_mpt_alibi_tensor).
         has_table_norm: whether a norm follows the embedding table.
         window: layers with a window, unless ``use_sliding_window`` is false: `NO_WINDOW`,
             `ALL_LAYERS`, `AFTER_FIRST`, or n for all but each n-th below ``max_window_layers``.
@@ -93,6 +95,7 @@ class Decoder:
     is_tied: bool = False
     head_dim: int = 0
     places: int | None = None
+    has_fixed_length: bool = False
     has_table_norm: bool = False
     window: int = NO_WINDOW
     window_names: Names = ("sliding_window",)
@@ -250,6 +253,7 @@ ROWS: Final[dict[str, Decoder]] = {
             head_bias=True,
             norms=1,
             is_parallel=True,
+            has_fixed_length=True,
         ),
     ),
     "opt": _Gpt(
@@ -264,7 +268,7 @@ ROWS: Final[dict[str, Decoder]] = {
     "phi": _Gpt(head_bias=True, norms=1, is_parallel=True, head_norm=("qk_layernorm", False)),
     "persimmon": _Gpt(head_norm=("qk_layernorm", True)),
     "bloom": _Gpt(names=_BLOOM, mlp_ratio=4, is_tied=True, has_table_norm=True),
-    "mpt": Decoder(names=_MPT, is_gated=False, is_tied=True),
+    "mpt": Decoder(names=_MPT, is_gated=False, is_tied=True, has_fixed_length=True),
     "falcon": _Gpt(
         names=_FALCON,
         mlp_ratio=4,

@@ -73,7 +73,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
             final=final,
             outputs=outputs,
             is_tied=is_tied,
-            has_learned_positions=places > 0,
+            has_position_table=places > 0 or row.has_fixed_length,
             wiring=config.wiring(order),
         ),
     )

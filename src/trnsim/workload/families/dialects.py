@@ -14,6 +14,8 @@ from trnsim.workload.families.sizes import MOST_LAYERS
 NORMS: Final = "_norms"
 """A key that only trnsim uses: the number of norms of a layer."""
 _DEFAULT_MLP_RATIO: Final = 4
+_NEO_KINDS: Final = [[["global", "local"], 12]]
+"""The default of GPT-Neo's ``attention_types``."""
 
 
 def _falcon(keys: ConfigKeys) -> dict[str, Any]:
@@ -47,14 +49,21 @@ def _mpt(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _neo(keys: ConfigKeys) -> dict[str, Any]:
-    """GPT-Neo's kinds of layers, lists with repeats: [[["global", "local"], 12]]."""
+    """GPT-Neo's kinds of layers, lists with repeats."""
     kinds: list[str] = []
-    for entry in keys.items("attention_types", list, "[kinds, times]"):
+    is_stated = keys.first(("attention_types",)) is not None
+    stated = keys.items("attention_types", list, "[kinds, times]")
+    entries = stated if is_stated else _NEO_KINDS
+    for entry in entries:
         match entry:
             case [list() as named, int() as times] if 0 < times <= MOST_LAYERS:
                 kinds += [str(kind) for kind in named] * times
             case _:
                 raise keys.refuse("attention_types", entry, "[kinds, times]", "kinds, how often")
+    layers = keys.whole("num_layers", "num_hidden_layers")
+    if len(kinds) != layers:
+        why = f"these are {len(kinds)}" + ("" if is_stated else ", the default")
+        raise keys.refuse("attention_types", entries, f"kinds of {layers} layers", why)
     words = {"global": "full_attention", "local": "local_attention"}
     return {"layer_types": [words.get(kind, kind) for kind in kinds] or None}
 

@@ -135,7 +135,7 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
             final=behind.small,
             outputs=behind.outputs,
             is_tied=behind.outputs > 0 and keys.flag("tie_word_embeddings", default=True),
-            has_learned_positions=row.places,
+            has_position_table=row.places,
             wiring=_wiring(keys, row, behind, (types, places), order),
         ),
     )

@@ -276,7 +276,7 @@ def text(keys: ConfigKeys, model_type: str) -> Tower:
         positions=keys.whole(*PLAIN_NAMES.positions),
         behind=behind,
         final=2 * hidden,
-        has_learned_positions=True,
+        has_position_table=True,
     )
 
 

@@ -145,7 +145,7 @@ def _of_bart(keys: ConfigKeys, row: BartFamily, side: str) -> Tower:
         (_bart_layer(keys, row, names, hidden, is_decoder=is_decoder),),
         looked_up=words,
         positions=places,
-        has_learned_positions=places > 0,
+        has_position_table=places > 0,
         extra=norm if row.has_table_norm else 0,
         final=norm if row.has_last_norm else 0,
     )
