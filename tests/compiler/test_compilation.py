@@ -136,7 +136,7 @@ def test_chips_before_trainium2_have_no_logical_cores(target):
     assert "logical-neuroncore-config.rst" in str(caught.value)
 
 
-@pytest.mark.parametrize("lnc", [0, 3, -1])
+@pytest.mark.parametrize("lnc", [0, 3, -1, True, 1.0, "2"])
 def test_a_logical_core_is_of_one_or_two(lnc):
     with pytest.raises(BadInput, match=f"lnc={lnc} on trn2; legal: 1 or 2"):
         compile_graph(mlp()[0], lnc=lnc)

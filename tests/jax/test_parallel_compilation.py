@@ -4,7 +4,13 @@ import sys
 
 import pytest
 
-from trnsim.compiler.compile_cache import CacheEntry, CacheSettings, entries, extract_graph
+from trnsim.compiler.compile_cache import (
+    CacheEntry,
+    CacheSettings,
+    EntryState,
+    entries,
+    extract_graph,
+)
 from trnsim.device.graph_file import GraphFile, graph_bytes
 from trnsim.device.model_report import Subject
 from trnsim.errors import BadInput
@@ -80,3 +86,5 @@ def test_a_graph_that_ends_its_process_fails_alone(tmp_path, monkeypatch):
         (False, "the process that compiled it died"),
         (True, ""),
     ]
+    states = {entry.state for entry in entries(settings.version_folder)}
+    assert states == {EntryState.GRAPH, EntryState.DONE}

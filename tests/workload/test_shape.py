@@ -9,6 +9,9 @@ from trnsim.workload.shape import PHASES, ModelShape
     [
         ({"phase": "sample"}, "phase 'sample'; legal: encode, prefill, decode, train"),
         ({"phase": "encode", "batch": 0}, "batch of 0; legal: 1 and more"),
+        ({"phase": "encode", "batch": True}, "batch of True; legal: whole numbers, 1 and more"),
+        ({"phase": "encode", "ranks": 2.0}, "ranks of 2.0; legal: whole numbers, 1 and more"),
+        ({"phase": "encode", "batch": "2"}, "batch of '2'; legal: whole numbers, 1 and more"),
         ({"phase": "encode", "sequence": 0}, "sequence of 0; legal: 1 and more"),
         ({"phase": "encode", "ranks": 0}, "ranks of 0; legal: 1 and more"),
         ({"phase": "decode", "past": -1}, "past of -1; legal: 0 and more"),

@@ -131,7 +131,8 @@ def _cores(lnc: int | None, flags: Flags, target: str) -> int:
         )
     cores, chip = lnc or flagged or 1, arch.target(target)
     legal = (1, CORES) if arch.makes_pairs(chip.core) else (1,)
-    if lnc == 0 or cores not in legal:
+    is_whole = lnc is None or type(lnc) is int
+    if not is_whole or lnc == 0 or cores not in legal:
         chips = enumerated([chip.name for chip in arch.having(arch.makes_pairs)], "and")
         raise BadInput(
             f"lnc={lnc if lnc is not None else flagged} on {target}; legal: "

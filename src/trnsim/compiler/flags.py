@@ -195,6 +195,11 @@ def _option(name: Any, value: Any) -> list[str]:
         raise BadInput(
             f"options: {name}=False", fix=f"leave it out, or name the flag that turns {word} off"
         )
+    if value is None:
+        raise BadInput(
+            f"options: {name}=None; legal: a value, or True for a flag without one",
+            fix="leave it out for the default",
+        )
     listed = isinstance(value, list | tuple)
     return [f"{word}={','.join(map(str, value)) if listed else value}"]
 

@@ -89,8 +89,8 @@ def compile_entry_of(folder: str, retries: int, *, retries_failed: bool) -> Outc
                     _ignore_progress,
                     retries_failed=retries_failed or attempt > 0,
                 )
-        except (EmulatorError, OSError) as error:
-            reason = failure_text(error) if isinstance(error, EmulatorError) else str(error)
+        except (EmulatorError, OSError, MemoryError) as error:
+            reason = failure_text(error) if isinstance(error, EmulatorError) else _reason(error)
             if isinstance(error, CachedFailure):  # a remembered one is not tried again
                 spent_s = time.perf_counter() - start_s
                 return Outcome(entry.graph_file, False, 0, reason, spent_s, {})
@@ -100,6 +100,11 @@ def compile_entry_of(folder: str, retries: int, *, retries_failed: bool) -> Outc
         return Outcome(entry.graph_file, True, attempt, "", spent_s, figures)
     spent_s = time.perf_counter() - start_s
     return Outcome(entry.graph_file, False, retries, reason, spent_s, {})
+
+
+def _reason(error: OSError | MemoryError) -> str:
+    """Why the machine could not compile; Python says nothing of a lack of memory."""
+    return str(error) or "this machine's memory is too small"
 
 
 def _program(entry: CacheEntry) -> bytes:
@@ -205,10 +210,11 @@ def _in_pool(folders: Sequence[str], processes: int, call: dict[str, Any]) -> di
 
 
 def _died(folder: str) -> Outcome:
-    """The outcome of a graph that ended the process that compiled it."""
-    entry = CacheEntry(Path(folder))
-    entry.store_failure(_DIED)
-    return Outcome(entry.graph_file, False, 0, _DIED, 0.0, {})
+    """The outcome of a graph whose process died, as one does that the system ends for its memory.
+
+    It is not remembered: the graph may compile elsewhere.
+    """
+    return Outcome(CacheEntry(Path(folder)).graph_file, False, 0, _DIED, 0.0, {})
 
 
 def report(outcomes: Sequence[Outcome], *, with_times: bool) -> dict[str, Any]:

@@ -189,7 +189,7 @@ class Kernel:
             BadInput: for any other grid.
         """
         degree = grid[0] if isinstance(grid, tuple) and len(grid) == 1 else grid
-        if degree not in _LOGICAL_CORES:
+        if isinstance(degree, bool | float) or degree not in _LOGICAL_CORES:
             raise BadInput(
                 f"{self.title}[{grid!r}]; legal: kernel[1] or kernel[2]",
                 fix="the launch grid is the number of NeuronCores of a logical core",

@@ -58,10 +58,22 @@ def test_s3_is_refused_by_name(address):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a folder of Linux and macOS")
-@pytest.mark.parametrize("start", ["file://", "file:", "file://localhost", "FILE://"])
+@pytest.mark.parametrize("start", ["file://", "file:", "file://localhost", "FILE://", "file:///"])
 def test_addresses_of_files_name_folders(start):
     assert cache_settings(f"{start}/a%20b/c").folder == Path("/a b/c")
     assert cache_settings("/a%20b/c").folder == Path("/a%20b/c")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder of Linux and macOS")
+def test_a_tilde_is_the_home_folder(environment, tmp_path):
+    environment.setenv("HOME", str(tmp_path))
+    environment.setenv("NEURON_CC_FLAGS", "--cache_dir=~/cache")
+    assert cache_settings().folder == tmp_path / "cache"
+    assert cache_settings("file:///~/cache").folder == Path("/~/cache")
+    with pytest.raises(
+        BadInput, match="'~nobody-here/x', and that user's home folder is not known"
+    ):
+        cache_settings("~nobody-here/x")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a name of Linux and macOS")

@@ -97,13 +97,34 @@ def test_a_refusal_of_the_strict_policy_is_not_remembered(settings):
         assert make.calls == (1 if is_remembered else 2)
 
 
-def test_an_interrupted_compilation_is_a_failed_one(settings):
-    with pytest.raises(KeyboardInterrupt):
-        compile_cached(b"graph", FLAGS, Maker(KeyboardInterrupt()), settings, tell=Log())
-    assert entry_in(settings).failure() == "the compilation was interrupted (Ctrl-C)"
-    assert not entry_in(settings).is_locked
-    with pytest.raises(CachedFailure, match="interrupted"):
-        compile_cached(b"graph", FLAGS, Maker(), settings, tell=Log())
+def test_what_stops_a_compilation_from_outside_is_not_remembered(settings, tmp_path):
+    def written():
+        files.write(tmp_path / "absent" / "file", "")
+
+    def unreadable():
+        files.read_bytes(tmp_path / "absent")
+
+    def nested():
+        try:
+            files.read_bytes(tmp_path / "absent")
+        except BadInput as error:
+            raise NotModelled("a graph whose file cannot be read") from error
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    def full():
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def out_of_memory():
+        raise MemoryError
+
+    for make in (written, unreadable, nested, interrupted, full, out_of_memory):
+        with pytest.raises((EmulatorError, KeyboardInterrupt, OSError, MemoryError)):
+            compile_cached(b"graph", FLAGS, make, settings, tell=Log())
+        assert entry_in(settings).state is EntryState.GRAPH, make
+        assert not entry_in(settings).is_locked
+    assert compile_cached(b"graph", FLAGS, Maker(), settings, tell=Log()).content == PROGRAM
 
 
 @pytest.mark.parametrize("content", [b"", PROGRAM[:-1], PROGRAM[:-1] + b"X", b"\x80\x04."])

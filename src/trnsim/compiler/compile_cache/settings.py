@@ -22,8 +22,13 @@ EXTRACT_VARIABLE: Final = "NEURON_EXTRACT_GRAPHS_ONLY"
 _SOURCE: Final = "aws-neuron-sdk about-neuron/arch/neuron-features/neuron-caching.rst"
 _DEFAULT: Final = "/var/tmp/neuron-compile-cache"  # noqa: S108  where AWS's is
 _DEFAULT_ORIGIN: Final = "the default"
-_FILE_ADDRESS: Final = re.compile(r"file:(//(localhost)?)?(?P<path>/(?!/).*)", re.IGNORECASE)
-"""An address of a file on this machine. Source: RFC 8089, appendix B."""
+_FILE_ADDRESS: Final = re.compile(
+    r"file:(//(localhost)?(?=/)|(?=/(?!/)))/*(?P<path>/.*)", re.IGNORECASE
+)
+"""An address of a file on this machine, whose path may begin with several slashes.
+
+Source: RFC 8089, appendices B and E.3.2.
+"""
 _OTHER_ADDRESS: Final = re.compile(r"file:|.*://", re.IGNORECASE)
 _VERSION_DIGITS: Final = 8
 _SHOWN_CHARS: Final = 100
@@ -103,6 +108,23 @@ def default_folder() -> str:
     return _DEFAULT
 
 
+def _expanded(address: str, origin: str) -> str:
+    """An address with the home folder that ``~`` or ``~user`` stands for at its beginning.
+
+    Raises:
+        BadInput: no such folder is known.
+    """
+    if not address.startswith("~"):
+        return address
+    try:
+        return str(Path(address).expanduser())
+    except RuntimeError as error:
+        raise BadInput(
+            f"{origin} is {address!r}, and that user's home folder is not known; legal: a folder",
+            fix=f"write the folder's whole path, or ./{address} for a folder of that name",
+        ) from error
+
+
 def _folder(address: str, origin: str) -> Path:
     """The folder that an address names.
 
@@ -117,7 +139,7 @@ def _folder(address: str, origin: str) -> Path:
             source=_SOURCE,
         )
     named = _FILE_ADDRESS.fullmatch(address)
-    path = unquote(named["path"]) if named else address
+    path = unquote(named["path"]) if named else _expanded(address, origin)
     if "\0" in path or (not named and _OTHER_ADDRESS.match(path)):
         raise BadInput(
             f"{origin} is {address!r}; legal: a folder, or its address file:///FOLDER",

@@ -1,7 +1,9 @@
-"""Compilation through the cache: a program that stands is read, a failure is remembered.
+"""Compilation through the cache: a program that stands is read, a compiler's refusal is remembered.
 
-Two processes that want one graph compile it once: the second waits for the first. A cache that
-cannot be written is told, and the graph is compiled all the same.
+What stops a compilation from outside (a full disk or memory, a file that may not be read, Ctrl-C)
+says nothing of the graph, and is not remembered. Two processes that want one graph compile it once:
+the second waits for the first. A cache that cannot be written is told, and the graph is compiled
+all the same.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ from trnsim.foreign_text import terminal_text
 
 Tell = Callable[[str, str], None]
 """A function of a component of AWS's, such as NEURON_CACHE, and a message of it."""
-INTERRUPTED = "the compilation was interrupted (Ctrl-C)"
 
 
 @dataclass(frozen=True)
@@ -149,12 +150,8 @@ def compile_entry(
         return stored
     try:
         content = make()
-    except KeyboardInterrupt:
-        _remember(entry, INTERRUPTED, tell)
-        raise
     except EmulatorError as error:
-        # Under the other policy the same graph compiles.
-        if not isinstance(error, CompilerRefusal) or error.is_final:
+        if _is_verdict(error):
             _remember(entry, failure_text(error), tell)
         raise
     try:
@@ -164,6 +161,16 @@ def compile_entry(
         tell("NEURON_CACHE", f"the program is not kept: {_first_line(error)}")
         return CachedProgram(content, None, is_hit=False)
     return CachedProgram(content, path, is_hit=False)
+
+
+def _is_verdict(error: EmulatorError) -> bool:
+    """True if the error would come again: under any policy, and whatever the machine's state."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError | MemoryError):
+            return False
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return not isinstance(error, CompilerRefusal) or error.is_final
 
 
 def _stored(entry: CacheEntry, tell: Tell, *, retries_failed: bool) -> CachedProgram | None:
