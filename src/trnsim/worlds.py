@@ -16,7 +16,7 @@ from trnsim import arch
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput, OutOfMemory
 from trnsim.fabric.collective_time import fabric_for
-from trnsim.fabric.exchange import MOST_RANKS, check_ranks
+from trnsim.fabric.exchange import MOST_RANKS, check_ranks, is_whole
 from trnsim.fabric.fabric import Fabric
 from trnsim.files import write
 from trnsim.hazards import LoopWatcher, RaceDetector
@@ -404,18 +404,16 @@ def _fabric(
     Raises:
         BadInput: for an `lnc` that is not the kernel's grid, and ranks that do not fit.
     """
-    if not _is_whole(ranks) or ranks > MOST_RANKS:
+    if not is_whole(ranks) or ranks > MOST_RANKS:
         raise BadInput(
             f"ranks={ranks!r}; legal: a whole number up to {MOST_RANKS:,}",
             fix="leave ranks out to run on one core",
         )
-    if lnc is not None and not (_is_whole(lnc) and lnc == kernel.cores):
+    if lnc is not None and not (is_whole(lnc) and lnc == kernel.cores):
         raise BadInput(
             f"lnc={lnc!r} for {kernel.title}, whose grid has {kernel.cores}; legal: lnc="
             f"{kernel.cores}",
-            fix=f"launch kernel[{lnc!r}], or leave lnc out: the grid decides"
-            if _is_whole(lnc)
-            else "leave lnc out: the grid decides",
+            fix="launch kernel[1] or kernel[2], or leave lnc out: the grid decides",
             source="nki.jit",
         )
     if instance is None:
@@ -430,11 +428,6 @@ def _fabric(
         fabric = Fabric(row, lnc=kernel.cores)
     check_ranks(fabric, ranks)
     return fabric
-
-
-def _is_whole(value: object) -> bool:
-    """True for an integer of Python or numpy; True and False are none."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _inputs(

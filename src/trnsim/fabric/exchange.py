@@ -132,6 +132,11 @@ def rings(fabric: Fabric, group: tuple[int, ...]) -> Groups:
     return tuple(cycles[: _ALL_CHANNELS if spans_instance else _FEW_CHANNELS])
 
 
+def is_whole(value: object) -> bool:
+    """True for an integer of Python or numpy; True and False are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def check_ranks(fabric: Fabric, ranks: int) -> None:
     """Refuse a number of ranks that the runtime does not support, or that the instances lack.
 
