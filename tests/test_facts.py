@@ -9,6 +9,7 @@ from trnsim.facts import (
     Count,
     Evidence,
     Flag,
+    Interval,
     Names,
     Provenance,
     Rate,
@@ -96,3 +97,8 @@ def test_names_are_a_set():
     assert found == {"a", "b"}
     assert found.provenance == Provenance(Evidence.DOCUMENTED, "page")
     assert not names("page")
+
+
+def test_the_interval_of_a_rate_is_the_inverse_of_that_of_its_time():
+    assert Interval(1.0, 2.0, 4.0).inverse(8.0) == Interval(2.0, 4.0, 8.0)
+    assert Interval(1.0, 2.0, 4.0).inverse() == Interval(0.25, 0.5, 1.0)

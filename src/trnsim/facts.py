@@ -135,6 +135,10 @@ class Interval:
         """The interval of the quantity times `factor`, which is positive."""
         return Interval(self.p10 * factor, self.p50 * factor, self.p90 * factor)
 
+    def inverse(self, count: float = 1.0) -> Interval:
+        """The interval of `count` over the quantity, which is positive: a rate from a time."""
+        return Interval(count / self.p90, count / self.p50, count / self.p10)
+
 
 def count(value: int, source: str, kind: Evidence = Evidence.DOCUMENTED) -> Count:
     """A count; documented unless `kind` says otherwise."""

@@ -3,7 +3,7 @@
 import pytest
 
 from trnsim import arch
-from trnsim.arch import TARGETS, target
+from trnsim.arch import TARGETS, target, target_of_chip
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 
@@ -38,6 +38,11 @@ def test_only_what_has_published_measurements_is_called_validated():
 
 def test_every_target_names_a_chip_of_the_catalogue():
     assert {found.chip for found in TARGETS.values()} <= set(catalogue().chips)
+
+
+def test_a_chip_of_the_catalogue_has_its_target_if_it_is_emulated():
+    assert [target_of_chip(each.chip) for each in TARGETS.values()] == list(TARGETS.values())
+    assert target_of_chip("inferentia1") is target_of_chip("h100") is None
 
 
 def test_the_room_exports_its_names():

@@ -5,7 +5,7 @@ from trnsim.estimate.choice import layer_times
 from trnsim.estimate.estimate import EXCHANGES
 from trnsim.estimate.rank import CALL, Rank
 from trnsim.estimate.times import LayerTime
-from trnsim.estimate.training import AGAIN
+from trnsim.estimate.training import RECOMPUTED
 from trnsim.place.links import Spread
 from trnsim.place.machine import machine
 from trnsim.workload.operators import Pass, Phase, Split
@@ -85,7 +85,7 @@ def test_training_passes_forward_and_takes_both_gradients():
     found = rank().micro_batch_estimate(zip(made, layers, strict=True), given)
     count = sum(block.times for block in made)
     assert found.parts_s["products"] == pytest.approx(count * 7e-3)
-    assert found.parts_s[AGAIN] == pytest.approx(LLAMA.decoder.depth * 2e-3)  # scores
+    assert found.parts_s[RECOMPUTED] == pytest.approx(LLAMA.decoder.depth * 2e-3)  # scores
     forward = rank().pass_estimate(made, given)
     assert found.parts_s[EXCHANGES] > forward.parts_s[EXCHANGES]
 

@@ -2,7 +2,7 @@ import pytest
 from layer_sizes import LLAMA
 
 from trnsim.estimate.choice import layer_times
-from trnsim.estimate.training import AGAIN, layer_passes
+from trnsim.estimate.training import RECOMPUTED, layer_passes
 from trnsim.place.machine import machine
 from trnsim.workload.gradients import Recompute, has_dropout, is_fused
 from trnsim.workload.operators import Pass, Phase
@@ -24,21 +24,21 @@ def test_decoders_have_attention_in_one_kernel_and_no_dropout():
 
 def test_what_is_computed_again_grows_with_recomputation():
     none, some, all_of_it = (of(how) for how in Recompute)
-    assert 0 < none.again_s <= some.again_s < all_of_it.again_s
-    assert none.ahead.time_s < none.back.time_s
-    names = {one.name for one in all_of_it.again.products}
-    assert {one.name for one in none.again.products} == {"scores"} < names
+    assert 0 < none.recomputed_s <= some.recomputed_s < all_of_it.recomputed_s
+    assert none.forward.time_s < none.backward.time_s
+    names = {one.name for one in all_of_it.recomputed.products}
+    assert {one.name for one in none.recomputed.products} == {"scores"} < names
 
 
 @pytest.mark.parametrize("block", [TABLE, HEAD])
 def test_outside_the_layers_nothing_is_computed_again(block):
     found = of(Recompute.FULL, block, None)
-    assert found.again_s == 0.0
-    assert not found.again.products
+    assert found.recomputed_s == 0.0
+    assert not found.recomputed.products
 
 
 def test_causes_add_up():
     found = of(Recompute.FULL)
-    whole_s = found.ahead.time_s + found.back.time_s + found.again_s
+    whole_s = found.forward.time_s + found.backward.time_s + found.recomputed_s
     assert sum(found.causes_s.values()) == pytest.approx(whole_s)
-    assert found.causes_s[AGAIN] == found.again_s
+    assert found.causes_s[RECOMPUTED] == found.recomputed_s

@@ -22,6 +22,7 @@ from trnsim.arch.targets import (
     Target,
     cores,
     target,
+    target_of_chip,
 )
 
 __all__ = [
@@ -43,5 +44,6 @@ __all__ = [
     "makes_pairs",
     "paired",
     "target",
+    "target_of_chip",
     "where",
 ]

@@ -432,6 +432,11 @@ def target(name: str) -> Target:
     return by_name[name]
 
 
+def target_of_chip(chip: str) -> Target | None:
+    """The target that emulates a chip of the catalogue; None for a GPU or an Inferentia1."""
+    return next((target for target in TARGETS.values() if target.chip == chip), None)
+
+
 def cores() -> tuple[NeuronCore, ...]:
     """The NeuronCores of all targets, each once, the oldest generation first."""
     by_core_name = {chip.core.name: chip.core for chip in TARGETS.values()}

@@ -10,13 +10,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from trnsim.arch import target_of_chip
 from trnsim.cli.options import command, parser
 from trnsim.cli.parsing import Command
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.terminal import echo
 from trnsim.document.values import json_text
 from trnsim.files import check_writable, write
-from trnsim.instance.model import InstanceModel, instance_model, runs_on
+from trnsim.instance.model import InstanceModel, instance_model
 from trnsim.tools.nccom import notes, report
 from trnsim.tools.nccom.hosts import ALLOCATED, DEFAULT_PORT, MOST_PORT, NodeOptions, node_notes
 from trnsim.tools.nccom.operations import ITEM_BYTES, OPERATIONS
@@ -275,7 +276,7 @@ def nccom_test(options: NccomOptions) -> None:
     fabric = fabric_of(model.name, model.lnc, options.nnodes, options.nworkers)
     base = options.operation_options()
     streams = streams_of(base, options.streams_json)
-    operations = [planned_operation(each, fabric, runs_on(model.chip)) for each in streams]
+    operations = [planned_operation(each, fabric, target_of_chip(model.chip)) for each in streams]
     notes = _notes(options, model, streams)
     rows = blocks(operations)
     _tell(options, model, notes, rows)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from trnsim.arch import TARGETS
+from trnsim.arch import target_of_chip
 from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, catalogue
 from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.times import Predictor, Speed
@@ -183,7 +183,7 @@ class WorkloadPlacements:
     ) -> WorkloadPlacement:
         instance = self._rows.instances[name]
         chip = self._rows.accelerator(instance.accelerator)
-        target = next((target for target in TARGETS.values() if target.chip == chip.name), None)
+        target = target_of_chip(chip.name)
         is_open = target is not None and (workload.kind != "train" or target.is_for_training)
         is_steady = workload.is_steady
         speed, refused, instances, hours, load = self._speed_and_size(
@@ -300,8 +300,8 @@ def _chip_notes(workload: Workload, chip: Accelerator, *, is_open: bool) -> tupl
     """Note that a move to this chip of AWS's is not recommended, although it could be made."""
     if not chip.is_neuron or is_open:
         return ()
-    is_supported = any(target.chip == chip.name for target in TARGETS.values())
-    why = f"is not for kind {workload.kind}" if is_supported else "gets no new software"
+    has_software = target_of_chip(chip.name) is not None
+    why = f"is not for kind {workload.kind}" if has_software else "gets no new software"
     return (f"no place to move to: {chip.name} {why}",)
 
 

@@ -32,7 +32,7 @@ class ModelKind(StrEnum):
 
 
 class Family(StrEnum):
-    """Rows that share constants, and so their errors."""
+    """A family of published rows: those that share constants, and so errors."""
 
     ENCODERS = "encoders and ViT"
     PAIRS = "CLIP"
@@ -58,8 +58,8 @@ class Cell:
         phase: the phase.
         chip: the chip's name in the catalogue.
         rows: number of rows.
-        median: median of the sizes of their errors.
-        p90: P90 of them.
+        median: median of the absolute relative errors of their estimates.
+        p90: P90 of these errors.
         batch: minimum and maximum number of sequences or images at once, or of a micro batch.
         length: minimum and maximum number of tokens that a query attends to; 0 for graphs.
         ranks: minimum and maximum number of tensor ranks.
@@ -96,115 +96,68 @@ def rows_text(rows: int) -> str:
     return f"{rows} published row{'' if rows == 1 else 's'}"
 
 
-CELLS: Final = (
-    Cell(
-        ModelKind.ENCODER, Phase.ENCODE, "trainium1", 11, 0.017, 0.094, (1, 16), (128, 128), (1, 1)
-    ),
-    Cell(ModelKind.DIFFUSION, Phase.ENCODE, "inferentia2", 8, 0.228, 0.423, (1, 1), (0, 0), (1, 1)),
-    Cell(
-        ModelKind.ENCODER,
-        Phase.ENCODE,
-        "inferentia2",
-        13,
-        0.066,
-        0.091,
-        (1, 16),
-        (128, 128),
-        (1, 1),
-    ),
-    Cell(ModelKind.NETWORK, Phase.ENCODE, "inferentia2", 12, 0.156, 0.241, (1, 64), (0, 0), (1, 1)),
-    Cell(ModelKind.PAIR, Phase.ENCODE, "inferentia2", 4, 0.181, 0.306, (1, 64), (9, 9), (1, 1)),
-    Cell(
-        ModelKind.VISION, Phase.ENCODE, "inferentia2", 1, 0.181, 0.181, (1, 1), (197, 197), (1, 1)
-    ),
-    Cell(
-        ModelKind.DENSE, Phase.DECODE, "trainium1", 24, 0.059, 0.139, (1, 8), (256, 16384), (32, 32)
-    ),
-    Cell(
-        ModelKind.DENSE,
-        Phase.DECODE,
-        "inferentia2",
-        33,
-        0.02,
-        0.086,
-        (1, 8),
-        (256, 16384),
-        (24, 24),
-    ),
-    Cell(ModelKind.DENSE, Phase.DECODE, "h100", 4, 0.094, 0.144, (1, 100), (1152, 5500), (2, 2)),
-    Cell(ModelKind.EXPERTS, Phase.DECODE, "h100", 1, 0.036, 0.036, (32, 32), (1152, 1152), (4, 4)),
-    Cell(ModelKind.LATENT, Phase.DECODE, "h200", 1, 0.132, 0.132, (16, 16), (2048, 2048), (8, 8)),
-    Cell(ModelKind.LATENT, Phase.DECODE, "b200", 1, 0.414, 0.414, (32, 32), (9216, 9216), (8, 8)),
-    Cell(
-        ModelKind.DENSE, Phase.PREFILL, "trainium1", 24, 0.25, 0.437, (1, 8), (128, 8192), (32, 32)
-    ),
-    Cell(
-        ModelKind.DENSE,
-        Phase.PREFILL,
-        "inferentia2",
-        33,
-        0.134,
-        0.549,
-        (1, 8),
-        (128, 8192),
-        (24, 24),
-    ),
-    Cell(ModelKind.DENSE, Phase.PREFILL, "h100", 1, 0.021, 0.021, (1, 1), (5000, 5000), (2, 2)),
-    Cell(
-        ModelKind.DENSE, Phase.TRAIN, "trainium1", 11, 0.053, 0.104, (1, 1), (2048, 8192), (8, 32)
-    ),
-    Cell(
-        ModelKind.ENCODER, Phase.TRAIN, "trainium1", 13, 0.067, 0.192, (2, 16), (128, 512), (1, 1)
-    ),
-    Cell(ModelKind.PAIR, Phase.TRAIN, "trainium1", 1, 0.627, 0.627, (80, 80), (77, 77), (1, 1)),
-    Cell(ModelKind.VISION, Phase.TRAIN, "trainium1", 3, 0.074, 0.22, (56, 64), (197, 197), (1, 1)),
-    Cell(ModelKind.DENSE, Phase.TRAIN, "a100-80", 8, 0.059, 0.085, (1, 4), (2048, 2048), (8, 8)),
-    Cell(ModelKind.DENSE, Phase.TRAIN, "b200", 12, 0.025, 0.105, (1, 1), (4096, 4096), (1, 8)),
-    Cell(
-        ModelKind.EXPERTS,
-        Phase.DECODE,
-        "trainium2",
-        4,
-        0.162,
-        0.184,
-        (1, 32),
-        (1750, 1750),
-        (4, 64),
-        is_ported=True,
-    ),
-    Cell(
-        ModelKind.LATENT,
-        Phase.DECODE,
-        "trainium2",
-        5,
-        0.105,
-        0.4,
-        (1, 8),
-        (400, 512),
-        (64, 64),
-        is_ported=True,
-    ),
-    Cell(
-        ModelKind.EXPERTS,
-        Phase.PREFILL,
-        "trainium2",
-        2,
-        0.063,
-        0.091,
-        (1, 1),
-        (1500, 1500),
-        (4, 64),
-        is_ported=True,
-    ),
-)
+_CELL_TABLE: Final = """\
+kind       phase    chip         rows  median  p90    batch  length     ranks
+ENCODER    ENCODE   trainium1    11    0.017   0.094  1-16   128        1
+DIFFUSION  ENCODE   inferentia2  8     0.228   0.423  1      0          1
+ENCODER    ENCODE   inferentia2  13    0.066   0.091  1-16   128        1
+NETWORK    ENCODE   inferentia2  12    0.156   0.241  1-64   0          1
+PAIR       ENCODE   inferentia2  4     0.181   0.306  1-64   9          1
+VISION     ENCODE   inferentia2  1     0.181   0.181  1      197        1
+DENSE      DECODE   trainium1    24    0.059   0.139  1-8    256-16384  32
+DENSE      DECODE   inferentia2  33    0.02    0.086  1-8    256-16384  24
+DENSE      DECODE   h100         4     0.094   0.144  1-100  1152-5500  2
+EXPERTS    DECODE   h100         1     0.036   0.036  32     1152       4
+LATENT     DECODE   h200         1     0.132   0.132  16     2048       8
+LATENT     DECODE   b200         1     0.414   0.414  32     9216       8
+DENSE      PREFILL  trainium1    24    0.25    0.437  1-8    128-8192   32
+DENSE      PREFILL  inferentia2  33    0.134   0.549  1-8    128-8192   24
+DENSE      PREFILL  h100         1     0.021   0.021  1      5000       2
+DENSE      TRAIN    trainium1    11    0.053   0.104  1      2048-8192  8-32
+ENCODER    TRAIN    trainium1    13    0.067   0.192  2-16   128-512    1
+PAIR       TRAIN    trainium1    1     0.627   0.627  80     77         1
+VISION     TRAIN    trainium1    3     0.074   0.22   56-64  197        1
+DENSE      TRAIN    a100-80      8     0.059   0.085  1-4    2048       8
+DENSE      TRAIN    b200         12    0.025   0.105  1      4096       1-8
+EXPERTS    DECODE   trainium2    4     0.162   0.184  1-32   1750       4-64   ported
+LATENT     DECODE   trainium2    5     0.105   0.4    1-8    400-512    64     ported
+EXPERTS    PREFILL  trainium2    2     0.063   0.091  1      1500       4-64   ported
+"""
+"""Kinds and phases by the names of their members, ranges from the minimum to the maximum."""
+
+
+def _cell(line: str) -> Cell:
+    """The cell in a line of the table."""
+    kind, phase, chip, rows, median, p90, batch, length, ranks, *state = line.split()
+    return Cell(
+        ModelKind[kind],
+        Phase[phase],
+        chip,
+        int(rows),
+        float(median),
+        float(p90),
+        _size_range(batch),
+        _size_range(length),
+        _size_range(ranks),
+        is_ported=bool(state),
+    )
+
+
+def _size_range(text: str) -> tuple[int, int]:
+    """Minimum and maximum, from ``1-16``, or from one number that is both."""
+    minimum, _, maximum = text.partition("-")
+    return int(minimum), int(maximum or minimum)
+
+
+CELLS: Final = tuple(map(_cell, _CELL_TABLE.splitlines()[1:]))
 """All cells with rows."""
 
 
 def kind_of(model: Workload) -> ModelKind:
-    """The kind of a model; one with MLA and experts counts as one with MLA."""
+    """The kind of a model: the first of several that it could have, so MLA before experts."""
     if isinstance(model, CapturedModel):
         return ModelKind.DIFFUSION if model.is_of_diffusers else ModelKind.NETWORK
-    holds = {
+    applicability = {
         ModelKind.PAIR: model.is_pair,
         ModelKind.VISION: model.is_of_images,
         ModelKind.LATENT: _has_latents(model),
@@ -212,7 +165,7 @@ def kind_of(model: Workload) -> ModelKind:
         ModelKind.ENCODER_DECODER: len(model.towers) > 1,
         ModelKind.DENSE: model.is_generating,
     }
-    return next((kind for kind, is_held in holds.items() if is_held), ModelKind.ENCODER)
+    return next((kind for kind, applies in applicability.items() if applies), ModelKind.ENCODER)
 
 
 def _has_latents(model: Architecture) -> bool:
@@ -224,19 +177,19 @@ def _has_latents(model: Architecture) -> bool:
     )
 
 
-_FAMILIES: Final = {
+_FAMILY_BY_PHASE: Final = {
     Phase.DECODE: Family.DECODE,
     Phase.PREFILL: Family.PREFILL,
     Phase.TRAIN: Family.TRAINING,
 }
-_PORTS: Final = {Phase.DECODE: Family.PORTS, Phase.PREFILL: Family.PORT_PROMPTS}
-_OF_GPUS: Final = {
+_PORT_FAMILY_BY_PHASE: Final = {Phase.DECODE: Family.PORTS, Phase.PREFILL: Family.PORT_PROMPTS}
+_GPU_FAMILY_BY_PHASE: Final = {
     Phase.ENCODE: Family.GPU_ENCODE,
     Phase.PREFILL: Family.GPU_PREFILL,
     Phase.DECODE: Family.GPU_DECODE,
     Phase.TRAIN: Family.GPU_TRAINING,
 }
-_OF_KINDS: Final = {
+_FAMILY_BY_KIND: Final = {
     ModelKind.PAIR: Family.PAIRS,
     ModelKind.NETWORK: Family.NETWORKS,
     ModelKind.DIFFUSION: Family.DIFFUSION,
@@ -244,9 +197,9 @@ _OF_KINDS: Final = {
 
 
 def family_of(kind: ModelKind, phase: Phase, *, is_gpu: bool, is_ported: bool = False) -> Family:
-    """The rows whose constants a pass is estimated by."""
+    """The family whose constants give the time of a pass."""
     if is_gpu:
-        return _OF_GPUS[phase]
-    if is_ported and phase in _PORTS:
-        return _PORTS[phase]
-    return _FAMILIES.get(phase) or _OF_KINDS.get(kind, Family.ENCODERS)
+        return _GPU_FAMILY_BY_PHASE[phase]
+    if is_ported and phase in _PORT_FAMILY_BY_PHASE:
+        return _PORT_FAMILY_BY_PHASE[phase]
+    return _FAMILY_BY_PHASE.get(phase) or _FAMILY_BY_KIND.get(kind, Family.ENCODERS)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from trnsim.arch import TARGETS
+from trnsim.arch import target_of_chip
 from trnsim.arch.catalogue import Accelerator
 from trnsim.estimate.cells import CELLS, Cell, Family, ModelKind, family_of, kind_of, rows_text
 from trnsim.estimate.choice import DENOISER, NETWORK, Hardware
@@ -33,8 +33,8 @@ FEW: Final = "few constants"
 _MEASURED: Final = "measured"
 _READ_PARTS: Final = ("weights", "KV")
 _SCORES_PART: Final = "scores"
-_AMONG: Final = 1.0
-"""Doublings beyond the rows of a cell up to which a question still lies among them."""
+_MOST_DOUBLINGS_AMONG_ROWS: Final = 1.0
+"""Doublings of a size beyond the rows of a cell up to which a question counts as among them."""
 _NO_SCORES: Final = assumed(0.0, "no time of scores apart")
 _FIT: Final = "fitted to errors of rows left out in seven ways (bench/system/intervals.py)"
 
@@ -87,8 +87,7 @@ RELEASES: Final = measured(
     "124 figures of releases of the SDK about the median of their configuration "
     "(aws-neuron-sdk, about-neuron/benchmarks/trn1): four fifths within 7.2 %",
 )
-"""One sigma of a figure of one release: no question is nearer to the rows than they are to
-themselves."""
+"""One sigma of a figure between releases, which every estimate has, however near to the rows."""
 CORE: Final = assumed(
     0.30, "one sigma on a core or GPU without rows of the family; two GPUs with rows differ by 0.4"
 )
@@ -96,7 +95,7 @@ HALVES: Final = derived(
     0.17,
     "prompts on Trn2: 79 halves of layers left out by size (docs/generated/accuracy-halves.md)",
 )
-"""The same for prompts where halves of layers are published."""
+"""The same for prompts on a core for which times of half layers are published."""
 KIND: Final = assumed(0.30, "one sigma of a kind of model without rows of the family: as of a core")
 CHIP: Final = derived(0.159, _FIT)
 """One sigma on another chip of a core with rows, of the part not read from memory."""
@@ -200,35 +199,36 @@ def support(question: QuestionCell) -> Support:
 
 
 def _differences(question: QuestionCell, family: tuple[Cell, ...], own: Cell | None) -> list[str]:
-    found: list[str] = []
+    """Differences of a question from the rows of its own cell, or of its family, in words."""
+    differences: list[str] = []
     if not any(cell.chip == question.chip for cell in family):
-        found.append(f"no row on {question.chip}")
+        differences.append(f"no row on {question.chip}")
     if not any(cell.kind is question.kind for cell in family):
-        found.append(f"no row of {question.kind}")
-    if own is None and not found:
-        found.append(f"no row of {question.kind} on {question.chip}")
-    near = (own,) if own else family
-    beside = tuple(cell for cell in family if cell.chip == question.chip) or family
+        differences.append(f"no row of {question.kind}")
+    if own is None and not differences:
+        differences.append(f"no row of {question.kind} on {question.chip}")
+    own_or_family = (own,) if own else family
+    of_chip_or_family = tuple(cell for cell in family if cell.chip == question.chip) or family
     for name in ("batch", "length", "ranks"):
-        compared = beside if name == "ranks" else near
+        compared = of_chip_or_family if name == "ranks" else own_or_family
         value, ranges = getattr(question, name), [getattr(cell, name) for cell in compared]
-        if near and _doublings(value, ranges) > _AMONG:
+        if family and _doublings(value, ranges) > _MOST_DOUBLINGS_AMONG_ROWS:
             low, high = _span(ranges)
             rows = f"{low:,} to {high:,}" if low < high else f"{low:,}"
-            found.append(f"{name} {value:,} where rows have {rows}")
-    return found
+            differences.append(f"{name} {value:,} where rows have {rows}")
+    return differences
 
 
 @lru_cache(maxsize=4096)
 def distance_variance(question: QuestionCell) -> tuple[float, float]:
-    """The variance of a question's distance from the rows: fixed, and of a chip's unread part."""
+    """Variances by distance from the rows: of all the time, and of what is not read from memory."""
     family = [cell for cell in CELLS if cell.family is question.family]
     if not family:
         return 0.0, 0.0
-    same = [cell for cell in family if cell.chip == question.chip]
+    cells_of_chip = [cell for cell in family if cell.chip == question.chip]
     core = core_of(question.chip)
     is_new_core = core not in {core_of(cell.chip) for cell in family}
-    near = same or family
+    near = cells_of_chip or family
     variance = BATCH**2 * _doublings(question.batch, [cell.batch for cell in near])
     variance += LENGTH**2 * _doublings(question.length, [cell.length for cell in near])
     variance += RANKS**2 * _doublings(question.ranks, [cell.ranks for cell in near])
@@ -236,7 +236,7 @@ def distance_variance(question: QuestionCell) -> tuple[float, float]:
         variance += (HALVES if _has_halves(question) else CORE) ** 2
     if all(cell.kind is not question.kind for cell in family):
         variance += KIND**2
-    return variance, 0.0 if same or is_new_core else CHIP**2
+    return variance, 0.0 if cells_of_chip or is_new_core else CHIP**2
 
 
 def _doublings(value: int, ranges: list[tuple[int, int]]) -> float:
@@ -253,13 +253,13 @@ def _span(ranges: list[tuple[int, int]]) -> tuple[int, int]:
 
 def core_of(chip: str) -> str:
     """The core of one of AWS's chips; a GPU's name without its memory."""
-    target = next((target for target in TARGETS.values() if target.chip == chip), None)
+    target = target_of_chip(chip)
     return target.core.name if target else chip.split("-", maxsplit=1)[0]
 
 
 def _has_halves(question: QuestionCell) -> bool:
     """True for prompts on a chip of which halves of layers are published."""
-    target = next((target for target in TARGETS.values() if target.chip == question.chip), None)
+    target = target_of_chip(question.chip)
     is_later = target is not None and target.validated and not target.is_fitted
     return is_later and question.family is Family.PREFILL
 
@@ -273,7 +273,7 @@ def sigma_of(
         question: the question's cell.
         scores: part of the time that scores of attention take.
         read: part that weights, keys and values take beyond products.
-        more: one sigma that is added in squares.
+        more: a further sigma, added in squares.
     """
     scale = SCALES[question.family]
     variance, of_chip = distance_variance(question)
@@ -290,11 +290,11 @@ def with_errors(
     Times that a user measured keep their own errors.
 
     Args:
-        estimate: by few constants, of the pass and nothing beside it, as its parts decide how sure
-            it is; any other is returned as it is.
-        question: its cell.
-        more: one sigma that is added in squares.
-        least: the least sigma.
+        estimate: estimate by few constants of the pass alone, as the shares of its parts decide
+            its sigma; an estimate from another source is returned unchanged.
+        question: cell of the pass.
+        more: a further sigma, added in squares.
+        least: minimum of the sigma.
     """
     source = next((name for name in estimate.errors_s if name.startswith(FEW)), None)
     if source is None or not estimate.time_s:
@@ -314,12 +314,12 @@ def with_errors(
     return replace(estimate, errors_s={source: max(sigma, least) * covered_s, **kept})
 
 
-_OF_SITE: Final = {
+_SITE_FAMILY_NAMES: Final = {
     Family.PAIRS: "pairs",
     Family.NETWORKS: NETWORK,
     Family.DIFFUSION: DENOISER,
 }
-"""Families of a site's corrections, where they are not phases."""
+"""Names of the families in a site's corrections, where they are not named after their phase."""
 
 
 def judged_estimate(
@@ -332,9 +332,9 @@ def judged_estimate(
     *,
     is_ported: bool = False,
 ) -> Estimate:
-    """The estimate of a pass with the errors, and the words, of its distance from published rows.
+    """The estimate of a pass with errors and remarks by its distance from published rows.
 
-    Times that a site corrects by rows of its own keep the errors of these.
+    A time that a site corrects by measured rows of its own keeps the error of these rows.
 
     Args:
         estimate: the estimate of the pass.
@@ -342,13 +342,15 @@ def judged_estimate(
         model_pass: the pass.
         machine: the machine.
         ranks: tensor ranks.
-        more: one sigma that is added in squares.
+        more: a further sigma, added in squares.
         is_ported: True for a port that is not tuned.
     """
     question = subject(model, model_pass, machine.chip, ranks, is_ported=is_ported)
     rows = support(question)
     is_modelled = any(name.startswith(FEW) for name in estimate.errors_s)
-    own = site_correction(machine.chip, _OF_SITE.get(question.family, str(question.phase)))
+    own = site_correction(
+        machine.chip, _SITE_FAMILY_NAMES.get(question.family, str(question.phase))
+    )
     if own is None or not own.rows:
         estimate = with_errors(estimate, question, more, least=own.sigma if own else 0.0)
     return replace(

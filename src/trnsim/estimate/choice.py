@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from trnsim.arch import TARGETS, Target
+from trnsim.arch import target_of_chip
 from trnsim.arch.catalogue import Accelerator
 from trnsim.errors import BadInput
 from trnsim.estimate import constants, gpu
@@ -32,9 +32,9 @@ _INF2: Final = "inferentia2"
 
 NETWORK: Final = "networks"
 DENOISER: Final = "diffusion"
-"""Kinds of model beside the phases: those whose graph is read."""
+"""Families of models whose graph is read; the other families are phases."""
 _GRAPH_CONSTANTS: Final = {NETWORK: constants.NETWORKS, DENOISER: constants.DIFFUSION}
-"""Constants by kind of model."""
+"""Constants of these families."""
 
 
 class Hardware(Protocol):
@@ -111,12 +111,12 @@ class ScaledTimes:
 
     Attributes:
         modelled: times by the constants.
-        by: the factor.
-        source: the rows that it was fitted to.
+        factor: the fitted factor.
+        source: the constants and the rows behind the factor, in words.
     """
 
     modelled: LayerTimes
-    by: constants.FamilyFactor
+    factor: float
     source: str
 
     def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
@@ -128,14 +128,9 @@ class ScaledTimes:
         return self._times(self.modelled.backward(summary, model_pass))
 
     def _times(self, layer_time: LayerTime) -> LayerTime:
-        factor = float(self.by.factor)
-        parts = {name: factor * time_s for name, time_s in layer_time.parts_s.items()}
-        return replace(
-            layer_time,
-            time_s=factor * layer_time.time_s,
-            parts_s=parts,
-            source=self.source,
-        )
+        parts = {name: self.factor * time_s for name, time_s in layer_time.parts_s.items()}
+        time_s = self.factor * layer_time.time_s
+        return replace(layer_time, time_s=time_s, parts_s=parts, source=self.source)
 
 
 def pair_times(machine: Hardware, dtype: str, measured: MeasuredTimes | None = None) -> LayerTimes:
@@ -151,7 +146,7 @@ def pair_times(machine: Hardware, dtype: str, measured: MeasuredTimes | None = N
         constants.NEURON[Phase.ENCODE], spread=constants.PAIRS.spread, rows=constants.PAIRS.rows
     )
     few = _neuron(machine, fit, dtype, "pairs")
-    scaled = ScaledTimes(few, constants.PAIRS, few.source)
+    scaled = ScaledTimes(few, float(constants.PAIRS.factor), few.source)
     return MeasuredFirst(site_times(scaled, machine.chip, "pairs"), measured)
 
 
@@ -170,14 +165,14 @@ def graph_times(machine: Hardware, dtype: str, *, is_denoiser: bool) -> tuple[La
 
 
 def facts(machine: Hardware, phase: Phase) -> dict[str, Rate]:
-    """The constants behind the times of a phase; marked assumed where they are another chip's."""
+    """The constants behind the times of a phase; assumed if they were fitted to another chip."""
     if not machine.lnc:
         return {
             PRODUCTS: gpu.BASES[machine.chip.name],
             "part of the memory's bandwidth": constants.GPU_MEMORY,
             "launch of an operator s": gpu.LAUNCH_S,
         }
-    fit, target = _constants(machine, phase), _target(machine.chip)
+    fit, target = _constants(machine, phase), target_of_chip(machine.chip.name)
     rates = {
         PRODUCTS: fit.products,
         "HBM bytes/s of a NeuronCore-v2": fit.bytes_per_s,
@@ -189,8 +184,8 @@ def facts(machine: Hardware, phase: Phase) -> dict[str, Rate]:
     extrapolated = {
         name: assumed(fact, f"{reason}: {fact.provenance.source}") for name, fact in rates.items()
     }
-    is_of_halves = fit is constants.KERNEL_PROMPTS and target is not None and target.validated
-    return {**extrapolated, HALF: rates[HALF]} if is_of_halves else extrapolated
+    has_half_rows = fit is constants.KERNEL_PROMPTS and target is not None and target.validated
+    return {**extrapolated, HALF: rates[HALF]} if has_half_rows else extrapolated
 
 
 def shared_spread(chip: Accelerator, phase: str) -> float:
@@ -210,7 +205,7 @@ def bytes_per_s(machine: Hardware) -> float:
     """Bytes per second of HBM that one rank of a machine reaches."""
     if not machine.lnc:
         return float(constants.GPU_MEMORY * machine.chip.memory_bytes_per_s)
-    target = _target(machine.chip)
+    target = target_of_chip(machine.chip.name)
     share = float(machine.chip.memory_bytes_per_s) / machine.chip.cores
     if target is not None and target.is_fitted:
         return machine.lnc * float(constants.HBM_BYTES_PER_S)
@@ -239,9 +234,9 @@ def peak(machine: Hardware, dtype: str) -> float:
 
 
 def published_products_share(machine: Hardware, family: str) -> float:
-    """Products' least seconds, at the largest published peak, over those of a family's constants.
+    """Seconds of products at the largest published peak, over those by a family's constants.
 
-    0 for GPUs, whose products are not at one part of the peak.
+    0 for a GPU, where products of different shapes reach different parts of the peak.
     """
     if not machine.lnc:
         return 0.0
@@ -254,7 +249,7 @@ def published_products_share(machine: Hardware, family: str) -> float:
 
 
 def published_memory_share(machine: Hardware) -> float:
-    """HBM's least seconds, at its published bandwidth, over those of the constants."""
+    """Seconds of memory traffic at HBM's published bandwidth, over those by the constants."""
     published = float(machine.chip.memory_bytes_per_s) / machine.ranks_per_chip
     return min(bytes_per_s(machine) / published, 1.0)
 
@@ -266,7 +261,7 @@ def largest_peak(machine: Hardware) -> float:
 
 def _constants(machine: Hardware, phase: Phase) -> constants.FamilyConstants:
     """A phase's constants; for prompts on chips with kernels for them, those of the kernels."""
-    target = _target(machine.chip)
+    target = target_of_chip(machine.chip.name)
     if phase is Phase.PREFILL and target is not None and not target.is_fitted:
         return constants.KERNEL_PROMPTS
     return constants.NEURON[phase]
@@ -275,7 +270,7 @@ def _constants(machine: Hardware, phase: Phase) -> constants.FamilyConstants:
 def _neuron(
     machine: Hardware, fit: constants.FamilyConstants, dtype: str, family: str
 ) -> FewConstants:
-    target = _target(machine.chip)
+    target = target_of_chip(machine.chip.name)
     is_inf2 = machine.chip.name == _INF2
     has_own = fit is constants.KERNEL_PROMPTS and target is not None and target.validated
     is_fitted = has_own or (target is not None and target.is_fitted)
@@ -301,8 +296,3 @@ def _neuron(
         repeats_keys=True,
         kernel_score_s=float(fit.kernel_passes) * once_s,
     )
-
-
-def _target(chip: Accelerator) -> Target | None:
-    """The target whose chip this is; None for a GPU or an Inferentia1."""
-    return next((target for target in TARGETS.values() if target.chip == chip.name), None)

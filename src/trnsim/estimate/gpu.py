@@ -34,27 +34,15 @@ from trnsim.arch.catalogue import Accelerator
 from trnsim.errors import BadInput
 from trnsim.estimate.constants import GPU_MEMORY
 from trnsim.estimate.times import LayerTime
-from trnsim.facts import Count, Evidence, assumed, count, derived
+from trnsim.facts import Evidence, assumed, count, derived
 from trnsim.workload.gradients import backward
 from trnsim.workload.operators import Elementwise, Pass, Phase, Product, bytes_of
 from trnsim.workload.summary import PartSummary
 
 _TILES: Final = (
-    (256, 128),
-    (128, 256),
-    (128, 128),
-    (256, 64),
-    (64, 256),
-    (128, 64),
-    (64, 128),
-    (64, 64),
-    (32, 128),
-    (128, 32),
-    (32, 64),
-    (64, 32),
-    (16, 64),
-    (64, 16),
-)
+    (256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (64, 128),
+    (64, 64), (32, 128), (128, 32), (32, 64), (64, 32), (16, 64), (64, 16),
+)  # fmt: skip
 """Rows and columns of cuBLAS's tiles, in descending order of efficiency."""
 _MOST_PARTS: Final = 16
 """Maximum number of parts that a sum is cut in."""
@@ -69,19 +57,15 @@ _EIGHT_BIT_PEAKS: Final = ("fp8", "fp8_e4", "mxfp8")
 """Names of 8-bit floating-point peaks in the catalogue."""
 
 
-def _sms(value: int, document: str) -> Count:
-    return count(value, document)
-
-
 SMS: Final = {
-    "t4": _sms(40, "NVIDIA Turing Architecture Whitepaper, appendix: T4"),
+    "t4": count(40, "NVIDIA Turing Architecture Whitepaper, appendix: T4"),
     "a10g": count(80, "80 x 128 CUDA cores of GA102; AWS states none", Evidence.ASSUMED),
-    "a100-40": _sms(108, "NVIDIA A100 Architecture Whitepaper, table 1"),
-    "a100-80": _sms(108, "NVIDIA A100 Architecture Whitepaper, table 1"),
-    "l4": _sms(58, "NVIDIA Ada GPU Architecture Whitepaper: 7,424 CUDA cores, 128 each"),
-    "l40s": _sms(142, "NVIDIA L40S datasheet: 18,176 CUDA cores, 128 each"),
-    "h100": _sms(132, "NVIDIA H100 Architecture Whitepaper, table 3: SXM5"),
-    "h200": _sms(132, "NVIDIA H200 datasheet: H100's GPU with other memory"),
+    "a100-40": count(108, "NVIDIA A100 Architecture Whitepaper, table 1"),
+    "a100-80": count(108, "NVIDIA A100 Architecture Whitepaper, table 1"),
+    "l4": count(58, "NVIDIA Ada GPU Architecture Whitepaper: 7,424 CUDA cores, 128 each"),
+    "l40s": count(142, "NVIDIA L40S datasheet: 18,176 CUDA cores, 128 each"),
+    "h100": count(132, "NVIDIA H100 Architecture Whitepaper, table 3: SXM5"),
+    "h200": count(132, "NVIDIA H200 datasheet: H100's GPU with other memory"),
     **dict.fromkeys(
         ("b200", "gb200", "b300", "gb300"),
         count(148, "as drivers report of B200; no whitepaper states it", Evidence.ASSUMED),
@@ -290,14 +274,18 @@ def _peaks(chip: Accelerator, dtype: str) -> dict[int, float]:
     peaks = dict(chip.peak_flop_per_s)
     if "bf16" in peaks:  # tensor cores that multiply BF16 multiply FP16 as fast
         peaks.setdefault("fp16", peaks["bf16"])
-    short = next((float(peaks[name]) for name in _EIGHT_BIT_PEAKS if name in peaks), 0.0)
-    if dtype == "fp8" and short:
-        return {_FLOAT_BITS: short, _HALF_BITS: short, _BYTE_BITS: short}
+    byte_peak = next((float(peaks[name]) for name in _EIGHT_BIT_PEAKS if name in peaks), 0.0)
+    if dtype == "fp8" and byte_peak:
+        return dict.fromkeys((_FLOAT_BITS, _HALF_BITS, _BYTE_BITS), byte_peak)
     if dtype not in peaks:
         raise BadInput(
             f"{chip.name} has no published peak in {dtype}; legal: {', '.join(peaks)}",
             fix=f"for example --dtype {next(iter(peaks))}",
         )
     half_peak = float(peaks[dtype])
-    floats = _TF32_TIME_RATIO if "bf16" in peaks else _TURING_FP32_TIME_RATIO
-    return {_FLOAT_BITS: half_peak / floats, _HALF_BITS: half_peak, _BYTE_BITS: short or half_peak}
+    fp32_time_ratio = _TF32_TIME_RATIO if "bf16" in peaks else _TURING_FP32_TIME_RATIO
+    return {
+        _FLOAT_BITS: half_peak / fp32_time_ratio,
+        _HALF_BITS: half_peak,
+        _BYTE_BITS: byte_peak or half_peak,
+    }

@@ -8,10 +8,10 @@ below the least time by the chip's published peak and HBM bandwidth.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
-from trnsim.arch.catalogue import Accelerator
 from trnsim.errors import BadInput
+from trnsim.estimate.choice import Hardware, largest_peak
 from trnsim.estimate.curve import signature
 from trnsim.estimate.measured import COLUMNS_REMEDY, MeasuredRow, MeasuredTimes
 from trnsim.formatting import amount, enumerated
@@ -27,23 +27,9 @@ _MOST_SHOWN: Final = 4
 """Maximum number of shapes or sizes that an error lists."""
 
 
-class MachineProperties(Protocol):
-    """The properties of a machine that the checks use."""
-
-    @property
-    def chip(self) -> Accelerator:
-        """Its chip or GPU."""
-        ...
-
-    @property
-    def ranks_per_chip(self) -> int:
-        """Ranks of a chip."""
-        ...
-
-
 def check(
     table: MeasuredTimes,
-    machine: MachineProperties,
+    machine: Hardware,
     phases: Sequence[Phase],
     models: Iterable[tuple[Architecture, Split]],
 ) -> None:
@@ -110,14 +96,14 @@ def _by_size(
 
 def _check_row(
     row: MeasuredRow,
-    machine: MachineProperties,
+    machine: Hardware,
     parts: Mapping[tuple[str, str], PartSummary],
     names: str,
 ) -> None:
     fits = {key: part for key, part in parts.items() if row.layer in ("", key[1])}
     sizes = list(dict.fromkeys(size for _, size in parts))
+    shown = " | ".join(sizes[:_MOST_SHOWN]) + (" | ..." if len(sizes) > _MOST_SHOWN else "")
     if not fits:
-        shown = " | ".join(sizes[:_MOST_SHOWN]) + (" | ..." if len(sizes) > _MOST_SHOWN else "")
         raise row.refused(
             "layer",
             f"no {row.part} of {names}; legal: {shown}",
@@ -126,12 +112,10 @@ def _check_row(
     if len(fits) > 1 and not row.layer:
         raise row.refused(
             "layer",
-            f"this plan has {len(fits)} kinds of {row.part}; "
-            f"legal: {' | '.join(sizes[:_MOST_SHOWN])}"
-            + (" | ..." if len(sizes) > _MOST_SHOWN else ""),
+            f"this plan has {len(fits)} kinds of {row.part}; legal: {shown}",
             "name the sizes, or set the ranks of the layout",
         )
-    products_s = min(_products_s(part, machine) for part in fits.values())
+    products_s = min(part.useful_flop for part in fits.values()) / largest_peak(machine)
     weights_s = min(_weights_s(part, machine) for part in fits.values())
     _check_time(row, "time_us", row.forward_s, max(products_s, weights_s), machine)
     if row.backward_s is not None:
@@ -139,24 +123,17 @@ def _check_row(
 
 
 def _check_time(
-    row: MeasuredRow, column: str, time_s: float, least_s: float, machine: MachineProperties
+    row: MeasuredRow, column: str, time_s: float, least_s: float, machine: Hardware
 ) -> None:
-    given, least = time_s * _US_PER_S, least_s * _US_PER_S
-    if given < least:
+    if time_s < least_s:
         raise row.refused(
             column,
-            f"legal: from {amount(least)} us, which {machine.chip.name}'s published peak and HBM "
-            "bandwidth allow",
+            f"legal: from {amount(least_s * _US_PER_S)} us, which {machine.chip.name}'s published "
+            "peak and HBM bandwidth allow",
             "give microseconds of one layer on one rank",
         )
 
 
-def _products_s(summary: PartSummary, machine: MachineProperties) -> float:
-    """Seconds of a part's products at the largest published peak."""
-    peak = max(map(float, machine.chip.peak_flop_per_s.values())) / machine.ranks_per_chip
-    return summary.useful_flop / peak
-
-
-def _weights_s(summary: PartSummary, machine: MachineProperties) -> float:
+def _weights_s(summary: PartSummary, machine: Hardware) -> float:
     """Seconds of a part's weights at the published HBM bandwidth."""
     return summary.weight_bytes * machine.ranks_per_chip / float(machine.chip.memory_bytes_per_s)

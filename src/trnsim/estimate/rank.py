@@ -13,7 +13,7 @@ from typing import Final
 from trnsim.estimate.estimate import EXCHANGES, Estimate
 from trnsim.estimate.site import exchange_factor
 from trnsim.estimate.times import LayerTime, LayerTimes, Sources, SumErrors
-from trnsim.estimate.training import AGAIN, layer_passes
+from trnsim.estimate.training import RECOMPUTED, layer_passes
 from trnsim.place.links import Spread, exchange
 from trnsim.place.machine import Machine
 from trnsim.workload.architecture import Layer
@@ -46,7 +46,7 @@ class Rank:
 
     def pass_estimate(self, parts: Iterable[PartSummary], model_pass: Pass) -> Estimate:
         """The time of a pass through the parts of a model, one after another."""
-        total = Sum(self, model_pass)
+        total = _PartSum(self, model_pass)
         for summary in parts:
             layer = self.layers.forward(summary, model_pass)
             total.add(summary, layer, layer.time_s, summary.exchanges)
@@ -59,15 +59,16 @@ class Rank:
 
         Where attention is one kernel, its backward pass computes the scores again.
         """
-        total = Sum(self, model_pass)
+        total = _PartSum(self, model_pass)
         for summary, layer in parts:
             passes = layer_passes(summary, layer, model_pass, Recompute.NONE, self.layers)
-            total.add(summary, passes.ahead, passes.ahead.time_s, summary.exchanges)
-            total.add(
-                summary, passes.back, passes.back.time_s, gradient_exchanges(summary.exchanges)
-            )
-            again = replace(passes.ahead, time_s=passes.again_s, parts_s={AGAIN: passes.again_s})
-            total.add(summary, again, passes.again_s, passes.again.exchanges)
+            forward, backward = passes.forward, passes.backward
+            total.add(summary, forward, forward.time_s, summary.exchanges)
+            gradients = gradient_exchanges(summary.exchanges)
+            total.add(summary, backward, backward.time_s, gradients)
+            seconds = passes.recomputed_s
+            recomputed = replace(forward, time_s=seconds, parts_s={RECOMPUTED: seconds})
+            total.add(summary, recomputed, seconds, passes.recomputed.exchanges)
         return total.estimate()
 
     def exchange_s(self, kind: str, nbytes: float, spread: Spread) -> float:
@@ -92,7 +93,7 @@ class Rank:
         return self.exchange_s(exchange.kind, exchange.nbytes, spread)
 
 
-class Sum:
+class _PartSum:
     """The time of parts on a rank, one after another.
 
     Attributes:
@@ -125,8 +126,5 @@ class Sum:
     def estimate(self) -> Estimate:
         """The sum, with a call, whose relative error is that of the layers."""
         layers = Estimate(self._parts, self._errors.by_source(), self._sources.words())
-        return (
-            layers.with_parts_in_proportion({CALL: self.rank.call_s})
-            if self.rank.call_s
-            else layers
-        )
+        call_s = self.rank.call_s
+        return layers.with_parts_in_proportion({CALL: call_s}) if call_s else layers

@@ -11,7 +11,7 @@ from trnsim.workload.gradients import Recompute, has_dropout, is_fused, recomput
 from trnsim.workload.operators import Pass
 from trnsim.workload.summary import PartSummary
 
-AGAIN: Final = "computed again"
+RECOMPUTED: Final = "computed again"
 _FIXED_PART: Final = "fixed"
 
 
@@ -20,17 +20,17 @@ class LayerPasses:
     """The times of a layer in training, without exchanges.
 
     Attributes:
-        ahead: its forward pass.
-        back: both gradients.
-        again: the part that backward recomputes.
-        again_s: seconds of that.
+        forward: the forward pass.
+        backward: both gradients.
+        recomputed: the part of the layer that backward recomputes.
+        recomputed_s: seconds of the recomputation.
         causes_s: seconds of all three, by cause.
     """
 
-    ahead: LayerTime
-    back: LayerTime
-    again: PartSummary
-    again_s: float
+    forward: LayerTime
+    backward: LayerTime
+    recomputed: PartSummary
+    recomputed_s: float
     causes_s: dict[str, float]
 
 
@@ -51,15 +51,16 @@ def layer_passes(
         times: times of layers.
     """
     model_pass = replace(model_pass, is_one_kernel=is_one_kernel(layer, recompute))
-    ahead, back = times.forward(summary, model_pass), times.backward(summary, model_pass)
-    again = _recomputed_part(summary, layer, recompute)
-    again_s = times.forward(again, model_pass).time_s if again.products else 0.0
-    if recompute is not Recompute.FULL:
-        again_s = max(again_s - ahead.parts_s.get(_FIXED_PART, 0.0), 0.0)  # no launch of its own
-    causes_s = dict(ahead.parts_s)
-    for name, time_s in back.parts_s.items():
+    forward, backward = times.forward(summary, model_pass), times.backward(summary, model_pass)
+    recomputed = _recomputed_part(summary, layer, recompute)
+    recomputed_s = times.forward(recomputed, model_pass).time_s if recomputed.products else 0.0
+    if recompute is not Recompute.FULL:  # no launch of its own
+        recomputed_s = max(recomputed_s - forward.parts_s.get(_FIXED_PART, 0.0), 0.0)
+    causes_s = dict(forward.parts_s)
+    for name, time_s in backward.parts_s.items():
         causes_s[name] = causes_s.get(name, 0.0) + time_s
-    return LayerPasses(ahead, back, again, again_s, {**causes_s, AGAIN: again_s})
+    causes_s[RECOMPUTED] = recomputed_s
+    return LayerPasses(forward, backward, recomputed, recomputed_s, causes_s)
 
 
 def is_one_kernel(layer: Layer | None, recompute: Recompute) -> bool:
@@ -80,11 +81,14 @@ def is_one_kernel(layer: Layer | None, recompute: Recompute) -> bool:
 def _recomputed_part(
     summary: PartSummary, layer: Layer | None, recompute: Recompute
 ) -> PartSummary:
-    """The part that backward recomputes; one kernel of attention, which keeps no scores, these."""
+    """The part that backward recomputes.
+
+    Without any recomputation it is the scores, if attention is one kernel, which keeps no scores.
+    """
     if layer is None:
         return PartSummary(summary.name, summary.times)
-    again = recomputation(summary, recompute)
+    part = recomputation(summary, recompute)
     if recompute is Recompute.NONE and is_fused(layer):
         scores = tuple(product for product in summary.products if product.name == "scores")
-        return replace(again, products=scores)
-    return again
+        return replace(part, products=scores)
+    return part

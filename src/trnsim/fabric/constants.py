@@ -12,7 +12,7 @@ from __future__ import annotations
 from math import hypot
 from typing import Final
 
-from trnsim.arch import TARGETS, Target
+from trnsim.arch import target_of_chip
 from trnsim.facts import Evidence, Provenance, Rate, assumed, derived, documented, measured
 
 EFA_HOP_S: Final = documented(
@@ -88,7 +88,7 @@ def has_described_algorithms(chip: str) -> bool:
 
     Chips whose timing is fitted to published models are earlier ones.
     """
-    target = _target(chip)
+    target = target_of_chip(chip)
     return target is not None and not target.is_fitted
 
 
@@ -101,7 +101,7 @@ def start_s(chip: str) -> Rate:
     """Seconds before the first transfer of a collective."""
     if not has_described_algorithms(chip):
         return _START_FIRST_S
-    target = _target(chip)
+    target = target_of_chip(chip)
     return assumed(_START_S, "as on Trn2") if target and target.link_doubt else _START_S
 
 
@@ -112,7 +112,7 @@ def host_base_s(chip: str, nodes: int = 1) -> Rate:
     others, which are a factor of 2 to 3 away in either direction. Over several instances the
     spread of an assumption is added in squares: only one table has them.
     """
-    is_first = not has_described_algorithms(chip) and _target(chip) is not None
+    is_first = not has_described_algorithms(chip) and target_of_chip(chip) is not None
     spread = _HOST_FIRST_SPREAD if is_first else _HOST_LATER_SPREAD
     if nodes > 1:
         spread = hypot(spread, Evidence.ASSUMED.spread)
@@ -131,7 +131,7 @@ def rank_bytes_per_s(chip: str, cores: int, fallback: Rate) -> Rate:
     ones no large message is published, so the engines' own rate is taken. `fallback` is for chips
     without a model of their cores.
     """
-    target = _target(chip)
+    target = target_of_chip(chip)
     if target is None:
         return Rate(fallback, Provenance(Evidence.ASSUMED, "as its memory"))
     if target.is_fitted:
@@ -139,7 +139,3 @@ def rank_bytes_per_s(chip: str, cores: int, fallback: Rate) -> Rate:
     alone, paired = target.core.dma_bytes_per_s, target.core.dma_paired_bytes_per_s
     rate = paired if cores > 1 else alone
     return Rate(cores * rate, rate.provenance)
-
-
-def _target(chip: str) -> Target | None:
-    return next((target for target in TARGETS.values() if target.chip == chip), None)

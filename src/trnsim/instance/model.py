@@ -20,11 +20,11 @@ from typing import Final
 from trnsim.arch import (
     CORES_VARIABLE,
     INSTANCE_VARIABLE,
-    TARGETS,
     Target,
     configured_cores,
     makes_pairs,
     target,
+    target_of_chip,
 )
 from trnsim.arch.catalogue import Accelerator, Instance, catalogue
 from trnsim.arch.slots import slots
@@ -205,7 +205,7 @@ def logical_config(chip: str, lnc: int | None = None) -> int:
     Raises:
         BadInput: the chip lacks it.
     """
-    runs, has_pairs = runs_on(chip), _has_pairs(chip)
+    runs, has_pairs = target_of_chip(chip), _has_pairs(chip)
     own = (CORES_VARIABLE, "2" if has_pairs else "1")
     name, value = ("LNC", str(lnc)) if lnc is not None else configured_cores() or own
     if value == "1" or (value == "2" and has_pairs):
@@ -219,20 +219,15 @@ def logical_config(chip: str, lnc: int | None = None) -> int:
 
 
 def _has_pairs(chip: str) -> bool:
-    runs = runs_on(chip)
+    runs = target_of_chip(chip)
     return runs is not None and makes_pairs(runs.core)
-
-
-def runs_on(chip: str) -> Target | None:
-    """The target that emulates a chip; None for a chip of the catalogue alone (Inferentia1)."""
-    return next((target for target in TARGETS.values() if target.chip == chip), None)
 
 
 @cache
 def _model(name: str, lnc: int) -> InstanceModel:
     row = catalogue().instances[name]
     chip = catalogue().chips[row.accelerator]
-    runs = runs_on(chip.name)
+    runs = target_of_chip(chip.name)
     places = slots(row.name, row.count, row.vcpus)
     is_listed = places.provenance.kind is Evidence.DOCUMENTED
     is_switched = row.shape.startswith("racks")

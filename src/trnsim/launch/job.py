@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from trnsim.arch import CORES_VARIABLE, INSTANCE_VARIABLE, TARGETS
+from trnsim.arch import CORES_VARIABLE, INSTANCE_VARIABLE, TARGETS, target_of_chip
 from trnsim.arch.catalogue import catalogue
 from trnsim.arch.environment import TARGET_VARIABLE
 from trnsim.device import faults
@@ -169,7 +169,7 @@ def job(
         raise BadInput("no program to launch", fix="trnsim launch ... -- python train.py")
     failures = [faults.parse(text) for text in fault_texts]
     row = catalogue().instance(instance)
-    target = next((target for target in TARGETS.values() if target.chip == row.accelerator), None)
+    target = target_of_chip(row.accelerator)
     if target is None:
         raise BadInput(
             f"{instance} has {row.accelerator}, which is not emulated",

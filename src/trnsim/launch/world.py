@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trnsim.arch.targets import TARGETS
+from trnsim.arch import target_of_chip
 from trnsim.device.collective_log import kind_of
 from trnsim.device.exposed import Moment, Overlap, overlap
 from trnsim.estimate.program import of_program
@@ -127,7 +127,7 @@ class WorldFigures:
         They are those of a program that has the rank's kernels and exposed exchanges.
         """
         rank = self.slowest
-        target = next((t for t in TARGETS.values() if t.chip == self.fabric.chip.name), None)
+        target = target_of_chip(self.fabric.chip.name)
         if rank is None or target is None:
             return None
         parts = {"kernels": rank.device_time_s, "exposed exchanges": rank.step.exposed_s}

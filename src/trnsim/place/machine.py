@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from trnsim.arch import TARGETS, Target
+from trnsim.arch import TARGETS, target_of_chip
 from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, catalogue
 from trnsim.errors import BadInput
 from trnsim.facts import Rate
@@ -45,7 +45,7 @@ class Machine:
     @property
     def note(self) -> str:
         """A caveat for readers of a plan, or ""."""
-        target = _target(self.chip)
+        target = target_of_chip(self.chip.name)
         return target.plan_note if target else ""
 
     @property
@@ -162,7 +162,7 @@ def _lnc(name: str, chip: Accelerator, requested: int | None) -> int:
                 fix="leave out --lnc",
             )
         return 0
-    target = _target(chip)
+    target = target_of_chip(chip.name)
     default = int(target.core.logical_core_max) if target else 1
     legal = sorted({1, default})
     if requested is not None and requested not in legal:
@@ -172,8 +172,3 @@ def _lnc(name: str, chip: Accelerator, requested: int | None) -> int:
             fix=f"--lnc {default}",
         )
     return default if requested is None else requested
-
-
-def _target(chip: Accelerator) -> Target | None:
-    """The target whose chip this is; None for a GPU or an Inferentia1."""
-    return next((target for target in TARGETS.values() if target.chip == chip.name), None)

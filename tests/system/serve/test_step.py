@@ -1,6 +1,7 @@
 """Steps: every input moves its part of the time, and no other."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from trnsim.system.serve.step import (
     QuantileCosts,
     ReplicaSteps,
     Speculation,
-    even_imbalance,
 )
 from trnsim.workload.config import from_config, read
 from trnsim.workload.operators import Pass, Phase, Split
@@ -268,10 +268,14 @@ def test_experts_that_are_met_unevenly_take_longer():
     assert dense == steps().decode(8, 1024).time_s
 
 
-def test_chance_fills_the_busiest_of_many_ranks_as_the_maximum_of_normal_variables():
-    assert even_imbalance(10**9, 8) == pytest.approx(1.0, abs=1e-3)
-    assert even_imbalance(1, 2) == 2
-    assert even_imbalance(512, 8) > even_imbalance(4096, 8)
+def test_a_rank_gets_as_many_assignments_as_the_tokens_of_its_group_make():
+    # Four groups of a prompt of 512 tokens, each of which takes 2 experts.
+    factor = 1 + math.sqrt(2 * math.log(4) / (512 * 2))
+    even = steps(model=MIXTRAL, tensor=4, expert=4).prefill(4, 512, 0)
+    stated = steps(model=MIXTRAL, tensor=4, expert=4, imbalance=factor).prefill(4, 512, 0)
+    assert even.time_s == pytest.approx(stated.time_s, rel=1e-12)
+    whole = steps(model=MIXTRAL, tensor=4, imbalance=2.0).prefill(4, 512, 0)
+    assert whole.time_s == steps(model=MIXTRAL, tensor=4).prefill(4, 512, 0).time_s
 
 
 def test_costs_at_a_quantile_are_those_of_steps():

@@ -31,7 +31,6 @@ from trnsim.price import Quote, quote, usd_per_million_tokens
 from trnsim.system.infer.parts import Inference, InferencePart, InputSizes, inference
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.operators import WHOLE, Phase, bytes_of
-from trnsim.workload.summary import PartSummary
 
 RESERVE: Final = assumed(
     0.1, "part of memory for the runtime, programs and fragmentation; no vendor publishes it"
@@ -104,11 +103,7 @@ class InferenceEstimate:
         usd = self.quote.usd_per_hour
         if usd is None:
             return None
-        rates = self.items_per_s
-        low, middle, high = (
-            usd_per_million_tokens(usd, rate) for rate in (rates.p90, rates.p50, rates.p10)
-        )
-        return Interval(low, middle, high)
+        return self.items_per_s.inverse(usd_per_million_tokens(usd, 1.0))
 
 
 def estimate(
@@ -161,7 +156,7 @@ def estimate(
         copies=copies,
         rank_name=on_machine.rank_name,
         estimate=total,
-        items_per_s=_inverse(total.interval, copies * sizes.batch),
+        items_per_s=total.interval.inverse(copies * sizes.batch),
         parts=tuple(part.time for part in timed),
         memory_bytes=_check_memory(timed, on_machine),
         quote=quote(on_machine.instance.name, kind, as_of=as_of, rows=rows),
@@ -193,7 +188,7 @@ class _PassTime:
         self.summaries = question.summaries
         estimate = answer(question).scaled(part.times)
         self.estimate = replace(estimate, sources={part.name: estimate.sources[model_pass.phase]})
-        weights = sum(count_of(summary) for summary in self.summaries)
+        weights = sum(part.times * part.resident_bytes for part in self.summaries)
         self.time = PartTime(part.name, part.model.name, part.times, estimate.time_s, weights)
 
     @property
@@ -244,11 +239,6 @@ def _check_measured(table: MeasuredTimes, plan: Inference, machine: Machine) -> 
     matching.check(table, machine, (Phase.ENCODE,), [(model, WHOLE) for model in models])
 
 
-def count_of(summary: PartSummary) -> float:
-    """Bytes of parameters of all layers of a part."""
-    return summary.times * summary.resident_bytes
-
-
 def _usual_dtype(machine: Machine) -> str:
     """bf16, or fp16 on a chip without bf16."""
     return "bf16" if "bf16" in machine.chip.peak_flop_per_s else "fp16"
@@ -271,7 +261,7 @@ def _cores(machine: Machine, cores: int | None) -> int:
 
 
 def _ranks_of_copy(plan: Inference, machine: Machine, cores: int) -> int:
-    """Ranks of a copy: on Neuron one per prediction of a guided step, if they suffice; else one."""
+    """Ranks of a copy: on Neuron one for each prediction of a guided step, if there are as many."""
     guided = max(part.guided for part in plan.parts)
     return guided if machine.lnc and cores >= guided else 1
 
@@ -307,7 +297,3 @@ def _notes(plan: Inference, machine: Machine, idle: int) -> Iterable[str]:
             "Inferentia1: from its documents, with the constants of NeuronCore-v2; weights that "
             "stay on the chip (NeuronCore Pipeline) are not counted on"
         )
-
-
-def _inverse(time_s: Interval, count: float) -> Interval:
-    return Interval(count / time_s.p90, count / time_s.p50, count / time_s.p10)

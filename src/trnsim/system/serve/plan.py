@@ -249,8 +249,7 @@ def _usd(result: ServingResult, deployment: Deployment, price: Quote) -> Interva
     if price.usd_per_hour is None:
         return None
     usd_per_s = deployment.instances * price.usd_per_hour / 3600
-    rate = result.figures["output_tokens_per_s"]
-    return Interval(*(usd_per_s / per_s * 1e6 for per_s in (rate.p90, rate.p50, rate.p10)))
+    return result.figures["output_tokens_per_s"].inverse(usd_per_s).scaled(1e6)
 
 
 def _check_measured(

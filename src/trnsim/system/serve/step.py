@@ -10,9 +10,9 @@ prefill step of n prompts takes (n + p - 1) / p passes: the pipeline fills and d
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Final
 
 from trnsim.estimate.certainty import judged_estimate
@@ -22,9 +22,10 @@ from trnsim.estimate.rank import Rank
 from trnsim.estimate.times import LayerTimes
 from trnsim.place.links import Spread
 from trnsim.place.machine import Machine
+from trnsim.system.expert_load import busiest_summary, imbalance
 from trnsim.system.serve.constants import HostTimes
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.operators import Axis, Cache, Elementwise, Pass, Phase, Product, Split
+from trnsim.workload.operators import Cache, Elementwise, Pass, Phase, Product, Split
 from trnsim.workload.passes import summaries
 from trnsim.workload.summary import PartSummary
 
@@ -60,7 +61,7 @@ class ReplicaSteps:
         times: times of layers.
         host: host times.
         speculation: number and source of drafted tokens.
-        imbalance: tokens of the busiest expert rank over the mean; 0 for `even_imbalance`.
+        imbalance: tokens of the busiest expert rank over the mean; 0 for that of even routing.
     """
 
     model: Architecture
@@ -186,25 +187,16 @@ class ReplicaSteps:
         return estimate.plus(HOST, host_s, source=HOST, spread=spread)
 
     def _blocks(self, model: Architecture, model_pass: Pass) -> list[PartSummary]:
-        parts = _summary_cache(model, self.split).of(model_pass)
-        return [self._busiest_part(part, model_pass) for part in parts]
+        """Summaries of the parts of a model, on the busiest expert rank.
 
-    def _busiest_part(self, summary: PartSummary, model_pass: Pass) -> PartSummary:
-        """A part's summary on the busiest expert rank."""
-        if self.split.expert == 1:
-            return summary
-        factor = self.imbalance or even_imbalance(model_pass.rows, self.split.expert)
-        return replace(
-            summary,
-            products=tuple(
-                replace(p, m=p.m * factor) if p.name.startswith("expert ") else p
-                for p in summary.products
-            ),
-            exchanges=tuple(
-                replace(sent, nbytes=sent.nbytes * factor) if sent.axis is Axis.EXPERT else sent
-                for sent in summary.exchanges
-            ),
-        )
+        An expert rank gets the assignments of as many tokens as its own group has, in the mean.
+        """
+        parts = _summary_cache(model, self.split).of(model_pass)
+        if model.experts is None or self.split.expert == 1:
+            return list(parts)
+        mean_assignments = model_pass.rows * model.experts.per_token
+        factor = self.imbalance or imbalance(mean_assignments, self.split.expert)
+        return [busiest_summary(part, factor) for part in parts]
 
     def _hops_s(self, model_pass: Pass) -> float:
         """Seconds of the transfers of hidden states between stages."""
@@ -239,15 +231,6 @@ class _SummaryCache:
 
 
 _summary_cache = lru_cache(_MOST_CACHED_MODELS)(_SummaryCache)
-
-
-def even_imbalance(tokens: int, ranks: int) -> float:
-    """``1 + sqrt(2 ln(ranks) / (tokens / ranks))``: busiest rank over the mean under even routing.
-
-    It is the expected maximum of `ranks` normal variables of mean and variance ``tokens / ranks``,
-    over their mean; at most `ranks`, all tokens on one rank.
-    """
-    return min(1 + math.sqrt(2 * math.log(ranks) * ranks / max(tokens, 1)), float(ranks))
 
 
 def _single_layer(summary: PartSummary) -> PartSummary:
@@ -295,48 +278,23 @@ def _weightless(part: Elementwise) -> Elementwise:
 
 
 class QuantileCosts:
-    """Seconds of steps at a quantile of their estimates.
+    """Seconds of steps at a quantile of their estimates, as `StepCosts`; each is computed once.
 
-    Attributes:
+    Args:
         steps: the estimates of steps.
         quantile: a key of `QUANTILES`.
     """
 
     def __init__(self, steps: ReplicaSteps, quantile: str = "p50") -> None:
-        self.steps = steps
-        self.quantile = quantile
-        self._costs_s: dict[tuple[int, ...], float] = {}
-        self._overhead_s: dict[int, float] = {}
+        def quantile_s(estimate: Callable[..., Estimate]) -> Callable[..., float]:
+            return cache(lambda *shape: estimate(*shape).quantile_s(quantile))
 
-    def prefill(self, prompts: int, tokens: int, past: int) -> float:
-        """Seconds of a step of prompts."""
-        key = (prompts, tokens, past)
-        cost_s = self._costs_s.get(key)
-        if cost_s is None:
-            cost_s = self._costs_s[key] = self.steps.prefill(*key).quantile_s(self.quantile)
-        return cost_s
-
-    def decode(self, batch: int, length: int) -> float:
-        """Seconds of a step of decodes."""
-        key = (batch, length)
-        cost_s = self._costs_s.get(key)
-        if cost_s is None:
-            cost_s = self._costs_s[key] = self.steps.decode(*key).quantile_s(self.quantile)
-        return cost_s
+        self.prefill = quantile_s(steps.prefill)
+        self.decode = quantile_s(steps.decode)
+        self.mixed = quantile_s(steps.mixed)
+        self._host = steps.host
+        self._host_factor = math.exp(QUANTILES[quantile] * steps.host.request_s.provenance.spread)
 
     def request_overhead_s(self, tokens: int) -> float:
         """Seconds of host time, outside of steps, of a request with a prompt of `tokens` tokens."""
-        overhead_s = self._overhead_s.get(tokens)
-        if overhead_s is None:
-            host = self.steps.host
-            factor = math.exp(QUANTILES[self.quantile] * host.request_s.provenance.spread)
-            overhead_s = self._overhead_s[tokens] = host.request_overhead_s(tokens) * factor
-        return overhead_s
-
-    def mixed(self, prompts: int, tokens: int, past: int, batch: int, length: int) -> float:
-        """Seconds of a step of prompts and decodes."""
-        key = (prompts, tokens, past, batch, length)
-        cost_s = self._costs_s.get(key)
-        if cost_s is None:
-            cost_s = self._costs_s[key] = self.steps.mixed(*key).quantile_s(self.quantile)
-        return cost_s
+        return self._host.request_overhead_s(tokens) * self._host_factor

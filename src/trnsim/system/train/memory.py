@@ -18,7 +18,7 @@ from trnsim.errors import OutOfMemory
 from trnsim.facts import assumed, documented
 from trnsim.place.machine import Machine
 from trnsim.system.train.layout import Layout
-from trnsim.system.train.stages import Chunk, StagePart, chunks
+from trnsim.system.train.stages import PARAMETER_BITS, Chunk, StagePart, chunks
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.gradients import (
     OPTIMIZERS,
@@ -32,9 +32,9 @@ from trnsim.workload.gradients import (
 RESERVE: Final = assumed(
     0.08, "part of HBM for the runtime, programs, their rings and fragmentation; none is published"
 )
-WEIGHT_BYTES: Final = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 2}
-"""Bytes of a weight by dtype of products; FP8 products keep weights in bfloat16."""
-_GRADIENT_BYTES: Final = documented(4, "gradients are summed in FP32 (Megatron-LM, NxD Training)")
+WEIGHT_BYTES: Final = {dtype: bits // 8 for dtype, bits in PARAMETER_BITS.items()}
+"""Bytes of a stored weight, by dtype of products."""
+GRADIENT_BYTES: Final = documented(4, "gradients are summed in FP32 (Megatron-LM, NxD Training)")
 _ROW_BYTES: Final = documented(4, "a sum of exponentials for each row of scores (FlashAttention)")
 _LOGIT_BYTES: Final = documented(6, "logits, and in FP32 for the loss (Korthikanti, 4.3)")
 GATHERED_LAYERS: Final = assumed(2, "ZeRO-3 gathers the weights of a layer and of the next")
@@ -49,10 +49,10 @@ class StageMemory:
     Attributes:
         weights: weights of products, tables and norms.
         gradients: gradients of these weights.
-        optimizer: moments, and with weights of fewer bits their FP32 master copy.
+        optimizer: moments, and an FP32 master copy of weights with fewer bits.
         activations: activations kept for backward, of all micro batches in flight.
-        logits: logits, on the last stage.
-        buffers: results of gathering collectives.
+        logits: logits and their FP32 copy for the loss; 0 before the last stage.
+        buffers: results of the largest collective, and with ZeRO-3 gathered weights.
     """
 
     weights: float
@@ -100,7 +100,7 @@ def bytes_of_parameter(layout: Layout) -> tuple[float, float, float]:
     """Bytes of a weight, of its gradient, and of its optimizer state."""
     optimizer = OPTIMIZERS[layout.optimizer]
     master = optimizer.master_bytes if layout.dtype != "fp32" else 0.0
-    return WEIGHT_BYTES[layout.dtype], _GRADIENT_BYTES, optimizer.moment_bytes + master
+    return WEIGHT_BYTES[layout.dtype], GRADIENT_BYTES, optimizer.moment_bytes + master
 
 
 def in_flight(layout: Layout, stage_number: int) -> float:
@@ -175,21 +175,20 @@ def check(needed: list[StageMemory], layout: Layout, machine: Machine) -> None:
     Raises:
         OutOfMemory: names the stage that needs the most, and its largest parts.
     """
-    at = max(range(len(needed)), key=lambda index: needed[index].total)
-    need, has = needed[at].total, usable_bytes(machine)
+    fullest = max(range(len(needed)), key=lambda stage: needed[stage].total)
+    need, has = needed[fullest].total, usable_bytes(machine)
     if need <= has:
         return
-    parts = sorted(fields(StageMemory), key=lambda field: -getattr(needed[at], field.name))
+    sizes = {field.name: getattr(needed[fullest], field.name) for field in fields(StageMemory)}
+    parts = sorted(sizes, key=lambda part: -sizes[part])
     listing = ", ".join(
-        f"{part.name} {getattr(needed[at], part.name) / 2**30:.1f}"
-        for part in parts
-        if getattr(needed[at], part.name) >= _NAMED_BYTES
+        f"{part} {sizes[part] / 2**30:.1f}" for part in parts if sizes[part] >= _NAMED_BYTES
     )
     raise OutOfMemory(
-        f"stage {at} of {layout.pipeline} needs {need / 2**30:.1f} GiB a rank ({listing}); a "
+        f"stage {fullest} of {layout.pipeline} needs {need / 2**30:.1f} GiB a rank ({listing}); a "
         f"{machine.rank_name} of {machine.instance.name} has {machine.memory_bytes / 2**30:.1f} "
         f"GiB, {has / 2**30:.1f} less {RESERVE:.0%} for the runtime",
-        fix=_advice(parts[0].name, layout),
+        fix=_advice(parts[0], layout),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+from trnsim.system.expert_load import busiest_summary, imbalance
 from trnsim.system.train.layout import Layout
 from trnsim.workload.architecture import Architecture, Experts, Layer, Tower
 from trnsim.workload.operators import Pass, Phase
@@ -36,8 +37,8 @@ class StagePart:
         times: number of layers; a fraction for an average stage.
         tower: the tower of the model that the layers belong to.
         layer: sizes of one layer; None for an embedding or head.
-        dense: parameters of one layer on one rank, outside experts.
-        experts: parameters of one layer's experts on one rank.
+        dense: number of parameters of one layer on one rank, without experts.
+        experts: number of parameters of one layer's experts on one rank.
     """
 
     summary: PartSummary
@@ -139,30 +140,6 @@ def _layer(layer: Layer, summary: PartSummary, tower: Tower, layout: Layout) -> 
     experts = summary.expert_parameters
     dense = summary.parameters - experts
     if isinstance(layer.mlp, Experts):
-        summary = _busiest_summary(summary, layout, layer.mlp)
+        rows = layout.micro_batch * layout.sequence / layout.context
+        summary = busiest_summary(summary, imbalance(rows * layer.mlp.per_token, layout.expert))
     return StagePart(summary, layer.times, tower, layer, dense, experts)
-
-
-def imbalance(tokens: float, ranks: int) -> float:
-    """``1 + sqrt(2 ln(ranks) / tokens)``: tokens of the busiest expert rank over the mean.
-
-    `tokens` is the mean per rank. Under even routing the counts are Poisson; this is their expected
-    maximum for large means. A router that prefers some experts is worse; the auxiliary loss of
-    training works towards even routing.
-    """
-    return 1.0 if ranks == 1 else 1.0 + math.sqrt(2 * math.log(ranks) / max(tokens, 1.0))
-
-
-def _busiest_summary(summary: PartSummary, layout: Layout, mlp: Experts) -> PartSummary:
-    """The summary of the expert rank with the most tokens, for which the other ranks wait."""
-    rows = layout.micro_batch * layout.sequence / layout.context
-    factor = imbalance(rows * mlp.per_token, layout.expert)
-    products = tuple(
-        replace(product, m=product.m * factor) if product.name.startswith("expert ") else product
-        for product in summary.products
-    )
-    exchanges = tuple(
-        replace(sent, nbytes=sent.nbytes * factor) if sent.kind == "all_to_all" else sent
-        for sent in summary.exchanges
-    )
-    return replace(summary, products=products, exchanges=exchanges)

@@ -26,10 +26,9 @@ from trnsim.place.machine import Machine
 from trnsim.system.train import memory, pipeline
 from trnsim.system.train.exchanges import exchanges
 from trnsim.system.train.layout import Layout, check
-from trnsim.system.train.memory import WEIGHT_BYTES, StageMemory
+from trnsim.system.train.memory import GRADIENT_BYTES, WEIGHT_BYTES, StageMemory
 from trnsim.system.train.stages import Chunk, StagePart, all_parts, chunks, training_pass
 from trnsim.system.train.work import (
-    GRADIENT_BYTES,
     Passes,
     StageWork,
     parameter_exchange_s,
@@ -80,10 +79,6 @@ class TrainingStep:
     mfu: float
     sequences_per_s: Interval
     tokens_per_s_per_chip: Interval
-
-
-def _inverse(time_s: Interval, count: float) -> Interval:
-    return Interval(count / time_s.p90, count / time_s.p50, count / time_s.p10)
 
 
 @dataclass(frozen=True)
@@ -212,8 +207,8 @@ class TrainingSteps:
             needed,
             flop,
             flop / (peak * chips * time_s),
-            _inverse(step_s, layout.global_batch),
-            _inverse(step_s, layout.global_batch * layout.sequence / chips),
+            step_s.inverse(layout.global_batch),
+            step_s.inverse(layout.global_batch * layout.sequence / chips),
         )
 
     def _passes_estimate(self, layers: list[Passes], work: StageWork, layout: Layout) -> Estimate:
@@ -335,22 +330,16 @@ class TrainingSteps:
 
     def _sync(self, parameters: _StageParameters, work: StageWork, layout: Layout) -> _Sync:
         """The collectives of a stage once a step, and how much of them `work` hides."""
-        total, layers = parameters.part, parameters.layers
+        total = parameters.part
         reduce_s = gather_s = 0.0
-        if not layout.shards_optimizer:
-            reduce_s = parameter_exchange_s(
-                "all_reduce", total, GRADIENT_BYTES, layout, self.exchanges
-            )
-        elif not layout.shards_gradients:
-            reduce_s = parameter_exchange_s(
-                "reduce_scatter", total, GRADIENT_BYTES, layout, self.exchanges
-            )
+        if not layout.shards_gradients:
+            kind = "reduce_scatter" if layout.shards_optimizer else "all_reduce"
+            reduce_s = parameter_exchange_s(kind, total, GRADIENT_BYTES, layout, self.exchanges)
         if layout.shards_optimizer and not layout.shards_weights:
             width = WEIGHT_BYTES[layout.dtype]
             gather_s = parameter_exchange_s("all_gather", total, width, layout, self.exchanges)
-        beside = 1 - 1 / max(
-            layers, 1
-        )  # one layer's collectives have no compute of another layer to hide behind
+        # The collectives of one layer have no compute of another layer to hide behind.
+        beside = 1 - 1 / max(parameters.layers, 1)
         forward_s = work.compute_s / _GRADIENT_PASSES
         backward_s = work.compute_s - forward_s
         hidden_s = min(beside * reduce_s, backward_s) + min(beside * gather_s, forward_s)

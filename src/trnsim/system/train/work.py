@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from trnsim.estimate.times import LayerTime, LayerTimes, SumErrors
 from trnsim.estimate.training import layer_passes
 from trnsim.system.train.exchanges import Exchanges
 from trnsim.system.train.layout import Layout
-from trnsim.system.train.memory import WEIGHT_BYTES
+from trnsim.system.train.memory import GRADIENT_BYTES, WEIGHT_BYTES
 from trnsim.system.train.stages import StagePart, training_pass
 from trnsim.workload.gradients import Recompute, gradient_exchanges
 from trnsim.workload.operators import Axis, Exchange
@@ -29,8 +29,8 @@ class StageWork:
         tensor_s: time of exchanges between tensor ranks.
         context_s: time of exchanges between context ranks.
         expert_s: time of exchanges between expert ranks.
-        data_s: time of weights and gradients that ZeRO-2 and 3 move for each micro batch, as far as
-            computing does not hide them.
+        data_s: time of weights and gradients that ZeRO-2 and 3 move for each micro batch, beyond
+            the compute that hides them.
     """
 
     compute_s: float = 0.0
@@ -70,13 +70,13 @@ class Passes:
 
     Attributes:
         forward: the work of the forward pass.
-        backward: the work of both gradients, and of what is computed again before.
+        backward: the work of recomputation and of both gradients.
         weights_s: seconds of weight gradients, a part of `backward`.
         forward_layer: time of the forward pass of one layer, without collectives.
         backward_layer: time of both gradients of one layer, without collectives.
         causes_s: seconds of compute of one layer, by cause.
         errors_s: one sigma in seconds of one layer and its collectives, by source.
-        count: number of equal layers that `forward`, `backward` and `weights_s` add up.
+        count: number of equal layers whose work `forward`, `backward` and `weights_s` are.
     """
 
     forward: StageWork
@@ -97,21 +97,26 @@ def passes_without_zero(
     It does not depend on the number of data ranks.
     """
     summary, recompute = part.summary, Recompute(layout.recompute)
-    turned_back = gradient_exchanges(summary.exchanges)
     layer = layer_passes(summary, part.layer, training_pass(layout), recompute, times)
-    ahead, back = layer.ahead, layer.back
-    forward = _with_exchanges(ahead.time_s, summary.exchanges, layout, exchanges)
-    gradients = _with_exchanges(back.time_s, turned_back, layout, exchanges)
-    again = _with_exchanges(layer.again_s, layer.again.exchanges, layout, exchanges)
+    forward_time, backward_time = layer.forward, layer.backward
+    forward = _with_exchanges(forward_time.time_s, summary.exchanges, layout, exchanges)
+    gradient_collectives = gradient_exchanges(summary.exchanges)
+    gradients = _with_exchanges(backward_time.time_s, gradient_collectives, layout, exchanges)
+    recomputed_collectives = layer.recomputed.exchanges
+    recomputed = _with_exchanges(layer.recomputed_s, recomputed_collectives, layout, exchanges)
     errors = SumErrors()
-    for time, work in ((ahead, forward), (back, gradients), (ahead, again)):
+    for time, work in (
+        (forward_time, forward),
+        (backward_time, gradients),
+        (forward_time, recomputed),
+    ):
         errors.add(time, work.compute_s, work.total_s - work.compute_s)
     return Passes(
         forward,
-        gradients + again,
-        _WEIGHTS_PART_OF_GRADIENTS * back.time_s * _weighted_share(summary),
-        ahead,
-        back,
+        gradients + recomputed,
+        _WEIGHTS_PART_OF_GRADIENTS * backward_time.time_s * _weighted_share(summary),
+        forward_time,
+        backward_time,
         layer.causes_s,
         errors.by_source(),
     )
@@ -120,19 +125,15 @@ def passes_without_zero(
 def passes_with_zero(
     without_zero: Passes, part: StagePart, layout: Layout, exchanges: Exchanges
 ) -> Passes:
-    """Passes with the collectives of ZeRO-2 and 3, as far as they outlast compute."""
+    """Passes with the time of ZeRO-2's and 3's collectives beyond compute."""
     if not layout.shards_gradients:
         return without_zero
     gathered_s, moved_s = _moved_s(part, layout, exchanges)
     forward, backward = without_zero.forward, without_zero.backward
-    return Passes(
-        forward + StageWork(data_s=max(gathered_s - forward.compute_s, 0.0)),
-        backward + StageWork(data_s=max(moved_s - backward.compute_s, 0.0)),
-        without_zero.weights_s,
-        without_zero.forward_layer,
-        without_zero.backward_layer,
-        without_zero.causes_s,
-        without_zero.errors_s,
+    return replace(
+        without_zero,
+        forward=forward + StageWork(data_s=max(gathered_s - forward.compute_s, 0.0)),
+        backward=backward + StageWork(data_s=max(moved_s - backward.compute_s, 0.0)),
     )
 
 
@@ -164,14 +165,10 @@ def _moved_s(part: StagePart, layout: Layout, exchanges: Exchanges) -> tuple[flo
     return gathered_s, gathered_s + scattered_s
 
 
-GRADIENT_BYTES: Final = 4
-"""Bytes of a gradient, summed in FP32."""
-
-
 def parameter_exchange_s(
     kind: str, part: StagePart, element_bytes: float, layout: Layout, exchanges: Exchanges
 ) -> float:
-    """Seconds of a collective of a part's parameters, or gradients, among ranks that hold the same.
+    """Seconds of a collective of a part's parameters or gradients, among ranks with equal ones.
 
     Args:
         kind: "all_reduce", "all_gather" or "reduce_scatter".
