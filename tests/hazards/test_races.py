@@ -42,6 +42,7 @@ def accesses(first, second, *, swapped, joined=False, is_strict=True):
     detector = RaceDetector(2, is_strict=is_strict)
     turns = [(0, first, HERE), (1, second, THERE)]
     for core, (reads, writes), line in reversed(turns) if swapped else turns:
+        detector.before(core, writes)
         for tile in writes:
             tile.array[...] = core + 1
         detector.accessed(core, reads, writes, line)
@@ -153,6 +154,50 @@ def test_a_core_that_reads_what_the_other_writes_races_whatever_the_values(share
         detector.accessed(core, [], [tile], HERE)
     with pytest.raises(DataRace, match=r"reads .* while the other writes"):
         detector.accessed(int(swapped), [tile], [], THERE)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_accesses_race_where_an_element_has_two_of_which_one_writes(shared, seed):
+    """The oracle is a dictionary: per core and element, whether it was read, and the last value."""
+    random = np.random.default_rng(seed)
+    detector = RaceDetector(2, is_strict=False)
+    read, wrote = (set(), set()), ({}, {})
+    races = doubtful = 0
+    for number in range(12):
+        core, writes = int(random.integers(2)), bool(random.integers(2))
+        # Apart at first: a half for each core.
+        first, last = (8 * core, 8 * core + 8) if number < 6 else (0, 16)
+        start, stop = sorted(random.choice(np.arange(first, last + 1), 2, replace=False))
+        part = slice(int(start), int(stop), int(random.integers(1, 4)))
+        tile, elements, value = shared[part], range(16)[part], int(random.integers(2))
+        line, peer = SourceLine("kernel.py", number), 1 - core
+        detector.before(core, [tile] * writes)
+        before = [wrote[peer][element] for element in elements if element in wrote[peer]]
+        if writes:
+            tile.array[...] = value
+            races += any(theirs != value for theirs in before)
+            doubtful += any(theirs == value for theirs in before)
+            races += not read[peer].isdisjoint(elements)
+            wrote[core].update(dict.fromkeys(elements, value))
+        else:
+            races += bool(before)
+            read[core].update(elements)
+        detector.accessed(core, [tile] * (not writes), [tile] * writes, line)
+    assert (len(detector.races), len(detector.doubtful)) == (races, doubtful)
+
+
+def test_an_element_picked_by_an_index_and_read_again_is_remembered_as_last_read(shared, bench):
+    """A read by an index is noted at once, earlier plain reads at the first write."""
+    detector = RaceDetector(2, is_strict=False)
+    tile = shared[0:4]
+    rows = bench().tile(np.zeros((4, 1), np.int32))
+    index = trnsim.memory.VectorIndex(rows, 4, 4)
+    pattern = tile.pattern._replace(shape=(4, 1), strides_bytes=(4, 4))
+    picked = trnsim.memory.Tile(tile.storage, tile.dtype, pattern, index)
+    detector.accessed(0, [tile], [], SourceLine("kernel.py", 7))
+    detector.accessed(0, [picked], [], HERE)
+    detector.accessed(1, [], [shared[0:1]], THERE)
+    assert "kernel.py:1:" in str(detector.races[0])
 
 
 def test_where_it_is_not_strict_each_pair_of_lines_is_reported_once(shared):

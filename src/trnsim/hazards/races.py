@@ -17,7 +17,7 @@ import numpy as np
 
 from trnsim.dtypes import Array
 from trnsim.errors import DataRace, SourceLine
-from trnsim.memory import ByteMap, Storage, Tile
+from trnsim.memory import Box, ByteMap, Storage, Tile
 
 _FEW = 4
 _EQUAL = ": the bytes are equal for these inputs"
@@ -27,44 +27,71 @@ _NOT_JUDGED = ": whether the bytes are equal could not be judged, as the run has
 class _Shadow:
     """Per byte of a storage and core: ticks of the last read and write, and the byte written.
 
-    Most tensors, such as weights, are only read: their reads are kept as a list until one is
-    written.
+    Cores that divide their work touch different parts of a tensor, and most tensors, such as
+    weights, are only read. So accesses are kept as a list, with a bounding rectangle for each core,
+    until one may meet an access of another core of which one writes.
 
     Attributes:
+        is_apart: whether no access has met one of another core so far.
         is_written: whether a core has written to it.
     """
 
     def __init__(self, nbytes: int, cores: int) -> None:
+        self.is_apart = True
         self.is_written = False
         self.reads = [ByteMap(nbytes, np.int32) for _ in range(cores)]
         self.writes = [ByteMap(nbytes, np.int32) for _ in range(cores)]
         self._values: list[Array | None] = [None] * cores
-        self._early: list[tuple[int, Tile, int]] = []
+        # (core, whether it writes, id of the layout) -> the tile, and the tick of the last access.
+        self._early: dict[tuple[int, bool, int], tuple[Tile, int]] = {}
+        self._read: dict[int, Box] = {}
+        self._written: dict[int, Box] = {}
 
-    def note_read(self, core: int, tile: Tile, tick: int) -> None:
-        """Note that `core` reads `tile` at `tick`."""
-        if self.is_written or tile.index is not None:
-            self._mark(self.reads, core, tile, tick)
+    def note(self, core: int, tile: Tile, tick: int, *, writes: bool) -> None:
+        """Note that `core` reads or writes `tile` at `tick`."""
+        self.is_written |= writes
+        if self.is_apart:
+            key = core, writes, id(tile.layout)
+            self._early.pop(key, None)  # ticks increase
+            self._early[key] = tile, tick
+        elif writes:
+            self._mark(self.writes, core, tile, tick)
+            self.keep(core, tile)
         else:
-            self._early.append((core, tile, tick))
-
-    def note_write(self, core: int, tile: Tile, tick: int) -> None:
-        """Note that `core` writes `tile` at `tick`."""
-        self._mark(self.writes, core, tile, tick)
-        self.keep(core, tile)
-
-    def begin_writes(self) -> None:
-        """Make the maps complete, for the first write."""
-        self.is_written = True
-        for core, tile, tick in self._early:
             self._mark(self.reads, core, tile, tick)
+
+    def prepare(self, core: int, tile: Tile, *, writes: bool) -> None:
+        """Complete the maps if an access of `core` to `tile` may meet one of another core.
+
+        A write has to be prepared before it is executed: memory has what the other core wrote.
+        """
+        if not self.is_apart:
+            return
+        box = tile.box
+        regions = (self._written, self._read) if writes else (self._written,)
+        if tile.index is None and not any(
+            box.overlaps(theirs)
+            for region in regions
+            for peer, theirs in region.items()
+            if peer != core
+        ):
+            self._reach(core, box, writes=writes)
+            return
+        self.is_apart = False
+        for (by, is_write, _), (accessed, tick) in self._early.items():
+            self.note(by, accessed, tick, writes=is_write)
         self._early.clear()
+
+    def _reach(self, core: int, box: Box, *, writes: bool) -> None:
+        """Extend the rectangle of the accesses of `core`."""
+        region = self._written if writes else self._read
+        region[core] = box.around(region.get(core, box))
 
     def _mark(self, maps: list[ByteMap], core: int, tile: Tile, tick: int) -> None:
         maps[core].view(tile.footprint, tile.dtype.itemsize)[tile.touched()] = tick
 
     def keep(self, core: int, tile: Tile) -> None:
-        """Keep the bytes that `core` has just written to `tile`."""
+        """Keep the bytes of `tile` that `core` was the last to write, and that are in memory."""
         data = tile.storage.data
         if data is None:
             return
@@ -190,6 +217,11 @@ class RaceDetector:
         """The last tick of each core whose accesses to a tensor barriers order before `core`."""
         return self._guarded.get((serial, core), [0] * self._cores)
 
+    def before(self, core: int, writes: Iterable[Tile]) -> None:
+        """Prepare for writes to shared HBM by an instruction that has not been executed yet."""
+        for tile in writes:
+            self._shadow(tile.storage).prepare(core, tile, writes=True)
+
     def accessed(
         self,
         core: int,
@@ -222,16 +254,15 @@ class RaceDetector:
             self._shadows[storage.serial] = _Shadow(storage.nbytes, self._cores)
         return self._shadows[storage.serial]
 
-    def _check(  # noqa: C901  one comparison for each kind of access of each other core
+    def _check(
         self, core: int, tile: Tile, line: SourceLine | None, *, writes: bool
     ) -> None:
         """Compare an access with those of the other cores; a tick is an instruction's index + 1."""
         shadow, tick = self._shadow(tile.storage), len(self._waits[core])
-        if not shadow.is_written:
-            if not writes:
-                shadow.note_read(core, tile, tick)
-                return
-            shadow.begin_writes()
+        shadow.prepare(core, tile, writes=writes)
+        if shadow.is_apart or not (writes or shadow.is_written):
+            shadow.note(core, tile, tick, writes=writes)
+            return
         pattern, itemsize, touched = tile.footprint, tile.dtype.itemsize, tile.touched()
         known_ticks = self._ordered_ticks(tile.storage.serial, core)
         verb = "writes" if writes else "reads"
@@ -254,8 +285,7 @@ class RaceDetector:
                 if writes and peer_verb == "writes":
                     ticks = self._judge_writes(shadow, core, peer, tile, line, ticks)
                 self._report(core, tile, line, verb, peer, int(ticks.max(initial=0)), peer_verb)
-        note = shadow.note_write if writes else shadow.note_read
-        note(core, tile, tick)
+        shadow.note(core, tile, tick, writes=writes)
 
     def _unordered(self, core: int, peer: int, ticks: Array, after: int) -> list[int]:
         """The instructions of the other core after tick `after` not ordered before this one.

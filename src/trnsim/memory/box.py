@@ -48,6 +48,15 @@ class Box(NamedTuple):
             min(self.last_byte, other.last_byte),
         )
 
+    def around(self, other: Box) -> Box:
+        """The bounding rectangle of both."""
+        return Box(
+            min(self.first_row, other.first_row),
+            max(self.last_row, other.last_row),
+            min(self.first_byte, other.first_byte),
+            max(self.last_byte, other.last_byte),
+        )
+
     def without(self, other: Box) -> list[Box]:
         """The difference ``self - other``, as at most four rectangles."""
         if not self.overlaps(other):

@@ -60,6 +60,7 @@ class Peer:
         cores: number of cores.
         link: barriers and exchanges with the other cores.
         hand_over: called after each instruction, to let the other cores run.
+        before: called with values, before an instruction writes these tiles in shared HBM.
         accessed: called with the tiles in shared HBM that an instruction reads and writes, and with
             its preceding instructions.
         shared: the tensors in shared HBM, common to all cores.
@@ -69,6 +70,7 @@ class Peer:
     cores: int
     link: CoreLink
     hand_over: Callable[[], None]
+    before: Callable[[int, list[Tile]], None]
     accessed: Callable[[int, list[Tile], list[Tile], SourceLine | None, Sequence[int]], None]
     shared: SharedTensors
 
@@ -206,11 +208,6 @@ class CoreContext:
             for register in instruction.registers_written():
                 register.origins = ((self._first_serial, self.last),)
 
-    @property
-    def is_comparing(self) -> bool:
-        """True if `issue_next` may be asked: instructions are compared with a record."""
-        return self._follower is not None
-
     def issue_next(self, instruction: Instruction) -> bool:
         """Execute `instruction`, if it is the record's next and a plain one; else do nothing.
 
@@ -325,8 +322,12 @@ class CoreContext:
         """Execute and record a checked instruction whose operands have fixed addresses."""
         names = instruction.named
         named = [getattr(instruction, name) for name in names] if names else []
-        if self._together is not None and any(tile.storage.is_shared for tile in writes):
-            self._compare_first(info, reads, writes, named, after)
+        peer = self.peer
+        if peer is not None and (changed := [t for t in writes if t.storage.is_shared]):
+            if self._together is not None:
+                self._compare_first(info, reads, writes, named, after)
+            if self.has_values:
+                peer.before(peer.rank, changed)
         if info.streams:
             for dst in writes:
                 for src in reads:

@@ -27,6 +27,9 @@ Step: TypeAlias = Callable[[Machine], None]
 class Watcher(Protocol):
     """Observer of the accesses of several cores to shared HBM, as `team.SharedMemoryObserver`."""
 
+    def before(self, core: int, writes: Iterable[Tile]) -> None:
+        """Called before an instruction of `core` writes these tiles."""
+
     def accessed(
         self,
         core: int,
@@ -158,14 +161,15 @@ class Execution:
                     watcher.accessed(number, (), (), core.program.line(turn), before[turn])
                     lockstep.hand_over()
                 turns = index
-                step(machine)
                 looked, changed = core.instructions[place].accesses()
+                shared = [tile for tile in changed if tile.storage.is_shared]
+                watcher.before(number, shared)
+                step(machine)
                 reads += looked
                 reads += [source for tile in (*looked, *changed) for source in tile.index_tiles()]
                 if place + 1 < len(core.places) and core.places[place + 1] == index:
                     continue  # it read an index of the instruction that follows
                 shared_reads = [tile for tile in reads if tile.storage.is_shared]
-                shared = [tile for tile in changed if tile.storage.is_shared]
                 line = core.program.line(index)
                 watcher.accessed(number, shared_reads, shared, line, before[index])
                 turns += 1

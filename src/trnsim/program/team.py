@@ -21,6 +21,9 @@ from trnsim.program.records import Call, RankCall
 class SharedMemoryObserver(Protocol):
     """Observer of the accesses of several cores to shared HBM: a race detector."""
 
+    def before(self, core: int, writes: Iterable[Tile]) -> None:
+        """Called with values before an instruction of `core` writes these tiles."""
+
     def accessed(
         self,
         core: int,
@@ -89,6 +92,7 @@ class Team:
                 cores,
                 meetings.link(rank),
                 self._lockstep.hand_over,
+                watcher.before,
                 watcher.accessed,
                 shared,
             )
@@ -168,4 +172,4 @@ def _mirrored(shared: SharedTensors) -> Peer:
         """Do nothing: no other core runs."""
 
     mirror = Mirror()
-    return Peer(mirror.rank, mirror.cores, mirror, nobody, nobody, shared)
+    return Peer(mirror.rank, mirror.cores, mirror, nobody, nobody, nobody, shared)
