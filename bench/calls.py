@@ -10,6 +10,8 @@ on one thread, the best of its rounds. Its calls are
 - again: a call of a kernel that has been called before, which is compared with its record,
 - record: a call of what `trnsim.record` gives,
 - report: a call again with its HTML report.
+
+Only the report asks for the time of the run, which is found then.
 """
 
 from __future__ import annotations

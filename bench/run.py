@@ -7,6 +7,9 @@ is run alternately with numpy; the figure is the ratio of the best times, with t
 pairwise ratios beside it. Times are CPU seconds of this process on one thread, which other work on
 the machine disturbs less than wall time.
 
+The times of a run are found when they are asked for: none of the calls does, but that without
+values (`shapes only`).
+
 What is not numerics in a first call is measured in a run of its own: the time that an instruction
 spends between the kernel's call and its return, less the time in its `execute`. Its median is that
 of all instructions of the program; tensors that the kernel makes and slices in between are not in
@@ -120,7 +123,8 @@ def compare(name, kernel, plain, arrays, tolerance):
     )
     rounds = [[seconds(way) for way in ways] for _ in range(ROUNDS)]
     shapes_only = min(
-        seconds(lambda: trnsim.run(fresh(kernel), *arrays, numerics=False)) for _ in range(ROUNDS)
+        seconds(lambda: trnsim.run(fresh(kernel), *arrays, numerics=False).total_time_s)
+        for _ in range(ROUNDS)
     )
     *times, theirs = (min(times) for times in zip(*rounds, strict=True))
     medians = [statistics.median(times[i] / times[3] for times in rounds) for i in range(3)]
@@ -139,7 +143,8 @@ def time_again(rounds):
     """A long program, recorded and then timed again: us an instruction, seconds, the peak."""
     tile = np.zeros((kernels.P, kernels.F), np.float32)
     start = time.process_time()
-    program = trnsim.run(kernels.repeated, tile, rounds, numerics=False).program
+    run = trnsim.run(kernels.repeated, tile, rounds, numerics=False)
+    program, _ = run.program, run.total_time_s
     recorded = time.process_time()
     replay([program], program.core, choose([program], program.core))
     again = time.process_time() - recorded

@@ -93,6 +93,8 @@ class Run:
     @property
     def timeline(self) -> Timeline:
         """The timeline of the core that took longest."""
+        if len(self.timelines) == 1:
+            return self.timelines[0]
         return max(self.timelines, key=lambda timeline: timeline.total_time_s)
 
     @property

@@ -254,9 +254,7 @@ class RaceDetector:
             self._shadows[storage.serial] = _Shadow(storage.nbytes, self._cores)
         return self._shadows[storage.serial]
 
-    def _check(
-        self, core: int, tile: Tile, line: SourceLine | None, *, writes: bool
-    ) -> None:
+    def _check(self, core: int, tile: Tile, line: SourceLine | None, *, writes: bool) -> None:
         """Compare an access with those of the other cores; a tick is an instruction's index + 1."""
         shadow, tick = self._shadow(tile.storage), len(self._waits[core])
         shadow.prepare(core, tile, writes=writes)

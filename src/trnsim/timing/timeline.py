@@ -59,28 +59,57 @@ class Span:
     waited_for: int | None
 
 
+class _Timing:
+    """The order and the schedules of cores that ran `programs` together.
+
+    They are found when they are asked for: many programs are run for their values alone.
+    """
+
+    def __init__(
+        self, programs: Sequence[Program], policy: Policy, cores_per_rank: int, ranks: Sequence[int]
+    ) -> None:
+        """The arguments are those of `timelines`."""
+        self.cores_per_rank, self.ranks = cores_per_rank or len(programs), ranks
+        self._programs = programs
+        self._policy = policy
+
+    @cached_property
+    def _tables(self) -> list[list[EnginePlacement]]:
+        return [recorded(program) for program in self._programs]
+
+    @cached_property
+    def order(self) -> Order:
+        """The order in which their instructions start."""
+        programs, core = self._programs, self._programs[0].core
+        if len(programs) == 1 and not self.ranks:
+            return choose_alone(programs[0], self._tables[0], core, self._policy)
+        return choose(programs, core, self._policy, self._tables, self.cores_per_rank, self.ranks)
+
+    @cached_property
+    def schedules(self) -> list[Schedule]:
+        """The schedule of each core."""
+        return replay(self._programs, self._programs[0].core, self.order, self._tables)
+
+
 class Timeline:
     """The times of all instructions of a program."""
 
-    def __init__(
-        self,
-        programs: Sequence[Program],
-        rank: int,
-        schedule: Schedule,
-        order: Order,
-        cores_per_rank: int = 0,
-        ranks: Sequence[int] = (),
-    ) -> None:
-        """The timeline of the core with index `rank` among those that ran `programs` together.
-
-        `cores_per_rank` and `ranks` are as in `timelines`.
-        """
+    def __init__(self, programs: Sequence[Program], rank: int, timing: _Timing) -> None:
+        """The timeline of the core with index `rank` among those that ran `programs` together."""
         self.program = programs[rank]
-        self.order = order
-        self._cores_per_rank, self._ranks = cores_per_rank or len(programs), ranks
+        self._timing = timing
+        self._cores_per_rank, self._ranks = timing.cores_per_rank, timing.ranks
         self._programs = programs
         self._rank = rank
-        self._schedule = schedule
+
+    @property
+    def order(self) -> Order:
+        """The order in which the instructions of all cores start."""
+        return self._timing.order
+
+    @property
+    def _schedule(self) -> Schedule:
+        return self._timing.schedules[self._rank]
 
     def __len__(self) -> int:
         return len(self.program)
@@ -90,9 +119,7 @@ class Timeline:
         if program is self.program:
             return self
         programs = [*self._programs[: self._rank], program, *self._programs[self._rank + 1 :]]
-        return Timeline(
-            programs, self._rank, self._schedule, self.order, self._cores_per_rank, self._ranks
-        )
+        return Timeline(programs, self._rank, self._timing)
 
     @property
     def launch_s(self) -> float:
@@ -260,14 +287,5 @@ def timelines(
     rank has `cores_per_rank` cores; by default all cores are of the same rank. If further ranks
     keep step with these (`program.likeness`), `ranks` has the numbers of the ranks given.
     """
-    core = programs[0].core
-    tables = [recorded(program) for program in programs]
-    if len(programs) == 1 and not ranks:
-        order = choose_alone(programs[0], tables[0], core, policy)
-    else:
-        order = choose(programs, core, policy, tables, cores_per_rank, ranks)
-    schedules = replay(programs, core, order, tables)
-    return tuple(
-        Timeline(programs, rank, schedule, order, cores_per_rank, ranks)
-        for rank, schedule in enumerate(schedules)
-    )
+    timing = _Timing(programs, policy, cores_per_rank, ranks)
+    return tuple(Timeline(programs, rank, timing) for rank in range(len(programs)))
