@@ -1,16 +1,21 @@
 import re
 
 import pytest
+from published_models import llama
 
 from trnsim.errors import BadInput
+from trnsim.workload.config import from_config
 from trnsim.workload.families.keys import ConfigKeys
+from trnsim.workload.operators import Pass, Phase
+from trnsim.workload.passes import summaries
 from trnsim.workload.quantization import METHODS, bits_of
+from trnsim.workload.resident import cache_bytes, weights_bytes
 
-LAYERS = 2
+LLAMA = llama(32, 2, 4, 48, 100, num_key_value_heads=2)
 
 
 def of(**given):
-    return bits_of(ConfigKeys(given, "mine.json"), LAYERS)
+    return bits_of(ConfigKeys(given, "mine.json"))
 
 
 def quantized(**given):
@@ -102,23 +107,122 @@ def test_keys_and_values_or_activations_may_be_short_alone():
     assert (found.weight_bits, found.product_bits, found.kv_bits) == (16, 8, 16)
 
 
+def listed(config=LLAMA, **given):
+    return from_config({**config, "quantization_config": given}, "mine.json")
+
+
+def wide_layers(model, name, index=0):
+    """The layers in which a product's weight and operands are of 16 bits."""
+    tower = model.towers[index]
+    parts = [p for p in summaries(model, Pass(Phase.ENCODE, 1, 4)) if p.name == "layer"]
+    wide = set()
+    for number, group in enumerate(tower.order):
+        (product,) = (p for p in parts[group].products if p.name == name)
+        assert (product.weight_bits == 16) == (product.bits == 16)
+        if product.weight_bits == 16:
+            wide.add(number)
+    return wide
+
+
+BOTH = {0, 1}
+
+
 @pytest.mark.parametrize(
-    ("names", "weight", "mlp"),
+    ("names", "query", "output", "up"),
     [
-        (["lm_head"], 8, 8),
-        (["model.layers.*.self_attn", "lm_head"], 16, 8),
-        (["re:.*mlp$"], 8, 16),
-        (["model.layers.0.self_attn.q_proj"], 8, 8),
-        (["model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.q_proj"], 16, 8),
-        (["model.layers.0.mlp.up_proj", "model.layers.1.mlp.up_proj"], 8, 16),
-        (["re:.*mlp.gate$"], 8, 8),  # the router
-        (["vision_model.attention"], 8, 8),
+        (["lm_head"], set(), set(), set()),
+        (["model.layers.*.self_attn", "lm_head"], BOTH, BOTH, set()),
+        (["re:.*mlp$"], set(), set(), BOTH),
+        (["model.layers.0.self_attn.q_proj"], {0}, set(), set()),
+        (
+            ["model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.q_proj"],
+            BOTH,
+            set(),
+            set(),
+        ),
+        (["model.layers.0.mlp.up_proj", "model.layers.1.mlp.up_proj"], set(), set(), BOTH),
+        (["re:.*mlp.gate$"], set(), set(), set()),  # the router
+        (["model.layers.1.mlp.gate", "model.layers.1.input_layernorm"], set(), set(), set()),
+        (["vision_model.attention"], set(), set(), set()),
+        (["model.layers.1"], {1}, {1}, {1}),
+        (["o_proj"], set(), BOTH, set()),
+        (["self_attn"], BOTH, BOTH, set()),
+        (["model.layers.[1-9].mlp", "re:model.layers.0.self_attn.*"], {0}, {0}, {1}),
     ],
 )
-@pytest.mark.parametrize("key", ["modules_to_not_convert", "ignore"])
-def test_what_all_layers_leave_as_it_was_keeps_its_bits(key, names, weight, mlp):
-    found = quantized(quant_method="fp8", **{key: names})
-    assert (found.weight_bits, found.mlp_bits) == (weight, mlp)
+@pytest.mark.parametrize("key", ["modules_to_not_convert", "ignored_layers"])
+def test_what_a_list_names_keeps_its_bits_in_those_layers(key, names, query, output, up):
+    found = listed(quant_method="fp8", **{key: names})
+    wide = [wide_layers(found, name) for name in ("query", "output", "up")]
+    assert wide == [query, output, up]
+    assert (found.kv_bits, found.other_bits) == (16, 16)
+
+
+def test_weights_and_reads_of_a_kept_half_are_those_of_16_bits():
+    whole, half = (
+        listed(quant_method="fp8", modules_to_not_convert=names)
+        for names in ([], ["model.layers.0.self_attn", "model.layers.1.self_attn"])
+    )
+    attention = 2 * (2 * 32 * 32 + 2 * 32 * 16)  # of both layers: query and output, key and value
+    assert weights_bytes(half) - weights_bytes(whole) == attention
+    step = Pass(Phase.DECODE, 1, 1, 8)
+    read = [sum(p.times * p.weight_bytes for p in summaries(m, step)) for m in (whole, half)]
+    assert read[1] - read[0] == attention
+    assert cache_bytes(half, 9) == cache_bytes(whole, 9)
+
+
+def test_a_list_of_compressed_tensors_is_exact():
+    groups = {
+        "a": {
+            "targets": ["Linear"],
+            "weights": {"num_bits": 8},
+            "input_activations": {"num_bits": 8},
+        }
+    }
+    for names, query in (
+        (["model.layers.0.self_attn"], set()),
+        (["model.layers.0.self_attn.q_proj"], {0}),
+        (["q_proj"], set()),
+        (["re:.*self_attn.*"], BOTH),
+        (["re:.*self_attn$"], set()),
+        (["Linear"], BOTH),
+    ):
+        found = listed(quant_method="compressed-tensors", config_groups=groups, ignore=names)
+        assert wide_layers(found, "query") == query, names
+
+
+def test_groups_have_their_own_bits_and_what_none_targets_keeps_its_own():
+    short = {"num_bits": 4, "type": "int"}
+    groups = {
+        "a": {"targets": ["re:.*mlp.*"], "weights": short},
+        "b": {"targets": ["re:.*q_proj", "re:.*k_proj"], "weights": {"num_bits": 8}},
+    }
+    found = listed(quant_method="compressed-tensors", config_groups=groups)
+    (layer,) = (p for p in summaries(found, Pass(Phase.ENCODE, 1, 4)) if p.name == "layer")
+    bits = {p.name: p.weight_bits for p in layer.products if p.weight_bits}
+    assert bits == {"query": 8, "key and value": 8, "output": 16, "up": 4, "down": 4}
+    groups["c"] = {"targets": ["Linear"], "weights": {"num_bits": 2}}
+    found = listed(quant_method="compressed-tensors", config_groups=dict(reversed(groups.items())))
+    (layer,) = (p for p in summaries(found, Pass(Phase.ENCODE, 1, 4)) if p.name == "layer")
+    bits = {p.name: p.weight_bits for p in layer.products if p.weight_bits}
+    assert bits == {"query": 8, "key and value": 8, "output": 2, "up": 4, "down": 4}
+
+
+def test_a_list_of_modelopt_has_wildcards():
+    found = listed(
+        quant_method="modelopt", exclude_modules=["lm_head", "model.layers.?.self_attn*"]
+    )
+    assert wide_layers(found, "query") == BOTH
+    assert wide_layers(found, "up") == set()
+
+
+def test_a_pattern_that_is_none_is_refused():
+    message = (
+        r"^mine\.json: quantization_config\.ignore is 're:\('; legal: names of modules: as a "
+        "regular expression it has an error: missing"
+    )
+    with pytest.raises(BadInput, match=message):
+        listed(quant_method="modelopt", ignore=["re:("])
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trnsim.errors import BadInput
+from trnsim.workload.matrix_bits import MatrixBits
 
 GATED: Final = 3
 """Matrices of a gated MLP: gate, up and down."""
@@ -250,7 +251,6 @@ class Wiring:
         kinds: rows of a table of token types, likewise.
         has_table_norm: whether a norm follows these tables.
         has_mask: whether a padding mask is an input.
-        order: for each layer the index of its group of equal layers.
     """
 
     norm: Norm
@@ -266,7 +266,6 @@ class Wiring:
     kinds: int = 0
     has_table_norm: bool = False
     has_mask: bool = False
-    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -282,6 +281,7 @@ class Layer:
         is_shared: whether all share one set of weights, as in ALBERT.
         is_parallel: whether attention and MLP read the same input and are summed together, as in
             GPT-J; tensor ranks then exchange one sum a layer instead of two.
+        own_bits: bits of the matrices that have others than the model's.
     """
 
     times: int
@@ -291,6 +291,7 @@ class Layer:
     extra: int = 0
     is_shared: bool = False
     is_parallel: bool = False
+    own_bits: tuple[MatrixBits, ...] = ()
 
     @property
     def copies(self) -> int:
@@ -345,6 +346,7 @@ class Tower:
         image: pixels of an image along a side; 0 without images.
         has_position_table: whether positions, angles or slopes are rows of a table, which ends at
             the longest sequence.
+        order: for each layer the index of its group in `layers`; () for one group after another.
         wiring: operations between products; None if only sizes are known.
     """
 
@@ -364,6 +366,7 @@ class Tower:
     tokens: int = 0
     image: int = 0
     has_position_table: bool = False
+    order: tuple[int, ...] = ()
     wiring: Wiring | None = None
 
     @property

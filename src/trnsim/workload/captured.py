@@ -20,16 +20,14 @@ from trnsim.workload import passes
 from trnsim.workload.architecture import Architecture, check_length
 from trnsim.workload.config import FAMILIES, from_config, longest, read_values
 from trnsim.workload.families.keys import ConfigKeys
-from trnsim.workload.families.sizes import MOST_LAYERS
 from trnsim.workload.model_names import model_name
 from trnsim.workload.operators import WHOLE, Pass, Phase, Split
-from trnsim.workload.quantization import Bits, bits_of, dtype_of
+from trnsim.workload.quantization import dtype_of
 from trnsim.workload.summary import PartSummary, captured_summaries
 
 _CLASS_KEY: Final = "_class_name"
 """The key by which diffusers' configurations name a class."""
 _INSTALL_COMMAND: Final = "pip install 'trnsim[torch,models]'"
-_LAYER_KEYS: Final = ("num_hidden_layers", "num_layers", "n_layer", "n_layers")
 _MOST_CACHED_MODELS: Final = 64
 """Maximum number of models, each with its pass and split, whose parts are kept."""
 
@@ -79,19 +77,6 @@ class CapturedModel:
         """
         limit, key = longest(ConfigKeys(self.values, self.file), self.model_type)
         check_length(self.name, tokens, limit, key)
-
-    @cached_property
-    def bits(self) -> Bits:
-        """Bits of its weights."""
-        return bits_of(ConfigKeys(self.values, self.file), self._layers)
-
-    @property
-    def _layers(self) -> int:
-        """Number of its layers, those of texts if it has others; `MOST_LAYERS` if not stated."""
-        texts = self.values.get("text_config")
-        values = [self.values, *([texts] if isinstance(texts, Mapping) else [])]
-        stated = [ConfigKeys(keys, self.file).whole(*_LAYER_KEYS, default=0) for keys in values]
-        return max(stated) or MOST_LAYERS
 
     @property
     def dtype(self) -> str:

@@ -19,7 +19,7 @@ from trnsim.workload.families import (
 )
 from trnsim.workload.families.keys import ConfigGap, ConfigKeys
 from trnsim.workload.model_names import model_name
-from trnsim.workload.quantization import bits_of
+from trnsim.workload.quantization import bits_of, with_listed_bits
 
 _FIX: Final = "give a model's name, e.g. llama-3.1-8b, or the path of a Hugging Face config.json"
 
@@ -92,7 +92,7 @@ def from_config(config: Mapping[str, Any], file: str) -> Architecture:
         perhaps = f"perhaps {' or '.join(map(repr, near))}" if near else ""
         raise NotModelled(message, fix=_texts_fix(keys) or perhaps, line=line)
     towers = family(keys, model_type)
-    bits = bits_of(keys, towers[-1].depth)
+    bits, towers = bits_of(keys), with_listed_bits(keys, model_type, towers)
     positions, name = longest(keys, model_type)
     return Architecture(
         model_name(file), model_type, towers, positions, **vars(bits), positions_key=name

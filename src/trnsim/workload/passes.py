@@ -311,6 +311,7 @@ class RankTower:
     def layer(self, layer: Layer) -> RankGraph:
         """Graph of one of equal layers: attentions and an MLP, each with a norm and a residual."""
         rank, tower = self._rank(), self.tower
+        rank.own_bits = {matrix.name: matrix for matrix in layer.own_bits}
         x = rank.input(self.norm_rows, tower.hidden, name="hidden")
         build = self._parallel_layer if layer.is_parallel else self._serial_layer
         rank.named_outputs["hidden"] = build(rank, layer, x)

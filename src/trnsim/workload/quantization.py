@@ -1,8 +1,8 @@
 """Bits of a checkpoint's weights: ``torch_dtype`` and ``quantization_config``.
 
 Tables, scores of words, norms and routers keep the checkpoint's dtype, as all methods here leave
-them; ``modules_to_not_convert`` and its like keep attention or MLPs too, where they name them for
-all layers. Bits of a weight have their share of scales and zero points.
+them, and so do the matrices that ``modules_to_not_convert`` and its like name, layer by layer. Bits
+of a weight have their share of scales and zero points.
 
 Source: transformers 5.23, utils/quantization_config.py, and for the scales of each method the
 ``Source`` of its function.
@@ -10,12 +10,16 @@ Source: transformers 5.23, utils/quantization_config.py, and for the scales of e
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Final
 
+from trnsim.workload.architecture import Layer, Tower
 from trnsim.workload.families.keys import ConfigKeys
+from trnsim.workload.matrix_bits import MatrixBits, with_own_bits
+from trnsim.workload.module_names import matrix_names
+from trnsim.workload.module_patterns import ModulePatterns
 
 DTYPES: Final = {"float32": 32, "bfloat16": 16, "float16": 16}
 """Bits of an element by ``torch_dtype``."""
@@ -35,10 +39,12 @@ _SKIPPED_KEYS: Final = (
     "ignore",
     "llm_int8_skip_modules",
     "ignored_layers",
+    "exclude_modules",
 )
 """Keys of the names of modules that are not quantized."""
-_MLP_NAME: Final = re.compile(r"(mlp|feed_forward|experts)(\W*|.*(up|down|gate)_proj.*)$")
-_ATTENTION_NAME: Final = re.compile(r"attn|attention")
+_MLP_PREFIX: Final = "mlp."
+_EVERY_MATRIX: Final = "Linear"
+"""The target of all matrices of layers."""
 
 
 @dataclass(frozen=True)
@@ -69,29 +75,113 @@ class _Method:
     is_mlp_alone: bool = False
 
 
-def bits_of(keys: ConfigKeys, layers: int) -> Bits:
-    """The bits of a checkpoint of `layers` layers.
+def bits_of(keys: ConfigKeys) -> Bits:
+    """The bits of a checkpoint's matrices, but for those that lists of modules name.
 
     Raises:
         BadInput: for an unknown dtype or method, or an illegal number.
     """
     plain = DTYPES[dtype_of(keys)]
-    if keys.config.get("quantization_config") is None:
+    quantized = _quantized(keys)
+    if quantized is None:
         return Bits(plain, plain, plain, plain)
+    _, _, method = quantized
+    return Bits(
+        weight_bits=plain if method.is_mlp_alone else method.weight,
+        other_bits=plain,
+        kv_bits=method.kv or plain,
+        product_bits=method.product,
+        mlp_bits=method.weight,
+    )
+
+
+def with_listed_bits(
+    keys: ConfigKeys, model_type: str, towers: tuple[Tower, ...]
+) -> tuple[Tower, ...]:
+    """The towers of a checkpoint with the bits of the matrices that its lists of modules name.
+
+    Raises:
+        BadInput: as `bits_of`, and for a list that is none of names.
+    """
+    quantized = _quantized(keys)
+    if quantized is None:
+        return towers
+    listed = _ListedBits(*quantized, bits_of(keys))
+    if not listed.has_lists:
+        return towers
+    return tuple(
+        with_own_bits(tower, partial(listed.of_layer, model_type, tower.name)) for tower in towers
+    )
+
+
+class _ListedBits:
+    """The bits of matrices by the lists of modules of a ``quantization_config``."""
+
+    def __init__(self, config: ConfigKeys, name: str, method: _Method, bits: Bits) -> None:
+        self._method, self._bits = method, bits
+        self._kept = [
+            ModulePatterns(config, key, name) for key in _SKIPPED_KEYS if config.first((key,))
+        ]
+        self._groups = _groups(config, name)
+        lists = [*self._kept, *(targets for targets, _ in self._groups)]
+        self.has_lists = bool(lists)
+        self._has_numbers = any(patterns.has_numbers for patterns in lists)
+        self._of_layer = cache(self._of_numbered_layer)
+
+    def of_layer(
+        self, model_type: str, tower: str, layer: Layer, index: int
+    ) -> tuple[MatrixBits, ...]:
+        """The matrices of a layer whose bits differ from the checkpoint's `Bits`."""
+        return self._of_layer(model_type, tower, layer, index if self._has_numbers else 0)
+
+    def _of_numbered_layer(
+        self, model_type: str, tower: str, layer: Layer, index: int
+    ) -> tuple[MatrixBits, ...]:
+        own = (
+            MatrixBits(name, *self._of_modules(name, modules))
+            for name, modules in matrix_names(model_type, tower, layer, index)
+        )
+        return tuple(matrix for matrix in own if not self._is_usual(matrix))
+
+    def _is_usual(self, matrix: MatrixBits) -> bool:
+        bits = self._bits
+        weight = bits.mlp_bits if matrix.name.startswith(_MLP_PREFIX) else bits.weight_bits
+        return (matrix.weight_bits, matrix.product_bits) == (weight, bits.product_bits)
+
+    def _of_modules(self, name: str, modules: Sequence[str]) -> tuple[float, float]:
+        """Bits of a weight and of operands; a matrix of several modules is kept if one is.
+
+        vLLM refuses to join modules that differ in this.
+        """
+        bits, plain = self._bits, self._bits.other_bits
+        if any(patterns.is_of_class or patterns.has_any(modules) for patterns in self._kept):
+            return plain, plain
+        if not self._groups:
+            is_mlp = name.startswith(_MLP_PREFIX)
+            return bits.mlp_bits if is_mlp else bits.weight_bits, bits.product_bits
+        for targets, scheme in self._groups:
+            if targets.has_any(modules):
+                return scheme.weight, scheme.product
+        for targets, scheme in self._groups:
+            if targets.is_of_class:
+                return scheme.weight, scheme.product
+        return plain, plain
+
+
+def _quantized(keys: ConfigKeys) -> tuple[ConfigKeys, str, _Method] | None:
+    """The ``quantization_config``, its method's name and the method; None without one.
+
+    Raises:
+        BadInput: for an unknown method, or an illegal number.
+    """
+    if keys.config.get("quantization_config") is None:
+        return None
     config = keys.nested("quantization_config")
     name = config.text("quant_method") or _old_name(config)
     if name not in METHODS:
         legal = ", ".join(METHODS)
         raise config.refuse("quant_method", name, legal, "bits of others are not known")
-    method = METHODS[name](config)
-    attention_kept, mlp_kept = _skipped_halves(config, layers)
-    return Bits(
-        weight_bits=plain if attention_kept or method.is_mlp_alone else method.weight,
-        other_bits=plain,
-        kv_bits=method.kv or plain,
-        product_bits=method.product,
-        mlp_bits=plain if mlp_kept else method.weight,
-    )
+    return config, name, METHODS[name](config)
 
 
 def dtype_of(keys: ConfigKeys) -> str:
@@ -114,21 +204,6 @@ def _old_name(config: ConfigKeys) -> str:
     """The method of files older than ``quant_method``, which only bitsandbytes wrote."""
     is_known = config.flag("load_in_8bit") or config.flag("load_in_4bit")
     return "bitsandbytes" if is_known else ""
-
-
-def _skipped_halves(config: ConfigKeys, layers: int) -> tuple[bool, bool]:
-    """True for each of attention and MLPs that no layer quantizes."""
-    names = [
-        module for key in _SKIPPED_KEYS for module in config.items(key, str, "names of modules")
-    ]
-    return _all_named(names, _ATTENTION_NAME, layers), _all_named(names, _MLP_NAME, layers)
-
-
-def _all_named(names: Sequence[str], pattern: re.Pattern[str], layers: int) -> bool:
-    """True if `names` have a match in every layer, or one without the number of a layer."""
-    matches = [name for name in names if pattern.search(name) and "vision" not in name]
-    numbers = {number for name in matches for number in re.findall(r"\.(\d+)\.", name)}
-    return len(numbers) >= layers or any(not re.search(r"\d", name) for name in matches)
 
 
 def _bits_with_scales(config: ConfigKeys, bits: float, scale: float) -> float:
@@ -184,14 +259,32 @@ def _compressed_tensors(config: ConfigKeys) -> _Method:
     groups = config.nested("config_groups")
     if not groups.config:  # keys and values alone
         return _Method(_USUAL_BITS, kv=kv)
-    group = groups.nested(next(iter(groups.config)))
+    return replace(_scheme(groups.nested(next(iter(groups.config)))), kv=kv)
+
+
+def _groups(config: ConfigKeys, method: str) -> list[tuple[ModulePatterns, _Method]]:
+    """The targets of each group of compressed-tensors and its quantization; [] if one has all.
+
+    Source: compressed-tensors, quantization/quant_scheme.py.
+    """
+    if config.config.get("config_groups") is None or method != "compressed-tensors":
+        return []
+    groups = config.nested("config_groups")
+    schemes = [groups.nested(name) for name in groups.config]
+    if [scheme.config.get("targets") or [_EVERY_MATRIX] for scheme in schemes] == [[_EVERY_MATRIX]]:
+        return []
+    return [(ModulePatterns(scheme, "targets", method), _scheme(scheme)) for scheme in schemes]
+
+
+def _scheme(group: ConfigKeys) -> _Method:
+    """The quantization of a group of compressed-tensors."""
     product_bits = _num_bits(group, "input_activations", _USUAL_BITS)
     bits = _num_bits(group, "weights", _USUAL_BITS)
     if bits == _USUAL_BITS:
-        return _Method(bits, product_bits, kv)
+        return _Method(bits, product_bits)
     weights = group.nested("weights")
     of_scale = _BYTE_BITS if weights.text("type") == "float" and bits < _BYTE_BITS else _SCALE_BITS
-    return _Method(_bits_with_scales(weights, bits, of_scale), product_bits, kv)
+    return _Method(_bits_with_scales(weights, bits, of_scale), product_bits)
 
 
 def _num_bits(config: ConfigKeys, name: str, usual: int) -> int:

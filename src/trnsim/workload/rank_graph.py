@@ -17,6 +17,7 @@ from trnsim.graph.ops.collectives import AllGather, AllReduce, AllToAll, ReduceS
 from trnsim.graph.ops.contraction import Attention
 from trnsim.graph.origin import Origin
 from trnsim.workload.architecture import Norm
+from trnsim.workload.matrix_bits import MatrixBits
 from trnsim.workload.operators import ACTIVATIONS, Axis
 
 _ELEMENT_TYPES: Final = {8: "float8_e4m3", 16: "bfloat16", 32: "float32"}
@@ -74,6 +75,7 @@ class RankGraph:
         passed: elements of norms that are counted here but computed elsewhere.
         half: the half of a layer that is being built: "attention", "mlp".
         short: the floating-point type of 16 bits.
+        own_bits: bits of weights that have others than those passed to `weight`, by their names.
     """
 
     bits: float = 16
@@ -91,6 +93,7 @@ class RankGraph:
     passed: float = 0.0
     half: str = ""
     short: str = "bfloat16"
+    own_bits: dict[str, MatrixBits] = field(default_factory=dict[str, MatrixBits])
 
     def operator(self, name: str) -> None:
         """Start an operator of this name: operations that follow belong to it."""
@@ -124,11 +127,15 @@ class RankGraph:
     ) -> Value:
         """A parameter, with sides rounded up; `product_bits` are the bits of its products."""
         sides = [math.ceil(side) for side in shape]
+        path = f"{self.half}.{name}" if self.half else name
+        own = self.own_bits.get(path)
+        if own is not None:
+            bits, product_bits = own.weight_bits, own.product_bits
         product_bits = product_bits or self.bits
         value = self.graph.input(sides, self.dtype_of(product_bits))
         self.weights[value.number] = Weight(bits, product_bits, use, is_held)
         if name:
-            self.names[value.number] = f"{self.half}.{name}" if self.half else name
+            self.names[value.number] = path
         return value
 
     def vector(self, elements: float, name: str, *shape: int) -> Value:

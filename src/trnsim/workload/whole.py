@@ -67,7 +67,7 @@ def whole_graph(model: Architecture, model_pass: Pass, split: Split = WHOLE) -> 
         raise NotModelled(f"{split.tensor} tensor ranks of {model.model_type}, whose table is cut")
     joined = _JoinedGraph()
     for tower in towers(model, model_pass, split):
-        order = tower.tower.wiring.order if tower.tower.wiring else ()
+        order = tower.tower.order
         kinds = [tower.layer(layer) for layer in tower.tower.layers]
         joined.add(tower.embedding(), tower.name, outer_module="embedding")
         for number, kind in enumerate(order):

@@ -25,7 +25,7 @@ def tower(model_type="llama", **given):
 
 def rotaries(found):
     kinds = [layer.attentions[0].rotary for layer in found.layers]
-    return [kinds[number] for number in found.wiring.order]
+    return [kinds[number] for number in found.order]
 
 
 def test_every_family_with_facts_is_one_of_decoders():

@@ -137,7 +137,7 @@ def test_chunks_are_in_the_layers_of_llama_4_that_are_rotated():
 def windows_of(model_type, **given):
     """The window of each layer."""
     found = tower(model_type, head_dim=4, **given)
-    return [found.layers[kind].attentions[0].window for kind in found.wiring.order]
+    return [found.layers[kind].attentions[0].window for kind in found.order]
 
 
 def test_biases_are_those_of_the_family():

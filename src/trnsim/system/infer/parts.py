@@ -19,6 +19,7 @@ from trnsim.errors import BadInput, NotModelled
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.captured import CapturedModel, Workload, workload_of
 from trnsim.workload.config import read_values
+from trnsim.workload.matrix_bits import without_own_bits
 from trnsim.workload.model_names import hub_id, model_name
 from trnsim.workload.operators import Pass, Phase
 
@@ -248,7 +249,7 @@ def _read(values: Mapping[str, Any], place: Path, dtype: str) -> Workload:
     if not isinstance(model, Architecture):
         raise NotModelled(f"--dtype fp8 for {model.name}, whose graph is captured; legal: bf16")
     return replace(
-        model,
+        without_own_bits(model),
         weight_bits=min(model.weight_bits, _BYTE_BITS),
         mlp_bits=min(model.mlp_bits, _BYTE_BITS),
         product_bits=min(model.product_bits, _BYTE_BITS),

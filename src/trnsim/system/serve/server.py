@@ -27,6 +27,7 @@ from trnsim.system.serve.memory import RankMemory, activations_bytes
 from trnsim.system.serve.options import KV_DTYPES, QUANTIZATIONS, ServerOptions
 from trnsim.system.serve.step import ReplicaSteps, Speculation
 from trnsim.workload.architecture import Architecture
+from trnsim.workload.matrix_bits import without_own_bits
 from trnsim.workload.operators import Split
 from trnsim.workload.resident import cache_bytes, weights_bytes
 
@@ -123,7 +124,13 @@ def served_model(model: Architecture, options: ServerOptions, machine: Machine) 
     bits = QUANTIZATIONS[options.quantization][0]
     is_quantized = not machine.is_neuron and options.quantization in _QUANTIZED_ACTIVATIONS
     product_bits = bits if is_quantized else model.product_bits
-    return replace(model, weight_bits=bits, product_bits=product_bits, kv_bits=kv_bits)
+    return replace(
+        without_own_bits(model),
+        weight_bits=bits,
+        mlp_bits=bits,
+        product_bits=product_bits,
+        kv_bits=kv_bits,
+    )
 
 
 def check_length(model: Architecture, tokens: int) -> None:

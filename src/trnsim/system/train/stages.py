@@ -15,6 +15,7 @@ from typing import Final
 from trnsim.system.expert_load import busiest_summary, imbalance
 from trnsim.system.train.layout import Layout
 from trnsim.workload.architecture import Architecture, Experts, Layer, Tower
+from trnsim.workload.matrix_bits import without_own_bits
 from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.passes import summaries
 from trnsim.workload.summary import PartSummary
@@ -63,7 +64,11 @@ def trained_model(model: Architecture, dtype: str) -> Architecture:
     bits = PARAMETER_BITS[dtype]
     product_bits = PRODUCT_BITS[dtype]
     return replace(
-        model, weight_bits=bits, other_bits=bits, product_bits=product_bits, mlp_bits=bits
+        without_own_bits(model),
+        weight_bits=bits,
+        other_bits=bits,
+        product_bits=product_bits,
+        mlp_bits=bits,
     )
 
 

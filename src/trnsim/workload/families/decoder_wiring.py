@@ -9,7 +9,6 @@ each row are compared with the model that it builds (tests/clients/test_workload
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -289,7 +288,7 @@ class DecoderConfig:
             traits.routing, is_normed=is_normed, factor=factor, groups=groups, groups_per_token=used
         )
 
-    def wiring(self, order: Sequence[int]) -> Wiring | None:
+    def wiring(self) -> Wiring | None:
         """The wiring of the tower; None if sizes alone are known."""
         traits, keys, row = self.traits, self.keys, self.row
         if traits is None:
@@ -312,7 +311,6 @@ class DecoderConfig:
             has_last_norm=is_before and not keys.flag("_remove_final_layer_norm"),
             first_place=row.places or 0,
             has_table_norm=row.has_table_norm,
-            order=tuple(order),
         )
 
 

@@ -74,7 +74,8 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
             outputs=outputs,
             is_tied=is_tied,
             has_position_table=places > 0 or row.has_fixed_length,
-            wiring=config.wiring(order),
+            order=tuple(order),
+            wiring=config.wiring(),
         ),
     )
 

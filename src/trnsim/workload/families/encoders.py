@@ -136,13 +136,14 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
             outputs=behind.outputs,
             is_tied=behind.outputs > 0 and keys.flag("tie_word_embeddings", default=True),
             has_position_table=row.places,
-            wiring=_wiring(keys, row, behind, (types, places), order),
+            order=tuple(order),
+            wiring=_wiring(keys, row, behind, (types, places)),
         ),
     )
 
 
 def _wiring(
-    keys: ConfigKeys, row: Encoder, behind: _Behind, tables: tuple[int, int], order: list[int]
+    keys: ConfigKeys, row: Encoder, behind: _Behind, tables: tuple[int, int]
 ) -> Wiring | None:
     """Wiring of the encoder; None if sizes alone are known."""
     is_known = not (row.is_local or row.has_buckets or behind.is_two) and not keys.flag(
@@ -162,7 +163,6 @@ def _wiring(
         first_place=keys.whole("pad_token_id", default=1, least=0) + 1 if row.reserved else 0,
         has_table_norm=True,
         has_mask=True,
-        order=tuple(order),
     )
 
 
