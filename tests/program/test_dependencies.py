@@ -1,5 +1,7 @@
 """What comes before what: racy pairs and repaired ones, and an oracle that looks at each byte."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -274,3 +276,22 @@ def reachable(found):
         direct = {*waits_for, *follows}
         reach.append(direct.union(*(reach[earlier] for earlier in direct)))
     return reach
+
+
+def test_narrow_parts_of_a_wide_tile_are_found_among_many():
+    table, width = DependencyTable(), 4 * 4096
+    storage = Storage(Memory.SBUF, 128 * width, width)
+    whole = AccessPattern.dense((128, width), 1)
+    table.before(DMA, [], [Tile(storage, UINT8, whole)])
+
+    def read_s(first, last):
+        columns = [
+            Tile(storage, UINT8, whole.slice(1, 4 * n, 4 * n + 4)) for n in range(first, last)
+        ]
+        begin = time.process_time()
+        for column in columns:
+            table.before(V, [column], [])
+        return time.process_time() - begin
+
+    times = [read_s(first, first + 128) for first in range(0, 4096, 128)]
+    assert min(times[-16:]) < 5 * min(times[1:3])

@@ -67,14 +67,14 @@ class _Bucket:
             dropped when a part is removed or split, since new parts only lie in gaps.
     """
 
-    __slots__ = ("_by_byte", "_widest", "parts", "read_across")
+    __slots__ = ("_by_width", "parts", "read_across")
 
     def __init__(self) -> None:
         self.parts: dict[Box, _Part] = {}
         self.read_across: dict[Box, list[_Part]] = {}
-        # Boxes by their first byte: a large memory with many tiles is not searched as a whole.
-        self._by_byte: list[tuple[int, Box]] = []
-        self._widest = 0
+        # Boxes of about one width, by their first byte: neither a large memory with many tiles nor
+        # the many narrow parts of a wide tile are searched as a whole.
+        self._by_width: dict[int, list[tuple[int, Box]]] = {}
 
     def add(self, box: Box, writer: int) -> _Part:
         """Add a part, which overlaps no other part."""
@@ -86,7 +86,10 @@ class _Bucket:
         """Remove the part with this box."""
         self.read_across.clear()
         del self.parts[box]
-        del self._by_byte[bisect_left(self._by_byte, (box.first_byte, box))]
+        boxes = self._by_width[_width_bits(box)]
+        del boxes[bisect_left(boxes, (box.first_byte, box))]
+        if not boxes:
+            del self._by_width[_width_bits(box)]
 
     def divide(self, box: Box) -> list[_Part]:
         """The parts that overlap `box`, split where they reach beyond it."""
@@ -113,20 +116,29 @@ class _Bucket:
         return parts
 
     def _note(self, box: Box) -> None:
-        insort(self._by_byte, (box.first_byte, box))
-        self._widest = max(self._widest, box.last_byte - box.first_byte)
+        insort(self._by_width.setdefault(_width_bits(box), []), (box.first_byte, box))
 
     def _overlapping(self, box: Box) -> list[Box]:
         """The boxes of parts that share a byte with `box`."""
         first_row, last_row, first_byte, last_byte = box
-        first = bisect_left(self._by_byte, (first_byte - self._widest,))
-        last = bisect_left(self._by_byte, (last_byte + 1,))
-        # `Box.overlaps`, inlined: this runs over many boxes for each instruction.
-        return [
-            candidate
-            for _, candidate in self._by_byte[first:last]
-            if candidate[0] <= last_row and candidate[1] >= first_row and candidate[3] >= first_byte
-        ]
+        found: list[Box] = []
+        for bits, boxes in self._by_width.items():
+            first = bisect_left(boxes, (first_byte - (1 << bits),))
+            last = bisect_left(boxes, (last_byte + 1,))
+            # `Box.overlaps`, inlined: this runs over many boxes for each instruction.
+            found += [
+                candidate
+                for _, candidate in boxes[first:last]
+                if candidate[0] <= last_row
+                and candidate[1] >= first_row
+                and candidate[3] >= first_byte
+            ]
+        return found
+
+
+def _width_bits(box: Box) -> int:
+    """The bits of a box's width in bytes, less one: boxes of one count differ twofold at most."""
+    return (box.last_byte - box.first_byte).bit_length()
 
 
 class DependencyTable:
