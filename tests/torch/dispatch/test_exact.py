@@ -1,4 +1,5 @@
 import math
+import warnings
 from collections import Counter
 
 import pytest
@@ -329,3 +330,60 @@ def test_the_places_of_equal_integers_may_be_any(recwarn):
     assert values.tolist() == [1, 1]
     assert not on_host
     assert not recwarn.list
+
+
+LOWEST = torch.finfo(torch.float32).min
+INFINITE = [-math.inf] * 5
+
+
+@pytest.mark.parametrize(
+    "row", [[LOWEST] * 5, INFINITE, [-math.inf, LOWEST, -math.inf, 1, 2], [math.nan] * 5]
+)
+@pytest.mark.parametrize("which", [0, 1])
+def test_maxima_of_the_lowest_number_are_the_hosts(row, which, monkeypatch):
+    monkeypatch.setattr(fallback_policy.state, "on_host", Counter())
+    x = torch.tensor(row).expand(1, 1, 4, 5).contiguous()
+
+    def pool(x):
+        return torch.nn.functional.max_pool2d(x, 3, 2, 1, return_indices=True)[which]
+
+    with numerics("exact") as on_host, warnings.catch_warnings():
+        warnings.simplefilter("ignore", HostFallback)
+        found = pool(x.to("neuron")).cpu()
+    torch.testing.assert_close(found, pool(x), rtol=0, atol=0, equal_nan=True)
+    assert all("windows like these" in reason for reason in on_host)
+    assert bool(on_host) == (row != INFINITE)
+
+
+ORDERED = {
+    "topk": lambda x: x.topk(2)[1],
+    "sort": lambda x: x.sort()[1],
+    "kthvalue": lambda x: x.kthvalue(4)[1],
+    "median": lambda x: x.median(),
+}
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_the_host_orders_nan_and_is_named(name, monkeypatch):
+    monkeypatch.setattr(fallback_policy.state, "on_host", Counter())
+    x = torch.tensor([1.0, math.nan, 3.0, math.inf])
+    with numerics("exact") as on_host, pytest.warns(HostFallback):
+        found = ORDERED[name](x.to("neuron")).cpu()
+    torch.testing.assert_close(found, ORDERED[name](x), equal_nan=True)
+    (reason,) = on_host
+    assert "of these values: max8: src holds NaN, whose order AWS does not document" in reason
+
+
+@pytest.mark.usefixtures("chip")
+def test_the_policy_chip_refuses_to_order_nan():
+    x = torch.tensor([1.0, math.nan, 3.0]).to("neuron")
+    with numerics("exact"), pytest.raises(OperatorNotModelled, match="AWS does not document"):
+        x.topk(2)
+
+
+def test_truth_values_beside_integers_are_checked_too(monkeypatch):
+    monkeypatch.setattr(fallback_policy.state, "on_host", Counter())
+    x, mask = torch.tensor([2**40, 2**24 + 1]), torch.tensor([True, False])
+    with numerics("exact"), pytest.warns(HostFallback):
+        found = torch.where(mask.to("neuron"), x.to("neuron"), x.to("neuron")).cpu()
+    assert torch.equal(found, x)

@@ -19,3 +19,8 @@ def test_a_tensor_becomes_an_array_and_comes_back(dtype):
 def test_long_integers_and_truth_values_are_stored_as_the_device_does():
     assert array_of(torch.tensor([1, 2])).dtype == "int32"
     assert array_of(torch.tensor([True])).dtype == "uint8"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_scalar_stays_one(dtype):
+    assert tensor_of(array_of(torch.tensor(3).to(dtype))).shape == ()

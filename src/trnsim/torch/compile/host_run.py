@@ -74,7 +74,7 @@ def host_function(
     written = written_arguments(module)
     is_seeded = any(_contract_of(node).is_seeded for node in _operators(module))
     unsupported = _unsupported_dtypes(module)
-    run = callable_of(_host_module(module), writable_results)
+    run = callable_of(host_module(module), writable_results)
 
     def run_on_host(*args: Any) -> Any:
         for dtype in unsupported:
@@ -109,7 +109,7 @@ def host_function(
 
 def on_cpu(module: fx.GraphModule) -> Callable[..., Any]:
     """The graph as a function of tensors of the host."""
-    forward: Callable[..., Any] = _host_module(module).forward
+    forward: Callable[..., Any] = host_module(module).forward
     return forward
 
 
@@ -154,7 +154,7 @@ def _reinterpreted(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     return tensor.as_strided((max(1, dtype.itemsize // tensor.itemsize),), (1,)).view(dtype)
 
 
-def _host_module(module: fx.GraphModule) -> fx.GraphModule:
+def host_module(module: fx.GraphModule) -> fx.GraphModule:
     """A copy of the graph for the CPU: its devices, operators and weights are the host's."""
     host_module = fx.GraphModule(module, copy.deepcopy(module.graph))
     for node in host_module.graph.nodes:

@@ -3,7 +3,7 @@
 Results have the strides that PyTorch traced, and stay arguments, or views of them, where they were.
 A graph that is not a single program runs operator by operator, each by its kernel: a graph with
 branches, loops, collectives or the user's kernels, with random numbers, which the host draws, or a
-graph that does not fit on the chip.
+graph that does not fit on the chip. So does a call with integers that the program would round.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from torch import Tensor, fx
 from trnsim.compiler import program
 from trnsim.device.compiled_graph import CompiledGraph
 from trnsim.device.device_core import target
-from trnsim.errors import IllegalInstruction, InternalError, NotModelled, OutOfMemory
+from trnsim.errors import (
+    IllegalInstruction,
+    InternalError,
+    NotModelled,
+    OutOfMemory,
+    Unspecified,
+)
 from trnsim.graph import Graph, Kind, Value
 from trnsim.graph.ops.leaves import Rng
 from trnsim.torch.aten.spec import Spec
@@ -33,6 +39,7 @@ from trnsim.torch.compile.host_run import (
     view_of,
     written_arguments,
 )
+from trnsim.torch.compile.large_integers import LargeIntegers
 from trnsim.torch.compile.refused import CompilerWarning
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.host_arrays import Array, array_of, tensor_of
@@ -61,7 +68,7 @@ class ProgramRun:
 
     def __call__(self, args: tuple[Any, ...], core: int) -> Any:
         """The graph's results for `args` on neuron:`core`."""
-        outputs = None if self.fallback_reason else self._outputs(args)
+        outputs = None if self.fallback_reason or self._is_beyond(args) else self._outputs(args)
         if outputs is None:
             return self.module(*args)
         numbers = {
@@ -105,6 +112,25 @@ class ProgramRun:
         nodes = results if isinstance(results, list | tuple) else [results]
         return [node.meta.get("val") if isinstance(node, fx.Node) else node for node in nodes]
 
+    @cached_property
+    def _large_integers(self) -> LargeIntegers:
+        return LargeIntegers(self.module)
+
+    def _is_beyond(self, args: tuple[Any, ...]) -> bool:
+        """True, with a warning, if the program would round integers of these arguments."""
+        reason = self._large_integers.reason(args)
+        if reason:
+            self._warn(reason)
+        return bool(reason)
+
+    def _warn(self, reason: str) -> None:
+        """Warn that operators compute the graph, one by one."""
+        warnings.warn(
+            f"{self.compiled_graph.name} is computed operator by operator: {reason}",
+            CompilerWarning,
+            stacklevel=4,
+        )
+
     def _outputs(self, args: tuple[Any, ...]) -> Sequence[Array] | None:
         """The program's outputs for the graph's inputs; None, with a warning, if it cannot run."""
         graph = self.compiled_graph.graph
@@ -115,11 +141,10 @@ class ProgramRun:
             )
         except _NOT_COMPUTABLE as error:
             self.fallback_reason = error.reason
-            warnings.warn(
-                f"{self.compiled_graph.name} is computed operator by operator: {error.reason}",
-                CompilerWarning,
-                stacklevel=2,
-            )
+            self._warn(error.reason)
+            return None
+        except Unspecified as error:  # for these values alone
+            self._warn(error.reason)
             return None
 
     def _result(

@@ -6,7 +6,7 @@ the policy `chip`, which leaves its tensors unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, Final
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from trnsim.device.device_core import target
 from trnsim.device.numerics import mode
+from trnsim.errors import Unspecified
 from trnsim.torch.aten.decomposition import Unlowered
 from trnsim.torch.aten.operator_call import (
     NO_LOWERING,
@@ -32,6 +33,8 @@ from trnsim.torch.dispatch.fallback_policy import leave_to_host
 from trnsim.torch.dispatch.host_arrays import Array, array_of, tensor_of
 from trnsim.torch.pytorch import Kernel
 
+LARGEST_EXACT: Final = 2**24
+"""The magnitude up to which instructions that compute in float32 have all integers."""
 _WITH_ANY_PLACE: Final = frozenset({"sort", "topk", "kthvalue", "median", "mode"})
 """Operators whose second result may be the place of any of several equal elements."""
 
@@ -57,9 +60,11 @@ def call_exactly(name: str, host_kernel: Kernel, args: Any, kwargs: Any) -> Any:
     result = host_kernel(*args, **kwargs)
     try:
         _overwrite(name, args, kwargs, result, input_arrays)
-    except Unlowered as error:
+    except (Unlowered, Unspecified) as error:
+        is_of_values = isinstance(error, Unspecified)
+        reason = f"{name} of these values: {error.reason}" if is_of_values else error.reason
         with _restoring(inputs, input_arrays, outs, earlier_outs):
-            _leave_to_host(name, inputs, error.reason)
+            _leave_to_host(name, inputs, reason)
     return result
 
 
@@ -69,7 +74,8 @@ def _overwrite(name: str, args: Any, kwargs: Any, result: Any, input_arrays: lis
     `input_arrays` are its inputs from before the host's call, which may have written them.
 
     Raises:
-        Unlowered: if it has no kernel, or integers that its kernel cannot compute.
+        Unlowered: if it has no kernel, or values that its kernel cannot compute.
+        Unspecified: for values of which AWS does not say what the kernel's instructions give.
     """
     from trnsim.lower import evaluate  # noqa: PLC0415  likewise
 
@@ -87,8 +93,10 @@ def _overwrite(name: str, args: Any, kwargs: Any, result: Any, input_arrays: lis
         (host_alias(tensor), tensor_of(array).reshape(tensor.shape))
         for tensor, array in zip(results, arrays, strict=True)
     ]
-    if all(array.dtype.kind in "iu" for array in input_arrays):
+    if all(array.dtype.kind in "iub" for array in input_arrays):
         _check_integers(name, pairs[:1] if plain_name(name) in _WITH_ANY_PLACE else pairs)
+    if mixes_lowest(plain_name(name), args):
+        _check_maxima(name, pairs)
     for host, own in pairs:
         host.copy_(own)
 
@@ -107,6 +115,32 @@ def _check_integers(name: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
             raise Unlowered(
                 f"{name} has no lowering for integers like these: its instructions are exact up "
                 "to 2**24, or to 32 bits"
+            )
+
+
+def mixes_lowest(name: str, args: Sequence[Any]) -> bool:
+    """True if an operator's kernel may take one of its lowest numbers for another, or for NaN.
+
+    Maximum pools that return indices do: minus infinity is the lowest number in their padding.
+    """
+    if not (name.startswith("max_pool") and name.endswith("with_indices")):
+        return False
+    image = args[0] if args[0].is_cpu else host_alias(args[0])
+    is_low = image.is_floating_point() and image.numel()
+    return bool(is_low) and not bool((image > torch.finfo(image.dtype).min).all())
+
+
+def _check_maxima(name: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
+    """Check maxima and their places against the host's.
+
+    Raises:
+        Unlowered: where they differ.
+    """
+    for host, own in pairs:
+        if not bool(((host == own) | (host.isnan() & own.isnan())).all()):
+            raise Unlowered(
+                f"{name} has no lowering for windows like these: its instructions find no NaN, and "
+                "take the lowest number of the format for minus infinity"
             )
 
 

@@ -38,7 +38,7 @@ def array_of(tensor: Tensor) -> Array:
 def tensor_of(array: Array) -> Tensor:
     """An array as a host tensor of the same dtype."""
     if _ml_dtype(str(array.dtype)) is None:
-        return torch.from_numpy(np.ascontiguousarray(array))
+        return torch.from_numpy(np.asarray(array, order="C"))
     dtype: torch.dtype = getattr(torch, str(array.dtype))
-    bits = np.ascontiguousarray(array).view(_BITS[array.itemsize][1])
+    bits = np.asarray(array, order="C").view(_BITS[array.itemsize][1])
     return torch.from_numpy(bits).view(dtype)

@@ -1,0 +1,164 @@
+"""Values of a compiled graph that its program would round, though its operators alone do not.
+
+Programs reduce, order and multiply matrices of integers in float32, exact up to 2**24, and have
+none of 64 bits. An operator alone is compared with the host (`dispatch.exact`), and nothing within
+a program is, so a graph with larger integers runs operator by operator.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch import Tensor, fx
+from torch._ops import OpOverload
+
+from trnsim.torch import pytorch
+from trnsim.torch.aten.operator_call import tensors_in
+from trnsim.torch.compile.host_run import host_module
+from trnsim.torch.dispatch.alias import host_alias
+from trnsim.torch.dispatch.exact import LARGEST_EXACT, mixes_lowest
+
+_SUMS: Final = frozenset(
+    {
+        *("sum", "nansum", "trace", "cumsum", "index_add", "scatter_add", "scatter_reduce"),
+        *("mm", "bmm", "mv", "dot", "vdot", "addmm", "addbmm", "addmv", "addr", "baddbmm"),
+        *("convolution", "index_put", "prod", "cumprod"),
+    }
+)
+"""Operators whose partial sums may be larger than their operands and results."""
+_IN_FLOAT32: Final = range(-LARGEST_EXACT, LARGEST_EXACT + 1)
+_IN_32_BITS: Final = range(-(2**31), 2**31)
+_WHOLE: Final = frozenset(
+    {
+        *("add", "sub", "rsub", "mul", "neg", "abs", "sign", "clamp", "clamp_min", "clamp_max"),
+        *("maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "where", "bitwise_not"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "_to_copy", "clone", "alias", "detach"),
+        *("view", "_unsafe_view", "expand", "permute", "t", "transpose", "unsqueeze", "squeeze"),
+        *("slice", "select", "split", "split_with_sizes", "cat", "stack", "full", "full_like"),
+    }
+)
+"""Operators that a program computes exactly on integers of 32 bits."""
+
+
+class LargeIntegers:
+    """Finds what is too large in a graph for its program, by the values that the host computes."""
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        self._host = _of_integers(module)
+
+    def reason(self, args: tuple[Any, ...]) -> str:
+        """Why the program cannot compute the graph for these arguments; empty if it can."""
+        if self._host is None:
+            return ""
+        aliases = [
+            host_alias(value) if isinstance(value, Tensor) and not value.is_cpu else value
+            for value in args
+        ]
+        search = _Search(self._host)
+        try:
+            with pytorch.without_modes(), torch.no_grad():
+                search.run(*aliases)
+        except _Found as found:
+            return found.reason
+        except (RuntimeError, IndexError) as error:
+            return f"the host refuses it: {error}"
+        return ""
+
+
+class _Found(Exception):
+    """Why a program cannot compute a graph for these values, with the operator."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason  # the interpreter adds lines to the text
+        super().__init__(reason)
+
+
+class _Search(fx.Interpreter):
+    """Runs a graph until an operator has integers that a program would round."""
+
+    def run_node(self, n: fx.Node) -> Any:
+        """The node's result.
+
+        Raises:
+            _Found: if it, or a part of its sum, is beyond what a program computes exactly.
+        """
+        result = super().run_node(n)
+        if isinstance(n.target, OpOverload):
+            self._check(n, n.target, result)
+        return result
+
+    def _check(self, node: fx.Node, target: OpOverload, result: Any) -> None:
+        args, kwargs = self.fetch_args_kwargs_from_env(node)
+        name = target.overloadpacket.__name__
+        if mixes_lowest(name, args):
+            raise _Found(f"{target} reads the lowest numbers of its format")
+        operands = tensors_in(args)
+        if any(tensor.dtype.is_floating_point for tensor in operands):
+            return  # integers beside floating point are indices
+        exact = _IN_32_BITS if name in _WHOLE else _IN_FLOAT32
+        integers = list(filter(_is_integer, operands))
+        if any(_leaves(exact, tensor) for tensor in (*integers, *tensors_in(result))):
+            raise _Found(f"{target} has integers beyond {'32 bits' if name in _WHOLE else '2**24'}")
+        if (
+            name in _SUMS
+            and integers
+            and _leaves(_range_of(result), _sum_of_sizes(target, args, kwargs))
+        ):
+            raise _Found(f"{target} adds integers beyond 2**24, or beyond those of its type")
+
+
+def _sum_of_sizes(target: Any, args: Any, kwargs: Any) -> Tensor:
+    """A sum of the magnitudes of integers, which is not exceeded by one of its parts."""
+    wide = torch.int64 if len(tensors_in(args)) > 1 else torch.float64  # of several, one is indices
+    sizes = [value.abs().to(wide) if _is_integer(value) else value for value in args]
+    total: Tensor = target(*sizes, **{**kwargs, **({"dtype": wide} if "dtype" in kwargs else {})})
+    return total
+
+
+def _range_of(result: Tensor) -> range:
+    """The integers that float32 and the type of a result have."""
+    if not _is_integer(result):
+        return _IN_FLOAT32
+    limits = torch.iinfo(result.dtype)
+    return range(max(limits.min, _IN_FLOAT32.start), min(limits.max + 1, _IN_FLOAT32.stop))
+
+
+def _of_integers(module: fx.GraphModule) -> fx.GraphModule | None:
+    """The part of a graph, on the host, that its integers depend on; None without integers."""
+    copy = host_module(module)
+    found = [node for node in copy.graph.nodes if _has_integers(node) or _reads_integers(node)]
+    if not found:
+        return None
+    (output,) = (node for node in copy.graph.nodes if node.op == "output")
+    output.args = (tuple(found),)
+    copy.graph.eliminate_dead_code()
+    copy.recompile()
+    return copy
+
+
+def _has_integers(node: fx.Node) -> bool:
+    """True if a result of a node is a tensor of integers."""
+    return any(map(_is_integer, tensors_in(node.meta.get("val"))))
+
+
+def _is_integer(value: Any) -> bool:
+    """True for a tensor of integers; truth values are none."""
+    if not isinstance(value, Tensor) or value.dtype is torch.bool:
+        return False
+    return not value.dtype.is_floating_point and not value.dtype.is_complex
+
+
+def _reads_integers(node: fx.Node) -> bool:
+    """True for an operator on integers without floating point, where they would be indices."""
+    values = [value for one in node.all_input_nodes for value in tensors_in(one.meta.get("val"))]
+    is_real = any(value.dtype.is_floating_point for value in values)
+    return node.op == "call_function" and not is_real and any(map(_is_integer, values))
+
+
+def _leaves(exact: range, tensor: Tensor) -> bool:
+    """True if a tensor has a number beyond a range of integers."""
+    if not tensor.numel() or not (_is_integer(tensor) or tensor.dtype is torch.float64):
+        return False
+    lowest, highest = (tensor.long() if _is_integer(tensor) else tensor).aminmax()
+    return bool(lowest.item() < exact.start or highest.item() >= exact.stop)

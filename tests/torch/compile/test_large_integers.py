@@ -1,0 +1,128 @@
+"""Values that a compiled graph's program would round: each operator by itself computes them."""
+
+import math
+import warnings
+from collections import Counter
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
+
+from trnsim.device import compiled_graph, fallback_policy
+from trnsim.device.fallback_policy import HostFallback, set_policy
+from trnsim.device.numerics import numerics
+from trnsim.torch.compile.refused import CompilerWarning
+from trnsim.torch.device_errors import OperatorNotModelled
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+LONG = torch.tensor([2**31 - 1, 3, 2**24 + 1])
+MIDDLE = torch.tensor([2**23 + 1] * 3 + [-(2**23) - 1] * 3)
+LOWEST = torch.finfo(torch.float32).min
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled(monkeypatch):
+    torch._dynamo.reset()
+    monkeypatch.setattr(compiled_graph, "_graphs", [])
+    monkeypatch.setattr(fallback_policy.state, "on_host", Counter())
+
+
+def pool(x):
+    return torch.nn.functional.max_pool2d(x, 3, 2, 1, return_indices=True)[0]
+
+
+BEYOND = {
+    "cumsum": (lambda x: x.cumsum(0), LONG),
+    "amax": (lambda x: x.amax(), LONG[2:]),
+    "sort": (lambda x: x.sort()[0], torch.tensor([2**24 + 4, 2**24 + 3])),
+    "64 bits": (lambda x: x * 3 - x, LONG),
+    "parts of a sum": (lambda x: x.sum() % 7, MIDDLE),
+    "floating point of a sum": (lambda x: x.sum(dtype=torch.float32), LONG[2:].repeat(2)),
+    "wrapping sum": (lambda x: x.sum(dtype=torch.int8), torch.tensor([100, 100])),
+    "small operands, large products": (lambda x: x @ x.T, torch.tensor([[5001, 5003]])),
+    "truth value of a sum": (lambda x: x.sum() > 2**24, LONG[2:]),
+    "indices": (lambda x: x.argmax() + 2**31, torch.randn(5)),
+}
+
+
+@pytest.mark.slow_but_every(10)
+@pytest.mark.parametrize("name", BEYOND)
+def test_a_graph_with_integers_beyond_a_programs_is_computed_operator_by_operator(name):
+    function, x = BEYOND[name]
+    ours = torch.compile(function, backend="neuron", dynamic=False)
+    with numerics("exact"), warnings.catch_warnings(record=True) as found_warnings:
+        warnings.simplefilter("always")
+        found = ours(x.to("neuron"))
+    assert torch.equal(found.cpu(), function(x))
+    said = [str(w.message) for w in found_warnings if w.category is CompilerWarning]
+    assert len(said) == 1
+    assert "operator by operator: " in said[0]
+    assert "integers beyond " in said[0]
+
+
+@pytest.mark.slow
+def test_a_call_with_smaller_integers_is_computed_by_the_program():
+    ours = torch.compile(lambda x: (x.cumsum(0), x.amax()), backend="neuron", dynamic=False)
+    with numerics("exact") as on_host:
+        with pytest.warns(CompilerWarning), pytest.warns(HostFallback):
+            ours(LONG.to("neuron"))
+        on_host.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", CompilerWarning)
+            sums, most = ours(torch.tensor([5, 2**24 - 9, 4]).to("neuron"))
+        assert not on_host
+    assert sums.tolist() == [5, 2**24 - 4, 2**24]
+    assert most.item() == 2**24 - 9
+
+
+@pytest.mark.slow
+def test_integers_of_32_bits_stay_in_a_program_that_computes_them_exactly():
+    x = torch.tensor([2**31 - 1, -(2**31), 2**24 + 1, 7], dtype=torch.int32)
+
+    def function(x):
+        return x * 3 + 1, x > 5, torch.where(x > 0, x, -1), x.clamp(min=2**24 + 3)
+
+    ours = torch.compile(function, backend="neuron", dynamic=False)
+    with numerics("exact") as on_host, warnings.catch_warnings():
+        warnings.simplefilter("error", CompilerWarning)
+        found = ours(x.to("neuron"))
+    assert not on_host
+    assert all(torch.equal(a.cpu(), b) for a, b in zip(found, function(x), strict=True))
+
+
+@pytest.mark.slow
+def test_the_policy_chip_refuses_what_it_refuses_of_operators():
+    ours = torch.compile(lambda x: x.cumsum(0), backend="neuron", dynamic=False)
+    set_policy("chip")
+    try:
+        with (
+            numerics("exact"),
+            pytest.warns(CompilerWarning),
+            pytest.raises(OperatorNotModelled, match="integers like these"),
+        ):
+            ours(LONG.to("neuron"))
+    finally:
+        set_policy("host")
+
+
+@pytest.mark.slow_but_every(3)
+@pytest.mark.parametrize("number", [LOWEST, -math.inf, math.nan])
+def test_windows_of_the_lowest_number_are_computed_by_their_operator(number):
+    x = torch.full((1, 1, 4, 5), number)
+    ours = torch.compile(pool, backend="neuron", dynamic=False)
+    with numerics("exact"), pytest.warns(CompilerWarning, match="lowest numbers of its format"):
+        found = ours(x.to("neuron"))
+    torch.testing.assert_close(found.cpu(), pool(x), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.slow
+def test_values_of_which_aws_says_nothing_are_computed_by_their_operator():
+    x = torch.tensor([1.0, math.nan, 3.0])
+    ours = torch.compile(lambda x: x.topk(2)[0], backend="neuron", dynamic=False)
+    with numerics("exact"):
+        with pytest.warns(CompilerWarning, match="NaN, whose order AWS does not document"):
+            found = ours(x.to("neuron"))
+        again = ours(torch.tensor([1.0, 2.0, 3.0]).to("neuron"))
+    assert found[0].isnan()
+    assert found[1] == 3
+    assert again.tolist() == [3, 2]
