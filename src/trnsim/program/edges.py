@@ -206,7 +206,7 @@ def obeying(program: Program, edges: Sequence[Edge] | None = None) -> Program:
         waits_for = waiting[index].union(base.waits_for(index))
         follows = following[index].union(base.follows(index)) - waits_for
         before[index] = Before(sorted(waits_for), sorted(follows))
-    ordered = base.with_before(before)
+    ordered = base.with_before(sorted(before.items()))
     ordered.without_edges, ordered.ordering = program, Ordering(chosen)
     return ordered
 

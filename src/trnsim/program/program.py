@@ -11,6 +11,8 @@ from array import array
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from trnsim.arch import NeuronCore
 from trnsim.errors import IllegalInstruction, SourceLine
 from trnsim.isa import Cost, Dims, Engine, Instruction
@@ -81,6 +83,29 @@ class StorageUse:
     read_bytes: int = 0
     written_bytes: int = 0
     is_spill: bool = False
+
+
+class Successors:
+    """By instruction, the later ones that name it among their predecessors.
+
+    Attributes:
+        counts: by instruction, its number of predecessors.
+    """
+
+    def __init__(self, before: array[int], starts: array[int]) -> None:
+        """`before` has the predecessors of all instructions, those of i from ``starts[i]`` on."""
+        predecessors = np.asarray(before)
+        self.counts = np.diff(np.asarray(starts))
+        owners = np.repeat(np.arange(len(self.counts)), self.counts)
+        later = owners[np.argsort(predecessors, kind="stable")]
+        ends = np.cumsum(np.bincount(predecessors, minlength=len(self.counts)))
+        self._later = array("l", later.astype("l").tobytes())
+        self._start = array("l", [0])
+        self._start.frombytes(ends.astype("l").tobytes())
+
+    def of(self, index: int) -> Sequence[int]:
+        """The instructions that name `index`, in order."""
+        return self._later[self._start[index] : self._start[index + 1]]
 
 
 @dataclass
@@ -174,6 +199,14 @@ class Program:
         """Further instructions on its engine that instruction `index` may not overtake."""
         return self._follows[self._follows_start[index] : self._follows_start[index + 1]]
 
+    def waiters(self) -> Successors:
+        """By instruction, those that wait for it."""
+        return Successors(self._waits_for, self._waits_start)
+
+    def followers(self) -> Successors:
+        """By instruction, those that may not overtake it (`follows`)."""
+        return Successors(self._follows, self._follows_start)
+
     def waiting(self, after: Mapping[int, Collection[int]]) -> Program:
         """This program with further dependences, by index: `after[i]` are added to instruction i.
 
@@ -181,13 +214,14 @@ class Program:
         """
         if not after:
             return self
-        before = {index: self._merged_before(index, others) for index, others in after.items()}
-        delayed = self.with_before(before)
+        delayed = self.with_before(
+            (index, self._merged_before(index, after[index])) for index in sorted(after)
+        )
         delayed.as_issued = self.issued
         return delayed
 
-    def with_before(self, before: Mapping[int, Before]) -> Program:
-        """This program with other dependences: `before[i]` are those of instruction i."""
+    def with_before(self, before: Iterable[tuple[int, Before]]) -> Program:
+        """This program with other dependences of some instructions, given in their order."""
         changed = replace(
             self,
             _waits_for=array("l"),
@@ -196,9 +230,9 @@ class Program:
             _follows_start=array("l", [0]),
         )
         done = 0
-        for index in sorted(before):
+        for index, others in before:
             changed._copy_before(self, done, index)  # noqa: SLF001  of the same class
-            changed._extend(before[index])  # noqa: SLF001  as above
+            changed._extend(others)  # noqa: SLF001  as above
             done = index + 1
         changed._copy_before(self, done, len(self))  # noqa: SLF001  as above
         return changed

@@ -15,7 +15,10 @@ from array import array
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import pairwise
 from math import inf
+
+import numpy as np
 
 from trnsim.arch import NeuronCore
 from trnsim.errors import InternalError
@@ -119,7 +122,7 @@ class _Queue:
         self.engine = engine
         self.free_s = 0.0
         self.window = window
-        self.members: list[int] = []
+        self.members = array("l")
         self.started = 0
         self.soon: list[tuple[float, int]] = []
         self.now: list[int] = []
@@ -174,35 +177,35 @@ class _Core:
         self._issued_s = [0.0] * int(core.dma_queues)
         self._moved_s = 0.0
         # An instruction is ready once it is in its engine's window and its last predecessor starts.
-        self._missing = array("l", [0]) * count
         self._ready_s = array("d", [0.0]) * count
-        self._waiters: dict[int, list[int]] = {}
-        self._followers: dict[int, list[int]] = {}
+        self._waiters = program.waiters()
+        self._followers = program.followers()
+        self._missing = array("l", [0]) * count
         self._queue_index = array("l", [0]) * count
-        self._last_meeting = {False: -1, True: -1}
+        # By instruction that meets other cores, the next of its kind: one at a time.
+        self._next_meeting: dict[int, int] = {}
         self._enqueue_all()
 
     def _enqueue_all(self) -> None:
         """Enqueue all instructions; those without predecessors are ready."""
-        program, waiters, followers = self.program, self._waiters, self._followers
-        for index, which in enumerate(program.which):
-            waits_for, follows = program.waits_for(index), program.follows(index)
-            self._missing[index] = len(waits_for) + len(follows)
-            for before in waits_for:
-                waiters.setdefault(before, []).append(index)
-            for before in follows:
-                followers.setdefault(before, []).append(index)
-            if self.meetings[which] is not None:  # of each kind, a core is at one meeting at a time
-                is_collective = self.engines[which] is Engine.collective
-                if self._last_meeting[is_collective] >= 0:
-                    self._missing[index] += 1
-                    followers.setdefault(self._last_meeting[is_collective], []).append(index)
-                self._last_meeting[is_collective] = index
-            members = self.queues[self.engines[which]].members
-            self._queue_index[index] = len(members)
-            members.append(index)
+        which = np.asarray(self.program.which)
+        missing = self._waiters.counts + self._followers.counts
+        for is_collective in (False, True):
+            kinds = [
+                meeting is not None and (engine is Engine.collective) == is_collective
+                for meeting, engine in zip(self.meetings, self.engines, strict=True)
+            ]
+            if any(kinds):
+                meetings = np.flatnonzero(np.array(kinds)[which])
+                missing[meetings[1:]] += 1
+                self._next_meeting.update(pairwise(meetings.tolist()))
+        self._missing = array("l", missing.tobytes())
         for queue in self.queues.values():
-            for index in queue.members[: int(min(queue.window, len(queue.members)))]:
+            is_here = np.array([engine is queue.engine for engine in self.engines], np.bool_)
+            members = np.flatnonzero(is_here[which])
+            queue.members = array("l", members.astype("l").tobytes())
+            np.asarray(self._queue_index)[members] = np.arange(len(members))
+            for index in queue.members[: int(min(queue.window, len(members)))]:
                 if not self._missing[index]:
                     heappush(queue.soon, (0.0, index))
 
@@ -221,10 +224,13 @@ class _Core:
             entering = queue.members[int(last)]
             if not self._missing[entering]:
                 heappush(queue.soon, (self._ready_s[entering], entering))
-        for later in self._followers.pop(index, ()):
+        for later in self._followers.of(index):
             self._release(later, start_s)
+        meeting = self._next_meeting.get(index)
+        if meeting is not None:
+            self._release(meeting, start_s)
         other_s = end_s + self.semaphore_s
-        for later in self._waiters.pop(index, ()):
+        for later in self._waiters.of(index):
             self._release(later, end_s if self.engines[which_of[later]] is engine else other_s)
 
     def free_s(self, index: int) -> float:

@@ -69,7 +69,7 @@ class Schedule:
         self._semaphore_s = float(core.engine_semaphore_s)
         self._stretch = order.stretches[rank]
         self._loads, self._queue_of = order.loads[rank], order.queues[rank]
-        self._engine: dict[int, Engine] = {}
+        self._engine = [Engine.unknown] * count
         self._last: dict[Engine, int] = {}
         self._port: dict[Memory, int] = {}
         self._issued: dict[int, tuple[float, int]] = {}
