@@ -1,14 +1,14 @@
 from datetime import date
 
 from trnsim.arch.catalogue import catalogue
-from trnsim.cli.price_blocks import in_words, overview, quotes_of, remark
+from trnsim.cli.price_blocks import overview, quotes_of, remark, terms_text
 from trnsim.price import KINDS, quote
 
 DAY = date(2026, 11, 20)
 
 
 def test_terms_are_said_in_words():
-    words = {kind: in_words(terms) for kind, terms in catalogue().terms.items()}
+    words = {kind: terms_text(terms) for kind, terms in catalogue().terms.items()}
     assert words["spot"] == "spare capacity, which AWS takes back with two minutes of notice"
     assert words["ri_1y"].endswith("; 365 days at least")
     assert words["capacity_block"].endswith(

@@ -26,7 +26,7 @@ total(np.ones((4, 4), np.float32))
 
 
 def test_the_answer_of_nothing_has_every_list():
-    document = run_document([], "p.py", ["trn2"], "--on")
+    document = run_document([], "p.py", ["trn2"], "--on", "")
     assert document.values == {
         "script": "p.py", "chips": ["trn2"], "reason": "--on",
         "kernels": [], "ranks": [], "steps": [], "files": [],

@@ -1,4 +1,4 @@
-"""``trnsim check``: kernels of files checked: values, legality, races, time, and its change."""
+"""``trnsim check``: values, legality, races and times of the kernels in files."""
 
 from __future__ import annotations
 
@@ -150,9 +150,8 @@ def _baselines(options: CheckOptions, chips: Sequence[arch.Target]) -> Baselines
 
 def _owner(path: Path) -> str:
     """A file as baselines name it: relative to the working folder, with slashes."""
-    whole = path.resolve()
-    here = Path.cwd()
-    return (whole.relative_to(here) if whole.is_relative_to(here) else path).as_posix()
+    resolved, here = path.resolve(), Path.cwd()
+    return (resolved.relative_to(here) if resolved.is_relative_to(here) else path).as_posix()
 
 
 def _checked_file(
@@ -165,10 +164,10 @@ def _checked_file(
     """
     owner = _owner(path)
     module = module_of(path)
-    found = cases(path, module, name)
-    if found:
-        checks = [checked_case(case, owner, chip, limits) for case in found for chip in chips]
-        checked = {case.name for case in found}
+    declared = cases(path, module, name)
+    if declared:
+        checks = [checked_case(case, owner, chip, limits) for case in declared for chip in chips]
+        checked = {case.name for case in declared}
         others = kernels_of(module) if name is None else {}
         return checks, [
             other

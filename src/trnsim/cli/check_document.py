@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from trnsim.arch import Target
 from trnsim.document.answer import Block, Document, Items, Note, Section, Table, columns, records
+from trnsim.document.values import picked
 from trnsim.errors import SourceLine
 from trnsim.gate.baselines import Key
 from trnsim.gate.checking import (
@@ -21,7 +22,6 @@ from trnsim.gate.checking import (
 )
 from trnsim.gate.difference import KernelTimeDifference, TimeShift
 from trnsim.gate.line_changes import LineChange
-from trnsim.gate.values import ResultError
 from trnsim.profile.measures.lines import time_by_line
 from trnsim.profile.units import time_text
 from trnsim.runs import Run
@@ -30,6 +30,8 @@ _US: Final = 1e-6
 _COLUMNS: Final = columns(
     "kernel | on | time | P10 to P90 | before | change | verdict", numbers_from=2, numbers_to=3
 )
+_KEYS: Final = "kernel=key.kernel file=key.owner chip=key.chip passed=is_passed"
+"""Attributes of a check that its JSON and its row for spreadsheets begin with."""
 _ROW_NAMES: Final = (
     *("kernel", "file", "chip", "passed", "time_s", "p10_s", "p90_s", "before_s"),
     *("change_s", "change_p10_s", "change_p90_s", "line"),
@@ -44,8 +46,8 @@ class CheckedFiles:
         files: the files.
         chips: the chips.
         limits: the limits.
-        checks: each kernel on each chip.
-        unchecked: kernels that no inputs are declared for.
+        checks: the check of each kernel on each chip.
+        unchecked: kernels for which no inputs are declared, as FILE: NAME.
         gone: baselines of kernels that the files no longer have.
     """
 
@@ -146,20 +148,12 @@ def _values(check: KernelCheck) -> dict[str, Any]:
     run = check.run
     summary = None if run is None else run.summary
     return {
-        "kernel": check.key.kernel,
-        "file": check.key.owner,
-        "chip": check.key.chip,
-        "passed": check.is_passed,
-        "time_s": None
-        if summary is None
-        else {
-            "p10": summary.total_time_p10_s,
-            "p50": summary.total_time_p50_s,
-            "p90": summary.total_time_p90_s,
-        },
+        **picked(check, _KEYS),
+        "time_s": summary
+        and picked(summary, "p10=total_time_p10_s p50=total_time_p50_s p90=total_time_p90_s"),
         "instructions": None if run is None else len(run.program),
         "bound_by": None if summary is None else summary.bound_by,
-        "values": [_error_values(error) for error in check.values],
+        "values": [picked(error, "result error tolerance at why") for error in check.values],
         "findings": [_finding_values(finding) for finding in check.findings],
         "difference": None if check.difference is None else _difference_values(check.difference),
         "lines": [] if run is None else _line_times(run),
@@ -171,59 +165,40 @@ def _line_times(run: Run) -> list[dict[str, Any]]:
     return [
         {
             "file": _file(row.line),
-            "line": row.line.line,
-            "instructions": row.instructions,
-            "critical_s": row.critical_s,
-            "waiting_s": row.waiting_s,
-            "busy_s": row.busy_s,
+            **picked(row, "line=line.line instructions critical_s waiting_s busy_s"),
         }
         for row in time_by_line(run.timeline)
         if row.line is not None
     ]
 
 
-def _error_values(error: ResultError) -> dict[str, Any]:
-    return {
-        "result": error.result,
-        "error": error.error,
-        "tolerance": error.tolerance,
-        "at": list(error.at),
-        "why": error.why,
-    }
-
-
 def _finding_values(finding: GateFinding) -> dict[str, Any]:
-    return {
-        "kind": finding.kind,
-        "failure": finding.is_failure,
-        "text": finding.text,
-        "fix": finding.fix,
-        "source": finding.source,
-        "file": None if finding.line is None else _file(finding.line),
-        "line": None if finding.line is None else finding.line.line,
-    }
+    return picked(
+        finding,
+        "kind failure=is_failure text fix source",
+        file=None if finding.line is None else _file(finding.line),
+        line=None if finding.line is None else finding.line.line,
+    )
 
 
 def _difference_values(shift: KernelTimeDifference) -> dict[str, Any]:
     return {
         "before_s": shift.before.time_us * _US,
         "after_s": shift.after.time_us * _US,
-        "total": _shift_values(shift.total),
-        "kernel": _shift_values(shift.kernel),
-        "upgrade": _shift_values(shift.upgrade),
-        "same_source": shift.is_same_source,
-        "trnsim_before": shift.before.model,
-        "trnsim_after": shift.after.model,
-        "constants": [
-            {"name": row.name, "before": row.before, "after": row.after} for row in shift.constants
-        ],
+        "total": shift_values(shift.total),
+        "kernel": shift_values(shift.kernel),
+        "upgrade": shift_values(shift.upgrade),
+        **picked(shift, "same_source=is_same_source"),
+        **picked(shift, "trnsim_before=before.model trnsim_after=after.model"),
+        "constants": [picked(change, "name before after") for change in shift.constants],
         "lines": [
             _line_values(line) for line in shift.lines if line.change_us or line.busy_change_us
         ],
     }
 
 
-def _shift_values(part: TimeShift) -> dict[str, Any]:
+def shift_values(part: TimeShift) -> dict[str, Any]:
+    """A difference of times as JSON."""
     return {
         "change_s": part.change_us * _US,
         "p10_s": part.interval_us.p10 * _US,
@@ -233,32 +208,24 @@ def _shift_values(part: TimeShift) -> dict[str, Any]:
 
 
 def _line_values(change: LineChange) -> dict[str, Any]:
-    return {
-        "file": change.line.file,
-        "line": change.line.line,
-        "text": change.line.text,
-        "was": change.was,
-        "new": change.is_new,
-        "gone": change.is_gone,
-        "critical_change_s": change.change_us * _US,
-        "busy_change_s": change.busy_change_us * _US,
-        "cost_s": change.cost_us * _US,
-    }
+    return picked(
+        change,
+        "file=line.file line=line.line text=line.text was new=is_new gone=is_gone",
+        critical_change_s=change.change_us * _US,
+        busy_change_s=change.busy_change_us * _US,
+        cost_s=change.cost_us * _US,
+    )
 
 
 def _record(check: KernelCheck) -> dict[str, Any]:
-    summary = None if check.run is None else check.run.summary
+    """The row of a check for spreadsheets."""
     shift = check.difference
     costly = shift.lines[0] if shift is not None and shift.lines else None
     is_costly = costly is not None and increase_us(costly) > 0
+    times = "time_s=total_time_p50_s p10_s=total_time_p10_s p90_s=total_time_p90_s"
     return {
-        "kernel": check.key.kernel,
-        "file": check.key.owner,
-        "chip": check.key.chip,
-        "passed": check.is_passed,
-        "time_s": None if summary is None else summary.total_time_p50_s,
-        "p10_s": None if summary is None else summary.total_time_p10_s,
-        "p90_s": None if summary is None else summary.total_time_p90_s,
+        **picked(check, _KEYS),
+        **picked(None if check.run is None else check.run.summary, times),
         "before_s": None if shift is None else shift.before.time_us * _US,
         "change_s": None if shift is None else shift.total.change_us * _US,
         "change_p10_s": None if shift is None else shift.total.interval_us.p10 * _US,

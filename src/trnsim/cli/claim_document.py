@@ -1,4 +1,4 @@
-"""Claims as a document: a line each, and each with all that it rests on."""
+"""Claims as a document: a table of all, and a section of each with its bases and sources."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def recomputed_values(part: ClaimPart) -> str:
 
 
 def claim_section(claim: Claim, **place: Any) -> Section:
-    """The claim, then its parts with every basis, then what follows and what must be known."""
+    """The claim, its parts with every basis, what follows from it, notes and sources."""
     blocks: list[Block] = [
         Note(f"{claim.id}  {claim.verdict.value.upper()}  {claim.says}", place="text"),
         Note((_verdict(claim.verdict), f": {claim.says}"), place="page"),
@@ -142,8 +142,8 @@ def claim_section(claim: Claim, **place: Any) -> Section:
             Note("so:", _INDENT, kind="strong"),
             Table(_BASIS_COLUMNS, rows, _INDENT, "small"),
         ]
-    notes = (*claim.notes, *assumed_of(claim))
-    blocks += [Note(f"note: {note}", _INDENT, 0, "soft") for note in notes]
+    doubts = dict.fromkeys(doubt for basis in figures_of(claim) for doubt in basis.doubts)
+    blocks += [Note(f"note: {note}", _INDENT, 0, "soft") for note in (*claim.notes, *doubts)]
     if claim.sources:
         blocks.append(Items(claim.sources, _INDENT, is_numbered=True, kind="small soft"))
     return Section(claim.id, blocks, claim.id, heading_place="page", **place)
@@ -170,23 +170,13 @@ def _part(part: ClaimPart, claim: Claim) -> list[Block]:
 def _basis(basis: ClaimBasis, claim: Claim, *, is_hit: bool) -> Sequence[Cell]:
     mark = "?" if basis.doubts else "~" if basis.is_stand_in else ""
     value = Mark(Figure(basis.value, text(basis.value)), "hit" if is_hit else "")
-    parts = [kind_of(basis), *basis.days, *basis.caveats]
-    provenance = f"{'; '.join(parts)} {numbers_of(basis, claim)}".strip()
+    parts = [kind_text(basis), *basis.days, *basis.caveats]
+    sources = "".join(f"[{claim.sources.index(source) + 1}]" for source in basis.sources)
+    provenance = f"{'; '.join(parts)} {sources}".strip()
     return (mark, value, (basis.text, Mark(provenance, is_below=True)))
 
 
-def numbers_of(basis: ClaimBasis, claim: Claim) -> str:
-    """Sources of a basis, as numbers in the list of its claim's."""
-    return "".join(f"[{claim.sources.index(source) + 1}]" for source in basis.sources)
-
-
-def assumed_of(claim: Claim) -> tuple[str, ...]:
-    """The doubts about figures of a claim, each once."""
-    doubts = (doubt for basis in figures_of(claim) for doubt in basis.doubts)
-    return tuple(dict.fromkeys(doubts))
-
-
-def kind_of(basis: ClaimBasis) -> str:
+def kind_text(basis: ClaimBasis) -> str:
     """The kind of a basis's evidence, and whether it is in doubt."""
-    is_known = basis.doubts and basis.kind is not Grade.ASSUMED
-    return f"{basis.kind.value}, {_DOUBT_REMARK}" if is_known else basis.kind.value
+    is_in_doubt = basis.doubts and basis.kind is not Grade.ASSUMED
+    return f"{basis.kind.value}, {_DOUBT_REMARK}" if is_in_doubt else basis.kind.value

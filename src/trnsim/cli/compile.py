@@ -223,11 +223,6 @@ def _is_jax_program(model: Path) -> bool:
     return is_program_of_xla(read_bytes(model))
 
 
-def _jax_program(model: Path, weights: list[str]) -> Any:
-    """The program of JAX or XLA in a file."""
-    return subject_of(read_bytes(model), str(model), model.name, weights)
-
-
 def _model_reporter() -> Any:
     """The function that compiles a graph of any framework and reports on it."""
     from trnsim.device.model_report import report_model  # noqa: PLC0415  a config.json is answered by torch's
@@ -240,13 +235,13 @@ def _model_and_reporter(
 ) -> tuple[Any, Any]:
     """The model in a file, of whatever framework, and the function that reports on it."""
     if _is_jax_program(model):
-        return _jax_program(model, weights), _model_reporter()
+        subject = subject_of(read_bytes(model), str(model), model.name, weights)
+        return subject, _model_reporter()
     if model.suffix == ".json":
         return _configured(model, sizes, phase, dtype)
-    answers = _torch_subjects()
-    return (answers.of_script if model.suffix == ".py" else answers.of_export)(
-        model
-    ), answers.report_model
+    subjects = _torch_subjects()
+    read = subjects.of_script if model.suffix == ".py" else subjects.of_export
+    return read(model), subjects.report_model
 
 
 def _configured(
@@ -260,8 +255,8 @@ def _configured(
     subject = configured.model_of_config(model, shape, dtype)
     if subject is not None:
         return subject, _model_reporter()
-    answers = _torch_subjects(f" for {model}: {configured.unknown_part(model)}")
-    return answers.of_config(model, shape, dtype), answers.report_model
+    subjects = _torch_subjects(f" for {model}: {configured.unknown_part(model)}")
+    return subjects.of_config(model, shape, dtype), subjects.report_model
 
 
 def _phase(model: Path, phase: str | None, past: int) -> str:

@@ -14,7 +14,7 @@ from trnsim.cli.claim_document import claim_document
 from trnsim.cli.hardware_blocks import announced_card, chip_card, instance_card
 from trnsim.cli.instances import instance_values, quote_of
 from trnsim.cli.options import parser
-from trnsim.cli.price_blocks import history_sections, in_words, quotes_of
+from trnsim.cli.price_blocks import history_sections, quotes_of, terms_text
 from trnsim.cli.report_files import answering
 from trnsim.document.answer import Document, MonospaceLines, Note, Section, Table, columns
 from trnsim.document.from_markdown import sections
@@ -154,8 +154,8 @@ def _hardware(name: str, rows: Catalogue) -> Document | None:
         if name == instance.name.lower():
             day = today(rows)
             quotes = quotes_of(instance.name, KINDS, day, None, rows)
-            none = [Section("", [Note("no price of any kind")])]
-            prices = history_sections(instance.name, quotes, day, rows) if quotes else none
+            no_price = [Section("", [Note("no price of any kind")])]
+            prices = history_sections(instance.name, quotes, day, rows) if quotes else no_price
             card = [Section("", instance_card(instance, rows)), *prices]
             values = instance_values(instance, quote_of(instance.name, None, day, rows), rows)
             return Document(instance.name, values, card, schema="instances/1")
@@ -167,7 +167,7 @@ def _prices(rows: Catalogue, kinds: tuple[str, ...]) -> Document:
     head = "A price has a kind of purchase, a region and a day. Kinds of purchase:"
     terms = {kind: rows.terms[kind] for kind in kinds if kind in rows.terms}
     values = [
-        {"kind": kind, "terms": in_words(term), "source": term.provenance.source}
+        {"kind": kind, "terms": terms_text(term), "source": term.provenance.source}
         for kind, term in terms.items()
     ]
     notes = [

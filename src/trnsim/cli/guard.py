@@ -33,11 +33,7 @@ DecisionFile = Annotated[
 
 
 @app.command()
-def write(
-    decision: DecisionFile,
-    folder: Folder,
-    as_json: AsJson = False,
-) -> None:
+def write(decision: DecisionFile, folder: Folder, as_json: AsJson = False) -> None:
     """Write when to fall back, which GPUs to keep, Prometheus rules and a Grafana page.
 
     Example: trnsim guard write decision.json --folder guard

@@ -43,14 +43,14 @@ Row = tuple[str, str]
 
 def help_text(command: Any, context: Any, groups: Mapping[str, Sequence[str]] | None = None) -> str:
     """The help of a command, without a line end; `groups` name its subcommands by heading."""
-    room = min(width(), _MOST_HELP_CHARS)
+    columns = min(width(), _MOST_HELP_CHARS)
     parts = [
-        usage(command, context, room),
-        _paragraphs(inspect.cleandoc(command.help or ""), room),
-        *_commands(command, context, groups, room),
-        _example_of_group(command, context, room),
-        _paragraphs(inspect.cleandoc(command.epilog or ""), room),
-        *_parameters(command, context, room),
+        usage(command, context, columns),
+        _paragraphs(inspect.cleandoc(command.help or ""), columns),
+        *_commands(command, context, groups, columns),
+        _example_of_group(command, context, columns),
+        _paragraphs(inspect.cleandoc(command.epilog or ""), columns),
+        *_parameters(command, context, columns),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -64,10 +64,12 @@ def example_of(command: Any) -> str:
     return ""
 
 
-def usage(command: Any, context: Any, room: int | None = None) -> str:
+def usage(command: Any, context: Any, columns: int | None = None) -> str:
     """The line that says how a command is called: NAME is required, [NAME] is not."""
     line = f"Usage: {call(command, context)}"
-    return "\n".join(wrapped(line, room or min(width(), _MOST_HELP_CHARS), hanging=len("Usage: ")))
+    return "\n".join(
+        wrapped(line, columns or min(width(), _MOST_HELP_CHARS), hanging=len("Usage: "))
+    )
 
 
 def call(command: Any, context: Any) -> str:
@@ -87,12 +89,12 @@ def _argument_name(parameter: Any) -> str:
     return name if parameter.nargs == 1 else f"{name}..."
 
 
-def _paragraphs(prose: str, room: int) -> str:
+def _paragraphs(prose: str, columns: int) -> str:
     blocks = re.split(r"\n\s*\n", prose) if prose else []
-    return "\n\n".join("\n".join(_paragraph(block, room)) for block in blocks)
+    return "\n\n".join("\n".join(_paragraph(block, columns)) for block in blocks)
 
 
-def _paragraph(block: str, room: int) -> list[str]:
+def _paragraph(block: str, columns: int) -> list[str]:
     """Lines of a paragraph; one that is only an example is a command to copy.
 
     Lines that are indented are a table of commands and their purpose.
@@ -100,37 +102,37 @@ def _paragraph(block: str, room: int) -> list[str]:
     if block.startswith("  ") or "\n  " in block:
         heading, *rows = [line for line in block.splitlines() if line.strip()]
         pairs = [tuple(re.split(r" {2,}", row.strip(), maxsplit=1)) for row in rows]
-        return _listing(heading.rstrip(":"), [(row[0], "".join(row[1:])) for row in pairs], room)
+        return _listing(heading.rstrip(":"), [(row[0], "".join(row[1:])) for row in pairs], columns)
     prose = " ".join(block.split())
     example = _EXAMPLE_PATTERN.fullmatch(prose)
     if example is None:
-        return wrapped(prose, room, _INDENT_CHARS)
+        return wrapped(prose, columns, _INDENT_CHARS)
     label = f"{' ' * _INDENT_CHARS}{example['label']}:" if example["label"] else ""
     is_beside = len(label) <= _MOST_LABEL_CHARS
     indent = (len(label) if label else 1) + 1 if is_beside else 2 * _INDENT_CHARS
-    lines = [" " * indent + line for line in _command_lines(example["command"], room - indent)]
+    lines = [" " * indent + line for line in _command_lines(example["command"], columns - indent)]
     return [label + lines[0][len(label) :], *lines[1:]] if is_beside else [label, *lines]
 
 
-def _command_lines(command: str, room: int) -> list[str]:
+def _command_lines(command: str, columns: int) -> list[str]:
     """A command in lines that a shell reads as one; an option stays beside its value."""
     words: list[str] = []
     for word in _WORD_PATTERN.findall(command):
         is_value = words and re.fullmatch(r"--?[\w-]+", words[-1]) and not word.startswith("-")
-        if is_value and len(words[-1]) + len(word) + 1 <= room - 4:
+        if is_value and len(words[-1]) + len(word) + 1 <= columns - 4:
             words[-1] += f" {word}"
         else:
             words.append(word)
     lines = [""]
     for word in words:
-        if lines[-1].strip() and len(lines[-1]) + len(word) + len("  \\") > room:
+        if lines[-1].strip() and len(lines[-1]) + len(word) + len("  \\") > columns:
             lines[-1] += " \\"
             lines.append("  ")
         lines[-1] += word if not lines[-1].strip() else f" {word}"
     return lines
 
 
-def _parameters(command: Any, context: Any, room: int) -> Iterator[str]:
+def _parameters(command: Any, context: Any, columns: int) -> Iterator[str]:
     """Arguments and options, each with its help."""
     rows: dict[str, list[Row]] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(context):
@@ -149,24 +151,24 @@ def _parameters(command: Any, context: Any, room: int) -> Iterator[str]:
             )
     for heading, listed in rows.items():
         if listed:
-            yield "\n".join(_listing(heading, listed, room))
+            yield "\n".join(_listing(heading, listed, columns))
 
 
 def _commands(
-    command: Any, context: Any, groups: Mapping[str, Sequence[str]] | None, room: int
+    command: Any, context: Any, groups: Mapping[str, Sequence[str]] | None, columns: int
 ) -> Iterator[str]:
     """Commands of a group, each with its summary, in one list or by `groups`."""
     known: dict[str, Any] = getattr(command, "commands", {})
     for heading, names in (groups or {"Commands": list(known)}).items() if known else ():
         rows = [(name, _summary(command.get_command(context, name))) for name in names]
-        yield "\n".join(_listing(heading, rows, room, max(map(len, known))))
+        yield "\n".join(_listing(heading, rows, columns, max(map(len, known))))
 
 
-def _example_of_group(command: Any, context: Any, room: int) -> str:
+def _example_of_group(command: Any, context: Any, columns: int) -> str:
     """The example of a group's first command that is loaded and has one."""
     for name in getattr(command, "commands", ()):
         if example := example_of(command.get_command(context, name)):
-            return _paragraphs(f"Example: {example}", room)
+            return _paragraphs(f"Example: {example}", columns)
     return ""
 
 
@@ -175,19 +177,22 @@ def _summary(command: Any) -> str:
     return " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
 
 
-def _listing(heading: str, rows: Iterable[Row], room: int, widest: int = 0) -> list[str]:
-    """Names below a heading, each with its text beside it, or below where the name is long."""
+def _listing(heading: str, rows: Iterable[Row], columns: int, least_chars: int = 0) -> list[str]:
+    """Names below a heading, each with its text beside it, or below where the name is long.
+
+    `columns` is the width of a line, `least_chars` that of the names' column.
+    """
     rows = list(rows)
-    most = min(_MOST_NAME_CHARS, int(room * _NAMES_PART))
-    names = max((len(name) for name, _ in rows if len(name) <= most), default=most)
-    column = _INDENT_CHARS + max(names, min(widest, most)) + _GAP_CHARS
+    most = min(_MOST_NAME_CHARS, int(columns * _NAMES_PART))
+    longest = max((len(name) for name, _ in rows if len(name) <= most), default=most)
+    column = _INDENT_CHARS + max(longest, min(least_chars, most)) + _GAP_CHARS
     lines = [emphasised(f"{heading}:")]
     for name, prose in rows:
         start = " " * _INDENT_CHARS + name
         if len(start) + _GAP_CHARS > column:
-            lines += wrapped(name, room, _INDENT_CHARS, _INDENT_CHARS)
+            lines += wrapped(name, columns, _INDENT_CHARS, _INDENT_CHARS)
             start = ""
-        prose_lines = wrapped(prose, room - column) if prose else []
+        prose_lines = wrapped(prose, columns - column) if prose else []
         if prose_lines and start:
             lines.append(start.ljust(column) + prose_lines.pop(0))
         elif start:

@@ -100,11 +100,8 @@ def instances(
         raise BadInput(f"{option} without --for", fix="name the model: --for llama-3.1-8b")
     if kind is not None:
         check_kind(kind, f"--price is {kind!r}")
-    listed = [
-        instance
-        for instance in catalogue.instances.values()
-        if instance.accelerator in _accelerators(catalogue)
-    ]
+    accelerators = {*catalogue.chips, *catalogue.gpus}
+    listed = [row for row in catalogue.instances.values() if row.accelerator in accelerators]
     if on:
         named = {name for platform in platforms(on) for name in platform.instances}
         listed = [instance for instance in listed if instance.name in named]
@@ -113,7 +110,9 @@ def instances(
         values = [
             instance_values(instance, quotes[instance.name], catalogue) for instance in listed
         ]
-        blocks, schema = _instance_blocks(listed, quotes, catalogue), "instances/1"
+        rows = [_row(instance, quotes[instance.name], catalogue) for instance in listed]
+        blocks: list[Block] = [Table(_INSTANCE_COLUMNS, rows), Note(_KINDS_NOTE)]
+        schema = "instances/1"
     else:
         model = read(config)
         length = _tokens_of_sequence(model, tokens)
@@ -126,11 +125,6 @@ def instances(
     *table, footnote = blocks
     sections = [Section("", table), Section("", [footnote])]
     return Document("Instances", values, sections, schema=schema)
-
-
-def _accelerators(catalogue: Catalogue) -> set[str]:
-    """Names of the chips and GPUs that the catalogue describes."""
-    return {*catalogue.chips, *catalogue.gpus}
 
 
 def quote_of(name: str, kind: str | None, day: date, catalogue: Catalogue) -> Quote:
@@ -149,35 +143,21 @@ def _kind_text(quote: Quote) -> str:
     return "-" if quote.usd_per_hour is None else quote.kind
 
 
-def _instance_blocks(
-    listed: list[Instance], quotes: dict[str, Quote], catalogue: Catalogue
-) -> list[Block]:
-    bandwidths = {
-        instance.name: instance.count
-        * catalogue.accelerator(instance.accelerator).memory_bytes_per_s
-        for instance in listed
-    }
-    lines = [
-        (
-            clipped(instance.name, _NAME_WIDTH),
-            instance.name,
-            f"{instance.count} {instance.accelerator}",
-            f"{instance.memory_bytes / GIB:,.0f}",
-            f"{bandwidths[instance.name] / TERA:.3g}",
-            _bf16_pflop_text(instance, catalogue),
-            _usd_text(quotes[instance.name]),
-            _kind_text(quotes[instance.name]),
-            remark(quotes[instance.name]),
-        )
-        for instance in listed
-    ]
-    return [Table(_INSTANCE_COLUMNS, lines), Note(_KINDS_NOTE)]
-
-
-def _bf16_pflop_text(instance: Instance, catalogue: Catalogue) -> str:
-    """Published dense BF16 PFLOP/s of all chips, where there is one."""
-    peak = catalogue.accelerator(instance.accelerator).peak_flop_per_s.get("bf16")
-    return "-" if peak is None else f"{instance.count * peak / (1000 * TERA):.3g}"
+def _row(instance: Instance, quote: Quote, catalogue: Catalogue) -> tuple[str, ...]:
+    """An instance type in the table: the memory and the BF16 peak of all its chips, its price."""
+    chip = catalogue.accelerator(instance.accelerator)
+    peak = chip.peak_flop_per_s.get("bf16")
+    return (
+        clipped(instance.name, _NAME_WIDTH),
+        instance.name,
+        f"{instance.count} {instance.accelerator}",
+        f"{instance.memory_bytes / GIB:,.0f}",
+        f"{instance.count * chip.memory_bytes_per_s / TERA:.3g}",
+        "-" if peak is None else f"{instance.count * peak / (1000 * TERA):.3g}",
+        _usd_text(quote),
+        _kind_text(quote),
+        remark(quote),
+    )
 
 
 def instance_values(instance: Instance, quote: Quote, catalogue: Catalogue) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from trnsim.document.answer import Block, Document, Figure, Items, Note, Section, Table, columns
-from trnsim.document.values import picked, plain
+from trnsim.document.values import picked
 from trnsim.facts import Interval
 from trnsim.formatting import amount, amounts, clipped, durations, enumerated, seconds
 from trnsim.jobs.difference import changes, new_findings
@@ -28,6 +28,8 @@ _SHOWN_FIELDS: Final = 8
 """Fields without a meaning that the text names; the JSON has all."""
 _SHOWN_CHARS: Final = 60
 """Characters of a value that the text shows."""
+_SPEC_NAMES: Final = "file=start.file line=start.line format"
+"""Attributes of a spec that its JSON begins with."""
 _LIST_INDEX: Final = re.compile(r"(\[\d+\])+$")
 _ROLE_COLUMNS: Final = columns("role | instances | USD/h | price", numbers_from=2, numbers_to=3)
 _CHANGE_COLUMNS: Final = columns("field | before | after", numbers_from=3)
@@ -58,17 +60,12 @@ def check_document(checked: Sequence[tuple[JobSpec, list[Finding]]]) -> Document
 def _spec_values(spec: JobSpec, found: Sequence[Finding]) -> dict[str, Any]:
     job = spec.job
     return {
-        "file": spec.start.file,
-        "line": spec.start.line,
-        "format": spec.format,
+        **picked(spec, _SPEC_NAMES),
         **picked(job, "name kind region time_limit_s copies replicas"),
         "roles": [_role_values(role) for role in job.roles],
         "parallelism": parallelism_of(job).stated,
         "findings": [_finding_values(finding) for finding in found],
-        "templates": [
-            {"field": value.field, "text": value.text, "line": value.place.line}
-            for value in spec.templates
-        ],
+        "templates": [picked(value, "field text line=place.line") for value in spec.templates],
         "not_understood": [kept.name for kept in spec.not_understood],
     }
 
@@ -79,15 +76,7 @@ def _role_values(role: Role) -> dict[str, Any]:
 
 
 def _finding_values(finding: Finding) -> dict[str, Any]:
-    return {
-        "rule": finding.rule,
-        "severity": finding.severity,
-        "file": finding.place.file,
-        "line": finding.place.line,
-        "reason": finding.reason,
-        "fix": finding.fix,
-        "source": finding.source,
-    }
+    return picked(finding, "rule severity file=place.file line=place.line reason fix source")
 
 
 def job_title(spec: JobSpec) -> str:
@@ -165,26 +154,14 @@ def price_document(priced: Sequence[tuple[JobSpec, JobPrice]]) -> Document:
 
 
 def _price_values(spec: JobSpec, price: JobPrice) -> dict[str, Any]:
-    plan, serving = price.training, price.serving
-    million = None if serving is None else serving.usd_per_million_tokens
     return {
-        "file": spec.start.file,
-        "line": spec.start.line,
-        "format": spec.format,
+        **picked(spec, _SPEC_NAMES),
         **picked(price.job, "name kind copies"),
         "roles": [_role_price_values(role) for role in price.roles],
-        "usd_per_hour": price.usd_per_hour,
-        "time_basis": price.basis.value,
-        "steps": None if plan is None else plan.steps,
-        "tokens": None if plan is None else plan.tokens,
-        "model": None if plan is None else plan.model.name,
-        "layout": None if plan is None else plain(plan.step.layout),
-        "step_s": plain(price.step_s),
-        "goodput": None if plan is None else plan.goodput.goodput,
-        "time_s": plain(price.time_s),
-        "usd": plain(price.usd),
-        "requests_per_s": None if serving is None else serving.most_per_s,
-        "usd_per_million_tokens": plain(million),
+        **picked(price, "usd_per_hour time_basis=basis.value"),
+        **picked(price.training, "steps tokens model=model.name layout=step.layout"),
+        **picked(price, "step_s goodput=training.goodput.goodput time_s usd"),
+        **picked(price.serving, "requests_per_s=most_per_s usd_per_million_tokens"),
         "reasons": list(price.reasons),
         "caveats": [*price.caveats, *_branch_caveats(spec)],
     }
@@ -200,11 +177,8 @@ def _branch_caveats(spec: JobSpec) -> list[str]:
 
 def _role_price_values(role: RolePrice) -> dict[str, Any]:
     return {
-        "role": role.role.name,
-        "instance": role.instance.name,
-        **picked(role, "instances least_instances usd_per_hour"),
-        "price_kind": role.quote.kind,
-        "price": str(role.quote),
+        **picked(role, "role=role.name instance=instance.name instances least_instances"),
+        **picked(role, "usd_per_hour price_kind=quote.kind", price=str(role.quote)),
     }
 
 
@@ -275,23 +249,15 @@ def launched_document(spec: JobSpec, time: LaunchedTime) -> Document:
         blocks.append(Note(f"bill {' and '.join(amount(usd or 0.0) for usd in bills)} USD"))
     blocks.append(Note(_launched_words(time)))
     blocks += [Note(caveat) for caveat in _branch_caveats(spec)]
+    names = "name priced_s launched_s difference_s"
     values = {
-        "file": spec.start.file,
-        "line": spec.start.line,
-        "steps": time.steps,
-        "launched_steps": time.launched_steps,
-        "terms": [_term_values(term) for term in time.terms],
-        **_term_values(time.total),
-        "usd": bills[0],
-        "launched_usd": bills[1],
-        "is_equal": time.is_equal,
+        **picked(spec, "file=start.file line=start.line"),
+        **picked(time, "steps launched_steps"),
+        "terms": [picked(term, names) for term in time.terms],
+        **picked(time.total, names, usd=bills[0], launched_usd=bills[1], is_equal=time.is_equal),
     }
     sections = [Section("", blocks)]
     return Document("Launched and priced", values, sections, rows=table, schema="job-launched/1")
-
-
-def _term_values(term: Term) -> dict[str, Any]:
-    return picked(term, "name priced_s launched_s difference_s")
 
 
 def _signed(term: Term) -> str:
@@ -331,10 +297,7 @@ def difference_document(
     values = {
         "before": _price_values(before[0], before[2]),
         "after": _price_values(after[0], after[2]),
-        "changes": [
-            {"field": change.field, "before": plain(change.before), "after": plain(change.after)}
-            for change in changed
-        ],
+        "changes": [picked(change, "field before after") for change in changed],
         "new_findings": [_finding_values(finding) for finding in appeared],
         "gone_findings": [_finding_values(finding) for finding in gone],
     }

@@ -28,7 +28,7 @@ from trnsim.cluster.kubernetes.node_devices import (
 )
 from trnsim.cluster.kubernetes.node_problems import NodeProblems, ReportedNode
 from trnsim.cluster.kubernetes.pod_resources import SOCKET, holdings
-from trnsim.cluster.kubernetes.reservations import Reservation, reservations
+from trnsim.cluster.kubernetes.reservations import reservations
 from trnsim.errors import BadInput
 from trnsim.instance.model import instance_model
 from trnsim.instance.state.folder import state_folder
@@ -95,7 +95,7 @@ def device_plugin(
             state,
             device_files,
             held if len(names) > 1 or api else tuple,
-            _reserved(api, _node_name(node)),
+            partial(reservations, api, _node_name(node)) if api else lambda _holdings: (),
             _say,
         )
     )
@@ -149,17 +149,6 @@ def _api(server: str | None, token_file: Path | None, ca_file: Path | None) -> K
 def _node_name(option: str | None) -> str:
     """The name of this node; source of NODE_NAME: aws-neuron-sdk src/k8."""
     return option or os.environ.get("NODE_NAME") or socket.gethostname().lower()
-
-
-def _reserved(
-    api: KubernetesApi | None, node: str
-) -> Callable[[Sequence[ContainerHolding]], Sequence[Reservation]]:
-    return _none_reserved if api is None else partial(reservations, api, node)
-
-
-def _none_reserved(_: Sequence[ContainerHolding]) -> Sequence[Reservation]:
-    """The sets of a cluster without a scheduler extension."""
-    return ()
 
 
 def _resources(options: Sequence[str] | None) -> tuple[str, ...]:

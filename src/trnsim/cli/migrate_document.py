@@ -18,6 +18,7 @@ from trnsim.document.answer import (
     Table,
     records,
 )
+from trnsim.document.values import picked
 from trnsim.nki.migrate.report import Report, Statement
 from trnsim.nki.migrate.trial import Trial
 from trnsim.nki.migrate.writing import Rewritten, way_of
@@ -29,6 +30,9 @@ _COLUMNS: Final = (
     Column("from then on"),
     Column("instead", place="page"),
     Column("source", place="page"),
+)
+_KERNEL_NAMES: Final = (
+    "name line version=version.name sdk=version.sdk oldest=oldest.name reason is_chosen"
 )
 _ROWS: Final[tuple[str, ...]] = (
     "line",
@@ -63,27 +67,15 @@ def migrate_document(
     values = {
         "file": report.path,
         "target": report.target.name,
-        "kernels": [
-            {
-                "name": kernel.name,
-                "line": kernel.line,
-                "version": kernel.version.name,
-                "sdk": kernel.version.sdk,
-                "oldest": kernel.oldest.name,
-                "reason": kernel.reason,
-                "is_chosen": kernel.is_chosen,
-            }
-            for kernel in report.kernels
-        ],
+        "kernels": [picked(kernel, _KERNEL_NAMES) for kernel in report.kernels],
         "statements": [_statement_values(report, each) for each in report.statements],
         "trials": [
-            {
-                "kernel": trial.kernel,
-                "end": trial.end,
-                "says": trial.says,
-                "inputs": [{"name": name, "is": text} for name, text in trial.inputs.items()],
-                "behaviours": [row.name for row in trial.causes],
-            }
+            picked(
+                trial,
+                "kernel end says",
+                inputs=[{"name": name, "is": text} for name, text in trial.inputs.items()],
+                behaviours=[row.name for row in trial.causes],
+            )
             for trial in trials
         ],
         "written": None
@@ -229,13 +221,7 @@ def _statement_values(report: Report, statement: Statement) -> dict[str, Any]:
         "behaviour": row.name,
         "line": statement.line,
         "code": lines[statement.line - 1].strip(),
-        "kernels": list(statement.kernels),
-        "version": statement.version.name,
-        "last": statement.last.name,
-        "effect": row.effect.value,
-        "is_certain": statement.trace.is_certain,
-        "says": statement.says,
-        "instead": row.instead,
-        "source": row.source,
-        "by_hand": _reason_by_hand(report, statement) or None,
+        **picked(statement, "kernels version=version.name last=last.name"),
+        **picked(statement, "effect=row.effect.value is_certain=trace.is_certain says"),
+        **picked(row, "instead source", by_hand=_reason_by_hand(report, statement) or None),
     }

@@ -233,15 +233,13 @@ class NccomOptions:
 
     def operation_options(self) -> OperationOptions:
         """The options of an operation."""
-        names = {field.name for field in fields(self)}
-        own = {f.name: getattr(self, f.name) for f in fields(OperationOptions) if f.name in names}
-        return OperationOptions(**own)
+        known = {field.name for field in fields(OperationOptions)}
+        return OperationOptions(**{k: value for k, value in self.values().items() if k in known})
 
     def node_options(self) -> NodeOptions:
         """The options of nodes."""
-        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(NodeOptions)}
-        values["hosts"] = tuple(self.hosts or ())
-        return NodeOptions(**values)
+        values = {field.name: self.values()[field.name] for field in fields(NodeOptions)}
+        return NodeOptions(**values | {"hosts": tuple(self.hosts or ())})
 
     def columns(self) -> report.ReportColumns:
         """The columns of the table."""
@@ -277,9 +275,8 @@ def nccom_test(options: NccomOptions) -> None:
     base = options.operation_options()
     streams = streams_of(base, options.streams_json)
     operations = [planned_operation(each, fabric, target_of_chip(model.chip)) for each in streams]
-    notes = _notes(options, model, streams)
     rows = blocks(operations)
-    _tell(options, model, notes, rows)
+    _tell(options, model, _notes(options, model, streams), rows)
     for each in operations:
         if each.options.check:
             _check_values(each)
@@ -319,13 +316,13 @@ def _notes(
 
 
 def _tell(
-    options: NccomOptions, model: InstanceModel, notes: Sequence[str], rows: list[list[SizeTime]]
+    options: NccomOptions, model: InstanceModel, lines: Sequence[str], rows: list[list[SizeTime]]
 ) -> None:
-    """Print on stderr where the operations ran, what was ignored, and P10 and P90."""
+    """Print on stderr where the operations ran, the lines of `_notes`, and P10 and P90."""
     every = [row for block in rows for row in block]
     place = f"emulated by trnsim on {options.nnodes} x {model.name}"
     echo(f"{place}: {report.floor_text(every)}", is_error=True)
-    for line in notes:
+    for line in lines:
         echo(line, is_error=True)
     if not options.show_interval:
         for line in report.interval_lines(every):

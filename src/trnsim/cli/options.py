@@ -1,4 +1,4 @@
-"""Shared by all commands: the parser's settings, options that are numbers, the names of chips."""
+"""Options that several commands share, and commands whose options are a dataclass's fields."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from trnsim.decide.pilot.renew import result
 from trnsim.decide.programs import findings
 from trnsim.decide.times import Predictor
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns
+from trnsim.document.values import picked
 from trnsim.formatting import amount
 from trnsim.version import VERSION
 
@@ -126,14 +127,12 @@ def read(
 
 
 def _written_document(pilot: Pilot, folder: Path, paths: Sequence[Path]) -> Document:
-    values = {
-        "workload": pilot.workload,
-        "today": pilot.today.instance,
-        "there": pilot.there.instance,
-        "why": pilot.why,
-        "folder": str(folder),
-        "files": [str(path.relative_to(folder)) for path in paths],
-    }
+    values = picked(
+        pilot,
+        "workload today=today.instance there=there.instance why",
+        folder=str(folder),
+        files=[str(path.relative_to(folder)) for path in paths],
+    )
     notes = (
         Note(f"{pilot.workload}: {pilot.today.instance} and {pilot.there.instance}"),
         Note(pilot.why, indent=2),

@@ -63,10 +63,10 @@ def quotes_of(
     return [price for price in quotes if region is None or price.row is not None]
 
 
-def price_history(
+def history_sections(
     instance: str, quotes: Sequence[Quote], as_of: date, rows: Catalogue
-) -> tuple[Table, Items]:
-    """Every price of `instance` until `as_of` by kind, newest first; the sources of these."""
+) -> list[Section]:
+    """Every price of `instance` until `as_of` by kind, newest first; their sources, if any."""
     lines: list[tuple[str, ...]] = []
     sources: list[str] = []
     chips = rows.instances[instance].count if instance in rows.instances else 0
@@ -82,15 +82,10 @@ def price_history(
             if price.source not in sources:
                 sources.append(price.source)
             lines.append(_line(price, chips, quoted, sources.index(price.source) + 1))
-    return Table(_HISTORY_COLUMNS, lines), Items(sources, indent=2, is_numbered=True)
-
-
-def history_sections(
-    instance: str, quotes: Sequence[Quote], as_of: date, rows: Catalogue
-) -> list[Section]:
-    """The prices of `instance`, and their sources where there are any."""
-    table, sources = price_history(instance, quotes, as_of, rows)
-    return [Section("", [table]), *([Section("sources:", [sources])] if sources.items else [])]
+    sections = [Section("", [Table(_HISTORY_COLUMNS, lines)])]
+    if sources:
+        sections.append(Section("sources:", [Items(sources, indent=2, is_numbered=True)]))
+    return sections
 
 
 def _line(price: Price, chips: int, quoted: Quote, source: int) -> tuple[str, ...]:
@@ -117,7 +112,7 @@ def sale_terms(quotes: Sequence[Quote], days: float | None, instances: int | Non
     notes: list[Note] = []
     for price in quotes:
         terms = price.row.terms if price.row else None
-        text = "no public price" if terms is None else in_words(terms)
+        text = "no public price" if terms is None else terms_text(terms)
         notes.append(Note(f"{price.kind}: {text}", indent=2, hanging=2))
         if days is not None or instances is not None:
             notes.append(
@@ -130,19 +125,16 @@ def _availability(price: Quote, days: float | None, instances: int) -> str:
     reason = why_not(price, days=days, instances=instances)
     if reason is not None:
         return f"cannot be bought: {reason}"
-    may_end = ", and AWS may take it back" if _is_interruptible(price) else ""
+    is_interruptible = price.row and price.row.terms and price.row.terms.is_interruptible
+    may_end = ", and AWS may take it back" if is_interruptible else ""
     if days is None:
         return f"can be bought: {instances} all year round{may_end}"
     paid = purchase(price, days=days, instances=instances)
     return f"can be bought: {paid.instances} for {paid.days:g} days, {paid.usd:,.2f} USD{may_end}"
 
 
-def _is_interruptible(price: Quote) -> bool:
-    return bool(price.row and price.row.terms and price.row.terms.is_interruptible)
-
-
-def in_words(terms: Terms) -> str:
-    """Text, durations, sizes and notice of a kind's terms."""
+def terms_text(terms: Terms) -> str:
+    """The terms of a kind of purchase in words: how it is sold, days, sizes, notice."""
     parts = [terms.text]
     if terms.longest_days is not None:
         steps = (

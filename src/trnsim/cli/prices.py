@@ -83,20 +83,15 @@ def show(
     names = [instance] if instance else _priced_names(rows)
     quotes = [quoted for name in names for quoted in quotes_of(name, kinds, day, region, rows)]
     if not quotes:
-        subject = "".join(
-            [f" of {instance}" if instance else "", f" in {region}" if region else ""]
-        )
-        raise BadInput(f"no price{subject} as {kind or 'any kind'}")
+        of_instance = f" of {instance}" if instance else ""
+        in_region = f" in {region}" if region else ""
+        raise BadInput(f"no price{of_instance}{in_region} as {kind or 'any kind'}")
     sections = [Section("", [overview(quotes)])]
     if instance:
         first, *rest = history_sections(instance, quotes, day, rows)
         ends = [*sale_terms(quotes, days, instances), *map(Note, credit_lines(rows))]
         head = Note(f"{instance} on {day}")
-        sections = [
-            Section("", [head, *first.blocks]),
-            *rest,
-            Section("how it is sold:", ends),
-        ]
+        sections = [Section("", [head, *first.blocks]), *rest, Section("how it is sold:", ends)]
     values = [quote_values(quoted) for quoted in quotes]
     return Document("Prices", values, sections, schema="prices-show/1")
 

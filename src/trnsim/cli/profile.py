@@ -22,10 +22,7 @@ from trnsim.profile.document import diff_document, profile_document
 from trnsim.profile.formats.stored_answer import StoredAnswer, answer_file, load_answer
 from trnsim.profile.overview_document import machine_pairs, overview_diff, overview_document
 
-app = parser(
-    help="Open, print and compare stored reports.",
-    no_args_is_help=True,
-)
+app = parser(help="Open, print and compare stored reports.", no_args_is_help=True)
 
 _Report = Annotated[
     Path,
@@ -77,8 +74,7 @@ def summary(
     file = answer_file(stored)
     if file is None:
         return profile_document(load(stored)["profiles"], has_figures=all_figures)
-    answer = load_answer(file)
-    return overview_document(answer.overviews)
+    return overview_document(load_answer(file).overviews)
 
 
 @app.command()
@@ -92,11 +88,10 @@ def diff(before: _Report, after: _Report) -> Document:
 
     trnsim profile diff plain.json cast.json --json
     """
-    files = answer_file(before), answer_file(after)
-    if files[0] is not None and files[1] is not None:
-        answers = load_answer(files[0]), load_answer(files[1])
-        return _answer_diff(*answers)
-    if files != (None, None):
+    old_file, new_file = answer_file(before), answer_file(after)
+    if old_file is not None and new_file is not None:
+        return _answer_diff(load_answer(old_file), load_answer(new_file))
+    if old_file is not None or new_file is not None:
         raise BadInput(
             f"one of {before} and {after} is of a kernel, the other is not",
             fix="compare two reports of the same command",
@@ -125,7 +120,8 @@ def _page(report: Path, output: Path | None) -> Path:
         )
     file = answer_file(report)
     if file is None:
-        return write_page(load(report), output or _page_path(report))
+        page = report / "report.html" if report.is_dir() else report.with_suffix(".html")
+        return write_page(load(report), output or page)
     answer = load_answer(file)
     if output is None and answer.page is not None:
         return answer.page
@@ -151,7 +147,3 @@ def _pairs(
 
 def _targets(profiles: Sequence[JsonObject]) -> str:
     return ", ".join(profile["target"] for profile in profiles)
-
-
-def _page_path(report: Path) -> Path:
-    return report / "report.html" if report.is_dir() else report.with_suffix(".html")

@@ -104,16 +104,13 @@ def _check(words: list[str]) -> None:
     Raises:
         BadInput: they begin with another word.
     """
-    if words and (words[0] not in COMMANDS or words[0] in (OWN, *_ENDLESS)):
+    legal = [name for name in COMMANDS if name not in (OWN, *_ENDLESS)]
+    if words and words[0] not in legal:
         reason = "it waits for a client" if words[0] in _ENDLESS else "it is no command that fails"
         raise BadInput(
-            f"the command begins with {words[0]!r}: {reason}; legal: {', '.join(_legal())}",
+            f"the command begins with {words[0]!r}: {reason}; legal: {', '.join(legal)}",
             fix="for example trnsim report-bug -- run kernel.py; or --error FILE",
         )
-
-
-def _legal() -> list[str]:
-    return [name for name in COMMANDS if name not in (OWN, *_ENDLESS)]
 
 
 def _kept_error(file: Path | None) -> str:
@@ -226,13 +223,11 @@ def report_document(values: dict[str, Any]) -> Document:
     """The report, arranged."""
     packages = [f"{each['name']} {each['version'] or '-'}" for each in values["packages"]]
     variables = ", ".join(values["variables"])
+    system = filter(None, (values[key] for key in ("system", "release", "machine")))
     rows = [
         ("trnsim", f"{values['trnsim']}, source {values['source_digest']}"),
         ("python", f"{values['python']} ({values['implementation']})"),
-        (
-            "system",
-            " ".join(filter(None, (values[key] for key in ("system", "release", "machine")))),
-        ),
+        ("system", " ".join(system)),
         ("packages", ", ".join(packages)),
         ("variables", variables or "none of trnsim's or Neuron's"),
     ]
@@ -244,7 +239,8 @@ def report_document(values: dict[str, Any]) -> Document:
     sections = [Section("", [label_table(rows)])]
     if values["error"]:
         sections.append(Section("Error", [MonospaceLines(values["error"])]))
-    sections.append(Section("", [Note(_UNSENT), *_address_notes(values["issues_url"])]))
+    url = values["issues_url"]
+    sections.append(Section("", [Note(_UNSENT), *([Note(f"issues: {url}")] if url else [])]))
     return Document("Report of a fault", values, sections, schema="report-bug/1")
 
 
@@ -254,7 +250,3 @@ def _ending(values: dict[str, Any]) -> str:
         return "at the time limit"
     stderr_note = "" if values["error"] else ", with nothing on stderr"
     return f"with status {values['status']}{stderr_note}"
-
-
-def _address_notes(url: str | None) -> list[Note]:
-    return [Note(f"issues: {url}")] if url else []

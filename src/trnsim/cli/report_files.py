@@ -56,6 +56,7 @@ Report = Annotated[
 
 
 _collections: Final[list[list[Document]]] = []
+"""The lists of `collected_answers` whose block runs, the innermost last."""
 
 
 @contextmanager

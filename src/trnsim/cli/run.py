@@ -147,7 +147,8 @@ def run_script(
     program = ScriptProgram(path, tuple(arguments or ()), tuple(inputs or ()), kernel)
     program.check()
     instance = instance or _instance_of(on, ranks)
-    _check_has_ranks(instance, ranks)
+    if instance is not None and ranks is None:
+        raise BadInput("--instance without --ranks", fix="say how many ranks lie on it: --ranks 8")
     if nki == ALL:
         _compare_versions(program, chips, output, report, as_json=as_json)
         return
@@ -160,16 +161,6 @@ def run_script(
         _report(reports, endings, worlds, None if answer_file else output, chips[0])
     reports.answer(path, [chip.name for chip in chips], answer_file, as_json=as_json)
     _end(path, chips, endings, reports.errors)
-
-
-def _check_has_ranks(instance: str | None, ranks: int | None) -> None:
-    """Refuse an instance on which no ranks lie.
-
-    Raises:
-        BadInput: an instance is named, and no number of ranks.
-    """
-    if instance is not None and ranks is None:
-        raise BadInput("--instance without --ranks", fix="say how many ranks lie on it: --ranks 8")
 
 
 def _answer_file(output: Path | None) -> Path | None:
@@ -289,6 +280,7 @@ def _end(
     """Print errors to stderr and exit with the matching status.
 
     Raises:
+        BadInput: the program reached its end without a kernel.
         SystemExit: the program's own, or one with the status of the first error.
     """
     codes: list[int] = []
@@ -302,25 +294,18 @@ def _end(
         complain(text)
         codes.append(2)
     if not any(ending.runs for ending in endings) and _recording() is None and not codes:
-        codes += _launched_nothing(path, is_exit=bool(exits))
+        if not exits:
+            raise BadInput(
+                f"{path} ran to its end and launched no kernel",
+                fix="call a kernel in the script, use torch.device('neuron'), or give arrays: "
+                "--input a.npy b.npy",
+            )
+        sys.stderr.write(terminal_text(f"trnsim: {path} launched no kernel\n"))
     for error in exits:
         if error.code:
             raise error
     if codes:
         raise SystemExit(codes[0])
-
-
-def _launched_nothing(path: Path, *, is_exit: bool) -> list[int]:
-    """Say that no kernel ran; an error status unless the program called exit itself."""
-    error = BadInput(
-        f"{path} ran to its end and launched no kernel",
-        fix="call a kernel in the script, use torch.device('neuron'), or give arrays: "
-        "--input a.npy b.npy",
-    )
-    if is_exit:
-        sys.stderr.write(terminal_text(f"trnsim: {path} launched no kernel\n"))
-        return []
-    raise error
 
 
 def _recording() -> Any:

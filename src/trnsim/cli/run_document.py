@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 RANKS_SCHEMA: Final = "run-ranks/1"
 _SCHEMA: Final = "run/1"
 _TABLE_COLUMNS: Final = ("kind", "name", "target", "time_s", "p10_s", "p90_s")
+_TIME_NAMES: Final = "total_time_s total_time_p10_s total_time_p90_s"
 _ON_OPTION: Final = "--on"
 
 _Row = tuple[str, Words]
@@ -64,9 +65,9 @@ class RunPart:
 
 
 def run_document(
-    parts: Sequence[RunPart], script: str, chips: Sequence[str], reason: str, note: str = ""
+    parts: Sequence[RunPart], script: str, chips: Sequence[str], reason: str, note: str
 ) -> Document:
-    """All that ran of a script, on `chips`, which were chosen for a `reason`."""
+    """All that ran of a script, on `chips`, which were chosen for a `reason`; a last `note`."""
     values: dict[str, Any] = {"script": script, "chips": chips, "reason": reason}
     for kind in ("kernels", "ranks", "steps"):
         values[kind] = [item for part in parts if part.kind == kind for item in part.values]
@@ -92,7 +93,10 @@ def kernel_part(
     """One kernel: its runs, one per chip, and the stored profile of each."""
     outputs = array_files.leaves(runs[0].outputs)
     output = ("output", ", ".join(map(_array_text, outputs)) or "none")
-    figures = [("kernel", run.title, run.target.name, *_times_s(run)) for run in runs]
+    figures = [
+        ("kernel", run.title, run.target.name, *picked(run.summary, _TIME_NAMES).values())
+        for run in runs
+    ]
     value = {
         "name": runs[0].title,
         "nki": picked(runs[0].version, "reason", version=runs[0].version.version.name),
@@ -108,24 +112,16 @@ def _kernel_in_brief(
     runs: Sequence[Run], profiles: Sequence[JsonObject], output: _Row, files: Files, reason: str
 ) -> list[list[Block]]:
     """Six lines for one chip; a column for each of several."""
-    rows = [
+    is_one = len(runs) == 1
+    rows: list[_Row] = [
         *_version_rows(runs),
         *_warnings(runs),
-        *brief_rows(profiles[0]),
+        *(brief_rows(profiles[0]) if is_one else [next_action_row(profiles[0])]),
         output,
         *_brief_file_rows(files),
     ]
-    head = _heading(runs, _brief(reason))
-    if len(runs) == 1:
-        return [[head, label_table(rows, indent=2)]]
-    rows = [
-        *_version_rows(runs),
-        *_warnings(runs),
-        next_action_row(profiles[0]),
-        output,
-        *_brief_file_rows(files),
-    ]
-    return [[head, comparison(profiles, is_brief=True), label_table(rows, indent=2)]]
+    tables = [] if is_one else [comparison(profiles, is_brief=True)]
+    return [[_heading(runs, _brief(reason)), *tables, label_table(rows, indent=2)]]
 
 
 def _kernel_in_full(
@@ -222,11 +218,6 @@ def _brief_file_rows(files: Files) -> list[_Row]:
 
 def _link(path: Path) -> Words:
     return PageLink(str(path), path.name)
-
-
-def _times_s(run: Run) -> tuple[float, float, float]:
-    summary = run.summary
-    return summary.total_time_s, summary.total_time_p10_s, summary.total_time_p90_s
 
 
 def _array_values(output: Any) -> Mapping[str, Any]:

@@ -9,12 +9,15 @@ from trnsim.behaviours import Behaviour
 from trnsim.behaviours.chosen import VersionChoice
 from trnsim.cli.script import Ending
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns, records
+from trnsim.document.values import picked
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.nki.across import End, VersionEnd, across
 
 ALL: Final = "all"
 """The word for every version."""
 _SCHEMA: Final = "run-versions/1"
+_END_NAMES: Final = "version=version.name sdk=version.sdk end=end.value"
+"""Attributes of a version's end that its JSON and its row for spreadsheets begin with."""
 _TABLE_COLUMNS: Final = ("version", "sdk", "end", "reason", "causes")
 
 
@@ -68,13 +71,12 @@ def _document(script: str, chip: str, own: VersionChoice, ends: Sequence[Version
         "versions": [_values(end) for end in ends],
     }
     flat: list[dict[str, Any]] = [
-        {
-            "version": end.version.name,
-            "sdk": end.version.sdk,
-            "end": end.end.value,
-            "reason": _reason(end.error),
-            "causes": " ".join(row.name for row in end.causes),
-        }
+        picked(
+            end,
+            _END_NAMES,
+            reason=_reason(end.error),
+            causes=" ".join(row.name for row in end.causes),
+        )
         for end in ends
     ]
     head = f"{script} on {chip} under each version of NKI, beside NKI {own.version.name}"
@@ -119,22 +121,13 @@ def _reason(error: BaseException | None) -> str:
 def _values(end: VersionEnd) -> dict[str, Any]:
     error = end.error if isinstance(end.error, EmulatorError) else None
     return {
-        "version": end.version.name,
-        "sdk": end.version.sdk,
-        "end": end.end.value,
+        **picked(end, _END_NAMES),
         "reason": error.reason if error else _reason(end.error),
         "fix": error.fix if error else "",
         "source": error.source if error else "",
         "line": str(error.line) if error and error.line else "",
         "causes": [
-            {
-                "name": row.name,
-                "since": row.since,
-                "until": row.until or "",
-                "rule": row.rule,
-                "otherwise": row.otherwise,
-                "source": row.source,
-            }
+            picked(row, "name since until rule otherwise source") | {"until": row.until or ""}
             for row in end.causes
         ],
     }

@@ -16,7 +16,7 @@ from trnsim.cli.parsing import ENDS_AT_PROGRAM
 from trnsim.cli.report_files import PrintedAnswer, answering
 from trnsim.cluster.slurm.announcement import path_of, refuse
 from trnsim.cluster.slurm.gres import gres_conf, links, node_types, slurm_conf
-from trnsim.cluster.slurm.job import SlurmJob, slurm_job
+from trnsim.cluster.slurm.job import slurm_job
 from trnsim.cluster.slurm.step import step_of
 from trnsim.cluster.slurm.task import follow
 from trnsim.document.answer import Document, MonospaceLines, Section
@@ -136,12 +136,10 @@ def launch(
     except EmulatorError as error:
         refuse(path_of(folder, step), step, error.reason)
         raise
-    raise SystemExit(_lead(launched) if step.is_first else follow(launched, stderr_line))
-
-
-def _lead(launched: SlurmJob) -> int:
+    if not step.is_first:
+        raise SystemExit(follow(launched, stderr_line))
     try:
-        return run_to_end(launched)
+        raise SystemExit(run_to_end(launched))
     finally:
         with suppress(OSError):
             launched.announcement.unlink()

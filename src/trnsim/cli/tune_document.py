@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from trnsim.cli.check_document import shift_values
 from trnsim.document.answer import (
     Block,
     Document,
@@ -184,7 +185,7 @@ def _values(tuned: TunedKernel) -> dict[str, Any]:
         "settings": len(space),
         "best": _trial_values(tuning, best),
         "own": _trial_values(tuning, own),
-        "gain": None if not own.is_timed else _shift_values(tuning.shift(best, own)),
+        "gain": None if not own.is_timed else shift_values(tuning.shift(best, own)),
         "ties": [space.text(row.setting) for row in tuning.ties(best)],
         "wrong": [{"setting": space.text(row.setting), "why": why} for row, why in tuned.wrong],
         "error": None
@@ -208,25 +209,10 @@ def _trial_values(tuning: Tuning, row: TuningTrial) -> dict[str, Any]:
     }
 
 
-def _shift_values(shift: TimeShift) -> dict[str, Any]:
-    return {
-        "change_s": shift.change_us * _US,
-        "p10_s": shift.interval_us.p10 * _US,
-        "p90_s": shift.interval_us.p90 * _US,
-        "counts": shift.counts,
-    }
-
-
 def _records(tuned: TunedKernel) -> list[dict[str, Any]]:
     tuning = tuned.tuning
+    case = {"kernel": tuning.space.case.name, "chip": tuning.chip.name}
     return [
-        {
-            "kernel": tuning.space.case.name,
-            "chip": tuning.chip.name,
-            "setting": tuning.space.text(row.setting),
-            "time_s": row.time_us * _US if row.is_timed else None,
-            "error": row.error,
-            "beyond_s": row.beyond_us * _US,
-        }
+        {**case, **_trial_values(tuning, row), "setting": tuning.space.text(row.setting)}
         for row in tuning.trials.values()
     ]

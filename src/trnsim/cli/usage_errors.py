@@ -14,6 +14,7 @@ from difflib import SequenceMatcher, get_close_matches
 from typing import Any, Final
 
 from trnsim.cli.help_text import HIDDEN_NAMES, call, example_of
+from trnsim.formatting import enumerated
 
 __all__ = ["refusal", "usage_text"]
 
@@ -76,7 +77,7 @@ def _no_option(error: Any, _: str, context: Any) -> Refusal:
     """The option that is not known, and those whose names are near."""
     names = [name for name in error.possibilities or () if name not in HIDDEN_NAMES]
     near = _nearest(error.option_name, names)
-    perhaps = f"perhaps {_either(near)}; " if near else ""
+    perhaps = f"perhaps {enumerated(near, 'or')}; " if near else ""
     return error.message.rstrip("."), f"{perhaps}{_help_command(context)} lists all options"
 
 
@@ -101,11 +102,9 @@ def _no_command(name: str, context: Any) -> Refusal:
     names = list(context.command.commands)
     legal = f"; legal: {', '.join(names)}" if len(names) <= _MOST_NAMES else ""
     near = [f"{context.command_path} {each}" for each in _nearest(name, names)]
-    perhaps = f"perhaps {_either(near)}; " if near else ""
-    return (
-        f"No such command {name!r}{legal}",
-        f"{perhaps}{_help_command(context)} lists all commands",
-    )
+    perhaps = f"perhaps {enumerated(near, 'or')}; " if near else ""
+    fix = f"{perhaps}{_help_command(context)} lists all commands"
+    return f"No such command {name!r}{legal}", fix
 
 
 def _extra(words: str, context: Any) -> Refusal:
@@ -135,24 +134,13 @@ def _legal_example(parameter: Any, context: Any, name: str = "") -> str:
     if name in words[:-1]:
         return f"for example {name} {words[words.index(name) + 1]}"
     metavar = parameter.metavar or parameter.name.upper()
-    value = (
-        _example_of_metavar(metavar)
-        or _default(parameter)
-        or (metavar == _NUMBER and _PLAIN_NUMBER)
-    )
+    shown = metavar.partition("|")[2]  # 8k of TOKENS|8k, and of DIR|FILE.html another metavar
+    value = "" if re.match(r"[A-Z]{3}", shown) else shown
+    if not value and isinstance(parameter.default, str | int | float):
+        value = str(parameter.default)
+    if not value and metavar == _NUMBER:
+        value = _PLAIN_NUMBER
     return f"for example {name} {value}" if value else f"write {name} {metavar}"
-
-
-def _example_of_metavar(metavar: str) -> str:
-    """The value that a metavar shows behind its kind: 8k of TOKENS|8k, none of DIR|FILE.html."""
-    shown = metavar.partition("|")[2]
-    return "" if re.match(r"[A-Z]{3}", shown) else shown
-
-
-def _default(parameter: Any) -> str:
-    """The default of an option where it is a value that can be written."""
-    value = parameter.default
-    return str(value) if isinstance(value, str | int | float) and str(value) else ""
 
 
 def _purpose(parameter: Any) -> str:
@@ -167,11 +155,6 @@ def _help_command(context: Any) -> str:
     """The command that prints the help of a command: trnsim plan train --help."""
     path: str = context.command_path
     return f"{path} --help" if path.startswith(_PROGRAM) else f"{_PROGRAM} {path} --help"
-
-
-def _either(names: Iterable[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} or {last}" if others else last
 
 
 _BY_KIND: Final[Mapping[str, Callable[[Any, str, Any], Refusal]]] = {

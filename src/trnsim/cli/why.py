@@ -66,16 +66,14 @@ def why(
             fix="write the other answer to a file, and name that",
         )
     names = _name("A", first), _name("B", second)
-    answers = explain(
-        *with_logs(_answers_or_log(names[0], first), _answers_or_log(names[1], second), names),
-        names,
-    )
+    sides = _answers_or_log(names[0], first), _answers_or_log(names[1], second)
+    comparison = explain(*with_logs(*sides, names), names)
     texts = clipped(first, _MOST_TEXT_CHARS * 2), clipped(second, _MOST_TEXT_CHARS * 2)
-    return why_document(answers, texts)
+    return why_document(comparison, texts)
 
 
 def _name(side: str, text: str) -> str:
-    """A side in messages."""
+    """The name of a side in messages."""
     return f"{side} ({clipped(text, _MOST_TEXT_CHARS)})"
 
 

@@ -71,7 +71,8 @@ def _plain_parts(value: Any) -> Any:
 def picked(value: object, names: str, **others: Any) -> dict[str, Any]:
     """The attributes of `value` that `names`, divided by spaces, lists, and `others` behind them.
 
-    ``key=a.b`` names the attribute ``b`` of the attribute ``a``; None where ``a`` is None.
+    ``key=a.b`` names the attribute ``b`` of the attribute ``a``; None where ``a`` or `value` is
+    None.
     """
     pairs = (name.partition("=") for name in names.split())
     return {**{key: _attribute(value, path or key) for key, _, path in pairs}, **others}

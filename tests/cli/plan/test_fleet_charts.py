@@ -2,7 +2,7 @@ import pytest
 from fleet_cases import made_of
 from shown_pages import Shown, at
 
-from trnsim.cli.plan.fleet_charts import day, dollars, misses, names, needed_chips, worth
+from trnsim.cli.plan.fleet_charts import coloured_names, day, dollars, misses, needed_chips, worth
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def test_demand_needs_parts_of_replicas(made):
 def test_a_fleet_without_services_has_no_lines(made):
     bare = made | {"services": [], "demand": {}}
     assert "polyline" not in day(bare, "threshold", 0, "")
-    assert names(bare) == [("c0", "research"), ("c1", "tuning")]
+    assert coloured_names(bare) == [("c0", "research"), ("c1", "tuning")]
 
 
 def test_misses_costs_and_worth_are_those_of_the_file(made):

@@ -13,6 +13,7 @@ from trnsim.cli.plan.shared import On, platform_names
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import answering
 from trnsim.document.answer import Document, Note, Section, Table, columns
+from trnsim.document.values import picked
 from trnsim.errors import BadInput
 from trnsim.estimate.site import collective_cause, site_collective
 from trnsim.fabric.choice import KINDS
@@ -109,49 +110,43 @@ def _row(
     instance = machine.instance.name
     cores = machine.lnc
     per_node, _ = ranks_of(instance, cores)
-    size = ranks or (instances or 1) * per_node // stride
-    needed = -(-size * stride // per_node)
-    if size < 1 or (instances is not None and needed > instances):
-        has = (instances or 1) * per_node
+    group_ranks = ranks or (instances or 1) * per_node // stride
+    needed = -(-group_ranks * stride // per_node)
+    if group_ranks < 1 or (instances is not None and needed > instances):
+        most_ranks = (instances or 1) * per_node
         raise BadInput(
-            f"{size} ranks, {stride} apart, on {instances or 1} x {instance}, which has {has} "
-            f"ranks{f' with LNC={cores}' if cores else ''}",
-            fix=f"at most {has // stride} ranks, or --instances {max(needed, 1)}",
+            f"{group_ranks} ranks, {stride} apart, on {instances or 1} x {instance}, which has "
+            f"{most_ranks} ranks{f' with LNC={cores}' if cores else ''}",
+            fix=f"at most {most_ranks // stride} ranks, or --instances {max(needed, 1)}",
         )
-    exchanged = exchange(instance, cores, kind, nbytes, Spread(size, stride))
+    exchanged = exchange(instance, cores, kind, nbytes, Spread(group_ranks, stride))
     floors = exchanged.floors
     floor = floors.paid(Floor.HOST if cores else Floor.PROGRAM)
     alone_s = floors.interval(Floor.HOST)
     time_s, yours = site_collective(machine.chip, alone_s, collective_cause(floor))
     factor = time_s.p50 / alone_s.p50 if alone_s.p50 else 1.0
     inside_s, _ = site_collective(machine.chip, floors.interval(Floor.PROGRAM), "")
+    bus_bytes_per_s = 0.0  # as nccl-tests and nccom-test count them
+    if own_time_s := floors.time_s(Floor.HOST) * factor:
+        crossing = _BUS_FACTORS.get(kind, 1.0) * (group_ranks - 1) / group_ranks
+        bus_bytes_per_s = crossing * nbytes / own_time_s
     return {
         "collective": kind,
         "bytes": nbytes,
         "platform": machine.name,
         "instance": instance,
         "instances": instances or needed,
-        "ranks": size,
+        "ranks": group_ranks,
         "stride": stride,
         "lnc": cores,
         "time_s": time_s,
         "floor": floor,
         "inside_s": inside_s,
         "host_start_s": float(floors.start_s) if cores else None,
-        "latency_s": exchanged.fixed_s,
-        "bytes_s": exchanged.bytes_s,
-        "algorithm": exchanged.algorithm,
-        "level": exchanged.level,
-        "bus_bytes_per_s": _bus_bytes_per_s(kind, nbytes, size, floors.time_s(Floor.HOST) * factor),
+        **picked(exchanged, "latency_s=fixed_s bytes_s algorithm level"),
+        "bus_bytes_per_s": bus_bytes_per_s,
         "yours": yours,
     }
-
-
-def _bus_bytes_per_s(kind: str, nbytes: int, size: int, time_s: float) -> float:
-    """Bytes per second over each rank's links, as nccl-tests and nccom-test count them."""
-    if not time_s:
-        return 0.0
-    return _BUS_FACTORS.get(kind, 1.0) * (size - 1) / size * nbytes / time_s
 
 
 def _floor_table(rows: Sequence[dict[str, Any]]) -> Table:

@@ -23,10 +23,10 @@ _CLOCK_CHARS: Final = slice(11, 16)
 _NAMES_BY_CAUSE: Final = (("chips", "chips"), ("energy", "energy"), ("missed", "missed requests"))
 
 
-def names(fleet: dict[str, Any]) -> list[tuple[str, str]]:
-    """Colours and names of services, then jobs."""
-    both = [member["name"] for member in (*fleet["services"], *fleet["jobs"])]
-    return [(colour(at), name) for at, name in enumerate(both)]
+def coloured_names(fleet: dict[str, Any]) -> list[tuple[str, str]]:
+    """The colour and the name of each service, then of each job."""
+    names = [member["name"] for member in (*fleet["services"], *fleet["jobs"])]
+    return [(colour(number), name) for number, name in enumerate(names)]
 
 
 def day(fleet: dict[str, Any], policy: str, day_number: int, caption: str) -> str:
@@ -37,7 +37,7 @@ def day(fleet: dict[str, Any], policy: str, day_number: int, caption: str) -> st
     for hour in range(day_number * _HOURS_OF_DAY, (day_number + 1) * _HOURS_OF_DAY):
         parts = [
             BarPart(name, chips[name][hour], kind, pointer("policies", policy, "chips", name, hour))
-            for kind, name in names(fleet)
+            for kind, name in coloured_names(fleet)
         ]
         idle = usable - sum(part.value for part in parts)
         clock = fleet["hours"][hour][_CLOCK_CHARS]
@@ -52,13 +52,14 @@ def day(fleet: dict[str, Any], policy: str, day_number: int, caption: str) -> st
 
 
 def needed_chips(fleet: dict[str, Any], quantile: str) -> list[float]:
-    """Chips that the demand of all services needs in each hour, also of a part of a replica."""
+    """Chips that the demand of all services needs in each hour, parts of replicas counted."""
     total = [0.0] * len(fleet["hours"])
     for service in fleet["services"]:
-        each = service["replica_chips"] / service["requests_per_s"]
+        chips_per_rate = service["replica_chips"] / service["requests_per_s"]
         demand: Sequence[float] = fleet["demand"][service["name"]][quantile]
         total = [
-            sum_ + each * requests_per_s for sum_, requests_per_s in zip(total, demand, strict=True)
+            chips + chips_per_rate * requests_per_s
+            for chips, requests_per_s in zip(total, demand, strict=True)
         ]
     return total
 
@@ -66,7 +67,7 @@ def needed_chips(fleet: dict[str, Any], quantile: str) -> list[float]:
 def misses(fleet: dict[str, Any], policy: str) -> str:
     """Requests outside their SLO in each hour of the first day."""
     missed = fleet["policies"][policy]["requests_missed"]
-    kinds = {name: kind for kind, name in names(fleet)}
+    kinds = {name: kind for kind, name in coloured_names(fleet)}
     hourly = [
         ColumnBar(
             fleet["hours"][hour][_CLOCK_CHARS],
@@ -93,8 +94,8 @@ def dollars(fleet: dict[str, Any]) -> str:
         Bar(
             policy,
             tuple(
-                BarPart(name, usd[cause], colour(at), _place(policy, cause))
-                for at, (cause, name) in enumerate(_NAMES_BY_CAUSE)
+                BarPart(name, usd[cause], colour(number), _usd_pointer(policy, cause))
+                for number, (cause, name) in enumerate(_NAMES_BY_CAUSE)
             ),
             f"{amount(sum(usd[cause] for cause, _ in _NAMES_BY_CAUSE))} USD a day",
         )
@@ -109,7 +110,7 @@ def worth(fleet: dict[str, Any]) -> str:
     rows = [
         Bar(
             policy,
-            (BarPart("trained tokens", usd["worth"], colour(2), _place(policy, "worth")),),
+            (BarPart("trained tokens", usd["worth"], colour(2), _usd_pointer(policy, "worth")),),
             f"{amount(usd['worth'])} USD a day",
         )
         for policy, usd in _usd(fleet)
@@ -123,5 +124,6 @@ def _usd(fleet: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
     ]
 
 
-def _place(policy: str, cause: str) -> str:
+def _usd_pointer(policy: str, cause: str) -> str:
+    """The JSON pointer of a policy's USD a day of one cause."""
     return pointer("policies", policy, "expected", "usd_per_day", cause)

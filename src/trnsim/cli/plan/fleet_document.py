@@ -1,6 +1,6 @@
 """A fleet as a document: policies side by side, its day, misses, training, what it rests on.
 
-All figures are those of `trnsim.system.fleet.report`, and dollars say from where there.
+All figures are values of `trnsim.system.fleet.report`; each amount of USD names its value there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from trnsim.cli.plan.fleet_charts import day, dollars, misses, names, worth
+import numpy as np
+
+from trnsim.cli.plan.fleet_charts import coloured_names, day, dollars, misses, worth
 from trnsim.document.answer import (
     Block,
     Cell,
@@ -29,6 +31,7 @@ from trnsim.document.drawing import legend
 from trnsim.document.figure import Figures
 from trnsim.facts import Interval
 from trnsim.formatting import amount, amounts, clipped, enumerated, seconds
+from trnsim.uncertainty import interval
 
 SCHEMA: Final = "plan-fleet/1"
 _QUANTILES: Final = ("p10", "p50", "p90")
@@ -151,7 +154,7 @@ def _sums(fleet: dict[str, Any], figures: Figures) -> list[Block]:
 def _day(fleet: dict[str, Any], last: str) -> list[Block]:
     """Chips by service and job in each hour of the first day, drawn for up to a week."""
     weekday = datetime.fromisoformat(fleet["hours"][0]).strftime("%A")
-    marks = [*names(fleet), ("idle", "idle")]
+    marks = [*coloured_names(fleet), ("idle", "idle")]
     blocks: list[Block] = [_hours(fleet, last), Drawing(legend(marks), is_wide=True)]
     blocks += [Drawing(day(fleet, name, 0, f"{name}, {weekday}")) for name in fleet["policies"]]
     if fleet["demand"]:
@@ -159,7 +162,10 @@ def _day(fleet: dict[str, Any], last: str) -> list[Block]:
         blocks.append(Note(caption, kind="soft", place="page"))
     others = range(1, min(fleet["days"], _MOST_DRAWN_DAYS))
     if others:
-        drawings = [Drawing(day(fleet, last, at, _date(fleet, at))) for at in others]
+        drawings = []
+        for number in others:
+            date = datetime.fromisoformat(fleet["hours"][number * _HOURS_OF_DAY])
+            drawings.append(Drawing(day(fleet, last, number, date.strftime("%A, %d %B"))))
         blocks.append(FoldedBlocks(f"{last}: the next {len(others)} days", drawings, "page"))
     return blocks
 
@@ -179,15 +185,11 @@ def _hours(fleet: dict[str, Any], last: str) -> Table:
     return Table([Column(name) for name in header], rows, place="text")
 
 
-def _date(fleet: dict[str, Any], day_number: int) -> str:
-    return datetime.fromisoformat(fleet["hours"][day_number * _HOURS_OF_DAY]).strftime("%A, %d %B")
-
-
 def _missed(fleet: dict[str, Any]) -> list[Block]:
     if not fleet["services"]:
         return [Note("There are no services.")]
     rows = [
-        (policy, name, amounts(_quantiles(draws, fleet["days"])))
+        (policy, name, amounts(interval(np.array(draws) / fleet["days"])))
         for policy, outcome in fleet["policies"].items()
         for name, draws in outcome["draws"]["requests_missed"].items()
     ]
@@ -197,7 +199,7 @@ def _missed(fleet: dict[str, Any]) -> list[Block]:
 
 def _trained(fleet: dict[str, Any]) -> list[Block]:
     rows = [
-        (policy, name, amounts(_quantiles(draws, fleet["days"] / _BILLIONTH)))
+        (policy, name, amounts(interval(np.array(draws) * _BILLIONTH / fleet["days"])))
         for policy, outcome in fleet["policies"].items()
         for name, draws in outcome["draws"]["tokens"].items()
     ]
@@ -212,18 +214,6 @@ def _trained(fleet: dict[str, Any]) -> list[Block]:
     ]
     known = columns("policy | job | billion tokens a day", numbers_from=2)
     return [Table(known, rows), *map(Note, remarks)]
-
-
-def _quantiles(draws: Sequence[float], days: float) -> Interval:
-    ordered = sorted(count / days for count in draws)
-    return Interval(*(_quantile(ordered, at) for at in (0.1, 0.5, 0.9)))
-
-
-def _quantile(ordered: Sequence[float], at: float) -> float:
-    place = at * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
 
 
 def _splits(fleet: dict[str, Any]) -> Table:

@@ -115,7 +115,11 @@ def infer(options: InferOptions) -> Document:
         Section("", [Note(title, place="text")]),
         Section(
             "",
-            [_table(estimates, remarks.mark), _bound(estimates), Drawing(_parts_chart(estimates))],
+            [
+                _table(estimates, remarks.mark),
+                bound_note({each.platform: each.estimate.parts_s for each in estimates}),
+                Drawing(_parts_chart(estimates)),
+            ],
         ),
         *(Section("", _details(inference)) for inference in estimates),
     ]
@@ -176,10 +180,6 @@ def _table(estimates: Sequence[InferenceEstimate], mark: str) -> Table:
         for inference in estimates
     ]
     return Table(_COLUMNS, rows)
-
-
-def _bound(estimates: Sequence[InferenceEstimate]) -> Note:
-    return bound_note({inference.platform: inference.estimate.parts_s for inference in estimates})
 
 
 def _parts_chart(estimates: Sequence[InferenceEstimate]) -> str:

@@ -345,27 +345,27 @@ def serve(options: ServeOptions) -> Document | None:
     slo = Slo(options.slo_ttft, options.slo_tpot)
     _check_outputs(options, demand, server)
     kinds = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
-    _check_trace_file(options.save_trace, len(kinds))
+    if options.save_trace is not None:
+        if len(kinds) > 1:
+            raise BadInput("--save-trace has one platform", fix="name one: --on trn2")
+        files.check_writable(options.save_trace)
     table = measured_table(options.measured, [name for name, _ in kinds])
     rows = catalogue_with(options.prices)
-    known = partial(plan, model, slo=slo, spare=_spare(options), rows=rows, measured=table)
+    plan_on = partial(plan, model, slo=slo, spare=_spare(options), rows=rows, measured=table)
     plans = []
     with progress() as tell:
         for name, kind in kinds:
             tell(f"layouts of {name}")
             on_machine = machine(name, lnc=options.lnc, rows=rows)
             tell_layout = partial(_tell, tell, name)
-            plans.append(known(on_machine, server, demand, kind=kind, tell=tell_layout))
+            plans.append(plan_on(on_machine, server, demand, kind=kind, tell=tell_layout))
     remarks = price_remarks([planned.quote for planned in plans], rows)
     if options.save_trace is not None:
         (planned,) = plans
         trace.write(options.save_trace, planned.load, planned.served.outcome.arrival_s)
     if options.emit:
-        echo(
-            "\n\n".join(
-                launch.vllm(planned.deployment, _vllm_model(options.config)) for planned in plans
-            )
-        )
+        name = _vllm_model(options.config)
+        echo("\n\n".join(launch.vllm(planned.deployment, name) for planned in plans))
         return None
     return serve_document(model, plans, demand, remarks)
 
@@ -389,10 +389,10 @@ def _check_load(options: ServeOptions) -> None:
         "--request-rate": options.request_rate,
         "--num-prompts": options.num_prompts,
     }
-    both = [name for name, value in drawn.items() if value is not None]
-    if options.trace_file is not None and both:
+    given = [name for name, value in drawn.items() if value is not None]
+    if options.trace_file is not None and given:
         raise BadInput(
-            f"both --trace and {both[0]} given; legal: one of them, as a trace is the load",
+            f"both --trace and {given[0]} given; legal: one of them, as a trace is the load",
             fix="leave one out",
         )
 
@@ -405,7 +405,7 @@ def _spare(options: ServeOptions) -> Spare | None:
     """The failure, of a replica or an instance, under which the rest has to keep the rate.
 
     Raises:
-        BadInput: the text names no such failure, or there is no rate that the rest has to keep.
+        BadInput: the text names no such failure.
     """
     if options.spare is None:
         return None
@@ -441,19 +441,6 @@ def _check_outputs(options: ServeOptions, demand: Demand, server: ServerOptions)
             fix="give --concurrency or --request-rate, or --tensor-parallel-size and "
             "--max-num-seqs",
         )
-
-
-def _check_trace_file(file: Path | None, platforms: int) -> None:
-    """Refuse a file for the requests of several platforms, or one that cannot be written.
-
-    Raises:
-        BadInput: it is such a file.
-    """
-    if file is None:
-        return
-    if platforms > 1:
-        raise BadInput("--save-trace has one platform", fix="name one: --on trn2")
-    files.check_writable(file)
 
 
 def _vllm_model(config: Path) -> str:

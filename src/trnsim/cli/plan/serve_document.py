@@ -54,6 +54,7 @@ _USE_COLUMNS: Final = columns(
 )
 
 _BEHIND_LATENCIES: Final = 3
+"""The number of sections before the most load."""
 
 
 def serve_document(
@@ -73,23 +74,14 @@ def serve_document(
         *(Section(name, blocks, heading_place="page") for name, blocks in tables),
         Section("What it rests on", _basis(plans), heading_place="page"),
     ]
-    curves = curve_blocks(plans)
-    capacity = Section(
-        "The most load", [capacities(plans), *_capacity_blocks(plans)], heading_place="page"
-    )
-    sections.insert(_BEHIND_LATENCIES, capacity)
-    if curves:
-        sections.insert(
-            _BEHIND_LATENCIES + 1,
-            Section("Load against latency and cost", curves, heading_place="page"),
-        )
+    capacity = [capacities(plans), *(block for plan in plans for block in capacity_items(plan))]
+    loads = [("The most load", capacity), ("Load against latency and cost", curve_blocks(plans))]
+    sections[_BEHIND_LATENCIES:_BEHIND_LATENCIES] = [
+        Section(name, blocks, heading_place="page") for name, blocks in loads if blocks
+    ]
     values = [{"model": model.name, **report.values(plan)} for plan in plans]
     document = compared_document(title, values, sections, remarks, "plan-serve/1")
     return replace(document, rows=curve_rows(values))
-
-
-def _capacity_blocks(plans: Sequence[ServingPlan]) -> list[Block]:
-    return [block for plan in plans for block in capacity_items(plan)]
 
 
 def _load(demand: Demand) -> str:

@@ -183,15 +183,6 @@ class TrainOptions:
             optimizer=self.optimizer,
         )
 
-    def check(self) -> None:
-        """Refuse a file that nothing writes.
-
-        Raises:
-            BadInput: no such file.
-        """
-        if self.emit is not None:
-            check_kind(self.emit)
-
 
 @answering
 @command(TrainOptions)
@@ -205,27 +196,34 @@ def train(options: TrainOptions) -> Document | None:
     """
     model = read(options.config)
     rows = catalogue_with(options.prices)
-    options.check()
+    if options.emit is not None:
+        check_kind(options.emit)
     kinds = purchased_platforms(options.on, options.price, is_mixed=options.mixed_prices)
-    _check_trace_file(options.trace_file, len(kinds) * len(options.instances or [None]))
+    if options.trace_file is not None:
+        if len(kinds) * len(options.instances or [None]) > 1:
+            raise BadInput(
+                "--trace has one pipeline",
+                fix="name one platform and one number: --on trn2 --instances 4",
+            )
+        files.check_writable(options.trace_file)
     table = measured_table(options.measured, [name for name, _ in kinds])
     with progress() as tell:
         effort = options.effort(len(kinds), tell)
-        known = partial(estimate, model, effort=effort, measured=table, rows=rows)
-        runs = [size for on in kinds for size in _platform_runs(options, model, *on, known)]
+        timed = partial(estimate, model, effort=effort, measured=table, rows=rows)
+        runs = [size for on in kinds for size in _platform_runs(options, model, *on, timed)]
     if options.trace_file is not None:
         (training,) = runs
         content = trace.perfetto(training.model, training.machine, training.step.layout, table)
         files.write(options.trace_file, content)
     if options.emit is not None:
-        echo("\n".join(_start_file(options.emit, run) for run in runs))
+        starts = [
+            start_file(options.emit, each.machine, each.step.layout, model=model.name)
+            for each in runs
+        ]
+        echo("\n".join(starts))
         return None
     remarks = price_remarks([size.quote for size in runs], rows)
     return train_document(model, runs, remarks)
-
-
-def _start_file(kind: str, training: TrainingEstimate) -> str:
-    return start_file(kind, training.machine, training.step.layout, model=training.model.name)
 
 
 def _platform_runs(
@@ -254,19 +252,3 @@ def _platform_runs(
             for count in options.instances or [None]
         ]
     )
-
-
-def _check_trace_file(file: Path | None, runs: int) -> None:
-    """Refuse a file for the pipelines of several runs, or one that cannot be written.
-
-    Raises:
-        BadInput: it is such a file.
-    """
-    if file is None:
-        return
-    if runs > 1:
-        raise BadInput(
-            "--trace has one pipeline",
-            fix="name one platform and one number: --on trn2 --instances 4",
-        )
-    files.check_writable(file)

@@ -50,12 +50,13 @@ def train_document(
         f"{model.name}: {size_of(model)}; "
         f"{amount(runs[0].tokens)} tokens in sequences of {runs[0].step.layout.sequence}"
     )
+    bound = bound_note(dict(zip(_labels(runs), (run.step.parts_s for run in runs), strict=True)))
     tables: tuple[tuple[str, Sequence[Block]], ...] = (
         ("Runs", [_runs(runs)]),
         ("Prices", [_prices(runs, remarks.mark)]),
         ("Steps", [_steps(runs)]),
         ("Layouts", [_layouts(runs)]),
-        ("Where a step goes", [_bound(runs), _step_table(runs), Drawing(_parts_chart(runs))]),
+        ("Where a step goes", [bound, _step_table(runs), Drawing(_parts_chart(runs))]),
         ("What else is as good", _pareto_blocks(runs, remarks.mark)),
         ("What it rests on", _basis(runs)),
     )
@@ -121,12 +122,6 @@ def _layouts(runs: Sequence[TrainingEstimate]) -> Table:
         for label, run in zip(_labels(runs), runs, strict=True)
     ]
     return Table(_LAYOUT_COLUMNS, rows)
-
-
-def _bound(runs: Sequence[TrainingEstimate]) -> Note:
-    return bound_note(
-        {label: run.step.parts_s for label, run in zip(_labels(runs), runs, strict=True)}
-    )
 
 
 def _step_table(runs: Sequence[TrainingEstimate]) -> Table:
