@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 __all__ = ["count_fix", "field_fix", "memory_fix", "near_name", "quantity_fix", "time_fix"]
+__all__ += ["time_text"]
 
 _CUTOFF: Final = 0.75
 _MOST_CHARS: Final = 60
@@ -101,7 +102,12 @@ def time_fix(text: str) -> str:
     if not parts or _TIME.sub("", plain):
         return "write 1-00:00:00 for a day, or 30 for half an hour"
     seconds = math.ceil(sum(Fraction(number) * _UNIT_S[unit] for number, unit in parts))
+    return f"write {time_text(seconds)}"
+
+
+def time_text(seconds: int) -> str:
+    """A time of Slurm as ``days-hours:minutes:seconds``; without days where there are none."""
     days, rest = divmod(seconds, _UNIT_S["d"])
     hours, rest = divmod(rest, _UNIT_S["h"])
-    clock_text = f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
-    return f"write {days}-{clock_text}" if days else f"write {clock_text}"
+    clock = f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
+    return f"{days}-{clock}" if days else clock

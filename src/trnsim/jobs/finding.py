@@ -61,10 +61,6 @@ class JobRule:
     severity: Severity = Severity.ERROR
     formats: tuple[str, ...] = ()
 
-    def is_about(self, spec: JobSpec) -> bool:
-        """Whether it is about specs of this format."""
-        return not self.formats or spec.format in self.formats
-
 
 class Finding(NamedTuple):
     """A violation with its place.

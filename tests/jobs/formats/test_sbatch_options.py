@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trnsim.jobs.correction import time_text
 from trnsim.jobs.formats.sbatch_options import (
     launched_ranks,
     memory_bytes,
@@ -9,7 +10,6 @@ from trnsim.jobs.formats.sbatch_options import (
     options_in,
     program_start,
     time_limit_s,
-    time_text,
     words_in,
 )
 

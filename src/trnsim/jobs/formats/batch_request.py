@@ -101,7 +101,6 @@ class _Request:
 
     def __init__(self, reader: SpecReader, spec: JobSpec) -> None:
         self._reader, self._spec = reader, spec
-        self._lines: dict[str, SourceLine] = {}
 
     def applied(self) -> JobSpec:
         """The spec as the request changes it.
@@ -125,14 +124,14 @@ class _Request:
             time_limit_s=job.time_limit_s if limit is None else float(limit),
             roles=self._roles(job),
         )
-        lines = {**self._spec.lines, **{name: reader.lines[name] for name in self._own_lines()}}
+        lines = {name: line for name, line in reader.lines.items() if name != "definition"}
         templates = [value for value in self._spec.templates if value.field not in reader.lines]
         return replace(
-            self._spec, job=changed, lines=lines, templates=(*templates, *reader.templates)
+            self._spec,
+            job=changed,
+            lines={**self._spec.lines, **lines},
+            templates=(*templates, *reader.templates),
         )
-
-    def _own_lines(self) -> list[str]:
-        return [name for name in self._reader.lines if name != "definition"]
 
     def _roles(self, job: Job) -> tuple[Role, ...]:
         roles = list(self._with_nodes(job.roles))

@@ -7,8 +7,8 @@ defaults of the resource; Amazon SageMaker AI developer guide, Using the HyperPo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from trnsim.errors import BadInput
@@ -31,10 +31,10 @@ from trnsim.jobs.formats.kubernetes import (
 from trnsim.jobs.formats.pod_head import has_head
 from trnsim.jobs.formats.pod_template import role, selected
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
-from trnsim.jobs.formats.refusal import runs_to_its_end
+from trnsim.jobs.formats.refusal import check_training
 from trnsim.jobs.formats.replica_processes import stated_processes, word_or_processes
 from trnsim.jobs.formats.writing import without_empty
-from trnsim.jobs.job import Job, JobKind, Role
+from trnsim.jobs.job import Job, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
@@ -53,10 +53,6 @@ _LAUNCHER: Final = "hyperpodrun"
 _MEETING: Final = ("--rdzv-backend", "--rdzv-endpoint")
 """Options of torchrun, each with a word of its own. Source: PyTorch, torchrun's documentation."""
 _MOST_ROLES: Final = 100
-
-
-def _places(document: SourcePlace) -> Iterator[SourcePlace]:
-    yield from manifests(document, _VERSION.partition("/")[0], (_KIND,))
 
 
 def _defaults(roles: int) -> Defaults:
@@ -104,9 +100,9 @@ def _role(reader: SpecReader, index: int) -> Role:
 def _write(job: Job) -> str:
     beyond = ("processes", "least_replicas")
     check_job(job, _TITLE, roles=range(1, _MOST_ROLES + 1), beyond=beyond)
-    if job.kind is not JobKind.TRAINING:
-        raise runs_to_its_end(_TITLE, job)
-    job = _without_meeting(job)
+    check_training(job, _TITLE)
+    # The operator knows where ranks meet: hyperpodrun stands for a torchrun with an address.
+    job = replace(job, roles=tuple(replace(own, command=_words(own)) for own in job.roles))
     if has_head(job):
         raise BadInput(
             f"a command names MASTER_ADDR; ranks of {_TITLE} meet through {_LAUNCHER}",
@@ -131,11 +127,6 @@ def _write(job: Job) -> str:
         ),
     }
     return manifest_text(job, document, _defaults(len(job.roles)))
-
-
-def _without_meeting(job: Job) -> Job:
-    """The job with hyperpodrun for each torchrun that names an address: the operator knows it."""
-    return replace(job, roles=tuple(replace(own, command=_words(own)) for own in job.roles))
 
 
 def _words(own: Role) -> tuple[str, ...]:
@@ -181,7 +172,7 @@ FORMAT: Final = JobFormat(
     name="hyperpod",
     title="SageMaker HyperPodPyTorchJob",
     suffix=".yaml",
-    places=_places,
+    places=partial(manifests, group=_VERSION.partition("/")[0], kinds=(_KIND,)),
     read=_read,
     write=_write,
     is_manifest=True,

@@ -43,18 +43,18 @@ class ConfigReader(SpecReader):
                 return keys
         return keys
 
-    def counted(self, keys: Keys, field: str, *, least: int = 1) -> int | None:
-        """A whole number; None if there is none, or a smaller one, which is then kept.
+    def counted(self, keys: Keys, field: str) -> int | None:
+        """A whole number from 1 on; None if there is none, or a smaller one, which is then kept.
 
         Raises:
             BadInput: it is something else.
         """
         target = self._resolved_keys(keys, field)
         value = self.value(*target)
-        if isinstance(value, int) and not isinstance(value, bool) and value < least:
+        if isinstance(value, int) and not isinstance(value, bool) and value < 1:
             return None
         was_taken = target in self._taken
-        number = self.whole(*target, field=field, least=least)
+        number = self.whole(*target, field=field, least=1)
         if target != keys and not was_taken:
             self.give_back(*target)
         return number

@@ -5,7 +5,7 @@ Source: github.com/kubernetes-sigs/jobset api/jobset/v1alpha2/jobset_types.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from trnsim.errors import BadInput
@@ -28,9 +28,9 @@ from trnsim.jobs.formats.kubernetes import (
 from trnsim.jobs.formats.pod_head import with_head, without_head
 from trnsim.jobs.formats.pod_template import role, selected
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
-from trnsim.jobs.formats.refusal import runs_to_its_end
+from trnsim.jobs.formats.refusal import check_training
 from trnsim.jobs.formats.writing import without_empty
-from trnsim.jobs.job import Job, JobKind, Role
+from trnsim.jobs.job import Job, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
@@ -41,10 +41,6 @@ _JOB: Final[Keys] = ("template", "spec")
 _POD: Final[Keys] = (*_JOB, "template", "spec")
 _CONTAINER: Final = "main"
 _MOST_ROLES: Final = 100
-
-
-def _places(document: SourcePlace) -> Iterator[SourcePlace]:
-    yield from manifests(document, "jobset.x-k8s.io", ("JobSet",))
 
 
 def _defaults(roles: int) -> Defaults:
@@ -117,8 +113,7 @@ def _time_limit_s(reader: SpecReader, roles: int) -> float | None:
 
 def _write(job: Job) -> str:
     check_job(job, "a JobSet", roles=range(1, _MOST_ROLES + 1))
-    if job.kind is not JobKind.TRAINING:
-        raise runs_to_its_end("a JobSet", job)
+    check_training(job, "a JobSet")
     job = with_head(job, _head(job))
     kept = KeptFields(job.kept)
     document = {
@@ -162,7 +157,7 @@ FORMAT: Final = JobFormat(
     name="jobset",
     title="Kubernetes JobSet",
     suffix=".yaml",
-    places=_places,
+    places=partial(manifests, group="jobset.x-k8s.io", kinds=("JobSet",)),
     read=_read,
     write=_write,
     is_manifest=True,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Final
 
 from trnsim.errors import BadInput
@@ -30,10 +31,10 @@ from trnsim.jobs.formats.kubernetes import (
 from trnsim.jobs.formats.pod_head import with_head, without_head
 from trnsim.jobs.formats.pod_template import role, selected
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
-from trnsim.jobs.formats.refusal import runs_to_its_end
+from trnsim.jobs.formats.refusal import check_training
 from trnsim.jobs.formats.replica_processes import stated_processes, word_or_processes
 from trnsim.jobs.formats.writing import without_empty
-from trnsim.jobs.job import Job, JobKind, Role
+from trnsim.jobs.job import Job, Role
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
@@ -92,17 +93,13 @@ class KubeflowKind:
 
 def kubeflow_format(kind: KubeflowKind) -> JobFormat:
     """The format of a kind."""
-
-    def places(document: SourcePlace) -> Iterator[SourcePlace]:
-        yield from manifests(document, _GROUP, (kind.kind,))
-
     return JobFormat(
         name=kind.format,
         title=f"Kubeflow {kind.kind}",
         suffix=".yaml",
-        places=places,
-        read=lambda place: _read(kind, place),
-        write=lambda job: _write(kind, job),
+        places=partial(manifests, group=_GROUP, kinds=(kind.kind,)),
+        read=partial(_read, kind),
+        write=partial(_write, kind),
         is_manifest=True,
         fields="kubernetes",
     )
@@ -191,8 +188,7 @@ def _processes(kind: KubeflowKind, reader: SpecReader, field: str) -> int | None
 def _write(kind: KubeflowKind, job: Job) -> str:
     beyond = ("processes",) if kind.is_head_needed else ("processes", "least_replicas")
     check_job(job, kind.title, roles=range(1 + kind.is_head_needed, 3), beyond=beyond)
-    if job.kind is not JobKind.TRAINING:
-        raise runs_to_its_end(kind.title, job)
+    check_training(job, kind.title)
     names = _names(kind, job)
     job = with_head(job, _head(kind, job.name, names))
     kept = KeptFields(job.kept)

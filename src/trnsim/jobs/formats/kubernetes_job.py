@@ -8,7 +8,7 @@ Source: k8s.io/api batch/v1 JobSpec; kubernetes.io docs, Jobs, Completion mode.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from trnsim.errors import BadInput
@@ -29,9 +29,9 @@ from trnsim.jobs.formats.kubernetes import (
 from trnsim.jobs.formats.pod_head import has_head, with_head, without_head
 from trnsim.jobs.formats.pod_template import role, selected
 from trnsim.jobs.formats.pod_template_writing import check_job, pod_spec
-from trnsim.jobs.formats.refusal import runs_to_its_end
+from trnsim.jobs.formats.refusal import check_training
 from trnsim.jobs.formats.writing import without_empty, yaml_spec
-from trnsim.jobs.job import Job, JobKind
+from trnsim.jobs.job import Job
 from trnsim.jobs.spec import JobSpec, SpecReader
 from trnsim.reader import SourcePlace
 
@@ -45,10 +45,6 @@ _DEFAULTS: Final[Defaults] = (
     ((*_POD, "restartPolicy"), "Never"),
 )
 """A Job's pods are not started anew for ever; Kubernetes demands that it says so."""
-
-
-def _places(document: SourcePlace) -> Iterator[SourcePlace]:
-    yield from manifests(document, "batch", ("Job",))
 
 
 def _read(place: SourcePlace) -> JobSpec:
@@ -101,8 +97,7 @@ def _pods(reader: SpecReader) -> tuple[int, int | None]:
 def _write(job: Job) -> str:
     kept = KeptFields(job.kept)
     check_job(job, "a Job", beyond=("copies",))
-    if job.kind is not JobKind.TRAINING:
-        raise runs_to_its_end("a Job", job)
+    check_training(job, "a Job")
     replicas = stated_replicas(job, 0, kept, ("spec", "completions"), ("spec", "parallelism"))
     if job.copies > 1 and replicas != 1:
         raise BadInput(
@@ -155,7 +150,7 @@ FORMAT: Final = JobFormat(
     name="job",
     title="Kubernetes Job",
     suffix=".yaml",
-    places=_places,
+    places=partial(manifests, group="batch", kinds=("Job",)),
     read=_read,
     write=_write,
     is_manifest=True,

@@ -8,7 +8,7 @@ Source: github.com/kubernetes-sigs/lws 060ab4da api/leaderworkerset/v1/leaderwor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from trnsim.errors import BadInput
@@ -41,10 +41,6 @@ _LEADER: Final = "leader"
 _WORKER: Final = "worker"
 _MOST_GROUPS: Final = 1_000_000
 """Source: leaderworkerset_types.go, Replicas."""
-
-
-def _places(document: SourcePlace) -> Iterator[SourcePlace]:
-    yield from manifests(document, "leaderworkerset.x-k8s.io", ("LeaderWorkerSet",))
 
 
 def _template(name: str) -> Keys:
@@ -159,7 +155,7 @@ FORMAT: Final = JobFormat(
     name="leaderworkerset",
     title="Kubernetes LeaderWorkerSet",
     suffix=".yaml",
-    places=_places,
+    places=partial(manifests, group="leaderworkerset.x-k8s.io", kinds=("LeaderWorkerSet",)),
     read=_read,
     write=_write,
     is_manifest=True,

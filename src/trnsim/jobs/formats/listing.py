@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from trnsim.errors import BadInput
+from trnsim.jobs.formats.kubernetes import KeptFields
 from trnsim.jobs.job import Job, KeptField
 from trnsim.jobs.spec import SpecReader, is_template
 
@@ -86,18 +87,7 @@ def placed(
         keys: the names and indexes that lead to the list.
         name: the field that every item has.
     """
-    depth = len(keys)
-    whole = {
-        field.keys[depth]
-        for field in kept
-        if field.keys[:depth] == keys and field.keys[depth + 1 : depth + 2] == (name,)
-    }
-    written: list[dict[str, Any]] = []
-    for item in items:
-        while len(written) in whole:
-            written.append({})
-        written.append(item)
-    return written
+    return KeptFields(tuple(kept)).below(*keys).placed(items, name)
 
 
 def tagged_model(reader: SpecReader, *keys: str | int, key: str, value: str) -> str:

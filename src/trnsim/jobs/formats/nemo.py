@@ -7,6 +7,7 @@ NVIDIA/NeMo-Framework-Launcher, launcher_scripts/conf/training/gpt3/5b.yaml.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from trnsim.errors import BadInput
@@ -14,7 +15,6 @@ from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.training_config import SIZES, TrainingConfigKeys, read_config, write_config
 from trnsim.jobs.job import Job
 from trnsim.jobs.parallelism import options_of, parallelism_in
-from trnsim.jobs.spec import JobSpec
 from trnsim.reader import SourcePlace
 
 __all__ = ["FORMAT"]
@@ -85,10 +85,6 @@ def _places(root: SourcePlace) -> Iterator[SourcePlace]:
         yield root
 
 
-def _read(place: SourcePlace) -> JobSpec:
-    return read_config(place, _KEYS)
-
-
 def _write(job: Job) -> str:
     words = [word for role in job.roles for word in role.command]
     layout = job.parallelism.with_defaults(parallelism_in(options_of(words)))
@@ -107,6 +103,6 @@ FORMAT: Final = JobFormat(
     title="configuration of NeMo's Megatron models",
     suffix=".yaml",
     places=_places,
-    read=_read,
+    read=partial(read_config, keys=_KEYS),
     write=_write,
 )

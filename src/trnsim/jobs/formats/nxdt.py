@@ -7,12 +7,11 @@ number of a node's ranks in examples/train.sh and in all files of examples/conf.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from trnsim.jobs.formats.format import JobFormat
 from trnsim.jobs.formats.training_config import SIZES, TrainingConfigKeys, read_config, write_config
-from trnsim.jobs.job import Job
-from trnsim.jobs.spec import JobSpec
 from trnsim.reader import SourcePlace
 
 __all__ = ["FORMAT"]
@@ -77,19 +76,11 @@ def _places(root: SourcePlace) -> Iterator[SourcePlace]:
         yield root
 
 
-def _read(place: SourcePlace) -> JobSpec:
-    return read_config(place, _KEYS)
-
-
-def _write(job: Job) -> str:
-    return write_config(job, _KEYS)
-
-
 FORMAT: Final = JobFormat(
     name="nxdt",
     title="configuration of NxD Training",
     suffix=".yaml",
     places=_places,
-    read=_read,
-    write=_write,
+    read=partial(read_config, keys=_KEYS),
+    write=partial(write_config, keys=_KEYS),
 )

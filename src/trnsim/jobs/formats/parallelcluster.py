@@ -26,11 +26,7 @@ _RESOURCES: Final = "ComputeResources"
 _MOST_NODES: Final = 10
 """MaxCount where none is stated. Source: User Guide, SlurmQueues, ComputeResources, MaxCount."""
 _MIB: Final = 1 << 20
-_PURCHASES: Final = {
-    "ONDEMAND": "on_demand",
-    "SPOT": "spot",
-    "CAPACITY_BLOCK": "capacity_block",
-}
+_PURCHASES: Final = {"ONDEMAND": "on_demand", "SPOT": "spot", "CAPACITY_BLOCK": "capacity_block"}
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,24}", re.ASCII)
 """Source: User Guide, SlurmQueues, Name: a letter first, lower case, at most 25 characters."""
 _SUBNET: Final = "subnet-00000000000000000"
@@ -182,11 +178,13 @@ def _write(job: Job) -> str:
     _check(job)
     document: dict[str, Any] = {"Region": job.region} if job.region else {}
     queues: list[dict[str, Any]] = []
+    names = [name for name, purchase in _PURCHASES.items() if purchase == job.purchase]
+    capacity = {"CapacityType": names[0]} if names else {}
     for role in job.roles:
         queue, _, name = role.name.rpartition("/")
         queue = queue or name
         if not queues or queues[-1]["Name"] != queue:
-            queues.append({"Name": queue, **_capacity(job), _RESOURCES: []})
+            queues.append({"Name": queue, **capacity, _RESOURCES: []})
         queues[-1][_RESOURCES].append(_resource(role, name))
     document[_QUEUES[0]] = {_QUEUES[1]: queues}
     with_kept(document, job.kept)
@@ -209,11 +207,6 @@ def _put(document: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
         if not isinstance(inner, dict):
             return
     inner.setdefault(keys[-1], value)
-
-
-def _capacity(job: Job) -> dict[str, str]:
-    names = [name for name, purchase in _PURCHASES.items() if purchase == job.purchase]
-    return {"CapacityType": names[0]} if names else {}
 
 
 def _resource(role: Role, name: str) -> dict[str, Any]:
@@ -279,7 +272,7 @@ def _check_role(role: Role, job: Job, number: int) -> None:
         subject = f"role {role.name} has a part of an instance"
         raise _refused(subject, "nodes are whole ones", "give it all devices of its instance")
     for part in role.name.split("/", 1):
-        if not _NAME.fullmatch(part) and not _is_template(part):
+        if not _NAME.fullmatch(part) and "$" not in part and "{{" not in part:
             why = "legal: QUEUE/RESOURCE of a-z, 0-9 and -, a letter first, at most 25 each"
             raise _refused(f"role's name {role.name!r}", why, "rename the role")
     if role.replicas == 0 or (role.replicas or _MOST_NODES) < (role.least_replicas or 0):
@@ -299,10 +292,6 @@ def _check_role(role: Role, job: Job, number: int) -> None:
         raise _refused(
             subject, "a compute resource has a type", "name the instance type of the role"
         )
-
-
-def _is_template(text: str) -> bool:
-    return "$" in text or "{{" in text
 
 
 def _refused(subject: str, reason: str, fix: str) -> BadInput:

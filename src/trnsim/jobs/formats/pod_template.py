@@ -7,7 +7,7 @@ deploy/includes/k8s-neuron-device-plugin.rst (names of the resources).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Final
 
@@ -97,15 +97,13 @@ def container_index(reader: SpecReader, pod: Keys) -> int:
     return next((at for at, each in enumerate(containers) if has_accelerator(each)), 0)
 
 
-def selected(
-    reader: SpecReader, pods: Sequence[Keys], labels: Mapping[str, str] = JOB_LABELS
-) -> dict[str, Any]:
+def selected(reader: SpecReader, pods: Sequence[Keys]) -> dict[str, Any]:
     """Fields of a job that labels in the node selectors of its pods state.
 
     A label that all pods state alike is taken; labels that differ are kept.
     """
-    fields: dict[str, Any] = dict.fromkeys(labels.values(), "")
-    for label, field in labels.items():
+    fields: dict[str, Any] = dict.fromkeys(JOB_LABELS.values(), "")
+    for label, field in JOB_LABELS.items():
         places = [(*pod, "nodeSelector", label) for pod in pods]
         values = [reader.value(*keys) for keys in places]
         value = values[0] if values else None
@@ -158,16 +156,18 @@ def role(
     ):
         check_mapping(reader, *keys)
     name = name or reader.text(*at, "name", field=f"{path}.name")
+    added = (*at, "securityContext", "capabilities", "add")
+    capabilities = reader.words(*added, field=f"{path}.capabilities")
     claims = claimed_names(reader, pod)
     if claims:
         reader.claims[path] = claims
     return Role(
         name=name,
         instance=_instance(reader, pod, f"{path}.instance"),
-        image=_image(reader, at, f"{path}.image"),
+        image=stated_image(reader.text(*at, "image", field=f"{path}.image")),
         environment=_environment(reader, at, f"{path}.environment"),
         shm_bytes=_shm_bytes(reader, pod, at, f"{path}.shm_bytes"),
-        capabilities=_capabilities(reader, at, f"{path}.capabilities"),
+        capabilities=tuple(name.removeprefix("CAP_") for name in capabilities),
         is_privileged=bool(
             reader.boolean(*at, "securityContext", "privileged", field=f"{path}.is_privileged")
         ),
@@ -280,10 +280,6 @@ def _program(reader: SpecReader, at: Keys, path: str) -> dict[str, Any]:
     }
 
 
-def _image(reader: SpecReader, at: Keys, field: str) -> str:
-    return stated_image(reader.text(*at, "image", field=field))
-
-
 def _environment(reader: SpecReader, at: Keys, path: str) -> tuple[tuple[str, str], ...]:
     """Variables with their values; one from elsewhere is a template, one that is no text kept.
 
@@ -318,12 +314,6 @@ def _environment(reader: SpecReader, at: Keys, path: str) -> tuple[tuple[str, st
     return tuple(environment)
 
 
-def _capabilities(reader: SpecReader, at: Keys, field: str) -> tuple[str, ...]:
-    """Capabilities that are added, without CAP_."""
-    names = reader.words(*at, "securityContext", "capabilities", "add", field=field)
-    return tuple(name.removeprefix("CAP_") for name in names)
-
-
 def _shm_bytes(reader: SpecReader, pod: Keys, at: Keys, field: str) -> int | None:
     """Size of the memory volume at /dev/shm, if the pod uses it for nothing else."""
     mounts = reader.value(*at, "volumeMounts")
@@ -352,18 +342,10 @@ def _shm_bytes(reader: SpecReader, pod: Keys, at: Keys, field: str) -> int | Non
 
 def _mounts(reader: SpecReader, pod: Keys, volume: str) -> int:
     """Number of mounts of a volume in all containers of a pod."""
-    containers = [
-        container
+    mounts = (
+        reader.value(*pod, kind, container, "volumeMounts", mount, "name")
         for kind in ("containers", "initContainers")
-        for container in _items(reader.value(*pod, kind))
-        if isinstance(container, dict) and isinstance(container.get("volumeMounts"), list)
-    ]
-    return sum(
-        isinstance(mount, dict) and mount.get("name") == volume
-        for container in containers
-        for mount in container["volumeMounts"]
+        for container in range(reader.length(*pod, kind))
+        for mount in range(reader.length(*pod, kind, container, "volumeMounts"))
     )
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    return sum(name == volume for name in mounts)

@@ -10,8 +10,8 @@ raycluster_types.go).
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from trnsim.errors import BadInput
@@ -48,10 +48,6 @@ _POD: Final[Keys] = ("template", "spec")
 _HEAD: Final = "head"
 _SHELL: Final = ("sh", "-c")
 _MOST_GROUPS: Final = 100
-
-
-def _places(document: SourcePlace) -> Iterator[SourcePlace]:
-    yield from manifests(document, "ray.io", tuple(_KINDS))
 
 
 def _defaults(kind: str, groups: int) -> Defaults:
@@ -219,7 +215,7 @@ FORMAT: Final = JobFormat(
     name="rayjob",
     title="KubeRay RayJob or RayCluster",
     suffix=".yaml",
-    places=_places,
+    places=partial(manifests, group="ray.io", kinds=tuple(_KINDS)),
     read=_read,
     write=_write,
     is_manifest=True,

@@ -13,7 +13,7 @@ from trnsim.jobs.parallelism import started_ranks
 from trnsim.jobs.spec import is_template
 
 __all__ = ["UnsupportedField", "check_expressible", "check_name", "check_ranks", "common_value"]
-__all__ += ["in_units", "runs_to_its_end"]
+__all__ += ["check_training", "in_units"]
 
 
 class UnsupportedField(NamedTuple):
@@ -79,14 +79,20 @@ def check_name(name: str, pattern: re.Pattern[str], legal: str) -> None:
         raise BadInput(f"name is {name!r}; legal for {legal}", fix="rename the job")
 
 
-def runs_to_its_end(title: str, job: Job) -> BadInput:
-    """The error that a format has jobs that end alone."""
+def check_training(job: Job, title: str) -> None:
+    """Check that a job ends: one of a format that has no other jobs, which `title` names.
+
+    Raises:
+        BadInput: it is a server or a cluster.
+    """
+    if job.kind is JobKind.TRAINING:
+        return
     fixes = {
         JobKind.SERVING: "--as pod, --as leaderworkerset or --as ecs",
         JobKind.CLUSTER: "--as parallelcluster or --as rayjob",
     }
     problem = f"{title} runs to its end; the job is of kind {job.kind.value}"
-    return BadInput(problem, fix=fixes.get(job.kind, ""))
+    raise BadInput(problem, fix=fixes[job.kind])
 
 
 def check_ranks(role: Role) -> None:

@@ -35,8 +35,7 @@ def misspelled_resources(place: SourcePlace) -> Iterator[tuple[FieldFault, Sourc
     """The faults of names below `resources` of containers, with their lines."""
     for keys in _asked(place.value, ()):
         name = str(keys[-1])
-        near = "" if name in _OFFERED or is_template(name) else _near(name)
-        if near:
+        if near := "" if name in _OFFERED or is_template(name) else _near(name):
             reason = f"{name[:_MOST_CHARS]} is no resource that nodes offer; {near} is"
             fault = FieldFault(keys, "misspelled-resource", reason, f"rename it to {near}", _SOURCE)
             yield fault, reduce(SourcePlace.inner, keys, place).line

@@ -143,12 +143,17 @@ def _role(reader: SpecReader, index: int) -> Role:
     cpus = None
     if tasks is not None:
         cpus = reader.whole(key, "cpus-per-task", field=f"{path}.vcpus", least=1)
+    is_exclusive = (
+        reader.value(key, "exclusive") is True
+    )  # =user shares a node with the user's jobs
+    if is_exclusive:
+        reader.take(key, "exclusive", field=f"{path}.is_exclusive")
     return Role(
         name="main" if index == 0 else f"hetjob {index}",
         replicas=most,
         least_replicas=least,
         instance=_instance(reader, key, path),
-        is_exclusive=_is_exclusive(reader, key, path),
+        is_exclusive=is_exclusive,
         processes=processes,
         devices=reader.whole(key, "gres", "neuron", field=f"{path}.devices"),
         cores=reader.whole(key, "gres", "neuroncore", field=f"{path}.cores"),
@@ -234,13 +239,6 @@ def _instance(reader: SpecReader, key: str, path: str) -> str:
             reader.lines[f"{path}.instance"] = place.line
         return str(text)
     return ""
-
-
-def _is_exclusive(reader: SpecReader, key: str, path: str) -> bool:
-    """Whether the option stands without a value: ``=user`` shares nodes among a user's jobs."""
-    if reader.value(key, "exclusive") is not True:
-        return False
-    return bool(reader.take(key, "exclusive", field=f"{path}.is_exclusive"))
 
 
 def _gpus(reader: SpecReader, key: str, path: str) -> int | None:

@@ -10,7 +10,7 @@ from typing import Final
 from trnsim.jobs.parallelism import rank_count_text
 
 __all__ = ["NOTES", "launched_ranks", "memory_bytes", "notes_in", "options_in", "program_start"]
-__all__ += ["time_limit_s", "time_text", "words_in"]
+__all__ += ["time_limit_s", "words_in"]
 
 NOTES: Final = ("region", "purchase", "model")
 """Fields of a job that sbatch has no option for; a written script has them in ``--comment``."""
@@ -150,14 +150,6 @@ def time_limit_s(text: str) -> float | None:
     else:
         seconds = first * 60 + second
     return float(seconds) or None
-
-
-def time_text(seconds: int) -> str:
-    """A time limit as ``days-hours:minutes:seconds``."""
-    days, rest = divmod(seconds, _DAY_S)
-    hours, rest = divmod(rest, 3600)
-    clock = f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
-    return f"{days}-{clock}" if days else clock
 
 
 def memory_bytes(text: str) -> int | None:

@@ -9,7 +9,8 @@ from dataclasses import fields
 from typing import Any, Final
 
 from trnsim.errors import BadInput
-from trnsim.jobs.formats.sbatch_options import NOTES, launched_ranks, time_text
+from trnsim.jobs.correction import time_text
+from trnsim.jobs.formats.sbatch_options import NOTES, launched_ranks
 from trnsim.jobs.formats.sbatch_script import HEAD, HEADER, component_key, names_head
 from trnsim.jobs.formats.shell_words import quoted, quoted_words
 from trnsim.jobs.job import Job, JobKind, Role
@@ -49,10 +50,7 @@ def _check(job: Job) -> None:
     """Refuse a job that no script expresses."""
     if job.kind is not JobKind.TRAINING:
         reasons = {
-            JobKind.SERVING: (
-                "a server does not end, and a batch job does",
-                "--as pod",
-            ),
+            JobKind.SERVING: ("a server does not end, and a batch job does", "--as pod"),
             JobKind.CLUSTER: ("its nodes wait for jobs", "--as parallelcluster writes them"),
         }
         raise _refused(f"kind is {job.kind.value}", *reasons[job.kind])
@@ -175,9 +173,7 @@ def _of_role(role: Role, key: str, kept: dict[tuple[str | int, ...], Any]) -> It
 def _resources(
     role: Role, key: str, kept: dict[tuple[str | int, ...], Any]
 ) -> Iterator[tuple[str, str]]:
-    devices = role.devices
-    if devices is None and role.device_indexes:
-        devices = len(role.device_indexes)
+    devices = role.devices if role.devices is not None else len(role.device_indexes) or None
     for name, count in (("neuron", devices), ("neuroncore", role.cores)):
         if count is not None:
             yield name, str(count)
@@ -203,11 +199,7 @@ def _cluster_facts(job: Job) -> Iterator[str]:
             value = getattr(role, field.name)
             if field.name in _OF_THE_CLUSTER and value:
                 text = " ".join(value) if isinstance(value, tuple) else str(value)
-                yield f"{_clean(text)} {_OF_THE_CLUSTER[field.name]} on each node"
-
-
-def _clean(text: str) -> str:
-    return " ".join(text.split())
+                yield f"{' '.join(text.split())} {_OF_THE_CLUSTER[field.name]} on each node"
 
 
 def _body(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:

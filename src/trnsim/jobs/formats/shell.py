@@ -153,22 +153,23 @@ class _Statements:
 
     def add(self, word: Word) -> None:
         """A further token."""
-        if word.raw == "\n" and word.is_operator and not self._is_continued():
+        if word.raw == "\n" and word.is_operator:
+            if self._command.before and not self._command.words:  # an operator ends the line
+                return
             if word.end > word.start + 1 and self._current is not None:  # here-documents
                 self._last = word.end - 1
             self._close_command("")
             if not self._open:
                 self.end()
             return
-        if word.raw == "\n" and word.is_operator:
-            return
         if self._current is None:
             line = self._text.count("\n", 0, word.start) + 1
             self._current = Statement(line, "", start=word.start)
         self._last = word.end
+        may_open = self._is_start or (word.raw == "{" and self._is_function)
         if word.is_operator:
             self._operate(word)
-        elif word.is_plain and self._may_open(word.raw) and self._opens(word):
+        elif word.is_plain and may_open and self._opens(word):
             return
         else:
             self._is_start = False
@@ -182,14 +183,6 @@ class _Statements:
             if self._current.text.strip():
                 self.statements.append(self._current)
         self._current = None
-
-    def _is_continued(self) -> bool:
-        """Whether an operator stands before the end of the line."""
-        return bool(self._command.before) and not self._command.words
-
-    def _may_open(self, raw: str) -> bool:
-        """Whether a word stands where a block may begin: also after ``function NAME``."""
-        return self._is_start or (raw == "{" and self._is_function)
 
     def _opens(self, word: Word) -> bool:
         """Whether a word at the start of a command opens or closes a block, or a part of one."""
@@ -264,9 +257,11 @@ def tokens(text: str) -> Iterator[Word]:
 
 
 class _Tokens:
-    def __init__(self, text: str) -> None:
+    """The tokens of a script from an index on."""
+
+    def __init__(self, text: str, start: int = 0) -> None:
         self._text = text
-        self._at = 0
+        self._at = start
         self._documents: list[str] = []
         """Ends of the here-documents that follow the line."""
 
@@ -347,7 +342,8 @@ class _Tokens:
             )
             if is_array:
                 end = self._after_bracket(self._at, "(", ")")
-                word.items = list(_words_of(text, self._at + 1, end - 1))
+                inner = _Tokens(text[: end - 1], self._at + 1)
+                word.items = [item for item in inner.all() if not item.is_operator]
                 self._at = end
         if self._at == at:  # a bracket of no block
             word.pieces.append(Piece(text[at], ""))
@@ -429,9 +425,13 @@ class _Tokens:
             elif character == "\\":
                 index += 2
             elif character == "'" and opening != "{":
-                index = _after_quote(text, index, "'")
+                end = text.find("'", index + 1)
+                index = len(text) if end < 0 else end + 1
             elif character == '"':
-                index = _after_double(text, index)
+                index += 1
+                while index < len(text) and text[index] != '"':
+                    index += 2 if text[index] == "\\" else 1
+                index += 1
             elif character == "#" and text[index - 1] in " \t\n" and opening == "(":
                 index = _line_end(text, index)
             else:
@@ -461,22 +461,3 @@ def _append(word: Word, text: str, quote: str) -> None:
 def _line_end(text: str, at: int) -> int:
     end = text.find("\n", at)
     return len(text) if end < 0 else end
-
-
-def _after_quote(text: str, at: int, quote: str) -> int:
-    end = text.find(quote, at + 1)
-    return len(text) if end < 0 else end + 1
-
-
-def _after_double(text: str, at: int) -> int:
-    index = at + 1
-    while index < len(text) and text[index] != '"':
-        index += 2 if text[index] == "\\" else 1
-    return index + 1
-
-
-def _words_of(text: str, start: int, end: int) -> Iterator[Word]:
-    """The words between the brackets of an array, with their places in the whole text."""
-    inner = _Tokens(text[:end])
-    inner._at = start  # noqa: SLF001 - a second reader of the same text
-    return (word for word in inner.all() if not word.is_operator)

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from trnsim.errors import BadInput
-from trnsim.jobs.correction import time_fix
+from trnsim.jobs.correction import time_fix, time_text
 from trnsim.jobs.field_fault import FieldFault
 from trnsim.jobs.formats import sbatch_options
 from trnsim.jobs.formats.interpolation import ConfigReader, Keys
@@ -218,7 +218,7 @@ def write_config(job: Job, keys: TrainingConfigKeys) -> str:
     is_run = job.time_limit_s is not None or any(path[0] == "run" for path in kept)
     document.put(("run", "name") if keys.has_run_section and is_run else ("name",), job.name)
     if job.time_limit_s is not None and keys.has_run_section:
-        document.put(("run", "time_limit"), sbatch_options.time_text(int(job.time_limit_s)))
+        document.put(("run", "time_limit"), time_text(int(job.time_limit_s)))
     (role,) = job.roles
     document.put(("trainer", "num_nodes"), role.replicas)
     document.put(("trainer", "devices"), role.processes)
@@ -314,7 +314,7 @@ def _start_facts(job: Job, keys: TrainingConfigKeys) -> Iterator[str]:
         if getattr(job, name):
             yield f"{name} {_clean(getattr(job, name))}"
     if job.time_limit_s is not None and not keys.has_run_section:
-        yield f"a limit of {sbatch_options.time_text(int(job.time_limit_s))}"
+        yield f"a limit of {time_text(int(job.time_limit_s))}"
     (role,) = job.roles
     default = Role(name=role.name)
     for each in fields(role):

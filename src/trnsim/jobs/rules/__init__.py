@@ -38,7 +38,7 @@ def findings(spec: JobSpec, rules: Iterable[JobRule] = RULES) -> list[Finding]:
             violation.fix,
         )
         for rule in rules
-        if rule.is_about(spec)
+        if not rule.formats or spec.format in rule.formats
         for violation in rule.violations(spec)
         if not spec.is_template(violation.field)
     ]

@@ -52,21 +52,14 @@ class _Machine(NamedTuple):
     device_cores: int
 
 
-def _machine(role: Role) -> _Machine | None:
-    """The instance of a role; None if it is not stated, or not known."""
-    rows = catalogue()
-    instance = rows.instances.get(role.instance.removeprefix("ml."))
-    if instance is None:
-        return None
-    chip = rows.chips.get(instance.accelerator)
-    return _Machine(instance, chip is not None, 0 if chip is None else chip.cores)
-
-
 def _machines(spec: JobSpec) -> Iterator[tuple[str, Role, _Machine]]:
     """Roles whose instance is known, with their paths in the job."""
+    rows = catalogue()
     for index, role in enumerate(spec.job.roles):
-        machine = _machine(role)
-        if machine is not None:
+        instance = rows.instances.get(role.instance.removeprefix("ml."))
+        if instance is not None:
+            chip = rows.chips.get(instance.accelerator)
+            machine = _Machine(instance, chip is not None, 0 if chip is None else chip.cores)
             yield f"roles.{index}", role, machine
 
 

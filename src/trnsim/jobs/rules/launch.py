@@ -32,14 +32,6 @@ _GROWING: Final = (*("parallelcluster", "pytorchjob", "hyperpod", "rayjob", "sag
 _SETTING_FILES: Final = re.compile(r"^\s*(source|\.)\s", re.MULTILINE)
 
 
-def _lnc_variables(role: Role) -> Iterator[tuple[str, str]]:
-    """Variables that set logical cores, with their values."""
-    for name in LNC_VARIABLES:
-        value = role.variable(name)
-        if value is not None and not is_template(value):
-            yield name, value
-
-
 def _legal_lnc(role: Role) -> tuple[int, ...]:
     """Legal numbers of cores in a logical one: of the role's chip, or of any."""
     machine = machine_of(role)
@@ -54,7 +46,11 @@ def _lnc_of_chip(spec: JobSpec) -> Iterator[Violation]:
         legal = _legal_lnc(role)
         words = " or ".join(map(str, legal))
         place = f" on {role.instance}" if machine_of(role) else ""
-        stated = list(_lnc_variables(role))
+        stated = [
+            (name, value)
+            for name in LNC_VARIABLES
+            if (value := role.variable(name)) is not None and not is_template(value)
+        ]
         option = options_of(role.command).get(_LNC_OPTION, "")
         if option and not is_template(option):
             stated.append((f"--{_LNC_OPTION}", option))
@@ -79,10 +75,11 @@ def _lnc_agreement(spec: JobSpec) -> Iterator[Violation]:
         if runtime is None:
             continue
         name = next(name for name in LNC_VARIABLES if whole_number(role.variable(name)) is not None)
+        flags = _COMPILER_LNC.findall(role.variable(_COMPILER_FLAGS) or "")
         stated = {
             "the framework": spec.job.parallelism.logical_cores,
             f"--{_LNC_OPTION}": whole_number(options_of(role.command).get(_LNC_OPTION)),
-            _COMPILER_FLAGS: _compiler_lnc(role),
+            _COMPILER_FLAGS: int(flags[-1]) if flags else None,
         }
         for setting, cores in stated.items():
             if cores is not None and cores != runtime:
@@ -92,11 +89,6 @@ def _lnc_agreement(spec: JobSpec) -> Iterator[Violation]:
                     "the runtime need the same",
                     f"set {name}={cores}",
                 )
-
-
-def _compiler_lnc(role: Role) -> int | None:
-    flags = _COMPILER_LNC.findall(role.variable(_COMPILER_FLAGS) or "")
-    return int(flags[-1]) if flags else None
 
 
 def _ranks_of_cores(spec: JobSpec) -> Iterator[Violation]:

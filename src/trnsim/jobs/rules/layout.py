@@ -230,7 +230,10 @@ def _least_layout(stated: Parallelism, ranks: int) -> Layout | None:
         "zero": 3,
         "recompute": "full",
         "is_sequence": True,
-        "optimizer": min(OPTIMIZERS, key=lambda name: sum(_optimizer_bytes(name))),
+        "optimizer": min(
+            OPTIMIZERS,
+            key=lambda name: OPTIMIZERS[name].moment_bytes + OPTIMIZERS[name].master_bytes,
+        ),
     }
     fields |= {name: value for name, value in stated.stated.items() if name in _OF_LAYOUT}
     data = ranks // together
@@ -239,11 +242,6 @@ def _least_layout(stated: Parallelism, ranks: int) -> Layout | None:
         return Layout(data=data, **fields)
     except (TypeError, ValueError):
         return None
-
-
-def _optimizer_bytes(name: str) -> tuple[float, float]:
-    optimizer = OPTIMIZERS[name]
-    return optimizer.moment_bytes, optimizer.master_bytes
 
 
 def _checkpoints(spec: JobSpec) -> Iterator[Violation]:

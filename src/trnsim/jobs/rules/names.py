@@ -92,14 +92,8 @@ def _job_names(spec: JobSpec) -> Iterator[Violation]:
     pattern, words = _NAMES.get(spec.format, _MANIFEST)
     name = spec.job.name
     if name and not is_template(name) and not re.fullmatch(pattern, name, re.ASCII):
-        yield Violation(
-            "name", f"the name is {name[:80]!r}; legal: {words}", f"name it {_legal_name(name)}"
-        )
-
-
-def _legal_name(name: str) -> str:
-    """A name of small letters, digits and dashes."""
-    return re.sub(r"[^a-z0-9]+", "-", name[:63].lower()).strip("-") or "train"
+        legal = re.sub(r"[^a-z0-9]+", "-", name[:63].lower()).strip("-") or "train"
+        yield Violation("name", f"the name is {name[:80]!r}; legal: {words}", f"name it {legal}")
 
 
 def _missing_images(spec: JobSpec) -> Iterator[Violation]:
