@@ -22,6 +22,7 @@ from trnsim.document.answer import (
 from trnsim.document.drawing import Parts, legend, parts_chart
 from trnsim.document.figure import pointer
 from trnsim.document.lanes import Lane, lanes
+from trnsim.document.values import picked
 from trnsim.errors import BadInput
 from trnsim.formatting import enumerated
 from trnsim.profile.analysis.overview import Action, Overview
@@ -153,15 +154,10 @@ def _share(time_s: float, total_s: float) -> str:
 def _values(overview: Overview) -> dict[str, Any]:
     low_s, high_s = overview.interval_s or (None, None)
     return {
-        "subject": overview.subject,
-        "machine": overview.machine,
-        "time_s": overview.time_s,
-        "p10_s": low_s,
-        "p90_s": high_s,
-        "bound": overview.bound,
-        "parts_s": overview.parts_s,
-        "advice": [{"text": item.text, "gain_s": item.gain_s} for item in overview.actions],
-        "gains": [{"change": gain.change, "gain_s": gain.gain_s} for gain in overview.gains],
+        **picked(overview, "subject machine time_s", p10_s=low_s, p90_s=high_s),
+        **picked(overview, "bound parts_s"),
+        "advice": [picked(action, "text gain_s") for action in overview.actions],
+        "gains": [picked(gain, "change gain_s") for gain in overview.gains],
         "groups_s": overview.groups_s,
     }
 
@@ -256,21 +252,15 @@ def _diff_blocks(
         rows.append(("bound by", f"{before.bound or '-'}, now {after.bound or '-'}"))
     blocks: list[Block] = [label_table(rows)]
     for name, changes in tables.items():
-        cells = [
-            (
-                row["name"],
-                _time_or_dash(row["before_s"]),
-                _time_or_dash(row["after_s"]),
-                _change(row),
+        cells = []
+        for row in changes:
+            times = (
+                "-" if time_s is None else time_text(time_s)
+                for time_s in (row["before_s"], row["after_s"])
             )
-            for row in changes
-        ]
+            cells.append((row["name"], *times, _change(row)))
         blocks.append(Table(columns(f"{name} | before | after | change"), cells, most=_MOST_ROWS))
     return blocks
-
-
-def _time_or_dash(time_s: float | None) -> str:
-    return "-" if time_s is None else time_text(time_s)
 
 
 def _change(row: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ traffic with HBM, and module: modules are matched by their paths.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
@@ -183,7 +183,7 @@ def _kernel_diff(before: JsonObject, after: JsonObject) -> Diff:
     return Diff(
         before["title"],
         after["title"],
-        tuple(_kernel_quantities(before, after)),
+        _quantity_changes(_KERNEL_QUANTITIES, before["summary"], after["summary"]),
         (before["summary"]["bound_by"], after["summary"]["bound_by"]),
         {
             ENGINES: _changes(_engine_times(before), _engine_times(after)),
@@ -195,16 +195,13 @@ def _kernel_diff(before: JsonObject, after: JsonObject) -> Diff:
 
 def _model_diff(before: JsonObject, after: JsonObject) -> Diff:
     first, second = before["model"], after["model"]
-    quantities = (
-        Change(name, value(first), value(second), words) for name, words, value in _MODEL_QUANTITIES
-    )
     bound_by = [
         model["engines"][0]["engine"] if model["engines"] else "" for model in (first, second)
     ]
     return Diff(
         before["title"],
         after["title"],
-        tuple(quantities),
+        _quantity_changes(_MODEL_QUANTITIES, first, second),
         (bound_by[0], bound_by[1]),
         {
             OPERATIONS: _changes(
@@ -247,20 +244,16 @@ def _instructions(model: Mapping[str, Any]) -> float:
     return float(sum(row["instructions"] for row in model["operations"]))
 
 
-def _factor_text(number: float) -> str:
-    return f"{number:.2f}"
-
-
-_MODEL_QUANTITIES: Final[
-    tuple[tuple[str, Format, Callable[[Mapping[str, Any]], float | None]], ...]
-] = (
+_Quantity = tuple[str, Format, Callable[[Mapping[str, Any]], float | None]]
+"""The name of a quantity, the format of its values, and its value in the data of a report."""
+_MODEL_QUANTITIES: Final[tuple[_Quantity, ...]] = (
     ("estimated time", time_text, lambda m: m["time_ns"] / _NS_PER_S),
     ("device time", time_text, lambda m: m["device_ns"] / _NS_PER_S),
     ("exchanges", time_text, lambda m: m["exchanges_ns"] / _NS_PER_S),
     ("physical bound", time_text, lambda m: m["bound_ns"] / _NS_PER_S),
     (
         "times the bound",
-        _factor_text,
+        "{:.2f}".format,
         lambda m: m["time_ns"] / m["bound_ns"] if m["bound_ns"] else None,
     ),
     ("instructions", count_text, _instructions),
@@ -269,10 +262,12 @@ _MODEL_QUANTITIES: Final[
 )
 
 
-def _kernel_quantities(before: JsonObject, after: JsonObject) -> Iterable[Change]:
-    first, second = before["summary"], after["summary"]
-    for name, words, value in _KERNEL_QUANTITIES:
-        yield Change(name, value(first), value(second), words)
+def _quantity_changes(
+    quantities: Sequence[_Quantity], before: JsonObject, after: JsonObject
+) -> tuple[Change, ...]:
+    return tuple(
+        Change(name, value(before), value(after), words) for name, words, value in quantities
+    )
 
 
 def _metric_reader(name: str, scale: float = 1.0) -> Callable[[Mapping[str, Any]], float | None]:
@@ -284,9 +279,7 @@ def _metric_reader(name: str, scale: float = 1.0) -> Callable[[Mapping[str, Any]
 
 
 _PERCENT: Final = 100.0
-_KERNEL_QUANTITIES: Final[
-    tuple[tuple[str, Format, Callable[[Mapping[str, Any]], float | None]], ...]
-] = (
+_KERNEL_QUANTITIES: Final[tuple[_Quantity, ...]] = (
     ("estimated time", time_text, lambda s: s["total_time_s"]),
     ("device time", time_text, lambda s: s["device_time_s"]),
     ("critical path waits", time_text, lambda s: s["waiting_share"] * s["device_time_s"]),

@@ -174,11 +174,6 @@ def _p10_p90(quantiles: Values, suffix: str = "") -> tuple[float, float]:
     return quantiles[f"p10{suffix}"], quantiles[f"p90{suffix}"]
 
 
-def _p10_p90_or_none(answer: Values) -> tuple[float, float] | None:
-    """P10 and P90 of an answer on ranks; None in answers of an earlier trnsim."""
-    return None if answer.get("p10_s") is None else _p10_p90(answer, "_s")
-
-
 def step_actions(answer: Values, program: StepProgram | None = None) -> list[Action]:
     """Advice on a step of eager calls: the host is behind where launches outlast the work.
 
@@ -234,39 +229,28 @@ def _step(answer: Values) -> Overview:
     )
 
 
+def _slowest_rank(answer: Values, subject: str, machine: str, time: str) -> Overview:
+    """The overview of ranks, whose slowest one decides; `time` is the name of a rank's time."""
+    ranks = answer["ranks"]
+    slowest = max(ranks, key=lambda rank: rank[time])
+    exposed_s = slowest["exposed_s"]
+    parts = {"work": slowest[time] - exposed_s, "exposed exchanges": exposed_s}
+    by_rank = {f"rank {rank.get('rank', at)}": rank[time] for at, rank in enumerate(ranks)}
+    # Answers of an earlier trnsim have no P10 and P90.
+    interval_s = None if answer.get("p10_s") is None else _p10_p90(answer, "_s")
+    return _overview(subject, machine, slowest[time], interval_s, parts, groups_s={"rank": by_rank})
+
+
 def _ranks(answer: Values) -> Overview:
-    slowest = max(answer["ranks"], key=lambda rank: rank["total_s"])
-    total_s = slowest["total_s"]
-    parts = {
-        "work": total_s - slowest["exposed_s"],
-        "exposed exchanges": slowest["exposed_s"],
-    }
-    ranks = {f"rank {at}": rank["total_s"] for at, rank in enumerate(answer["ranks"])}
-    overview = _overview(
-        answer["title"], "", total_s, _p10_p90_or_none(answer), parts, groups_s={"rank": ranks}
-    )
+    overview = _slowest_rank(answer, answer["title"], "", "total_s")
     return replace(overview, lanes=stored_rank_lanes(answer.get("lanes", ())))
 
 
 def _launch(answer: Values) -> Overview:
-    ranks = answer["ranks"]
-    subject = f"step of {len(ranks)} ranks"
-    if not ranks:
+    subject = f"step of {len(answer['ranks'])} ranks"
+    if not answer["ranks"]:
         return _overview(subject, answer["instance"], 0.0, None, {})
-    slowest = max(ranks, key=lambda rank: rank["step_s"])
-    parts = {
-        "work": slowest["step_s"] - slowest["exposed_s"],
-        "exposed exchanges": slowest["exposed_s"],
-    }
-    by_rank = {f"rank {rank['rank']}": rank["step_s"] for rank in ranks}
-    return _overview(
-        subject,
-        answer["instance"],
-        slowest["step_s"],
-        _p10_p90_or_none(answer),
-        parts,
-        groups_s={"rank": by_rank},
-    )
+    return _slowest_rank(answer, subject, answer["instance"], "step_s")
 
 
 def _compile(answer: Values) -> Overview:

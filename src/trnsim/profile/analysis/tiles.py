@@ -179,10 +179,11 @@ def _merger_repair(
     around = _grown_placements(examined, _growth_of_feeders(program, mergers), first=True)
     around |= _grown_placements(examined, _growth_of_readers(program, mergers), first=False)
     affected = examined.issued_indices(list(mergers))
+    others = sorted({program.instruction(index).opcode for index in around})
     figures |= {
         "n": len(affected),
         "opcodes": ", ".join(sorted({program.checked[which].opcode for which in mergers})),
-        "around": _around_text(program, around),
+        "around": f", with {', '.join(others)} on tiles as large" if others else "",
     }
     after_s = examined.time_after_s({}, placements | around, keeps_memory_plan=False)
     return Repair(affected, after_s, figures)
@@ -220,13 +221,6 @@ def _grown_placements(
             factor = min(grows.row_factor * grows.column_factor, len(indices))
             placements |= what_if.place_in_groups(indices, factor, placement, first=first)
     return placements
-
-
-def _around_text(program: Program, around: dict[int, EnginePlacement]) -> str:
-    if not around:
-        return ""
-    opcodes = sorted({program.instruction(index).opcode for index in around})
-    return f", with {', '.join(opcodes)} on tiles as large"
 
 
 class _GrowingTiles:

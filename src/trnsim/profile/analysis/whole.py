@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from trnsim.document.answer import Block, Note, Table, columns, label_table
+from trnsim.document.values import picked
 from trnsim.errors import SourceLine
 from trnsim.isa import Engine
 from trnsim.profile.analysis.data import JsonObject
@@ -111,9 +112,8 @@ class Whole:
 
     def dearest(self, count: int) -> str:
         """The modules that take most time, in words."""
-        rows = sorted(_by_key(self.shares, lambda share: share.module).items(), key=_longest)[
-            :count
-        ]
+        parts = _by_key(self.shares, lambda share: share.module)
+        rows = sorted(parts.items(), key=_longest)[:count]
         total = self.device_time_s or 1.0
         return "; ".join(
             f"{module or NO_MODULE} {time_text(part.time_s)} ({percent_text(part.time_s / total)})"
@@ -129,14 +129,7 @@ class Whole:
             "device_ns": _ns(self.device_time_s),
             "exchanges_ns": _ns(self.exchanges_s),
             "bound_ns": _ns(self.bound_s),
-            "binds": self.binds,
-            "flop": self.flop,
-            "hbm_bytes": self.hbm_bytes,
-            "mfu": self.mfu,
-            "mbu": self.mbu,
-            "programs": self.programs,
-            "layers": self.layers,
-            "compiled": self.compiled,
+            **picked(self, "binds flop hbm_bytes mfu mbu programs layers compiled"),
             "modules": modules(self.shares),
             "operations": [
                 {"name": name or "other", **_row(part)}
@@ -190,7 +183,9 @@ def modules(shares: Iterable[Share]) -> list[JsonObject]:
     within: dict[str, PartCost] = {}
     below: dict[str, dict[str, None]] = {}
     for path, part in own.items():
-        for parent, child in _ancestry(path):
+        steps = path.split(".")
+        ancestry = ["", *(".".join(steps[: index + 1]) for index in range(len(steps)))]
+        for parent, child in pairwise(ancestry):
             within[child] = within.get(child, PartCost()).plus(part)
             below.setdefault(parent, {})[child] = None
     rows: list[JsonObject] = []
@@ -209,13 +204,6 @@ def modules(shares: Iterable[Share]) -> list[JsonObject]:
     for path in below.get("", ()):
         add(path, 0, 1)
     return rows
-
-
-def _ancestry(path: str) -> list[tuple[str, str]]:
-    """(parent, module) for each module on a path."""
-    steps = path.split(".")
-    paths = ["", *(".".join(steps[: index + 1]) for index in range(len(steps)))]
-    return list(pairwise(paths))
 
 
 def _is_in(path: str, ancestor: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 from trnsim.document.answer import Note, label_table
 from trnsim.document.text import section_text
+from trnsim.document.values import picked
 from trnsim.errors import SourceLine
 from trnsim.fabric.floors import Floor
 from trnsim.isa import Collective
@@ -164,9 +165,6 @@ class WorldSummary:
             }
             for collective in self.collectives
         ]
-        links = [
-            {"name": link.name, "nbytes": link.nbytes, "busy_s": link.busy_s} for link in self.links
-        ]
         return {
             "title": self.title,
             "total_time_s": self.total_s,
@@ -174,7 +172,7 @@ class WorldSummary:
             "p90_s": self.interval_s[1],
             "ranks": [asdict(times) for times in self.ranks],
             "collectives": collectives,
-            "links": links,
+            "links": [picked(link, "name nbytes busy_s") for link in self.links],
         }
 
     def rows(self, collectives: int = _MOST_SHOWN_COLLECTIVES) -> list[tuple[str, str]]:
@@ -251,7 +249,10 @@ def _collectives(ranks: Sequence[Sequence[Timeline]]) -> tuple[CollectiveTimesBy
             for timeline, rows in zip(cores, timed_collectives(cores), strict=True)
         ]
         for key in dict.fromkeys(key for rows_of in per_core for key in rows_of):
-            exchanges = max((rows_of.get(key, []) for rows_of in per_core), key=_duration_s)
+            exchanges = max(
+                (rows_of.get(key, []) for rows_of in per_core),
+                key=lambda rows: sum(exchange.end_s - exchange.start_s for exchange in rows),
+            )
             row = rows_by_key.setdefault(key, _row(exchanges[0], key[1], len(ranks)))
             row.count[rank] = len(exchanges)
             row.hidden_s[rank] = sum(exchange.hidden_s for exchange in exchanges)
@@ -269,10 +270,6 @@ def _by_line(
         key = exchange.instruction.signature(), timeline.program.line(exchange.index)
         exchanges.setdefault(key, []).append(exchange)
     return exchanges
-
-
-def _duration_s(rows: Sequence[TimedCollective]) -> float:
-    return sum(exchange.end_s - exchange.start_s for exchange in rows)
 
 
 def _row(exchange: TimedCollective, line: SourceLine | None, ranks: int) -> CollectiveTimesByRank:

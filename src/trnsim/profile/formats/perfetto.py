@@ -118,7 +118,11 @@ class PerfettoTrace:
             unit = block(_COUNTER, text(_UNIT_NAME, counter.unit))
             uuid, descriptor = self._new_track(process, text(_NAME, prefix + counter.name), unit)
             yield descriptor
-            yield from _counter_packets(counter, uuid)
+            on_track = number(_TYPE, _COUNT) + number(_TRACK_UUID, uuid)
+            steps = zip(counter.times_ns.tolist(), counter.values.tolist(), strict=True)
+            for time_ns, value in steps:
+                event = block(_EVENT, on_track, double(_COUNTER_VALUE, value))
+                yield _packet(number(_TIMESTAMP, time_ns), event)
 
     def slice(
         self, core: CoreTracks, piece: TrackSlice, place: TrackPlace, notes: SliceNotes = _NO_NOTES
@@ -161,7 +165,8 @@ class PerfettoTrace:
         ]
         annotations += [self._annotation(n, number(_A_INT, value)) for n, value in numbers.items()]
         if piece.line is not None:
-            place = self._intern_line(piece.line.file, piece.line.line)
+            file, line = piece.line.file, piece.line.line
+            place = self._intern(_SOURCES, f"{file}:{line}", text(_FILE, file), number(_LINE, line))
             annotations.append(number(_SOURCE_IID, place))
         return annotations
 
@@ -169,34 +174,18 @@ class PerfettoTrace:
         named = number(_A_NAME_IID, self._intern(_ANNOTATION_NAMES, name))
         return block(_ANNOTATION, named, value)
 
-    def _intern(self, kind: int, value: str) -> int:
-        """The number of an interned string; its first use also writes the string."""
-        interned = self._interned_ids.get((kind, value))
-        if interned is not None:
-            return interned
-        iid = self._interned_ids[kind, value] = len(self._interned_ids) + 1
-        self._new_strings.append(block(kind, number(_IID, iid), text(_VALUE, value)))
-        return iid
-
-    def _intern_line(self, file: str, line: int) -> int:
-        key = (_SOURCES, f"{file}:{line}")
-        if key not in self._interned_ids:
-            iid = self._interned_ids[key] = len(self._interned_ids) + 1
-            location = (number(_IID, iid), text(_FILE, file), number(_LINE, line))
-            self._new_strings.append(block(_SOURCES, *location))
-        return self._interned_ids[key]
+    def _intern(self, kind: int, value: str, *fields: bytes) -> int:
+        """The number of an interned value; its first use also writes it: its text, or `fields`."""
+        if (kind, value) not in self._interned_ids:
+            iid = self._interned_ids[kind, value] = len(self._interned_ids) + 1
+            content = fields or (text(_VALUE, value),)
+            self._new_strings.append(block(kind, number(_IID, iid), *content))
+        return self._interned_ids[kind, value]
 
 
 def _process_uuid(process: int) -> int:
     """The number of a process's own track."""
     return (process + 1) * _TRACKS_A_PROCESS
-
-
-def _counter_packets(counter: Counter, uuid: int) -> Iterator[bytes]:
-    on_track = number(_TYPE, _COUNT) + number(_TRACK_UUID, uuid)
-    for time_ns, value in zip(counter.times_ns.tolist(), counter.values.tolist(), strict=True):
-        event = block(_EVENT, on_track, double(_COUNTER_VALUE, value))
-        yield _packet(number(_TIMESTAMP, time_ns), event)
 
 
 def _track(*fields: bytes) -> bytes:

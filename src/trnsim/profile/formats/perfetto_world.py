@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from trnsim.fabric.floors import Floor
 from trnsim.isa import Engine
 from trnsim.profile.formats.perfetto import PerfettoTrace, SliceNotes, TrackPlace
-from trnsim.profile.formats.tracks import CoreTracks, Counter, Track, TrackSlice
+from trnsim.profile.formats.tracks import CoreTracks, Counter, TrackSlice
 from trnsim.profile.measures.collectives import (
     MeetingMember,
     TimedCollective,
@@ -74,9 +74,9 @@ class _World:
         core = CoreTracks(timeline, number)
         for track, place in self.trace.tracks(core, rank, rank * cores + number, prefix):
             yield place.descriptor
-            is_exchange = _is_of_collectives(timeline, track)
+            engine = timeline.program.instruction(track.indices[0]).engine
             for piece in core.slices(track):
-                if is_exchange:
+                if engine is Engine.collective:
                     drawn = _Drawn(core, piece, place)
                     self.waiting[MeetingMember(rank, number, piece.instruction)] = drawn
                 else:
@@ -102,10 +102,6 @@ class _World:
                     exchanges[member.rank][member.core][member.instruction], last, arrows
                 )
                 yield from self.trace.slice(*drawn, notes)
-
-
-def _is_of_collectives(timeline: Timeline, track: Track) -> bool:
-    return timeline.program.instruction(track.indices[0]).engine is Engine.collective
 
 
 def _annotations(

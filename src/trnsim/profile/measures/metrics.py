@@ -20,13 +20,12 @@ import numpy.typing as npt
 from trnsim.arch.peaks import hbm_stack_bytes_per_s, peak_flop_per_s
 from trnsim.isa import Engine
 from trnsim.memory import Memory
+from trnsim.profile.measures.core import Core
 from trnsim.profile.measures.intervals import union
 from trnsim.profile.measures.schema import summary_names
 from trnsim.profile.measures.semaphores import count_updates
-from trnsim.profile.measures.traffic import Totals
 from trnsim.profile.measures.transfers import HARDWARE, SOFTWARE, STATIC, UNKNOWN, transfers
 from trnsim.timing import Timeline
-from trnsim.timing.occupancy import columns
 
 Number = int | float
 Value = Number | None
@@ -92,24 +91,13 @@ class _Work:
         self.program = timeline.program
         self.core = timeline.program.core
         self.total_s = timeline.device_time_s
-        self.spans = columns(timeline)
-        self.totals = Totals(timeline.program)
-
-    @cached_property
-    def engine_of(self) -> npt.NDArray[np.int64]:
-        """Value of the engine of each instruction."""
-        engines = np.array([c.engine.value for c in self.program.checked], np.int64)
-        return np.asarray(engines[self.spans.which])
+        core = Core(timeline, 0)
+        self.spans, self.totals, self.engine_of = core.spans, core.totals, core.engine_of
 
     @cached_property
     def hbm_bytes(self) -> int:
         """Bytes read from and written to HBM."""
         return self.totals.of("hbm_read_bytes") + self.totals.of("hbm_write_bytes")
-
-    @cached_property
-    def model_flops(self) -> int:
-        """FLOPs that are not transposes."""
-        return self.totals.model_flops
 
     def active_s(self, mask: npt.NDArray[np.bool_]) -> float:
         """Time in which at least one of the instructions of `mask` occupies its engine."""
@@ -156,7 +144,7 @@ def _flop_figures(work: _Work) -> _Section:
     totals = work.totals
     ratio = peak_flop_per_s(work.core) / hbm_stack_bytes_per_s(work.core)
     figures: Values = {
-        "model_flops": work.model_flops,
+        "model_flops": work.totals.model_flops,
         "hardware_flops": totals.of("flops"),
         "transpose_flops": totals.of("transpose_flops"),
         "adjusted_hardware_flops": totals.weighted("flops"),
@@ -170,7 +158,7 @@ def _flop_figures(work: _Work) -> _Section:
     )
     if not work.hbm_bytes:
         return figures, dict.fromkeys(intensities, _NO_HBM)
-    intensity = work.model_flops / work.hbm_bytes
+    intensity = work.totals.model_flops / work.hbm_bytes
     # The definition has no ceiling: above 100 % the program is not bound by HBM.
     best = _PERCENT * intensity / ratio
     return figures | dict(zip(intensities, (intensity, best, best), strict=True)), {}
@@ -178,7 +166,7 @@ def _flop_figures(work: _Work) -> _Section:
 
 def _utilisation_figures(work: _Work) -> _Section:
     available = peak_flop_per_s(work.core) * work.total_s
-    mfu = _percent(work.model_flops, available)
+    mfu = _percent(work.totals.model_flops, available)
     figures: Values = {
         "mfu_estimated_percent": mfu,
         "mfu_inst_estimated_percent": mfu,
@@ -303,14 +291,12 @@ def _engine_figures(work: _Work) -> _Section:
 
 
 _SECTION_MEASURES: Final = (
-    *(
-        _time_figures,
-        _flop_figures,
-        _utilisation_figures,
-        _memory_figures,
-        _transfer_figures,
-        _dma_by_type,
-        _collective_figures,
-        _engine_figures,
-    ),
+    _time_figures,
+    _flop_figures,
+    _utilisation_figures,
+    _memory_figures,
+    _transfer_figures,
+    _dma_by_type,
+    _collective_figures,
+    _engine_figures,
 )

@@ -100,7 +100,7 @@ def _allocation(core: Core, use: StorageUse) -> dict[str, Any]:
 
 def tensors(core: Core) -> Table:
     """One row per tensor in HBM, with the number of times that it was read (2 means a reload)."""
-    uses = _uses(core, Memory.HBM)
+    uses = [use for use in core.program.uses.values() if use.memory is Memory.HBM]
     return {
         "variable_name": [use.name or None for use in uses],
         "type": [_role(use) for use in uses],
@@ -120,10 +120,6 @@ def _role(use: StorageUse) -> str | None:
     if use.first_write < 0:
         return "IN"
     return None if use.reads else "OUT"
-
-
-def _uses(core: Core, memory: Memory) -> list[StorageUse]:
-    return [use for use in core.program.uses.values() if use.memory is memory]
 
 
 def _rows(use: StorageUse) -> int:
