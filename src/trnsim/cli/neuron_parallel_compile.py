@@ -145,7 +145,7 @@ def _collect(words: Sequence[str], settings: CacheSettings) -> None:
         Exit: the program failed.
     """
     collection.check_command(words)
-    folder = _folder(settings)
+    folder = maintenance.enabled_folder(settings.folder)
     check_folder(folder)
     status = _run(words, folder)
     if status == 0:
@@ -170,19 +170,6 @@ def _run(words: Sequence[str], folder: Path) -> int:
     except KeyboardInterrupt:
         complain(f"{PROGRAM}: {words[0]} was interrupted (Ctrl-C), and nothing was compiled")
         raise typer.Exit(INTERRUPTED) from None
-
-
-def _folder(settings: CacheSettings) -> Path:
-    """The cache's folder.
-
-    Raises:
-        BadInput: it is turned off.
-    """
-    if settings.folder is None:
-        raise BadInput(
-            "the cache is turned off by --no_cache in NEURON_CC_FLAGS", fix="leave --no_cache out"
-        )
-    return settings.folder
 
 
 def _compile(settings: CacheSettings, processes: int) -> None:

@@ -16,15 +16,15 @@ MIB = 1 << 20
     ],
 )  # fmt: skip
 def test_units_are_powers_of_1024(text, nbytes):
-    assert size_bytes(text) == nbytes
+    assert size_bytes(text, "--minbytes") == nbytes
 
 
 @pytest.mark.parametrize(
     "text", ["", "0", "-8", "1.5KB", "8 elephants", "KB", "٣", str(2**60 + 1), "1" * 40]
 )
 def test_a_size_that_is_none_is_refused(text):
-    with pytest.raises(BadInput, match=r"size '.*'; legal: a whole number above 0, with KB"):
-        size_bytes(text)
+    with pytest.raises(BadInput, match=r"--minbytes '.*'; legal: a whole number above 0, with KB"):
+        size_bytes(text, "--minbytes")
 
 
 def test_a_step_and_a_factor_are_those_of_the_page():

@@ -26,6 +26,12 @@ _MEMORY_TITLES: Final = {
     "runtime_memory": "runtime",
 }
 """Titles on the page by the end of a series' name, after ``neuroncore_memory_usage_``."""
+_HOST_MEMORY_TITLES: Final = {
+    "memory_used": "used",
+    "memory_total": "total",
+    "swap_used": "swap used",
+}
+"""Titles on the page by the middle of a series' name, ``system_NAME_bytes``."""
 
 
 def dashboard() -> str:
@@ -47,119 +53,67 @@ def dashboard() -> str:
     )
 
 
-def _by(*labels: str) -> str:
-    """The legend of a line by these labels."""
-    return " ".join(f"{{{{{label}}}}}" for label in ("instance", *labels))
+def _lines(operation: str, series: str, *labels: str) -> dict[str, str]:
+    """A line for each instance and value of the labels: its legend, and its query."""
+    names = ("instance", *labels)
+    legend = " ".join(f"{{{{{name}}}}}" for name in names)
+    return {legend: f"{operation} by ({', '.join(names)}) ({series})"}
 
 
 def _cores() -> list[Chart]:
     busy = f"neuroncore_utilization_ratio{{{_PROGRAM_SELECTOR}}}"
     return [
-        Chart(
-            "Utilisation of each core",
-            {_by("neuroncore"): f"max by (instance, neuroncore) ({busy})"},
-            "percentunit",
-        ),
+        Chart("Utilisation of each core", _lines("max", busy, "neuroncore"), "percentunit"),
         Chart(
             "Mean utilisation of a program's cores",
-            {_by("runtime_tag"): f"avg by (instance, runtime_tag) ({busy})"},
+            _lines("avg", busy, "runtime_tag"),
             "percentunit",
         ),
-        Chart(
-            "Cores in use",
-            {_by("runtime_tag"): f"count by (instance, runtime_tag) ({busy})"},
-            "short",
-            is_stacked=True,
-        ),
+        Chart("Cores in use", _lines("count", busy, "runtime_tag"), "short", is_stacked=True),
     ]
 
 
 def _memory() -> list[Chart]:
     cores = f'{{__name__=~"neuroncore_memory_usage_.+",{_PROGRAM_SELECTOR}}}'
+    used = f"neuron_runtime_memory_used_bytes{{{_PROGRAM_SELECTOR}}}"
+    by_category: dict[str, str] = {}
+    for name, title in _MEMORY_TITLES.items():
+        series = f"neuroncore_memory_usage_{name}{{{_PROGRAM_SELECTOR}}}"
+        for legend, query in _lines("sum", series, "runtime_tag").items():
+            by_category[f"{legend} {title}"] = query
     return [
+        Chart("Memory of the devices by category", by_category, "bytes", is_stacked=True),
+        Chart("Memory of each core", _lines("sum", cores, "neuroncore"), "bytes"),
         Chart(
-            "Memory of the devices by category",
-            {
-                f"{_by('runtime_tag')} {title}": "sum by (instance, runtime_tag) "
-                f"(neuroncore_memory_usage_{name}{{{_PROGRAM_SELECTOR}}})"
-                for name, title in _MEMORY_TITLES.items()
-            },
-            "bytes",
-            is_stacked=True,
-        ),
-        Chart(
-            "Memory of each core",
-            {_by("neuroncore"): f"sum by (instance, neuroncore) ({cores})"},
-            "bytes",
-        ),
-        Chart(
-            "Memory of a program",
-            {
-                _by("runtime_tag", "memory_location"): (
-                    "sum by (instance, runtime_tag, memory_location) "
-                    f"(neuron_runtime_memory_used_bytes{{{_PROGRAM_SELECTOR}}})"
-                )
-            },
-            "bytes",
+            "Memory of a program", _lines("sum", used, "runtime_tag", "memory_location"), "bytes"
         ),
     ]
 
 
 def _executions() -> list[Chart]:
+    executed = f"rate(execution_status_total{{{_PROGRAM_SELECTOR}}}{_RATE_WINDOW})"
+    errors = f"rate(execution_errors_total{{{_PROGRAM_SELECTOR}}}{_RATE_WINDOW})"
+    latency = f"execution_latency_seconds{{{_PROGRAM_SELECTOR}}}"
     return [
         Chart(
             "Executions a second",
-            {
-                _by("runtime_tag", "status_type"): (
-                    "sum by (instance, runtime_tag, status_type) "
-                    f"(rate(execution_status_total{{{_PROGRAM_SELECTOR}}}{_RATE_WINDOW}))"
-                )
-            },
+            _lines("sum", executed, "runtime_tag", "status_type"),
             "short",
         ),
-        Chart(
-            "Errors a second",
-            {
-                _by("runtime_tag", "error_type"): (
-                    "sum by (instance, runtime_tag, error_type) "
-                    f"(rate(execution_errors_total{{{_PROGRAM_SELECTOR}}}{_RATE_WINDOW}))"
-                )
-            },
-            "short",
-        ),
-        Chart(
-            "Latency of an execution",
-            {
-                _by("runtime_tag", "percentile"): (
-                    "max by (instance, runtime_tag, percentile) "
-                    f"(execution_latency_seconds{{{_PROGRAM_SELECTOR}}})"
-                )
-            },
-            "s",
-        ),
+        Chart("Errors a second", _lines("sum", errors, "runtime_tag", "error_type"), "short"),
+        Chart("Latency of an execution", _lines("max", latency, "runtime_tag", "percentile"), "s"),
     ]
 
 
 def _hardware() -> list[Chart]:
-    uncorrected = f'{_HOST_SELECTOR},event_type=~"(mem|sram)_ecc_uncorrected"'
+    events = f"hardware_ecc_events_total{{{_HOST_SELECTOR}}}"
+    kinds = 'event_type=~"(mem|sram)_ecc_uncorrected"'
+    uncorrected = f"hardware_ecc_events_total{{{_HOST_SELECTOR},{kinds}}}"
     return [
-        Chart(
-            "ECC events by kind",
-            {
-                _by("event_type"): (
-                    f"sum by (instance, event_type) (hardware_ecc_events_total{{{_HOST_SELECTOR}}})"
-                )
-            },
-            "short",
-        ),
+        Chart("ECC events by kind", _lines("sum", events, "event_type"), "short"),
         Chart(
             "Uncorrected ECC events by device",
-            {
-                _by("neuron_device_index"): (
-                    "sum by (instance, neuron_device_index) "
-                    f"(hardware_ecc_events_total{{{uncorrected}}})"
-                )
-            },
+            _lines("sum", uncorrected, "neuron_device_index"),
             "short",
         ),
     ]
@@ -167,33 +121,22 @@ def _hardware() -> list[Chart]:
 
 def _host() -> list[Chart]:
     system = f"system_vcpu_usage_ratio{{{_HOST_SELECTOR}}}"
+    program = f"neuron_runtime_vcpu_usage_ratio{{{_PROGRAM_SELECTOR}}}"
+    memory: dict[str, str] = {}
+    for name, title in _HOST_MEMORY_TITLES.items():
+        for legend, query in _lines("max", f"system_{name}_bytes{{{_HOST_SELECTOR}}}").items():
+            memory[f"{legend} {title}"] = query
     return [
         Chart(
             "vCPUs of the host",
-            {_by("usage_type"): f"max by (instance, usage_type) ({system})"},
+            _lines("max", system, "usage_type"),
             "percentunit",
             is_stacked=True,
         ),
         Chart(
             "vCPUs of a program",
-            {
-                _by("runtime_tag", "usage_type"): (
-                    "sum by (instance, runtime_tag, usage_type) "
-                    f"(neuron_runtime_vcpu_usage_ratio{{{_PROGRAM_SELECTOR}}})"
-                )
-            },
+            _lines("sum", program, "runtime_tag", "usage_type"),
             "percentunit",
         ),
-        Chart(
-            "Memory of the host",
-            {
-                f"{_by()} {title}": f"max by (instance) (system_{name}_bytes{{{_HOST_SELECTOR}}})"
-                for name, title in {
-                    "memory_used": "used",
-                    "memory_total": "total",
-                    "swap_used": "swap used",
-                }.items()
-            },
-            "bytes",
-        ),
+        Chart("Memory of the host", memory, "bytes"),
     ]

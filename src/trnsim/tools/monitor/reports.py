@@ -26,10 +26,6 @@ Ecc = Callable[[int], "Sequence[Mapping[str, int]]"]
 """Function from a number of devices to each device's memory errors so far, by kind."""
 
 
-def _no_pods() -> None:
-    """The pods of a machine that is no node of Kubernetes."""
-
-
 @dataclass
 class _Sample:
     """The last measurement of one group.
@@ -64,7 +60,7 @@ class Monitor:
     model: Callable[[list[ProcessRecord]], InstanceModel]
     ecc: Ecc
     clock: Callable[[], float] = time.monotonic
-    pods: Callable[[], dict[str, Any] | None] = _no_pods
+    pods: Callable[[], dict[str, Any] | None] = lambda: None
     _system: dict[str, _Sample] = field(default_factory=dict[str, _Sample])
     _programs: dict[tuple[int, str], dict[str, _Sample]] = field(
         default_factory=dict[tuple[int, str], dict[str, _Sample]]
@@ -104,17 +100,13 @@ class Monitor:
         """
         if not is_whole:
             self.report()
-            self._forget_times()
+            self._began_s = None  # periods count from the next report, in which all groups are due
+            for sample in self._samples():
+                sample.due_s = -math.inf
             sleep(_FIRST_S)
         while True:
             yield self.report()
             sleep(max(0.0, self._next_s() - self.clock()))
-
-    def _forget_times(self) -> None:
-        """Make all groups due, and count periods from the next report."""
-        self._began_s = None
-        for sample in self._samples():
-            sample.due_s = -math.inf
 
     def _samples(self) -> Iterator[_Sample]:
         for table in (self._system, *self._programs.values()):
@@ -158,7 +150,7 @@ class Monitor:
     ) -> _Sample:
         period_s = self._period_s(before, group, now_s)
         try:
-            source, fields = _PROGRAM_GROUPS[group.name](record, before, model, period_s)
+            source, fields = _program_group(group.name, record, before, model, period_s)
         except host.Unknown as error:
             source, fields = before.source if before else None, {"error": str(error)}
         due_s = self._due_s(now_s, group.period_s)
@@ -211,38 +203,16 @@ def _group_fields(period_s: float, fields: dict[str, Any]) -> dict[str, Any]:
     return {"period": round(period_s, 9), **fields, "error": fields.get("error", "")}
 
 
-def _measure_counters(
-    record: ProcessRecord, before: _Sample | None, model: InstanceModel, _: float
+def _program_group(
+    name: str, record: ProcessRecord, before: _Sample | None, model: InstanceModel, period_s: float
 ) -> tuple[Any, dict[str, Any]]:
-    return record, groups.neuroncore_counters(record, before.source if before else None, model)
-
-
-def _measure_memory(
-    record: ProcessRecord, _: _Sample | None, model: InstanceModel, __: float
-) -> tuple[Any, dict[str, Any]]:
-    return record, groups.memory_used(record, model)
-
-
-def _measure_executions(
-    record: ProcessRecord, before: _Sample | None, *_: object
-) -> tuple[Any, dict[str, Any]]:
-    return record, groups.execution_stats(record, before.source if before else None)
-
-
-def _measure_vcpu(
-    record: ProcessRecord, before: _Sample | None, _: InstanceModel, period_s: float
-) -> tuple[Any, dict[str, Any]]:
+    """The counts that a group of a program is computed from, and its fields."""
+    earlier = before.source if before else None
+    if name == "neuroncore_counters":
+        return record, groups.neuroncore_counters(record, earlier, model)
+    if name == "memory_used":
+        return record, groups.memory_used(record, model)
+    if name == "execution_stats":
+        return record, groups.execution_stats(record, earlier)
     now = host.process_seconds(record.pid)
-    earlier = before.source if before and before.source else now
-    return now, host.process_percent(now, earlier, period_s)
-
-
-_Measure = Callable[
-    ["ProcessRecord", "_Sample | None", "InstanceModel", float], tuple[Any, dict[str, Any]]
-]
-_PROGRAM_GROUPS: Final[dict[str, _Measure]] = {
-    "neuroncore_counters": _measure_counters,
-    "memory_used": _measure_memory,
-    "execution_stats": _measure_executions,
-    "neuron_runtime_vcpu_usage": _measure_vcpu,
-}
+    return now, host.process_percent(now, earlier or now, period_s)

@@ -25,7 +25,7 @@ _SIZE: Final = re.compile(r"(\d{1,30})\s*(|[kmgt])i?b?", re.IGNORECASE | re.ASCI
 _POWERS: Final = {unit: 1024**power for power, unit in enumerate(("", "k", "m", "g", "t"))}
 
 
-def size_bytes(text: str, option: str = "size") -> int:
+def size_bytes(text: str, option: str) -> int:
     """The bytes of a size such as 8, 64KB or 1gb, in powers of 1024.
 
     Raises:
@@ -83,7 +83,12 @@ def sizes(
         _check_elements("--stepbytes", step, step_bytes, dtype)
     else:
         step_bytes = max((last - first) // _DEFAULT_STEPS // (unit * item), 1) * unit * item
-    _check_count((last - first) // step_bytes + 1)
+    count = (last - first) // step_bytes + 1
+    if count > MOST_SIZES:
+        raise BadInput(
+            f"--stepbytes would make {count:,} sizes; legal: at most {MOST_SIZES:,}",
+            fix="take a larger step, or --stepfactor 2",
+        )
     return tuple(range(first, last + 1, step_bytes))
 
 
@@ -104,12 +109,4 @@ def _check_elements(option: str, text: str, nbytes: int, dtype: str) -> None:
             f"{option} {text}: {nbytes:,} bytes are no whole number of {dtype}; legal: multiples "
             f"of {item}",
             fix=f"{option} {-(-nbytes // item) * item}",
-        )
-
-
-def _check_count(count: int) -> None:
-    if count > MOST_SIZES:
-        raise BadInput(
-            f"--stepbytes would make {count:,} sizes; legal: at most {MOST_SIZES:,}",
-            fix="take a larger step, or --stepfactor 2",
         )

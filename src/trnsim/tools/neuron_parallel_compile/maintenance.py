@@ -64,12 +64,20 @@ def clear_locks(settings: CacheSettings) -> tuple[int, list[Path]]:
 
 
 def _entries(settings: CacheSettings) -> list[CacheEntry]:
-    folder = settings.version_folder
+    return entries(enabled_folder(settings.version_folder))
+
+
+def enabled_folder(folder: Path | None) -> Path:
+    """A folder of the cache; None is that of a cache that is turned off.
+
+    Raises:
+        BadInput: the cache is turned off.
+    """
     if folder is None:
         raise BadInput(
             "the cache is turned off by --no_cache in NEURON_CC_FLAGS", fix="leave --no_cache out"
         )
-    return entries(folder)
+    return folder
 
 
 def _own_files(entry: CacheEntry) -> Iterator[Path]:

@@ -8,7 +8,7 @@ from typing import Final
 from rich.text import Text
 
 from trnsim.tools.top.tree import DEVICE_NAMES, HOST_NAMES, TreeRow
-from trnsim.tools.top.view import ReportInstance, Tab, TabFigures, Vcpus
+from trnsim.tools.top.view import ReportInstance, Tab, TabFigures
 
 BAND: Final = "black on cyan"
 _BUSY_STYLE: Final = "green"
@@ -127,16 +127,13 @@ def vcpus(figures: TabFigures, width: int) -> list[Text]:
     name_width = max(map(len, _VCPU_NAMES)) + 1
     lines: list[Text] = []
     for name, usage in zip(_VCPU_NAMES, (figures.system, figures.runtime), strict=True):
-        line = Text(name.ljust(name_width))
-        lines.append(line.append_text(_vcpu(usage, width - name_width)))
+        parts = [(usage.user, _BUSY_STYLE), (usage.system, _SYSTEM_STYLE)]
+        figure = f" {usage.user:5.2f}%, {usage.system:5.2f}%"
+        bar = _bar(parts, figure, width - name_width - 2)
+        if usage.error:
+            bar = Text(usage.error[: width - name_width], "yellow")
+        lines.append(Text(name.ljust(name_width)).append_text(bar))
     return lines
-
-
-def _vcpu(usage: Vcpus, width: int) -> Text:
-    if usage.error:
-        return Text(usage.error[:width], "yellow")
-    parts = [(usage.user, _BUSY_STYLE), (usage.system, _SYSTEM_STYLE)]
-    return _bar(parts, f" {usage.user:5.2f}%, {usage.system:5.2f}%", width - 2)
 
 
 def memory(figures: TabFigures, width: int, *, is_whole: bool = True) -> list[Text]:
@@ -196,8 +193,9 @@ def _detail(row: TreeRow, width: int, *, is_chosen: bool) -> Text:
 
 def tab_bar(programs: Sequence[Tab], chosen: Tab, width: int) -> Text:
     """The tabs; the chosen one is visible however many there are."""
-    labels = [_tab(index, tab, is_chosen=tab == chosen) for index, tab in enumerate(programs, 1)]
+    labels = [f"[{number}]:{tab.name}" for number, tab in enumerate(programs, 1)]
     at = programs.index(chosen)
+    labels[at] = f">{labels[at]}<"
     first = at
     free_chars = width - len("Neuron Apps ") - len(labels[at]) - 2
     while first > 0 and len(labels[first - 1]) + 2 <= free_chars:
@@ -209,11 +207,6 @@ def tab_bar(programs: Sequence[Tab], chosen: Tab, width: int) -> Text:
     line.truncate(width)
     line.append(" " * max(width - line.cell_len, 0), BAND)
     return line
-
-
-def _tab(index: int, tab: Tab, *, is_chosen: bool) -> str:
-    label = f"[{index}]:{tab.name}"
-    return f">{label}<" if is_chosen else label
 
 
 def keys(width: int) -> Text:
