@@ -202,6 +202,25 @@ def test_sums_of_products_of_truth_values_along_partitions_are_exact():
     np.testing.assert_array_equal(found, (sides[0].T.astype(int) @ sides[1]).sum(1))
 
 
+@pytest.mark.parametrize(
+    "numbers",
+    [(301,), (-19, 19), (301, 0.5), (100001,), (3,)],
+    ids=lambda ns: "*".join(map(str, ns)),
+)
+def test_sums_of_truth_values_times_numbers_along_partitions_are_exact(numbers):
+    is_word = np.random.default_rng(0).random((130, 3)) > 0.3
+    b = Build()
+    words = b.convert(b.graph.input(is_word.shape, "bool"), "float32")
+    for number in numbers:
+        words = b.ew("multiply", words, number)
+    b.graph.outputs = [b.convert(b.graph.reduce("add", words, [0]), "int32")]
+    (found,) = evaluate_program(b.graph, [is_word])
+    if numbers == (301, 0.5):  # products that are no whole numbers are rounded as all others
+        np.testing.assert_allclose(found, is_word.sum(0) * 150.5, rtol=2.0**-8)
+    else:
+        np.testing.assert_array_equal(found, is_word.sum(0) * int(np.prod(numbers)))
+
+
 @pytest.mark.parametrize("is_scaled", [False, True])
 @pytest.mark.parametrize("shape", [(129, 3), (128, 40)])
 def test_sums_of_float16_along_partitions_keep_its_digits(shape, is_scaled):

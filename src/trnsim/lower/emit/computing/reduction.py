@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 from typing import Any, Final
 
 from trnsim.graph import Node, Value
@@ -37,6 +37,8 @@ _WHOLE_OPERATIONS: Final = (
     *("relu", "select", "sign", "square", "subtract"),
 )
 """Elementwise operations whose results of whole numbers are whole numbers."""
+_MOST_IN_BFLOAT16: Final = 256
+"""The magnitude up to which bfloat16 has all whole numbers."""
 _SUMS: Final = ("dot_general", "reduce", "scan")
 """Operations that sum whole numbers to larger ones."""
 
@@ -162,27 +164,67 @@ def _summed_dtype(emission: Emission, value: Value) -> Any:
 def _has_long_integers(emission: Emission, value: Value) -> bool:
     """True if a value's elements are whole numbers that bfloat16 may not hold.
 
-    They are computed from integers, or are sums: of truth values, for example.
+    They are computed from integers, are sums (of truth values, for example), or products of truth
+    values and large numbers.
     """
-    producers, is_long = emission.facts.producers, False
-    waiting, visited = [value], set[int]()
+    bound = _largest_whole_number(emission, value)
+    if value.dtype == "bfloat16":  # its numbers are rounded already
+        return bound == inf
+    return bound > _MOST_IN_BFLOAT16
+
+
+def _largest_whole_number(emission: Emission, value: Value) -> float:
+    """A bound of the magnitudes of whole numbers; infinite for integers and sums, 0 for fractions.
+
+    Truth values count as 1, and so do smaller numbers of the program.
+    """
+    bounds: dict[int, float] = {}
+    waiting = [value]
     while waiting:
-        current = waiting.pop()
-        if current.dtype in INTEGERS or current.number in visited:
-            is_long |= current.dtype in INTEGERS
-            continue
-        visited.add(current.number)
-        node, number = producers.get(current.number), number_of(producers, current)
-        if current.dtype == BOOL or (number is not None and number.is_integer()):
-            continue
-        if node is None or not (is_view(node) or node.name in (*_WHOLE_OPERATIONS, *_SUMS)):
-            return False
-        is_long |= node.name in _SUMS
-        numbers = [float(one) for one in node.operands if not isinstance(one, Value)]
-        if not all(one.is_integer() for one in numbers):
-            return False
-        waiting += node.values
-    return is_long
+        current = waiting[-1]
+        bound = _bound_of_leaf(emission, current)
+        if bound is None:
+            node = emission.facts.producers[current.number]
+            missing = [one for one in node.values if one.number not in bounds]
+            waiting += missing
+            bound = None if missing else _bound_of_result(node, bounds)
+        if bound == 0:
+            return 0
+        if bound is not None:
+            bounds[current.number] = bound
+            waiting.pop()
+    return bounds[value.number]
+
+
+def _bound_of_leaf(emission: Emission, value: Value) -> float | None:
+    """The bound of a value that is not computed from whole numbers; None for one that is."""
+    if value.dtype in INTEGERS:
+        return inf
+    if value.dtype == BOOL:
+        return 1
+    producers = emission.facts.producers
+    node, number = producers.get(value.number), number_of(producers, value)
+    if number is not None and number.is_integer():
+        return max(abs(number), 1)
+    is_whole = node is not None and (is_view(node) or node.name in (*_WHOLE_OPERATIONS, *_SUMS))
+    return None if is_whole else 0
+
+
+def _bound_of_result(node: Node, bounds: dict[int, float]) -> float:
+    """The bound of an operation's result, from those of its operands."""
+    parts: list[float] = []
+    for operand in node.operands:
+        if isinstance(operand, Value):
+            parts.append(bounds[operand.number])
+        elif float(operand).is_integer():
+            parts.append(max(abs(operand), 1))
+        else:
+            return 0
+    if node.name in _SUMS:
+        return inf
+    if node.name in ("multiply", "square"):
+        return prod(parts) if node.name == "multiply" else parts[0] ** 2
+    return sum(parts) if node.name in ("add", "subtract") else max(parts)
 
 
 def _span_tile(evaluation: Evaluation, span: TileSpan, dtype: Any) -> Tensor:
