@@ -21,10 +21,11 @@ from trnsim.decide.assess import (
 from trnsim.decide.candidates import WorkloadPlacements
 from trnsim.decide.decision import Migration
 from trnsim.decide.decision import read as read_decision
-from trnsim.decide.inventory import Shape, WorkloadSlo, read
+from trnsim.decide.inventory import Shape, read
 from trnsim.decide.programs import findings
 from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput
+from trnsim.system.serve.demand import Slo
 
 COMPANIES = Path(__file__).parent / "companies"
 NAMES = sorted(one.parent.name for one in COMPANIES.glob("*/expected.yaml"))
@@ -187,7 +188,7 @@ def test_a_limit_without_effect_is_said():
         "deadline_hours has no effect on this workload of kind serve",
     )
     (trained,) = read(inventory("laws"))
-    assert workload_assumptions(replace(trained, slo=WorkloadSlo(latency_s=1.0))) == (
+    assert workload_assumptions(replace(trained, slo=Slo(latency_s=1.0))) == (
         "latency_s has no effect on this workload of kind train",
     )
 
@@ -224,7 +225,7 @@ def test_a_deadline_is_kept_by_more_instances(predictor):
 @pytest.mark.slow
 @pytest.mark.usefixtures("shortest_runs")
 def test_places_that_miss_their_promise_come_after_those_that_keep_it():
-    found = decided("travel", Predictor(), slo=WorkloadSlo(tpot_s=0.001))
+    found = decided("travel", Predictor(), slo=Slo(tpot_s=0.001))
     assert "maximum performance" in found.reason
     late = [one.slo == "missed" for one in found.candidates[1:] if one.refused is None]
     assert late == sorted(late)

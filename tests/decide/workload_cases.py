@@ -3,8 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from trnsim.decide.inventory.workload import CurrentDeployment, Shape, Workload, WorkloadSlo
+from trnsim.decide.inventory.workload import CurrentDeployment, Shape, Workload
 from trnsim.errors import SourceLine
+from trnsim.system.serve.demand import Slo
 from trnsim.workload import config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,4 +36,4 @@ def workload(kind="train", path=None, **changes):
 
 def shaped(kind, *, slo=None, **lengths):
     """A workload whose lengths and promise are given."""
-    return workload(kind, shape=Shape(**lengths), slo=WorkloadSlo(**(slo or {})))
+    return workload(kind, shape=Shape(**lengths), slo=Slo(**(slo or {})))

@@ -1,14 +1,16 @@
 import plans
 import pytest
 
-from trnsim.fabric import hierarchical, ring
+from trnsim.fabric import hierarchical
+from trnsim.fabric.choice import KINDS
 from trnsim.fabric.transfers import side_by_side
 
 MB = 1e6
 
 
 def by_ring(kind, groups, nbytes):
-    return side_by_side([getattr(ring, kind)(one, nbytes) for one in groups])
+    ring = KINDS[kind][0]
+    return side_by_side([ring.plan(one, nbytes) for one in groups])
 
 
 @pytest.mark.parametrize(

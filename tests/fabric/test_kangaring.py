@@ -13,7 +13,6 @@ def test_half_the_hops_of_a_ring():
         steps, last = getattr(kangaring, kind)(plans.group(), MB)
         assert steps.repeat == 31
         assert last.repeat == 1
-    assert len(kangaring.all_reduce(plans.group(), MB)) == 4
 
 
 @pytest.mark.parametrize(("kind", "part"), [("all_gather", 3 / 4), ("reduce_scatter", 4 / 6)])

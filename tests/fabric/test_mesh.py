@@ -33,7 +33,6 @@ def test_the_single_step_sends_everything_to_everyone():
     to_all, own = mesh.all_reduce_at_once(plans.group(range(8)), MB)
     assert plans.sent((to_all,)) == {rank: pytest.approx(7 * MB) for rank in range(8)}
     assert own.reads == 8
-    assert len(mesh.all_reduce(plans.group(range(8)), MB)) == 4
 
 
 def test_chips_with_different_ranks_have_no_mesh():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from trnsim.calibrate.answers import figures_of
-from trnsim.calibrate.row import EstimatedFigure, Measurement, Row
+from trnsim.calibrate.row import EstimatedFigure, Measurement, Row, evenly_spaced
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.place.machine import machine
 from trnsim.reader import fault
@@ -46,10 +46,7 @@ def rows_of(
         first.setdefault(each.question, each)
     quick = [question for question in first if question.startswith(_QUICK)]
     slow = [question for question in first if not question.startswith(_QUICK)]
-    chosen = [
-        *_evenly_spaced(quick, MOST_QUESTIONS),
-        *_evenly_spaced(slow, MOST_SLOW_QUESTIONS),
-    ]
+    chosen = evenly_spaced(quick, MOST_QUESTIONS) + evenly_spaced(slow, MOST_SLOW_QUESTIONS)
     answers: dict[str, Mapping[str, EstimatedFigure]] = {}
     for count, question in enumerate(chosen):
         tell(f"question {count + 1} of {len(chosen)}")
@@ -60,12 +57,6 @@ def rows_of(
         if each.question in answers
     ]
     return rows, len(measurements) - len(rows)
-
-
-def _evenly_spaced(questions: Sequence[str], most: int) -> list[str]:
-    """At most `most` of the questions, evenly spaced."""
-    step = max(len(questions) / most, 1.0)
-    return [questions[int(at * step)] for at in range(min(len(questions), most))]
 
 
 def figures_of_question(

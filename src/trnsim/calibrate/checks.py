@@ -17,7 +17,7 @@ from typing import Final
 from trnsim.calibrate.answers import TIME, TPOT, TTFT
 from trnsim.calibrate.fit import Fit, fit
 from trnsim.calibrate.machines import check_machines
-from trnsim.calibrate.row import Row
+from trnsim.calibrate.row import Row, grouped
 from trnsim.errors import BadInput
 from trnsim.facts import assumed
 from trnsim.formatting import enumerated
@@ -87,7 +87,7 @@ def _check_units(rows: Sequence[Row]) -> None:
     Raises:
         BadInput: naming the unit that would fit.
     """
-    for file, own in _by_file(rows).items():
+    for file, own in grouped(rows, lambda row: row.measurement.line.file).items():
         ratio = math.exp(median(row.log_ratio for row in own))
         if not 1 / FAR <= ratio <= FAR:
             unit = _unit(math.log(ratio))
@@ -135,9 +135,8 @@ def _check_exchanged(rows: Sequence[Row]) -> None:
 
 def _possible(rows: Sequence[Row]) -> tuple[list[Row], list[LeftOut]]:
     """Rows that physics and their neighbours' units allow, and the others."""
-    middles = {
-        group: median(row.log_ratio for row in own) for group, own in _by_group(rows).items()
-    }
+    groups = grouped(rows, lambda row: row.group)
+    middles = {group: median(row.log_ratio for row in own) for group, own in groups.items()}
     possible: list[Row] = []
     left_out: list[LeftOut] = []
     for row in rows:
@@ -160,7 +159,7 @@ def _possible(rows: Sequence[Row]) -> tuple[list[Row], list[LeftOut]]:
 
 def _outliers(rows: Sequence[Row], fitted: Fit) -> list[tuple[Row, str]]:
     """Rows that lie apart from the model of all rows, with the reason."""
-    residuals = [_residual(row, fitted) for row in rows]
+    residuals = [fitted.residual(row) for row in rows]
     sigma = max(1.4826 * median(abs(each) for each in residuals), fitted.error / 2)
     limit = max(APART_SIGMAS * sigma, LEAST_APART)
     return [
@@ -168,10 +167,6 @@ def _outliers(rows: Sequence[Row], fitted: Fit) -> list[tuple[Row, str]]:
         for row, residual in zip(rows, residuals, strict=True)
         if abs(residual) > limit
     ]
-
-
-def _residual(row: Row, fitted: Fit) -> float:
-    return math.log(row.measured_s / fitted.predicted_s(row))
 
 
 def _too_many(rows: Sequence[Row], left_out: Sequence[LeftOut]) -> BadInput:
@@ -185,20 +180,6 @@ def _too_many(rows: Sequence[Row], left_out: Sequence[LeftOut]) -> BadInput:
         fix="look at units, models and machines of the questions",
         line=first.line,
     )
-
-
-def _by_file(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    by_file: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        by_file[row.measurement.line.file].append(row)
-    return by_file
-
-
-def _by_group(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    by_group: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        by_group[row.group].append(row)
-    return by_group
 
 
 def _unit(log_ratio: float) -> str:

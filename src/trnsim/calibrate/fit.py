@@ -99,6 +99,10 @@ class Fit:
             for part in row.parts
         )
 
+    def residual(self, row: Row) -> float:
+        """The logarithm of measured over corrected seconds."""
+        return math.log(row.measured_s / self.predicted_s(row))
+
     def sigma(self, row: Row) -> float:
         """One sigma of the logarithm of (measured / corrected) of another row like this one."""
         shares: dict[Effect, float] = {}

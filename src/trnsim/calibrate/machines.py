@@ -9,7 +9,6 @@ chips keep what runs differ by.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -18,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from trnsim.calibrate.fit import Fit, fit
-from trnsim.calibrate.row import Row
+from trnsim.calibrate.row import Row, evenly_spaced, grouped
 from trnsim.facts import assumed
 from trnsim.reader import fault
 
@@ -55,18 +54,15 @@ def check_machines(rows: Sequence[Row]) -> None:
     Raises:
         BadInput: naming the lines of the smaller set, and how far it is from the other.
     """
-    by_log: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        by_log[row.measurement.line.file, row.chip].append(row)
+    by_log = grouped(rows, lambda row: (row.measurement.line.file, row.chip))
     robust = fit(rows, is_robust=True)
     for (file, chip), own in by_log.items():
-        step = max(len(own) / _MOST_ROWS, 1.0)
-        some = [own[int(at * step)] for at in range(min(len(own), _MOST_ROWS))]
-        scatter = _scatter([_residual(row, robust) for row in some])
+        some = evenly_spaced(own, _MOST_ROWS)
+        scatter = _scatter([robust.residual(row) for row in some])
         if scatter < LEAST_SCATTER or len(some) < 2 * _LEAST_ROWS:
             continue
         single = fit(some)
-        alone = _scatter([_residual(row, single) for row in some])
+        alone = _scatter([single.residual(row) for row in some])
         split = min(
             (_split(some, start) for start in _starts(some, robust)), key=lambda each: each.scatter
         )
@@ -92,11 +88,10 @@ def check_machines(rows: Sequence[Row]) -> None:
 
 def _starts(rows: Sequence[Row], robust: Fit) -> list[list[bool]]:
     """First guesses of the second set: slower rows, by all factors and by those of groups alone."""
-    ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for row in rows:
-        ratios[row.group].append(row.log_ratio)
+    groups = grouped(rows, lambda row: row.group)
+    ratios = {group: [row.log_ratio for row in own] for group, own in groups.items()}
     middles = {group: (max(own) + min(own)) / 2 for group, own in ratios.items()}
-    residuals = [_residual(row, robust) for row in rows]
+    residuals = [robust.residual(row) for row in rows]
     middle = (max(residuals) + min(residuals)) / 2
     return [
         [row.log_ratio > middles[row.group] for row in rows],
@@ -117,7 +112,7 @@ def _split(rows: Sequence[Row], start: Sequence[bool]) -> _Split:
                 for row, is_second in zip(rows, second, strict=True)
             ]
         )
-        both = [(_residual(row, fitted), _residual(_labelled(row), fitted)) for row in rows]
+        both = [(fitted.residual(row), fitted.residual(_labelled(row))) for row in rows]
         changed = [abs(other) < abs(own) for own, other in both]
         residuals = [
             other if is_second else own
@@ -133,10 +128,6 @@ def _split(rows: Sequence[Row], start: Sequence[bool]) -> _Split:
 def _labelled(row: Row) -> Row:
     """The row as of a second chip."""
     return replace(row, estimated=replace(row.estimated, chip=f"{row.chip}, second"))
-
-
-def _residual(row: Row, fitted: Fit) -> float:
-    return math.log(row.measured_s / fitted.predicted_s(row))
 
 
 def _scatter(residuals: Sequence[float]) -> float:

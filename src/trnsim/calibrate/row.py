@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from trnsim.errors import SourceLine
+
+_Item = TypeVar("_Item")
+_Key = TypeVar("_Key")
 
 
 @dataclass(frozen=True)
@@ -118,3 +123,17 @@ class Row:
     def log_ratio(self) -> float:
         """The logarithm of measured over estimated seconds."""
         return math.log(self.measured_s / self.estimated.time_s)
+
+
+def grouped(rows: Iterable[Row], key: Callable[[Row], _Key]) -> dict[_Key, list[Row]]:
+    """Rows by the value of `key`."""
+    groups: dict[_Key, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def evenly_spaced(items: Sequence[_Item], most: int) -> list[_Item]:
+    """At most `most` of the items, at equal distances."""
+    step = max(len(items) / most, 1.0)
+    return [items[int(at * step)] for at in range(min(len(items), most))]

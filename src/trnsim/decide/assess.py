@@ -87,6 +87,12 @@ class AssessmentOptions:
         if not 1 <= self.draws <= MOST_DRAWS:
             raise BadInput(f"draws is {self.draws}; legal: from 1 to {MOST_DRAWS:,}")
 
+    def placements(self, predictor: Predictor, rows: Catalogue) -> WorkloadPlacements:
+        """Maker of placements at the prices of these options."""
+        return WorkloadPlacements(
+            predictor, rows, kind=self.kind, as_of=self.as_of, is_mixed=self.is_mixed
+        )
+
 
 def assess(
     path: str | Path,
@@ -111,13 +117,7 @@ def assess(
     options = options or AssessmentOptions()
     rows = rows or catalogue()
     instances = candidate_names(options.on, rows)
-    places = WorkloadPlacements(
-        predictor or Predictor(rows),
-        rows,
-        kind=options.kind,
-        as_of=options.as_of,
-        is_mixed=options.is_mixed,
-    )
+    places = options.placements(predictor or Predictor(rows), rows)
     decisions = [
         decide(workload, instances, places, options, None if scan is None else scan(workload))
         for workload in read(path, rows)

@@ -141,7 +141,8 @@ class WorkloadPlacements:
         count = workload.current.count
         name = workload.current.instance
         speed = self._predictor.speed(workload, name, count or 1).speed
-        units = None if speed is None else units_per_month(workload, speed, self._chip_count(name))
+        chips = self._rows.instances[name].count
+        units = None if speed is None else units_per_month(workload, speed, chips)
         return self._placement(workload, name, units, count)
 
     def there(
@@ -168,9 +169,6 @@ class WorkloadPlacements:
         elif workload.volume_unit != "gpu_hours":
             units = workload.volume
         return self._placement(workload, name, units, None, is_brief=is_brief)
-
-    def _chip_count(self, name: str) -> int:
-        return self._rows.instances[name].count
 
     def _placement(
         self,

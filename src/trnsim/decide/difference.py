@@ -49,7 +49,7 @@ class AnswerChange:
     @property
     def ratio(self) -> float | None:
         """``new / old``; None if either is not a number, or the ratio is not finite."""
-        if not (_is_number(self.old) and _is_number(self.new)) or not self.old:
+        if not (is_number(self.old) and is_number(self.new)) or not self.old:
             return None
         ratio = float(self.new / self.old)
         return ratio if math.isfinite(ratio) else None
@@ -128,11 +128,11 @@ def _changed_interval(path: str, old: Any, new: Any) -> Iterator[AnswerChange]:
     if before == after:
         return
     within = None
-    if _is_interval(old) and _is_number(after) and _is_number(old["p10"]):
+    if _is_interval(old) and is_number(after) and is_number(old["p10"]):
         p10, p90 = old["p10"], old["p90"]
         if p90 is None:  # no end, as of months in which a move is never paid back
             within = bool(p10 <= after)
-        elif _is_number(p90):
+        elif is_number(p90):
             within = bool(p10 <= after <= p90)
     yield AnswerChange(path, before, after, within)
 
@@ -179,7 +179,8 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """True for a finite number; a truth value is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:

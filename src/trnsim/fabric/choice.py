@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from trnsim.errors import BadInput
 from trnsim.fabric import direct, hierarchical, kangaring, mesh, rdh, ring
@@ -15,6 +15,7 @@ from trnsim.fabric.group import RankGroup
 from trnsim.fabric.transfers import Plan, side_by_side
 
 Planner = Callable[[RankGroup, float], Plan]
+Test = Callable[[RankGroup], bool]
 
 
 class Algorithm(NamedTuple):
@@ -28,7 +29,7 @@ class Algorithm(NamedTuple):
 
     name: str
     plan: Planner
-    is_possible: Callable[[RankGroup], bool]
+    is_possible: Test
 
 
 @dataclass(frozen=True)
@@ -96,16 +97,8 @@ def _is_described(group: RankGroup) -> bool:
     return len(group.by_node) == group.size
 
 
-def _can_mesh(group: RankGroup) -> bool:
-    return _is_described(group) and mesh.is_possible(group)
-
-
-def _can_rdh(group: RankGroup) -> bool:
-    return _is_described(group) and rdh.is_possible(group)
-
-
-def _can_kangaring(group: RankGroup) -> bool:
-    return _is_described(group) and kangaring.is_possible(group)
+def _where_described(is_possible: Test) -> Test:
+    return lambda group: _is_described(group) and is_possible(group)
 
 
 def _always(group: RankGroup) -> bool:
@@ -130,16 +123,24 @@ def _directly(plan: Planner) -> tuple[Algorithm, ...]:
 
 _DESCRIBED_FILES: Final = (
     ("ring", ring, _always),
-    ("kangaring", kangaring, _can_kangaring),
-    ("mesh", mesh, _can_mesh),
-    ("rdh", rdh, _can_rdh),
+    ("kangaring", kangaring, _where_described(kangaring.is_possible)),
+    ("mesh", mesh, _where_described(mesh.is_possible)),
+    ("rdh", rdh, _where_described(rdh.is_possible)),
 )
-"""The algorithms that AWS describes, one file each, with a function for each kind of collective."""
+"""The algorithms that AWS describes, one file each, with an all-gather and a reduce-scatter."""
+
+
+def _plan_of(file: Any, kind: str) -> Planner:
+    """The function of a file for a kind; an all-reduce is a reduce-scatter, then an all-gather."""
+    if kind == "all_reduce":
+        return _then(file.reduce_scatter, file.all_gather)
+    plan: Planner = getattr(file, kind)
+    return plan
 
 
 def _described_algorithms(kind: str) -> tuple[Algorithm, ...]:
     algorithms = [
-        Algorithm(name, getattr(file, kind), test) for name, file, test in _DESCRIBED_FILES
+        Algorithm(name, _plan_of(file, kind), test) for name, file, test in _DESCRIBED_FILES
     ]
     return (*algorithms, _hierarchical(getattr(hierarchical, kind)))
 
@@ -149,7 +150,7 @@ KINDS: Final[dict[str, tuple[Algorithm, ...]]] = {
     "reduce_scatter": _described_algorithms("reduce_scatter"),
     "all_reduce": (
         *_described_algorithms("all_reduce"),
-        Algorithm("single-step mesh", mesh.all_reduce_at_once, _can_mesh),
+        Algorithm("single-step mesh", mesh.all_reduce_at_once, _where_described(mesh.is_possible)),
     ),
     "all_to_all": _directly(direct.all_to_all),
     "permute": _directly(direct.permute),

@@ -48,11 +48,6 @@ def reduce_scatter(group: RankGroup, nbytes: float) -> Plan:
     )
 
 
-def all_reduce(group: RankGroup, nbytes: float) -> Plan:
-    """Reduce-scatter, then all-gather."""
-    return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
-
-
 def pairs(group: RankGroup) -> list[list[tuple[int, int]]]:
     """For each ring its (primary, secondary) ranks in order."""
     rings = []

@@ -48,11 +48,6 @@ def reduce_scatter(group: RankGroup, nbytes: float) -> Plan:
     return (to_others, even_phase(ranks, ranks, chunk, reads=len(chips) - 1 + per_chip))
 
 
-def all_reduce(group: RankGroup, nbytes: float) -> Plan:
-    """Reduce-scatter, then all-gather."""
-    return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
-
-
 def all_reduce_at_once(group: RankGroup, nbytes: float) -> Plan:
     """The single-step form: whole messages to all, then each rank reduces them."""
     ranks = np.array(group.ranks)

@@ -66,11 +66,6 @@ def reduce_scatter(group: RankGroup, nbytes: float) -> Plan:
     )
 
 
-def all_reduce(group: RankGroup, nbytes: float) -> Plan:
-    """Reduce-scatter, then all-gather."""
-    return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
-
-
 def _exchange(
     group: RankGroup, cube: Axes, step: int, nbytes: float, reads: float
 ) -> TransferPhase:

@@ -21,11 +21,6 @@ def reduce_scatter(group: RankGroup, nbytes: float) -> Plan:
     return (_ring_phase(group, nbytes, _READS_TO_REDUCE),)
 
 
-def all_reduce(group: RankGroup, nbytes: float) -> Plan:
-    """Reduce-scatter, then all-gather: two rounds of the ring."""
-    return (*reduce_scatter(group, nbytes), *all_gather(group, nbytes))
-
-
 def _ring_phase(group: RankGroup, nbytes: float, reads: float) -> TransferPhase:
     rings = group.cycles() if group.is_local else [group.ranks]
     chunk = nbytes / group.size / len(rings)

@@ -76,12 +76,11 @@ def phase(
 
 
 def even_phase(
-    sources: Ranks, targets: Ranks, nbytes: float, *, reads: float = 1.0, repeat: int = 1
+    sources: Ranks, targets: Ranks, nbytes: float, *, reads: float = 1.0
 ) -> TransferPhase:
     """A phase of transfers of `nbytes` each, from ``sources[i]`` to ``targets[i]``."""
-    count = len(sources)
-    channels = np.zeros(count, np.int64)
-    return TransferPhase(sources, targets, np.full(count, nbytes), channels, reads, repeat=repeat)
+    channels = np.zeros(len(sources), np.int64)
+    return TransferPhase(sources, targets, np.full(len(sources), nbytes), channels, reads)
 
 
 def side_by_side(plans: Sequence[Plan]) -> Plan:

@@ -117,20 +117,18 @@ def checked_case(case: KernelCase, owner: str, chip: Target, limits: CheckLimits
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever the user's function raises
         check.findings.append(_own_error(error, "illegal", "the kernel"))
         return check
-    if case.reference is not None:
-        _compare_with_reference(check, run, case)
-    else:
-        text = f"no reference: define {case.name}_reference(...) to compare values"
-        check.findings.append(GateFinding("values", False, text))
+    _compare_with_reference(check, run, case)
     source, inputs = source_digest(case.kernel, arguments), inputs_text(arguments)
     judge(check, run, kernel_time(run, source, inputs), limits)
     return check
 
 
 def _compare_with_reference(check: KernelCheck, run: Run, case: KernelCase) -> None:
-    """Add the errors of a run's results to those of the reference, or that it does not run."""
+    """Add the errors of a run's results, or that there is no reference or that it does not run."""
     reference, arguments = case.reference, case.arguments
     if reference is None:
+        text = f"no reference: define {case.name}_reference(...) to compare values"
+        check.findings.append(GateFinding("values", False, text))
         return
     try:
         expected = reference(*arguments.positional, **arguments.keywords)
@@ -165,8 +163,7 @@ def judge(check: KernelCheck, run: Run, time: KernelTime, limits: CheckLimits) -
     check.findings += [GateFinding("race", False, text) for text in run.doubtful]
     check.findings += [GateFinding("memory", False, text) for text in run.overfull]
     check.findings += [GateFinding("race", False, text) for text in run.carried]
-    if limits.baselines is not None:
-        _compare(check, time, limits)
+    _compare(check, run, time, limits)
     if limits.max_s is not None and run.summary.total_time_p50_s > limits.max_s:
         check.findings.append(_too_long(check, run, limits.max_s))
 
@@ -247,18 +244,18 @@ def _line_of(run: Run, number: int, file: str = "") -> SourceLine | None:
     return None
 
 
-def _compare(check: KernelCheck, time: KernelTime, limits: CheckLimits) -> None:
-    """Add the difference to the baseline, and what follows from it."""
+def _compare(check: KernelCheck, run: Run, time: KernelTime, limits: CheckLimits) -> None:
+    """Add the difference to the baseline, if times are compared, and the findings about it."""
     baselines = limits.baselines
-    if baselines is None or check.run is None:
+    if baselines is None:
         return
     before = baselines.times.get(check.key)
     if before is None:
         if not limits.is_updating:
             check.findings.append(_absent(check.key, baselines, limits))
         return
-    shift = check.difference = difference(before, time, check.run.timeline)
-    check.findings += _shift_findings(shift, check.run, limits)
+    shift = check.difference = difference(before, time, run.timeline)
+    check.findings += _shift_findings(shift, run, limits)
 
 
 def _absent(key: Key, baselines: Baselines, limits: CheckLimits) -> GateFinding:

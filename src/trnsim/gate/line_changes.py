@@ -107,16 +107,12 @@ def costly_lines(
     candidates.sort(key=lambda change: -change.busy_change_us)
     costs = {change: _cost_us(timeline, change) for change in candidates[:tries]}
     priced = [replace(change, cost_us=costs.get(change, 0.0)) for change in changes]
-    return tuple(
-        sorted(
-            priced,
-            key=lambda change: (-_cost_beyond_us(change.cost_us, least_us), -change.change_us),
-        )
-    )
 
+    def costliest_first(change: LineChange) -> tuple[float, float]:
+        cost_us = change.cost_us if change.cost_us > least_us else 0.0
+        return -cost_us, -change.change_us
 
-def _cost_beyond_us(cost_us: float, least_us: float) -> float:
-    return cost_us if cost_us > least_us else 0.0
+    return tuple(sorted(priced, key=costliest_first))
 
 
 def _cost_us(timeline: Timeline, change: LineChange) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
 from typing import Final
 
 from trnsim.arch.prices import Price
@@ -37,14 +36,9 @@ def caveats(quotes: Sequence[Quote], *, is_mixed_on_purpose: bool = False) -> tu
         notes.append(f"mixed prices: {', '.join(kinds)}")
     rows = [quote.row for quote in quotes if quote.row is not None]
     if rows:
-        notes += _distant_days(
-            min(rows, key=_held_until), max(rows, key=lambda row: row.first_seen)
-        )
+        first_to_end = min(rows, key=lambda row: row.last_seen)
+        notes += _distant_days(first_to_end, max(rows, key=lambda row: row.first_seen))
     return tuple(notes)
-
-
-def _held_until(row: Price) -> date:
-    return row.last_seen
 
 
 def _distant_days(old: Price, new: Price) -> list[str]:

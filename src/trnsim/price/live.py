@@ -31,15 +31,9 @@ _LINUX_PRODUCT: Final = "Linux/UNIX"
 _MOST_PAGES: Final = 100
 _INSTANCE_PATTERN: Final = re.compile(r"[a-z0-9-]+\.[a-z0-9]+")
 _NO_RIGHT: Final = (
-    "AccessDenied",
-    "AccessDeniedException",
-    "AuthFailure",
-    "ExpiredToken",
-    "ExpiredTokenException",
-    "InvalidClientTokenId",
-    "UnauthorizedOperation",
-    "UnrecognizedClientException",
-)
+    "AccessDenied", "AccessDeniedException", "AuthFailure", "ExpiredToken", "ExpiredTokenException",
+    "InvalidClientTokenId", "UnauthorizedOperation", "UnrecognizedClientException",
+)  # fmt: skip
 _TOO_OFTEN: Final = ("RequestLimitExceeded", "Throttling", "ThrottlingException")
 _NEEDED_RIGHTS: Final = (
     "pricing:GetProducts, ec2:DescribeSpotPriceHistory and ec2:DescribeCapacityBlockOfferings"

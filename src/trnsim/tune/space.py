@@ -85,7 +85,7 @@ class SettingSpace:
         """The kernel, and the keywords of its call, for a setting."""
         values = self.values(setting)
         kernel: Any = self.case.kernel
-        if SCHEDULE in values and not _has_keyword(kernel, SCHEDULE):
+        if SCHEDULE in values and SCHEDULE not in _keywords(kernel):
             edges = values.pop(SCHEDULE)
             kernel = kernel.with_schedule(edges) if edges else kernel
         return kernel, {**self.case.arguments.keywords, **values}
@@ -148,7 +148,3 @@ def _keywords(kernel: Any) -> Mapping[str, Any]:
     """The parameters of a kernel and their defaults."""
     signature = inspect.signature(kernel.function)
     return {name: parameter.default for name, parameter in signature.parameters.items()}
-
-
-def _has_keyword(kernel: Any, name: str) -> bool:
-    return name in _keywords(kernel)

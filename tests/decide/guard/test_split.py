@@ -17,10 +17,6 @@ def of(operators, **changed):
     return split(limits(replace(CHAT, split=operators)), MODEL, **link)
 
 
-def test_without_such_operators_there_is_no_split():
-    assert of(()) is None
-
-
 def test_traffic_time_and_dollars_by_hand():
     found = of(("aten.a", "aten.b"))
     crossings = 2 * LAYERS

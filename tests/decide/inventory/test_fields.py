@@ -3,8 +3,9 @@
 import dataclasses
 
 from trnsim.decide.inventory.fields import BilledRow, InventoryRow
-from trnsim.decide.inventory.workload import VOLUME_UNITS, Shape, WorkloadSlo
+from trnsim.decide.inventory.workload import VOLUME_UNITS, Shape
 from trnsim.reader.declaration import fields_of
+from trnsim.system.serve.demand import Slo
 
 
 def test_each_field_says_what_it_means():
@@ -13,7 +14,7 @@ def test_each_field_says_what_it_means():
 
 
 def test_fields_of_shapes_and_limits_are_those_of_the_workload():
-    for part in (Shape, WorkloadSlo):
+    for part in (Shape, Slo):
         assert {field.name for field in dataclasses.fields(part)} <= {*fields_of(InventoryRow)}
     assert set(VOLUME_UNITS) <= {*fields_of(InventoryRow)}
 

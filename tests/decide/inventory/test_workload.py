@@ -14,8 +14,8 @@ from trnsim.decide.inventory.workload import (
     Kind,
     Shape,
     VolumeUnit,
-    WorkloadSlo,
 )
+from trnsim.system.serve.demand import Slo
 
 
 def test_every_kind_and_unit_is_listed():
@@ -27,7 +27,7 @@ def test_what_is_not_stated_is_none_and_what_is_taken_for_granted_is_said(tmp_pa
     found = one(tmp_path)
     assert found.current == CurrentDeployment("p5.48xlarge", None, "on_demand", 80000, None)
     assert (found.volume, found.volume_unit) == (6e9, "tokens_per_month")
-    assert (found.shape, found.slo) == (Shape(), WorkloadSlo(percentile=99))
+    assert (found.shape, found.slo) == (Shape(), Slo(percentile=99))
     assert found.model.name == "model"
     assert found.model_path == tmp_path / "model.json"
     assert found.line == (str(tmp_path / "inventory.csv"), 2)
@@ -72,7 +72,7 @@ def test_every_field_is_read(tmp_path):
     assert (found.volume, found.volume_unit) == (3e6, "items_per_month")
     assert found.current == CurrentDeployment("p5.48xlarge", 4, "ri_3y", 80000, "eu-west-1")
     assert found.shape == Shape(512, 8, 9, 16, 224, 50)
-    assert found.slo == WorkloadSlo(0.5, 0.05, 2, 95)
+    assert found.slo == Slo(0.5, 0.05, 2, 95)
     assert (found.deadline_hours, found.peak_ratio, found.staff_weeks) == (700, 2.5, 0)
     assert found.sources == (tmp_path / "train.py", tmp_path / "kernels")
     assert (found.framework, found.other_clouds) == ("pytorch", ("azure", "gcp"))

@@ -5,12 +5,12 @@ from dataclasses import replace
 from decision_cases import decision
 
 from trnsim.decide.decision import DatedPrice
-from trnsim.decide.inventory.workload import WorkloadSlo
 from trnsim.decide.pilot.pilot_value import PilotValue
 from trnsim.decide.pilot.plan import Pilot
 from trnsim.decide.pilot.sides import PilotRun, PilotSides, Side
 from trnsim.decide.pilot.thresholds import Money, thresholds
 from trnsim.facts import Interval
+from trnsim.system.serve.demand import Slo
 
 PRICE = DatedPrice(40.0, "on_demand", "us-east-1", "2026-07-20", "a page")
 
@@ -42,6 +42,6 @@ def pilot_of(kind):
         there=runs.there,
         migration_usd=60_000.0,
         limit_months=12.0,
-        thresholds=thresholds(runs, Money(1e5, 6e4, 12.0, 0.8), WorkloadSlo()),
+        thresholds=thresholds(runs, Money(1e5, 6e4, 12.0, 0.8), Slo()),
         decision=decision(),
     )

@@ -8,10 +8,10 @@ from pilot_cases import paired_run
 from workload_cases import workload
 
 from trnsim.decide.assess import AssessmentOptions
-from trnsim.decide.inventory.workload import WorkloadSlo
 from trnsim.decide.pilot.choose import PilotRequest, pilot, pilot_assumptions
 from trnsim.decide.times import Predictor
 from trnsim.errors import BadInput
+from trnsim.system.serve.demand import Slo
 
 ROOT = Path(__file__).parents[3]
 BERT = ROOT / "tests" / "decide" / "bert.json"
@@ -98,11 +98,11 @@ def test_the_pilot_rests_on_its_files(inventory):
 
 
 def test_a_latency_of_whole_requests_is_said_to_have_no_threshold():
-    served = workload("serve", slo=WorkloadSlo(latency_s=3.0))
+    served = workload("serve", slo=Slo(latency_s=3.0))
     (untested,) = [
         each for each in pilot_assumptions(paired_run(), served) if each.name == "latency_s"
     ]
     assert (untested.value, untested.unit) == (3.0, "s")
     assert untested.source.startswith("no threshold: ")
-    passed = pilot_assumptions(paired_run(), workload("infer", slo=WorkloadSlo(latency_s=3.0)))
+    passed = pilot_assumptions(paired_run(), workload("infer", slo=Slo(latency_s=3.0)))
     assert "latency_s" not in [each.name for each in passed]

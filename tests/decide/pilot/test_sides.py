@@ -10,9 +10,10 @@ import pytest
 from pilot_cases import PRICE
 from workload_cases import BERT, SMALL, workload
 
-from trnsim.decide.inventory.workload import Shape, WorkloadSlo
+from trnsim.decide.inventory.workload import Shape
 from trnsim.decide.pilot.sides import START_HOURS, Host, model_name, pilot_sides
 from trnsim.decide.times import Predictor
+from trnsim.system.serve.demand import Slo
 
 PAIRS = {
     "train": (SMALL, "p5.48xlarge", "trn1.32xlarge"),
@@ -81,9 +82,7 @@ def test_a_load_test_has_the_same_requests_on_both_sides():
 @pytest.mark.slow
 def test_a_promise_leaves_fewer_requests_at_a_time():
     free, _ = runs("serve", shape=Shape(input_len=300, output_len=100))
-    bound, _ = runs(
-        "serve", shape=Shape(input_len=300, output_len=100), slo=WorkloadSlo(tpot_s=0.02)
-    )
+    bound, _ = runs("serve", shape=Shape(input_len=300, output_len=100), slo=Slo(tpot_s=0.02))
     clients = [int(option(one.files["there-load.sh"], "max-concurrency")) for one in (free, bound)]
     assert clients[1] < clients[0]
 

@@ -6,21 +6,20 @@ from dataclasses import replace
 import pytest
 from pilot_cases import paired_run
 
-from trnsim.decide.inventory.workload import WorkloadSlo
 from trnsim.decide.pilot.thresholds import (
     Money,
     break_even,
     loss_band,
-    promised_rank,
     thresholds,
     unit_roundoff,
 )
+from trnsim.system.serve.demand import Slo
 
 MONEY = Money(bill=100_000.0, migration_usd=60_000.0, limit_months=12.0, ratio=0.8)
 
 
 def by_name(runs, money=MONEY, **slo):
-    return {one.name: one for one in thresholds(runs, money, WorkloadSlo(**slo))}
+    return {one.name: one for one in thresholds(runs, money, Slo(**slo))}
 
 
 @pytest.mark.parametrize(("dtype", "bits"), [("fp32", 24), ("fp16", 11), ("bf16", 8), ("fp8", 4)])
@@ -64,7 +63,7 @@ def test_promises_of_a_service_are_thresholds():
 
 
 def test_a_promise_is_judged_at_the_next_percentile_of_logs():
-    ranks = [promised_rank(WorkloadSlo(percentile=one)) for one in (50, 51, 90, 95, 99, 99.9)]
+    ranks = [Slo(percentile=one).reported_percentile for one in (50, 51, 90, 95, 99, 99.9)]
     assert ranks == [50, 90, 90, 99, 99, 99]
 
 

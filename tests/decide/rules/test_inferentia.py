@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from rule_cases import BEST, evidence, rule
 
-from trnsim.decide.inventory.workload import CurrentDeployment, WorkloadSlo
+from trnsim.decide.inventory.workload import CurrentDeployment
 from trnsim.decide.rules.inferentia import inferentia
+from trnsim.system.serve.demand import Slo
 
 
 def test_training_has_none():
@@ -21,7 +22,7 @@ def paid(usd):
     ("name", "holds", "fails"),
     [
         ("high volume", {"volume": 1e8}, {"volume": 9e7}),
-        ("latency-tolerant batch", {}, {"slo": WorkloadSlo(latency_s=0.1)}),
+        ("latency-tolerant batch", {}, {"slo": Slo(latency_s=0.1)}),
         (
             "standard architecture",
             {"best": replace(BEST, family="encoders and ViT")},

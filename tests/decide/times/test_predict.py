@@ -4,9 +4,7 @@ from dataclasses import replace
 
 from workload_cases import SMALL, shaped, workload
 
-from trnsim.decide.inventory.workload import WorkloadSlo
 from trnsim.decide.times import Predictor
-from trnsim.decide.times.predict import has_promise
 from trnsim.decide.times.speed import Speed
 
 SHAPED = shaped("infer", sequence=128, batch=8)
@@ -49,8 +47,6 @@ def test_a_brief_answer_is_another_question_only_for_a_promise_of_serving():
     first = predictor.speed(SHAPED, "inf2.xlarge", is_brief=True)
     assert predictor.speed(SHAPED, "inf2.xlarge") is first
     assert len(told) == 1
-    assert not has_promise(SHAPED)
-    assert has_promise(replace(SHAPED, slo=WorkloadSlo(ttft_s=1.0)))
 
 
 def test_words_are_about_the_type_of_the_question():

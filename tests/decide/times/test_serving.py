@@ -3,11 +3,11 @@
 import pytest
 from workload_cases import SMALL, shaped, workload
 
-from trnsim.decide.inventory.workload import Shape, WorkloadSlo
+from trnsim.decide.inventory.workload import Shape
 from trnsim.decide.times.serving import speed
 from trnsim.errors import EmulatorError
 from trnsim.place.machine import machine
-from trnsim.system.serve.demand import saturating_demand
+from trnsim.system.serve.demand import Slo, saturating_demand
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import plan
 from trnsim.workload.model_names import config_file
@@ -17,7 +17,7 @@ LENGTHS = {"input_len": 800, "output_len": 100}
 
 
 def small(**slo):
-    return workload("serve", path=SMALL, shape=Shape(**LENGTHS), slo=WorkloadSlo(**slo))
+    return workload("serve", path=SMALL, shape=Shape(**LENGTHS), slo=Slo(**slo))
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@ import math
 import pytest
 from answer_cases import compiled, estimate, infer, interval, serve, train
 
-from trnsim.decide.why.times import UNEXPLAINED, Values, times
+from trnsim.decide.why.times import REMAINDER, Values, times
 from trnsim.errors import BadInput
 
 
@@ -29,7 +29,7 @@ def test_an_answer_without_an_estimate_has_no_time():
 def test_an_older_training_plan_has_its_step_and_parts():
     plain = train(parts_s={"compute": 8.0, "data": 1.5})
     del plain["estimate"]
-    assert only("plan train", plain).parts_s == {"compute": 8.0, "data": 1.5, UNEXPLAINED: 0.5}
+    assert only("plan train", plain).parts_s == {"compute": 8.0, "data": 1.5, REMAINDER: 0.5}
 
 
 def test_a_server_has_its_latencies_and_its_steps_of_which_the_last_is_the_principal():

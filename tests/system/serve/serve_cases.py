@@ -26,3 +26,8 @@ def load_test(deployment=None, *, seed=0, router=Router.ROUND_ROBIN):
     """A load test of a deployment."""
     pattern = RequestPattern(replace(DRAWN, seed=seed), None, 288)
     return LoadTest(deployment or deployed(), pattern, router)
+
+
+def measured_capacity(test, slo, guess_per_s):
+    """The capacity of a load test within an SLO."""
+    return test.final_capacity(slo, *test.long_most(slo, guess_per_s))

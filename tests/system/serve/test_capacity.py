@@ -2,7 +2,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from serve_cases import DRAWN, PATTERN, deployed, load_test
+from serve_cases import DRAWN, PATTERN, deployed, load_test, measured_capacity
 
 from trnsim.system.serve import capacity
 from trnsim.system.serve.capacity import KNEE_RATIO, RequestPattern, saturated_per_s
@@ -72,7 +72,7 @@ def runs(request, monkeypatch):
 def test_a_load_is_kept_below_the_capacity_and_broken_above(runs):
     """By runs of other requests than those that found it."""
     count, margin = runs
-    capacity = load_test().capacity(Slo(0.3, 0.03), 12.0)
+    capacity = measured_capacity(load_test(), Slo(0.3, 0.03), 12.0)
     assert capacity.binding == "ttft"
     for seed in (1, 2):
         other = load_test(seed=seed)
@@ -89,7 +89,7 @@ def test_the_guess_does_not_matter():
 
 def test_the_knee_is_twice_the_latency_of_a_request_alone(runs):
     test = load_test()
-    capacity = test.capacity(Slo(), 30.0)
+    capacity = measured_capacity(test, Slo(), 30.0)
     alone_s = test.alone().values["e2e_p99_s"]
     assert capacity.binding == "e2e"
     assert capacity.limits == Slo(latency_s=KNEE_RATIO * alone_s)
@@ -98,14 +98,14 @@ def test_the_knee_is_twice_the_latency_of_a_request_alone(runs):
 
 def test_without_a_limit_for_the_first_token_the_queue_may_not_grow(runs):
     test = load_test()
-    loose = test.capacity(Slo(tpot_s=10.0), 30.0)
+    loose = measured_capacity(test, Slo(tpot_s=10.0), 30.0)
     assert loose.binding == "ttft"
     assert loose.per_s <= (1 + runs[1]) * saturated_per_s(test.deployment, PATTERN)
     assert test.limits(Slo(ttft_s=0.2)) == Slo(ttft_s=0.2)
 
 
 def test_a_limit_that_a_request_alone_breaks_keeps_no_load():
-    capacity = load_test().capacity(Slo(tpot_s=1e-4), 30.0)
+    capacity = measured_capacity(load_test(), Slo(tpot_s=1e-4), 30.0)
     assert (capacity.per_s, capacity.binding) == (0.0, "tpot")
 
 

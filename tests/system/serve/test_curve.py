@@ -1,5 +1,5 @@
 import pytest
-from serve_cases import load_test
+from serve_cases import load_test, measured_capacity
 
 from trnsim.system.serve.capacity import Capacity
 from trnsim.system.serve.curve import curve
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("short_runs")
 @pytest.fixture(scope="module")
 def points(short_runs):  # noqa: ARG001
     test = load_test()
-    capacity = test.capacity(Slo(0.3, 0.03), 30.0)
+    capacity = measured_capacity(test, Slo(0.3, 0.03), 30.0)
     return capacity, curve(
         test, capacity, Sizing(3, capacity.per_s, Spare.NONE, 0, 5.0), 60.0, [5.0]
     )

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from trnsim.errors import OutOfMemory
+from trnsim.errors import BadInput, OutOfMemory
 from trnsim.place.machine import machine
 from trnsim.system.serve.demand import Slo, saturating_demand
 from trnsim.system.serve.load import Lengths, Synthetic
@@ -64,3 +64,9 @@ def test_layouts_of_one_split_share_the_times_of_their_steps():
         shared.setdefault(deployment.options.tensor, set()).add(id(deployment.steps))
     assert set(map(len, shared.values())) == {1}
     assert len(shared) == 5
+
+
+def test_more_expert_ranks_than_an_instance_has_are_refused():
+    options = ServerOptions(expert=128, max_model_len=512)
+    with pytest.raises(BadInput, match=r"--expert-parallel-size of 128 on .* has 64 ranks"):
+        Search(LLAMA, machine("trn2"), options, saturating_demand(256, 32), None, Slo()).best()

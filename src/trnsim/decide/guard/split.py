@@ -61,8 +61,8 @@ def split(
     bytes_per_s: float,
     usd_per_gpu_month: float,
     tokens: int = 1,
-) -> WorkloadSplit | None:
-    """Cost of running the operators of `limits.workload.split` on a GPU; None if it is empty.
+) -> WorkloadSplit:
+    """Cost of running the operators of `limits.workload.split` on a GPU.
 
     Args:
         limits: predicted figures of the workload.
@@ -72,8 +72,6 @@ def split(
         tokens: tokens of a step; 1 when a single sequence is decoded.
     """
     operators = limits.workload.split
-    if not operators:
-        return None
     crossings = sum(tower.depth for tower in model.towers) * len(operators)
     hidden = max(tower.hidden for tower in model.towers)
     per_token = 2.0 * crossings * hidden * ELEMENT_BYTES

@@ -16,10 +16,10 @@ from trnsim.decide.inventory.billed import billed_workloads
 from trnsim.decide.inventory.fields import InventoryRow
 from trnsim.decide.inventory.rows import workloads
 from trnsim.decide.inventory.template import template
-from trnsim.decide.inventory.workload import CurrentDeployment, Shape, Workload, WorkloadSlo
+from trnsim.decide.inventory.workload import CurrentDeployment, Shape, Workload
 from trnsim.reader import read_rows
 
-__all__ = ["CurrentDeployment", "Shape", "Workload", "WorkloadSlo", "read", "template"]
+__all__ = ["CurrentDeployment", "Shape", "Workload", "read", "template"]
 
 _FIX: Final = "trnsim assess --template prints an inventory to fill in"
 

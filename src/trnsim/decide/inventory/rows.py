@@ -15,12 +15,12 @@ from trnsim.decide.inventory.workload import (
     Shape,
     VolumeUnit,
     Workload,
-    WorkloadSlo,
 )
 from trnsim.errors import EmulatorError
 from trnsim.place.machine import platforms
 from trnsim.price.quotes import today
 from trnsim.reader import fault
+from trnsim.system.serve.demand import Slo
 from trnsim.workload import config
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.model_names import named_file
@@ -75,7 +75,7 @@ def workload(path: Path, row: InventoryRow, hardware: Catalogue | None = None) -
         current=_current(row, hardware),
         line=row.line,
         shape=Shape(row.sequence, row.input_len, row.output_len, row.batch, row.image, row.steps),
-        slo=WorkloadSlo(row.ttft_s, row.tpot_s, row.latency_s, row.percentile),
+        slo=Slo(row.ttft_s, row.tpot_s, row.latency_s, row.percentile),
         deadline_hours=row.deadline_hours,
         sources=tuple(path_inside(path, row, "sources", source) for source in row.sources),
         staff_weeks=row.staff_weeks,

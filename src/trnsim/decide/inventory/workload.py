@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Final, Literal
 
 from trnsim.errors import SourceLine
+from trnsim.system.serve.demand import Slo
 from trnsim.workload.architecture import Architecture
 
 __all__ = [
     "KINDS", "VOLUME_UNITS", "CurrentDeployment", "Kind", "PortState", "Shape", "VolumeUnit",
-    "Workload", "WorkloadSlo",
+    "Workload",
 ]  # fmt: skip
 
 Kind = Literal["train", "serve", "infer"]
@@ -74,22 +75,6 @@ class Shape:
     steps: int | None = None
 
 
-@dataclass(frozen=True)
-class WorkloadSlo:
-    """Latency SLO: limits that `percentile` percent of requests must meet; None without a limit.
-
-    Attributes:
-        ttft_s: time to the first token.
-        tpot_s: time for each further token.
-        latency_s: time of a whole request or pass.
-    """
-
-    ttft_s: float | None = None
-    tpot_s: float | None = None
-    latency_s: float | None = None
-    percentile: float = 99
-
-
 @dataclass(frozen=True, kw_only=True)
 class Workload:
     """A workload of an inventory.
@@ -123,7 +108,7 @@ class Workload:
     current: CurrentDeployment
     line: SourceLine
     shape: Shape = field(default_factory=Shape)
-    slo: WorkloadSlo = field(default_factory=WorkloadSlo)
+    slo: Slo = field(default_factory=Slo)
     deadline_hours: float | None = None
     sources: tuple[Path, ...] = ()
     staff_weeks: float | None = None

@@ -80,10 +80,7 @@ def pilot(
     predictor = predictor or Predictor(rows)
     workloads = _selected_workloads(inventory.read(path, rows), request.workload)
     decision = assess(path, options, rows=rows, predictor=predictor, scan=scan)
-    places = WorkloadPlacements(
-        predictor, rows, kind=options.kind, as_of=options.as_of, is_mixed=options.is_mixed
-    )
-    survey = _Survey(places, rows, options, request)
+    survey = _Survey(options.placements(predictor, rows), rows, options, request)
     prospects = [
         survey.prospect(workload, decision.workload(workload.name)) for workload in workloads
     ]

@@ -14,7 +14,6 @@ from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.calibrate.logs.measured import Load
 from trnsim.decide import inventory
 from trnsim.decide.assess import AssessmentOptions, Scan, decide
-from trnsim.decide.candidates import WorkloadPlacements
 from trnsim.decide.decision import Decision, Verdict, WorkloadDecision
 from trnsim.decide.inventory.workload import Workload
 from trnsim.decide.pilot.checks import Check, PilotResult, RateMeasurement
@@ -128,13 +127,7 @@ def workload_decision(
         is_mixed=pilot.is_mixed,
     )
     names = [option.instance for option in pilot.workload_decision.candidates]
-    places = WorkloadPlacements(
-        PilotPredictor(predictor, workload.name, factors),
-        rows,
-        kind=options.kind,
-        as_of=options.as_of,
-        is_mixed=options.is_mixed,
-    )
+    places = options.placements(PilotPredictor(predictor, workload.name, factors), rows)
     findings = None if scan is None else scan(workload)
     return decide(workload, names, places, options, findings)
 

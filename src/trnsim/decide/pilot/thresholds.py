@@ -19,10 +19,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from trnsim.decide.inventory.workload import WorkloadSlo
 from trnsim.decide.pilot.sides import PilotRun, PilotSides, Side
 from trnsim.dtypes.formats import BFLOAT16, FLOAT8_E4M3, FLOAT16, FLOAT32
 from trnsim.facts import assumed
+from trnsim.system.serve.demand import Slo
 
 NOISE: Final = assumed(
     0.003, "relative spread of the last loss over runs that differ in nothing but machines"
@@ -101,7 +101,7 @@ def loss_band(dtype: str, noise: float) -> float:
     return unit_roundoff(dtype) + SIGMAS * math.sqrt(2) * noise
 
 
-def thresholds(runs: PilotSides, money: Money, slo: WorkloadSlo) -> tuple[Threshold, ...]:
+def thresholds(runs: PilotSides, money: Money, slo: Slo) -> tuple[Threshold, ...]:
     """All thresholds of a pilot."""
     return (*_correctness(runs.run), *_speed(runs, money), *_promises(runs.run, slo))
 
@@ -144,13 +144,13 @@ def break_even(today: Side, there: Side, money: Money) -> float | None:
     return predicted * money.ratio / money.budget
 
 
-def _promises(run: PilotRun, slo: WorkloadSlo) -> list[Threshold]:
+def _promises(run: PilotRun, slo: Slo) -> list[Threshold]:
     """Thresholds of the latency SLO and of failed requests; none for training."""
     limits_by_kind: dict[str, dict[str, float | None]] = {
         "serve": {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s},
         "infer": {"latency": slo.latency_s},
     }
-    rank, source = promised_rank(slo), "the inventory's promise"
+    rank, source = slo.reported_percentile, "the inventory's promise"
     promises = [
         Threshold(f"{name} P{rank}", "s", limit, is_least=False, source=source)
         for name, limit in limits_by_kind.get(run.kind, {}).items()
@@ -160,8 +160,3 @@ def _promises(run: PilotRun, slo: WorkloadSlo) -> list[Threshold]:
         source = FAILED.provenance.source
         promises.append(Threshold(FAILURES, "of all", float(FAILED), is_least=False, source=source))
     return promises
-
-
-def promised_rank(slo: WorkloadSlo) -> int:
-    """Percentile of logs by which an SLO is judged: the lowest of 50, 90, 99 from the SLO's on."""
-    return next((rank for rank in (50, 90, 99) if rank >= slo.percentile), 99)

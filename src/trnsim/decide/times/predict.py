@@ -58,7 +58,7 @@ class Predictor:
             is_brief: True for a prediction of serving from shorter runs.
         """
         count = instances if workload.kind == "train" else 1
-        is_brief = is_brief and workload.kind == "serve" and has_promise(workload)
+        is_brief = is_brief and workload.kind == "serve" and bool(workload.slo)
         key = (*self._workload_key(workload), *self._hardware_key(name), count, is_brief)
         if key not in self._answers:
             if self._tell is not None:
@@ -102,9 +102,3 @@ def _renamed(answer: SpeedAnswer, old: str, new: str) -> SpeedAnswer:
     if (layout, notes) == (speed.layout, speed.notes):
         return answer
     return SpeedAnswer(replace(speed, layout=layout, notes=notes))
-
-
-def has_promise(workload: Workload) -> bool:
-    """True if the workload has a latency SLO."""
-    slo = workload.slo
-    return any(limit is not None for limit in (slo.ttft_s, slo.tpot_s, slo.latency_s))

@@ -60,15 +60,15 @@ def best_deployment(
         BadInput: nothing can be deployed.
         OutOfMemory: the model does not fit.
     """
-    shape, stated = workload.shape, workload.slo
+    shape, slo = workload.shape, workload.slo
     lengths = shape.input_len or INPUT_TOKENS, shape.output_len or OUTPUT_TOKENS
     demand, fleet = saturating_demand(*lengths), machine(name, rows=rows)
     has_port = fleet.is_neuron and workload.model.experts is not None
     port = workload.port_state if has_port else Port.TUNED
     options = ServerOptions(max_model_len=sum(lengths), port=port)
     model = workload.model
-    deployments = Search(model, fleet, options, demand, None, Slo(), None).deployments()
-    if slo := Slo(stated.ttft_s, stated.tpot_s, stated.latency_s, stated.percentile):
+    deployments = Search(model, fleet, options, demand, None, Slo()).deployments()
+    if slo:
         answer = capacity_answer(
             deployments, open_rate_demand(*lengths), sum(lengths), slo, is_brief=is_brief
         )

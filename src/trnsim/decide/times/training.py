@@ -13,7 +13,7 @@ from trnsim.decide.times.speed import Speed, phase_sigmas
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.facts import P90_SIGMAS
 from trnsim.place.machine import Machine, machine
-from trnsim.system.train.best import BestLayout, Effort, best, best_on
+from trnsim.system.train.best import BestLayout, best, best_on
 from trnsim.system.train.candidates import LayoutRequest
 from trnsim.system.train.estimate import usual_request
 from trnsim.system.train.run import goodput
@@ -21,7 +21,6 @@ from trnsim.workload.operators import Phase
 
 MOST_TIMED: Final = 64
 """Maximum instances of a predicted job; a larger job is assumed to be as fast per instance."""
-_DEFAULT_EFFORT: Final = Effort()
 
 
 def speed(workload: Workload, name: str, instances: int, rows: Catalogue | None = None) -> Speed:
@@ -65,7 +64,7 @@ def smallest(workload: Workload, name: str, rows: Catalogue | None = None) -> Be
         OutOfMemory: the model does not fit.
     """
     job = _job(workload, machine(name, rows=rows))
-    return best(workload.model, name, None, job, _DEFAULT_EFFORT)
+    return best(workload.model, name, None, job)
 
 
 def _job(workload: Workload, fleet: Machine) -> LayoutRequest:
@@ -91,7 +90,7 @@ def _larger_group(workload: Workload, choice: BestLayout, name: str, count: int)
     for factor in dict.fromkeys((multiple, 1 << (multiple.bit_length() - 1))):
         try:
             job = _job(workload, machine(name, factor * least))
-            return best_on(workload.model, name, factor * least, job, _DEFAULT_EFFORT)
+            return best_on(workload.model, name, factor * least, job)
         except EmulatorError:
             continue
     return choice

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from trnsim.decide.difference import is_number
 from trnsim.errors import BadInput
 from trnsim.estimate.estimate import QUANTILES
 from trnsim.formatting import clipped
@@ -35,7 +36,7 @@ LAYER: Final = "layer"
 TTFT: Final = "TTFT"
 TPOT: Final = "TPOT"
 STEP: Final = "step"
-UNEXPLAINED: Final = "in no part"
+REMAINDER: Final = "in no part"
 _WAITING_TERM: Final = "waiting"
 _MEDIAN_TERM: Final = "median less mean"
 _S_PER_MS: Final = 1e-3
@@ -111,8 +112,7 @@ class Values:
     def number(self, key: str) -> float:
         """Number at a key."""
         value: Any = self.plain.get(key)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not _is_finite(value) or abs(value) > _MOST_NUMBER:
+        if not is_number(value) or abs(value) > _MOST_NUMBER:
             raise BadInput(
                 f"{self.where}: {key} is {_value_text(value)}; legal: a number, at most "
                 f"{_MOST_NUMBER:g}",
@@ -292,7 +292,7 @@ def _sizes_of_pass(values: Values) -> dict[str, Any]:
 
 
 def _with_rest(
-    parts_s: Mapping[str, float], p50_s: float, rest_name: str = UNEXPLAINED
+    parts_s: Mapping[str, float], p50_s: float, rest_name: str = REMAINDER
 ) -> dict[str, float]:
     """Parts other than 0, with the remainder of the median as a part called `rest_name`."""
     parts = {name: time_s for name, time_s in parts_s.items() if time_s}
@@ -300,13 +300,6 @@ def _with_rest(
     if abs(remainder_s) > _LARGEST_ROUNDING * p50_s:
         parts[rest_name] = parts.get(rest_name, 0.0) + remainder_s
     return parts
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number beyond floating point
-        return False
 
 
 def _value_text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Conditions of a simulation: demand by step, and UltraServers that are failed and not replaced."""
+"""Conditions of a simulation: demand by step, and failed UltraServers that no spare replaces."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class FleetConditions:
 
     Attributes:
         demand: for each service, requests a second ``[draws, steps]``.
-        short: UltraServers under repair beyond the spares of their buildings ``[draws, steps]``.
-        seed: the seed of failures that hit services and jobs; None for their mean.
+        missing: UltraServers under repair that no spare replaces ``[draws, steps]``.
+        seed: the seed of the failures that services and jobs suffer; None for mean failures.
     """
 
     demand: Sequence[Array]
-    short: NDArray[np.int64]
+    missing: NDArray[np.int64]
     seed: int | None
 
     @property
     def draws(self) -> int:
         """Number of draws."""
-        return len(self.short)
+        return len(self.missing)
 
 
 def forecast_conditions(scenario: Scenario, quantile: str = "p50") -> FleetConditions:
@@ -46,25 +46,23 @@ def drawn_conditions(scenario: Scenario, draws: int, seed: int) -> FleetConditio
         for at, service in enumerate(scenario.services)
     ]
     generator = np.random.default_rng([seed, len(demand)])
-    return FleetConditions(demand, _short(scenario.fleet, draws, scenario.steps, generator), seed)
+    return FleetConditions(demand, _missing(scenario.fleet, draws, scenario.steps, generator), seed)
 
 
-def _short(
+def _missing(
     fleet: Fleet, draws: int, steps: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
-    """The number of UltraServers that are missing, ``[draws, steps]``.
-
-    These are the UltraServers under repair less the spares of their building.
+    """UltraServers under repair, less the spares of their building: ``[draws, steps]``.
 
     An UltraServer is under repair for `repair_s` after its failure, so that the number under repair
     is the difference of two cumulative sums of failures. Failures begin `repair_s` before the first
     step.
     """
     repair = math.ceil(fleet.repair_s / STEP_S)
-    short = np.zeros((draws, steps), np.int64)
+    missing = np.zeros((draws, steps), np.int64)
     for name, count in fleet.ultraservers.items():
         mean = count * fleet.ultraserver_chips * STEP_S / fleet.chip_mtbf_s
         failed = generator.poisson(mean, (draws, repair + steps)).cumsum(axis=1)
-        under = failed[:, repair:] - failed[:, :steps] if repair else 0 * failed
-        short += np.clip(under - fleet.spares[name], 0, count)
-    return short
+        repaired = failed[:, repair:] - failed[:, :steps] if repair else 0 * failed
+        missing += np.clip(repaired - fleet.spares[name], 0, count)
+    return missing

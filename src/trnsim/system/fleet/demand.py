@@ -23,14 +23,14 @@ HOUR_STEPS: Final = 12
 """Steps of an hour."""
 DAY_HOURS: Final = 24
 WEEK_DAYS: Final = 7
-CORRELATION_HOURS: Final = assumed(6.0, "a busy hour stays busy for about a quarter of a day")
-HOURS: Final[tuple[float, ...]] = (
+CORRELATION_HOURS: Final = assumed(6.0, "demand above its median stays so for a quarter of a day")
+DAY_SHAPE: Final[tuple[float, ...]] = (
     *(0.42, 0.36, 0.32, 0.30, 0.30, 0.33, 0.40, 0.52, 0.68, 0.84, 0.95, 0.99),
     *(0.97, 0.99, 1.00, 0.99, 0.96, 0.91, 0.86, 0.82, 0.78, 0.70, 0.60, 0.50),
 )
-"""A day's shape, hour by hour, over its peak. Assumed: an assistant used at work."""
-WEEKDAYS: Final[tuple[float, ...]] = (1.0, 1.0, 1.0, 0.99, 0.94, 0.70, 0.68)
-"""A week's shape from Monday on, over its peak. Assumed: an assistant used at work."""
+"""Demand of each hour from midnight on over the day's peak. Assumed: an assistant used at work."""
+WEEK_SHAPE: Final[tuple[float, ...]] = (1.0, 1.0, 1.0, 0.99, 0.94, 0.70, 0.68)
+"""Demand of each day from Monday on over the week's peak. Assumed: an assistant used at work."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def shaped_curve(
     start: datetime,
     steps: int,
     peak_requests_per_s: float,
-    hours: Sequence[float] = HOURS,
-    weekdays: Sequence[float] = WEEKDAYS,
+    hours: Sequence[float] = DAY_SHAPE,
+    weekdays: Sequence[float] = WEEK_SHAPE,
     spread: tuple[float, float] = (1.0, 1.0),
 ) -> Curve:
     """``peak x hours[hour] x weekdays[day]``, interpolated linearly between hours.

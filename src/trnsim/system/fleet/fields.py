@@ -124,14 +124,14 @@ class ShapeFields(FileRecord):
         "shape of a day, hour by hour from midnight",
         demand.DAY_HOURS,
         demand.DAY_HOURS,
-        demand.HOURS,
+        demand.DAY_SHAPE,
         each=Rule(least=0, most=1),
     )
     weekdays: tuple[float, ...] = between(
         "shape of a week from Monday",
         demand.WEEK_DAYS,
         demand.WEEK_DAYS,
-        demand.WEEKDAYS,
+        demand.WEEK_SHAPE,
         each=Rule(least=0, most=1),
     )
     p10: float = between("the tenth percentile over the median", 0, 1, 1.0)

@@ -15,15 +15,15 @@ _ROUNDING_BLOCKS = 1e-9
 
 
 def ready_steps(scenario: Scenario, service: Service) -> int:
-    """Steps after the begin of an hour in which a newly received block does not serve yet."""
+    """Steps at the begin of an hour in which a block received for that hour does not serve yet."""
     return min(math.ceil(scenario.ready_s(service) / STEP_S), HOUR_STEPS)
 
 
 def needs(scenario: Scenario, quantile: str) -> Counts:
     """Blocks ``[hours, services]`` that serve a percentile of the demand without a missed request.
 
-    An hour needs the blocks for its busiest step, and for the first steps of the next hour, in
-    which blocks received in that hour do not serve yet.
+    An hour needs blocks for its own busiest step, and for those first steps of the next hour in
+    which blocks received for the next hour do not serve yet.
     """
     columns = [
         _need(scenario, service, getattr(service.curve, quantile).reshape(-1, HOUR_STEPS))
@@ -42,7 +42,7 @@ def _need(scenario: Scenario, service: Service, demand: Array) -> Counts:
 
 
 def allotment(scenario: Scenario, needed: Counts) -> Counts:
-    """Blocks ``[hours, services]`` allotted of `needed`; if scarce, first services come first."""
+    """Blocks ``[hours, services]``: those needed, as far as they last in the order of services."""
     left = np.full(len(needed), scenario.blocks, np.int64)
     counts = np.zeros_like(needed)
     for at in range(needed.shape[1]):

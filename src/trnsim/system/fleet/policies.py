@@ -13,9 +13,9 @@ from trnsim.system.fleet.plan import Counts, FleetPlan
 from trnsim.system.fleet.scenario import Scenario, TrainingJobKind
 
 SHRINK_BELOW: Final = assumed(
-    0.85, "a service gives blocks back where it needs less than this part of what it has"
+    0.85, "need of a service over its blocks below which it gives blocks back"
 )
-GROW_BY: Final = assumed(0.1, "a job that would grow by less than this part stays as it is")
+GROW_BY: Final = assumed(0.1, "least relative growth for which a job changes its width")
 
 
 def separate(scenario: Scenario) -> FleetPlan:

@@ -98,7 +98,7 @@ class Level:
         chips: number of chips; 0 while it waits.
         blocks: number of blocks.
         tokens_per_s: tokens a second without failures, slowed by the slowest instance.
-        kept: fraction of the time left by failures, checkpoints and recovery.
+        kept: fraction of the tokens that failures, checkpoints and recovery leave.
     """
 
     chips: int
@@ -243,7 +243,7 @@ _LEAST_NORMAL_MEAN: Final = 500.0
 def spares_for(ultraservers: int, repaired: float) -> int:
     """90th percentile of the UltraServers under repair at once, by Poisson's distribution.
 
-    At most one less than there are.
+    At most all but one.
 
     Args:
         ultraservers: number of UltraServers.

@@ -30,10 +30,10 @@ class FleetOutcome:
         requests: requests to each service ``[services, draws, hours]``.
         missed: requests to each service outside its SLO ``[services, draws, hours]``.
         tokens: tokens that were trained and kept ``[jobs, draws, hours]``.
-        useful_chip_hours: chips that serve or train, less what is lost ``[draws]``.
+        useful_chip_hours: chip-hours of serving and of training that is kept ``[draws]``.
         chip_hours: chip-hours of all chips.
         usd: chips, energy and missed requests, less the worth of tokens ``[draws]``.
-        cost_usd: likewise, without the worth of tokens.
+        cost_usd: chips, energy and missed requests ``[draws]``.
         energy_kwh: energy of all chips; None if watts are unknown.
         days: number of days.
     """
@@ -106,7 +106,7 @@ def _failed_blocks(scenario: Scenario, plan: FleetPlan, conditions: FleetConditi
 
     Idle blocks are lost first, then blocks of jobs, then of services, the last ones first.
     """
-    left = np.ceil(conditions.short / scenario.block_ultraservers)
+    left = np.ceil(conditions.missing / scenario.block_ultraservers)
     blocks = np.concatenate([plan.services, plan.job_blocks(scenario.jobs)], axis=1)
     idle = scenario.blocks - blocks.sum(axis=1)
     left = np.maximum(left - np.repeat(idle, HOUR_STEPS), 0.0)

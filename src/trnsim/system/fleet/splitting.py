@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trnsim.system.fleet.scenario import Fleet
-from trnsim.system.train.run import CHECKPOINT_S, RECOVERY_S, Goodput, Reliability, goodput
+from trnsim.system.train.run import Goodput, Reliability, goodput
 
 _JOB_COUNTS: Final = (1, 2, 4, 5, 10, 16, 30, 100)
 
@@ -29,17 +29,12 @@ class FleetSplit:
     goodput: Goodput
 
 
-def splits(
-    fleet: Fleet, checkpoint_s: float = CHECKPOINT_S, recovery_s: float = RECOVERY_S
-) -> list[FleetSplit]:
+def splits(fleet: Fleet) -> list[FleetSplit]:
     """Splits of a fleet into equal jobs: from one job on all chips to one job on each UltraServer.
 
-    Args:
-        fleet: the chips and their failures.
-        checkpoint_s: seconds for which a checkpoint stops training.
-        recovery_s: seconds from a failure until training goes on, with a spare.
+    Checkpoints and recovery take their default times; every failed UltraServer has a spare.
     """
-    risk = Reliability(fleet.chip_mtbf_s, checkpoint_s, recovery_s, replacement_s=0.0)
+    risk = Reliability(fleet.chip_mtbf_s, replacement_s=0.0)
     servers = sum(fleet.ultraservers.values())
     options: list[FleetSplit] = []
     for jobs in sorted({*_JOB_COUNTS, len(fleet.ultraservers), servers}):

@@ -42,7 +42,11 @@ class Breaches:
         self._e2e_s = limits_s.get("e2e", math.inf)
         with_gaps = sum(request.output_tokens > 1 for request in load)
         counts = {"ttft": len(load), "tpot": with_gaps, "e2e": len(load)}
-        self._left = {name: _enough(count, percentile) for name, count in counts.items()}
+        # A run stops one latency later than the proof needs.
+        self._left = {
+            name: count - math.floor(percentile / 100 * (count - 1)) + 1
+            for name, count in counts.items()
+        }
         self.is_broken = False
 
     def start(self, index: int, waited_s: float) -> None:
@@ -62,8 +66,3 @@ class Breaches:
         self._left[name] -= 1
         if not self._left[name]:
             self.is_broken = True
-
-
-def _enough(count: int, percentile: float) -> int:
-    """Latencies over a limit, of `count`, at which a run stops: one more than the proof needs."""
-    return count - math.floor(percentile / 100 * (count - 1)) + 1

@@ -46,15 +46,15 @@ _ALONE_REQUESTS: Final = 64
 _STEP: Final = 1.3
 """First ratio of successive rates while bisection looks for its bracket."""
 _NEAR_STEP: Final = 1.06
-"""The same where the first rate is the result of a shorter run."""
+"""First ratio of successive rates from a guess that is the result of a shorter run."""
 _LEAST_SHARE: Final = 1e-3
 """Fraction of the guessed rate below which the capacity counts as 0."""
-_PARTS: Final = 8
-"""Parts of a run whose spread gives the sampling error."""
+_RUN_PARTS: Final = 8
+"""Equal parts of a run, whose spread gives the sampling error."""
 _PROBE: Final = 0.05
-"""Relative overload that a run has to reveal, and distance of the rates that give a slope."""
+"""Relative overload at which a run must break a limit, and relative step of rates for a slope."""
 _SHORT_PROBE: Final = 0.2
-"""Relative overload that a short run has to reveal."""
+"""Relative overload at which a short run must break a limit."""
 
 
 @dataclass(frozen=True)
@@ -72,20 +72,20 @@ class RequestPattern:
     longest: int
     _drawings: dict[tuple[int, int], Load] = field(default_factory=dict[tuple[int, int], Load])
 
-    def load(self, rate_per_s: float, count: int, every: int = 1) -> Load:
-        """`count` requests at `rate_per_s`, as round robin gives them to one of `every` replicas.
+    def load(self, rate_per_s: float, count: int, replicas: int = 1) -> Load:
+        """`count` requests at `rate_per_s`, as round robin gives them to one of `replicas`.
 
-        The load of all replicas has `every` times the rate; a replica gets each n-th of its
-        requests, n = `every`. Each n-th of gamma arrivals is a gamma arrival of n times the shape,
-        so that those of one replica are drawn directly.
+        The load of all n replicas has n times the rate, and one replica gets every n-th request.
+        Every n-th of gamma arrivals is a gamma arrival of n times the shape, so that the arrivals
+        of one replica are drawn directly.
         """
         seed = self.synthetic.seed
         if self.trace is not None:
-            dense = at_rate(self.trace, rate_per_s * every, count * every, seed, every)
+            dense = at_rate(self.trace, rate_per_s * replicas, count * replicas, seed, replicas)
             return dense[:count]
-        key = (count, every)
+        key = (count, replicas)
         if key not in self._drawings:
-            shape = every * self.synthetic.burstiness
+            shape = replicas * self.synthetic.burstiness
             drawn = replace(self.synthetic.at_rate(1.0), count=count, burstiness=shape)
             self._drawings[key] = drawn.requests(self.longest)
         return at_rate(self._drawings[key], rate_per_s, count, seed)
@@ -145,8 +145,8 @@ class LoadTest:
         deployment: the whole deployment.
         pattern: the requests.
         router: the rule that places requests on replicas.
-        cells: n, the number of equal cells into which the deployment is divided; one is run.
-        cell: the cell that is run: one replica, or the whole deployment.
+        cells: number of equal parts of the deployment, of which one is run: its replicas, or 1.
+        cell: the part that is run: one replica, or the whole deployment.
         is_brief: whether runs stay short and their sampling error is not reduced.
     """
 
@@ -190,10 +190,10 @@ class LoadTest:
         return self._alone[quantile]
 
     def limits(self, slo: Slo, quantile: str = "p50") -> Slo:
-        """The SLO, completed so that an unbounded queue breaks it.
+        """The SLO, with a further limit if an endless queue would not break it.
 
-        An SLO of `tpot` alone gets a limit of `ttft`, an empty one a limit of `e2e`: the knee,
-        twice the time of a whole request without load.
+        An SLO of `tpot` alone gets a limit of `ttft`, an empty one a limit of `e2e`. Both are those
+        of the knee: twice the time of a whole request without load.
         """
         knee_s = KNEE_RATIO * self.alone(quantile).values[f"e2e_p{slo.reported_percentile}_s"]
         if not slo:
@@ -203,9 +203,9 @@ class LoadTest:
         return slo
 
     def requests(self, limits: Slo, rate_per_s: float, count: int) -> int:
-        """Number of requests of a run: `count`, or more, so that too high a rate breaks a limit.
+        """Number of requests of a run: `count`, or as many as an overload needs to break a limit.
 
-        With 5 % overload (20 % in short runs) the queue must reach the limit before the run ends:
+        At 5 % overload (20 % in short runs) the queue must reach the limit before the run ends:
 
             requests >= limit x rate / overload
         """
@@ -258,13 +258,6 @@ class LoadTest:
             else:
                 high = middle
         return low
-
-    def capacity(self, slo: Slo, guess_per_s: float) -> Capacity:
-        """The capacity within an SLO, in runs that are long enough for its sampling error.
-
-        `guess_per_s` is the result of short runs.
-        """
-        return self.final_capacity(slo, *self.long_most(slo, guess_per_s))
 
     def long_most(self, slo: Slo, guess_per_s: float) -> tuple[float, int]:
         """The highest rate within an SLO in long runs, and the number of requests of each run.
@@ -340,8 +333,8 @@ class LoadTest:
         share: fraction of requests over the limit. Its sigma comes from the means of parts of the
         run, as requests that shared a queue are correlated.
         """
-        parts = np.array_split(self._are_beyond(limits, name, most, count), _PARTS)
-        sigma = float(np.std([np.mean(part) for part in parts])) / math.sqrt(_PARTS - 1)
+        parts = np.array_split(self._are_beyond(limits, name, most, count), _RUN_PARTS)
+        sigma = float(np.std([np.mean(part) for part in parts])) / math.sqrt(_RUN_PARTS - 1)
         return min(sigma / slope, 1.0) if slope else 1.0
 
     def _are_beyond(

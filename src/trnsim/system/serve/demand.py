@@ -16,7 +16,7 @@ USUAL_INPUT: Final = 2048
 USUAL_OUTPUT: Final = 256
 """Tokens of a prompt and of an answer where a user states none."""
 WAVES: Final = 4
-"""Requests that each client sends in a saturating load."""
+"""Requests of each client of a saturating load."""
 _LEAST_REQUESTS: Final = 64
 """Requests of a saturating load at least."""
 _RAMP_REQUEST_TIMES: Final = 1.5
@@ -99,7 +99,7 @@ class Demand:
         has_open_rate: whether no rate is stated: latencies are reported at a fraction of the
             capacity.
         router: the rule that places requests on replicas.
-        is_saved: whether the user saves the load as a trace: then every replica is run.
+        is_saved: whether the user saves the load as a trace, so that all replicas are run.
     """
 
     trace: Load | None

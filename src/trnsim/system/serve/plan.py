@@ -169,15 +169,14 @@ def _for_clients(search: Search, price: Quote, slo: Slo) -> ServingPlan:
     """The plan for a closed load, requests all at once, or a saturating demand."""
     trial, demand = search.best(), search.demand
     deployment, seed = trial.deployment, demand.synthetic.seed
-    load, count = search.requests, 1.0
+    load = search.requests
     if load is None:
+        # Each replica has its own clients, so that all replicas are alike.
         is_whole = demand.is_saved or deployment.options.prefill_replicas
-        replicas = (
-            deployment.replicas if is_whole else 1
-        )  # each has its own clients, so that all are alike
-        part, count = replace(deployment, replicas=replicas), deployment.replicas / replicas
+        part = replace(deployment, replicas=deployment.replicas if is_whole else 1)
         load = demand.saturating_load(part)
-        result = serve(part, load, router=demand.router, seed=seed).scaled(count)
+        result = serve(part, load, router=demand.router, seed=seed)
+        result = result.scaled(deployment.replicas / part.replicas)
     else:
         result = serve(deployment, load, router=demand.router, seed=seed)
     answer = measured_answer(deployment, demand, slo) if slo else None

@@ -15,6 +15,7 @@ from trnsim.estimate.reach import list_extrapolations
 from trnsim.facts import P90_SIGMAS, Evidence, Interval, Rate
 from trnsim.system.serve.capacity_report import capacity_values
 from trnsim.system.serve.constants import COMPILE_LAYER_S, LOAD_BYTES_PER_S
+from trnsim.system.serve.engine import powers_of_two
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.system.serve.server import Deployment
 from trnsim.workload.operators import Pass, Phase
@@ -93,10 +94,9 @@ def _memory(deployment: Deployment) -> Mapping[str, float]:
 
 def _decode_step(plan: ServingPlan) -> dict[str, Any] | None:
     """The decode step of median time in the run: shape and estimate; None without one."""
-    steps, run = plan.deployment.steps, plan.served.outcome.replicas
-    shape = _median_shape(
-        [replica.decodes for replica in run], lambda key: steps.decode(*key).time_s
-    )
+    steps = plan.deployment.steps
+    counts = [replica.decodes for replica in plan.served.outcome.replicas]
+    shape = _median_shape(counts, lambda key: steps.decode(*key).time_s)
     if shape is None:
         return None
     batch, length = shape
@@ -107,10 +107,9 @@ def _decode_step(plan: ServingPlan) -> dict[str, Any] | None:
 
 def _prefill_step(plan: ServingPlan) -> dict[str, Any] | None:
     """The prefill step of median time in the run: shape and estimate; None without one."""
-    steps, run = plan.deployment.steps, plan.served.outcome.replicas
-    shape = _median_shape(
-        [replica.prefills for replica in run], lambda key: steps.prefill(*key).time_s
-    )
+    steps = plan.deployment.steps
+    counts = [replica.prefills for replica in plan.served.outcome.replicas]
+    shape = _median_shape(counts, lambda key: steps.prefill(*key).time_s)
     if shape is None:
         return None
     sizes = dict(zip(("batch", "tokens", "past"), shape, strict=True))
@@ -143,16 +142,10 @@ def startup_s(deployment: Deployment) -> dict[str, Interval]:
     engine = deployment.engine
     if engine.is_compiled:
         layers = sum(tower.depth for tower in deployment.model.towers)
-        programs = len(engine.buckets) * (
-            _prompt_batch_count(engine.prompts_at_once) + len(engine.batches)
-        )
+        prompt_batches = powers_of_two(1, engine.prompts_at_once)
+        programs = len(engine.buckets) * (len(prompt_batches) + len(engine.batches))
         times["compile"] = _interval_around(layers * programs * COMPILE_LAYER_S, COMPILE_LAYER_S)
     return times
-
-
-def _prompt_batch_count(prompts: int) -> int:
-    """Number of compiled batches of prompts: powers of two below `prompts`, and `prompts`."""
-    return int(np.ceil(np.log2(prompts))) + 1
 
 
 def _interval_around(value: float, fact: Rate) -> Interval:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trnsim.errors import BadInput, EmulatorError, InternalError, OutOfMemory
+from trnsim.errors import BadInput, EmulatorError, OutOfMemory
 from trnsim.estimate.times import LayerTimes
 from trnsim.place.machine import Machine
 from trnsim.system.serve.demand import Demand, Slo, request_s
@@ -55,10 +54,10 @@ class Trial:
     is_met: bool
     tried: int = 1
 
-    def is_better(self, other: Trial | None) -> bool:
+    def is_better(self, other: Trial) -> bool:
         """True if this deployment is to be preferred to `other`."""
-        if other is None or self.is_met != other.is_met:
-            return self.is_met or other is None
+        if self.is_met != other.is_met:
+            return self.is_met
         if max(self.cost, other.cost) < _EQUAL_COST_RATIO * min(self.cost, other.cost):
             return self.e2e_s < other.e2e_s
         return self.cost < other.cost
@@ -79,10 +78,11 @@ class SmallerSplit:
     requested_e2e_s: float
 
 
+@dataclass(frozen=True)
 class Search:
     """The deployments that options allow, compared by trial runs at median times of steps.
 
-    Args:
+    Attributes:
         model: the architecture.
         machine: the instance type.
         options: the user's settings; those that are None are searched.
@@ -92,23 +92,13 @@ class Search:
         times: times of layers; None for the project's own.
     """
 
-    def __init__(
-        self,
-        model: Architecture,
-        machine: Machine,
-        options: ServerOptions,
-        demand: Demand,
-        requests: Load | None,
-        slo: Slo,
-        times: LayerTimes | None,
-    ) -> None:
-        self.model = model
-        self.machine = machine
-        self.options = options
-        self.demand = demand
-        self.requests = requests
-        self.slo = slo
-        self.times = times
+    model: Architecture
+    machine: Machine
+    options: ServerOptions
+    demand: Demand
+    requests: Load | None
+    slo: Slo
+    times: LayerTimes | None = None
 
     def best(self) -> Trial:
         """The trial of the best deployment.
@@ -176,19 +166,12 @@ class Search:
 
     def _cheapest(self, fitting: list[Deployment]) -> Trial:
         """The trial of the cheapest deployment; at saturation only low rough costs get a run."""
-        limit = (
-            math.inf
-            if self.requests is not None
-            else _TRIED_COST_RATIO * self._rough_cost(fitting[0])
-        )
-        best: Trial | None = None
-        for deployment in fitting:
-            if self.requests is None and self._rough_cost(deployment) > limit:
-                break
-            trial = self._run_trial(deployment)
+        if self.requests is None:
+            limit = _TRIED_COST_RATIO * self._rough_cost(fitting[0])
+            fitting = [each for each in fitting if self._rough_cost(each) <= limit]
+        best, *others = map(self._run_trial, fitting)
+        for trial in others:
             best = trial if trial.is_better(best) else best
-        if best is None:
-            raise InternalError("no layout was tried")
         return best
 
     def _rough_cost(self, deployment: Deployment) -> float:
@@ -206,24 +189,20 @@ class Search:
             yield from self._batches(options)
             return
         model = served_model(self.model, options, self.machine)
-        tensors = [
-            tensor
+        choices = [
+            replace(options, tensor=tensor)
             for tensor in legal_tensor_sizes(model, self.machine)
             if tensor * options.expert <= self.machine.ranks
-        ]
-        fitting = [
-            tensor for tensor in tensors if self._holds_sequence(replace(options, tensor=tensor))
-        ]
-        if fitting:
-            for tensor in fitting:
-                yield from self._batches(replace(options, tensor=tensor))
-        else:
-            yield from self._batches(self._with_stages(replace(options, tensor=max(tensors))))
+        ] or [replace(options, tensor=1)]  # which `deploy` refuses, with the reason
+        fitting = list(filter(self._holds_sequence, choices))
+        for choice in fitting or [self._with_stages(choices[-1])]:
+            yield from self._batches(choice)
 
     def _holds_sequence(self, options: ServerOptions) -> bool:
-        """True if a replica's memory holds the model and one sequence."""
+        """True if a replica's memory holds the model and one sequence, or as many as are set."""
+        checked = replace(options, max_num_seqs=options.max_num_seqs or 1, batches=())
         try:
-            deploy(self.model, self.machine, _single_sequence(options), self.times)
+            deploy(self.model, self.machine, checked, self.times)
         except (BadInput, OutOfMemory):
             return False
         return True
@@ -251,27 +230,21 @@ class Search:
             yield replace(options, max_num_seqs=sequences)
 
     def _run_trial(self, deployment: Deployment) -> Trial:
-        """A trial run of one replica of a deployment; of all with prefill replicas."""
+        """A trial run of one replica, or of the whole deployment if it has prefill replicas."""
         count = 1 if deployment.options.prefill_replicas else deployment.replicas
+        replica = replace(deployment, replicas=deployment.replicas // count)
         if self.requests is None:
-            load = self.demand.saturating_load(
-                replace(deployment, replicas=deployment.replicas // count)
-            )
+            load = self.demand.saturating_load(replica)
         else:
             load, count = share_of_load(self.requests, count, _TRIAL_REQUESTS)
-        values = self._run(deployment, load).values
+        router, seed = self.demand.router, self.demand.synthetic.seed
+        values = run_once(replica, load, router=router, seed=seed)[1].values
         return Trial(
             deployment,
             deployment.instances / values["output_tokens_per_s"] / count,
             values["e2e_p50_s"],
             self.slo.is_met(RunFigures(values, {})),
         )
-
-    def _run(self, deployment: Deployment, load: Load) -> RunFigures:
-        is_apart = deployment.options.prefill_replicas > 0
-        replica = deployment if is_apart else replace(deployment, replicas=1)
-        router, seed = self.demand.router, self.demand.synthetic.seed
-        return run_once(replica, load, router=router, seed=seed)[1]
 
 
 def _most_sequences(requests: Load | None, replicas: int) -> int:
@@ -280,8 +253,3 @@ def _most_sequences(requests: Load | None, replicas: int) -> int:
         return _MOST_SEQUENCES
     clients = sum(request.after is None for request in requests)
     return min(-(-clients // replicas), _MOST_SEQUENCES)
-
-
-def _single_sequence(options: ServerOptions) -> ServerOptions:
-    """The options with one sequence at a time unless set, to check that the model fits."""
-    return replace(options, max_num_seqs=options.max_num_seqs or 1, batches=())

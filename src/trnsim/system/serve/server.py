@@ -200,7 +200,7 @@ def deploy(
         split,
         options.stages,
         layers,
-        host_of(machine, options),
+        _host_times(machine, options),
         Speculation(options.draft_tokens, options.draft),
         options.imbalance or 0.0,
     )
@@ -208,7 +208,7 @@ def deploy(
     return Deployment(model, machine, options, engine, steps, memory, replicas, instances)
 
 
-def host_of(machine: Machine, options: ServerOptions) -> HostTimes:
+def _host_times(machine: Machine, options: ServerOptions) -> HostTimes:
     """Host times: the user's if stated, otherwise the defaults of the serving software."""
     if options.host_s is not None:
         return user_host_times(options.host_s)

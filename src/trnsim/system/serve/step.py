@@ -25,7 +25,7 @@ from trnsim.place.machine import Machine
 from trnsim.system.expert_load import busiest_summary, imbalance
 from trnsim.system.serve.constants import HostTimes
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.operators import Cache, Elementwise, Pass, Phase, Product, Split
+from trnsim.workload.operators import Cache, Pass, Phase, Product, Split
 from trnsim.workload.passes import summaries
 from trnsim.workload.summary import PartSummary
 
@@ -156,7 +156,8 @@ class ReplicaSteps:
         if self.speculation.draft is not None:
             parts = self._blocks(self.speculation.draft, model_pass)
         else:
-            parts = [_single_layer(part) for part in self._blocks(self.model, model_pass)]
+            blocks = self._blocks(self.model, model_pass)
+            parts = [replace(part, times=min(part.times, 1)) for part in blocks]
         return self.speculation.tokens * self.rank.pass_estimate(parts, model_pass).time_s
 
     def _step(
@@ -233,17 +234,16 @@ class _SummaryCache:
 _summary_cache = lru_cache(_MOST_CACHED_MODELS)(_SummaryCache)
 
 
-def _single_layer(summary: PartSummary) -> PartSummary:
-    """The summary of one layer of a part of equal layers."""
-    return replace(summary, times=min(summary.times, 1))
-
-
 def _merged_passes(prompts: PartSummary, decodes: PartSummary) -> PartSummary:
     """The summary of a prefill and a decode pass through the same layer, merged into one pass."""
     return replace(
         prompts,
         products=_products(prompts.products, decodes.products),
-        elementwise=(*prompts.elementwise, *(_weightless(part) for part in decodes.elementwise)),
+        elementwise=(
+            *prompts.elementwise,
+            # The pass of prompts reads the parameters already.
+            *(replace(part, weight_bytes=0.0) for part in decodes.elementwise),
+        ),
         exchanges=tuple(
             replace(first, nbytes=first.nbytes + second.nbytes)
             for first, second in zip(prompts.exchanges, decodes.exchanges, strict=True)
@@ -270,11 +270,6 @@ def _products(prompts: Sequence[Product], decodes: Sequence[Product]) -> tuple[P
         rows = (product.m * product.times + added.m * added.times) / times
         weighted[added.name] = replace(product, m=rows, times=times)
     return (*weighted.values(), *apart)
-
-
-def _weightless(part: Elementwise) -> Elementwise:
-    """An elementwise part without its parameters, which the other pass reads already."""
-    return replace(part, weight_bytes=0.0)
 
 
 class QuantileCosts:

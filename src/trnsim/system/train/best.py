@@ -75,6 +75,7 @@ class BestLayout:
     timed_layouts: int
 
 
+@cached(maxsize=64)
 def best(
     model: Architecture,
     name: str,
@@ -97,24 +98,13 @@ def best(
         BadInput: no layout is legal; gives the reason for the requested one.
         OutOfMemory: no layout fits; names the fullest stage of the smallest one.
     """
-    return _best(model, name, instances, request, effort or Effort(), measured)
+    search_ = _Search(model, name, request, effort or Effort(), measured, time.monotonic())
+    if instances is None:
+        return search_.with_more_instances(search_.on_fewest_instances())
+    return search_.with_fewer_instances(search_.on(machine(name, instances)))
 
 
 @cached(maxsize=64)
-def _best(
-    model: Architecture,
-    name: str,
-    instances: int | None,
-    request: LayoutRequest,
-    effort: Effort,
-    measured: MeasuredTimes | None,
-) -> BestLayout:
-    layout_search = _Search(model, name, request, effort, measured, time.monotonic())
-    if instances is None:
-        return layout_search.with_more_instances(layout_search.on_fewest_instances())
-    return layout_search.with_fewer_instances(layout_search.on(machine(name, instances)))
-
-
 def best_on(
     model: Architecture,
     name: str,
@@ -128,19 +118,8 @@ def best_on(
         BadInput: no layout is legal.
         OutOfMemory: no layout fits in memory.
     """
-    return _best_on(model, name, instances, request, effort or Effort())
-
-
-@cached(maxsize=64)
-def _best_on(
-    model: Architecture,
-    name: str,
-    instances: int,
-    request: LayoutRequest,
-    effort: Effort,
-) -> BestLayout:
-    layout_search = _Search(model, name, request, effort, None, time.monotonic())
-    return layout_search.on(machine(name, instances))
+    search_ = _Search(model, name, request, effort or Effort(), None, time.monotonic())
+    return search_.on(machine(name, instances))
 
 
 @dataclass(frozen=True)
@@ -190,9 +169,6 @@ class _Search:
         if not candidates:
             self._refuse(machine)
         fits = fitting_layouts(model, machine, candidates)
-        if not fits:
-            smallest = smallest_layout(model, candidates)
-            memory.check(memory.stages(model, smallest), smallest, machine)
         steps = self._steps(machine)
         ranked = sorted(fits, key=steps.rough_s)
         chosen = self._fastest_layout(machine, ranked)

@@ -94,10 +94,10 @@ def _layouts_of_all_ranks(
 ) -> Iterator[Layout]:
     depth = sum(tower.depth for tower in model.towers)
     fixed = request.fixed_fields
-    for tensor in _choices([request.tensor], _tensor_sizes(model, machine)):
+    for tensor in _choices(request.tensor, _tensor_sizes(model, machine)):
         ranks_left = machine.ranks // tensor if machine.ranks % tensor == 0 else 0
-        for pipeline in _choices([request.pipeline], divisors(depth)):
-            for context in _choices([request.context], _context_sizes(request.sequence)):
+        for pipeline in _choices(request.pipeline, divisors(depth)):
+            for context in _choices(request.context, _context_sizes(request.sequence)):
                 if not ranks_left or ranks_left % (pipeline * context):
                     continue
                 data = ranks_left // (pipeline * context)
@@ -120,25 +120,24 @@ def _fields_beside_ranks(
     """
     experts = model.experts.count if model.experts else 1
     virtual = [n for n in _VIRTUAL_STAGES if depth % n == 0 and request.schedule == "1f1b"]
+    expert_sizes = [ranks for ranks in divisors(experts) if data % ranks == 0]
     zeros = [1, 3] if data > 1 else [1]
-    for micro in _choices([request.micro_batch], _micro_batches(request, data)):
-        for part in _choices([request.virtual], virtual or [1]):
-            for expert in _choices(
-                [request.expert], [ranks for ranks in divisors(experts) if data % ranks == 0]
-            ):
-                for zero in _choices([request.zero], zeros):
-                    for recompute in _choices([request.recompute], list(RECOMPUTES)):
+    for micro in _choices(request.micro_batch, _micro_batches(request, data)):
+        for chunks in _choices(request.virtual, virtual or [1]):
+            for expert in _choices(request.expert, expert_sizes):
+                for zero in _choices(request.zero, zeros):
+                    for recompute in _choices(request.recompute, list(RECOMPUTES)):
                         yield {
                             "micro_batch": micro,
-                            "virtual": part,
+                            "virtual": chunks,
                             "expert": expert,
                             "zero": zero,
                             "recompute": recompute,
                         }
 
 
-def _choices(fixed: list[Any], choices: Sequence[Any]) -> Sequence[Any]:
-    return choices if fixed == [None] else fixed
+def _choices(requested: Any, choices: Sequence[Any]) -> Sequence[Any]:
+    return choices if requested is None else (requested,)
 
 
 def _tensor_sizes(model: Architecture, machine: Machine) -> list[int]:

@@ -77,8 +77,7 @@ class TrainingEstimate(Size):
         basis: provenance of the inputs.
         assumed: assumed inputs, and effects that the estimate leaves out, in words.
         sizes: the run on every number of instances that was tried, the fewest first.
-        smaller: the run on the fewest instances on which it takes no longer; None if there are
-            none.
+        smaller: the run on the fewest instances that takes no longer; None if all others do.
         front: Pareto front of `sizes` in time, USD and chips, the most instances first.
     """
 
@@ -264,9 +263,7 @@ def layout_request(
         sequence: tokens of a sequence; the model's usual length by default.
         fixed: further fields of the request.
     """
-    length = sequence
-    if length is None:
-        length = usual_request(model, machine).sequence
+    length = model.usual_length(SEQUENCE) if sequence is None else sequence
     batch = global_batch
     if batch is None:
         multiple = max(int(fixed.get("data") or 1) * int(fixed.get("micro_batch") or 1), 1)

@@ -49,7 +49,7 @@ class StageCosts:
         backward_s: the backward pass of each chunk; without the gradients of weights if they are in
             `weights_s`.
         weights_s: the gradients of weights of each chunk; zeros if they are in `backward_s`.
-        transfer_s: the transfer from a chunk to the next one on another stage, and that back.
+        transfer_s: a transfer between stages: of activations forward, or of gradients backward.
     """
 
     forward_s: Sequence[float]
@@ -72,8 +72,8 @@ class StepSchedule:
     def time_s(self) -> float:
         """Seconds of a step: the longest time of a stage from its first operation to its last.
 
-        The next step's operations follow at once. Under ZB-H2 later stages begin and end later, so
-        that steps overlap; other schedules begin and end on the first stage.
+        The operations of the next step follow at once: under ZB-H2, where later stages begin and
+        end later, steps overlap; under other schedules a step begins and ends on the first stage.
         """
         return max(
             (spans[-1].end_s - spans[0].start_s for spans in self.stages if spans), default=0.0
@@ -241,7 +241,7 @@ class _Run:
 _MOST_OPERATIONS: Final = 1 << 14
 """Operations of a schedule up to which it is simulated whole."""
 _LEAST_AND_MOST_ROUNDS: Final = (2, 8)
-"""Minimum and maximum rounds, of `stages` micro batches each, after which it counts as steady."""
+"""Minimum and maximum of the rounds, of `stages` micro batches each, until steps are steady."""
 
 
 def step_s(schedule: str, stages: int, chunks: int, micro_batches: int, costs: StageCosts) -> float:
@@ -251,19 +251,19 @@ def step_s(schedule: str, stages: int, chunks: int, micro_batches: int, costs: S
     difference of two short steps is the time of their extra rounds. Arguments as for `orders`.
     """
 
-    def whole_s(count: int) -> float:
+    def simulated_s(count: int) -> float:
         timed = _Run(orders(schedule, stages, chunks, count), costs)
         timed.finish()
         return timed.longest_s
 
     if stages == 1:
         return micro_batches * sum(map(sum, (costs.forward_s, costs.backward_s, costs.weights_s)))
-    fewest, most = _LEAST_AND_MOST_ROUNDS
-    rounds = min(max(_MOST_OPERATIONS // (stages * stages * chunks), fewest), most)
-    more = rounds * stages
-    few = more + micro_batches % stages
-    is_short = 2 * stages * chunks * micro_batches <= _MOST_OPERATIONS
-    if is_short or micro_batches <= few + more:
-        return whole_s(micro_batches)
-    short_s, long_s = whole_s(few), whole_s(few + more)
-    return short_s + (micro_batches - few) / more * (long_s - short_s)
+    least_rounds, most_rounds = _LEAST_AND_MOST_ROUNDS
+    rounds = min(max(_MOST_OPERATIONS // (stages * stages * chunks), least_rounds), most_rounds)
+    extra = rounds * stages
+    short = extra + micro_batches % stages
+    is_simulated_whole = 2 * stages * chunks * micro_batches <= _MOST_OPERATIONS
+    if is_simulated_whole or micro_batches <= short + extra:
+        return simulated_s(micro_batches)
+    short_s, long_s = simulated_s(short), simulated_s(short + extra)
+    return short_s + (micro_batches - short) / extra * (long_s - short_s)
