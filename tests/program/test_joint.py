@@ -82,6 +82,29 @@ def test_a_third_call_records_nothing(recorded):
     assert counts == [6, 6, 0, 0, 0]
 
 
+def test_accesses_of_shared_memory_are_compared_field_by_field(monkeypatch):
+    @jit
+    def kernel(rows):
+        core = nl.program_id(0)
+        out = nl.ndarray((8, WIDTH), dtype=nl.float32, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=out[4 * core : 4 * core + 4], src=loaded(rows[4 * core : 4 * core + 4]))
+        return out
+
+    again, compared_by_signature = fresh(kernel), []
+    check = CoreContext._check
+
+    def noting(core, instruction):
+        compared_by_signature.append(instruction.opcode)
+        return check(core, instruction)
+
+    monkeypatch.setattr(CoreContext, "_check", noting)
+    for sign in (1, 1, -1):
+        compared_by_signature.clear()
+        outputs = trnsim.run(again, sign * TABLE[:8]).outputs
+        np.testing.assert_array_equal(outputs, sign * TABLE[:8])
+    assert compared_by_signature == []
+
+
 def test_a_run_with_doubtful_writes_has_no_record(recorded):
     @jit
     def kernel(rows):

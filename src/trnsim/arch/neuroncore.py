@@ -7,6 +7,7 @@ values.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Final
 
 from trnsim.arch.features import Features
@@ -143,6 +144,10 @@ class NeuronCore:
 
     def paired(self) -> NeuronCore:
         """The same core as one of the two of a logical core (LNC=2), which share an HBM stack."""
+        return self._paired
+
+    @cached_property
+    def _paired(self) -> NeuronCore:
         return replace(
             self, dma_bytes_per_s=self.dma_paired_bytes_per_s, launch_s=self.paired_launch_s
         )

@@ -220,6 +220,10 @@ class CoreContext:
         if plain is None or self.tell is not None:
             return False
         info, operands = plain.info, instruction.__dict__
+        peer, together = self.peer, self._together
+        shared = plain.shared_tiles(operands) if together is not None else ([], [])
+        if peer is not None and shared[1]:
+            peer.before(peer.rank, shared[1])
         for name in plain.reads:
             storage = operands[name].storage
             if not storage.written.is_full or storage.is_placed:
@@ -236,9 +240,8 @@ class CoreContext:
                     tile.mark_written()
         self.last = follower.position
         follower.position += 1
-        peer, together = self.peer, self._together
         if together is not None and peer is not None:
-            together.agreed(peer.rank, self.last, info, (), (), plain.line)
+            together.agreed(peer.rank, self.last, info, *shared, plain.line)
             peer.hand_over()
         return True
 
@@ -322,12 +325,11 @@ class CoreContext:
         """Execute and record a checked instruction whose operands have fixed addresses."""
         names = instruction.named
         named = [getattr(instruction, name) for name in names] if names else []
-        peer = self.peer
-        if peer is not None and (changed := [t for t in writes if t.storage.is_shared]):
+        if self.peer is not None and (changed := [t for t in writes if t.storage.is_shared]):
             if self._together is not None:
                 self._compare_first(info, reads, writes, named, after)
             if self.has_values:
-                peer.before(peer.rank, changed)
+                self.peer.before(self.peer.rank, changed)
         if info.streams:
             for dst in writes:
                 for src in reads:
@@ -396,8 +398,7 @@ class CoreContext:
                 waits_for = self.earlier(index, info.checked, ordered)
                 peer.accessed(peer.rank, *self._shared(reads, writes), line, waits_for)
         elif self._together is not None and peer is not None:
-            shared_reads, changed = self._shared(reads, writes)
-            self._together.agreed(peer.rank, index, info, shared_reads, changed, line)
+            self._together.agreed(peer.rank, index, info, *self._shared(reads, writes), line)
         if peer is not None:
             peer.hand_over()
         if self.tell is not None and index % _TOLD_EVERY == 0:

@@ -53,11 +53,13 @@ class Lockstep:
             turn.gr_context = copy_context()  # a greenlet starts in an empty context
         results: list[object] = [None] * len(bodies)
         try:
-            while alive := self._alive():
+            alive = self._alive()
+            while alive:
                 waiting_before = dict(self._waits)
                 for core in alive:
                     results[core] = self._turns[core].switch()
-                if self._alive() == alive:
+                alive_before, alive = alive, self._alive()
+                if self._waits and alive == alive_before:
                     self._all_wait(alive, waiting_before)
         finally:
             self._unwind()

@@ -8,7 +8,7 @@ checks hold for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from operator import eq, is_, itemgetter
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
@@ -93,6 +93,8 @@ class PlainStep(NamedTuple):
         reads: the fields that it reads.
         writes: the fields that it writes.
         by_matmul: true if the Tensor Engine writes them.
+        shared_reads: those of the fields it reads whose tiles lie in memory that cores share.
+        shared_writes: those of the fields it writes whose tiles do.
     """
 
     info: SignatureInfo
@@ -106,6 +108,8 @@ class PlainStep(NamedTuple):
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     by_matmul: bool
+    shared_reads: tuple[str, ...] = ()
+    shared_writes: tuple[str, ...] = ()
 
     @property
     def line(self) -> SourceLine | None:
@@ -120,6 +124,11 @@ class PlainStep(NamedTuple):
         if all(map(is_, values, constants)):  # nearly always the same objects
             return True
         return all(map(is_, map(type, values), self.kinds)) and all(map(eq, values, constants))
+
+    def shared_tiles(self, operands: dict[str, Any]) -> tuple[list[Tile], list[Tile]]:
+        """The tiles in memory that cores share which it reads, and which it writes."""
+        reads, writes = self.shared_reads, self.shared_writes
+        return [operands[name] for name in reads], [operands[name] for name in writes]
 
     def storages_of(self, instruction: Instruction) -> list[Storage] | None:
         """The storages of an instruction's tiles, if they have the step's layouts; else None."""
@@ -150,7 +159,10 @@ _CONSTANTS: Final = frozenset(
 
 
 def plain_step(
-    info: SignatureInfo, line: SourceLine | None, touches: Sequence[tuple[int, TileLayout]]
+    info: SignatureInfo,
+    line: SourceLine | None,
+    touches: Sequence[tuple[int, TileLayout]],
+    common: Container[int] = (),
 ) -> PlainStep | None:
     """The plain step of an instruction; None if it has to be compared by its signature.
 
@@ -158,6 +170,7 @@ def plain_step(
         info: the properties of its signature.
         line: the line that issued it.
         touches: the storage and the layout of the tiles that it reads, then of those it writes.
+        common: the storages that all cores share.
     """
     instruction, reads = info.checked.instruction, info.read
     kind = type(instruction)
@@ -192,12 +205,16 @@ def plain_step(
         for (name, is_source), (number, layout) in zip(fields, touches, strict=True)
     )
     by_matmul = info.checked.engine is Engine.tensor
+    shared = {tile.field for tile in tiles if tile.number in common}
+    if shared and indexed:
+        return None
     direct = () if indexed else tuple((tile.field, tile.number, tile.layout) for tile in tiles)
     constants = tuple(others.values())
     kinds, pick = tuple(map(type, constants)), _picker(tuple(others))
     return PlainStep(
         info, StepOrigin(line), kind, constants, kinds, pick, tiles, direct, reads, info.written,
-        by_matmul,
+        by_matmul, tuple(filter(shared.__contains__, reads)),
+        tuple(filter(shared.__contains__, info.written)),
     )  # fmt: skip
 
 

@@ -106,8 +106,10 @@ class KernelRecord:
         """Prepare a complete record for comparisons."""
         self.plain = [
             None
-            if step.after or any(touch.number in self.common for touch in step.touches)
-            else plain_step(step.info, step.line, [(t.number, t.layout) for t in step.touches])
+            if step.after
+            else plain_step(
+                step.info, step.line, [(t.number, t.layout) for t in step.touches], self.common
+            )
             for step in self.steps
         ]
 
