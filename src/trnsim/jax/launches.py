@@ -203,7 +203,7 @@ class _OperandIndex(int):
 def _operand_names(call: KernelCall) -> list[str]:
     """The names of the parameters that the operands are given for."""
     args, kwargs = call.arguments([_OperandIndex(at) for at in range(len(call.specs))])
-    bound = call.kernel.bind(args, kwargs)
+    bound = call.kernel.bind(args, kwargs).arguments
     leaves = [(leaf, name) for name in bound for leaf in tree_util.tree_leaves(bound[name])]
     return [
         name for _, name in sorted(pair for pair in leaves if isinstance(pair[0], _OperandIndex))

@@ -214,17 +214,19 @@ class Kernel:
         self, team: Team, boundary: Boundary, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> object:
         """Issue the kernel's instructions to `team`; returns its result as the kernel's tensors."""
-        version = team.contexts[0].core.nki
+        version, line = team.contexts[0].core.nki, self.line
         note_kernel(self, team)
-        check_language(self._function, self.options, self.line, version)
+        check_language(self._function, self.options, line, version)
         bound = self.bind(args, kwargs)
-        refuse_lists_of_defaults(self._signature(), bound, version, self.line)
-        arguments = {name: boundary.enter(name, value) for name, value in bound.items()}
+        refuse_lists_of_defaults(bound.signature, bound.arguments, version, line)
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = boundary.enter(name, value)
+        function = functools.partial(self._function, *bound.args, **bound.kwargs)
         inputs = [tensor.storage for tensor in boundary.entered]
         absent: list[set[str]] = []
         try:
-            with builtin_buffers(self._function, self.line, version):
-                result, *_ = team.run(lambda: self._call(arguments, absent), inputs)
+            with builtin_buffers(self._function, line, version):
+                result, *_ = team.run(lambda: self._call(function, absent), inputs)
         finally:  # values written before an error reach the caller's arrays too
             boundary.write_back()
         if self.schedule is not None and (lacking := set.intersection(*absent)):
@@ -261,22 +263,21 @@ class Kernel:
         scheduled.has_grid = self.has_grid
         return scheduled
 
-    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by parameter name.
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        """The arguments of a call, bound to the function's parameters.
 
         Raises:
             BadInput: if they do not fit the signature.
         """
         signature = self._signature()
         try:
-            bound = signature.bind(*args, **kwargs)
+            return signature.bind(*args, **kwargs)
         except TypeError as error:
             raise BadInput(
                 f"{self.title}{signature} was called with {len(args)} positional and "
                 f"{sorted(kwargs)} keyword arguments: {error}",
                 fix="pass one argument for each parameter of the kernel",
             ) from error
-        return dict(bound.arguments)
 
     def _signature(self) -> inspect.Signature:
         """The function's signature, cached while a plain function's code and defaults stay."""
@@ -288,17 +289,15 @@ class Kernel:
             self._parts, self._kept_signature = parts, inspect.signature(function)
         return self._kept_signature
 
-    def _call(self, arguments: dict[str, Any], absent: list[set[str]]) -> Any:
-        """Call the function with arguments by parameter name, on one of the cores.
+    def _call(self, function: Callable[[], Any], absent: list[set[str]]) -> Any:
+        """Call `function`, the kernel's with its arguments, on one of the cores.
 
         `absent` receives the names of the schedule that no instruction of this core has.
         """
-        bound = self._signature().bind_partial()
-        bound.arguments.update(arguments)
         core = current_core()
         first = core.issued()
         with launched(self.title, self._configs, self.line):
-            result = self._function(*bound.args, **bound.kwargs)
+            result = function()
             check_triggered()
         if self.schedule is not None:
             absent.append(self.schedule.apply(core, first))

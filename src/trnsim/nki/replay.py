@@ -165,7 +165,7 @@ class Replay:
         """
         self._kernel = kernel
         self._record = record
-        self._leaves = _leaves_of(kernel.bind(*call))
+        self._leaves = _leaves_of(kernel.bind(*call).arguments)
         run, recording = record(*call)
         self.run = replace(run, outputs=None)
         self._recordings = [recording]
@@ -182,7 +182,7 @@ class Replay:
         if self._plain is not None and not kwargs and _are_plain(args, self._plain):
             run = replace(self.run, outputs=self._recordings[0].outputs(args))
             return collected(run)
-        arguments = self._kernel.bind(args, kwargs)
+        arguments = self._kernel.bind(args, kwargs).arguments
         self._check(_leaves_of(arguments))
         recording: Recording | None = self._recordings[-1]
         while recording is not None:

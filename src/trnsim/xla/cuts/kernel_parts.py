@@ -141,7 +141,7 @@ def kernel_arguments(call: KernelCall) -> tuple[tuple[Any, ...], tuple[tuple[str
         else:
             leaves.append(_constant(leaf))
     args, kwargs = call.tree.unflatten(leaves)
-    bound = _defaults(call.kernel.function) | call.kernel.bind(args, kwargs)
+    bound = _defaults(call.kernel.function) | call.kernel.bind(args, kwargs).arguments
     keywords = tuple((name, _frozen(value)) for name, value in bound.items())
     way = "transposed by the Tensor Engine" if call.is_transposed_by_engine else ""
     return (kernel_text(call.kernel), way), keywords
