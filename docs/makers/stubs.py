@@ -38,6 +38,7 @@ _NOT_OF_PROGRAMS: Final = (
     "UINT8",
     "VersionedNames",
     "documented",
+    "documented_in",
     "follows",
     "is_simulator",
     "refuse_operator",

@@ -423,6 +423,9 @@ def rsqrt(x: Any, dtype: Any = None) -> Any:
     """A function of a tile."""
     ...
 sbuf: _MemoryRegion
+def sequential_range(start: Any, stop: Any = None, step: Any = 1) -> Any:
+    """Python's `range`: every loop over it is unrolled while the kernel is traced."""
+    ...
 def shared_constant(constant: Any) -> Any:
     """A constant tensor in shared HBM, from an array or a .npy file."""
     ...
@@ -456,6 +459,9 @@ def sqrt(x: Any, dtype: Any = None) -> Any:
     ...
 def square(x: Any, dtype: Any = None) -> Any:
     """A function of a tile."""
+    ...
+def static_range(start: Any, stop: Any = None, step: Any = 1) -> Any:
+    """Python's `range`: every loop over it is unrolled while the kernel is traced."""
     ...
 def store(dst: Any, value: Any) -> Any:
     """Write an SBUF tile to an HBM tensor.

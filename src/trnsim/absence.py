@@ -1,5 +1,7 @@
 """Names that AWS's or PyTorch's modules have, or had, and the modules here lack.
 
+Attributes that no object of AWS's has are refused by `refuse_attribute`.
+
 `hasattr` is False for them, and `from module import name` raises ImportError, so a program that
 tests for a name, or catches the error, takes its fallback. Both errors explain the name and its
 replacement.
@@ -12,14 +14,33 @@ names. Other submodules that do not exist are left to Python.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
-from trnsim.errors import NotModelled
+from trnsim.errors import IllegalInstruction, NotModelled
 
-__all__ = ["Absence", "AbsentAttribute", "AbsentImport", "AbsentNames"]
+__all__ = [
+    "MODULES",
+    "Absence",
+    "AbsentAttribute",
+    "AbsentImport",
+    "AbsentNames",
+    "NoAttribute",
+    "page_of",
+    "refuse_attribute",
+]
+
+
+MODULES: Final = {
+    "nl": "nki.language",
+    "nisa": "nki.isa",
+    "ncc": "nki.collectives",
+    "nt": "nki.typing",
+    "nki": "nki",
+}
+"""The usual name of each module of NKI in programs -> its full name."""
 
 
 class AbsentAttribute(NotModelled, AttributeError):
@@ -28,6 +49,52 @@ class AbsentAttribute(NotModelled, AttributeError):
 
 class AbsentImport(NotModelled, ImportError):
     """Error of a from-import of a name that AWS's module has; programs catch it as ImportError."""
+
+
+def page_of(label: str) -> str:
+    """The page of AWS's reference on what programs write as `label`: nki.language.ds of "nl.ds"."""
+    module, _, name = label.partition(".")
+    return f"{MODULES[module]}.{name}"
+
+
+class NoAttribute(IllegalInstruction, AttributeError):
+    """Error of an attribute that objects of NKI lack; `hasattr` and `getattr` handle it."""
+
+
+def refuse_attribute(
+    described: Callable[[], str],
+    name: str,
+    legal: Iterable[str],
+    *,
+    asked: str = "",
+    error: type[NoAttribute] = NoAttribute,
+) -> NoReturn:
+    """Refuse an attribute of an object; the error has the legal ones, and the nearest of them.
+
+    Args:
+        described: the function that gives the object as programs write it, such as "nisa.engine".
+        name: the attribute.
+        legal: the attributes that the object has.
+        asked: how the program asks, if not by ".name".
+        error: class of the error.
+
+    Raises:
+        NoAttribute: for all names but those that Python and libraries probe for.
+        AttributeError: for those, which begin with an underscore.
+    """
+    if name.startswith("_"):
+        raise AttributeError(name)
+    label, names = described(), list(legal)
+    near = get_close_matches(name, names, 1)
+    if near:
+        fix = f"write {label}.{near[0]}"
+    else:
+        fix = f"write one of these, such as {label}.{names[0]}" if names else f"write {label} alone"
+    raise error(
+        f"{label}{asked or f'.{name}'}: there is none; legal: {', '.join(names) or 'no attribute'}",
+        fix=fix,
+        source=page_of(label),
+    )
 
 
 class Absence(NamedTuple):

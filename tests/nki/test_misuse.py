@@ -10,6 +10,7 @@ import trnsim
 from trnsim import nki
 from trnsim.errors import BadInput, EmulatorError, IllegalInstruction, InternalError
 from trnsim.isa import Instruction
+from trnsim.nki import collectives as ncc
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
 from trnsim.nki.entry import simulate
@@ -285,3 +286,77 @@ def test_a_grid_of_text_is_shown_as_text():
 
     with pytest.raises(BadInput, match=r"kernel\['2'\]; legal: kernel\[1\]"):
         kernel["2"]
+
+
+OBJECTS = {
+    "nl.add": ("bar", "no attribute", "nl.add alone"),
+    "nl.float32": ("itmsize", "", "nl.float32.itemsize"),
+    "nl.tile_size": ("pmaxx", "", "nl.tile_size.pmax"),
+    "nl.sbuf": ("foo", "no attribute", "nl.MemoryRegion.sbuf alone"),
+    "ncc.ReplicaGroup([[0]])": ("group", "groups, from_part", "ncc.ReplicaGroup.groups"),
+    "nisa.memset(tile, 0.0)": ("depend_on", "depends_on, name", "nisa.NkiInstruction.depends_on"),
+}
+"""An object -> an attribute that it lacks, the beginning of those it has, and what to write."""
+NAMES = {"nki": nki, "nl": nl, "nisa": nisa, "ncc": ncc}
+
+
+@pytest.mark.parametrize("written", OBJECTS)
+def test_an_attribute_that_is_not_there_is_refused_with_what_is(written):
+    name, legal, instead = OBJECTS[written]
+
+    @nki.jit
+    def kernel(a):
+        tile = nl.ndarray((4, 4), dtype=nl.float32, buffer=nl.sbuf)
+        value = eval(written, NAMES, {"tile": tile})  # noqa: S307  the test's own text
+        getattr(value, name)
+        return a
+
+    error = refused(trnsim.run, kernel, ONE, nki="0.7")
+    assert isinstance(error, AttributeError)
+    assert f".{name}: there is none; legal: {legal}" in error.reason
+    assert error.fix == f"write {instead}"
+
+
+CALLS = {
+    "nisa.NkiInstruction()": "copy = nisa.tensor_copy(dst, src)",
+    "nisa.NkiScalar(1, dtype=nl.int32)": "nisa.scalar_load(tensor)",
+    "ncc.ReplicaGroup()": "call it as ncc.ReplicaGroup(groups)",
+    "ncc.ReplicaGroup(group=[[0]])": "perhaps with groups",
+    "ncc.ReplicaGroup.from_partition_op(8)": "from_partition_op(world_size, op, operand)",
+    "nki.compiler.CompileConfig(*7 * [None])": "CompileConfig(address_rotation=",
+    "nki.compiler.SpecializationConfig(1, 2)": "SpecializationConfig(allow_nested_config",
+    "nki.compiler.CompileConfig(True)": "pass AddressRotation.DISABLE",
+    "nl.ds(1)": "call it as nl.ds(start, size)",
+    "nl.static_range()": "call it as nl.static_range(start, stop=None, step=1)",
+    "nl.sequential_range()": "call it as nl.sequential_range(start, stop=None, step=1)",
+    "nl.affine_range()": "call it as nl.affine_range(start, stop=None, step=1)",
+    "nl.static_range(1, 2, 3, 4)": "call it as nl.static_range(start, stop=None, step=1)",
+    "nl.static_range(0.5)": "pass integers",
+    "nl.sequential_range('4')": "pass integers",
+    "nl.static_range(0, 4, 0)": "leave the step out",
+    "nl.affine_range(0, 4, 0)": "leave the step out",
+    "nl.program_ndim(1)": "call it as nl.program_ndim()",
+    "nisa.get_nc_version(3)": "call it as nisa.get_nc_version()",
+    "nki.jit(1, 2)": "call it as nki.jit(fn=None",
+    "nki.simulate()": "call it as nki.simulate(kernel)",
+}
+
+
+@pytest.mark.parametrize("written", CALLS)
+def test_a_call_that_does_not_fit_is_refused_with_the_call_to_write(written):
+    @nki.jit
+    def kernel(a):
+        eval(written, NAMES)  # noqa: S307  the test's own text
+        return a
+
+    error = refused(trnsim.run, kernel, ONE, nki="0.7")
+    assert CALLS[written] in error.fix
+    assert "legal: " in error.reason
+    assert error.source
+
+
+def test_ranges_of_the_language_are_those_of_python():
+    for function in (nl.static_range, nl.sequential_range):
+        assert function(3) == range(3)
+        assert function(1, 9, 2) == range(1, 9, 2)
+        assert function(np.int32(5), 0, -1) == range(5, 0, -1)

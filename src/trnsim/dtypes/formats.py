@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, NoReturn
 import ml_dtypes
 import numpy as np
 
+from trnsim.absence import refuse_attribute
 from trnsim.errors import IllegalInstruction
 
 Family = Literal["float", "signed", "unsigned", "bool", "packed"]
@@ -64,6 +65,11 @@ class Dtype:
             ("element", element),
         ):
             object.__setattr__(self, field, value)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse a name that number formats lack."""
+        legal = [public for public in dir(type(self)) if not public.startswith("_")]
+        refuse_attribute(lambda: f"nl.{self}", name, legal)
 
     def __setattr__(self, field: str, value: object) -> NoReturn:
         """Refused: a number format is a constant.

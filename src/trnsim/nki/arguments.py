@@ -11,6 +11,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 
+from trnsim.absence import page_of
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import VirtualRegister
 from trnsim.isa.language.fields import tensor_fix
@@ -21,25 +22,57 @@ SOURCE = "nki.language.NkiTensor"
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_T = TypeVar("_T")
 
 
 def documented(function: Callable[_P, _R], module: str = "nl") -> Callable[_P, _R]:
     """Decorator of a function of NKI: errors of wrong calls show its signature.
 
-    `module` is the usual name of its module in programs.
+    `module` is the usual name of its module, or class, in programs.
     """
-    source = f"nki.collectives.{function.__name__}" if module == "ncc" else ""
+    label = f"{module}.{function.__name__}"
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return function(*args, **kwargs)
         except TypeError:
-            label = f"{module}.{function.__name__}"
-            check_call(label, inspect.signature(function), args, kwargs, source=source)
+            check_call(label, inspect.signature(function), args, kwargs)
             raise
 
     return call
+
+
+def documented_in(module: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """`documented` for a module whose usual name is not nl."""
+    return lambda function: documented(function, module)
+
+
+def documented_class(label: str) -> Callable[[type[_T]], type[_T]]:
+    """Decorator of a class of NKI: errors of wrong calls show its signature.
+
+    So do those of its class methods. `label` is the class in programs, such as "ncc.ReplicaGroup".
+    """
+
+    def decorated(cls: type[_T]) -> type[_T]:
+        name = "__init__" if "__init__" in vars(cls) else "__new__"
+        make, signature = getattr(cls, name), inspect.signature(cls)
+
+        @wraps(make)
+        def call(made: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return make(made, *args, **kwargs)
+            except TypeError:
+                check_call(label, signature, args, kwargs)
+                raise
+
+        setattr(cls, name, call)
+        for other, member in list(vars(cls).items()):
+            if isinstance(member, classmethod) and not other.startswith("_"):
+                setattr(cls, other, staticmethod(documented(getattr(cls, other), label)))
+        return cls
+
+    return decorated
 
 
 def check_call(
@@ -58,7 +91,7 @@ def check_call(
         args: positional arguments of the call.
         kwargs: keyword arguments of the call.
         name: the function's name for the fix, if it differs from `label`.
-        source: the document to cite; by default the page of `nki.language.<label>`.
+        source: the document to cite; by default the page of `label`.
 
     Raises:
         IllegalInstruction: with the signature in the fix.
@@ -74,7 +107,7 @@ def check_call(
             f"{label}: {error}; legal: {', '.join(legal)}",
             fix=f"call it as {name or label}{shown}"
             + (f"; perhaps with {', '.join(near)}" if near else ""),
-            source=source or f"nki.language.{label.removeprefix('nl.')}",
+            source=source or page_of(label),
         ) from None
 
 

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from trnsim.behaviours.compiler import CONFIGS
+from trnsim.enumerations import Enumeration
 from trnsim.errors import BadInput, SourceLine
+from trnsim.nki.arguments import documented_class
 from trnsim.nki.dialect import follows, running_version
 from trnsim.user_warnings import warn
 
@@ -29,7 +30,7 @@ _OLDER: Final = (
 """Options of older versions, which public kernels pass; NKI ignores them since 0.3."""
 
 
-class AddressRotation(Enum):
+class AddressRotation(Enumeration, public="nki.compiler.AddressRotation"):
     """Whether AWS's compiler may move a tensor to another address."""
 
     AUTO = "AUTO"
@@ -37,6 +38,7 @@ class AddressRotation(Enum):
     DISABLE = "DISABLE"
 
 
+@documented_class("nki.compiler.CompileConfig")
 @dataclass(frozen=True, init=False)
 class CompileConfig:
     """A kernel's options for AWS's compiler, `nki.jit(compile_config=...)`.
@@ -88,6 +90,7 @@ class CompileConfig:
         )
 
 
+@documented_class("nki.compiler.SpecializationConfig")
 @dataclass(frozen=True, init=False)
 class SpecializationConfig:
     """A kernel's options for its specialization, `nki.jit(specialization_config=...)`.

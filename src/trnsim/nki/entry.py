@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trnsim.arch.environment import GENERATION_VARIABLE, simulated_target
+from trnsim.nki.arguments import documented_in
 from trnsim.nki.kernel import Kernel, emulate, jit
 
 
@@ -36,11 +37,13 @@ class Simulated:
         return emulate(self._kernel, args, kwargs, target=target, is_simulator=True).outputs
 
 
+@documented_in("nki")
 def simulate(kernel: Any) -> Simulated:
     """A callable that runs `kernel`, or `kernel[2]`; a plain function becomes a kernel first."""
     return Simulated(jit(kernel))
 
 
+@documented_in("nki")
 def cpu_simulate(kernel: Any) -> Simulated:
     """`simulate` of the package nki_cpu_simulator: NKI_NC_VERSION is read first.
 
@@ -49,6 +52,7 @@ def cpu_simulate(kernel: Any) -> Simulated:
     return Simulated(jit(kernel), GENERATION_VARIABLE)
 
 
+@documented_in("nki.simulator")
 def simulate_kernel(
     func: Callable[..., Any],
     args: Sequence[Any] = (),

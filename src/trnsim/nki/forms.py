@@ -11,17 +11,11 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from trnsim.absence import MODULES
 from trnsim.behaviours import instructions, language, scalars
 from trnsim.foreign_text import syntax_tree
 
-_SHORT: Final = {
-    "nki.language": "nl",
-    "nki.isa": "nisa",
-    "nki.collectives": "ncc",
-    "nki.typing": "nt",
-    "nki": "nki",
-}
-"""The usual name of each module in programs."""
+_SHORT: Final = {module: short for short, module in MODULES.items()}
 _TYPING: Final = "nki.typing"
 """A module whose own name is a row of the table of behaviours."""
 _REGISTERS: Final = frozenset(

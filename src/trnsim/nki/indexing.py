@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
-from enum import Enum
 from types import EllipsisType
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from trnsim.behaviours.language import DYNAMIC_VARIABLE_IS_REGISTER
 from trnsim.behaviours.tensors import RANGE_INDEXES
 from trnsim.dtypes import BOOL, INT32, INT64
+from trnsim.enumerations import Enumeration
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Scalar, VirtualRegister
 from trnsim.memory import AccessPattern, Index, Memory, ScalarIndex, SnakeIndex, Tile, VectorIndex
-from trnsim.nki.arguments import SOURCE, check_tensor, integers
+from trnsim.nki.arguments import SOURCE, check_tensor, documented_class, integers
 from trnsim.nki.dialect import require
 from trnsim.nki.scalars import require_in_turn
 
 
-class MemoryRegion(Enum):
+class MemoryRegion(Enumeration, public="nl.MemoryRegion"):
     """The memory region of `nl.ndarray`. `hbm` is an alias of `private_hbm`."""
 
     sbuf = "sbuf"
@@ -47,6 +47,7 @@ _MEMORIES = {
 }
 
 
+@documented_class("nl.ds")
 class DynamicSlice(NamedTuple):
     """`nl.ds(start, size)`: `size` elements from `start` on; `start` may be a register."""
 

@@ -7,10 +7,11 @@ Source: nki.isa.NkiInstruction, nki.isa.dependency; how-to-scheduling-apis.rst.
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
+from trnsim.absence import refuse_attribute
 from trnsim.behaviours.scheduling import DEPENDENCY_KIND, DEPENDS_ON
+from trnsim.enumerations import Enumeration
 from trnsim.errors import IllegalInstruction, SourceLine, user_line
 from trnsim.nki.dialect import follows, require
 from trnsim.program.edges import Edge, Turns, loops_of
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _SOURCE: Final = "nki.isa.NkiInstruction, depends_on"
 
 
-class dependency(Enum):  # noqa: N801  AWS's name
+class dependency(Enumeration, public="nisa.dependency"):  # noqa: N801  AWS's name
     """The kind of an edge between two instructions.
 
     Attributes:
@@ -52,10 +53,21 @@ class NkiInstruction:
 
     __slots__ = ("core", "index", "name", "turns")
 
-    def __init__(self, core: CoreContext, name: str | None = None) -> None:
-        """The instruction that `core` issued last."""
+    def __init__(
+        self,
+        core: CoreContext = None,  # type: ignore[assignment]  # in a call of a program
+        name: str | None = None,
+    ) -> None:
+        """The instruction that `core` issued last.
+
+        Raises:
+            IllegalInstruction: for a call in a program, where functions of nki.isa return it.
+        """
+        try:
+            self.index = core.last
+        except AttributeError:
+            _refuse_call()
         self.core = core
-        self.index = core.last
         self.turns = core.nesting.turns
         self.name = name
         if name is not None:
@@ -101,6 +113,10 @@ class NkiInstruction:
             )
         return self
 
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse a name that instructions lack."""
+        refuse_attribute(lambda: "nisa.NkiInstruction", name, ["depends_on", "name"])
+
     @property
     def label(self) -> str:
         """Its name in quotes, or else its opcode."""
@@ -138,6 +154,14 @@ class NkiInstruction:
 
     def __repr__(self) -> str:
         return described(self.core.program, self.index, self.name)
+
+
+def _refuse_call() -> NoReturn:
+    raise IllegalInstruction(
+        "a call of nisa.NkiInstruction; legal: instructions that calls of nki.isa return",
+        fix="issue one, and keep what the call returns: copy = nisa.tensor_copy(dst, src)",
+        source="nki.isa.NkiInstruction",
+    )
 
 
 def _check_kind(kind: object) -> None:

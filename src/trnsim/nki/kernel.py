@@ -30,6 +30,7 @@ from trnsim.behaviours.compiler import DEGREE_OF_VARIABLE
 from trnsim.behaviours.language import PLATFORM_TARGET
 from trnsim.behaviours.simulator import CASTS_SATURATE, PRECISE
 from trnsim.errors import BadInput, NotModelled, SourceLine, user_line
+from trnsim.nki.arguments import documented_in
 from trnsim.nki.boundary import Boundary
 from trnsim.nki.builtin_buffers import builtin_buffers
 from trnsim.nki.collectives.prepared import check_triggered
@@ -375,6 +376,7 @@ def emulate(
     return result
 
 
+@documented_in("nki")
 def jit(
     fn: Callable[..., Any] | None = None,
     *,

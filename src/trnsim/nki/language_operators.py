@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from trnsim.absence import refuse_attribute
 from trnsim.behaviours.language import FUNCTIONS_OF_TILES
 from trnsim.behaviours.tensors import (
     COPY_IS_EXACT,
@@ -67,6 +68,10 @@ class Operator:
 
     def __repr__(self) -> str:
         return f"nl.{self.__name__}"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse a name that operators lack."""
+        refuse_attribute(self.__repr__, name, ())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles hold the name in `nki.language`."""

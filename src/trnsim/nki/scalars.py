@@ -96,18 +96,15 @@ class NkiScalar(Scalar):
 
     turns: tuple[Turn, ...] = ()
 
-    def __init__(
-        self, state: object = None, dtype: Any = None, is_comparison: bool = False
-    ) -> None:
+    def __init__(self, *given: object, **named: object) -> None:
         """Refused: a program loads its scalars.
 
         Raises:
             IllegalInstruction: always.
         """
-        del dtype, is_comparison
+        shown = [*map(repr, given), *(f"{key}={value!r}" for key, value in named.items())]
         raise IllegalInstruction(
-            f"NkiScalar({'' if state is None else repr(state)}); legal: scalars that "
-            "nisa.scalar_load returns",
+            f"NkiScalar({', '.join(shown)}); legal: scalars that nisa.scalar_load returns",
             fix="write the value into a tensor [1, 1] with nisa.memset, and load it: "
             "nisa.scalar_load(tensor)",
             source=SCALAR_SOURCE,

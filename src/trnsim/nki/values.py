@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from trnsim.errors import IllegalInstruction
+from trnsim.absence import NoAttribute
 from trnsim.isa import ACTIVATIONS, ALU, UnsupportedOperator, VirtualRegister
 from trnsim.memory import Tile
 
@@ -152,10 +152,6 @@ _COMPOSED = frozenset(
 """Functions of nki.language that several instructions compute."""
 _OTHER_NAMES = {"absolute": "abs", "remainder": "mod", "pow": "power"}
 """Name of a numpy function -> its name in nki.language, where they differ."""
-
-
-class NoAttribute(IllegalInstruction, AttributeError):
-    """Error of an attribute that tensors of NKI lack; `hasattr` and `getattr` handle it."""
 
 
 class Valueless(Tile):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
 import numpy as np
 
 from trnsim.arch import NeuronCore, makes_pairs
 from trnsim.behaviours.instructions import SENDRECV_OF_ANY_PARTITIONS
 from trnsim.dtypes import Array
+from trnsim.enumerations import Enumeration
 from trnsim.isa.language.declaration import names, reads, writes
 from trnsim.isa.language.instruction import HBM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.machine import CoreLink, Machine
@@ -22,7 +21,7 @@ _GROUP_PARTITIONS = 16
 _GPSIMD_DMA_BYTES_PER_ITEMSIZE = 256
 
 
-class DmaEngine(Enum):
+class DmaEngine(Enumeration, public="nisa.dma_engine"):
     """The mechanism that moves data between cores. Source: nki.isa.dma_engine."""
 
     dma = 1

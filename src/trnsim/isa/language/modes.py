@@ -5,12 +5,14 @@ Source: nki.isa (engine, dge_mode, oob_mode, matmul_perf_mode, reduce_cmd, nc_ve
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
+from enum import IntEnum
+from typing import Any
 
 from trnsim.arch import cores
+from trnsim.enumerations import Enumeration
 
 
-class Engine(Enum):
+class Engine(Enumeration, public="nisa.engine"):
     """An engine: the unit that executes an instruction."""
 
     unknown = 0
@@ -30,6 +32,11 @@ class Engine(Enum):
         """The full name: "Vector Engine"."""
         return _LABELS[self]
 
+    @classmethod
+    def public_names(cls) -> list[str]:
+        """The names of the engines for which programs may ask."""
+        return [name for name in super().public_names() if name != cls.collective.name]
+
 
 _LABELS = {
     Engine.unknown: "unknown engine",
@@ -43,7 +50,7 @@ _LABELS = {
 }
 
 
-class DgeMode(Enum):
+class DgeMode(Enumeration, public="nisa.dge_mode"):
     """The generator of a DMA's descriptors: software, hardware or none."""
 
     unknown = 0
@@ -54,7 +61,7 @@ class DgeMode(Enum):
     __hash__ = object.__hash__
 
 
-class OobMode(Enum):
+class OobMode(Enumeration, public="nisa.oob_mode"):
     """Handling of out-of-bounds indices: an error, or no transfer of their elements."""
 
     error = 0
@@ -63,7 +70,7 @@ class OobMode(Enum):
     __hash__ = object.__hash__
 
 
-class MatmulPerfMode(Enum):
+class MatmulPerfMode(Enumeration, public="nisa.matmul_perf_mode"):
     """Performance mode of the Tensor Engine."""
 
     none = "none"
@@ -72,7 +79,7 @@ class MatmulPerfMode(Enum):
     __hash__ = object.__hash__
 
 
-class ReduceCmd(Enum):
+class ReduceCmd(Enumeration, public="nisa.reduce_cmd"):
     """Command to an engine's accumulator registers.
 
     Attributes:
@@ -92,7 +99,7 @@ class ReduceCmd(Enum):
     __hash__ = object.__hash__
 
 
-class NcVersion(IntEnum):
+class NcVersion(IntEnum, Enumeration, public="nisa.nc_version"):
     """NeuronCore generation, ordered so that kernels can ask for "gen3 and later".
 
     It has a member for each core in the table of targets: gen2, gen3, gen4.
@@ -101,11 +108,11 @@ class NcVersion(IntEnum):
     vars().update({f"gen{core.generation}": core.generation for core in cores()})
 
     @classmethod
-    def _missing_(cls, value: object) -> NcVersion | None:
+    def _missing_(cls, value: object) -> Any:
         """The generation of a target that extends the table of targets."""
         generations = {core.generation for core in cores()}
         if not isinstance(value, int) or value not in generations:
-            return None
+            cls.refuse_member(value, f"({value!r})")
         member = int.__new__(cls, value)
         member._name_, member._value_ = f"gen{value}", value
         return member

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any, SupportsIndex
+from typing import Any, NoReturn, SupportsIndex
 
+from trnsim.absence import refuse_attribute
 from trnsim.behaviours.collectives import PARTITION_OP
+from trnsim.enumerations import Enumeration
 from trnsim.errors import BadInput, IllegalInstruction
+from trnsim.nki.arguments import documented_class
 from trnsim.nki.dialect import require
 
 
-class rg_partition_op(Enum):  # noqa: N801  AWS's name
+class rg_partition_op(Enumeration, public="ncc.rg_partition_op"):  # noqa: N801  AWS's name
     """The operation by which `ReplicaGroup.from_partition_op` divides ranks."""
 
     bitwise_and = "bitwise_and"
@@ -27,11 +29,16 @@ _PARTITIONS: dict[rg_partition_op, Callable[[int, int], int]] = {
 }
 
 
+@documented_class("ncc.ReplicaGroup")
 @dataclass(frozen=True)
 class ReplicaGroup:
     """The groups of ranks that take part in a collective."""
 
     groups: Sequence[Sequence[int]]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse a name that groups lack."""
+        refuse_attribute(lambda: "ncc.ReplicaGroup", name, ["groups", "from_partition_op"])
 
     def __repr__(self) -> str:
         return f"ReplicaGroup({self.groups!r})"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 from dataclasses import MISSING, fields, replace
 from difflib import get_close_matches
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from trnsim.behaviours.instructions import INTEGER_ENUMS
 from trnsim.behaviours.names import BY_FORM
 from trnsim.behaviours.simulator import WARNS_OF_UNWRITTEN_PSUM
 from trnsim.dtypes import UINT8
+from trnsim.enumerations import Enumeration
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import (
     CoreBarrier,
@@ -35,6 +35,7 @@ from trnsim.isa import (
 )
 from trnsim.isa.tensor.tensor_engine import mark_started
 from trnsim.nki.absent import VersionedNames
+from trnsim.nki.arguments import documented_in
 from trnsim.nki.dialect import follows, require
 from trnsim.nki.instruction import NkiInstruction as NkiInstruction
 from trnsim.nki.instruction import dependency as dependency
@@ -66,21 +67,15 @@ scalar_engine = Engine.scalar
 gpsimd_engine = Engine.gpsimd
 unknown_engine = Engine.unknown
 NkiValidationError = IllegalInstruction
-_ENUMERATIONS: dict[type[Enum], str] = {
-    Engine: "engine",
-    DgeMode: "dge_mode",
-    DmaEngine: "dma_engine",
-    OobMode: "oob_mode",
-    MatmulPerfMode: "matmul_perf_mode",
-    ReduceCmd: "reduce_cmd",
-}
 
 
+@documented_in("nisa")
 def get_nc_version() -> NcVersion:
     """The generation of the core that the kernel runs on."""
     return NcVersion(current_core().core.generation)
 
 
+@documented_in("nisa")
 def get_nc_sub_version() -> int:
     """The revision of the silicon within its generation: 0, the first."""
     return 0
@@ -102,7 +97,9 @@ def _hashable(value: Any) -> Any:
     return value
 
 
-def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, value: Any) -> Enum:
+def _member(
+    instruction: type[Instruction], enumeration: type[Enumeration], key: str, value: Any
+) -> Enumeration:
     """The member of an enumeration whose number is `value`, or whose name on AWS's simulator.
 
     AWS's migration guide says that numbers are refused since NKI 0.3, but its library of that
@@ -112,24 +109,21 @@ def _member(instruction: type[Instruction], enumeration: type[Enum], key: str, v
     Raises:
         IllegalInstruction: for any other value, and for a name unless on AWS's simulator.
     """
-    public = f"nisa.{_ENUMERATIONS[enumeration]}"
-    members = (member for member in enumeration if member is not Engine.collective)
-    legal = ", ".join(f"{public}.{member.name}" for member in members)
+    legal = ", ".join(enumeration[name].spelled for name in enumeration.public_names())
     reason = f"{instruction.opcode}: `{key}` is {value!r}; legal: {legal}"
     by_number = {member.value: member for member in enumeration}
     is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if is_number and value in by_number:
         if asked_version() is not None and not follows(INTEGER_ENUMS):
-            name = by_number[value].name
             warn(
                 f"{instruction.opcode}: `{key}` is {value!r}; {INTEGER_ENUMS.otherwise}\n"
-                f"  fix: write {public}.{name}\n  source: {_MEMBERS}",
+                f"  fix: write {by_number[value].spelled}\n  source: {_MEMBERS}",
                 OlderFormWarning,
             )
         return by_number[value]
     member = enumeration.__members__.get(value) if isinstance(value, str) else None
     if member is not None:
-        refuse_or_warn(reason, f"write {public}.{member.name}", _MEMBERS)
+        refuse_or_warn(reason, f"write {member.spelled}", _MEMBERS)
         return member
     raise IllegalInstruction(reason, fix="name the member", source=_MEMBERS)
 
@@ -202,7 +196,7 @@ def _conversion(instruction: type[Instruction]) -> Callable[[dict[str, Any]], No
     enumerations = {
         field.name: type(field.default)
         for field in fields(instruction)
-        if isinstance(field.default, Enum)
+        if isinstance(field.default, Enumeration)
     }
     operators = {field.name for field in fields(instruction) if str(field.type).startswith("str")}
 
@@ -344,10 +338,8 @@ def _shown(parameter: inspect.Parameter) -> inspect.Parameter:
     default = parameter.default
     if default in OPERATORS:
         return parameter.replace(default=OPERATORS[default])
-    if not isinstance(default, Enum):
-        return parameter
-    name = f"nisa.{_ENUMERATIONS[type(default)]}.{default.name}"
-    return parameter.replace(default=_Spelled(name))
+    is_member = isinstance(default, Enumeration)
+    return parameter.replace(default=_Spelled(default.spelled)) if is_member else parameter
 
 
 class _Spelled(str):

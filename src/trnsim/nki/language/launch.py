@@ -41,6 +41,7 @@ def num_programs(axes: int | tuple[int, ...] | None = 0) -> int:
     return peer.cores if peer is not None else 1
 
 
+@documented
 def program_ndim() -> int:
     """The number of axes of the launch grid; 0 on a single core."""
     return 1 if current_core().peer is not None else 0

@@ -25,24 +25,56 @@ from trnsim.behaviours.language import (
 )
 from trnsim.behaviours.scalars import FORI_GIVES_SCALARS, RANGES_ARE_PYTHONS
 from trnsim.dtypes import INT32
-from trnsim.errors import IllegalInstruction, NotModelled
+from trnsim.errors import EmulatorError, IllegalInstruction, NotModelled
 from trnsim.isa import Scalar, VirtualRegister
 from trnsim.isa.control import register
-from trnsim.nki.arguments import documented, integers
+from trnsim.nki.arguments import documented, documented_class, integers
 from trnsim.nki.dialect import follows, running_version
 from trnsim.nki.registers import warn_of_removal
 from trnsim.nki.scalars import NkiScalar, Turn, require_in_turn
 from trnsim.program import current_core, has_current_core
-
-# Every loop over compile-time bounds is unrolled while the kernel is traced.
-sequential_range = range
-static_range = range
 
 Bound = int | VirtualRegister | NkiScalar
 _HALF: Final = 2**31
 _is_ordered: ContextVar[bool] = ContextVar("trnsim_nki_is_ordered", default=False)
 
 
+@documented
+def sequential_range(start: int, stop: int | None = None, step: int = 1) -> range:
+    """Python's `range`: every loop over it is unrolled while the kernel is traced."""
+    return _python_range("sequential_range", start, stop, step)
+
+
+@documented
+def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
+    """Python's `range`: every loop over it is unrolled while the kernel is traced."""
+    return _python_range("static_range", start, stop, step)
+
+
+def _python_range(name: str, start: Any, stop: Any, step: Any) -> range:
+    """The range of these bounds, as Python reads them.
+
+    Raises:
+        IllegalInstruction: for a bound that is no whole number, and for step 0.
+    """
+    bounds = (0, start, step) if stop is None else (start, stop, step)
+    source = f"nki.language.{name}"
+    try:
+        return range(*bounds)
+    except EmulatorError:  # of a register or a scalar, which is also a TypeError
+        raise
+    except TypeError:
+        integers(f"nl.{name}", *bounds, source=source)
+        raise
+    except ValueError:
+        raise IllegalInstruction(
+            f"nl.{name}{bounds}; legal: a step other than 0",
+            fix="leave the step out: it is 1",
+            source=source,
+        ) from None
+
+
+@documented_class("nl.affine_range")
 class affine_range(Sequence[int]):  # noqa: N801  AWS's name
     """`range` whose iterations are declared independent; `Run.warnings` reports dependences.
 
@@ -55,16 +87,11 @@ class affine_range(Sequence[int]):  # noqa: N801  AWS's name
         """Python's `range`, if the running kernel's version has no class of its own."""
         first, last = (0, start) if stop is None else (start, stop)
         bounds = integers("nl.affine_range", first, last, step, source="nki.language.affine_range")
-        if not bounds[2]:
-            raise IllegalInstruction(
-                f"nl.affine_range({first}, {last}, 0); legal: a step other than 0",
-                fix="leave the step out: it is 1",
-                source="nki.language.affine_range",
-            )
+        turns = _python_range("affine_range", *bounds)
         if has_current_core() and follows(RANGES_ARE_PYTHONS):
-            return range(*bounds)
+            return turns
         declared = super().__new__(cls)
-        declared._range = range(*bounds)
+        declared._range = turns
         return declared
 
     _range: range

@@ -6,8 +6,9 @@ Source: nki.language.tile_size.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
 
-from trnsim.absence import AbsentAttribute
+from trnsim.absence import AbsentAttribute, refuse_attribute
 from trnsim.arch import NeuronCore, target
 from trnsim.arch.environment import default_target, transposes_on_tensor_engine
 from trnsim.behaviours.tensors import LIMITS
@@ -34,6 +35,15 @@ def _limit(getter: Callable[[TileSize], int]) -> property:
 
 class TileSize:
     """The limits of the running core, or outside a kernel of the default target's core."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Refuse a limit that no version has; raise the error of one that another has again."""
+            if hasattr(type(self), name):
+                object.__getattribute__(self, name)
+            legal = [public for public in dir(type(self)) if not public.startswith("_")]
+            refuse_attribute(lambda: "nl.tile_size", name, legal)
 
     @property
     def _core(self) -> NeuronCore:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn, Self
 
+from trnsim.absence import NoAttribute
 from trnsim.dtypes import Dtype
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.memory import AccessPattern, ScalarIndex
@@ -27,7 +28,6 @@ from trnsim.nki.arguments import documented
 from trnsim.nki.indexing import expand_keys, start_end_step, static_part, written
 from trnsim.nki.language.grids.axis import GridAxis
 from trnsim.nki.language.grids.shapes import (
-    GridAttributeError,
     GridIndexError,
     GridTypeError,
     GridValueError,
@@ -244,7 +244,7 @@ class NkiGrid:
 
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse a name that grids lack."""
-        raise GridAttributeError(
+        raise NoAttribute(
             f"{type(self).__name__} has no attribute {name!r}; legal: data, shape, tile_shape, "
             "block_shape of blocks, element_shape, is_remainder, is_data_representable, "
             "index_step_elements, dtype, buffer",

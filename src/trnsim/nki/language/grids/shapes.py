@@ -25,10 +25,6 @@ class GridIndexError(IllegalInstruction, IndexError):
     """An index that a grid lacks."""
 
 
-class GridAttributeError(IllegalInstruction, AttributeError):
-    """An attribute that grids lack."""
-
-
 class GridNotAllocated(IllegalInstruction, AssertionError):
     """An allocation that the memory refuses."""
 
