@@ -124,13 +124,13 @@ def calibrate(
     """
     kept, left_out = usable(rows)
     fitted = fit(kept)
-    tested = _left_out_predictions(kept)
+    predictions = _left_out_predictions(kept)
     groups = dict.fromkeys(row.group for row in kept)
     return Calibration(
         written,
         fitted,
         tuple(kept),
-        tuple(_group(group, kept, fitted, tested) for group in groups),
+        tuple(_group(group, kept, fitted, predictions) for group in groups),
         tuple(left_out),
         tuple(logs),
         unasked,
@@ -145,10 +145,10 @@ def sigma_of(fitted: Fit, row: Row) -> float:
     """
     own = math.log(row.estimated.p90_s / row.estimated.p10_s) / (2 * _Z)
     rows = fitted.group_rows.get(row.group, 0)
-    return math.hypot(_few(fitted) * fitted.sigma(row), own / rows if rows else 0.0)
+    return math.hypot(_few_rows_factor(fitted) * fitted.sigma(row), own / rows if rows else 0.0)
 
 
-def _few(fitted: Fit) -> float:
+def _few_rows_factor(fitted: Fit) -> float:
     """The factor on a sigma that is known from few rows: P90 of Student's t over the normal's.
 
     Source: the first term of the Cornish-Fisher expansion, Abramowitz and Stegun, 26.7.5.
@@ -176,10 +176,10 @@ def _group(
     group: tuple[str, str],
     rows: Sequence[Row],
     fitted: Fit,
-    tested: Mapping[int, tuple[float, float]],
+    predictions: Mapping[int, tuple[float, float]],
 ) -> Group:
     own = [row for row in rows if row.group == group]
-    after = [(row.measured_s, *tested[id(row)]) for row in own if id(row) in tested]
+    after = [(row.measured_s, *predictions[id(row)]) for row in own if id(row) in predictions]
     old = [row.estimated for row in own]
     return Group(
         chip=group[0],
@@ -199,12 +199,10 @@ def _group(
         if after
         else None,
         old_width=median((each.p90_s - each.p10_s) / each.time_s for each in old),
-        new_width=median(_width(sigma_of(fitted, row)) for row in own[:_MOST_SIGMA_ROWS]),
+        new_width=median(
+            2 * math.sinh(_Z * sigma_of(fitted, row)) for row in own[:_MOST_SIGMA_ROWS]
+        ),
     )
-
-
-def _width(sigma: float) -> float:
-    return 2 * math.sinh(_Z * sigma)
 
 
 def _left_out(each: LeftOut) -> dict[str, Any]:
@@ -237,7 +235,7 @@ def _correction(
         row for row in rows if row.chip == chip and any(part.family == family for part in row.parts)
     ]
     whole = [row for row in own if row.group == (chip, family)] or own
-    sigma_rows = whole[:_MOST_SIGMA_ROWS] or [_like(rows, chip, family)]
+    sigma_rows = whole[:_MOST_SIGMA_ROWS] or [_typical_row(rows, chip, family)]
     sigma = math.sqrt(fmean(sigma_of(fitted, row) ** 2 for row in sigma_rows))
     return {
         "chip": chip,
@@ -250,7 +248,7 @@ def _correction(
     }
 
 
-def _like(rows: Sequence[Row], chip: str, family: str) -> Row:
+def _typical_row(rows: Sequence[Row], chip: str, family: str) -> Row:
     """A row of a chip and family without rows, with the causes that the family usually has."""
     parts = mean_shares(rows, family)
     if not parts:

@@ -225,18 +225,18 @@ def _sigmas(levels: Sequence[Level], theta: Array, posterior: Posterior) -> dict
 
 def _error(residuals: Array, gradient: Array, posterior: Posterior, weights: Array) -> float:
     """One sigma of a row's error, from residuals, what the effects leave open, and its prior."""
-    open_ = ((gradient @ posterior.covariance) * gradient).sum(axis=1)
-    total = float(PRIOR_ERROR) ** 2 + float((weights * residuals**2 + open_).sum())
+    unexplained = ((gradient @ posterior.covariance) * gradient).sum(axis=1)
+    total = float(PRIOR_ERROR) ** 2 + float((weights * residuals**2 + unexplained).sum())
     return math.sqrt(total / (1 + len(residuals)))
 
 
 def causes(rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
     """The causes of each family in rows, first those without a name."""
-    found: dict[str, dict[str, None]] = {}
+    by_family: dict[str, dict[str, None]] = {}
     for row in rows:
         for part in row.parts:
-            found.setdefault(part.family, {"": None})[part.cause] = None
-    return {family: tuple(named) for family, named in found.items()}
+            by_family.setdefault(part.family, {"": None})[part.cause] = None
+    return {family: tuple(names) for family, names in by_family.items()}
 
 
 def mean_shares(rows: Sequence[Row], family: str) -> tuple[CauseTime, ...]:

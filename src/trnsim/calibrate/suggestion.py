@@ -105,8 +105,8 @@ def suggest(question: str, ask: Ask) -> Suggestion:
     experiments.sort(key=lambda each: (round(each.width, 2), each.usd is None, each.usd or 0.0))
     width = (subject.p90_s - subject.p10_s) / subject.time_s
     narrower = [each for each in experiments if each.width < width] or experiments
-    known = [each for each in narrower if not _is_dearer(each, narrower)]
-    return Suggestion(text, subject.chip, subject.family, width, tuple(known[:_MOST_SHOWN]))
+    worthwhile = [each for each in narrower if not _is_dearer(each, narrower)]
+    return Suggestion(text, subject.chip, subject.family, width, tuple(worthwhile[:_MOST_SHOWN]))
 
 
 def _words(question: str) -> list[str]:
@@ -121,11 +121,11 @@ def _words(question: str) -> list[str]:
         raise BadInput(
             f"it cannot be parsed: {error}", fix="close each quotation, and end in no backslash"
         ) from None
-    apart: list[str] = []
+    separate: list[str] = []
     for word in words:
         option, sign, value = word.partition("=")
-        apart += [option, value] if sign and option.startswith("--") else [word]
-    return apart
+        separate += [option, value] if sign and option.startswith("--") else [word]
+    return separate
 
 
 def _is_dearer(experiment: Experiment, others: Sequence[Experiment]) -> bool:
@@ -188,7 +188,7 @@ def _candidates(words: Sequence[str], subject: EstimatedFigure) -> Iterator[tupl
     ]
     for instance in others:
         yield shlex.join(_on(words, instance)), instance.name
-    smallest = machine(min([*others, on_machine.instance], key=lambda one: one.count).name)
+    smallest = machine(min([*others, on_machine.instance], key=lambda each: each.count).name)
     families = {part.family for part in subject.parts}
     if tuple(words[:2]) in _OF_MODELS:
         layer = ["plan", "layer", *words[2:3], _ON, smallest.instance.name, "--phase"]

@@ -9,8 +9,6 @@ from trnsim.document.html import html, inline
 from trnsim.estimate.estimate import Estimate
 from trnsim.formatting import seconds
 
-__all__ = ["estimate_page"]
-
 
 def estimate_page(estimate: Estimate) -> str:
     """The estimate as a line, and below it a frame with its tables."""

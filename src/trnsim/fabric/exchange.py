@@ -85,8 +85,8 @@ def exchange(fabric: Fabric, kind: str, nbytes: float, groups: Groups) -> Fabric
     """
     firsts = {layout(fabric, group): group for group in groups}
     chosen = {
-        how: choose(fabric, kind, nbytes, groups_like(fabric, groups, group))
-        for how, group in firsts.items()
+        group_layout: choose(fabric, kind, nbytes, groups_like(fabric, groups, group))
+        for group_layout, group in firsts.items()
     }
     return FabricExchange(max(choice.time_s for choice in chosen.values()), chosen)
 

@@ -51,7 +51,8 @@ def source_digest(kernel: object, arguments: Arguments) -> str:
     _gather(_function_of(kernel), texts, set())
     texts.append(inputs_text(arguments))
     texts.append(repr(getattr(kernel, "cores", 1)))
-    texts.append(_schedule_text(getattr(kernel, "schedule", None)))
+    schedule = getattr(kernel, "schedule", None)
+    texts.append(repr(getattr(schedule, "pairs", ())))
     if isinstance(kernel, Kernel):
         texts.append(_version_text(kernel.version()))
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:_DIGEST_DIGITS]
@@ -69,11 +70,6 @@ def files_digest(run: Run, script: Path) -> str:
         _drop_docstrings(tree)
         texts.append(ast.unparse(tree))
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:_DIGEST_DIGITS]
-
-
-def _schedule_text(schedule: object) -> str:
-    """The edges of `with_schedule`."""
-    return repr(getattr(schedule, "pairs", ()))
 
 
 def _version_text(choice: VersionChoice) -> str:

@@ -17,8 +17,6 @@ from trnsim.arch import TARGETS
 from trnsim.arch.catalogue import Catalogue, catalogue
 from trnsim.errors import BadInput
 
-__all__ = ["Platform", "family", "platform", "platform_names", "short_names"]
-
 _FAMILY_PATTERN: Final = re.compile(r"[a-z]+\d+[a-z]*")
 _MAX_SUGGESTIONS: Final = 3
 

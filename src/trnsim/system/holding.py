@@ -63,33 +63,27 @@ def holding(
         option
         for tensor in range(1, ranks + 1)
         if ranks % tensor == 0
-        and (option := _spread(model, tensor, ranks, usable, tokens, sequences)) is not None
+        and (option := _holding_of(model, tensor, ranks, usable, tokens, sequences)) is not None
     ]
     return min(holdings, key=lambda option: (option.instances, option.pipeline), default=None)
 
 
-def _spread(
+def _holding_of(
     model: Architecture, tensor: int, ranks: int, usable: float, tokens: int, sequences: int
 ) -> Holding | None:
-    """The holding with the fewest pipeline stages for `tensor` ranks; None if nothing fits.
+    """The holding with the fewest pipeline stages for a tensor parallel size; None if none fits.
 
-    Args:
-        model: the architecture.
-        tensor: tensor parallel size.
-        ranks: ranks of an instance.
-        usable: bytes of a rank that may be used.
-        tokens: tokens of each sequence.
-        sequences: sequences in memory at the same time.
+    `ranks` are those of an instance, `usable` the bytes that may be used of a rank.
     """
     split = Split(tensor=tensor)
     cache = cache_bytes(model, tokens, split, tokens) if model.is_generating else 0.0
     total_bytes = weights_bytes(model, split) + sequences * cache
     layers = sum(tower.depth for tower in model.towers)
-    for per_part in range(layers, 0, -1):
-        needed = total_bytes * per_part / layers
+    for stage_layers in range(layers, 0, -1):
+        needed = total_bytes * stage_layers / layers
         if needed <= usable:
-            parts = math.ceil(layers / per_part)
-            return Holding(math.ceil(tensor * parts / ranks), tensor, parts, needed, usable)
+            stages = math.ceil(layers / stage_layers)
+            return Holding(math.ceil(tensor * stages / ranks), tensor, stages, needed, usable)
     return None
 
 

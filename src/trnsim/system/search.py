@@ -41,7 +41,7 @@ _STDERR: Final = 2
 _MOST_CHUNKS_IN_PROCESS: Final = 2
 """Number of chunks up to which no process is started."""
 _MOST_TRIES: Final = 3
-"""Tries after which chunks whose workers die fail the search."""
+"""Tries of chunks whose workers die, after which the search fails."""
 _HASHED_ROOMS: Final = ("arch", "estimate", "fabric", "price", "site", "system", "workload")
 """Packages of trnsim whose files decide the results, and so the key of the cache."""
 
@@ -83,23 +83,24 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
         BadInput: `ray` is given, and Ray is not installed or no cluster is at the address.
     """
     until_s = float("inf") if deadline_s is None else time.monotonic() + deadline_s
-    chunks = [(at, list(points[at : at + chunk])) for at in range(0, len(points), chunk)]
+    starts = range(0, len(points), chunk)
+    chunks = [(start, list(points[start : start + chunk])) for start in starts]
     most_in_process = _MOST_CHUNKS_IN_PROCESS * chunk
     results_at: dict[int, ChunkResult] = {}
-    left: list[Chunk] = []
-    for at, part in chunks:
+    uncached: list[Chunk] = []
+    for start, part in chunks:
         stored = disk_cache.read(_cache_key(function, part), partial(_stored_result, len(part)))
         if stored is None:
-            left.append((at, part))
+            uncached.append((start, part))
         else:
-            results_at[at] = stored
+            results_at[start] = stored
     done = sum(len(stored.values) for stored in results_at.values())
     with closing(
-        _chunk_results(function, left, ray, processes, until_s, most_in_process)
+        _chunk_results(function, uncached, ray, processes, until_s, most_in_process)
     ) as evaluated:
-        for (at, part), (values, corrections) in evaluated:
-            results_at[at] = ChunkResult(json.loads(json.dumps(values)), corrections)
-            disk_cache.write(_cache_key(function, part), results_at[at]._asdict())
+        for (start, part), (values, corrections) in evaluated:
+            results_at[start] = ChunkResult(json.loads(json.dumps(values)), corrections)
+            disk_cache.write(_cache_key(function, part), results_at[start]._asdict())
             done += len(part)
             if tell:
                 tell(done)
@@ -107,14 +108,14 @@ def map(  # noqa: A001  what it is: trnsim.system.search.map
         note_used(words)
     return [
         value
-        for at, part in chunks
-        for value in (results_at[at].values if at in results_at else [None] * len(part))
+        for start, part in chunks
+        for value in (results_at[start].values if start in results_at else [None] * len(part))
     ]
 
 
 def _chunk_results(
     function: Function,
-    left: list[Chunk],
+    chunks: list[Chunk],
     ray: str,
     processes: int,
     until_s: float,
@@ -122,14 +123,14 @@ def _chunk_results(
 ) -> Generator[tuple[Chunk, ChunkResult]]:
     count = processes or os.cpu_count() or 1
     if ray:
-        yield from _on_ray(function, left, ray, until_s)
-    elif count == 1 or sum(len(points) for _, points in left) <= most_in_process:
-        for chunk in left:
+        yield from _on_ray(function, chunks, ray, until_s)
+    elif count == 1 or sum(len(points) for _, points in chunks) <= most_in_process:
+        for chunk in chunks:
             if time.monotonic() >= until_s:
                 return
             yield chunk, _evaluated(function, chunk[1])
     else:
-        yield from _in_processes(function, left, count, until_s)
+        yield from _in_processes(function, chunks, count, until_s)
 
 
 def _stored_result(count: int, stored: dict[str, Any]) -> ChunkResult:
@@ -157,20 +158,20 @@ def _evaluated(function: Function, points: list[Any]) -> ChunkResult:
 def _evaluated_elsewhere(
     function: Function, points: list[Any], site: SiteCorrections | None
 ) -> ChunkResult:
-    """The result of a chunk in another process, with the corrections of the one that searches."""
+    """The result of a chunk in a worker, with the corrections of the process that searches."""
     with using(site):
         return _evaluated(function, points)
 
 
 def _in_processes(
-    function: Function, left: list[Chunk], count: int, until_s: float
+    function: Function, chunks: list[Chunk], count: int, until_s: float
 ) -> Iterator[tuple[Chunk, ChunkResult]]:
     """Run chunks in processes; if a process dies, unfinished chunks are run again in new ones.
 
     Raises:
         BrokenProcessPool: processes died three times in a row without a finished chunk.
     """
-    waiting, tries = list(left), 0
+    waiting, tries = list(chunks), 0
     while waiting and time.monotonic() < until_s:
         before = len(waiting)
         try:
@@ -184,22 +185,22 @@ def _in_processes(
 
 
 def _in_pool(
-    function: Function, left: list[Chunk], count: int, until_s: float
+    function: Function, chunks: list[Chunk], count: int, until_s: float
 ) -> Iterator[tuple[Chunk, ChunkResult]]:
     others, site = set(active_children()), current()
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
         running: dict[Future[ChunkResult], Chunk] = {}
         try:
-            while left or running:
-                while left and len(running) < 2 * count and time.monotonic() < until_s:
-                    chunk = left.pop(0)
+            while chunks or running:
+                while chunks and len(running) < 2 * count and time.monotonic() < until_s:
+                    chunk = chunks.pop(0)
                     with _without_interrupts():
                         submitted = pool.submit(_evaluated_elsewhere, function, chunk[1], site)
                         running[submitted] = chunk
                 if not running:
                     return
-                over, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in over:
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
                     yield running.pop(future), future.result()
         except (KeyboardInterrupt, GeneratorExit):  # nobody waits for the chunks that run
             for process in set(active_children()) - others:
@@ -225,7 +226,7 @@ def _without_interrupts() -> Generator[None]:
 
 
 def _on_ray(
-    function: Function, left: list[Chunk], address: str, until_s: float
+    function: Function, chunks: list[Chunk], address: str, until_s: float
 ) -> Iterator[tuple[Chunk, ChunkResult]]:
     """Run chunks as Ray tasks, which Ray places, and retries where a worker dies.
 
@@ -236,7 +237,7 @@ def _on_ray(
         raise BadInput("--ray needs Ray, which is not installed", fix="pip install 'trnsim[ray]'")
     with _output_on_stderr():
         ray = import_module("ray")
-        yield from _tasks(ray, function, left, address, until_s)
+        yield from _tasks(ray, function, chunks, address, until_s)
 
 
 @contextmanager
@@ -263,7 +264,7 @@ def _output_on_stderr() -> Generator[None]:
 
 
 def _tasks(
-    ray: Any, function: Function, left: list[Chunk], address: str, until_s: float
+    ray: Any, function: Function, chunks: list[Chunk], address: str, until_s: float
 ) -> Iterator[tuple[Chunk, ChunkResult]]:
     try:
         ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
@@ -273,11 +274,11 @@ def _tasks(
         ) from error
     task = ray.remote(max_retries=_MOST_TRIES)(_evaluated_elsewhere)
     site = current()
-    running = {task.remote(function, chunk[1], site): chunk for chunk in left}
+    running = {task.remote(function, chunk[1], site): chunk for chunk in chunks}
     try:
         while running and time.monotonic() < until_s:
-            over, _ = ray.wait(list(running), timeout=1.0)
-            for reference in over:
+            finished, _ = ray.wait(list(running), timeout=1.0)
+            for reference in finished:
                 yield running.pop(reference), ray.get(reference)
     finally:  # after Ctrl-C too, nobody waits for the others
         for reference in running:

@@ -376,17 +376,5 @@ def _differ_only_in(parameter: int, setting: Setting, other: Setting) -> bool:
 
 
 def _trial_of(setting: Setting, result: dict[str, Any]) -> TuningTrial:
-    if "time_us" not in result:
-        return TuningTrial(
-            setting,
-            error=result.get("error", ""),
-            kind=result.get("kind", ""),
-            beyond_us=result.get("beyond_us", 0.0),
-        )
-    return TuningTrial(
-        setting,
-        result["time_us"],
-        tuple(result["draws_us"]),
-        result["busiest"],
-        result["busy_share"],
-    )
+    """A trial from its result (`tune.trial`)."""
+    return TuningTrial(setting, **{**result, "draws_us": tuple(result.get("draws_us", ()))})

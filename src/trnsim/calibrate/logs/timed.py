@@ -267,7 +267,7 @@ def _latencies(place: SourcePlace) -> tuple[TimedValue, ...]:
         BadInput: the reports run backwards, or none has a latency.
     """
     _check_clock(place)
-    found: list[float] = []
+    latencies_s: list[float] = []
     for at, report in enumerate(place.value):
         runtimes = place.inner(at).inner(_RUNTIMES)
         if not isinstance(runtimes.value, list | None):
@@ -277,15 +277,15 @@ def _latencies(place: SourcePlace) -> tuple[TimedValue, ...]:
             for name in _LATENCY:
                 inner = inner.inner(name) if inner and _has(inner.value, name) else None
             if inner is not None and inner.value:
-                found.append(record(LatencyFields, inner).p50)
-    found = [latency_s for latency_s in found if latency_s > 0]
-    if not found:
+                latencies_s.append(record(LatencyFields, inner).p50)
+    latencies_s = [latency_s for latency_s in latencies_s if latency_s > 0]
+    if not latencies_s:
         raise fault(
             place.document.file,
             "no report has a latency of an execution on the device",
             "let neuron-monitor run while the program does, with execution_stats",
         )
-    return (TimedValue(median(found), SourceLine(place.document.file, 1)),)
+    return (TimedValue(median(latencies_s), SourceLine(place.document.file, 1)),)
 
 
 def _check_clock(place: SourcePlace) -> None:

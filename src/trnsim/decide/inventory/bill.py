@@ -22,8 +22,6 @@ from trnsim.price.quotes import today
 from trnsim.reader import FileContent, ForeignRecord, between, declared, fault, record
 from trnsim.reader.parsed import ParsedText
 
-__all__ = ["Bill", "Usage", "read_bill"]
-
 _BOX_USAGE_PATTERN: Final = re.compile(
     r"(?:[A-Z0-9]+-)?(?P<use>BoxUsage|UnusedBox|DedicatedUsage|SpotUsage|HeavyUsage):(?P<type>\S+)"
 )

@@ -21,8 +21,6 @@ from trnsim import files
 from trnsim.errors import BadInput
 from trnsim.reader import fault
 
-__all__ = ["COLUMNS", "FIX", "REQUIRED", "TAG", "bill_rows", "is_bill", "tag_key"]
-
 Line = tuple[int, dict[str, str]]
 """A line's number and its cells that are not empty, by column."""
 

@@ -20,8 +20,6 @@ from trnsim.decide.inventory.rows import workloads
 from trnsim.decide.inventory.workload import VOLUME_UNITS, Workload
 from trnsim.reader import fault, read_rows
 
-__all__ = ["billed_workloads", "models_path"]
-
 _USAGE_ATTRIBUTES_BY_FIELD: Final = {
     "current_instance": "instance",
     "purchase_kind": "kind",

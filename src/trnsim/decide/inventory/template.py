@@ -7,8 +7,6 @@ from typing import Final
 from trnsim.decide.inventory.fields import InventoryRow
 from trnsim.reader import row_template
 
-__all__ = ["template"]
-
 _HEAD_COMMENT: Final = """\
 # An inventory for `trnsim assess`: a row for each workload. The same fields as the first line of a
 # CSV file are legal too. A field that stands behind a # may be left out or filled in; one with a *

@@ -11,11 +11,6 @@ from trnsim.errors import SourceLine
 from trnsim.system.serve.demand import Slo
 from trnsim.workload.architecture import Architecture
 
-__all__ = [
-    "KINDS", "VOLUME_UNITS", "CurrentDeployment", "Kind", "PortState", "Shape", "VolumeUnit",
-    "Workload",
-]  # fmt: skip
-
 Kind = Literal["train", "serve", "infer"]
 """Training, serving of a model that generates tokens, and inference without generated tokens."""
 

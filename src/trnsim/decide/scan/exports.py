@@ -16,8 +16,6 @@ from trnsim.decide.scan.operators import NO_LOWERING_ADVICE
 from trnsim.decide.scan.programs import ScannedProgram, unreadable
 from trnsim.errors import BadInput, EmulatorError
 
-__all__ = ["read_export"]
-
 _PYTORCH_MISSING: Final = "reading it needs PyTorch: pip install 'trnsim[torch]'"
 
 

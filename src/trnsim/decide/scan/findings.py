@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["EFFORTS", "KINDS", "Effort", "Kind", "ScanFinding", "ScanFindings"]
-
 Kind = Literal["cuda", "triton", "package", "operator", "device", "unreadable"]
 """Kinds of findings.
 

@@ -11,8 +11,6 @@ from typing import Final
 
 from trnsim.decide.scan.lowered import LOWERED
 
-__all__ = ["NO_LOWERING_ADVICE", "OPERATORS_BY_FUNCTION", "Lowering", "is_function", "lowering"]
-
 NO_LOWERING_ADVICE: Final = (
     "the compiler has no lowering for {}: compute it on the host, or in other operators"
 )

@@ -10,8 +10,6 @@ from typing import Final, NamedTuple
 
 from trnsim.decide.scan.findings import Effort, Kind
 
-__all__ = ["KERNEL_NAMES", "PACKAGES", "Remedy", "longest_entry"]
-
 
 class Remedy(NamedTuple):
     """Replacement of a package or function on AWS's chips.

@@ -13,8 +13,6 @@ from trnsim.decide.scan.operators import NO_LOWERING_ADVICE, Lowering, is_functi
 from trnsim.decide.scan.packages import KERNEL_NAMES, PACKAGES, Remedy, longest_entry
 from trnsim.foreign_text import syntax_tree
 
-__all__ = ["ScannedProgram", "read_program", "unreadable"]
-
 _FRAMEWORK_BY_PACKAGE: Final = {"torch": "pytorch", "jax": "jax", "tensorflow": "tensorflow"}
 _DEVICE_PATTERN: Final = re.compile(r"cuda(:\d+)?|nccl")
 _DEVICE_MODULES: Final = ("torch.cuda", "torch.backends.cudnn", "torch.backends.cuda")

@@ -15,8 +15,6 @@ from trnsim.place.machine import machine
 if TYPE_CHECKING:
     from trnsim.decide.inventory.workload import Workload
 
-__all__ = ["Predictor", "SpeedAnswer"]
-
 
 @dataclass(frozen=True)
 class SpeedAnswer:

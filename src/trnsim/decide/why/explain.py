@@ -224,7 +224,10 @@ def answer_difference(
     """
     name = old.name if old.name == new.name else f"{old.name} and {new.name}"
     pairs = _time_pairs(old, new)
-    times = tuple(_time_difference(left, right) for left, right in pairs)
+    times = tuple(
+        TimeDifference(*pair, _terms(*pair), _source_changes(*pair), _conditions_alone(*pair))
+        for pair in pairs
+    )
     if old.kind == new.kind:
         covered_fields = _TIME_FIELDS_BY_KIND.get(old.kind, ()) if times else ()
         changes = difference(name, old.plain, new.plain, (*_SEARCH_FIELDS, *covered_fields))
@@ -283,12 +286,6 @@ def _is_alike(left: Time, right: Time) -> bool:
         phases = {"prefill" if time.phase == "encode" else time.phase for time in (left, right)}
         return len(phases) == 1
     return left.phase == right.phase
-
-
-def _time_difference(old: Time, new: Time) -> TimeDifference:
-    return TimeDifference(
-        old, new, _terms(old, new), _source_changes(old, new), _conditions_alone(old, new)
-    )
 
 
 def _terms(old: Time, new: Time) -> tuple[TimeTerm, ...]:

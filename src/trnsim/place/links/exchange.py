@@ -154,8 +154,8 @@ def _lines(
     layout = layout_of(spread, per_node)
     if layout.nodes > 1:
         _require_efa(instance)
-    beyond = -(-layout.nodes * max(1, spread.stride // per_node) // site.instances_per_building)
-    level = "building" if beyond > 1 else "EFA" if layout.nodes > 1 else "instance"
+    spanned = -(-layout.nodes * max(1, spread.stride // per_node) // site.instances_per_building)
+    level = "building" if spanned > 1 else "EFA" if layout.nodes > 1 else "instance"
     if layout.nodes == 1 and spread.size * spread.stride <= per_chip:
         level = "chip"
     if not lnc:
@@ -169,7 +169,7 @@ def _lines(
     else:
         lines = ()
     if level == "building":
-        buildings = min(beyond, layout.nodes)  # with a stride most of those passed have no rank
+        buildings = min(spanned, layout.nodes)  # with a stride most of those spanned have no rank
         lines = tuple(
             _between_buildings(line, kind, buildings, per_node / layout.per_node, site)
             for line in lines

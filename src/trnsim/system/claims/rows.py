@@ -95,16 +95,16 @@ class RowReader:
 
     def of_chip(self, name: str, field: str, key: str = "") -> Amount:
         """A figure of a chip's row: `field` is an attribute of `Accelerator`, `key` a dtype."""
-        lacks = f"{key or field.removesuffix('_w')} of {name}"
+        missing = f"{key or field.removesuffix('_w')} of {name}"
         try:
             chip = self.chip(name)
-        except Absent:  # named alike whether the row lacks it or is missing: neither is cited
-            raise Absent(lacks) from None
+        except Absent:  # a missing row and a missing figure have one message: neither is cited
+            raise Absent(missing) from None
         value = getattr(chip, field)
         if key:
             value = value.get(key)
         if value is None:
-            raise Absent(lacks)
+            raise Absent(missing)
         return self._amount(value, _chip_row(name, is_neuron=chip.is_neuron))
 
     def peak(self, name: str, dtype: str) -> Amount:

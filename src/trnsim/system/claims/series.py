@@ -7,7 +7,7 @@ several series have:
 
     ours, theirs    instances: one with AWS's chips, and what it is compared with
     kind, kinds     of purchase
-    compare         the claimed figure, of USD for equal work on both sides (`COMPARED`)
+    compare         comparison of USD for equal work on both sides, a key of `COMPARED`
     of              workloads: "train" or "infer" for all of a kind, a name for one, "" for all
 """
 
@@ -152,7 +152,7 @@ def measured(rows: RowReader, of: str, text: str) -> Iterator[BasisOrGap]:
 def hourly(
     rows: RowReader, ours: str, theirs: str, kind: str, times: float, text: str
 ) -> Iterator[BasisOrGap]:
-    """Per cent by which an hour costs less, at `times` the throughput."""
+    """Per cent by which equal work costs less, if an hour of ours does `times` that of theirs."""
 
     def saved(pair: Pair) -> Amount:
         return percent_less(rows.usd(pair.ours), rows.usd(pair.theirs) * times)

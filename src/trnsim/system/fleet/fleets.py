@@ -5,7 +5,7 @@ from __future__ import annotations
 from trnsim.arch.catalogue import catalogue
 from trnsim.price import quote
 from trnsim.system.fleet.fields import MOST_CHIPS, FleetFields
-from trnsim.system.fleet.scenario import HOUR_S, Fleet, Watts, spares_for
+from trnsim.system.fleet.scenario import HOUR_S, Fleet, spares_for
 
 
 def fleet_of(fields: FleetFields) -> tuple[str, Fleet]:
@@ -24,7 +24,6 @@ def fleet_of(fields: FleetFields) -> tuple[str, Fleet]:
         raise fields.refused("buildings", f"legal: at most {MOST_CHIPS:,} chips in all")
     usd, price = _price(fields, name, size)
     repaired = chips * fields.repair_hours / fields.chip_mtbf_hours
-    watts = fields.watts_per_chip
     return name, Fleet(
         ultraserver_chips=chips,
         instance_chips=size,
@@ -34,7 +33,7 @@ def fleet_of(fields: FleetFields) -> tuple[str, Fleet]:
         repair_s=fields.repair_hours * HOUR_S,
         usd_per_chip_hour=usd,
         usd_per_kwh=fields.usd_per_kwh,
-        watts=None if watts is None else Watts(watts.serving, watts.training, watts.idle),
+        watts=fields.watts_per_chip,
         price=price,
     )
 

@@ -30,15 +30,15 @@ def homes(jobs: Sequence[TrainingJobKind], blocks: Mapping[str, int]) -> dict[st
         if not job.is_in_building:
             continue
         for _ in range(job.count):
-            most = max(left, key=lambda name: left[name])
-            if left[most] < job.levels[-1].blocks:
+            roomiest = max(left, key=lambda name: left[name])
+            if left[roomiest] < job.levels[-1].blocks:
                 raise BadInput(
                     f"{job.name}: no building has room for {job.levels[-1].chips} chips "
                     "beside the largest widths of jobs that live there",
                     fix="reduce largest_chips or count, or say within: fleet",
                 )
-            left[most] -= job.levels[-1].blocks
-            buildings.setdefault(job.name, []).append(most)
+            left[roomiest] -= job.levels[-1].blocks
+            buildings.setdefault(job.name, []).append(roomiest)
     return buildings
 
 
@@ -51,7 +51,7 @@ def building_shares(scenario: Scenario, plan: FleetPlan, hour: int) -> dict[str,
     shares: dict[str, dict[str, int]] = {name: {} for name in left}
     building_of_jobs = homes(scenario.jobs, left)
 
-    def give(building: str, name: str, blocks: int) -> None:
+    def assign(building: str, name: str, blocks: int) -> None:
         left[building] -= blocks
         shares[building][name] = shares[building].get(name, 0) + blocks
 
@@ -66,14 +66,14 @@ def building_shares(scenario: Scenario, plan: FleetPlan, hour: int) -> dict[str,
         widths = np.repeat([level.blocks for level in job.levels], counts[hour])[::-1]
         if job.is_in_building:
             for building, blocks in zip(building_of_jobs[job.name], widths.tolist(), strict=True):
-                give(building, job.name, blocks)
+                assign(building, job.name, blocks)
         else:
             service_blocks[job.name] = int(widths.sum())
     for name, blocks in service_blocks.items():
-        more = blocks
+        remaining = blocks
         for building, room in list(left.items()):
-            some = min(more, room)
-            if some:
-                give(building, name, some)
-            more -= some
+            taken = min(remaining, room)
+            if taken:
+                assign(building, name, taken)
+            remaining -= taken
     return shares

@@ -75,38 +75,39 @@ def _waiting_levels(jobs: Sequence[TrainingJobKind]) -> _Levels:
 def _level_counts(jobs: Sequence[TrainingJobKind], levels: _Levels) -> list[Counts]:
     """For each kind of job, the number of jobs at each of its levels."""
     return [
-        np.bincount(own, minlength=len(job.levels)).astype(np.int64)
-        for job, own in zip(jobs, levels, strict=True)
+        np.bincount(chosen, minlength=len(job.levels)).astype(np.int64)
+        for job, chosen in zip(jobs, levels, strict=True)
     ]
 
 
 def _used_blocks(jobs: Sequence[TrainingJobKind], levels: _Levels) -> int:
-    return sum(job.levels[at].blocks for job, own in zip(jobs, levels, strict=True) for at in own)
+    per_kind = zip(jobs, levels, strict=True)
+    return sum(job.levels[at].blocks for job, chosen in per_kind for at in chosen)
 
 
 def _narrow(jobs: Sequence[TrainingJobKind], levels: _Levels, free: int) -> _Levels:
-    changed = [list(own) for own in levels]
+    changed = [list(chosen) for chosen in levels]
     over = _used_blocks(jobs, levels) - free
-    for job, own in reversed(list(zip(jobs, changed, strict=True))):
+    for job, chosen in reversed(list(zip(jobs, changed, strict=True))):
         for at in reversed(range(job.count)):
             if over <= 0:
                 return changed
-            has = job.levels[own[at]].blocks
-            own[at] = _widest(job, has - over)
-            over -= has - job.levels[own[at]].blocks
+            blocks = job.levels[chosen[at]].blocks
+            chosen[at] = _widest(job, blocks - over)
+            over -= blocks - job.levels[chosen[at]].blocks
     return changed
 
 
 def _widen(jobs: Sequence[TrainingJobKind], levels: _Levels, free: int) -> _Levels:
-    changed = [list(own) for own in levels]
+    changed = [list(chosen) for chosen in levels]
     left = free - _used_blocks(jobs, levels)
-    for job, own in zip(jobs, changed, strict=True):
+    for job, chosen in zip(jobs, changed, strict=True):
         for at in range(job.count):
-            has = job.levels[own[at]].blocks
-            wider = _widest(job, has + left)
-            if job.levels[wider].blocks - has > GROW_BY * has:
-                own[at] = wider
-                left -= job.levels[wider].blocks - has
+            blocks = job.levels[chosen[at]].blocks
+            wider = _widest(job, blocks + left)
+            if job.levels[wider].blocks - blocks > GROW_BY * blocks:
+                chosen[at] = wider
+                left -= job.levels[wider].blocks - blocks
     return changed
 
 

@@ -92,15 +92,15 @@ def paths_of(counts: Counts) -> Counts:
     paths[0] = np.repeat(np.arange(counts.shape[1]), counts[0])
     for hour in range(1, len(counts)):
         paths[hour] = paths[hour - 1]
-        more = counts[hour] - counts[hour - 1]
-        if not more.any():
+        growth = counts[hour] - counts[hour - 1]
+        if not growth.any():
             continue
-        free = [
+        movable = [
             at
-            for level in np.flatnonzero(more < 0).tolist()
-            for at in np.flatnonzero(paths[hour] == level)[: -more[level]].tolist()
+            for level in np.flatnonzero(growth < 0).tolist()
+            for at in np.flatnonzero(paths[hour] == level)[: -growth[level]].tolist()
         ]
-        paths[hour, free] = np.repeat(np.arange(len(more)), np.maximum(more, 0))
+        paths[hour, movable] = np.repeat(np.arange(len(growth)), np.maximum(growth, 0))
     return paths
 
 

@@ -14,7 +14,7 @@ from trnsim.system.fleet.fields import PlanningFields, ScenarioFields
 from trnsim.system.fleet.fleets import fleet_of
 from trnsim.system.fleet.jobs import job_of
 from trnsim.system.fleet.placing import homes
-from trnsim.system.fleet.scenario import HOUR_S, Planning, Scenario, TrainingJobKind
+from trnsim.system.fleet.scenario import HOUR_S, Scenario, TrainingJobKind
 from trnsim.system.fleet.services import service_of
 from trnsim.system.fleet.setting import Setting
 
@@ -51,6 +51,8 @@ def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:
             "beside its spares",
             "reduce replica_chips",
         )
+    planning = top.planning or PlanningFields()
+    _check_planning(planning)
     scenario = Scenario(
         name=top.name or path.stem,
         start=start,
@@ -58,7 +60,7 @@ def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:
         fleet=fleet,
         services=services,
         jobs=_jobs(top, setting, block * fleet.ultraserver_chips),
-        planning=_planning(top.planning),
+        planning=planning,
         block_ultraservers=block,
     )
     _check_hour(top, scenario)
@@ -89,12 +91,9 @@ def _check_hour(top: ScenarioFields, scenario: Scenario) -> None:
             )
 
 
-def _planning(fields: PlanningFields | None) -> Planning:
-    if fields is None:
-        return Planning()
+def _check_planning(fields: PlanningFields) -> None:
     if fields.replan_hours > fields.horizon_hours:
         raise fields.refused("replan_hours", f"legal: from 1 to {fields.horizon_hours}")
-    return Planning(fields.demand, fields.horizon_hours, fields.replan_hours)
 
 
 def _jobs(top: ScenarioFields, setting: Setting, block_chips: int) -> tuple[TrainingJobKind, ...]:

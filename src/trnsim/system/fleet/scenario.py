@@ -7,22 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trnsim.facts import P90_SIGMAS
 from trnsim.system.fleet.demand import DAY_HOURS, HOUR_STEPS, Curve
 
+if TYPE_CHECKING:
+    from trnsim.system.fleet.fields import PlanningFields, WattsFields
+
 HOUR_S: Final = 3600
 WATTS_PER_KW: Final = 1000
-
-
-@dataclass(frozen=True)
-class Watts:
-    """Power in W of a chip and its share of the rest of a server, by activity."""
-
-    serving: float
-    training: float
-    idle: float
 
 
 @dataclass(frozen=True)
@@ -38,7 +32,7 @@ class Fleet:
         repair_s: seconds until a failed UltraServer is back.
         usd_per_chip_hour: price of a chip, paid whether it is used or not.
         usd_per_kwh: price of energy; 0 where it is part of the chip's price.
-        watts: power of a chip; None if unknown.
+        watts: power of a chip and its share of the rest of a server; None if unknown.
         price: source of the price.
     """
 
@@ -50,7 +44,7 @@ class Fleet:
     repair_s: float
     usd_per_chip_hour: float
     usd_per_kwh: float = 0.0
-    watts: Watts | None = None
+    watts: WattsFields | None = None
     price: str = ""
 
     @property
@@ -138,21 +132,6 @@ class TrainingJobKind:
 
 
 @dataclass(frozen=True)
-class Planning:
-    """Settings of planning.
-
-    Attributes:
-        demand: the percentile of the forecast that is planned for: "p50" or "p90".
-        horizon_hours: hours that a plan covers.
-        replan_hours: hours between plans.
-    """
-
-    demand: str = "p90"
-    horizon_hours: int = 24
-    replan_hours: int = 1
-
-
-@dataclass(frozen=True)
 class Scenario:
     """A fleet, its work, and a period of time.
 
@@ -173,7 +152,7 @@ class Scenario:
     fleet: Fleet
     services: tuple[Service, ...]
     jobs: tuple[TrainingJobKind, ...]
-    planning: Planning
+    planning: PlanningFields
     block_ultraservers: int
 
     @property

@@ -26,11 +26,11 @@ def service_of(name: str, fields: ServiceFields, setting: Setting) -> Service:
         BadInput: a field is missing or illegal.
     """
     chips, per_s, basis = _replica(name, fields, setting)
-    server = setting.fleet.ultraserver_chips
-    if server % chips and chips % server:
+    whole = setting.fleet.ultraserver_chips
+    if whole % chips and chips % whole:
         raise fields.refused(
             "replica_chips" if "replica_chips" in fields else "model",
-            f"replicas of {chips} chips; legal: a divisor or a multiple of {server}, the chips of "
+            f"replicas of {chips} chips; legal: a divisor or a multiple of {whole}, the chips of "
             "an UltraServer",
         )
     return Service(

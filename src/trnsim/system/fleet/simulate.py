@@ -79,9 +79,9 @@ def simulate(scenario: Scenario, plan: FleetPlan, conditions: FleetConditions) -
             scenario, service, plan.services[:, at], lost[at], generator
         )
         demand = conditions.demand[at]
-        late = np.maximum(demand - capacity_per_s, 0.0) * STEP_S
+        missed_requests = np.maximum(demand - capacity_per_s, 0.0) * STEP_S
         requests.append(_by_hour(demand * STEP_S))
-        missed.append(_by_hour(late))
+        missed.append(_by_hour(missed_requests))
         served = requests[-1] - missed[-1]
         replica_hours = served.sum(axis=1) / (service.requests_per_s * HOUR_STEPS * STEP_S)
         useful += replica_hours * service.replica_chips
@@ -131,8 +131,8 @@ def _capacity_per_s(
     Blocks received in an hour serve once they have started; blocks given up stop at once.
     """
     serving = np.repeat(blocks[:, None], HOUR_STEPS, axis=1).astype(float)
-    late = ready_steps(scenario, service)
-    serving[1:, :late] = np.minimum(serving[1:, :late], blocks[:-1, None])
+    unready = ready_steps(scenario, service)
+    serving[1:, :unready] = np.minimum(serving[1:, :unready], blocks[:-1, None])
     serving_blocks = np.maximum(serving.reshape(-1) - failed, 0.0)
     block_rate = scenario.block_chips / service.replica_chips * service.requests_per_s
     if generator is None:
@@ -171,12 +171,11 @@ def _trained_tokens(
         return by_step
 
     blocks = np.repeat(plan.job_blocks(scenario.jobs)[:, job_index], HOUR_STEPS)
-    part = 1.0 - np.minimum(failed * _step_blocks(job) / np.maximum(blocks, 1), 1.0)
+    share = 1.0 - np.minimum(failed * _step_blocks(job) / np.maximum(blocks, 1), 1.0)
     if generator is not None:
-        part = part + _deviation(scenario, plan, job_index, part.shape, generator)
-    return sum_running(rates) * part * STEP_S, (sum_running(useful_chips) * part).sum(
-        axis=1
-    ) / HOUR_STEPS
+        share = share + _deviation(scenario, plan, job_index, share.shape, generator)
+    chip_hours = (sum_running(useful_chips) * share).sum(axis=1) / HOUR_STEPS
+    return sum_running(rates) * share * STEP_S, chip_hours
 
 
 def _step_blocks(job: TrainingJobKind) -> int:

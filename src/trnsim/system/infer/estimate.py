@@ -138,15 +138,15 @@ def estimate(
         OutOfMemory: weights and activations exceed a rank's memory.
     """
     on_machine = machine(on, rows=rows)
-    used = _cores(on_machine, cores)
-    held = dtype or _usual_dtype(on_machine)
-    plan = inference(path, sizes, held)
-    ranks = _ranks_of_copy(plan, on_machine, used)
+    used_ranks = _cores(on_machine, cores)
+    product_dtype = dtype or _usual_dtype(on_machine)
+    plan = inference(path, sizes, product_dtype)
+    ranks = _ranks_of_copy(plan, on_machine, used_ranks)
     if measured is not None:
         _check_measured(measured, plan, on_machine)
-    timed = [_PassTime(part, on_machine, held, ranks, measured) for part in plan.parts]
+    timed = [_TimedPart(part, on_machine, product_dtype, ranks, measured) for part in plan.parts]
     total = _total(timed, measured)
-    copies = used // ranks
+    copies = used_ranks // ranks
     return InferenceEstimate(
         platform=on,
         instance=on_machine.instance.name,
@@ -163,13 +163,13 @@ def estimate(
         notes=(
             *total.evidence,
             *(f"extrapolated: {reach}" for reach in total.extrapolations),
-            *_notes(plan, on_machine, used - copies * ranks),
+            *_notes(plan, on_machine, used_ranks - copies * ranks),
         ),
     )
 
 
-class _PassTime:
-    """The time and memory of one part of an inference on a rank."""
+class _TimedPart:
+    """One part of an inference on a rank, with its estimate and its bytes of weights."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class _PassTime:
         return bytes_of(max(elements, default=0.0), _ACTIVATION_BITS)
 
 
-def _total(timed: Sequence[_PassTime], measured: MeasuredTimes | None) -> Estimate:
+def _total(timed: Sequence[_TimedPart], measured: MeasuredTimes | None) -> Estimate:
     """Time of all parts, one after another.
 
     Raises:
@@ -266,7 +266,7 @@ def _ranks_of_copy(plan: Inference, machine: Machine, cores: int) -> int:
     return guided if machine.lnc and cores >= guided else 1
 
 
-def _check_memory(parts: Iterable[_PassTime], machine: Machine) -> float:
+def _check_memory(parts: Iterable[_TimedPart], machine: Machine) -> float:
     """Bytes that a rank needs.
 
     Raises:

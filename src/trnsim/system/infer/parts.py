@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.captured import CapturedModel, Workload, workload_of
+from trnsim.workload.captured import Workload, workload_of
 from trnsim.workload.config import read_values
 from trnsim.workload.matrix_bits import without_own_bits
 from trnsim.workload.model_names import hub_id, model_name
@@ -38,7 +38,7 @@ _DENOISERS: Final = ("unet", "transformer")
 _DECODER_NAMES: Final = ("vae", "movq", "vqvae")
 _SKIPPED_PREFIXES: Final = ("scheduler", "tokenizer", "feature_extractor", "image_processor")
 _PIXELS_OF_LATENT: Final = 8
-_MAKES_TOKENS: Final = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
+_GENERATING_CLASSES: Final = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
 _IMAGE_KEYS: Final = ("image_size", "num_channels", "patch_size", "vision_config")
 _TEXT_KEYS: Final = ("vocab_size", "text_config")
 
@@ -117,61 +117,67 @@ def inference(path: str | Path, sizes: InputSizes, dtype: str = "bf16") -> Infer
         BadInput: the file cannot be read, or the model has no such input.
         NotModelled: the architecture of the model or of a part is unknown.
     """
-    place = Path(path)
-    if place.is_dir():
-        index = place / INDEX
-        place = index if index.exists() else place / "config.json"
-    values = read_values(place)
+    file = Path(path)
+    if file.is_dir():
+        index = file / INDEX
+        file = index if index.exists() else file / "config.json"
+    values = read_values(file)
     if str(values.get(_CLASS_KEY, "")).endswith("Pipeline"):
-        return _pipeline(place, values, sizes, dtype)
+        return _pipeline_inference(file, values, sizes, dtype)
     if _CLASS_KEY in values:
-        return _lone_model(place, values, sizes, dtype)
-    return _model(place, values, sizes, dtype)
+        return _diffusers_inference(file, values, sizes, dtype)
+    return _transformers_inference(file, values, sizes, dtype)
 
 
-def _model(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str) -> Inference:
+def _transformers_inference(
+    file: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str
+) -> Inference:
     """The inference of a model of the transformers library: one part, one pass."""
-    model = _read(values, place, dtype)
+    model = _read(values, file, dtype)
     _refuse_generating(model)
     _refuse_steps(model.name, sizes)
     has_image, has_text = _inputs(model)
     _refuse("--image", sizes.image, model.name, "reads no images", is_read=has_image)
     _refuse("--sequence", sizes.sequence, model.name, "reads no text", is_read=has_text)
     if sizes.image and isinstance(model, Architecture):
-        model = _read(_with_image_size(values, sizes.image), place, dtype)
+        model = _read(_with_image_size(values, sizes.image), file, dtype)
     tokens = _tokens(model, sizes) if has_text else 1
     image = 0 if isinstance(model, Architecture) else sizes.image or 0
     model_pass = Pass(Phase.ENCODE, sizes.batch, tokens, image=image)
     item = "pair" if has_image and has_text else "image" if has_image else "sequence"
-    return Inference(_name(place), (InferencePart("model", model, model_pass),), item)
+    return Inference(_name(file), (InferencePart("model", model, model_pass),), item)
 
 
-def _lone_model(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str) -> Inference:
+def _diffusers_inference(
+    file: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str
+) -> Inference:
     """The inference of a diffusers model alone: a denoiser's steps, or one run of a decoder."""
-    model = _read(values, place, dtype)
+    model = _read(values, file, dtype)
     if "latent_channels" in values:
         _refuse_steps(model.name, sizes)
         _refuse("--sequence", sizes.sequence, model.name, "reads no text", is_read=False)
-        return Inference(_name(place), (_decoder(model, sizes),), "image", ("denoiser",))
+        return Inference(_name(file), (_decoder(model, sizes),), "image", ("denoiser",))
     tokens = sizes.sequence or TEXT_TOKENS
     return Inference(
-        _name(place), (_denoiser(model, sizes, tokens),), "image", (_TEXT_ENCODER_PREFIX, "vae")
+        _name(file), (_denoiser(model, sizes, tokens),), "image", (_TEXT_ENCODER_PREFIX, "vae")
     )
 
 
-def _pipeline(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str) -> Inference:
+def _pipeline_inference(
+    file: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: str
+) -> Inference:
     """The parts of a pipeline of diffusers, each in a folder of its own."""
     names = [name for name, kind in values.items() if _is_part(kind)]
     denoisers = [name for name in names if name in _DENOISERS]
     if not denoisers:
         listed = ", ".join(names) or "none"
         raise NotModelled(
-            f"{place}: a pipeline without a denoiser ({' or '.join(_DENOISERS)}); parts: {listed}"
+            f"{file}: a pipeline without a denoiser ({' or '.join(_DENOISERS)}); parts: {listed}"
         )
 
     def part(name: str) -> Workload:
-        file = place.parent / name / "config.json"
-        return _read(read_values(file), file, dtype)
+        config = file.parent / name / "config.json"
+        return _read(read_values(config), config, dtype)
 
     texts = [part(name) for name in names if name.startswith(_TEXT_ENCODER_PREFIX)]
     usual_tokens = sizes.sequence or TEXT_TOKENS  # of a text that another program encodes
@@ -193,15 +199,15 @@ def _pipeline(place: Path, values: Mapping[str, Any], sizes: InputSizes, dtype: 
         for name in names
         if not name.startswith((_TEXT_ENCODER_PREFIX, *_SKIPPED_PREFIXES)) and name not in counted
     )
-    return Inference(_name(place), tuple(parts), "image", left_out)
+    return Inference(_name(file), tuple(parts), "image", left_out)
 
 
-def _name(place: Path) -> str:
+def _name(file: Path) -> str:
     """The model's name on the hub, the file's name, or its folder's if the file name is common."""
-    if hub_id(place):
-        return model_name(place)
-    is_common = place.name in (INDEX, "config.json")
-    return place.resolve().parent.name if is_common else place.stem
+    if hub_id(file):
+        return model_name(file)
+    is_common = file.name in (INDEX, "config.json")
+    return file.resolve().parent.name if is_common else file.stem
 
 
 def _is_part(kind: object) -> bool:
@@ -235,15 +241,15 @@ _BYTE_BITS: Final = 8
 _DTYPES: Final = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8": "bfloat16"}
 
 
-def _read(values: Mapping[str, Any], place: Path, dtype: str) -> Workload:
+def _read(values: Mapping[str, Any], file: Path, dtype: str) -> Workload:
     """A model with its weights in `dtype`."""
     if dtype not in _DTYPES:
         raise BadInput(f"--dtype is {dtype!r}; legal: {', '.join(_DTYPES)}")
-    workload_of(values, str(place))  # errors tell of the file as it is
+    workload_of(values, str(file))  # errors tell of the file as it is
     settings = {key: value for key, value in values.items() if key not in ("dtype", "torch_dtype")}
     if _CLASS_KEY not in values or dtype == "fp32":  # diffusers warns of keys that it does not know
         settings["torch_dtype"] = _DTYPES[dtype]
-    model = workload_of(settings, str(place))
+    model = workload_of(settings, str(file))
     if dtype != "fp8":
         return model
     if not isinstance(model, Architecture):
@@ -269,11 +275,8 @@ def _inputs(model: Workload) -> tuple[bool, bool]:
     if isinstance(model, Architecture):
         images = [bool(tower.tokens) for tower in model.towers]
         return any(images), not all(images)
-    has_image, has_text = (any(key in model.values for key in keys) for keys in _SIZE_KEYS)
-    return has_image, has_text or not has_image
-
-
-_SIZE_KEYS: Final = (_IMAGE_KEYS, _TEXT_KEYS)
+    has_image = any(key in model.values for key in _IMAGE_KEYS)
+    return has_image, not has_image or any(key in model.values for key in _TEXT_KEYS)
 
 
 def _tokens(model: Workload, sizes: InputSizes) -> int:
@@ -292,19 +295,18 @@ def _text_tokens(model: Workload, sizes: InputSizes) -> int:
 
 
 def _refuse_generating(model: Workload) -> None:
-    if _makes_tokens(model):
+    if isinstance(model, Architecture):
+        is_generating = model.is_generating
+    else:
+        classes = model.values.get("architectures")
+        names = map(str, classes if isinstance(classes, list) else ())
+        is_generating = any(name.endswith(_GENERATING_CLASSES) for name in names)
+    if is_generating:
         raise BadInput(
             f"{model.name} ({model.model_type}) makes one token after another, which one pass does "
             "not answer",
             fix="trnsim plan serve",
         )
-
-
-def _makes_tokens(model: Architecture | CapturedModel) -> bool:
-    if isinstance(model, Architecture):
-        return model.is_generating
-    named = model.values.get("architectures")
-    return isinstance(named, list) and any(str(name).endswith(_MAKES_TOKENS) for name in named)
 
 
 def _refuse_steps(name: str, sizes: InputSizes) -> None:

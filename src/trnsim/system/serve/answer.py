@@ -126,9 +126,9 @@ def capacity_answer(
     if best is None or best.capacity is None or not best.capacity.per_s:
         return _infeasible(ranking, slo, rate_per_s)
     unit = best.unit
-    whole = next(each for each in deployments if unit_of(each).options == unit.options)
+    deployment = next(each for each in deployments if unit_of(each).options == unit.options)
     spare_units = units_of_spare(spare, unit.replicas)
-    count, capacity = whole.replicas // unit.replicas, best.capacity
+    count, capacity = deployment.replicas // unit.replicas, best.capacity
     if not is_fixed and rate_per_s is not None:
         capacity = _at_fewest(best.test, capacity, rate_per_s, spare_units)
         count = units_for(rate_per_s, capacity.per_s, spare_units)
@@ -168,25 +168,26 @@ def _interval(best: RankedUnit, slo: Slo) -> Interval:
     P90 and P10 are measured in short runs, as ratios to the P50 of short runs.
     """
     per_s = best.per_s
-    parts: dict[str, float] = {}
+    rates_per_s = []
     for quantile in ("p10", "p90"):
         limits = best.test.limits(slo, quantile)
-        kept = 0.0
+        rate = 0.0
         if limits.is_met(best.test.alone(quantile)):
-            kept = best.test.highest_rate(limits, best.short_per_s, SHORT_RUN, quantile=quantile)
-        parts[quantile] = per_s * kept / best.short_per_s
-    low, high = sorted(parts.values())
+            rate = best.test.highest_rate(limits, best.short_per_s, SHORT_RUN, quantile=quantile)
+        rates_per_s.append(per_s * rate / best.short_per_s)
+    low, high = sorted(rates_per_s)
     return Interval(min(low, per_s), per_s, max(high, per_s))
 
 
 def _infeasible(ranking: Ranking, slo: Slo, rate_per_s: float | None) -> CapacityAnswer:
     """The answer where no layout keeps the SLO: one unit of the layout nearest to it."""
-    near = nearest(ranking.tests, slo)
-    limits = near.test.limits(slo)
-    no_capacity = Capacity(0.0, limits, limits.worst(near.test.alone())[0], 0.0, 0)
+    closest = nearest(ranking.tests, slo)
+    limits = closest.test.limits(slo)
+    no_capacity = Capacity(0.0, limits, limits.worst(closest.test.alone())[0], 0.0, 0)
     sizing = Sizing(1, 0.0, Spare.NONE, 0.0, rate_per_s)
+    no_rate = Interval(0.0, 0.0, 0.0)
     return CapacityAnswer(
-        near.test, sizing, no_capacity, Interval(0.0, 0.0, 0.0), True, len(ranking.tests), near
+        closest.test, sizing, no_capacity, no_rate, True, len(ranking.tests), closest
     )
 
 
@@ -204,10 +205,10 @@ def other_instances(
     if answer.nearest is None:
         return answer
     others = dict.fromkeys(platforms().values())
-    kept = [
+    feasible = [
         name
         for name in others
         if name != on_machine.instance.name
         and keeps_alone(model, machine(name), options, answer.test.pattern, slo)
     ]
-    return replace(answer, nearest=replace(answer.nearest, instance_types=tuple(kept)))
+    return replace(answer, nearest=replace(answer.nearest, instance_types=tuple(feasible)))

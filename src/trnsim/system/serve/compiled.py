@@ -98,11 +98,8 @@ class CompiledReplica(Replica):
         step = batch, self._bucket
         if is_turn:
             return 1, step
-        more, end = (
-            int((self._bucket - longest) / self._tokens_per_step) + 1,
-            self._steps_to_an_end(),
-        )
-        return (end if end < more else max(more, 1)), step
+        to_next_bucket = int((self._bucket - longest) / self._tokens_per_step) + 1
+        return min(self._steps_to_an_end(), max(to_next_bucket, 1)), step
 
     def _longest_keys(self) -> float:
         """Keys that the longest running sequence attends to in the next step."""

@@ -75,8 +75,8 @@ class DynamicReplica(Replica):
         count = 1 if is_turn else self._make_room(self._steps_to_an_end())
         mean = self._mean_tokens()
         if count > 1:
-            until = math.ceil(((mean // GRANULE + 1) * GRANULE - mean) / self._tokens_per_step)
-            count = min(count, max(until, 1))
+            left = (mean // GRANULE + 1) * GRANULE - mean
+            count = min(count, max(math.ceil(left / self._tokens_per_step), 1))
         return count, (len(self._running), self.engine.length(mean))
 
     def _mean_tokens(self) -> float:
@@ -121,11 +121,11 @@ class DynamicReplica(Replica):
         engine = self.engine
         while True:
             live = len(self._running)
-            others = live + len(self._filling)
-            free = (engine.blocks - others) * engine.block_tokens - self._tokens_in_blocks()
-            sure = int(free / (live * self._tokens_per_step))
-            if sure >= 1:
-                return min(count, sure)
+            sequences = live + len(self._filling)
+            free = (engine.blocks - sequences) * engine.block_tokens - self._tokens_in_blocks()
+            safe_steps = int(free / (live * self._tokens_per_step))
+            if safe_steps >= 1:
+                return min(count, safe_steps)
             over = self._used_blocks(1) - engine.blocks
             if over <= 0 or self._cache.evict(over * engine.block_tokens) or live == 1:
                 return 1

@@ -125,16 +125,16 @@ class Engine:
 
     def bucket(self, tokens: float) -> int:
         """The smallest bucket that holds `tokens`; the largest if none does."""
-        place = bisect_left(self.buckets, tokens)
-        return self.buckets[min(place, len(self.buckets) - 1)]
+        index = bisect_left(self.buckets, tokens)
+        return self.buckets[min(index, len(self.buckets) - 1)]
 
     def bucket_around(self, tokens: float) -> tuple[int, int]:
         """The next smaller bucket (or 0) and the bucket of `tokens`.
 
         Lengths above the first and up to the second have the same bucket.
         """
-        place = min(bisect_left(self.buckets, tokens), len(self.buckets) - 1)
-        return self.buckets[place - 1] if place else 0, self.buckets[place]
+        index = min(bisect_left(self.buckets, tokens), len(self.buckets) - 1)
+        return self.buckets[index - 1] if index else 0, self.buckets[index]
 
     def length(self, tokens: float) -> int:
         """The length for which a decode step is estimated.

@@ -30,7 +30,7 @@ _FIGURES_OF_ALL_REPLICAS: Final = (
     "preemptions",
     "cached_prompt_tokens",
 )
-"""Figures that are sums over replicas, so that they scale with their number."""
+"""Figures that are sums over replicas, and so scale with the number of replicas."""
 _LEAST_QUEUE_S: Final = 1e-9
 """Queueing times below this are rounding errors and count as 0."""
 _LEAST_SHARE: Final = 0.25
@@ -70,8 +70,8 @@ class ServingResult:
     def scaled(self, count: float) -> ServingResult:
         """The figures of `count` times the replicas under `count` times the load."""
         figures = {
-            name: x.scaled(count) if name in _FIGURES_OF_ALL_REPLICAS else x
-            for name, x in self.figures.items()
+            name: figure.scaled(count) if name in _FIGURES_OF_ALL_REPLICAS else figure
+            for name, figure in self.figures.items()
         }
         return replace(self, figures=figures)
 
@@ -196,7 +196,7 @@ def _figures(
     counts = np.array([request.output_tokens for request in load], np.float64)
     duration_s = float(end.max() - arrival.min())
     has_gaps = counts > 1
-    between = (end[has_gaps] - first[has_gaps]) / (counts[has_gaps] - 1)
+    gaps_s = (end[has_gaps] - first[has_gaps]) / (counts[has_gaps] - 1)
     overhead, unloaded = _unloaded(deployment, load, outcome, costs)
     ttft = first - arrival + overhead
     queue = np.where(ttft - unloaded > _LEAST_QUEUE_S, ttft - unloaded, 0.0)
@@ -204,15 +204,15 @@ def _figures(
         **_percentiles("ttft", ttft),
         **_percentiles("ttft_unloaded", unloaded),
         **_percentiles("ttft_queue", queue),
-        **_percentiles("tpot", between),
+        **_percentiles("tpot", gaps_s),
         **_percentiles("tpot_inclusive", (end - arrival + overhead) / counts),
         **_percentiles("e2e", end - arrival + overhead),
         "output_tokens_per_s": _tokens_per_s(load, outcome),
         "requests_per_s": len(load) / duration_s,
-        **_uses(outcome.replicas, duration_s),
+        **_usage(outcome.replicas, duration_s),
         "queue_mean": float((start - arrival).sum()) / duration_s,
     }
-    return RunFigures(values, _parts(deployment, outcome.replicas, between))
+    return RunFigures(values, _parts(deployment, outcome.replicas, gaps_s))
 
 
 def _unloaded(
@@ -260,26 +260,26 @@ def _percentiles(name: str, seconds: NDArray[np.float64]) -> dict[str, float]:
     return {f"{name}_p{p}_s": float(x) for p, x in zip(PERCENTILES, levels, strict=True)}
 
 
-def _uses(replicas: Sequence[Replica], duration_s: float) -> dict[str, float]:
+def _usage(replicas: Sequence[Replica], duration_s: float) -> dict[str, float]:
     """Utilisation of time and of batch slots, preemptions, and prompt tokens from the cache."""
     steps = sum(sum(replica.decodes.values()) for replica in replicas)
-    places = sum(n * batch for replica in replicas for (batch, _), n in replica.decodes.items())
+    slots = sum(n * batch for replica in replicas for (batch, _), n in replica.decodes.items())
     live = sum(replica.sequence_steps for replica in replicas)
     return {
         "utilisation": sum(replica.busy_s for replica in replicas) / duration_s / len(replicas),
         "batch_mean": live / steps if steps else 0.0,
-        "batch_filled": live / places if places else 0.0,
+        "batch_filled": live / slots if slots else 0.0,
         "preemptions": float(sum(replica.preempted for replica in replicas)),
         "cached_prompt_tokens": float(sum(replica.cached_tokens for replica in replicas)),
     }
 
 
 def _parts(
-    deployment: Deployment, replicas: Sequence[Replica], between: NDArray[np.float64]
+    deployment: Deployment, replicas: Sequence[Replica], gaps_s: NDArray[np.float64]
 ) -> dict[str, float]:
     """Mean time per output token in seconds, by cause.
 
-    `between` is the mean time between tokens of each request; what decode steps do not explain is
+    `gaps_s` is the mean time between tokens of each request; what decode steps do not explain is
     waiting for prefills.
     """
     tokens_per_step = deployment.engine.tokens_per_step
@@ -296,5 +296,5 @@ def _parts(
     if not tokens:
         return {}
     parts = {name: time_s / tokens for name, time_s in weighted.items()}
-    mean_s = float(between.mean()) if between.size else 0.0
+    mean_s = float(gaps_s.mean()) if gaps_s.size else 0.0
     return parts | {WAITING: max(mean_s - sum(parts.values()), 0.0)}

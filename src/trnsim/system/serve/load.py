@@ -257,20 +257,20 @@ def share_of_load(load: Load, count: int, most: int) -> tuple[Load, int]:
     if not is_closed(load):
         return load[: most * count : count], count
     clients = [0] * len(load)
-    places: dict[int, int] = {}
+    new_indices: dict[int, int] = {}
     requests: list[Request] = []
-    number = 0
+    client_count = 0
     for index, request in enumerate(load):
         if request.after is None:
-            clients[index] = number
-            number += 1
+            clients[index] = client_count
+            client_count += 1
         else:
             clients[index] = clients[request.after]
         if clients[index] % count == 0:
-            places[index] = len(requests)
-            after = None if request.after is None else places[request.after]
+            new_indices[index] = len(requests)
+            after = None if request.after is None else new_indices[request.after]
             requests.append(replace(request, after=after))
-    return tuple(requests), min(count, number)
+    return tuple(requests), min(count, client_count)
 
 
 def at_rate(load: Load, rate_per_s: float, least: int, seed: int, every: int = 1) -> Load:
@@ -289,11 +289,11 @@ def at_rate(load: Load, rate_per_s: float, least: int, seed: int, every: int = 1
         span_s = count / rate_per_s
         scaled = (arrivals - arrivals[0]) / (arrivals[-1] - arrivals[0]) * (count - 1) / rate_per_s
         arrivals_s = np.concatenate([scaled + turn * span_s for turn in range(repeats)])
-    picks = zip(range(0, len(arrivals_s), every), arrivals_s[::every].tolist(), strict=True)
+    picked = [load[index % count] for index in range(0, len(arrivals_s), every)]
     # Not `replace`, which takes five times as long: a search makes many thousands of requests.
     return tuple(
-        Request(moment, like.input_tokens, like.output_tokens, like.prefix, like.prefix_tokens)
-        for like, moment in ((load[place % count], moment) for place, moment in picks)
+        Request(arrival_s, like.input_tokens, like.output_tokens, like.prefix, like.prefix_tokens)
+        for like, arrival_s in zip(picked, arrivals_s[::every].tolist(), strict=True)
     )
 
 

@@ -63,16 +63,16 @@ def nearest(tests: Sequence[LoadTest], slo: Slo) -> Nearest:
         for name, limit in limits.items()
         if alone[name] > limit
     )
-    wider = {each.name: _SLACK * each.least_s for each in missed}
-    feasible = replace(
+    relaxed_s = {each.name: _SLACK * each.least_s for each in missed}
+    relaxed = replace(
         slo,
-        ttft_s=wider.get("ttft", slo.ttft_s),
-        tpot_s=wider.get("tpot", slo.tpot_s),
-        latency_s=wider.get("e2e", slo.latency_s),
+        ttft_s=relaxed_s.get("ttft", slo.ttft_s),
+        tpot_s=relaxed_s.get("tpot", slo.tpot_s),
+        latency_s=relaxed_s.get("e2e", slo.latency_s),
     )
     guess_per_s = 0.5 * saturated_per_s(test.deployment, test.pattern)
-    most_per_s = test.highest_rate(test.limits(feasible), guess_per_s, SHORT_RUN)
-    return Nearest(test, missed, feasible, most_per_s)
+    most_per_s = test.highest_rate(test.limits(relaxed), guess_per_s, SHORT_RUN)
+    return Nearest(test, missed, relaxed, most_per_s)
 
 
 def keeps_alone(

@@ -130,9 +130,9 @@ class ReplicaSteps:
             prefills = self._blocks(self.model, filling)
             decodes = self._blocks(self.model, decoding)
             # Parts of an encoder come first; decodes do not pass through them.
-            ahead = len(prefills) - len(decodes)
-            both = zip(prefills[ahead:], decodes, strict=True)
-            merged = [*prefills[:ahead], *(_merged_passes(*pair) for pair in both)]
+            encoder_parts = len(prefills) - len(decodes)
+            both = zip(prefills[encoder_parts:], decodes, strict=True)
+            merged = [*prefills[:encoder_parts], *(_merged_passes(*pair) for pair in both)]
             estimate = self.rank.pass_estimate(merged, filling)
             draft_s = self._draft_s(batch, length)
             self._estimates[key] = self._step(estimate, filling, prompts + batch, draft_s)
@@ -179,8 +179,10 @@ class ReplicaSteps:
         """
         hops_s = self._hops_s(model_pass)
         is_ported = isinstance(self.times, PortedTimes)
-        place = self.machine, self.split.tensor
-        estimate = judged_estimate(estimate, self.model, model_pass, *place, is_ported=is_ported)
+        tensor = self.split.tensor
+        estimate = judged_estimate(
+            estimate, self.model, model_pass, self.machine, tensor, is_ported=is_ported
+        )
         estimate = estimate.scaled(times).plus(_EXCHANGES_PART, hops_s)
         if draft_s:
             estimate = estimate.with_parts_in_proportion({_DRAFT_PART: draft_s})
