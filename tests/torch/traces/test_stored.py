@@ -12,7 +12,7 @@ from trnsim.errors import BadInput
 from trnsim.torch.traces.encoding import MalformedProgram
 from trnsim.torch.traces.stored import StoredProgram, StoredTensor
 
-HEAD = b"trnsim traced program\nversion 1, by trnsim 0.1.0\n"
+HEAD = b"trnsim traced program\nversion 2, by trnsim 0.1.0\n"
 CORPUS = Path(__file__).parents[2] / "test_hostile_files.py"
 
 
@@ -34,8 +34,17 @@ def test_a_program_is_read_as_it_was_written(scaled):
 
 
 def test_another_version_is_named_with_the_one_that_is_read(scaled):
-    content = scaled.to_bytes().replace(b"version 1", b"version 2", 1)
-    refused(content, "version 2, by trnsim 0.1.0.*reads version 1")
+    for version in (b"version 3", b"version 0", b"version x"):
+        content = scaled.to_bytes().replace(b"version 2", version, 1)
+        refused(content, version.decode() + ", by trnsim 0.1.0.*reads version 1 and 2")
+
+
+def test_a_program_of_version_1_is_read_and_has_no_kernels(scaled):
+    members = json.loads(scaled.to_bytes().removeprefix(HEAD))
+    del members["kernels"]
+    first = HEAD.replace(b"version 2", b"version 1") + json.dumps(members).encode()
+    assert StoredProgram.from_bytes(first) == scaled
+    refused(HEAD + json.dumps(members).encode(), "a program of other members than")
 
 
 def test_a_neff_and_other_bytes_are_named():

@@ -9,12 +9,13 @@ Source: aws-neuron-sdk frameworks/torch/pytorch-native-overview.rst, Neuron Kern
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
 from trnsim.device.call_log import note
@@ -38,7 +39,7 @@ from trnsim.torch.scope_tracker import scope_tracker
 
 NAMESPACE: Final = "trnsim_nki"
 """The library of operators that are calls of kernels."""
-_operators_by_call: Final[dict[KernelCall, Callable[..., Any]]] = {}
+_operators_by_call: Final[dict[KernelCall, OpOverload[..., Any]]] = {}
 _calls_by_operator: Final[dict[str, KernelCall]] = {}
 
 
@@ -95,6 +96,13 @@ def launch(kernel: Kernel, args: Any, kwargs: Any) -> Any:
 def call_in_graph(number: int, args: Any, kwargs: Any) -> Any:
     """The call as a node of a graph of PyTorch's compiler."""
     return _as_operator(Kernel.numbered[number].of_degree(), args, kwargs)
+
+
+def operator_of(call: KernelCall) -> OpOverload[..., Any]:
+    """The operator of PyTorch that is a call of a kernel; equal calls share it."""
+    if call not in _operators_by_call:
+        _operators_by_call[call] = _new_operator(call)
+    return _operators_by_call[call]
 
 
 def kernel_call(name: str) -> KernelCall | None:
@@ -192,10 +200,8 @@ def _as_operator(kernel: Kernel, args: Any, kwargs: Any) -> Any:
     """The call as a PyTorch operator, which is a single node in a trace."""
     check_degree(kernel, _traced_line())
     call, tensors = call_of_kernel(kernel, args, kwargs)
-    if call not in _operators_by_call:
-        _operators_by_call[call] = _new_operator(call)
     outline = call.outline(target().name)
-    results = iter(_tensors(_operators_by_call[call](*tensors)))
+    results = iter(_tensors(operator_of(call)(*tensors)))
     return pytree.tree_map_only(Tensor, lambda _: next(results), meta_results(outline))
 
 
@@ -212,7 +218,7 @@ def _tensors(value: Any) -> list[Tensor]:
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
-def _new_operator(call: KernelCall) -> Callable[..., Any]:
+def _new_operator(call: KernelCall) -> OpOverload[..., Any]:
     """A new operator for a kernel and shapes; its schema declares written arguments and results."""
     outline = call.outline(target().name)
     likes = _tensors(meta_results(outline))
@@ -242,7 +248,7 @@ def _new_operator(call: KernelCall) -> Callable[..., Any]:
     )
     definition.register_fake(empty_results)
     _calls_by_operator[name] = call
-    operator: Callable[..., Any] = definition
+    operator: OpOverload[..., Any] = definition._opoverload  # noqa: SLF001  PyTorch's name
     return operator
 
 

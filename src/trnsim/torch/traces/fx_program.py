@@ -18,6 +18,7 @@ from trnsim.torch.compile.origins import line_of
 from trnsim.torch.models.archive import only_computes
 from trnsim.torch.traces.encoding import DTYPES, MalformedProgram, decoded, encoded, index_of
 from trnsim.torch.traces.exchanges import rank_count
+from trnsim.torch.traces.kernels.embedding import kernel_operator
 from trnsim.torch.traces.stored import StoredCall, StoredPlace, StoredProgram, StoredTensor
 
 GET_ITEM: Final = "getitem"
@@ -191,7 +192,9 @@ class _GraphBuilder:
         kwargs = {
             name: decoded(value, self._values, self._device) for name, value in call.kwargs.items()
         }
-        target: Any = operator.getitem if call.operator == GET_ITEM else _operator(call.operator)
+        target: Any = kernel_operator(self._program, call, args)
+        if target is None:
+            target = operator.getitem if call.operator == GET_ITEM else _operator(call.operator)
         if call.operator == GET_ITEM:
             _check_item(args, kwargs)
         else:

@@ -7,17 +7,16 @@ is loaded: a frozen or copied module finds its own again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+import torch
 from torch import Tensor
 
-from trnsim.device.program_line import program_line
-from trnsim.errors import EmulatorError, NotModelled
+from trnsim.errors import EmulatorError
 from trnsim.files import write
 from trnsim.torch import pytorch
 from trnsim.user_traceback import show_text_as_own
@@ -47,7 +46,7 @@ _SCHEMAS: Final = (
     f"ranks_forward_each({_RANKS}, Tensor[][] inputs) -> Tensor[][]",
     "ranks_write(Tensor content, str path) -> bool",
 )
-_KERNEL_CALL: Final = re.compile(rb'"operator":"trnsim_nki\.(?P<name>\w+?)_\d+\.')
+_KERNEL_CALL: Final = b'"operator":"trnsim_nki.'
 """A call of an operator of `trnsim.torch.dispatch.launches` in a stored program."""
 _libraries: Final[list[Any]] = []
 # A library removes its operators when it is freed, so this one lives as long as the process.
@@ -190,17 +189,15 @@ def _write(content: Tensor, path: str) -> bool:
 
 
 def _savable(program: Tensor) -> Tensor:
-    """The program, unless it calls kernels, whose code is Python's.
+    """The program with the instructions of the kernels that it calls, whose code is Python's.
 
     Raises:
-        NotModelled: for such a program.
+        NotModelled: for a kernel that has no stored form.
     """
-    kernel = _KERNEL_CALL.search(bytes(program.numpy()))
-    if kernel is not None:
-        raise NotModelled(
-            f"a traced module that calls the NKI kernel {kernel['name'].decode()} is not "
-            "saved: a file holds data, and a kernel is code",
-            fix="save the model's weights, and trace it where it runs: that takes seconds",
-            line=program_line(),
-        )
-    return program.clone()  # an operator's result is no alias of its operand
+    content = bytes(program.numpy())
+    if _KERNEL_CALL not in content:
+        return program.clone()  # an operator's result is no alias of its operand
+    stored: Any = import_module("trnsim.torch.traces.stored").StoredProgram.from_bytes(content)
+    embedding: Any = import_module("trnsim.torch.traces.kernels.embedding")
+    saved: bytes = embedding.with_kernels(stored).to_bytes()
+    return torch.frombuffer(bytearray(saved), dtype=torch.uint8)

@@ -8,7 +8,7 @@ compute is refused (`trnsim.torch.models.archive`). Weights are no part of it.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 import torch
@@ -17,10 +17,13 @@ from torch import Tensor
 from trnsim.compiler.stand_in import is_neff
 from trnsim.errors import BadInput
 from trnsim.torch.traces.encoding import DTYPES, INT_MAX, MalformedProgram, index_of
+from trnsim.torch.traces.kernels.kernel_checks import checked_kernel
+from trnsim.torch.traces.kernels.stored_kernel import StoredKernel
 from trnsim.version import VERSION
 
-FORMAT_VERSION: Final = 1
-"""The version of the form that this file writes, and the only one that it reads."""
+FORMAT_VERSION: Final = 2
+"""The version of the form that this file writes. It reads version 1 too, which has no kernels."""
+_VERSIONS: Final = tuple(map(str, range(1, FORMAT_VERSION + 1)))
 HOST: Final = "host"
 """In place of a chip: the program's operators run on the host."""
 MAGIC: Final = b"trnsim traced program\n"
@@ -120,6 +123,7 @@ class StoredProgram:
         places: places in the model's code.
         are_weights_apart: True if weights can be replaced.
         estimate: what `trnsim compile --json` says of it.
+        kernels: the NKI kernels that its calls name by number.
     """
 
     title: str
@@ -135,6 +139,7 @@ class StoredProgram:
     places: list[StoredPlace] = field(default_factory=lambda: [StoredPlace()])
     are_weights_apart: bool = False
     estimate: dict[str, Any] = field(default_factory=dict[str, Any])
+    kernels: list[StoredKernel] = field(default_factory=list[StoredKernel])
 
     @property
     def origin(self) -> str:
@@ -144,7 +149,10 @@ class StoredProgram:
     def to_bytes(self) -> bytes:
         """The program as stored."""
         head = f"version {FORMAT_VERSION}, by trnsim {VERSION}\n".encode()
-        return MAGIC + head + json.dumps(asdict(self), separators=(",", ":")).encode()
+        members = asdict(replace(self, kernels=[])) | {
+            "kernels": [k.to_json() for k in self.kernels]
+        }
+        return MAGIC + head + json.dumps(members, separators=(",", ":")).encode()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> StoredProgram:
@@ -153,9 +161,11 @@ class StoredProgram:
         Raises:
             BadInput: for bytes of another kind or version, or with content of no program.
         """
-        text = _body(content)
+        version, text = _body(content)
         try:
             members = json.loads(text)
+            if version == 1 and isinstance(members, dict):
+                members.setdefault("kernels", [])
             return _program(members)
         except (ValueError, RecursionError) as error:  # MalformedProgram is a ValueError
             raise BadInput(
@@ -164,8 +174,8 @@ class StoredProgram:
             ) from None
 
 
-def _body(content: bytes) -> bytes:
-    """The JSON in a stored program."""
+def _body(content: bytes) -> tuple[int, bytes]:
+    """The version of a stored program, and its JSON."""
     if not content.startswith(MAGIC):
         kind = (
             "a NEFF of AWS's compiler, which only a Neuron device runs"
@@ -176,14 +186,14 @@ def _body(content: bytes) -> bytes:
     if len(content) > _BYTES_MAX:
         raise BadInput(f"a traced program of more than {_BYTES_MAX:,} bytes", fix=_FIX)
     head, _, body = content[len(MAGIC) :].partition(b"\n")
-    version = head.removeprefix(b"version ").partition(b",")[0]
-    if version != str(FORMAT_VERSION).encode():
+    version = head.removeprefix(b"version ").partition(b",")[0].decode(errors="replace")
+    if version not in _VERSIONS:
         raise BadInput(
             f"a traced program of {head[:60].decode(errors='replace')!r}; this trnsim {VERSION} "
-            f"reads version {FORMAT_VERSION}",
+            f"reads version {' and '.join(_VERSIONS)}",
             fix=f"{_FIX}; or install the trnsim that wrote it",
         )
-    return body
+    return int(version), body
 
 
 def _program(members: Any) -> StoredProgram:
@@ -200,6 +210,10 @@ def _program(members: Any) -> StoredProgram:
         _alias(pair, len(weights), len(outputs)) for pair in _list(members["aliases"], "aliases")
     ]
     flags = [_text(flag, "a flag") for flag in _list(members["flags"], "flags")]
+    kernels = [
+        checked_kernel(kernel, f"kernels[{number}]")
+        for number, kernel in enumerate(_list(members["kernels"], "kernels"))
+    ]
     if not isinstance(members["estimate"], dict) or type(members["are_weights_apart"]) is not bool:
         raise MalformedProgram("an estimate of no figures")
     return StoredProgram(
@@ -216,6 +230,7 @@ def _program(members: Any) -> StoredProgram:
         places,
         members["are_weights_apart"],
         members["estimate"],
+        kernels,
     )
 
 

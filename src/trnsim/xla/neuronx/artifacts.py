@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from trnsim.device.program_line import program_line
 from trnsim.errors import NotModelled
 from trnsim.files import read_bytes
+from trnsim.torch.traces.kernels.embedding import with_kernels
 from trnsim.torch.traces.metaneff import MetaNeff
 from trnsim.torch.traces.script_module import PART, script_module
 from trnsim.torch.traces.stored import MAGIC, StoredProgram
@@ -161,6 +162,7 @@ def generate_hlo(
         BadInput: as `torch_neuronx.trace`.
     """
     function, program = traced_program(func, example_inputs, input_output_aliases or {})
+    program = with_kernels(program)
     in_checkpoint = set(func.state_dict()) if isinstance(func, nn.Module) else set[str]()
     states = {weight for weight, _ in program.aliases}
     constants = {

@@ -16,6 +16,7 @@ from trnsim.errors import BadInput
 from trnsim.files import check_folder, write
 from trnsim.foreign_text import file_name
 from trnsim.profile import report_of, write_report
+from trnsim.torch.traces.kernels.embedding import with_kernels
 from trnsim.torch.traces.stored import StoredProgram
 
 PROGRAM: Final = "graph.neff"
@@ -45,7 +46,7 @@ def write_workdir(folder: Path, report: ModelReport, program: StoredProgram) -> 
     """Write the report on a program, and the program: their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     name = file_name(program.title)
-    paths = [write(folder / PROGRAM, program.to_bytes(), parents=True)]
+    paths = [write(folder / PROGRAM, with_kernels(program).to_bytes(), parents=True)]
     paths.append(write(folder / f"{name}.txt", f"{report.long_text()}\n", parents=True))
     try:
         run = report.run()

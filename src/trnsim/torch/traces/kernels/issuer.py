@@ -1,0 +1,261 @@
+"""A stored kernel as a kernel: it issues its instructions to the core on which it runs.
+
+Each is issued as an instruction of a user's kernel is, so the chip's rules, memories and times hold
+for those of a foreign file too.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import chain
+from types import FunctionType
+from typing import Any, Final
+
+import numpy as np
+
+from trnsim.behaviours.chosen import VersionChoice
+from trnsim.behaviours.version import VERSIONS
+from trnsim.dtypes import BY_NAME
+from trnsim.errors import BadInput, EmulatorError, SourceLine
+from trnsim.isa import Instruction, Scalar, VirtualRegister
+from trnsim.memory import AccessPattern, Memory, Storage, Tile
+from trnsim.nki.boundary import Boundary
+from trnsim.nki.instruction import add_edge
+from trnsim.nki.kernel import Kernel
+from trnsim.nki.precision import widening
+from trnsim.nki.tensor import NkiTensor
+from trnsim.program import CoreContext, Team, current_core
+from trnsim.program.edges import Edge
+from trnsim.torch.traces.kernels.stored_kernel import (
+    KernelTensor,
+    StoredCore,
+    StoredInstruction,
+    StoredKernel,
+    StoredRegister,
+    StoredTile,
+    TensorPlace,
+)
+
+_MEMORIES: Final = {
+    TensorPlace.hbm: Memory.HBM,
+    TensorPlace.sbuf: Memory.SBUF,
+    TensorPlace.psum: Memory.PSUM,
+}
+_FIX: Final = "do not trust the file; or trace the model again"
+
+
+class SavedKernel(Kernel):
+    """A kernel of a stored program.
+
+    Attributes:
+        stored: its stored form.
+    """
+
+    def __init__(self, stored: StoredKernel) -> None:
+        self.stored = stored
+        super().__init__(_Issuer(stored), {}, len(stored.cores))
+
+    def version(self) -> VersionChoice:
+        """The version of NKI that it followed when it was saved."""
+        return VersionChoice(VERSIONS[self.stored.version], "its file", is_chosen=True)
+
+    @property
+    def line(self) -> SourceLine | None:
+        """The line of the function's definition, where it was saved."""
+        return _line(self.stored, self.stored.line)
+
+    @property
+    def may_spill(self) -> bool:
+        """False if an exceeded SBUF or PSUM is an error."""
+        return self.stored.may_spill
+
+    def issue(
+        self, team: Team, boundary: Boundary, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> object:
+        """Issue its instructions; NKI_PRECISE_FP=0 does not change the dtypes of the file."""
+        with widening(is_on=False):
+            return super().issue(team, boundary, args, kwargs)
+
+
+class _Issuer:
+    """The function of a saved kernel."""
+
+    def __init__(self, stored: StoredKernel) -> None:
+        self._stored = stored
+        self.__name__ = stored.title
+
+    def __call__(self, *tensors: NkiTensor) -> tuple[NkiTensor, ...]:
+        """Issue the instructions to the current core; the kernel's results."""
+        for number, (tensor, form) in enumerate(zip(tensors, self._stored.arguments, strict=False)):
+            if tensor.shape != form.shape or tensor.dtype.name != form.dtype:
+                self._refuse(f"{tensor} as tensor {number}", f"{list(form.shape)} {form.dtype}")
+        if len(tensors) != len(self._stored.arguments):
+            self._refuse(f"{len(tensors)} tensors", str(len(self._stored.arguments)))
+        core = current_core()
+        rank = core.peer.rank if core.peer is not None and len(self._stored.cores) > 1 else 0
+        issue = _Issue(self._stored, self._stored.cores[rank], core, tensors)
+        issue.run()
+        return issue.results() if rank == 0 else ()
+
+    def _refuse(self, given: str, legal: str) -> None:
+        raise BadInput(
+            f"the saved kernel {self.__name__} is given {given}; legal: {legal}", fix=_FIX
+        )
+
+
+class _Issue:
+    """One issue of a core's instructions."""
+
+    def __init__(
+        self,
+        stored: StoredKernel,
+        part: StoredCore,
+        core: CoreContext,
+        arguments: Sequence[NkiTensor],
+    ) -> None:
+        self._stored = stored
+        self._part = part
+        self._core = core
+        self._storages = [tensor.storage for tensor in arguments]
+        self._filled: dict[int, VirtualRegister | Scalar] = {}
+        """By the number of an instruction, the register that it fills."""
+
+    def run(self) -> None:
+        """Make the tensors, and issue the instructions."""
+        stored, part, core, end = self._stored, self._part, self._core, 0
+        for tensor in part.tensors:
+            call = _caller(stored.title, _line(stored, tensor.line))
+            self._storages.append(call(self._allocated, tensor))
+        for first, block_end in part.blocks:
+            self._issue(end, first)
+            with core.in_order():
+                self._issue(first, block_end)
+            end = block_end
+        self._issue(end, len(part.instructions))
+        for edge in part.edges:
+            line = _line(stored, edge.line)
+            ends = edge.consumer, edge.producer
+            add_edge(core, Edge(*ends, edge.waits, edge.form, line, edge.text), "its file")
+
+    def results(self) -> tuple[NkiTensor, ...]:
+        """The tensors that the kernel returns."""
+        stored = self._stored
+        return tuple(
+            NkiTensor(tile.storage, tile.dtype, tile.pattern, result.region)
+            for result in stored.results
+            for tile in [self._tile(result.tile)]
+        )
+
+    def _allocated(self, tensor: KernelTensor) -> Storage:
+        """The storage of a tensor that is no argument."""
+        memory, dtype = self._core.memory, BY_NAME[tensor.dtype]
+        if tensor.place is TensorPlace.constant:
+            content = np.frombuffer(bytearray(b64decode(tensor.content)), dtype.dtype)
+            array = content.reshape(tensor.shape)
+            return memory.adopt(array, tensor.name, dtype, is_constant=True)[0]
+        if tensor.place is TensorPlace.shared_hbm:
+            return memory.allocate_shared(tensor.shape, dtype, name=tensor.name)[0]
+        place = _MEMORIES[tensor.place]
+        name, address = tensor.name, tensor.address
+        return memory.allocate(tensor.shape, dtype, place, name=name, address=address)[0]
+
+    def _issue(self, first: int, end: int) -> None:
+        """Issue the instructions from `first` to before `end`."""
+        stored, core = self._stored, self._core
+        for number in range(first, end):
+            form = self._part.instructions[number]
+            line = _line(stored, form.line)
+            try:
+                _caller(stored.title, line)(self._issue_one, core, form, number)
+            except EmulatorError:
+                raise
+            except _UNREADABLE as error:
+                raise BadInput(
+                    f"the saved kernel {stored.title} has instruction {number}, {form.opcode}, "
+                    f"which its class cannot read: {error}",
+                    fix=_FIX,
+                    line=line,
+                ) from error
+
+    def _issue_one(self, core: CoreContext, form: StoredInstruction, number: int) -> None:
+        kind, operands = Instruction.registry[form.opcode], dict[str, Any]()
+        for name, value in form.operands.items():
+            if kind.registers.get(name) == "write":
+                operands[name] = self._filled[number] = _empty_register(value)
+            else:
+                operands[name] = self._operand(value)
+        instruction = kind(**operands)
+        if not core.issue_next(instruction):
+            core.issue(instruction)
+
+    def _operand(self, form: Any) -> Any:
+        """An operand: a tile on the storages of this issue, a register, or a plain value."""
+        if isinstance(form, StoredTile):
+            return self._tile(form)
+        if isinstance(form, StoredRegister):
+            return self._register(form)
+        if isinstance(form, tuple):
+            return tuple(map(self._operand, form))
+        return form
+
+    def _tile(self, form: StoredTile) -> Tile:
+        pattern = AccessPattern(form.shape, form.strides_bytes, form.offset_bytes)
+        index = form.index
+        if index is not None:
+            index = replace(index, source=self._operand(index.source))
+        return Tile(self._storages[form.tensor], BY_NAME[form.dtype], pattern, index)
+
+    def _register(self, form: StoredRegister) -> VirtualRegister | Scalar:
+        """A register that an instruction reads."""
+        if form.value is None:  # it comes from memory
+            return self._filled[form.origins[-1]]
+        register = _empty_register(form)
+        register.put(form.value)
+        register.origins = tuple(
+            chain.from_iterable(self._filled[origin].origins for origin in form.origins)
+        )
+        return register
+
+
+def _empty_register(form: StoredRegister) -> VirtualRegister | Scalar:
+    if form.dtype is None:
+        return VirtualRegister()
+    return Scalar(BY_NAME[form.dtype], is_comparison=form.is_comparison)
+
+
+_UNREADABLE: Final = (
+    *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError),
+)
+"""Errors of Python's and numpy's for operands that no function of `nki.isa` makes."""
+
+
+def _line(stored: StoredKernel, line: int | None) -> SourceLine | None:
+    if line is None:
+        return None
+    return SourceLine(stored.lines[line].file, stored.lines[line].line)
+
+
+def _call(function: Callable[..., Any], *operands: Any) -> Any:
+    return function(*operands)
+
+
+def _call_from_kernel(function: Callable[..., Any], *operands: Any) -> Any:
+    return _call(function, *operands)
+
+
+@cache
+def _caller(title: str, line: SourceLine | None) -> Callable[..., Any]:
+    """A function that calls another one, in a frame of a line of the kernel's file.
+
+    Errors, reports and the records of calls ask the stack for the kernel's line.
+    """
+    if line is None:
+        return _call
+    code = _call_from_kernel.__code__
+    body = max(number for _, _, number in code.co_lines() if number is not None)
+    first = line.line - (body - code.co_firstlineno)
+    placed = code.replace(co_filename=line.file, co_firstlineno=first, co_name=title)
+    return FunctionType(placed, globals())
