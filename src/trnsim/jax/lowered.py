@@ -34,11 +34,13 @@ from trnsim.errors import (
     InternalError,
     NotModelled,
     OutOfMemory,
+    Unspecified,
 )
 from trnsim.fabric.floors import Floor
 from trnsim.graph import Graph, Kind, TensorType
 from trnsim.graph.ops.control_flow import Branching, While
 from trnsim.graph.ops.leaves import Rng, RngBitGenerator
+from trnsim.jax.large_integers import LargeIntegers
 from trnsim.jax.stablehlo import ImportedModule
 from trnsim.lower import GraphExchange, evaluate, exchange, memory_plan
 from trnsim.lower.control import nodes_within
@@ -117,6 +119,7 @@ class LoweredProgram:
         self._split = split
         self._arguments = arguments
         self._graphs: dict[int, ImportedModule | EmulatorError] = {}
+        self._large_integers: dict[int, LargeIntegers] = {}
 
     def _graph_or_error(self, device_number: int = 0) -> ImportedModule | EmulatorError:
         """A device's graph, or the error that refused it."""
@@ -239,26 +242,40 @@ class LoweredProgram:
         Raises:
             NotModelled: for what the host would have to compute, under the policy `chip`.
         """
-        if not self.host_reason:
+        reason = self.host_reason
+        if not reason:
             modules = [self.imported(number) for number in range(len(arguments))]
             arrays = [
                 arguments_of(module, own) for module, own in zip(modules, arguments, strict=True)
             ]
+            reason = self._reason_of_values(modules, arrays)
             try:
-                return [
-                    *compute_in_lockstep([module.graph for module in modules], arrays, _outputs)
-                ]
+                if not reason:
+                    graphs = [module.graph for module in modules]
+                    return [*compute_in_lockstep(graphs, arrays, _outputs)]
+            except Unspecified as error:  # for these values alone
+                reason = error.reason
             except _PROGRAM_REFUSALS as error:
-                self.host_reason = error.reason
+                reason = self.host_reason = error.reason
         if state.policy == "chip":
             raise NotModelled(
-                f"{self.name} in exact numerics: {self.host_reason}",
+                f"{self.name} in exact numerics: {reason}",
                 fix=f"let the host compute it and count it: {VARIABLE}=host",
             )
-        mode.on_host[self.host_reason] += 1
-        text = f"{self.name} runs on the host, not instruction by instruction: {self.host_reason}"
+        mode.on_host[reason] += 1
+        text = f"{self.name} runs on the host, not instruction by instruction: {reason}"
         count_host_fallback(self.name, text)
         return None
+
+    def _reason_of_values(self, modules: Sequence[ImportedModule], arrays: Sequence[Arrays]) -> str:
+        """Why the host computes a call on these arrays; empty if the chip's programs do."""
+        for module, own in zip(modules, arrays, strict=True):
+            if id(module) not in self._large_integers:
+                self._large_integers[id(module)] = LargeIntegers(module.graph)
+            reason = self._large_integers[id(module)].reason(own)
+            if reason:
+                return reason
+        return ""
 
 
 def _host_reason(imported: ImportedModule) -> str:
