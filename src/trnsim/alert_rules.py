@@ -42,20 +42,16 @@ def rule_file(groups: Sequence[tuple[str, Sequence[Alert]]], label: str = "") ->
     return yaml.safe_dump({"groups": rule_groups}, sort_keys=False, width=1000)
 
 
-def _labels_suffix(alert: Alert) -> str:
-    """The end of an alert's summary: its labels `by`, as Prometheus's template."""
-    labels = ", ".join(f"{label} {{{{ $labels.{label} }}}}" for label in alert.by)
-    return f" ({labels})" if labels else ""
-
-
 def _rule(alert: Alert, labels: Mapping[str, str]) -> dict[str, Any]:
+    """The rule of an alert, whose summary ends with its labels `by`, as Prometheus's template."""
+    by = ", ".join(f"{label} {{{{ $labels.{label} }}}}" for label in alert.by)
     return {
         "alert": alert.name,
         "expr": alert.expression,
         "for": f"{alert.for_minutes}m",
         "labels": {"severity": alert.severity, **labels},
         "annotations": {
-            "summary": literal(alert.summary) + _labels_suffix(alert),
+            "summary": literal(alert.summary) + (f" ({by})" if by else ""),
             "action": literal(alert.action),
         },
     }

@@ -256,8 +256,10 @@ class Draft:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
-            if error is None:
-                self._put_in_place()
+            if error is None and self._unfinished != self._target:
+                if self._target.exists():
+                    self._unfinished.chmod(stat.S_IMODE(self._target.stat().st_mode))
+                self._unfinished.replace(self._target)
         except OSError as failed:
             raise _unwritable(self._path, failed) from failed
         finally:
@@ -266,13 +268,6 @@ class Draft:
                     self._unfinished.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise _unwritable(self._path, error) from error
-
-    def _put_in_place(self) -> None:
-        if self._unfinished == self._target:
-            return
-        if self._target.exists():
-            self._unfinished.chmod(stat.S_IMODE(self._target.stat().st_mode))
-        self._unfinished.replace(self._target)
 
 
 def check_writable(path: Path | str) -> None:

@@ -234,9 +234,11 @@ def run_world(
 
 def _world(setup: _Setup, args_of: Sequence[_RankArgs], capacity: str, policy: Policy) -> World:
     """The runs of all ranks."""
-    launches = (None if setup.numerics else _shared_launches(setup, args_of)) or _separate_launches(
-        setup, args_of
-    )
+    launches = None if setup.numerics else _shared_launches(setup, args_of)
+    if launches is None:
+        apart = [[rank] for rank in range(len(args_of))]
+        world = Ranks(setup.fabric, len(args_of))
+        launches = _completed_launches(setup, args_of, world, apart)
     fits = _programs_with_spills(launches, capacity)
     timed = _timelines_by_rank([programs for programs, _ in fits], policy, setup.kernel.cores)
     runs: dict[_Launch, Run] = {}
@@ -315,17 +317,11 @@ class _Launch:
         return replace(run, outputs=deepcopy(self.outputs))
 
 
-def _separate_launches(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Launch]:
-    """The launch of each rank."""
-    apart = [[rank] for rank in range(len(args_of))]
-    return _completed_launches(setup, args_of, Ranks(setup.fabric, len(args_of)), apart)
-
-
 def _shared_launches(setup: _Setup, args_of: Sequence[_RankArgs]) -> list[_Launch] | None:
     """For each rank the launch of a rank with the same instructions.
 
-    None if no two ranks have the same, or if a launch fails: separate launches then raise the error
-    at its line.
+    None if no two ranks have the same, or if a launch fails: launches of each rank then raise the
+    error at its line.
     """
     classes = rank_classes(args_of)
     if len(classes) == len(args_of):
@@ -432,7 +428,7 @@ def _fabric(
 
 def _inputs(
     args: Sequence[Any], kwargs: Mapping[str, Any], inputs: Inputs, ranks: int
-) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+) -> list[_RankArgs]:
     """The positional and keyword arguments of each rank.
 
     Raises:
@@ -472,13 +468,11 @@ def _inputs(
 
 def _collectives_of(timeline: Timeline) -> list[tuple[Collective, int]]:
     """The distinct collectives of a core, and how often it issued each."""
-    program = timeline.program
-    counts = Counter(program.which)
-    instructions = [checked.instruction for checked in program.checked]
+    counts = Counter(timeline.program.which)
     return [
-        (instruction, counts[number])
-        for number, instruction in enumerate(instructions)
-        if isinstance(instruction, Collective)
+        (checked.instruction, counts[number])
+        for number, checked in enumerate(timeline.program.checked)
+        if isinstance(checked.instruction, Collective)
     ]
 
 

@@ -56,8 +56,7 @@ def run(
     bounds = bounds or Bounds()
     arrays = [bounds.path(name) for name in inputs]
     words = ["run", "--json", *_options(on=on, nki=nki, kernel=kernel)]
-    if arrays:
-        words += [word for name in arrays for word in ("--input", name)]
+    words += [word for name in arrays for word in ("--input", name)]
     return answer([*words, bounds.path(file), "--", *arguments], bounds)
 
 

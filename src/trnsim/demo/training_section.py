@@ -1,4 +1,4 @@
-"""Section 3 of the demo: a compiled training loop on torch.device("neuron"), and on the CPU."""
+"""3 PyTorch: a compiled training loop on torch.device("neuron"), and on the CPU."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     Document   title, subtitle, values, schema, sections, rows
     Section    heading, blocks
-    block      Note, Items, Table, Drawing, Folded, Preformatted
+    block      Note, Items, Table, Drawing, MonospaceLines, FoldedBlocks
     Words      a text, or a sequence of texts, figures, marks and links
 
 `values` is the answer as JSON. Blocks are its arrangement for people; a figure of theirs names the

@@ -20,7 +20,7 @@ WIDTH: Final = 400
 COLOURS: Final = 8
 _ROW: Final = 34
 _BAR: Final = 11
-_LABEL: Final = 34
+_LABEL_CHARS: Final = 34
 _SIDE: Final = 6
 _HEIGHT: Final = 250
 _LEFT: Final = 52
@@ -239,7 +239,7 @@ def _dot_labels(named: Sequence[Dot], x: Scale, y: Scale) -> list[str]:
         is_left = x(point.x) > WIDTH / 2
         last = max(y(point.y) + 4, last + _GAP)
         at, anchor = (x(point.x) - 8, "end") if is_left else (x(point.x) + 8, "start")
-        name = escape(clipped(point.name, _LABEL))
+        name = escape(clipped(point.name, _LABEL_CHARS))
         shapes.append(
             f'<text class="name" x="{at:.1f}" y="{last:.1f}" text-anchor="{anchor}">{name}</text>'
         )
@@ -359,7 +359,7 @@ def columns(
 
 
 def _names(name: str, words: str, top: int) -> list[str]:
-    name = clipped(name, _LABEL)
+    name = clipped(name, _LABEL_CHARS)
     return [
         f'<text class="name" x="0" y="{top + 12}">{escape(name)}</text>',
         f'<text x="{WIDTH}" y="{top + 12}" text-anchor="end">{escape(words)}</text>',

@@ -171,14 +171,19 @@ def refusal(instance: str, count: int) -> SetRefusal | None:
     Source of its words: aws-neuron-sdk@81ce03ae deploy/infrastructure/scheduler.rst,
     Trn1.32xlarge and Trn1n.32xlarge Instances.
     """
-    own = rule(instance)
-    if count in own.counts:
+    return _refusal(instance, count, legal_counts(instance), "device", "devices")
+
+
+def _refusal(
+    instance: str, count: int, legal: tuple[int, ...], resource: str, plural: str
+) -> SetRefusal | None:
+    if count in legal:
         return None
     reason = (
-        f"Instance type {own.instance} does not support requests for device: {count}. "
-        "Please request a different number of devices."
+        f"Instance type {instance} does not support requests for {resource}: {count}. "
+        f"Please request a different number of {plural}."
     )
-    return SetRefusal(reason, own.counts, own.provenance.source)
+    return SetRefusal(reason, legal, rule(instance).provenance.source)
 
 
 def choose(instance: str, count: int, free: Iterable[int]) -> DeviceSet | None:
@@ -265,13 +270,7 @@ def core_refusal(instance: str, count: int, cores_per_device: int) -> SetRefusal
     AWS documents the words for devices alone; the same are used with "neuroncore" and "cores".
     """
     legal = legal_core_counts(instance, cores_per_device)
-    if count in legal:
-        return None
-    reason = (
-        f"Instance type {instance} does not support requests for neuroncore: {count}. "
-        "Please request a different number of cores."
-    )
-    return SetRefusal(reason, legal, rule(instance).provenance.source)
+    return _refusal(instance, count, legal, "neuroncore", "cores")
 
 
 def choose_cores(

@@ -166,14 +166,10 @@ def instance_named(name: str) -> Instance:
         BadInput: there is no such instance with Neuron devices.
     """
     rows = catalogue()
-    legal = [
-        known_row.name
-        for known_row in rows.instances.values()
-        if known_row.accelerator in rows.chips
-    ]
     row = rows.instances.get(name)
     if row is not None and row.accelerator in rows.chips:
         return row
+    legal = [each.name for each in rows.instances.values() if each.accelerator in rows.chips]
     near = get_close_matches(name.strip().lower(), legal, _MOST_SIMILAR_NAMES)
     fault = "is not known" if row is None else f"has {row.accelerator}, no Neuron devices"
     raise BadInput(
@@ -205,45 +201,43 @@ def logical_config(chip: str, lnc: int | None = None) -> int:
     Raises:
         BadInput: the chip lacks it.
     """
-    runs, has_pairs = target_of_chip(chip), _has_pairs(chip)
+    emulated, has_pairs = target_of_chip(chip), _has_pairs(chip)
     own = (CORES_VARIABLE, "2" if has_pairs else "1")
     name, value = ("LNC", str(lnc)) if lnc is not None else configured_cores() or own
     if value == "1" or (value == "2" and has_pairs):
         return int(value)
     setting = f"lnc is {lnc}" if lnc is not None else f"{name}={value!r}"
     raise BadInput(
-        f"{setting} on {runs.name if runs else chip}; legal: {'1 or 2' if has_pairs else '1'}",
+        f"{setting} on {emulated.name if emulated else chip}; "
+        f"legal: {'1 or 2' if has_pairs else '1'}",
         fix=("--lnc 1" if lnc is not None else f"{name}=1"),
         source=_LNC_SOURCE,
     )
 
 
 def _has_pairs(chip: str) -> bool:
-    runs = target_of_chip(chip)
-    return runs is not None and makes_pairs(runs.core)
+    emulated = target_of_chip(chip)
+    return emulated is not None and makes_pairs(emulated.core)
 
 
 @cache
 def _model(name: str, lnc: int) -> InstanceModel:
     row = catalogue().instances[name]
     chip = catalogue().chips[row.accelerator]
-    runs = target_of_chip(chip.name)
+    emulated = target_of_chip(chip.name)
     places = slots(row.name, row.count, row.vcpus)
     is_listed = places.provenance.kind is Evidence.DOCUMENTED
     is_switched = row.shape.startswith("racks")
     return InstanceModel(
         name=row.name,
         chip=chip.name,
-        generation=runs.core.generation if runs else 1,
+        generation=emulated.core.generation if emulated else 1,
         lnc=lnc,
         devices=_devices(row, chip, lnc),
         vcpus=row.vcpus,
         host_bytes=int(row.host_bytes or 0),
         efa_adapters=row.efa_devices,
-        is_assumed=(
-            *(() if is_listed else _HOST_FIELDS),
-            *(("connected",) if is_switched else ()),
-        ),
+        is_assumed=(() if is_listed else _HOST_FIELDS) + (("connected",) if is_switched else ()),
     )
 
 

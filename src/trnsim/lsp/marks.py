@@ -140,10 +140,7 @@ def _kernels(stored: bytes) -> list[ast.FunctionDef]:
 def refusal_mark(reason: str, fix: str, file: str) -> LineMark:
     """The mark of a file that cannot be checked: an error at its line, else a warning at line 1.
 
-    Args:
-        reason: what the command told, with the frames of an error of the program.
-        fix: what to do; "" for nothing more.
-        file: the file.
+    Its arguments are those of `refusal_marks`.
     """
     line = _line_in(reason, file)
     reason = reason.rpartition(_ERROR)[2]

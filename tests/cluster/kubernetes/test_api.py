@@ -29,7 +29,7 @@ def test_an_object_is_read_patched_and_bound(cluster):
     assert objects.pods["default/a"]["spec"]["nodeName"] == "n"
     with pytest.raises(ApiRefused, match="404 NotFound") as caught:
         client.get(pod_path("default", "absent"))
-    assert (caught.value.status, caught.value.kind) == (404, "NotFound")
+    assert caught.value.status == 404
 
 
 def test_names_are_parts_of_a_path_and_no_more():
@@ -43,9 +43,8 @@ def test_a_list_has_every_page(cluster, count):
     objects, client = cluster
     for number in range(count):
         objects.pod(f"p{number}")
-    listed, version = client.list(PODS)
+    listed = client.list(PODS)
     assert [pod["metadata"]["name"] for pod in listed] == [f"p{n}" for n in range(count)]
-    assert version == str(objects.version)
     assert len(objects.requests) == max(1, -(-count // 500))
 
 
@@ -55,7 +54,7 @@ def test_a_page_above_4_mib_is_read_in_smaller_ones(cluster, monkeypatch):
     for number in range(5):
         objects.pod(f"p{number}")
     objects.pad = KIB
-    assert len(client.list(PODS)[0]) == 5
+    assert len(client.list(PODS)) == 5
     assert [int(query["limit"]) for _, _, query, _ in objects.requests][-2:] == [3, 3]
     objects.pad = 5 * KIB
     with pytest.raises(ApiDown, match=r"answers GET /api/v1/pods.*more than 4 MiB"):
@@ -109,7 +108,7 @@ def test_a_refusal_has_its_status_and_a_fix(cluster):
     objects, client = cluster
     objects.faults["all"] = (403, "Forbidden", "pods is forbidden")
     with pytest.raises(ApiRefused, match=r"GET /api/v1/pods with 403 Forbidden: pods is") as caught:
-        client.get(PODS, limit="1")
+        client.get(PODS)
     assert "--token-file" in caught.value.fix
     objects.faults["all"] = (500, "", "x" * 1000)
     with pytest.raises(ApiRefused) as caught:

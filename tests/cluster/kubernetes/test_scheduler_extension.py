@@ -23,10 +23,10 @@ class Local:
 
     def list(self, path, fieldSelector=""):
         if path.endswith("nodes"):
-            return list(self.objects.nodes.values()), ""
+            return list(self.objects.nodes.values())
         node = fieldSelector.removeprefix("spec.nodeName").removeprefix("!=").removeprefix("=")
         pods = [pod for pod in self.objects.pods.values() if pod["spec"].get("nodeName")]
-        return [pod for pod in pods if not node or pod["spec"]["nodeName"] == node], ""
+        return [pod for pod in pods if not node or pod["spec"]["nodeName"] == node]
 
     def get(self, path):
         kind, name = path.split("/")[-2:]
@@ -34,7 +34,7 @@ class Local:
         try:
             return objects[name if kind == "nodes" else f"default/{name}"]
         except KeyError:
-            raise ApiRefused("absent", 404, "NotFound") from None
+            raise ApiRefused("absent", 404) from None
 
     def post(self, path, body):
         pod = self.objects.pods[f"default/{path.split('/')[-2]}"]

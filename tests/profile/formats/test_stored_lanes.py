@@ -60,7 +60,8 @@ def test_engines_of_several_cores_have_their_cores_names(tmp_path):
 @pytest.mark.parametrize(
     "events",
     ["", "{", "[]", '{"traceEvents": 3}', [3], [{"ph": "X"}], [span(0, "a", -1.0, 1.0)],
-     [span(0, "a", 0.0, "x")], [span([], "a", 0.0, 1.0)], [span(0, "a", 10**400, 1.0)]],
+     [span(0, "a", 0.0, "x")], [span([], "a", 0.0, 1.0)], [span(0, "a", 10**400, 1.0)],
+     [{"ph": "M", "name": "thread_name", "pid": [], "tid": 0, "args": {"name": "a"}}]],
 )  # fmt: skip
 def test_what_is_no_trace_has_no_lanes(tmp_path, events):
     assert lanes(tmp_path, events) == []

@@ -90,13 +90,11 @@ class ApiRefused(BadInput):
 
     Attributes:
         status: the code of its answer, such as 404.
-        kind: its reason, such as "NotFound" or "Conflict"; "" without one.
     """
 
-    def __init__(self, reason: str, status: int, kind: str, *, fix: str = "") -> None:
+    def __init__(self, reason: str, status: int, *, fix: str = "") -> None:
         super().__init__(reason, fix=fix)
         self.status = status
-        self.kind = kind
 
 
 @dataclass(frozen=True)
@@ -197,14 +195,14 @@ class KubernetesApi:
         while self._idle:
             self._idle.pop().close()
 
-    def get(self, path: str, **query: str) -> Object:
+    def get(self, path: str) -> Object:
         """The object at `path`.
 
         Raises:
             ApiDown: there is no answer.
             ApiRefused: with the status 404 where there is no such object.
         """
-        return self._request("GET", _with_query(path, query))
+        return self._request("GET", path)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Object:
         """Create an object; errors as of `get`."""
@@ -214,17 +212,14 @@ class KubernetesApi:
         """Merge `body` into an object (RFC 7386), such as annotations; errors as of `get`."""
         return self._request("PATCH", path, body, kind)
 
-    def list(self, path: str, **query: str) -> tuple[list[Object], str]:
-        """All objects at `path`, and the version of their collection.
-
-        Errors as of `get`.
-        """
+    def list(self, path: str, **query: str) -> list[Object]:
+        """All objects at `path`; errors as of `get`."""
         objects: list[Object] = []
         page, cut = _PAGE_ITEMS, ""
         while True:
             paged = {**query, "limit": str(page)} | ({"continue": cut} if cut else {})
             try:
-                answer = self._request("GET", _with_query(path, paged))
+                answer = self._request("GET", f"{path}?{urlencode(paged)}")
             except _TooLong:
                 if page == 1:
                     raise
@@ -233,7 +228,7 @@ class KubernetesApi:
             objects += entries(answer.get("items"))
             cut = metadata(answer).get("continue") or ""
             if not cut:
-                return objects, str(metadata(answer).get("resourceVersion", ""))
+                return objects
 
     def _request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, kind: str = _JSON
@@ -243,7 +238,7 @@ class KubernetesApi:
             if method == "GET":
                 with suppress(IndexError, ConnectionError, http.client.BadStatusLine):
                     return self._exchanged(self._idle.pop(), method, path, sent, kind)
-            return self._exchanged(self._connection(self._timeout_s), method, path, sent, kind)
+            return self._exchanged(self._connection(), method, path, sent, kind)
         except (OSError, http.client.HTTPException, UnicodeError) as error:
             raise self._down(error) from error
 
@@ -262,9 +257,18 @@ class KubernetesApi:
             ApiDown: the answer is no object of at most 4 MiB.
             ApiRefused: it is an error.
         """
+        headers = {"Accept": _JSON}
+        if sent is not None:
+            headers["Content-Type"] = kind
         is_kept = False
         try:
-            answer = self._answer(connection, method, path, sent, kind)
+            if self._access.token_file is not None:
+                headers["Authorization"] = f"Bearer {_token(self._access.token_file)}"
+            connection.request(method, path, sent, headers)
+            answer = connection.getresponse()
+            self._compare_clocks(answer.getheader("Date"))
+            if answer.status >= _ERRORS_FROM:
+                raise _refused(method, path, answer.status, _status(answer.read(MOST_BYTES)))
             received = answer.read(MOST_BYTES + 1)
             is_kept = answer.isclosed() and not answer.will_close
         finally:
@@ -279,34 +283,8 @@ class KubernetesApi:
             )
         return self._parsed(received, path)
 
-    def _answer(
-        self,
-        connection: http.client.HTTPConnection,
-        method: str,
-        path: str,
-        sent: bytes | None = None,
-        kind: str = _JSON,
-    ) -> http.client.HTTPResponse:
-        """The answer to a request, whose body is not read yet.
-
-        Raises:
-            OSError, HTTPException: there is none.
-            ApiRefused: it is an error.
-        """
-        headers = {"Accept": _JSON}
-        if sent is not None:
-            headers["Content-Type"] = kind
-        if self._access.token_file is not None:
-            headers["Authorization"] = f"Bearer {_token(self._access.token_file)}"
-        connection.request(method, path, sent, headers)
-        answer = connection.getresponse()
-        self._compare_clocks(answer.getheader("Date"))
-        if answer.status >= _ERRORS_FROM:
-            raise _refused(method, path, answer.status, _status(answer.read(MOST_BYTES)))
-        return answer
-
-    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
-        host, port = str(self._url.hostname), self._url.port
+    def _connection(self) -> http.client.HTTPConnection:
+        host, port, timeout_s = str(self._url.hostname), self._url.port, self._timeout_s
         if self._tls is None:
             return http.client.HTTPConnection(host, port, timeout=timeout_s)
         return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=self._tls)
@@ -378,10 +356,6 @@ def _token(file: Path) -> str:
     return words[0]
 
 
-def _with_query(path: str, query: Mapping[str, str]) -> str:
-    return f"{path}?{urlencode(query)}" if query else path
-
-
 def _status(received: bytes) -> Object:
     """The Status object of an answer; {} for other texts, which become its message."""
     try:
@@ -399,6 +373,5 @@ def _refused(method: str, path: str, status: int, answer: Object) -> ApiRefused:
         f"the API refuses {method} {path.partition('?')[0]} with {status} "
         f"{kind}{': ' if message else ''}{message}",
         status,
-        kind,
         fix=fix,
     )

@@ -203,10 +203,8 @@ class _ResourceServer:
 
     def _handlers(self, library: Any) -> Any:
         """The methods of the service, with the types of their requests."""
-        unary, stream = (
-            library.unary_unary_rpc_method_handler,
-            library.unary_stream_rpc_method_handler,
-        )
+        unary = library.unary_unary_rpc_method_handler
+        stream = library.unary_stream_rpc_method_handler
         methods = {
             "GetDevicePluginOptions": (unary, self._options, "Empty"),
             "ListAndWatch": (stream, self._list_and_watch, "Empty"),
@@ -271,17 +269,14 @@ class _ResourceServer:
                 self.resource, injected_faults(self._settings.state)
             )
             if healthy != before:
-                self._say_changes(before, healthy)
+                for name, well in healthy.items():
+                    if well != before.get(name, True):
+                        self._settings.say(f"{self.resource} {name} is {_HEALTH[well].lower()}")
                 before = healthy
                 yield message(DEVICE_PLUGIN, "ListAndWatchResponse")(
                     devices=[{"ID": name, "health": _HEALTH[well]} for name, well in before.items()]
                 )
             self._ended.wait(_POLL_S)
-
-    def _say_changes(self, before: dict[str, bool], healthy: dict[str, bool]) -> None:
-        for name, well in healthy.items():
-            if well != before.get(name, True):
-                self._settings.say(f"{self.resource} {name} is {_HEALTH[well].lower()}")
 
     def _preferred(self, request: Any, context: Any) -> Any:
         with _errors_answered(context):
@@ -332,7 +327,9 @@ class _ResourceServer:
                 "`trnsim k8s scheduler-extension`, which counts them together",
             )
         numbers = devices.devices(self.resource, names) if self._settings.files else ()
-        own = self._settings.state / CONTAINERS / _folder_name(self.resource, names)
+        # The container's own state has the name of its first id, which no other container has.
+        own_name = f"{self.resource.rpartition('/')[2]}-{min(names, key=int)}"
+        own = self._settings.state / CONTAINERS / own_name
         _make_empty(own)
         return {
             "envs": {
@@ -370,11 +367,6 @@ class _ResourceServer:
 
     def _pre_start(self, _: Any, __: Any) -> Any:
         return message(DEVICE_PLUGIN, "PreStartContainerResponse")()
-
-
-def _folder_name(resource: str, names: Sequence[str]) -> str:
-    """The name of a container's own state: its first id, which no other container has."""
-    return f"{resource.rpartition('/')[2]}-{min(names, key=int)}"
 
 
 def _make_empty(folder: Path) -> None:

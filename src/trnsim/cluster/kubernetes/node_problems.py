@@ -18,7 +18,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -97,11 +96,10 @@ def write_kernel_line(path: Path, fault: StoredFault) -> None:
     Raises:
         BadInput: `path` cannot be written to.
     """
-    line = log_line(fault).partition(" ")[2]
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
         try:
-            os.write(descriptor, f"{_ERROR_LEVEL}{line}\n".encode())
+            os.write(descriptor, f"{_ERROR_LEVEL}{_message(fault)}\n".encode())
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -209,15 +207,16 @@ class NodeProblems:
         node = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}
         _write_event(api, "default", node, fault, reason, _message(fault), name)
         for holding in self._struck(fault):
-            with suppress(_Gone):
-                pod = _pod(api, holding)
-                status = KINDS[fault.kind].status
-                message = (
-                    f"container {holding.container} holds device {fault.device} of node {name}, "
-                    f"which has a hardware fault: {_message(fault)}. Its program meets {status}"
-                )
-                _write_event(api, holding.namespace, pod, fault, reason, message, name)
-                self._say(f"pod {holding.namespace}/{holding.pod}: {reason}")
+            pod = _pod(api, holding)
+            if pod is None:
+                continue
+            status = KINDS[fault.kind].status
+            message = (
+                f"container {holding.container} holds device {fault.device} of node {name}, "
+                f"which has a hardware fault: {_message(fault)}. Its program meets {status}"
+            )
+            _write_event(api, holding.namespace, pod, fault, reason, message, name)
+            self._say(f"pod {holding.namespace}/{holding.pod}: {reason}")
 
     def _struck(self, fault: StoredFault) -> list[ContainerHolding]:
         """Containers that hold a core which a fault strikes, each pod once."""
@@ -231,21 +230,13 @@ class NodeProblems:
         return list(by_pod.values())
 
 
-class _Gone(Exception):
-    """The pod was deleted in between."""
-
-
-def _pod(api: KubernetesApi, holding: ContainerHolding) -> dict[str, str]:
-    """The reference of an event to a pod.
-
-    Raises:
-        _Gone: there is no such pod.
-    """
+def _pod(api: KubernetesApi, holding: ContainerHolding) -> dict[str, str] | None:
+    """The reference of an event to a pod; None if the pod was deleted in between."""
     try:
         pod = api.get(pod_path(holding.namespace, holding.pod))
     except ApiRefused as error:
         if error.status == _NOT_FOUND:
-            raise _Gone from None
+            return None
         raise
     return {
         "apiVersion": "v1",

@@ -57,10 +57,9 @@ def reservations(
         BadInput: the API does not answer.
     """
     held = {(holding.namespace, holding.pod, holding.container) for holding in holdings}
-    pods, _ = api.list(PODS, fieldSelector=f"spec.nodeName={node}")
     return sorted(
         reservation
-        for pod in pods
+        for pod in api.list(PODS, fieldSelector=f"spec.nodeName={node}")
         if not has_ended(pod)
         for reservation in _pod_reservations(pod)
         if (reservation.namespace, reservation.pod, reservation.container) not in held

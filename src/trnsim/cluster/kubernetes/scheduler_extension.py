@@ -61,10 +61,6 @@ _MOST_SKEW_S: Final = 5.0
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
-def log_nothing(_line: str) -> None:
-    """Drop a line of the log."""
-
-
 @dataclass
 class SchedulerExtension:
     """The extension of one cluster.
@@ -77,7 +73,7 @@ class SchedulerExtension:
     """
 
     api: KubernetesApi
-    log: Callable[[str], None] = log_nothing
+    log: Callable[[str], None] = lambda _line: None
     held: dict[str, dict[str, Object]] = field(default_factory=dict)
     nodes: dict[str, Object] = field(default_factory=dict)
     _nodes_read_s: float = -_NODES_S
@@ -163,7 +159,8 @@ class SchedulerExtension:
         requested = demands(pod)
         if not requested:
             return list(offered), {}, {}
-        if not offered.keys() <= self.nodes.keys() or self._is_old():
+        is_old = time.monotonic() - self._nodes_read_s >= _NODES_S
+        if is_old or not offered.keys() <= self.nodes.keys():
             self._read_nodes()
         is_fresh = False
         while True:
@@ -282,8 +279,7 @@ class SchedulerExtension:
         refusal = first_refusal(shape, requested)
         if refusal is not None:
             raise BadInput(refusal.reason, fix=refusal.fix, source=refusal.source)
-        pods, _ = self.api.list(PODS, fieldSelector=f"spec.nodeName={node_name}")
-        self._remember(pods, [node_name])
+        self.held.pop(node_name, None)  # its pods are read anew
         sets = place(shape, requested, free_cores(shape, self._pods_on(node_name)))
         if sets is None:
             raise BadInput(f"node {node_name} has {NO_ROOM} any more")
@@ -292,12 +288,11 @@ class SchedulerExtension:
     def _pods_on(self, name: str) -> list[Object]:
         """Pods on a node; read from the API where they are not known."""
         if name not in self.held:
-            pods, _ = self.api.list(PODS, fieldSelector=f"spec.nodeName={name}")
-            self._remember(pods, [name])
+            self._remember(self.api.list(PODS, fieldSelector=f"spec.nodeName={name}"), [name])
         return list(self.held[name].values())
 
     def _read_pods(self) -> None:
-        pods, _ = self.api.list(PODS, fieldSelector="spec.nodeName!=")
+        pods = self.api.list(PODS, fieldSelector="spec.nodeName!=")
         self.held.clear()
         self._remember(pods, self.nodes)
         self._compare_clocks()
@@ -312,12 +307,8 @@ class SchedulerExtension:
             self.held[name] = by_node[name]
 
     def _read_nodes(self) -> None:
-        nodes, _ = self.api.list(node_path())
-        self.nodes = {name_of(node): node for node in nodes}
+        self.nodes = {name_of(node): node for node in self.api.list(node_path())}
         self._nodes_read_s = time.monotonic()
-
-    def _is_old(self) -> bool:
-        return time.monotonic() - self._nodes_read_s >= _NODES_S
 
     def _time_ns(self) -> int:
         """The time of the API's clock, by which the annotations of all pods are ordered."""

@@ -72,9 +72,10 @@ def node_devices(
     if count is not None and count < len(devices):
         return claimed_devices(step, model.name, count, devices, above)
     if not device_sets.is_legal(model.name, devices):
+        legal_sets = ", ".join(map(_text, device_sets.legal_sets(model.name, len(devices))))
         raise BadInput(
             f"Slurm gave step {step.name} the devices {_text(devices)} of {step.host}; legal sets "
-            f"of {len(devices)} on {model.name}: {_sets(model.name, len(devices))}",
+            f"of {len(devices)} on {model.name}: {legal_sets}",
             fix="give jobs of each number of devices nodes of their own, with the gres.conf of "
             f"trnsim slurm gres; or request all: --gres={RESOURCE}:{len(model.devices)}",
             source=device_sets.rule(model.name).provenance.source,
@@ -86,7 +87,3 @@ def _text(devices: tuple[int, ...]) -> str:
     if devices == tuple(range(devices[0], devices[-1] + 1)) and len(devices) > 1:
         return f"{devices[0]}-{devices[-1]}"
     return ",".join(map(str, devices))
-
-
-def _sets(instance: str, count: int) -> str:
-    return ", ".join(_text(each) for each in device_sets.legal_sets(instance, count))

@@ -112,12 +112,9 @@ def become(
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     try:
         os.execvpe(program[0], program, environment)  # noqa: S606  the program that was asked for
-    except FileNotFoundError as error:
-        say(f"cannot run {program[0]}: {error.strerror}")
-        return _NOT_FOUND
     except OSError as error:
         say(f"cannot run {program[0]}: {error.strerror}")
-        return _NOT_RUN
+        return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_RUN
     except ValueError:  # the error of C's execvp, which shells report
         say(f"cannot run {program[0]!r}: {os.strerror(errno.ENOENT)}")
         return _NOT_FOUND

@@ -82,8 +82,10 @@ def check_mapping(reader: SpecReader, *keys: str | int) -> None:
         raise reader.refused(keys, "legal: a mapping")
 
 
-def check_list(reader: SpecReader, *keys: str | int) -> int:
+def check_list(reader: SpecReader, *keys: str | int, may_hold_templates: bool = False) -> int:
     """Number of mappings in the list under keys; 0 where there is nothing, or a template.
+
+    With `may_hold_templates` an item may be a template as well.
 
     Raises:
         BadInput: it is something else.
@@ -94,7 +96,8 @@ def check_list(reader: SpecReader, *keys: str | int) -> int:
     if not isinstance(value, list):
         raise reader.refused(keys, "legal: a list")
     for index, item in enumerate(value):
-        if not isinstance(item, dict):
+        is_templated = may_hold_templates and isinstance(item, str) and is_template(item)
+        if not isinstance(item, dict) and not is_templated:
             raise reader.refused((*keys, index), "legal: a mapping")
     return len(value)
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from trnsim.errors import BadInput
-from trnsim.jobs.formats.kubernetes import KeptFields
+from trnsim.jobs.formats.kubernetes import KeptFields, check_list
 from trnsim.jobs.job import Job, KeptField
-from trnsim.jobs.spec import SpecReader, is_template
+from trnsim.jobs.spec import SpecReader
 
 __all__ = [
     "MODEL_TAG",
@@ -38,20 +38,11 @@ NAMES: Final = ("hostPath", "type", "name")
 
 
 def item_count(reader: SpecReader, *keys: str | int) -> int:
-    """Number of items of a list of mappings; 0 if there is none, or a template stands for it.
+    """Number of items of a list of mappings, each of which a template may stand for.
 
-    Raises:
-        BadInput: it is no list, or an item is no mapping.
+    0 and errors as of `check_list`.
     """
-    value = reader.value(*keys)
-    if value is None or (isinstance(value, str) and is_template(value)):
-        return 0
-    if not isinstance(value, list):
-        raise reader.refused(keys, "legal: a list")
-    for index, item in enumerate(value):
-        if not isinstance(item, dict) and not (isinstance(item, str) and is_template(item)):
-            raise reader.refused((*keys, index), "legal: a mapping")
-    return len(value)
+    return check_list(reader, *keys, may_hold_templates=True)
 
 
 def named(

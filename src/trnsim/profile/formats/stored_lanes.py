@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from trnsim.document.lanes import Lane, LaneSpan
+from trnsim.profile.analysis.step_lanes import PHASES
 from trnsim.profile.units import time_text
 
 __all__ = ["stored_lanes"]
 
 _US: Final = 1e-6
 _MOST_BYTES: Final = 1 << 28
-_PHASES: Final = "phases"
+_PHASE_TRACK: Final = "phases"
 """The track of a step that names the phase of its kernels."""
-_LEFT_OUT: Final = (_PHASES, "modules", "operators")
+_LEFT_OUT: Final = (_PHASE_TRACK, "modules", "operators")
 """Tracks of a step that repeat its kernels under other names."""
-_KINDS: Final = ("forward", "backward", "optimizer")
 _TRACK_KINDS: Final = {"launches": "launch"}
 """The kind of all spans of a track."""
 _Track = tuple[Any, Any]
@@ -40,7 +40,7 @@ def stored_lanes(answer: Path, machine: str) -> list[Lane]:
         if event.get("ph") == "X":
             tracks[event["pid"], event["tid"]].append(_span(event))
     names = _names(events)
-    phases = next((spans for (_, name), spans in tracks.items() if name == _PHASES), [])
+    phases = next((spans for (_, name), spans in tracks.items() if name == _PHASE_TRACK), [])
     return [
         Lane(names.get(track, str(track[1])), _coloured(spans, phases, _TRACK_KINDS.get(track[1])))
         for track, spans in tracks.items()
@@ -60,10 +60,10 @@ def _events(trace: Path) -> list[Mapping[str, Any]]:
 
 
 def _is_event(row: Any) -> bool:
-    """True if a row is an event, and its track and times are known if it is a span."""
-    if not isinstance(row, dict) or row.get("ph") != "X":
+    """True for an event; of a span its track and times are known, of a name (M) its track."""
+    if not isinstance(row, dict) or row.get("ph") not in ("X", "M"):
         return isinstance(row, dict)
-    times = (row.get("ts"), row.get("dur"))
+    times = (row.get("ts"), row.get("dur")) if row["ph"] == "X" else ()
     is_placed = all(isinstance(row.get(name), int | str) for name in ("pid", "tid", "name"))
     return is_placed and all(
         isinstance(time, int | float) and math.isfinite(time) and time >= 0 for time in times
@@ -102,6 +102,6 @@ def _coloured(
     coloured = []
     for span in sorted(spans, key=lambda span: span.start_s):
         at = bisect_right(starts, span.start_s) - 1
-        kind = phases[at].kind if at >= 0 and phases[at].kind in _KINDS else "work"
+        kind = phases[at].kind if at >= 0 and phases[at].kind in PHASES else "work"
         coloured.append(LaneSpan(span.start_s, span.length_s, track_kind or kind, span.words))
     return coloured
