@@ -75,8 +75,9 @@ def test_a_graph_is_split_over_tensor_ranks_alone(axis):
 
 
 def test_what_cannot_be_is_refused_before_anything_is_built():
-    with pytest.raises(BadInput, match=r"mine\.json: no model_type"):
-        workload_of({}, "mine.json")
+    for config in ({}, {"model_type": ""}, {"model_type": None}):
+        with pytest.raises(BadInput, match=r"mine\.json: no model_type"):
+            workload_of(config, "mine.json")
     with pytest.raises(BadInput, match="auto_map is"):
         workload_of({**MAMBA, "auto_map": {"AutoModel": "a.B"}}, "mine.json")
     with pytest.raises(BadInput, match=r"model_type is 7; legal: text"):

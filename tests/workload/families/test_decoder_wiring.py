@@ -100,6 +100,12 @@ GROUPED = {
 }  # fmt: skip
 
 
+def test_the_rotated_part_of_latent_attention_is_named():
+    sizes = {**GROUPED, "qk_rope_head_dim": 3}
+    with pytest.raises(BadInput, match="qk_rope_head_dim is 3; legal: what turns pairs of the 3"):
+        tower("deepseek_v3", **sizes)
+
+
 def test_experts_of_groups_are_chosen_as_the_file_says():
     found = tower("deepseek_v3", n_group=4, topk_group=2, **GROUPED).layers[0].mlp.routing
     wanted = Routing("logistic", factor=2.5, is_corrected=True, groups=4, groups_per_token=2)

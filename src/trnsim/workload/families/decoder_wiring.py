@@ -192,7 +192,7 @@ class DecoderConfig:
         Raises:
             BadInput: the number is not positive, or more than a head has.
         """
-        name, keys = "head_dim", self.keys
+        name, keys = "qk_rope_head_dim" if self.row.is_latent else "head_dim", self.keys
         width = int(dim * usual)
         if self.model_type in ("gptj", "codegen"):
             name, width = "rotary_dim", keys.whole("rotary_dim", default=64)
