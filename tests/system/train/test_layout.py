@@ -5,7 +5,7 @@ import pytest
 from trnsim.errors import BadInput
 from trnsim.place.links import Spread
 from trnsim.place.machine import machine
-from trnsim.system.train.layout import Layout, check, is_legal
+from trnsim.system.train.layout import Layout, check, divisors, is_legal
 
 
 def test_a_layout_that_uses_every_rank_is_legal(layout, llama, trn2):
@@ -101,3 +101,14 @@ def test_words_of_a_layout_name_what_is_not_one(layout):
     assert str(Layout(schedule="zb-h1", pipeline=2)) == (
         "PP=2 DP=1 ZeRO-1 recompute=selective zb-h1 micro batch 1"
     )
+
+
+@pytest.mark.parametrize("number", [1, 2, 12, 97, 36, 10**9])
+def test_divisors_are_all_in_order_and_found_at_once(number):
+    found = divisors(number)
+    assert found == sorted(set(found))
+    assert all(number % size == 0 for size in found)
+    if number < 100:
+        assert found == [size for size in range(1, number + 1) if number % size == 0]
+    else:
+        assert len(found) == 100  # of 2**9 5**9

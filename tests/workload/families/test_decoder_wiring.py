@@ -101,7 +101,7 @@ GROUPED = {
 
 
 def test_the_rotated_part_of_latent_attention_is_named():
-    sizes = {**GROUPED, "qk_rope_head_dim": 3}
+    sizes = {**GROUPED, "n_group": 1, "topk_group": 1, "qk_rope_head_dim": 3}
     with pytest.raises(BadInput, match="qk_rope_head_dim is 3; legal: what turns pairs of the 3"):
         tower("deepseek_v3", **sizes)
 
@@ -112,5 +112,10 @@ def test_experts_of_groups_are_chosen_as_the_file_says():
     assert found == wanted
     with pytest.raises(BadInput, match=r"^mine.json: n_group is 3; legal: divisors of 8 experts"):
         tower("deepseek_v3", n_group=3, topk_group=2, **GROUPED)
+    message = (
+        "n_group is 8; legal: divisors of 8 experts, at most 4: groups of equally many, 2 or more"
+    )
+    with pytest.raises(BadInput, match=message):
+        tower("deepseek_v3", n_group=8, topk_group=2, **GROUPED)
     with pytest.raises(BadInput, match=r"^mine.json: topk_group is 5; legal: 1 to 4"):
         tower("deepseek_v3", n_group=4, topk_group=5, **GROUPED)

@@ -216,3 +216,8 @@ def test_classifiers_have_classes_in_place_of_words(head, elements):
     found = tower("llama", architectures=[f"LlamaFor{head}"], num_labels=3)
     assert (found.outputs, [matrix.name for matrix in found.behind]) == (0, ["classes"])
     assert of_tower(found) == of_tower(words) - 100 * 32 + elements
+
+
+def test_more_experts_than_any_model_has_are_refused():
+    with pytest.raises(BadInput, match=r"num_local_experts is 1000000000, .* at most 100,000"):
+        tower("mixtral", num_local_experts=10**9, num_experts_per_tok=2)

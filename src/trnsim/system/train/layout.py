@@ -6,6 +6,7 @@ ranks), pipeline slowest: docs/design/0027-a-plan-is-made-of-layers.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -311,4 +312,5 @@ def _batch(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Mi
 
 def divisors(number: int) -> list[int]:
     """All divisors of a positive number, ascending."""
-    return [size for size in range(1, number + 1) if number % size == 0]
+    small = [size for size in range(1, math.isqrt(number) + 1) if number % size == 0]
+    return sorted({*small, *(number // size for size in small)})

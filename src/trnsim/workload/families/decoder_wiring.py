@@ -270,8 +270,11 @@ class DecoderConfig:
             factor = _number(keys, "routed_scaling_factor", factor)
             groups = keys.whole("n_group", default=1 if count % groups else groups)
             used = keys.whole("topk_group", default=min(used, groups))
-            if count % groups or groups * traits.routing.scores_per_group > count:
-                raise keys.refuse("n_group", groups, f"divisors of {count} experts", "equal groups")
+            least = traits.routing.scores_per_group
+            if count % groups or groups * least > count:
+                legal = f"divisors of {count} experts, at most {count // least}"
+                why = f"groups of equally many, {least} or more"
+                raise keys.refuse("n_group", groups, legal, why)
             if used > groups:
                 raise keys.refuse("topk_group", used, f"1 to {groups}", "there are no more groups")
         if keys.config.get("topk_method") == "greedy":

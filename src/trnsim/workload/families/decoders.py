@@ -21,6 +21,7 @@ from trnsim.workload.families.dialects import NORMS, plain_keys
 from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.families.layer_kinds import expert_layers, kind_counts, windows
 from trnsim.workload.families.sizes import (
+    MOST_EXPERTS,
     MOST_HEADS,
     MOST_LAYERS,
     classes_of,
@@ -190,7 +191,8 @@ def _experts(config: DecoderConfig, row: ExpertsRow, *, has_biases: bool) -> Exp
         BadInput: where a token takes more experts than there are.
     """
     keys, hidden = config.keys, config.hidden
-    count, per_token = keys.whole(*row.count), keys.whole(*row.per_token)
+    count = keys.whole(*row.count, most=MOST_EXPERTS)
+    per_token = keys.whole(*row.per_token)
     if per_token > count:
         name = keys.first(row.per_token) or row.per_token[0]
         raise keys.refuse(name, per_token, f"1 to {count}", f"there are {count} experts")

@@ -48,6 +48,8 @@ MOST_LAYERS: Final = 10_000
 """Layers above which a file is refused as mistaken."""
 MOST_HEADS: Final = 100_000
 """Query heads above which a file is refused as mistaken."""
+MOST_EXPERTS: Final = 100_000
+"""Experts of a layer above which a file is refused as mistaken."""
 
 
 _CLASSIFIERS: Final = ("SequenceClassification", "TokenClassification", "QuestionAnswering")
