@@ -130,8 +130,7 @@ def workload_of(config: Mapping[str, Any], file: str) -> Workload:
         name = ConfigKeys(config, file).text(_CLASS_KEY)
         return CapturedModel(model_name(file), name, json.dumps(dict(config)), file)
     model_type = config.get("model_type")
-    is_named = isinstance(model_type, str) and model_type
-    if not is_named or model_type in FAMILIES or config.get("auto_map"):
+    if not isinstance(model_type, str) or model_type in ("", *FAMILIES) or config.get("auto_map"):
         return from_config(config, file)  # which refuses a missing model_type
     return CapturedModel(model_name(file), model_type, json.dumps(dict(config)), file)
 
