@@ -23,7 +23,7 @@ def test_an_equal_kernel_is_as_fast(times):
     (run, time), _ = times
     shift = difference(time, time, run.timeline)
     assert shift.total.change_us == 0
-    assert not shift.total.counts
+    assert not shift.total.is_significant
     assert shift.is_same_source
     assert not shift.is_upgrade
 
@@ -35,7 +35,7 @@ def test_a_change_of_the_kernel_is_the_kernels(times):
     assert shift.kernel.is_slower
     assert shift.kernel.change_us == pytest.approx(after.time_us - before.time_us)
     assert shift.kernel.interval_us.p10 <= shift.kernel.change_us <= shift.kernel.interval_us.p90
-    assert not shift.upgrade.counts
+    assert not shift.upgrade.is_significant
     assert not shift.is_split
     back = difference(after, before, run.timeline)
     assert back.kernel.is_faster
@@ -63,7 +63,7 @@ def test_a_change_of_the_model_alone_is_the_upgrades(times):
     shift = difference(before, time, run.timeline)
     assert shift.upgrade.is_slower
     assert shift.upgrade.change_us == pytest.approx(1, abs=1e-3)
-    assert not shift.kernel.counts
+    assert not shift.kernel.is_significant
     assert shift.is_upgrade
     assert launch_us > 1
     assert shift.constants == ()
@@ -84,7 +84,7 @@ def test_an_equal_version_with_other_constants_is_another_model(times):
         run.timeline,
     )
     assert shift.upgrade.is_slower
-    assert not shift.kernel.counts
+    assert not shift.kernel.is_significant
 
 
 def test_constants_that_come_and_go_are_named(times):
@@ -134,7 +134,7 @@ def test_a_difference_within_a_thousandth_is_none(times):
     for share, counts in ((0.0009, False), (0.002, True)):
         draws = tuple(draw - share * time.time_us for draw in time.draws_us)
         before = replace(time, source="other", draws_us=draws, time_us=time.time_us * (1 - share))
-        assert difference(before, time, run.timeline).kernel.counts is counts
+        assert difference(before, time, run.timeline).kernel.is_significant is counts
 
 
 def test_a_difference_whose_interval_holds_zero_does_not_count(times):
@@ -143,7 +143,7 @@ def test_a_difference_whose_interval_holds_zero_does_not_count(times):
     before = replace(time, source="other", draws_us=draws)
     shift = difference(before, time, run.timeline)
     assert shift.kernel.interval_us.p10 < 0 < shift.kernel.interval_us.p90
-    assert not shift.kernel.counts
+    assert not shift.kernel.is_significant
 
 
 def test_fewer_draws_of_one_side_are_compared_with_as_many(times):

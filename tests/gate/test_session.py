@@ -39,7 +39,7 @@ def accepted(path):
     session = GateSession(path, is_updating=True)
     run = session.fixture(node())(scaled, X)
     np.testing.assert_array_equal(run.outputs, 2 * X)
-    session.finished(TEST)
+    session.note_passed(TEST)
     session.conclude({TEST}, set())
     assert session.summary() == [f"wrote 1 times to {path.name}: commit it"]
     return path
@@ -49,7 +49,7 @@ def test_of_a_test_that_runs_again_the_last_time_is_accepted(path):
     session = GateSession(path, is_updating=True)
     for inputs in (X, X[:, :8]):
         session.fixture(node())(scaled, inputs)
-    session.finished(TEST)
+    session.note_passed(TEST)
     session.conclude({TEST}, set())
     assert read_baselines(path).times[KEY].inputs.endswith(",8]")
 
@@ -199,7 +199,7 @@ def test_a_baseline_of_a_test_that_is_gone_is_named_and_dropped(accepted):
 def test_a_baseline_that_a_passed_test_no_longer_uses_is_gone(accepted):
     session = GateSession(accepted, is_updating=False)
     assert concluded(session) == []  # the test did not run, or failed
-    session.finished(TEST)
+    session.note_passed(TEST)
     assert concluded(session)[0].endswith(str(KEY))
 
 
@@ -214,7 +214,7 @@ def test_what_workers_send_is_taken(accepted, path):
     accepted.unlink()
     worker, main = GateSession(path, is_updating=True), GateSession(path, is_updating=True)
     worker.fixture(node())(scaled, X)
-    worker.finished(TEST)
+    worker.note_passed(TEST)
     main.take(worker.sent())
     concluded(main)
     assert list(read_baselines(path).times) == [KEY]

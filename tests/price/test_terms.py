@@ -59,10 +59,6 @@ def test_a_block_is_paid_for_in_powers_of_two(instances, paid):
     assert bought.usd == pytest.approx(2 * 24 * paid * 35.7608)
 
 
-def test_several_orders_need_no_power_of_two():
-    assert purchase(block(), days=1, instances=3, is_together=False).instances == 3
-
-
 def test_on_demand_is_paid_for_as_it_is_used():
     found = quote("trn1.32xlarge", "on_demand", as_of=DAY)
     assert why_not(found, days=None, instances=1000) is None

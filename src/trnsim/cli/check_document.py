@@ -203,7 +203,7 @@ def shift_values(part: TimeShift) -> dict[str, Any]:
         "change_s": part.change_us * _US,
         "p10_s": part.interval_us.p10 * _US,
         "p90_s": part.interval_us.p90 * _US,
-        "counts": part.counts,
+        "counts": part.is_significant,
     }
 
 

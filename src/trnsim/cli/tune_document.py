@@ -85,7 +85,7 @@ def _verdict(tuned: TunedKernel) -> str:
     if not own.is_timed:
         return "its own setting is not legal; another one is"
     shift = tuning.shift(best, own)
-    if not shift.counts:
+    if not shift.is_significant:
         return "no setting that was tried can be told apart from its own as faster"
     factor = own.time_us / best.time_us
     return f"{factor:.2f} times as fast, {_shift_words(shift)}"
@@ -134,7 +134,7 @@ def _table(tuned: TunedKernel) -> Table:
             continue
         shift = tuning.shift(row, best)
         low, high = shift.interval_us.p10, shift.interval_us.p90
-        change = signed_us(shift.change_us) if shift.counts else "cannot be told apart"
+        change = signed_us(shift.change_us) if shift.is_significant else "cannot be told apart"
         rows.append([*words, change, f"{signed_us(low)} to {signed_us(high)}"])
     return Table(_COLUMNS, rows)
 

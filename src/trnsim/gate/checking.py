@@ -287,7 +287,7 @@ def _shift_findings(
     elif shift.kernel.is_faster:
         text = difference_words(shift)
         findings.append(GateFinding("faster", False, text, f"keep it: {limits.update_words}"))
-    if shift.upgrade.counts:
+    if shift.upgrade.is_significant:
         findings.append(
             GateFinding(
                 "upgrade",
@@ -304,7 +304,7 @@ def difference_words(shift: KernelTimeDifference) -> str:
     part = shift.kernel
     way = "slower" if part.is_slower else "faster" if part.is_faster else "different"
     size = f"{_us(abs(part.change_us))} {way} than its baseline"
-    if not part.counts:
+    if not part.is_significant:
         size = "as fast as its baseline"
     times = f"{_us(shift.before.time_us)} -> {_us(shift.after.time_us)}"
     low, high = part.interval_us.p10, part.interval_us.p90

@@ -1,7 +1,7 @@
 """The difference between two times of a kernel, by cause: the kernel, or another version of trnsim.
 
 Both programs have the same draws of the model's constants, so the interval of their difference has
-no noise from these. A difference counts if its P10 to P90 leaves zero out, by more than the
+no noise from these. A difference is significant if its P10 to P90 leaves zero out, by more than the
 thousandth of the time to which estimates are compared elsewhere.
 
     sources equal       trnsim's, if that is another; else the kernel reads something that changed
@@ -59,8 +59,8 @@ class TimeShift:
         return self.interval_us.p90 < -self.least_us
 
     @property
-    def counts(self) -> bool:
-        """True if it is either."""
+    def is_significant(self) -> bool:
+        """True if P10 to P90 leaves zero out."""
         return self.is_slower or self.is_faster
 
 

@@ -117,7 +117,7 @@ class _Plugin:
         """Note a test that ended well: baselines that it did not use are of no kernel."""
         yield
         if item.nodeid in self._uses:
-            self.session.finished(item.nodeid)
+            self.session.note_passed(item.nodeid)
 
     @pytest.hookimpl
     def pytest_sessionfinish(self) -> None:

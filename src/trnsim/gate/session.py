@@ -50,7 +50,7 @@ class GateSession:
         self._baselines: Baselines | None = None
         self._new = Baselines(path)
         self._used: set[Key] = set()
-        self._finished: set[str] = set()
+        self._passed: set[str] = set()
         self._upgrades: list[tuple[str, float, str]] = []
         self._notes: list[str] = []
         self._gone: list[Key] = []
@@ -141,22 +141,22 @@ class GateSession:
             if self.is_updating and check.time is not None:
                 self._new.times[check.key] = check.time
             shift = check.difference
-            if shift is not None and shift.upgrade.counts and not self.is_updating:
+            if shift is not None and shift.upgrade.is_significant and not self.is_updating:
                 self._upgrades.append(_upgrade_row(check.key, shift))
             for finding in check.findings:
                 if finding.kind == "faster" and not self.is_updating:
                     self._notes.append(f"{check.key}: {finding.text}")
 
-    def finished(self, test: str) -> None:
-        """Record that a test that uses the fixture has passed."""
-        self._finished.add(test)
+    def note_passed(self, test: str) -> None:
+        """Note that a test that uses the fixture has passed."""
+        self._passed.add(test)
 
     def sent(self) -> dict[str, Any]:
         """The session of a worker as plain values."""
         return {
             "new": self._new.text(),
             "used": [str(key) for key in sorted(self._used)],
-            "finished": sorted(self._finished),
+            "finished": sorted(self._passed),
             "upgrades": [list(row) for row in self._upgrades],
             "notes": self._notes,
         }
@@ -165,7 +165,7 @@ class GateSession:
         """Add the session of a worker."""
         self._new.times.update(baselines_of(self.path, sent["new"].encode()).times)
         self._used |= {Key.of(text) for text in sent["used"]}
-        self._finished |= set(sent["finished"])
+        self._passed |= set(sent["finished"])
         self._upgrades += [(str(m), float(s), str(w)) for m, s, w in sent["upgrades"]]
         self._notes += sent["notes"]
 
@@ -192,7 +192,7 @@ class GateSession:
         if not is_test or key in self._used:
             return False
         if key.owner in collected:
-            return key.owner in self._finished
+            return key.owner in self._passed
         if Path(file).name in narrowed:
             return False
         is_collected = any(test.partition(_TESTS)[0] == file for test in collected)

@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime
 from importlib import import_module
 from typing import Any, Final
 
-from trnsim.arch.catalogue import Catalogue, catalogue
+from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 from trnsim.foreign_text import table_row
 
@@ -62,11 +62,9 @@ def as_table(prices: Sequence[CurrentPrice]) -> str:
     return text.getvalue()
 
 
-def instance_types(rows: Catalogue | None = None) -> tuple[str, ...]:
+def instance_types() -> tuple[str, ...]:
     """The EC2 instance types of the catalogue; UltraServers have no price of their own there."""
-    return tuple(
-        name for name in (rows or catalogue()).instances if _INSTANCE_PATTERN.fullmatch(name)
-    )
+    return tuple(filter(_INSTANCE_PATTERN.fullmatch, catalogue().instances))
 
 
 def refresh(
@@ -75,7 +73,6 @@ def refresh(
     *,
     connect: Connect | None = None,
     now: datetime | None = None,
-    rows: Catalogue | None = None,
 ) -> list[CurrentPrice]:
     """Prices of `instances` in `region` now; an instance that is not sold there has no row.
 
@@ -84,15 +81,13 @@ def refresh(
         instances: EC2 instance types.
         connect: function that makes clients; by default boto3's.
         now: the time of the prices; by default the present.
-        rows: the catalogue, which lists the types that are sold in capacity blocks.
 
     Raises:
         BadInput: boto3 is missing, there are no credentials or no region, or AWS refuses.
     """
-    rows = rows or catalogue()
     now = now or datetime.now(tz=UTC)
     try:
-        return list(_ask(connect or _boto3, region, instances, now, rows))
+        return list(_prices(connect or _boto3, region, instances, now))
     except BadInput:
         raise
     except Exception as error:
@@ -101,17 +96,13 @@ def refresh(
         raise _refused(error) from error
 
 
-def _ask(
-    connect: Connect,
-    region: str | None,
-    instances: Sequence[str],
-    now: datetime,
-    rows: Catalogue,
+def _prices(
+    connect: Connect, region: str | None, instances: Sequence[str], now: datetime
 ) -> Iterator[CurrentPrice]:
     ec2 = connect("ec2", region)
     pricing = connect("pricing", PRICING_REGION)
     region_code = str(ec2.meta.region_name)
-    in_blocks = {row.instance for row in rows.prices if row.kind == "capacity_block"}
+    in_blocks = {row.instance for row in catalogue().prices if row.kind == "capacity_block"}
     for name in instances:
         yield from _on_demand(pricing, name, region_code, now)
     if instances:  # of an empty list AWS answers for all types

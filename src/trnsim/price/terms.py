@@ -76,13 +76,13 @@ def _why_not_so_many(kind: str, terms: Terms, instances: int, *, is_together: bo
     return None
 
 
-def purchase(quote: Quote, *, days: float, instances: int, is_together: bool = True) -> Purchase:
-    """The least purchase for the use of `instances` for `days` at `quote`.
+def purchase(quote: Quote, *, days: float, instances: int) -> Purchase:
+    """The least purchase for the use of `instances` for `days` at `quote`, in one order.
 
     Raises:
         BadInput: it cannot be bought (`why_not`), or days or instances are not positive.
     """
-    reason = why_not(quote, days=days, instances=instances, is_together=is_together)
+    reason = why_not(quote, days=days, instances=instances)
     if reason is not None or quote.row is None or quote.usd_per_hour is None:
         raise BadInput(
             f"{quote.instance} cannot be bought for {days:g} days x {instances} instances: {reason}"
@@ -90,7 +90,7 @@ def purchase(quote: Quote, *, days: float, instances: int, is_together: bool = T
     terms = quote.row.terms
     paid_days = days if terms is None else paid_for_days(terms, days)
     paid = instances
-    if terms is not None and terms.sizes and is_together:
+    if terms is not None and terms.sizes:
         paid = min(size for size in terms.sizes if size >= instances)
     return Purchase(paid_days, paid, paid_days * HOURS_PER_DAY * paid * quote.usd_per_hour)
 

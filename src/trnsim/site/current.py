@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
@@ -20,6 +20,7 @@ from trnsim.site.site_file import SiteCorrections, read
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 NAME: Final = "site.json"
 ENVIRONMENT: Final = "TRNSIM_SITE"
@@ -118,15 +119,20 @@ def without() -> Generator[None]:
 
 
 @contextmanager
-def recorded_families() -> Generator[set[tuple[str, str]]]:
-    """A set of pairs (chip, family): those whose times are estimated in the block."""
-    families: set[tuple[str, str]] = set()
-    _recorded_families.append(families)
+def _recorded(open_sets: list[set[Item]]) -> Generator[set[Item]]:
+    """A new set that is among `open_sets` during the block."""
+    items: set[Item] = set()
+    open_sets.append(items)
     try:
-        yield families
+        yield items
     finally:
-        # By identity: a set within another may hold the same families.
-        _recorded_families[:] = [other for other in _recorded_families if other is not families]
+        # By identity: a set of a block within this one may have the same items.
+        open_sets[:] = [other for other in open_sets if other is not items]
+
+
+def recorded_families() -> AbstractContextManager[set[tuple[str, str]]]:
+    """A set of pairs (chip, family): those whose times are estimated in the block."""
+    return _recorded(_recorded_families)
 
 
 def note_family(chip: str, family: str) -> None:
@@ -135,15 +141,9 @@ def note_family(chip: str, family: str) -> None:
         families.add((chip, family))
 
 
-@contextmanager
-def recorded_words() -> Generator[set[str]]:
+def recorded_words() -> AbstractContextManager[set[str]]:
     """A set of the provenances of corrections that enter estimates in the block."""
-    words: set[str] = set()
-    _recorded_words.append(words)
-    try:
-        yield words
-    finally:
-        _recorded_words[:] = [other for other in _recorded_words if other is not words]
+    return _recorded(_recorded_words)
 
 
 def cached(maxsize: int) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:

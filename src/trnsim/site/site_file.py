@@ -102,9 +102,9 @@ def sealed(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def digest(fields: Mapping[str, Any]) -> str:
     """The digest of plain values, without schema, digest and corrections, which have their own."""
-    apart = (SCHEMA, _CHECK, _CORRECTIONS)
-    stated = {name: value for name, value in fields.items() if name not in apart}
-    return hashlib.sha256(compact_json(stated).encode()).hexdigest()[:_DIGEST_DIGITS]
+    excluded = (SCHEMA, _CHECK, _CORRECTIONS)
+    covered = {name: value for name, value in fields.items() if name not in excluded}
+    return hashlib.sha256(compact_json(covered).encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
 def read(path: Path) -> SiteCorrections:

@@ -123,8 +123,8 @@ class Tuning:
     def timed(self) -> list[TuningTrial]:
         """The trials with a time, fastest first; of equal ones the kernel's own setting first."""
         own = self.space.default
-        rows = [row for row in self.trials.values() if row.is_timed]
-        return sorted(rows, key=lambda row: (row.time_us, row.setting != own, row.setting))
+        trials = [each for each in self.trials.values() if each.is_timed]
+        return sorted(trials, key=lambda each: (each.time_us, each.setting != own, each.setting))
 
     @property
     def own(self) -> TuningTrial:
@@ -137,8 +137,8 @@ class Tuning:
 
     def ties(self, best: TuningTrial) -> list[TuningTrial]:
         """Trials that cannot be told apart from the best."""
-        others = [row for row in self.timed if row is not best]
-        return [row for row in others if not self.shift(row, best).counts]
+        others = [each for each in self.timed if each is not best]
+        return [each for each in others if not self.shift(each, best).is_significant]
 
 
 def tune(space: SettingSpace, chip: Target, effort: TuningEffort) -> Tuning:
@@ -164,7 +164,7 @@ def tune(space: SettingSpace, chip: Target, effort: TuningEffort) -> Tuning:
 
 def _illegal_throughout(tuning: Tuning) -> BadInput:
     case = tuning.space.case
-    reasons = Counter(row.error for row in tuning.trials.values() if row.error)
+    reasons = Counter(each.error for each in tuning.trials.values() if each.error)
     (reason, times), *_ = reasons.most_common(1)
     return BadInput(
         f"{case.file}: none of the {len(tuning.trials)} settings of {case.name} that were tried on "
@@ -231,8 +231,9 @@ class _Search:
         for setting, result in zip(new, results, strict=True):
             self._tuning.trials[setting] = _trial_of(setting, result)
         count, best = len(self._tuning.trials), self._best
-        best_text = "" if best is None else f", best {best.time_us:.4g} us: "
-        best_text += "" if best is None else self._space.text(best.setting)
+        best_text = ""
+        if best is not None:
+            best_text = f", best {best.time_us:.4g} us: {self._space.text(best.setting)}"
         self._effort.tell(f"{count} of {self._most} settings{best_text}")
 
     def _sweep(self) -> None:
@@ -243,11 +244,11 @@ class _Search:
                 before = self._best
                 centre = self._space.default if before is None else before.setting
                 self._try(self._settings_along(centre, at))
-                unchanged = unchanged + 1 if self._is_as_fast(before) else 1
+                unchanged = unchanged + 1 if self._is_no_faster(before) else 1
                 if unchanged >= len(self._space.parameters):
                     break
 
-    def _is_as_fast(self, before: TuningTrial | None) -> bool:
+    def _is_no_faster(self, before: TuningTrial | None) -> bool:
         """True if the best is no more than a few thousandths faster than `before`."""
         best = self._best
         if best is None or before is None:
@@ -270,18 +271,18 @@ class _Search:
     def _exceeds_memory(self, setting: Setting) -> bool:
         """True if a setting is at least as large as one that exceeded a memory."""
         return any(
-            self._is_as_large(setting, row.setting)
-            for row in self._tuning.trials.values()
-            if row.kind == _MEMORY
+            self._is_as_large(setting, each.setting)
+            for each in self._tuning.trials.values()
+            if each.kind == _MEMORY
         )
 
     def _is_refused(self, parameter: int, index: int) -> bool:
         """True if a value was never legal, and refused twice or where another value is legal."""
-        rows = [row for row in self._tuning.trials.values() if row.setting[parameter] == index]
-        refused = [row.setting for row in rows if row.error]
-        if not refused or len(refused) < len(rows):
+        trials = [each for each in self._tuning.trials.values() if each.setting[parameter] == index]
+        refused = [each.setting for each in trials if each.error]
+        if not refused or len(refused) < len(trials):
             return False
-        legal = [row.setting for row in self._tuning.trials.values() if not row.error]
+        legal = [each.setting for each in self._tuning.trials.values() if not each.error]
         return len(refused) >= _MOST_REFUSALS or any(
             _differ_only_in(parameter, setting, other) for setting in refused for other in legal
         )
@@ -291,9 +292,9 @@ class _Search:
         for parameter, index, other_index in zip(
             self._space.parameters, setting, other, strict=True
         ):
-            value, than = parameter.values[index], parameter.values[other_index]
-            are_numbers = isinstance(value, int | float) and isinstance(than, int | float)
-            if value != than and not (are_numbers and value > than):
+            value, other_value = parameter.values[index], parameter.values[other_index]
+            are_numbers = isinstance(value, int | float) and isinstance(other_value, int | float)
+            if value != other_value and not (are_numbers and value > other_value):
                 return False
         return True
 
@@ -334,13 +335,13 @@ class _Search:
 
         A value without a trial has the effect of the parameter's average.
         """
-        # What exceeds the best by its bound is at least as slow as that.
-        rows = [row for row in self._tuning.trials.values() if row.is_timed or row.beyond_us]
+        # A trial that was ended early counts with its bound: it takes at least that long.
+        trials = [each for each in self._tuning.trials.values() if each.is_timed or each.beyond_us]
         counts = [len(parameter.values) for parameter in self._space.parameters]
-        if not rows:
+        if not trials:
             return [np.zeros(count) for count in counts]
-        logs = np.log([row.time_us if row.is_timed else row.beyond_us for row in rows])
-        columns = self._columns([row.setting for row in rows])
+        logs = np.log([each.time_us if each.is_timed else each.beyond_us for each in trials])
+        columns = self._columns([each.setting for each in trials])
         left = columns.T @ columns + _RIDGE * np.eye(columns.shape[1])
         fitted = np.linalg.solve(left, columns.T @ (logs - logs.mean()))
         return np.split(fitted, np.cumsum(counts)[:-1])
