@@ -77,3 +77,14 @@ def test_a_number_divided_by_is_not_said_to_be_a_tensor_without_elements(monkeyp
     call = call_of("aten::relu", (x,), {}, x)
     with pytest.raises(Unlowered, match="aten::relu has no lowering for a zero that it divides by"):
         build(call)
+
+
+def test_an_argument_that_a_decomposition_does_not_take_is_named(monkeypatch):
+    def relu(b, x):
+        """Takes no alpha."""
+
+    monkeypatch.setitem(DECOMPOSITIONS, "relu", relu)
+    x = torch.ones(3)
+    call = call_of("aten::relu", (x,), {"alpha": 2}, x)
+    with pytest.raises(Unlowered, match=r"has no lowering for the argument alpha"):
+        build(call)

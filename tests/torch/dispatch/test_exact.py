@@ -387,3 +387,26 @@ def test_truth_values_beside_integers_are_checked_too(monkeypatch):
     with numerics("exact"), pytest.warns(HostFallback):
         found = torch.where(mask.to("neuron"), x.to("neuron"), x.to("neuron")).cpu()
     assert torch.equal(found, x)
+
+
+@pytest.mark.parametrize("name", ["deg2rad", "mixed"])
+def test_integers_beyond_32_bits_are_the_hosts_in_floating_point_too(name, monkeypatch):
+    monkeypatch.setattr(fallback_policy.state, "on_host", Counter())
+    x = torch.tensor([2**40, -(2**63), 5])
+    function = {
+        "deg2rad": torch.deg2rad,
+        "mixed": lambda x: x * torch.full((3,), 0.5, device=x.device),
+    }[name]
+    with numerics("exact") as on_host, pytest.warns(HostFallback):
+        found = function(x.to("neuron")).cpu()
+    assert torch.equal(found, function(x))
+    (reason,) = on_host
+    assert "integers like these" in reason
+
+
+@pytest.mark.usefixtures("chip")
+def test_a_refused_operator_leaves_integers_of_64_bits_as_they_were():
+    x = torch.tensor([2**40, 7]).to("neuron")
+    with numerics("exact"), pytest.raises(OperatorNotModelled, match="integers like these"):
+        x.mul_(3)
+    assert x.tolist() == [2**40, 7]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -145,7 +146,7 @@ def build(call: OperatorCall) -> Build:
     except Unlowered as error:
         raise Unlowered(f"{call.name} has no lowering for {error.reason}") from None
     except TypeError as error:
-        raise Unlowered(f"{call.name} has no lowering for these arguments: {error}") from None
+        raise Unlowered(f"{call.name} has no lowering for {_arguments_named_by(error)}") from None
     except ZeroDivisionError:
         why = "a zero that it divides by" if _has_elements(call) else "operands without elements"
         raise Unlowered(f"{call.name} has no lowering for {why}") from None
@@ -154,6 +155,15 @@ def build(call: OperatorCall) -> Build:
     if any(not value.type.elements for node in b.graph.nodes for value in node.values):
         raise Unlowered(f"{call.name} has no lowering for operands without elements")
     return b
+
+
+def _arguments_named_by(error: TypeError) -> str:
+    """The arguments that a decomposition does not take, from Python's error of the call."""
+    found = _UNEXPECTED.search(str(error))
+    return f"the argument {found[1]}" if found else f"these arguments: {error}"
+
+
+_UNEXPECTED: Final = re.compile(r"unexpected keyword argument '(\w+)'")
 
 
 def _has_elements(call: OperatorCall) -> bool:

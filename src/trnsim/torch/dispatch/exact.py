@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
@@ -30,13 +30,20 @@ from trnsim.torch.aten.spec import spec_of
 from trnsim.torch.device_errors import OperatorNotModelled
 from trnsim.torch.dispatch.alias import host_alias
 from trnsim.torch.dispatch.fallback_policy import leave_to_host
-from trnsim.torch.dispatch.host_arrays import Array, array_of, tensor_of
+from trnsim.torch.dispatch.host_arrays import array_of, tensor_of
 from trnsim.torch.pytorch import Kernel
+
+if TYPE_CHECKING:  # loaded where a graph is built
+    from trnsim.graph import Graph
 
 LARGEST_EXACT: Final = 2**24
 """The magnitude up to which instructions that compute in float32 have all integers."""
 _WITH_ANY_PLACE: Final = frozenset({"sort", "topk", "kthvalue", "median", "mode"})
 """Operators whose second result may be the place of any of several equal elements."""
+_INTEGERS_BEYOND: Final = (
+    "{} has no lowering for integers like these: its instructions are exact up to 2**24, or to 32 "
+    "bits"
+)
 
 
 def call_exactly(name: str, host_kernel: Kernel, args: Any, kwargs: Any) -> Any:
@@ -53,25 +60,25 @@ def call_exactly(name: str, host_kernel: Kernel, args: Any, kwargs: Any) -> Any:
     if plain_name(name) not in DECOMPOSITIONS and any(tensor.numel() for tensor in inputs):
         _leave_to_host(name, inputs, NO_LOWERING.format(name))
         return host_kernel(*args, **kwargs)
-    input_arrays = [_in_storage_order(tensor) for tensor in inputs]
+    earlier = [_in_storage_order(tensor) for tensor in inputs]
     written = tensors_in([kwargs[key] for key in ignored_arguments(name) & kwargs.keys()])
     outs = [tensor for tensor in written if not tensor.is_cpu]  # the host's call refuses others
     earlier_outs = [host_alias(tensor).clone() for tensor in outs]
     result = host_kernel(*args, **kwargs)
     try:
-        _overwrite(name, args, kwargs, result, input_arrays)
+        _overwrite(name, args, kwargs, result, earlier)
     except (Unlowered, Unspecified) as error:
         is_of_values = isinstance(error, Unspecified)
         reason = f"{name} of these values: {error.reason}" if is_of_values else error.reason
-        with _restoring(inputs, input_arrays, outs, earlier_outs):
+        with _restoring(inputs, earlier, outs, earlier_outs):
             _leave_to_host(name, inputs, reason)
     return result
 
 
-def _overwrite(name: str, args: Any, kwargs: Any, result: Any, input_arrays: list[Array]) -> None:
+def _overwrite(name: str, args: Any, kwargs: Any, result: Any, inputs: list[Tensor]) -> None:
     """Overwrite the results of a call with those that the operator's kernel computes.
 
-    `input_arrays` are its inputs from before the host's call, which may have written them.
+    `inputs` are copies of its inputs from before the host's call, which may have written them.
 
     Raises:
         Unlowered: if it has no kernel, or values that its kernel cannot compute.
@@ -88,17 +95,31 @@ def _overwrite(name: str, args: Any, kwargs: Any, result: Any, input_arrays: lis
     graph = build(call_of(name, args, kwargs, result)).graph
     if any(node.name == "rng" for node in graph.nodes):
         return  # the host's random numbers stay
-    arrays = evaluate(graph, input_arrays, target().name)
+    _check_inputs(name, graph, inputs)
+    arrays = evaluate(graph, [array_of(tensor) for tensor in inputs], target().name)
     pairs = [
         (host_alias(tensor), tensor_of(array).reshape(tensor.shape))
         for tensor, array in zip(results, arrays, strict=True)
     ]
-    if all(array.dtype.kind in "iub" for array in input_arrays):
+    if not any(tensor.is_floating_point() for tensor in inputs):
         _check_integers(name, pairs[:1] if plain_name(name) in _WITH_ANY_PLACE else pairs)
     if mixes_lowest(plain_name(name), args):
         _check_maxima(name, pairs)
     for host, own in pairs:
         host.copy_(own)
+
+
+def _check_inputs(name: str, graph: Graph, inputs: list[Tensor]) -> None:
+    """Check that the integers of 64 bits that a graph reads are within 32 bits.
+
+    Raises:
+        Unlowered: for integers beyond.
+    """
+    read = {value.number for node in graph.nodes for value in node.values}
+    for value, tensor in zip(graph.inputs, inputs, strict=True):
+        is_long = tensor.dtype is torch.int64 and value.number in read
+        if is_long and tensor.numel() and not torch.equal(tensor, tensor.int().long()):
+            raise Unlowered(_INTEGERS_BEYOND.format(name))
 
 
 def _check_integers(name: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
@@ -112,10 +133,7 @@ def _check_integers(name: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
     """
     for host, own in pairs:
         if not host.is_floating_point() and not torch.equal(host, own.to(host.dtype)):
-            raise Unlowered(
-                f"{name} has no lowering for integers like these: its instructions are exact up "
-                "to 2**24, or to 32 bits"
-            )
+            raise Unlowered(_INTEGERS_BEYOND.format(name))
 
 
 def mixes_lowest(name: str, args: Sequence[Any]) -> bool:
@@ -164,19 +182,19 @@ def _leave_to_host(name: str, inputs: list[Tensor], reason: str) -> None:
 
 @contextmanager
 def _restoring(
-    inputs: list[Tensor], input_arrays: list[Array], outs: list[Tensor], earlier_outs: list[Tensor]
+    inputs: list[Tensor], earlier: list[Tensor], outs: list[Tensor], earlier_outs: list[Tensor]
 ) -> Generator[None]:
     """Context in which a refusal restores the elements of a call's inputs, and its `out=`."""
     try:
         yield
     except OperatorNotModelled:
-        for tensor, array in zip(inputs, input_arrays, strict=True):
+        for tensor, before in zip(inputs, earlier, strict=True):
             spec = spec_of(tensor)
             if not (tensor.is_cpu or spec.repeated):  # such tensors are never written in place
                 host = host_alias(tensor).permute(spec.order)
-                host.copy_(tensor_of(array).reshape(host.shape))
-        for tensor, earlier in zip(outs, earlier_outs, strict=True):
-            host_alias(tensor.resize_(earlier.shape)).copy_(earlier)
+                host.copy_(before.reshape(host.shape))
+        for tensor, before in zip(outs, earlier_outs, strict=True):
+            host_alias(tensor.resize_(before.shape)).copy_(before)
         raise
 
 
@@ -187,10 +205,10 @@ def _graph_inputs(name: str, args: Any, kwargs: Any) -> list[Tensor]:
     return [tensor for tensor in tensors_in(values) if not (tensor.is_cpu and not tensor.dim())]
 
 
-def _in_storage_order(tensor: Tensor) -> Array:
+def _in_storage_order(tensor: Tensor) -> Tensor:
     """A copy of a tensor's elements in memory order; broadcast elements appear once."""
     spec = spec_of(tensor)
     host = tensor if tensor.is_cpu else host_alias(tensor)
     for dim in spec.repeated:
         host = host.narrow(dim, 0, 1)
-    return array_of(host.permute(spec.order).clone(memory_format=torch.contiguous_format))
+    return host.permute(spec.order).clone(memory_format=torch.contiguous_format)

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
@@ -334,3 +336,10 @@ def test_the_gradient_of_a_magnitude_is_zero_at_nan(same):
         return x.grad
 
     same(gradient, torch.tensor([float("nan"), 0.0, -2.0, 3.0]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("decimals", [2, 0, -1])
+def test_a_number_is_rounded_to_decimals(same, decimals, dtype):
+    x = torch.tensor([1.005, -2.345, 0.125, 1234.5, -0.0, math.inf, -math.inf, math.nan, 15, 25])
+    same(lambda x: torch.round(x, decimals=decimals), x.to(dtype))

@@ -11,7 +11,7 @@ from trnsim.graph import OPERATIONS, Value
 from trnsim.graph.building.build import Build, Operand
 from trnsim.graph.building.functions import FUNCTIONS, atan2, has_minus
 from trnsim.graph.types import BOOL, ELEMENT_TYPES
-from trnsim.torch.aten.decomposition import Decomposition
+from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 _UNARY_OPERATIONS: Final = {
     "abs": "abs",
@@ -38,7 +38,6 @@ _ROUNDINGS: Final = {
     "floor": "floor",
     "ceil": "ceil",
     "trunc": "trunc",
-    "round": "round_nearest_even",
 }
 _BINARY_OPERATIONS: Final = {
     "mul": "multiply",
@@ -60,6 +59,22 @@ def _rounding(name: str) -> Decomposition:
         return _unary(name)(b, x) if x.type.is_floating else b.as_result(x)
 
     return build
+
+
+_MOST_DECIMALS: Final = 38
+"""Decimals for which float32 has the power of ten."""
+
+
+def rounded(b: Build, x: Value, *, decimals: int = 0) -> Any:
+    """The nearest number with so many decimals; negative ones are tens, hundreds and so on."""
+    if not decimals:
+        return _rounding("round_nearest_even")(b, x)
+    if abs(decimals) > _MOST_DECIMALS:
+        raise Unlowered(f"{decimals} decimals; legal: up to {_MOST_DECIMALS} on either side")
+    names = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
+    power = 10.0 ** abs(decimals)
+    whole = b.ew("round_nearest_even", b.ew(names[0], x, power, dtype="float32"))
+    return b.as_result(b.ew(names[1], whole, power))
 
 
 def _with_floating_input(build: Decomposition) -> Decomposition:
@@ -376,6 +391,7 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "atan2": atan2,
     "nan_to_num": nan_to_num,
     "frac": frac,
+    "round": rounded,
     "sign": sign,
     "sgn": sign,
     "signbit": has_minus,
