@@ -95,3 +95,16 @@ class Behaviour:
         """
         if not version.follows(self):
             raise self.refusal(version, usage, line)
+
+
+def existence(since: str, form: str, instead: str, source: str = "") -> Behaviour:
+    """The existence of a name or keyword since a version; its release notes are the source."""
+    return Behaviour(
+        name=form,
+        since=since,
+        form=form,
+        rule=f"{form} exists",
+        otherwise="it does not exist yet",
+        instead=instead,
+        source=source or f"release notes of NKI {since}",
+    )

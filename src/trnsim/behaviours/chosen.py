@@ -27,9 +27,9 @@ class VersionChoice(NamedTuple):
 
     Attributes:
         version: the version.
-        reason: what names it: "--nki", or a form of the file and its line.
-        is_chosen: false if it was found from the forms of a file.
-        is_simulated: whether AWS's simulator of that version is meant.
+        reason: the option or variable that names it ("--nki"), or a form of the file and its line.
+        is_chosen: false if it was derived from the forms of a file, or is the default.
+        is_simulated: true if AWS's simulator of that version is emulated, not its compiler.
     """
 
     version: Version
@@ -39,7 +39,7 @@ class VersionChoice(NamedTuple):
 
     @property
     def note(self) -> str:
-        """A line that says the version and why; "" for the latest that nobody chose."""
+        """The version and its reason, as a line; "" for the latest version by default."""
         if self.version is LATEST and not self.is_chosen:
             return ""
         return f"{self.version}: {self.reason}"
@@ -53,11 +53,11 @@ _pinned: ContextVar[VersionChoice | None] = ContextVar("trnsim_nki_version", def
 
 @contextmanager
 def pinned(version: str | Version | None, asked_by: str) -> Generator[None]:
-    """In this block kernels follow a version; for None nothing changes.
+    """A context in which kernels follow a version; None changes nothing.
 
     Args:
         version: the version or its name.
-        asked_by: the option or argument that names it.
+        asked_by: the option or argument that names it, for the error.
 
     Raises:
         BadInput: no emulated version has that name.
@@ -90,7 +90,7 @@ def choice_of(
 
     Args:
         marked: returns the version of its file's marker, if it has one.
-        detected: returns the version that is found from its file; called where nobody chose.
+        detected: derives the version from the forms of its file; called where nobody chose.
 
     Raises:
         BadInput: for a version that does not exist.

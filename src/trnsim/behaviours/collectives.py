@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trnsim.behaviours.behaviour import Behaviour, Effect
+from trnsim.behaviours.behaviour import Behaviour, Effect, existence
 
 _V = "nki.collectives.all_to_all_v"
 
@@ -33,14 +33,11 @@ PLACES_BETWEEN_INSTANCES: Final = Behaviour(
     instead="leave it out: chunk r lands at dst.elements / N * r",
     source=f"{_V}, Current restrictions",
 )
-PARTITION_OP: Final = Behaviour(
-    name="ncc.ReplicaGroup.from_partition_op",
-    since="0.7",
-    form="ncc.ReplicaGroup.from_partition_op",
-    rule="ReplicaGroup.from_partition_op exists",
-    otherwise="it does not exist yet",
-    instead="list the ranks: ncc.ReplicaGroup([[0, 1], [2, 3]])",
-    source="nki.collectives.ReplicaGroup of NKI 0.7",
+PARTITION_OP: Final = existence(
+    "0.7",
+    "ncc.ReplicaGroup.from_partition_op",
+    "list the ranks: ncc.ReplicaGroup([[0, 1], [2, 3]])",
+    "nki.collectives.ReplicaGroup of NKI 0.7",
 )
 NAMED: Final = {
     call: Behaviour(

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from trnsim.behaviours.behaviour import Behaviour
+from trnsim.behaviours.behaviour import Behaviour, existence
 
 CONFIGS: Final = {
-    key: Behaviour(
-        name=f"nki.jit({key}=)",
-        since="0.7",
-        form=f"nki.jit({key}=)",
-        rule=f"nki.jit({key}=) exists",
-        otherwise="it does not exist yet",
-        instead="leave it out: values do not depend on it",
-        source="nki.jit of NKI 0.7",
+    key: existence(
+        "0.7",
+        f"nki.jit({key}=)",
+        "leave it out: values do not depend on it",
+        "nki.jit of NKI 0.7",
     )
     for key in ("compile_config", "specialization_config")
 }

@@ -9,21 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from trnsim.behaviours.behaviour import Behaviour
+from trnsim.behaviours.behaviour import existence as _added
 
 _GUIDE = "nki/migration/index.rst"
-
-
-def _added(version: str, form: str, instead: str) -> Behaviour:
-    """The existence of a name or keyword since `version`."""
-    return Behaviour(
-        name=form,
-        since=version,
-        form=form,
-        rule=f"{form} exists",
-        otherwise="it does not exist yet",
-        instead=instead,
-        source=f"release notes of NKI {version}",
-    )
 
 
 def _removed(version: str, form: str, instead: str, source: str = _GUIDE) -> Behaviour:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from trnsim.behaviours.behaviour import Behaviour, Effect
+from trnsim.behaviours.behaviour import Behaviour, Effect, existence
 
 _NOTES = "release notes of NKI"
 
@@ -80,16 +80,8 @@ JAX_DTYPES: Final = Behaviour(
 
 def _limit(version: str, name: str, instead: str) -> Behaviour:
     """The existence of a limit of `nl.tile_size` since `version`."""
-    form = f"nl.tile_size.{name}"
-    return Behaviour(
-        name=form,
-        since=version,
-        form=form,
-        rule=f"{form} exists",
-        otherwise="it does not exist yet",
-        instead=instead,
-        source=f"{_NOTES} {version}, New Features",
-    )
+    source = f"{_NOTES} {version}, New Features"
+    return existence(version, f"nl.tile_size.{name}", instead, source)
 
 
 _FREE = "nl.tile_size.total_available_sbuf_size"
