@@ -20,11 +20,7 @@ from trnsim.torch.dispatch import (
     recurrent,
     special_kernels,
 )
-from trnsim.torch.distributed import (
-    process_group,
-    processes,
-    sync_batch_norm,
-)
+from trnsim.torch.distributed import process_group, processes, sync_batch_norm
 from trnsim.torch.profiler import profiling
 from trnsim.torch.traces import operators as traced_operators
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import torch.optim.optimizer as optimizers
@@ -21,12 +22,7 @@ from trnsim.torch.aten.operator_call import call_of, tensors_in
 from trnsim.torch.device_name import is_neuron
 from trnsim.torch.dispatch.exact import call_exactly
 from trnsim.torch.dispatch.stochastic_rounding import call_with_rounding
-from trnsim.torch.narrowing import (
-    bytes_on_device,
-    narrow_numbers,
-    narrow_results,
-    narrowed_dtypes,
-)
+from trnsim.torch.narrowing import bytes_on_device, narrow_numbers, narrow_results, narrowed_dtypes
 from trnsim.torch.pytorch import Kernel
 from trnsim.torch.scope_tracker import scope_tracker
 
@@ -101,17 +97,15 @@ def recorded_kernel(name: str, kernel: Kernel, shaped: Kernel | None = None) -> 
 
 def lazy_recorded_kernel(name: str, make: Callable[[], tuple[Kernel, Kernel | None]]) -> Kernel:
     """`recorded_kernel` of the kernels that `make` returns at the first call: plain and shaped."""
-    kernels: tuple[Kernel, Kernel | None] | None = None
+    kernels = cache(make)
 
     def call_and_record(*args: Any, **kwargs: Any) -> Any:
-        nonlocal kernels
-        if kernels is None:
-            kernels = make()
-        kernel, shaped = kernels
+        kernel, shaped = kernels()
         if pending_faults:
             strike_fault(call_core(args, kwargs))
         if narrowed_dtypes:
-            args, kwargs = _narrowed(args, kwargs)
+            kwargs = {key: narrow_numbers(value, args) for key, value in kwargs.items()}
+            args = narrow_numbers(args, args)
         if mode.kind == "exact":
             result = call_exactly(name, kernel, args, kwargs)
         elif mode.kind == "shapes" and shaped is not None:
@@ -122,25 +116,13 @@ def lazy_recorded_kernel(name: str, make: Callable[[], tuple[Kernel, Kernel | No
             result = kernel(*args, **kwargs)
         if narrowed_dtypes:
             narrow_results(name, args, kwargs, result)
-        if call_log.recordings or watchers:
-            _tell(name, args, kwargs, result)
+        if call_log.recordings:
+            _note(name, args, kwargs, result)
+        for watcher in watchers:
+            watcher.called(name, args, kwargs, result)
         return result
 
     return call_and_record
-
-
-def _tell(name: str, args: Any, kwargs: Any, result: Any) -> None:
-    """Add a call to every recording, and tell every watcher of it."""
-    if call_log.recordings:
-        _note(name, args, kwargs, result)
-    for watcher in watchers:
-        watcher.called(name, args, kwargs, result)
-
-
-def _narrowed(args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
-    """Arguments whose numbers are in the dtypes of the device."""
-    keywords = {key: narrow_numbers(value, args) for key, value in kwargs.items()}
-    return narrow_numbers(args, args), keywords
 
 
 def _note(name: str, args: Any, kwargs: Any, result: Any) -> None:
@@ -177,17 +159,13 @@ def note_transfer(source: torch.Tensor, destination: torch.Tensor) -> None:
         _note("aten::_copy_from", (source,), {}, destination)
 
 
-def _step_begins(*_: Any) -> None:
-    steps.note_optimizer_step()
-
-
 def record_whole_program() -> None:
     """Begin to record the whole program, and to count its steps, if that is requested."""
     if call_log.record_whole_program():
         scope_tracker.watch()
     rank_figures.write_at_end()
     if are_watched():
-        optimizers.register_optimizer_step_pre_hook(_step_begins)
+        optimizers.register_optimizer_step_pre_hook(lambda *_: steps.note_optimizer_step())
 
 
 @contextmanager

@@ -223,12 +223,12 @@ def sum_operation() -> Any:
 
 
 def silent_ranks(ranks: Sequence[int], wait_s: float) -> list[int]:
-    """Sign in the store that all processes share; return the ranks that do not sign in time."""
+    """The ranks that do not sign in the shared store within `wait_s`, in which this rank signs."""
     import torch.distributed as dist  # noqa: PLC0415  only programs that start processes need it
 
     keys = {rank: f"trnsim/signed/{rank}" for rank in ranks}
     try:
-        store: Any = dist.distributed_c10d._get_default_store()
+        store = default_store()
         store.set(keys[dist.get_rank()], str(time.time()))
         time.sleep(wait_s)
         signed = [r for r in ranks if store.check([keys[r]])]
@@ -282,15 +282,20 @@ def without_modes() -> AbstractContextManager[Any]:
     return context
 
 
+def _forward_metadata() -> Any:
+    """PyTorch's description of the forward graph being compiled, or None."""
+    from torch._guards import TracingContext  # noqa: PLC0415  takes a second
+
+    context: Any = TracingContext.try_get()
+    return None if context is None else context.fw_metadata
+
+
 def writable_results() -> int | None:
     """The number of leading results of the forward graph being compiled that the program receives.
 
     The others are saved for its gradient. None if PyTorch does not provide it.
     """
-    from torch._guards import TracingContext  # noqa: PLC0415  takes a second
-
-    context: Any = TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
+    metadata = _forward_metadata()
     return None if metadata is None else int(metadata.num_forward)
 
 
@@ -311,10 +316,7 @@ def while_traced() -> AbstractContextManager[None]:
 
 def constant_inputs() -> tuple[int, ...]:
     """The indices of a forward graph's parameters and buffers, while PyTorch compiles it."""
-    from torch._guards import TracingContext  # noqa: PLC0415  as above
-
-    context: Any = TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
+    metadata = _forward_metadata()
     return () if metadata is None else tuple(metadata.static_input_indices)
 
 

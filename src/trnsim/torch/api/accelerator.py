@@ -27,7 +27,7 @@ from trnsim.torch.device_name import DEVICE_TYPE, is_neuron
 
 
 def register() -> None:
-    """Replace the functions."""
+    """Replace the functions of `torch._C` that need a driver."""
     for name in {*_FUNCTIONS, *_MODULE_FUNCTIONS}:
         pytorch.replace_accelerator_function(name, partial(_dispatched, name))
     pytorch.replace_accelerator_function("getAccelerator", lambda _: current)
@@ -100,20 +100,10 @@ def _dispatched(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _nested_stats(index: int) -> dict[str, Any]:
-    """The figures of `torch.neuron.memory_stats`, in the form that PyTorch flattens."""
-    return dict(device.memory_stats(index))
-
-
 def _capability(index: int) -> dict[str, Any]:
     """The supported dtypes: the chip's own formats, and those stored as 32-bit integers."""
     core_index(index)
     return {"supported_dtypes": set(STORED)}
-
-
-def _do_nothing(index: int) -> None:
-    """Do nothing: no figure here accumulates."""
-    del index
 
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
@@ -125,9 +115,9 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "emptyCache": device.empty_cache,
     "emptyHostCache": device.empty_cache,
     "getDeviceCapability": _capability,
-    "getDeviceStats": _nested_stats,
+    "getDeviceStats": device.memory_stats,
     "resetPeakStats": device.reset_peak_memory_stats,
-    "resetAccumulatedStats": _do_nothing,
+    "resetAccumulatedStats": core_index,  # nothing to reset, as no figure accumulates
     "getMemoryInfo": device.mem_get_info,
 }
 

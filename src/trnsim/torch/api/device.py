@@ -6,7 +6,7 @@ The names are those that PyTorch, accelerate, transformers, diffusers, TRL and t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace, TracebackType
+from types import SimpleNamespace
 from typing import Final
 
 import torch
@@ -153,7 +153,7 @@ def device_count() -> int:
 
 
 def _get_device_index(location: Device, optional: bool = False) -> int:
-    """The core that `torch.load` puts a storage on; `core_index` also accepts a launcher's rank."""
+    """The core on which `torch.load` puts a storage."""
     del optional  # without an index it is neuron:0
     return core_index(location)
 
@@ -194,13 +194,8 @@ class device:  # noqa: N801  torch.cuda's name
     def __enter__(self) -> None:
         set_device(self.idx)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        del kind, error, traceback
+    def __exit__(self, *_: object) -> None:
+        """Do nothing: neuron:0 stays current."""
 
 
 class device_of(device):  # noqa: N801  torch.cuda's name

@@ -162,22 +162,13 @@ def make_generator(device: Device = "cpu") -> Generator:
     return generator
 
 
-def _make(kind: type, device: Device = "cpu") -> Generator:
-    """The call of `torch.Generator`."""
-    del kind
-    return make_generator(device)
-
-
-def _is_generator(kind: type, instance: object) -> bool:
-    """True if `instance` is a generator of any device."""
-    del kind
-    return isinstance(instance, _HostGenerator)
-
-
 def register() -> None:
     """Replace `torch.Generator` by a class that counts every generator as an instance."""
     kind: Any = type(_HostGenerator)
-    methods = {"__call__": _make, "__instancecheck__": _is_generator}
+    methods = {
+        "__call__": lambda _, device="cpu": make_generator(device),
+        "__instancecheck__": lambda _, instance: isinstance(instance, _HostGenerator),
+    }
     stand_in: Any = type(kind)("GeneratorType", (kind,), methods)
     patched: Any = torch
     # pickle finds a class by its module and name.

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
-from types import TracebackType
 from typing import Any, Final, Self
 
 import torch
@@ -120,13 +119,7 @@ class Stream(torch.Stream):
         set_stream(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        del kind, error, traceback
+    def __exit__(self, *_: object) -> None:
         set_stream(_current.entered.pop())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any, Final, Self
 
 import torch
@@ -51,13 +51,8 @@ class DeviceFile:
         self._file.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._file.__exit__(kind, error, traceback)
+    def __exit__(self, *error: object) -> None:
+        self._file.__exit__(*error)
 
     def get_tensor(self, name: str) -> torch.Tensor:
         """A tensor by its name."""
@@ -69,7 +64,7 @@ class DeviceFile:
         return {name: self.get_tensor(name) for name in self._file.keys()}  # noqa: SIM118  no dict
 
     def get_slice(self, name: str) -> TensorSlice:
-        """A tensor of which parts can be read."""
+        """A tensor in the file, read in part when it is indexed."""
         return TensorSlice(self._file.get_slice(name), self._device)
 
 

@@ -35,7 +35,7 @@ _EFFICIENT: Final = "_scaled_dot_product_efficient_attention"
 
 
 def register(library: Library) -> None:
-    """Register the choice of a form, and the forms."""
+    """Register the operator that chooses a form of attention, and the forms."""
     for key in ("AutogradPrivateUse1", "PrivateUse1"):
         library.impl("scaled_dot_product_attention", attend, key)
     for name, kernel in {FUSED: attention, f"{FUSED}_backward": attention_backward}.items():
@@ -282,7 +282,7 @@ def host_attention(
 ) -> tuple[Any, ...]:
     """`attention` on host tensors."""
     del return_debug_mask
-    out, logs = _aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001  likewise
+    out, logs = _aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001  PyTorch's name
         query, key, value, dropout_p, is_causal, attn_mask=attn_bias, scale=scale
     )
     empty = [torch.empty(0, dtype=torch.int64, device="cpu") for _ in range(5)]

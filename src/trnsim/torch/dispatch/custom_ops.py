@@ -34,11 +34,10 @@ def nki_op(
         mutates_args: the names of the arguments that it writes to.
         schema: its schema in PyTorch's syntax, where annotations are not enough.
     """
-    if function is None:
-        return functools.partial(
-            _define_operator, name, mutates_args=tuple(mutates_args), schema=schema
-        )
-    return _define_operator(name, function, mutates_args=tuple(mutates_args), schema=schema)
+    define = functools.partial(
+        _define_operator, name, mutates_args=tuple(mutates_args), schema=schema
+    )
+    return define if function is None else define(function)
 
 
 def _define_operator(

@@ -52,7 +52,7 @@ def _place_like(like: Tensor, host_tensor: Tensor) -> Tensor:
 
 
 def _infinite(*shape: int) -> Tensor:
-    """Logsumexps of queries that see no key, on the host whatever PyTorch's default device is."""
+    """Logsumexps of queries that see no key (infinity), as a host tensor."""
     return torch.full(shape, math.inf, dtype=torch.float32, device="cpu")
 
 
@@ -101,7 +101,7 @@ class _AttentionOptions:
     Attributes:
         skipped: leading queries that see no key.
         is_causal: true if the attention's own causal mask is the window.
-        bias: bias of the scores, with the window where it is not causal; None for none.
+        bias: added to the scores, with the window's mask unless `is_causal`; None for nothing.
     """
 
     def __init__(self, query: Tensor, key: Tensor, window: Window, bias: Tensor | None) -> None:
@@ -299,7 +299,7 @@ def flash(
 
 
 def flash_into(out: Tensor, query: Tensor, *others: Any, **options: Any) -> Tensor:
-    """aten::_flash_attention_forward_no_dropout_inplace: the result in `out`; logsumexps."""
+    """aten::_flash_attention_forward_no_dropout_inplace: fills `out`, returns the logsumexps."""
     result, logs, *_ = flash(query, *others, **options)
     _write(out, result)
     return logs
@@ -334,11 +334,11 @@ def flash_backward(
 
 
 def _mask_window(kind: int, window_size: int | None) -> Window:
-    """The window of a mask; its size counts keys, the query's own included, and None is all.
+    """The window of a mask.
 
     Args:
         kind: PyTorch's ``custom_mask_type``.
-        window_size: PyTorch's ``window_size``.
+        window_size: the number of keys that a query sees, its own included; None or 0 for all.
 
     Raises:
         BadInput: for a type that PyTorch lacks.
@@ -380,7 +380,8 @@ def efficient(
         pieces = None
         out, logs = _outputs(query, key, value, None, window, scale, bias)
     else:
-        _refuse_bias(bias)
+        if bias is not None:
+            _refuse("a bias of sequences laid end to end", "call it for each sequence")
         pieces = _pieces(query[0], key[0], cu_seqlens_q, cu_seqlens_k, seqlen_k)
         out, logs = _outputs(query[0], key[0], value[0], pieces, window, scale)
         out = out[None]
@@ -396,11 +397,6 @@ def efficient(
         _place_like(query, torch.zeros((), dtype=torch.int64, device="cpu")) for _ in range(2)
     ]
     return out, padded_logs, *dropout_state, *longest
-
-
-def _refuse_bias(bias: Tensor | None) -> None:
-    if bias is not None:
-        _refuse("a bias of sequences laid end to end", "call it for each sequence")
 
 
 def efficient_backward(

@@ -16,7 +16,7 @@ _BITS: Final = {1: (torch.uint8, np.uint8), 2: (torch.int16, np.int16)}
 
 @cache
 def _ml_dtype(name: str) -> Any:
-    """The dtype of a name that numpy lacks, else None."""
+    """The dtype of that name in ml_dtypes, None if numpy has it itself."""
     import ml_dtypes  # noqa: PLC0415  80 ms that a program without such arrays does not need
 
     return getattr(ml_dtypes, name, None)

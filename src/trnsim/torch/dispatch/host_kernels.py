@@ -1,8 +1,8 @@
 """A kernel on the device for every operator with a CPU kernel in PyTorch.
 
 A kernel calls the host's kernel on CPU aliases of its tensors, and places new results on the
-device. A result that is an argument by the schema is returned as that argument. Operators of other
-packages that have only a CPU kernel reach the same code through the fallback.
+device. A result that the schema declares to be an argument (`add_`) is returned as that argument.
+Operators of other packages that have only a CPU kernel reach the same code through the fallback.
 """
 
 from __future__ import annotations
@@ -130,11 +130,9 @@ def refuse_sparse(operator: OpOverload[..., Any], *args: Any, **kwargs: Any) -> 
     """
     layouts = {leaf.layout for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
     layouts |= {leaf for leaf in tree_leaves(kwargs) if isinstance(leaf, torch.layout)}
-    layout_names = sorted(str(layout) for layout in layouts - {torch.strided}) or [
-        "torch.sparse_coo"
-    ]
+    names = sorted(str(layout) for layout in layouts - {torch.strided} or {torch.sparse_coo})
     raise OperatorNotModelled(
-        f"{read_contract(operator).name} of a neuron tensor of layout {', '.join(layout_names)}; a "
+        f"{read_contract(operator).name} of a neuron tensor of layout {', '.join(names)}; a "
         "NeuronCore has dense tensors alone",
         fix="use dense tensors, or compute this part on the CPU",
         line=program_line(),
@@ -155,17 +153,14 @@ def _fallback_kernel(operator: OpOverload[..., Any]) -> Kernel:
 
 
 def _kernel_of(operator: OpOverload[..., Any], contract: Contract) -> Kernel:
-    """The kernel for an operator's schema; the commonest forms of schemas have shorter kernels."""
+    """The kernel for an operator's schema; the two most common kinds have shorter kernels."""
     if contract.outs:
         return _out_kernel(operator, contract)
     if contract.is_seeded or contract.generator or contract.takes_device:
         return _general_kernel(operator, contract)
-    if len(contract.returned_arguments) == 1 and contract.returned_arguments[0] is None:
+    if contract.returned_arguments == (None,):
         return _new_result_kernel(operator, contract)
-    if len(contract.returned_arguments) == 1 and contract.returned_arguments[0] == (
-        0,
-        contract.arguments[0],
-    ):
+    if contract.returned_arguments == ((0, *contract.arguments[:1]),):
         return _in_place_kernel(operator, contract)
     return _general_kernel(operator, contract)
 
@@ -261,7 +256,7 @@ def write_out(out: Tensor, result: Tensor) -> None:
 def _call(
     call: Callable[..., Any], contract: Contract, core: int, args: list[Any], kwargs: Keywords
 ) -> Any:
-    """Call the host's kernel; random numbers come from this core's generator."""
+    """Call the host's kernel, which draws random numbers from this core's generator."""
     if contract.generator is None:
         if not contract.is_seeded:
             return call(*args, **kwargs)
@@ -329,7 +324,7 @@ def _list_to_host(
     args: Arguments,
     kwargs: Keywords,
 ) -> tuple[int, list[Any]]:
-    """A list of tensors, numbers and lists with CPU aliases."""
+    """The core of the tensors so far, and `values` (tensors, numbers, lists) with CPU aliases."""
     if core == _NO_CORE and values and isinstance(values[0], Tensor):
         core = values[0].get_device()
     host: list[Any] | None = host_aliases(values, core) if core >= 0 else None
@@ -353,7 +348,7 @@ def _list_to_host(
 
 
 def _common_core(contract: Contract, name: str, core: int, index: int) -> int:
-    """The core of all tensors so far."""
+    """`index`, if the tensors so far are on that core or if there was none."""
     if core == _NO_CORE:
         return index
     raise _mixed_devices_error(contract, name, f"neuron:{core}", f"neuron:{index}")

@@ -61,9 +61,8 @@ class Window(NamedTuple):
         """Bias ``[queries - skipped, keys]``: 0 or -infinity; None if nothing is hidden."""
         if self.right is None and (self.left is None or self.left >= keys - 1):
             return None
-        positions = torch.arange(skipped, queries, device="cpu")[:, None] + self._shift(
-            queries, keys
-        )
+        positions = torch.arange(skipped, queries, device="cpu")[:, None]
+        positions += self._shift(queries, keys)
         key_positions = torch.arange(keys, device="cpu")[None]
         is_hidden = torch.zeros(queries - skipped, keys, dtype=torch.bool, device="cpu")
         if self.left is not None:
@@ -94,18 +93,13 @@ def pieces(
     Raises:
         BadInput: for positions that decrease, or lie beyond the end.
     """
-    bounds = [
-        _sequence_bounds(name, starts, total)
-        for name, starts, total in zip(
-            ("queries", "keys"), (starts_q, starts_k), totals, strict=True
-        )
-    ]
-    if len(bounds[0]) != len(bounds[1]):
+    queries = list(pairwise(_sequence_bounds("queries", starts_q, totals[0])))
+    keys = list(pairwise(_sequence_bounds("keys", starts_k, totals[1])))
+    if len(queries) != len(keys):
         raise BadInput(
-            f"{len(bounds[0]) - 1} sequences of queries and {len(bounds[1]) - 1} of keys",
+            f"{len(queries)} sequences of queries and {len(keys)} of keys",
             fix="give cu_seq_q and cu_seq_k one length",
         )
-    queries, keys = (list(pairwise(sides)) for sides in bounds)
     if used is not None and mode.kind != "shapes":
         keys = _used_keys(keys, used.tolist())
     return [

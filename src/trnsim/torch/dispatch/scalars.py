@@ -29,16 +29,16 @@ def accepting_numbers(operator: OpOverload[..., Any], contract: Contract) -> Cal
             return call(*args, **kwargs)
         except RuntimeError:
             arguments = [*zip(contract.arguments, args, strict=False), *kwargs.items()]
-            wrapped = {name for name, value in arguments if _is_wrapped(contract, name, value)}
+            wrapped = {
+                name
+                for name, value in arguments
+                if name in contract.tensors and isinstance(value, numbers.Number)
+            }
             if not wrapped:
                 raise
         return _with_scalars(operator, contract, wrapped, args, kwargs)
 
     return checked
-
-
-def _is_wrapped(contract: Contract, name: str, value: Any) -> bool:
-    return name in contract.tensors and isinstance(value, numbers.Number)
 
 
 def _with_scalars(
@@ -48,7 +48,10 @@ def _with_scalars(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """A call of the overload for numbers, which promotes dtypes right; else numbers as tensors."""
+    """A call of the overload that takes numbers, or without one with the numbers as tensors.
+
+    The overload promotes dtypes as PyTorch does for numbers.
+    """
     try:
         return operator.overloadpacket(*args, **kwargs)
     except RuntimeError:

@@ -43,7 +43,8 @@ def shape_kernel(operator: OpOverload[..., Any], contract: Contract, kernel: Ker
             if contract.outs:
                 return _resize_outs(contract, operator, args, kwargs)
             if all(slot is not None for slot in contract.returned_arguments):
-                return _arguments_as_results(contract, args, kwargs)
+                arguments = _result_arguments(contract, args, kwargs)
+                return arguments[0] if len(arguments) == 1 else tuple(arguments)
             results = results_on_meta(args, kwargs)
         except (NotImplementedError, RuntimeError):  # no shape function, or it depends on values
             return kernel(*args, **kwargs)
@@ -85,13 +86,8 @@ def _resize_outs(contract: Contract, operator: OpOverload[..., Any], args: Any, 
     return outs if others else first
 
 
-def _arguments_as_results(contract: Contract, args: Any, kwargs: Any) -> Any:
-    """The arguments that are an operator's results."""
-    results = _result_arguments(contract, args, kwargs)
-    return results[0] if len(results) == 1 else tuple(results)
-
-
 def _result_arguments(contract: Contract, args: Any, kwargs: Any) -> list[Any]:
+    """For each result the argument that it is, or None."""
     return [
         None if slot is None else args[slot[0]] if slot[0] < len(args) else kwargs[slot[1]]
         for slot in contract.returned_arguments

@@ -98,11 +98,10 @@ def empty(
     dtype: torch.dtype | None = None,
     layout: torch.layout | None = None,
     device: torch.device | None = None,
-    pin_memory: bool | None = None,
     memory_format: torch.memory_format | None = None,
+    **_: Any,
 ) -> Tensor:
     """aten::empty.memory_format."""
-    del pin_memory
     core = core_index(device)
     if dtype in UNSUPPORTED_DTYPES:
         count_or_refuse_dtype(dtype)
@@ -122,12 +121,10 @@ def empty_strided(
     stride: Sequence[int],
     *,
     dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
     device: torch.device | None = None,
-    pin_memory: bool | None = None,
+    **_: Any,
 ) -> Tensor:
     """aten::empty_strided."""
-    del layout, pin_memory
     core = core_index(device)
     _require_room(core, _spanned_elements(size, stride), dtype)
     return place(torch.empty_strided(size, stride, dtype=dtype, device=_CPU), core)
@@ -137,12 +134,10 @@ def zero_tensor(
     size: Sequence[int],
     *,
     dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
     device: torch.device | None = None,
-    pin_memory: bool | None = None,
+    **_: Any,
 ) -> Tensor:
     """aten::_efficientzerotensor with memory, which the CPU's lacks and kernels would read."""
-    del layout, pin_memory
     core = core_index(device)
     _require_room(core, math.prod(size), dtype)
     return place(torch.zeros(size, dtype=dtype, device=_CPU), core)
@@ -271,13 +266,8 @@ def is_left_aligned(tensor: Tensor, mask: Tensor) -> bool:
 
 def set_to_tensor(tensor: Tensor, source: Tensor) -> Tensor:
     """aten::set_.source_Tensor."""
-    return _point_at(
-        tensor,
-        source.untyped_storage(),
-        int(source.storage_offset()),
-        source.size(),
-        source.stride(),
-    )
+    storage, offset = source.untyped_storage(), int(source.storage_offset())
+    return _point_at(tensor, storage, offset, source.size(), source.stride())
 
 
 def set_to_storage(tensor: Tensor, source: torch.UntypedStorage) -> Tensor:

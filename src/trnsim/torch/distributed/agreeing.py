@@ -1,4 +1,4 @@
-"""The arguments of PyTorch's collectives, on which the ranks of a group have to agree.
+"""The check that the ranks of a group call a collective with matching arguments.
 
 Shapes and dtypes must be the same in all ranks, except in all-to-alls, whose numbers of elements
 must match pairwise. The reduction is not compared, as it is invisible to Python.
@@ -26,7 +26,13 @@ _ONE_SIDED: Final = {"gather": "input_tensors", "scatter": "output_tensors"}
 
 
 class _Current:
-    """The agreement of the default group, and the store of that group after the first use."""
+    """The agreement of the default group.
+
+    Attributes:
+        agreement: it; None before there is a default group.
+        store: the group's store; None until `agreement()` was called for it.
+        number: the number of default groups so far.
+    """
 
     def __init__(self) -> None:
         self.agreement: Agreement | None = None

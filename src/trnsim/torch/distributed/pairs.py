@@ -1,7 +1,7 @@
 """Sends and receives: the two processes agree on each message, as groups do on a collective.
 
-A process publishes its arguments when the call begins; it compares those of its peer then, and when
-the program waits. In between the transport works, so an asynchronous call returns at once. A
+A process publishes its arguments when the call begins. It compares them with its peer's at once if
+the peer has called, and again when the program waits, so an asynchronous call returns at once. A
 receive from any rank has no agreement.
 """
 
@@ -37,7 +37,7 @@ def register(failure: Failure) -> None:
 
 
 class AgreedWork:
-    """A message in progress: the transport's work, except for waiting."""
+    """A message or barrier in progress: gloo's work, whose `wait` also waits for the agreement."""
 
     def __init__(self, work: Any, agree: Callable[[float], None], failure: Any) -> None:
         self._work = work
@@ -103,14 +103,10 @@ def _barrier(method: Callable[..., Any], failure: Failure) -> Callable[..., Any]
             strike_fault(0)
         agreeing.agree("barrier", {}, group.boxed())
         work = method(group, *args, **kwargs)
-        return AgreedWork(work, _agreed_at_start, partial(failure, "barrier", group.boxed()))
+        # Nothing to agree on later: the ranks have agreed when the barrier begins.
+        return AgreedWork(work, lambda _: None, partial(failure, "barrier", group.boxed()))
 
     return call
-
-
-def _agreed_at_start(wait_s: float) -> None:
-    """Do nothing: the ranks of a barrier have agreed when it begins."""
-    del wait_s
 
 
 def _carries_neuron_tensors(group: Any) -> bool:

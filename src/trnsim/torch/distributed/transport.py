@@ -26,12 +26,7 @@ from trnsim.torch import pytorch
 from trnsim.torch.device_errors import CollectiveRefused
 from trnsim.torch.device_name import is_neuron
 
-_FP8: Final = (
-    torch.float8_e4m3fn,
-    torch.float8_e4m3fnuz,
-    torch.float8_e5m2,
-    torch.float8_e5m2fnuz,
-)
+_FP8: Final = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz)
 _CARRIER_DTYPES: Final = dict.fromkeys(_FP8, torch.uint8) | {
     torch.int16: torch.float16,
     torch.uint16: torch.float16,
@@ -128,7 +123,7 @@ class GlooReduction:
         return pytorch.sum_operation() if self.is_average else reduce_op
 
     def put_back(self, process_count: int) -> None:
-        """Write the results of a reduction over some processes back to the program's tensors."""
+        """Write the results of a reduction over `process_count` processes to the host's tensors."""
         for host, copied in self._copies:
             if self.is_average:
                 copied.div_(process_count, rounding_mode="trunc")

@@ -13,7 +13,6 @@ import time
 import warnings
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 import torch.autograd.profiler as pytorch_profiler
@@ -90,15 +89,10 @@ class DeviceProfile(_Base):  # type: ignore[misc]
             self._launches, self._window = Launches(), None
             recordings.append(self._launches)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> Any:
+    def __exit__(self, *error: object) -> Any:
         if self._launches in recordings:
             recordings.remove(self._launches)
-        return super().__exit__(kind, error, traceback)
+        return super().__exit__(*error)
 
     def _with_device(self, results: Any) -> ProfiledWindow | None:
         """The window's events, computed once; None without the device's activity.

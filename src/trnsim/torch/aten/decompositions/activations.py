@@ -76,12 +76,12 @@ def threshold_backward(b: Build, grad: Value, x: Value, threshold: float) -> Val
 
 
 def leaky_relu(b: Build, x: Value, slope: float = 0.01) -> Value:
-    """X where positive, else ``slope * x``."""
+    """The input where positive, else ``slope * x``."""
     return b.as_result(_where(b, x, "GT", 0.0, x, b.ew("multiply", x, float(slope)), x.dtype))
 
 
 def softplus(b: Build, x: Value, beta: float = 1, threshold: float = 20) -> Value:
-    """``log(1 + exp(beta * x)) / beta``, and x itself where that is large."""
+    """``log(1 + exp(beta * x)) / beta``; x itself where ``beta * x`` exceeds the threshold."""
     scaled = b.ew("multiply", x, float(beta))
     soft = b.ew("divide", b.ew("softplus", scaled), float(beta))
     return b.as_result(_where(b, scaled, "GT", threshold, x, soft, x.dtype))
@@ -97,19 +97,13 @@ def elu(b: Build, x: Value, alpha: float = 1, scale: float = 1, input_scale: flo
 def leaky_relu_backward(
     b: Build, grad: Value, x: Value, slope: float, is_result: bool = False
 ) -> Value:
-    """The gradient where x (or the result) is positive, else times the slope."""
+    """The gradient; times the slope where x (or the result) is not positive."""
     del is_result  # the result has the sign of x
     return b.as_result(_where(b, x, "GT", 0.0, grad, b.ew("multiply", grad, float(slope))))
 
 
 def elu_backward(
-    b: Build,
-    grad: Value,
-    alpha: float,
-    scale: float,
-    input_scale: float,
-    is_result: bool,
-    x: Value,
+    b: Build, grad: Value, alpha: float, scale: float, input_scale: float, is_result: bool, x: Value
 ) -> Value:
     """Up to 0 the gradient times the slope of the exponential, else ``grad * scale``."""
     if is_result:
@@ -121,7 +115,7 @@ def elu_backward(
 
 
 def hardtanh_backward(b: Build, grad: Value, x: Value, smallest: float, largest: float) -> Value:
-    """0 from either bound on, else the gradient, also where x is NaN."""
+    """The gradient strictly between the bounds and where x is NaN, else 0."""
     above = _where(b, x, "LE", smallest, 0.0, grad)
     return b.as_result(_where(b, x, "GE", largest, 0.0, above))
 
@@ -137,7 +131,7 @@ def _relu6_shifted(b: Build, x: Value) -> Value:
 
 
 def hardsigmoid_backward(b: Build, grad: Value, x: Value) -> Value:
-    """``grad / 6`` between -3 and 3, else 0, also where x is NaN."""
+    """``grad / 6`` strictly between -3 and 3; 0 elsewhere and where x is NaN."""
     above = _where(b, x, "GT", -3.0, b.ew("multiply", grad, 1 / 6), 0.0)
     return b.as_result(_where(b, x, "LT", 3.0, above, 0.0))
 
@@ -161,12 +155,12 @@ def threshold(b: Build, x: Value, bound: float, number: float) -> Value:
 
 
 def hardshrink(b: Build, x: Value, bound: float = 0.5) -> Value:
-    """0 where the magnitude of x is within a bound, else x; NaN stays NaN."""
+    """0 where the magnitude of x is at most a bound, else x; NaN stays NaN."""
     return b.as_result(_where(b, b.ew("abs", x), "LE", bound, 0.0, x))
 
 
 def shrink_backward(b: Build, grad: Value, x: Value, bound: float) -> Value:
-    """0 where the magnitude of x is up to a bound, else the gradient, also where x is NaN."""
+    """0 where the magnitude of x is at most a bound, else (also for NaN) the gradient."""
     return b.as_result(_where(b, b.ew("abs", x), "LE", bound, 0.0, grad))
 
 
@@ -228,7 +222,7 @@ def glu_backward(b: Build, grad: Value, x: Value, dim: int) -> Value:
 
 
 def prelu(b: Build, x: Value, weight: Value) -> Value:
-    """X where positive, else a weight times x."""
+    """The input where positive, else a weight times it."""
     return b.as_result(_where(b, x, "GT", 0.0, x, b.ew("multiply", x, weight)))
 
 

@@ -64,7 +64,7 @@ def _extreme(name: str) -> Decomposition:
 
 
 def where(b: Build, condition: Value, x: Operand, y: Operand) -> Value:
-    """X where the condition holds, else y."""
+    """``x`` where the condition holds, else ``y``."""
     dtype = b.result_types[0].dtype
     sides = converted_number(x, dtype), converted_number(y, dtype)
     return b.as_result(b.ew("select", condition, *sides, dtype=dtype))
@@ -78,7 +78,7 @@ def masked_fill(b: Build, x: Value, mask: Value, number: Operand) -> Value:
 def clamp(
     b: Build, x: Value, smallest: Operand | None = None, largest: Operand | None = None, **kw: Any
 ) -> Value:
-    """X within bounds, in the dtype of the result: a float bound makes integers float32."""
+    """``x`` within bounds, in the dtype of the result: a float bound makes integers float32."""
     smallest, largest = kw.get("min", smallest), kw.get("max", largest)
     dtype = b.result_types[0].dtype
     for name, bound in (("maximum", smallest), ("minimum", largest)):

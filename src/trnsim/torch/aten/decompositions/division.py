@@ -13,7 +13,7 @@ from trnsim.torch.aten.decompositions.elementwise import LARGEST, as_number, as_
 
 
 def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Value:
-    """X / y, by a rounding mode rounded down or towards zero.
+    """``x / y``, rounded as the mode says: "floor" down, "trunc" towards zero.
 
     In floating point the remainder is subtracted first, since a product with a reciprocal may fall
     short of an integral quotient. As on the host, "trunc" rounds the float32 quotient, "floor" is
@@ -42,8 +42,8 @@ def div(b: Build, x: Operand, y: Operand, *, rounding_mode: str | None = None) -
 def _with_infinities(b: Build, x: Operand, y: Operand, integer: Value, rounding_mode: str) -> Value:
     """A rounded quotient, corrected where an operand is infinite and the remainder NaN.
 
-    By an infinite divisor the quotient is 0, or -1 if signs differ and it is rounded down. Of an
-    infinite dividend it is infinite, and NaN if rounded down.
+    With an infinite divisor it is 0, or -1 if signs differ and it is rounded down. With an infinite
+    dividend it is infinite, or NaN if rounded down.
     """
     product = b.ew("multiply", x, y, dtype="float32")
     less = -1.0 if rounding_mode == "floor" else 0.0
@@ -67,7 +67,7 @@ def _where_infinite(b: Build, operand: Operand, yes: Value, no: Value) -> Value:
 
 
 def _divided_integers(b: Build, x: Operand, y: Operand, rounding_mode: str) -> Value:
-    """The exact quotient of integers; rounded down, less 1 where a remainder's sign differs."""
+    """The exact quotient of integers, minus 1 to round down where the remainder's sign differs."""
     dtype = b.result_types[0].dtype
     sides = [
         b.convert(side, dtype) if isinstance(side, Value) else converted_number(side, dtype)
@@ -89,7 +89,7 @@ def floor_divide(b: Build, x: Operand, y: Operand) -> Value:
 
 
 def _remainder(name: str) -> Decomposition:
-    """A remainder; numbers beside integers are converted to their type first."""
+    """A remainder; a number is first converted to the dtype of the result."""
 
     def build(b: Build, x: Operand, y: Operand) -> Any:
         dtype = b.result_types[0].dtype

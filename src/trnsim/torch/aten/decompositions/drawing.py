@@ -14,7 +14,7 @@ from trnsim.torch.aten.decomposition import Decomposition
 
 
 def native_dropout(b: Build, x: Value, p: float, train: bool | None = True) -> tuple[Value, ...]:
-    """X / (1 - p) or 0 at random, and the mask of kept elements, by the chip's own generator."""
+    """``x / (1 - p)``, or 0 with probability p, and the mask of kept elements."""
     if train is False:
         return b.as_result(x), b.filled(1, b.result_types[1])
     mask = b.ew("compare", b.graph.rng(x.shape), float(p), dtype="bool", direction="GE")
@@ -43,14 +43,9 @@ def bernoulli(b: Build, x: Value, p: Operand | None = None, **_: Any) -> Value:
 
 
 def normal(b: Build, mean: Any = 0.0, std: Any = 1.0, *more: Any, **_: Any) -> Value:
-    """Normal random numbers of a mean and a deviation, or in place of a tensor's elements."""
+    """Normal random numbers with a mean and a standard deviation, by Box and Muller's transform."""
     if more:
-        mean, std = std, more[0]  # normal_ has the tensor it fills first
-    return _normal(b, mean, std)
-
-
-def _normal(b: Build, mean: Operand, std: Operand) -> Value:
-    """Normal random numbers by Box and Muller's transform."""
+        mean, std = std, more[0]  # the first argument of normal_ is the tensor that it fills
     result_shape = b.result_types[0].shape
     shape = result_shape or (1,)
     radius = b.ew("negate", b.ew("log", b.ew("subtract", 1.0, b.graph.rng(shape))))
@@ -70,7 +65,7 @@ def rand(b: Build, *_: Any, **__: Any) -> Value:
 
 def randn(b: Build, *_: Any, **__: Any) -> Value:
     """Normal random numbers in a new tensor."""
-    return _normal(b, 0.0, 1.0)
+    return normal(b)
 
 
 def randint(b: Build, *bounds: Any, **_: Any) -> Value:
@@ -81,7 +76,7 @@ def randint(b: Build, *bounds: Any, **_: Any) -> Value:
 
 
 def random(b: Build, x: Value, *bounds: int | None, **_: Any) -> Value:
-    """Random integers in place of the elements of x."""
+    """Random integers in [low, high), [0, high), or without bounds [0, 2**24); the shape of x."""
     del x
     ends = [n for n in bounds if n is not None]
     low, high = (ends[0], ends[1]) if len(ends) > 1 else (0, *ends, 1 << 24)[:2]
@@ -95,7 +90,7 @@ def _random_integers(b: Build, low: int, high: int) -> Value:
 
 
 def exponential(b: Build, x: Value, rate: float = 1.0, **_: Any) -> Value:
-    """``-log(1 - u) / rate``."""
+    """``-log(1 - u) / rate`` of uniform random numbers u."""
     draws = b.ew("log", b.ew("subtract", 1.0, b.graph.rng(x.shape or (1,))))
     return b.as_result(b.graph.reshape(b.ew("multiply", draws, -1.0 / rate), x.shape))
 

@@ -1,4 +1,4 @@
-"""Operators that compute each element from the elements at the same place."""
+"""Operators that compute each element of the result from the operands' elements at its index."""
 
 from __future__ import annotations
 
@@ -39,10 +39,7 @@ _ROUNDINGS: Final = {
     "ceil": "ceil",
     "trunc": "trunc",
 }
-_BINARY_OPERATIONS: Final = {
-    "mul": "multiply",
-    "pow": "power",
-}
+_BINARY_OPERATIONS: Final = {"mul": "multiply", "pow": "power"}
 
 
 def _unary(name: str) -> Decomposition:
@@ -53,7 +50,7 @@ def _unary(name: str) -> Decomposition:
 
 
 def _rounding(name: str) -> Decomposition:
-    """A whole number near each element; integers stay as they are."""
+    """Each element rounded to an integer; integers stay as they are."""
 
     def build(b: Build, x: Value) -> Any:
         return _unary(name)(b, x) if x.type.is_floating else b.as_result(x)
@@ -158,7 +155,7 @@ def _ignoring_nan(name: str) -> Decomposition:
 
 
 def to_copy(b: Build, x: Value, **_: Any) -> Value:
-    """X in the dtype of the result."""
+    """``x`` in the dtype of the result."""
     return b.as_result(x)
 
 
@@ -179,7 +176,7 @@ def addcdiv(b: Build, x: Value, y: Value, z: Value, value: float = 1) -> Value:
 
 
 def sign(b: Build, x: Value) -> Value:
-    """1 above zero, -1 below it, else 0: of NaN too, unlike the Scalar Engine's function."""
+    """1 above zero, -1 below it, else 0, also for NaN, unlike the Scalar Engine's function."""
     if not x.type.is_floating:
         return b.as_result(b.ew("sign", x, dtype=_function_dtype(b, x)))
     sides = [b.ew("compare", x, 0.0, dtype="float32", direction=to) for to in ("GT", "LT")]
@@ -311,7 +308,7 @@ def heaviside(b: Build, x: Value, y: Value) -> Value:
 
 
 def xlogy(b: Build, x: Operand, y: Operand) -> Value:
-    """``x * log(y)``, 0 where x is."""
+    """``x * log(y)``; 0 where x is 0, unless y is NaN."""
     if not isinstance(y, Value):
         if math.isnan(y):  # also where x is 0
             return b.filled(y, b.result_types[0])
@@ -326,14 +323,14 @@ def xlogy(b: Build, x: Operand, y: Operand) -> Value:
 
 
 def logaddexp(b: Build, x: Value, y: Value) -> Value:
-    """``log(exp(x) + exp(y))``, the larger taken out first."""
+    """``max(x, y) + log(1 + exp(-|x - y|))``, which is ``log(exp(x) + exp(y))``."""
     largest = b.ew("maximum", x, y)
     gap = b.ew("negate", b.ew("abs", b.ew("subtract", x, y)))
     return b.as_result(b.ew("add", largest, b.ew("log_plus_one", b.ew("exponential", gap))))
 
 
 def logaddexp2(b: Build, x: Value, y: Value) -> Value:
-    """``log2(2**x + 2**y)``, the larger taken out first."""
+    """``max(x, y) + log2(1 + 2**-|x - y|)``, which is ``log2(2**x + 2**y)``."""
     largest = b.ew("maximum", x, y)
     gap = b.ew("multiply", b.ew("abs", b.ew("subtract", x, y)), -math.log(2))
     grown = b.ew("log_plus_one", b.ew("exponential", gap))

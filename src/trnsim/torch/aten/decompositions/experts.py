@@ -1,4 +1,4 @@
-"""Products of groups of rows, each with a matrix of its own, as a layer of experts makes them."""
+"""Products of groups of rows, each with a matrix of its own, as in layers of experts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 def grouped_mm(
     b: Build, x: Value, y: Value, ends: Value | None = None, bias: Value | None = None, *_: Any
 ) -> Value:
-    """Products of groups: of rows, of columns, or of one matrix each."""
+    """The product of each group's part of x with that of y; a group is rows, columns or a matrix.
+
+    Groups follow one another along a dimension, and `ends` has the index after each; None if each
+    is a matrix of a batch.
+    """
     if bias is not None:
         raise Unlowered("a bias of groups")
     ranks = len(x.shape), len(y.shape)

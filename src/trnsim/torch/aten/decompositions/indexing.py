@@ -91,7 +91,7 @@ def scatter_reduce(
     *,
     include_self: bool = True,
 ) -> Value:
-    """`x` with updates combined; its own elements take part, or remain where no update came."""
+    """`x` with updates combined, without the updated elements' old values unless `include_self`."""
     op = _COMBINATIONS[reduce]
     base = b.convert(x, "float32") if reduce == "mean" else x
     if not include_self:
@@ -110,7 +110,10 @@ def scatter_reduce(
 
 
 class _Indexed:
-    """`x` with its indexed dimensions first and merged, and the layout of the result ``x[i]``."""
+    """`x` with its indexed dimensions first and merged, and the layout of the result ``x[i]``.
+
+    `places` has the row of `table` for each element of the broadcast indices.
+    """
 
     def __init__(self, b: Build, x: Value, indices: Indices) -> None:
         indexed = {dim: i for dim, i in enumerate(indices) if i is not None}
@@ -143,15 +146,9 @@ def index(b: Build, x: Value, indices: Indices) -> Value:
 
 
 def index_put(
-    b: Build,
-    x: Value,
-    indices: Indices,
-    values: Value,
-    accumulate: bool = False,
-    unsafe: bool = False,
+    b: Build, x: Value, indices: Indices, values: Value, accumulate: bool = False, *_: Any
 ) -> Value:
     """``x[i, ...] = values``, or ``+=``; a mask with a single number is a select."""
-    del unsafe
     mask = indices[0] if indices else None
     if mask is not None and mask.dtype in ("bool", "uint8"):
         if len(indices) > 1 or values.type.elements != 1:
@@ -183,7 +180,7 @@ def index_select(b: Build, x: Value, dim: int, index: Value) -> Value:
 
 
 def _row_scatter(op: str) -> Decomposition:
-    """index_add, index_copy, index_fill: a tensor's rows written to, or added to, rows of x."""
+    """index_add, index_copy, index_fill: rows of x replaced by, or increased by, `updates`."""
 
     def build(
         b: Build, x: Value, dim: int, index: Value, updates: Any, *, alpha: float = 1
@@ -224,7 +221,7 @@ def masked_scatter(b: Build, x: Value, mask: Value, source: Value) -> Value:
 
 
 def _mask_and_ranks(b: Build, mask: Value, shape: Sequence[int]) -> tuple[Value, Value]:
-    """A mask spread to a shape, and the running index of its true elements [1, elements]."""
+    """A mask broadcast to a shape, and the number of true elements up to each, minus 1 [1, N]."""
     spread = b.broadcast(mask, shape)
     is_true = b.ew("compare", spread, 0.0, dtype="float32", direction="NE")
     row = b.graph.reshape(is_true, (1, is_true.type.elements))
@@ -298,7 +295,7 @@ def diagonal(b: Build, x: Value, offset: int = 0, first: int = 0, second: int = 
 
 
 def flip(b: Build, x: Value, dims: Sequence[int]) -> Value:
-    """Dimensions in reverse order: for each, rows over the inner dimensions, gathered backwards."""
+    """`x` reversed along dimensions: for each, rows of the inner dimensions, gathered backwards."""
     last = len(x.shape) - 1
     for dim in sorted(dim % len(x.shape) for dim in dims):
         is_swapped = dim == last > 0  # rows of single elements would be many
@@ -381,7 +378,7 @@ def _bag_outputs(b: Build, places: Value, sizes: Value) -> tuple[Value, ...]:
     for result_type, value in zip(b.result_types[1:], (places, sizes, sizes), strict=False):
         if result_type.elements:
             if result_type.elements != value.type.elements:
-                raise Unlowered("another form of what the backward pass wants")
+                raise Unlowered("another form of the tensors saved for the backward pass")
             outputs.append(b.convert(value, result_type.dtype))
     return tuple(outputs)
 

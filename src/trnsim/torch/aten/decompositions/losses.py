@@ -22,19 +22,9 @@ def _class_weights(b: Build, x: Value, target: Value, weight: Value | None, igno
     if 0 <= ignored < x.shape[-1]:
         mask = b.ew("compare", classes, float(ignored), dtype="float32", direction="NE")
         class_weights = b.ew("multiply", class_weights, mask)
-    return (
-        class_weights
-        if weight is None
-        else b.ew("multiply", class_weights, b.broadcast(weight, x.shape))
-    )
-
-
-def _chosen(b: Build, x: Value, class_weights: Value) -> Value:
-    """X times `class_weights`; infinite elements count as the largest finite ones.
-
-    So the product is 0 for a class that is impossible, with a log probability of -infinity.
-    """
-    return b.ew("multiply", b.ew("maximum", x, -LARGEST, dtype="float32"), class_weights)
+    if weight is None:
+        return class_weights
+    return b.ew("multiply", class_weights, b.broadcast(weight, x.shape))
 
 
 def _classes_last(b: Build, x: Value, target: Value) -> tuple[Value, Value]:
@@ -51,7 +41,9 @@ def nll_loss(
     rows, classes = _classes_last(b, x, target)
     class_weights = _class_weights(b, rows, classes, weight, ignored)
     last = (len(rows.shape) - 1,)
-    losses = b.ew("negate", b.graph.reduce("add", _chosen(b, rows, class_weights), last))
+    finite = b.ew("maximum", rows, -LARGEST, dtype="float32")  # 0 times an infinity would be NaN
+    terms = b.ew("multiply", finite, class_weights)
+    losses = b.ew("negate", b.graph.reduce("add", terms, last))
     weights = b.graph.reduce("add", class_weights, last)
     if reduction == _NONE:
         return b.as_reshaped_result(losses), b.filled(0, b.result_types[1])
@@ -183,8 +175,7 @@ def huber_loss_backward(
 
 def mse_loss(b: Build, x: Value, y: Value, reduction: int = _MEAN) -> Value:
     """The squared difference, its mean or its sum."""
-    squares = b.ew("square", b.ew("subtract", x, y))
-    return _reduce_loss(b, squares, reduction)
+    return _reduce_loss(b, b.ew("square", b.ew("subtract", x, y)), reduction)
 
 
 def mse_loss_backward(b: Build, grad: Value, x: Value, y: Value, reduction: int) -> Value:
@@ -197,9 +188,8 @@ def _reduce_loss(b: Build, losses: Value, reduction: int) -> Value:
     if reduction == _NONE:
         return b.as_result(losses)
     total = b.reduce("add", losses, range(len(losses.shape)))
-    return b.as_result(
-        b.ew("multiply", total, 1 / losses.type.elements) if reduction == _MEAN else total
-    )
+    scale = 1 / losses.type.elements if reduction == _MEAN else None
+    return b.as_result(total if scale is None else b.ew("multiply", total, scale))
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {

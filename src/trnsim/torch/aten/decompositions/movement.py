@@ -22,7 +22,7 @@ def copied(b: Build, x: Value, *_: Any, **__: Any) -> Value:
 
 
 def copied_onto(b: Build, target: Value, x: Value, *_: Any) -> Value:
-    """X in the shape and dtype of the tensor that it overwrites."""
+    """``x`` in the shape and dtype of the tensor that it overwrites."""
     del target
     return copied(b, x)
 
@@ -55,11 +55,10 @@ def filled(b: Build, x: Any = None, number: Any = 0, **_: Any) -> Value:
 
 
 def arange(b: Build, *bounds: float, **_: Any) -> Value:
-    """start, start + step, ..."""
-    numbers = [n for n in bounds if not isinstance(n, Value)]
-    start, step = (0.0, 1.0) if len(numbers) < 2 else (float(numbers[0]), 1.0)  # noqa: PLR2004
-    if len(numbers) > 2:  # noqa: PLR2004  start, end, step
-        step = float(numbers[2])
+    """``start, start + step, ...``; the numbers are an end, or a start, an end and maybe a step."""
+    numbers = [float(n) for n in bounds if not isinstance(n, Value)]
+    start = numbers[0] if len(numbers) > 1 else 0.0
+    step = (*numbers, 1.0)[2] if len(numbers) > 1 else 1.0
     count = b.graph.iota(b.result_types[0].shape, 0)
     scaled = b.ew("multiply", count, step, dtype=b.result_types[0].dtype)
     return b.as_result(b.ew("add", scaled, start, dtype=b.result_types[0].dtype))
@@ -74,7 +73,7 @@ def eye(b: Build, *_: Any, **__: Any) -> Value:
 def unfold_backward(
     b: Build, grad: Value, shape: Sequence[int], dim: int, size: int, step: int
 ) -> Value:
-    """Windows [*, count, *, size] added to their positions, an element of each at a time."""
+    """The sum of windows [*, count, *, size] at their positions, added element by element."""
     terms: list[Value] = []
     for index in range(size):
         taken_tap = b.graph.reshape(b.sliced(grad, -1, index, 1), grad.shape[:-1])
@@ -96,14 +95,17 @@ def _triangle(direction: str) -> Decomposition:
 
 
 def pad(b: Build, x: Value, padding: Sequence[int], number: float = 0) -> Value:
-    """X padded with a number, last dimension first; a negative padding crops."""
+    """``x`` padded with a number: before and after the last dimension, then the one before it, ...
+
+    A negative padding crops.
+    """
     missing = len(x.shape) - len(padding) // 2
     low, high = ([0] * missing + list(padding[side::2])[::-1] for side in (0, 1))
     return b.graph.pad(x, low, high, number=float(number))
 
 
 def repeat(b: Build, x: Value, times: Sequence[int]) -> Value:
-    """x, several times along each dimension."""
+    """``x`` repeated several times along each dimension."""
     rank = len(times)
     shape = (1,) * (rank - len(x.shape)) + x.shape
     paired = [n for pair in zip(times, shape, strict=True) for n in pair]
@@ -136,7 +138,7 @@ def transpose(b: Build, x: Value, first: int = 0, second: int = 1) -> Value:
 
 
 def expand(b: Build, x: Value, *_: Any, **__: Any) -> Value:
-    """X repeated along dimensions of length 1."""
+    """``x`` repeated along dimensions of length 1."""
     return b.broadcast(x, b.result_types[0].shape)
 
 
@@ -190,7 +192,7 @@ def slice_scatter(
     end: int | None = None,
     step: int = 1,
 ) -> Value:
-    """X with a slice replaced."""
+    """``x`` with a slice replaced."""
     if not part.type.elements:
         return b.ew("convert", x)
     ones = b.filled(1, TensorType(part.shape, "bool"))
@@ -202,7 +204,7 @@ def slice_scatter(
 
 
 def select_scatter(b: Build, x: Value, part: Value, dim: int, place: int) -> Value:
-    """X with the slice at an index of `dim` replaced."""
+    """``x`` with the slice at an index of `dim` replaced."""
     dim %= len(x.shape)
     with_dim = b.graph.reshape(part, (*part.shape[:dim], 1, *part.shape[dim:]))
     start = place % x.shape[dim]

@@ -32,7 +32,7 @@ def softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
 
 
 def safe_softmax(b: Build, x: Value, dim: int, dtype: Any = None) -> Value:
-    """Softmax; only fast numerics make rows without any finite element zero."""
+    """Softmax, which gives NaN for a row without any finite element; fast numerics give zeros."""
     del dtype
     return softmax(b, x, dim)
 
@@ -173,11 +173,12 @@ def group_norm(
     in_float32 = b.convert(b.graph.reshape(x, (batch, channels, places)), "float32")
     mean, group_mean = group_means(in_float32)
     centred = b.ew("subtract", in_float32, b.graph.broadcast_in_dim(mean, in_float32.shape, (0, 1)))
-    variance, spread = group_means(b.ew("square", centred))
+    variance, group_variance = group_means(b.ew("square", centred))
     scale, shift = _scale_and_shift(b, weight, bias, mean, variance, eps)
     y = b.ew("multiply", in_float32, b.graph.broadcast_in_dim(scale, in_float32.shape, (0, 1)))
     y = b.ew("add", y, b.graph.broadcast_in_dim(shift, in_float32.shape, (0, 1)))
-    return _operator_results(b, y, group_mean, b.ew("rsqrt", b.ew("add", spread, float(eps))))
+    rstd = b.ew("rsqrt", b.ew("add", group_variance, float(eps)))
+    return _operator_results(b, y, group_mean, rstd)
 
 
 def batch_norm(
@@ -207,11 +208,8 @@ def batch_norm(
         y = b.ew("multiply", x, _spread_channels(b, scale, x), dtype="float32")
         return (b.as_result(b.ew("add", y, _spread_channels(b, shift, x))),)
     rstd = b.ew("rsqrt", b.ew("add", variance, float(eps)))
-    y = b.ew(
-        "multiply",
-        b.ew("subtract", x, _spread_channels(b, mean, x)),
-        _spread_channels(b, rstd, x),
-    )
+    centred = b.ew("subtract", x, _spread_channels(b, mean, x))
+    y = b.ew("multiply", centred, _spread_channels(b, rstd, x))
     for name, part in (("multiply", weight), ("add", bias)):
         if part is not None:
             y = b.ew(name, y, _spread_channels(b, part, x))
@@ -219,12 +217,7 @@ def batch_norm(
 
 
 def _scale_and_shift(
-    b: Build,
-    weight: Value | None,
-    bias: Value | None,
-    mean: Value,
-    variance: Value,
-    eps: float,
+    b: Build, weight: Value | None, bias: Value | None, mean: Value, variance: Value, eps: float
 ) -> tuple[Value, Value]:
     """Factor and summand of each channel in a normalization by known moments; float32."""
     scale = b.ew("rsqrt", b.ew("add", b.convert(variance, "float32"), float(eps)))
@@ -234,14 +227,6 @@ def _scale_and_shift(
     if bias is not None:
         shift = b.ew("add", shift, bias, dtype="float32")
     return scale, shift
-
-
-def batch_norm_of_batch(
-    b: Build, x: Value, weight: Value | None, bias: Value | None, training: bool,
-    momentum: float, eps: float,
-) -> tuple[Value, ...]:  # fmt: skip
-    """Batch normalization by the moments of the batch, without running moments."""
-    return batch_norm(b, x, weight, bias, None, None, training, momentum, eps)
 
 
 def batch_norm_of_moments(
@@ -290,8 +275,7 @@ def batch_norm_backward(
         )
         inner = b.ew("subtract", b.ew("subtract", grads, first), second)
     grad_input = b.ew("multiply", inner, _spread_channels(b, scale, x))
-    parts = (grad_input, grad_weight, grad_bias)
-    return _requested_gradients(b, parts, mask)
+    return _requested_gradients(b, (grad_input, grad_weight, grad_bias), mask)
 
 
 def _requested_gradients(
@@ -332,8 +316,8 @@ def group_norm_backward(
     )
     inner = grads
     if weight is not None:
-        group_mean = b.graph.reshape(weight, shape[1:3])
-        inner = b.ew("multiply", grads, b.graph.broadcast_in_dim(group_mean, shape, (1, 2)))
+        weights = b.graph.reshape(weight, shape[1:3])
+        inner = b.ew("multiply", grads, b.graph.broadcast_in_dim(weights, shape, (1, 2)))
     count = channels // groups * places
     first, second = (
         b.graph.broadcast_in_dim(
@@ -370,9 +354,7 @@ def rms_norm_backward(
         "multiply", b.ew("subtract", inner, b.ew("multiply", normalized, share)), rstds
     )
     grad_weight = b.graph.reduce("add", b.ew("multiply", grads, normalized), (0,))
-    return _requested_gradients(
-        b, (grad_input, grad_weight), [bool(is_needed) for is_needed in mask]
-    )
+    return _requested_gradients(b, (grad_input, grad_weight), mask)
 
 
 def _spread_channels(b: Build, part: Value, x: Value) -> Value:
@@ -382,8 +364,8 @@ def _spread_channels(b: Build, part: Value, x: Value) -> Value:
 
 def native_batch_norm(b: Build, x: Value, *arguments: Any) -> tuple[Value, ...]:
     """Batch normalization with running moments or without."""
-    form = batch_norm_of_batch if isinstance(arguments[2], bool) else batch_norm
-    return form(b, x, *arguments)
+    moments = (None, None) if isinstance(arguments[2], bool) else ()
+    return batch_norm(b, x, *arguments[:2], *moments, *arguments[2:])
 
 
 def _rows_along(b: Build, x: Value, dim: int) -> tuple[Value, list[int]]:

@@ -5,7 +5,6 @@ Gate order is PyTorch's: input, forget, cell, output for LSTM; reset, update, ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from trnsim.graph import TensorType, Value
@@ -21,17 +20,13 @@ def _parts(b: Build, x: Value, count: int) -> list[Value]:
     return [b.convert(part, "float32") for part in parts]
 
 
-def _concatenate(b: Build, parts: Sequence[Value]) -> Value:
-    return b.graph.concatenate(parts, 1)
-
-
 def _with_bias(b: Build, gates: Value, bias: Value | None) -> Value:
     gates = b.convert(gates, "float32")
     return gates if bias is None else b.ew("add", gates, b.convert(bias, "float32"))
 
 
 def _sigmoid_gradient(b: Build, *factors: Value) -> Value:
-    """The factors' product times ``1 - y``, y the last: the gradient through a sigmoid."""
+    """The product of the factors times ``1 - y``: the gradient through a sigmoid y, the last."""
     slope = b.ew("multiply", factors[-1], b.ew("subtract", 1.0, factors[-1]))
     for factor in factors[:-1]:
         slope = b.ew("multiply", slope, factor)
@@ -54,7 +49,7 @@ def lstm_cell(
     retained = b.ew("multiply", f, b.convert(cx, "float32"))
     cy = b.ew("add", retained, b.ew("multiply", i, g))
     hy = b.ew("multiply", o, b.ew("tanh", cy))
-    outputs = (hy, cy, _concatenate(b, (i, f, g, o)))
+    outputs = (hy, cy, b.graph.concatenate((i, f, g, o), 1))
     return tuple(b.as_result(part, index) for index, part in enumerate(outputs))
 
 
@@ -75,15 +70,13 @@ def lstm_cell_backward(
     grad_cell = through_tanh(b, b.ew("multiply", grad_hidden, o), cell)
     if grad_cy is not None:
         grad_cell = b.ew("add", grad_cell, b.convert(grad_cy, "float32"))
-    grads = _concatenate(
-        b,
-        (
-            _sigmoid_gradient(b, grad_cell, g, i),
-            _sigmoid_gradient(b, grad_cell, b.convert(cx, "float32"), f),
-            through_tanh(b, b.ew("multiply", grad_cell, i), g),
-            _sigmoid_gradient(b, grad_hidden, cell, o),
-        ),
+    gate_gradients = (
+        _sigmoid_gradient(b, grad_cell, g, i),
+        _sigmoid_gradient(b, grad_cell, b.convert(cx, "float32"), f),
+        through_tanh(b, b.ew("multiply", grad_cell, i), g),
+        _sigmoid_gradient(b, grad_hidden, cell, o),
     )
+    grads = b.graph.concatenate(gate_gradients, 1)
     gradients = [grads, b.ew("multiply", grad_cell, f)]
     if has_bias:
         gradients.append(b.reduce("add", grads, [0]))
@@ -105,7 +98,8 @@ def gru_cell(
     n = b.ew("tanh", b.ew("add", left[2], b.ew("multiply", r, right[2])))
     before = b.convert(hx, "float32")
     hy = b.ew("add", n, b.ew("multiply", z, b.ew("subtract", before, n)))
-    return b.as_result(hy, 0), b.as_result(_concatenate(b, (r, z, n, before, right[2])), 1)
+    workspace = b.graph.concatenate((r, z, n, before, right[2]), 1)
+    return b.as_result(hy, 0), b.as_result(workspace, 1)
 
 
 def gru_cell_backward(
@@ -117,8 +111,8 @@ def gru_cell_backward(
     grad_z = _sigmoid_gradient(b, grad, b.ew("subtract", before, n), z)
     grad_n = through_tanh(b, b.ew("multiply", grad, b.ew("subtract", 1.0, z)), n)
     grad_r = _sigmoid_gradient(b, grad_n, hidden_n, r)
-    grad_input = _concatenate(b, (grad_r, grad_z, grad_n))
-    grad_hidden = _concatenate(b, (grad_r, grad_z, b.ew("multiply", grad_n, r)))
+    grad_input = b.graph.concatenate((grad_r, grad_z, grad_n), 1)
+    grad_hidden = b.graph.concatenate((grad_r, grad_z, b.ew("multiply", grad_n, r)), 1)
     gradients = [grad_input, grad_hidden, b.ew("multiply", grad, z)]
     if has_bias:
         gradients += [b.reduce("add", gates, [0]) for gates in (grad_input, grad_hidden)]

@@ -41,7 +41,7 @@ def _reduction(op: str) -> Decomposition:
 
 
 def _as_summed(b: Build, x: Value) -> Value:
-    """The elements to sum or multiply, of the result's kind: numbers, integers or 1 and 0."""
+    """The elements to sum or multiply: integers for an integer result, 0 and 1 for a boolean."""
     result = b.result_types[0]
     if result.dtype == BOOL and x.dtype != BOOL:
         return _nonzero(b, x)
@@ -84,7 +84,7 @@ def _variance_options(
     *,
     correction: float | None = None,
 ) -> tuple[list[int], float]:
-    """The dimensions of a variance, and the correction that is subtracted from their count."""
+    """The dimensions of a variance, and the correction: subtracted from the number of elements."""
     del keepdim
     return _dims(x, dim), unbiased if correction is None else correction
 
@@ -95,7 +95,7 @@ def std(b: Build, x: Value, *args: Any, **kwargs: Any) -> Value:
 
 
 def _deviation(b: Build, x: Value, variance: Value, *args: Any, **kwargs: Any) -> Value:
-    """The square root of a variance; without degrees of freedom the variance, infinite or NaN."""
+    """The square root of a variance; the variance itself (infinite or NaN) without freedom."""
     dims, correction = _variance_options(x, *args, **kwargs)
     freedom = prod(x.shape[d] for d in dims) - correction
     return b.ew("sqrt", variance) if freedom > 0 else variance
@@ -135,7 +135,7 @@ def _nonzero(b: Build, x: Value) -> Value:
 def _nonzero_reduction(op: str) -> Decomposition:
     """any, all, count_nonzero: a reduction over 1 for each non-zero element, 0 for others.
 
-    Over no dimensions, any and all are those of each element alone.
+    Over an empty list of dimensions, any and all keep each element.
     """
 
     def build(b: Build, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
@@ -153,9 +153,8 @@ def logsumexp(b: Build, x: Value, dim: Dims, keepdim: bool = False) -> Value:
     total = b.reduce(
         "add", b.ew("exponential", b.ew("subtract", x, largest)), dims, keeps_dims=True
     )
-    logarithm = b.ew("add", b.ew("log", total), largest)
     del keepdim
-    return b.as_reshaped_result(logarithm)
+    return b.as_reshaped_result(b.ew("add", b.ew("log", total), largest))
 
 
 def _extreme_index(b: Build, op: str, x: Value, dim: int) -> Value:
@@ -181,8 +180,7 @@ def _extreme_index_of(op: str) -> Decomposition:
     def build(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
         del keepdim
         row = b.graph.reshape(x, (x.type.elements,)) if dim is None else x
-        place = _extreme_index(b, op, row, dim or 0)
-        return b.as_reshaped_result(place)
+        return b.as_reshaped_result(_extreme_index(b, op, row, dim or 0))
 
     return build
 

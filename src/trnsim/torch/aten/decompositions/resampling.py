@@ -25,14 +25,12 @@ Matrix = Callable[[Build, int, int, int], Value]
 _QUOTIENT_GUARD: Final = 0.5  # keeps a quotient of integers on the right side of an integer
 
 
-def _resample(b: Build, x: Value, lengths: Sizes, matrix: Matrix) -> Value:
-    """`x` with its last dimensions resampled to other lengths."""
-    rank = len(lengths)
-    for dim, after in enumerate(lengths):
+def _resample(b: Build, x: Value, rank: int, matrix: Matrix) -> Value:
+    """`x` with its last `rank` dimensions resampled to the lengths of the result."""
+    for dim, after in enumerate(b.result_types[0].shape[-rank:]):
         value_dim = len(x.shape) - rank + dim
-        x = _product(
-            b, x, value_dim, matrix(b, dim, x.shape[value_dim], after), is_transposed=False
-        )
+        weights = matrix(b, dim, x.shape[value_dim], after)
+        x = _product(b, x, value_dim, weights, is_transposed=False)
     return b.as_result(x)
 
 
@@ -134,7 +132,7 @@ def _average_pool(rank: int, *, is_backward: bool = False) -> Decomposition:
             windows, x.shape, b.result_types[0].shape, is_padding_counted=is_padding_counted
         ):
             return _sum_windows(b, x, windows, 1.0 if divisor else 1.0 / prod(windows.kernel))
-        return _resample(b, x, b.result_types[0].shape[-rank:], matrix)
+        return _resample(b, x, rank, matrix)
 
     return build
 
@@ -164,7 +162,7 @@ def _adaptive_pool(rank: int) -> Decomposition:
             dims = range(len(x.shape) - rank, len(x.shape))
             total = b.reduce("add", b.convert(x, "float32"), dims, keeps_dims=True)
             return b.as_result(b.ew("multiply", total, 1.0 / prod(lengths)))
-        return _resample(b, x, b.result_types[0].shape[-rank:], _adaptive_windows)
+        return _resample(b, x, rank, _adaptive_windows)
 
     return build
 
@@ -181,7 +179,7 @@ def _resampling_gradient(rank: int, matrix_of: Callable[..., Matrix]) -> Decompo
 def _source_positions(
     b: Build, columns: Value, before: int, after: int, scale: float | None, *, is_aligned: bool
 ) -> Value:
-    """The position that each column reads: corners aligned, or pixel centres."""
+    """The position that each column reads; corners coincide if `is_aligned`, else pixel edges."""
     if is_aligned:
         return _affine(b, columns, (before - 1) / (after - 1) if after > 1 else 0.0)
     step = 1 / scale if scale else before / after
@@ -205,7 +203,7 @@ _CUBIC_SLOPE: Final = -0.75  # the slope at 1 of PyTorch's cubic convolution
 
 
 def _cubic_matrix(scales: Sequence[float | None], *, is_aligned: bool) -> Matrix:
-    """Four elements by cubic convolution; those beyond the ends are the ends."""
+    """Four elements by cubic convolution; elements beyond an end repeat it."""
 
     def matrix(b: Build, dim: int, before: int, after: int) -> Value:
         rows, columns = _row_and_column(b, before, after)
@@ -255,7 +253,7 @@ Sampler = Callable[..., Matrix]
 
 
 def _scales(arguments: Sequence[Any], rank: int) -> list[float | None]:
-    """The scale of each dimension, None where the call has none; as a list or singly."""
+    """The scale of each dimension, None where the call has none; given as a list or one by one."""
     flat = [
         part
         for argument in arguments
@@ -265,13 +263,13 @@ def _scales(arguments: Sequence[Any], rank: int) -> list[float | None]:
 
 
 def _upsample(rank: int, sampler: Sampler, option: str = "") -> Decomposition:
-    """`option` names the sampler's option that the call's third argument is, if it has one."""
+    """Upsampling; `option` is the sampler's name of the operator's third argument, "" for none."""
 
     def build(b: Build, x: Value, size: Any, *arguments: Any) -> Value:
         del size
         options = {option: arguments[0]} if option else {}
         scales = _scales(arguments[1:] if option else arguments, rank)
-        return _resample(b, x, b.result_types[0].shape[-rank:], sampler(scales, **options))
+        return _resample(b, x, rank, sampler(scales, **options))
 
     return build
 
@@ -327,7 +325,7 @@ def _end_copy_matrix(padding: Sizes, *, is_mirrored: bool) -> Matrix:
 
 def _copying_pad(rank: int, matrix_of: Callable[..., Matrix]) -> Decomposition:
     def build(b: Build, x: Value, padding: Sizes) -> Value:
-        return _resample(b, x, b.result_types[0].shape[-rank:], matrix_of(padding))
+        return _resample(b, x, rank, matrix_of(padding))
 
     return build
 

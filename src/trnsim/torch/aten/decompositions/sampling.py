@@ -35,7 +35,7 @@ class _Points:
     mode: int
 
     def neighbor(self, b: Build, corner: tuple[int, int]) -> tuple[Value, list[Value], list[Value]]:
-        """Table row of a neighbour, and by dimension: 1 if inside the image; linear weight."""
+        """The table row of a neighbour; for each dimension 1 inside the image, else 0; weights."""
         rows: list[Value] = [self.first_rows]
         inside: list[Value] = []
         weights: list[Value] = []

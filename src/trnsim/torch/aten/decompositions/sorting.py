@@ -60,10 +60,8 @@ def median(b: Build, x: Value, dim: int | None = None, keepdim: bool = False) ->
     del keepdim
     if dim is None:
         if not x.type.elements:
-            nothing = (
-                math.nan if x.type.is_floating else float(neutral("maximum", x.type.numpy_dtype()))
-            )
-            return b.filled(nothing, b.result_types[0])
+            lowest = float(neutral("maximum", x.type.numpy_dtype()))
+            return b.filled(math.nan if x.type.is_floating else lowest, b.result_types[0])
         row = b.graph.reshape(x, (x.type.elements,))
         values, _ = _ordered(b, row, (x.type.elements + 1) // 2, 0, is_descending=False)
         return b.graph.reshape(_last_element(b, values, 0), ())
@@ -88,7 +86,10 @@ def bucketize(b: Build, x: Value, boundaries: Value, *, right: bool = False, **_
 
 
 def searchsorted(b: Build, rows: Value, x: Value, *, right: bool = False, **keywords: Any) -> Value:
-    """The number of row elements before each of x; shapes [*, n] and [*, m], or [n] and any."""
+    """The number of elements of its row before each element of x.
+
+    Rows [*, n] and x [*, m], or a single row [n] and x of any shape.
+    """
     if keywords.get("sorter") is not None:
         raise Unlowered("rows that another tensor puts in order")
     is_right = right or keywords.get("side") == "right"
@@ -111,8 +112,7 @@ def isin(
     """True at each element that is among a few test elements."""
     del assume_unique
     if not isinstance(among, Value):
-        direction = "NE" if invert else "EQ"
-        return compare(b, x, among, direction)
+        return compare(b, x, among, "NE" if invert else "EQ")
     rank, count = len(x.shape), among.type.elements
     members = b.graph.reshape(among, (count,))
     spread_x = b.graph.broadcast_in_dim(x, (*x.shape, count), range(rank))

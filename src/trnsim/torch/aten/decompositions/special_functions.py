@@ -63,7 +63,7 @@ def erfinv(b: Build, x: Value) -> Value:
 
 
 def lgamma(b: Build, x: Value) -> Value:
-    """The logarithm of gamma's magnitude: Stirling's series, raised, and reflected below 1/2."""
+    """The logarithm of gamma's magnitude: Stirling's series at x + 7, reflected below 1/2."""
     x = b.convert(x, "float32")
     is_low = _is_below(b, x, 0.5)
     upper = b.ew("select", is_low, b.ew("subtract", 1.0, x), x, dtype="float32")
@@ -82,7 +82,7 @@ def lgamma(b: Build, x: Value) -> Value:
 
 
 def digamma(b: Build, x: Value) -> Value:
-    """The derivative of lgamma: its series, raised, and reflected below 1/2."""
+    """The derivative of lgamma: its series at x + 7, reflected below 1/2."""
     x = b.convert(x, "float32")
     is_low = _is_below(b, x, 0.5)
     upper = b.ew("select", is_low, b.ew("subtract", 1.0, x), x, dtype="float32")

@@ -1,4 +1,7 @@
-"""Sliding windows over the last dimensions: maximum pooling, im2col and col2im."""
+"""Sliding windows over the last dimensions: maximum pooling, im2col and col2im.
+
+`places` are the numbers of windows along each dimension.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,8 @@ def windows_of(
 ) -> Windows:
     """Windows from a number for all dimensions or for each; the stride defaults to the kernel."""
     sizes = spread(kernel, rank)
-    return Windows(
-        sizes,
-        spread(stride or sizes, rank),
-        spread(padding, rank),
-        spread(dilation, rank),
-    )
+    strides = spread(stride or sizes, rank)
+    return Windows(sizes, strides, spread(padding, rank), spread(dilation, rank))
 
 
 def _window_starts(b: Build, windows: Windows, shape: Sizes, lengths: Sizes) -> Value:
@@ -49,7 +48,7 @@ def _window_starts(b: Build, windows: Windows, shape: Sizes, lengths: Sizes) -> 
 
 
 def _first_inside(b: Build, windows: Windows, shape: Sizes, lengths: Sizes) -> Value:
-    """The flat offset of each window's first tap that is no padding before the input; float32."""
+    """The flat offset of each window's first tap that is not in the padding; float32."""
     terms = [b.filled(0.0, TensorType(tuple(shape), "float32"))]
     outer = len(shape) - windows.rank
     for dim, (pad, step) in enumerate(zip(windows.padding, windows.dilation, strict=True)):
@@ -105,17 +104,16 @@ def _max_pool(rank: int) -> Decomposition:
 def _max_pool_backward(rank: int) -> Decomposition:
     def build(
         b: Build, grad: Value, x: Value, kernel: Any, stride: Any, padding: Any, dilation: Any,
-        ceil_mode: bool, places: Value,
+        ceil_mode: bool, indices: Value,
     ) -> Value:  # fmt: skip
         del ceil_mode
         windows, lengths = windows_of(rank, kernel, stride, padding, dilation), x.shape[-rank:]
-        begun = b.ew(
-            "subtract", places, _window_starts(b, windows, grad.shape, lengths), dtype="int32"
-        )
+        starts = _window_starts(b, windows, grad.shape, lengths)
+        best_offset = b.ew("subtract", indices, starts, dtype="int32")
         parts: list[Value] = []
         for offset in _tap_offsets(windows, lengths):
-            is_here = b.ew("compare", begun, offset, dtype="bool", direction="EQ")
-            parts.append(b.ew("select", is_here, grad, 0.0, dtype=grad.dtype))
+            is_best = b.ew("compare", best_offset, offset, dtype="bool", direction="EQ")
+            parts.append(b.ew("select", is_best, grad, 0.0, dtype=grad.dtype))
         return b.as_result(windows.put_back(b, parts, lengths))
 
     return build
