@@ -1,6 +1,6 @@
-"""Tensors within nested values: found, converted together, and put back in place.
+"""Conversion of all tensors within nested values by one call, as torch_xla's arena does it.
 
-Lists and dicts are new ones. A tuple becomes a list, and a class below `dict` a dict.
+Lists and dicts are rebuilt. A tuple becomes a list, and a subclass of `dict` a dict.
 
 Source: torch_xla 2.9.0, core/xla_model.py, class ToXlaTensorArena; utils/utils.py.
 """

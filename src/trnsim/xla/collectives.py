@@ -318,10 +318,10 @@ def all_to_all(
     groups: Groups = None,
     pin_layout: bool = True,
 ) -> Tensor:
-    """Part i of each rank for rank i, one after the other along `concat_dimension`.
+    """This rank's part of each rank's `value`, joined along `concat_dimension`.
 
     Raises:
-        CollectiveMisused: as `reduce_scatter`, and for a `concat_dimension` that is none.
+        CollectiveMisused: as `reduce_scatter`, and for a `concat_dimension` out of range.
     """
     del pin_layout
     _check_shards("all_to_all", value, split_dimension, split_count, groups)
@@ -367,8 +367,8 @@ def collective_permute(value: Tensor, pairs: Sequence[Sequence[int]]) -> Tensor:
 def _require_pairs(pairs: Any) -> None:
     world = ranks.world_size()
     listed = pairs if isinstance(pairs, list | tuple) else [pairs]
-    others = [pair for pair in listed if not _is_pair(pair)]
-    if not others:
+    illegal = [pair for pair in listed if not _is_pair(pair)]
+    if not illegal:
         senders, receivers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         if len({*senders}) < len(senders) or len({*receivers}) < len(receivers):
             raise CollectiveMisused(
@@ -377,10 +377,10 @@ def _require_pairs(pairs: Any) -> None:
                 fix="each rank once as a sender and once as a receiver",
                 line=program_line(),
             )
-        others = [pair for pair in listed if not {*pair} <= {*range(world)}]
-    if others:
+        illegal = [pair for pair in listed if not {*pair} <= {*range(world)}]
+    if illegal:
         raise CollectiveMisused(
-            f"xm.collective_permute with {others[0]!r} among its pairs; legal: a source and a "
+            f"xm.collective_permute with {illegal[0]!r} among its pairs; legal: a source and a "
             f"target, from 0 to {world - 1} in this world of {world}",
             fix="[[0, 1], [1, 0]] exchanges the values of two ranks"
             if world > 1
@@ -392,21 +392,18 @@ def _require_pairs(pairs: Any) -> None:
 def _is_pair(pair: Any) -> bool:
     return (
         isinstance(pair, list | tuple)
-        and len(pair) == len(("source", "target"))
+        and len(pair) == 2  # noqa: PLR2004  a source and a target
         and all(isinstance(rank, int) for rank in pair)
     )
 
 
 def collective_broadcast(
-    tensors: Sequence[Tensor],
-    root_ordinal: int = 0,
-    groups: Groups = None,
-    pin_layout: bool = True,
+    tensors: Sequence[Tensor], root_ordinal: int = 0, groups: Groups = None, pin_layout: bool = True
 ) -> None:
-    """The values of rank `root_ordinal` in the tensors of all ranks of its group.
+    """Copy the values of rank `root_ordinal` to the tensors of all ranks of its group.
 
     Raises:
-        CollectiveMisused: for a root that is not in this rank's group, or what is no tensor.
+        CollectiveMisused: for a root outside this rank's group, or a value that is not a tensor.
     """
     del pin_layout
     sent = list(tensors)
@@ -427,7 +424,7 @@ def collective_broadcast(
 
 
 def gathered_objects(value: object) -> list[Any]:
-    """An object of each rank, by ordinal."""
+    """The objects of all ranks, in the order of the ranks."""
     if _is_alone():
         return [pickle.loads(pickle.dumps(value))]  # noqa: S301  it was pickled here
     objects: list[Any] = [None] * ranks.world_size()
@@ -438,10 +435,10 @@ def gathered_objects(value: object) -> list[Any]:
 def rendezvous(
     tag: str, payload: bytes = b"", replicas: Sequence[int] | None = None
 ) -> list[bytes]:
-    """The payloads of all ranks by ordinal, once all have come.
+    """The payloads of all ranks in their order, once all have called.
 
     Raises:
-        TypeError: for a payload that is no bytes.
+        TypeError: for a payload that is not bytes.
         CollectiveMisused: for some of the ranks only, which torch_xla does not have either.
     """
     kind: type = type(payload)
@@ -457,6 +454,6 @@ def rendezvous(
 
 
 def mesh_reduce(tag: str, data: Any, reduce_fn: Callable[[list[Any]], Any]) -> Any:
-    """`reduce_fn` of the data of all ranks, on the host, by ordinal."""
+    """`reduce_fn` of the list of all ranks' data, on the host, in the order of the ranks."""
     del tag
     return reduce_fn(gathered_objects(on_host(data)))

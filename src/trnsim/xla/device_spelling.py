@@ -62,7 +62,7 @@ class GeneratorRefused(BadInput, RuntimeError):
 
 @cache
 def spell() -> None:
-    """Let programs spell the device "xla"; a second call does nothing.
+    """Let programs name the device "xla"; a second call does nothing.
 
     Raises:
         AbsentImport: where PyTorch's library does not have the table of guards.

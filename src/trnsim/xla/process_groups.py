@@ -1,7 +1,7 @@
-"""Process groups of the backend "xla": a rank makes its own groups alone, and each has a mesh.
+"""Process groups of the backend "xla": a rank makes only its own groups, and each has a mesh.
 
-With PyTorch's other backends every rank makes every group. Programs of torch_xla make those that
-they are in, and say in `pg_options` how all ranks are grouped.
+With PyTorch's other backends every rank makes every group. A rank of a torch_xla program makes
+those that it is in, and `pg_options` may say how all ranks are grouped: the mesh.
 
 Source: torch_xla 2.9.0, distributed/xla_backend.py, `new_xla_process_group`.
 """
@@ -37,25 +37,21 @@ def serve() -> None:
     module.new_group = replaced
     setattr(dist, "new_group", replaced)  # noqa: B010  a stub says Final
     kind: Any = dist.ProcessGroup
-    kind._mesh = property(_mesh)  # noqa: SLF001  torch_xla's name
+    kind._mesh = property(lambda group: mesh_of(group.group_name))  # noqa: SLF001  torch_xla's name
 
 
 def mesh_of(name: str) -> list[list[int]]:
-    """The groups of all ranks, by the name of this rank's own; [] for all ranks at once."""
+    """The groups of all ranks, by the name of this rank's group; [] for one group of all ranks."""
     return _meshes.get(name, [])
 
 
 def keep_mesh(name: str, mesh: list[list[int]]) -> None:
-    """Note the groups of all ranks, by the name of this rank's own."""
+    """Note the groups of all ranks, by the name of this rank's group."""
     _meshes[name] = mesh
 
 
-def _mesh(group: Any) -> list[list[int]]:
-    return mesh_of(group.group_name)
-
-
 def _of_own_ranks(make: Callable[..., Any]) -> Callable[..., Any]:
-    """PyTorch's `new_group`, which in programs of torch_xla waits for the group's ranks alone."""
+    """PyTorch's `new_group`, which for groups of the backend "xla" waits only for their ranks."""
 
     @wraps(make)
     def new_group(ranks: Iterable[int] | None = None, *args: Any, **options: Any) -> Any:

@@ -71,9 +71,10 @@ def process_count(environment: Mapping[str, str]) -> int:
 
 
 def own_cores(environment: Mapping[str, str], local_rank: int, local_world: int) -> str:
-    """NEURON_RT_VISIBLE_CORES of a rank: its share of those of all ranks of the machine.
+    """NEURON_RT_VISIBLE_CORES of a rank: its share of the cores in the environment's variable.
 
-    Without the variable it is the core of the rank's number; one core is the rank's own already.
+    Without the variable it is the core with the rank's number. A single core is taken for the
+    rank's own already.
 
     Raises:
         BadInput: for fewer cores than ranks, but more than one.
@@ -128,7 +129,7 @@ _is_own_group: Final[list[bool]] = []
 
 
 def group() -> Any:
-    """The default process group, begun here if the program has not: xm's functions need none."""
+    """The default process group, created here if the program has not created one."""
     if not dist.is_initialized():
         dist.init_process_group(BACKEND)
         _is_own_group.append(True)
@@ -163,7 +164,7 @@ def register() -> None:
 
 
 def _is_by_variables(args: tuple[Any, ...], options: Mapping[str, Any]) -> bool:
-    """True if a call says nothing, behind the backend, of how the ranks meet."""
+    """True if a call names no way for the ranks to meet, only a backend."""
     meeting_options = {"init_method", "store", "rank", "world_size"}.intersection(options)
     return not args[1:] and not meeting_options
 

@@ -9,8 +9,8 @@ one from it:
 
     running = seed = 7012063 seed + 1012031.
 
-So a seed repeats what followed it, but not across another number of steps. Here a draw seeds the
-device's generator with its number; the values that a seed gives differ from the real ones.
+So setting a seed again repeats its draws, if steps end at the same places. Here a draw seeds the
+device's generator with the running number; the values drawn differ from torch_xla's.
 
 Source: torch_xla 2.9.0, csrc/xla_graph_executor.cpp, `DeviceContextArena`; measured with states.
 """
@@ -50,7 +50,7 @@ class StateRefused(BadInput, RuntimeError):
 
 
 class Seeds:
-    """The two numbers of each core."""
+    """The seed and the running number of each core."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, tuple[int, int]] = {}
@@ -65,7 +65,7 @@ class Seeds:
         patched.get_rng_state, patched.set_rng_state = self.packed, self.unpack
 
     def running(self, device: Device = None) -> int:
-        """The number that the next draw moves."""
+        """The running number, which the next draw moves."""
         return self._of(core_index(device))[1]
 
     def set(self, seed: int, device: Device = None) -> None:

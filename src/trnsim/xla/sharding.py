@@ -65,7 +65,7 @@ class SharedUnit:
         shard: this rank's share of the vector, or of the rows.
         sharding: the ranks that have the shares.
         by_rows: True if the only member is split by rows; False if the vector of all is split.
-        reduces: asked before each reduction; while it returns False, gradients add up locally.
+        reduces: called before each reduction; while it returns False, gradients add up locally.
         on_reduced: called after gradients were reduced.
     """
 
@@ -143,15 +143,18 @@ class _Gathered(torch.autograd.Function):
 def share_of(parameters: Sequence[Tensor], sharding: Sharding, *, by_rows: bool) -> Tensor:
     """This rank's share of some parameters, in float32."""
     if by_rows:
-        (parameter,) = parameters
-        whole = parameter.detach().reshape(1) if parameter.dim() == 0 else parameter.detach()
-        parts = sharding.world_size
+        padded = padded_rows(parameters[0].detach(), sharding.world_size)
     else:
-        whole = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
-        parts = sharding.world_size * sharding.multiple
-    lacking = -whole.shape[0] % parts
-    padded = functional.pad(whole, [0, 0] * (whole.dim() - 1) + [0, lacking]) if lacking else whole
+        vector = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+        padded = padded_rows(vector, sharding.world_size * sharding.multiple)
     return padded.chunk(sharding.world_size)[sharding.rank].clone()
+
+
+def padded_rows(tensor: Tensor, divisor: int) -> Tensor:
+    """A tensor padded so that `divisor` divides its first dimension; a scalar is one row."""
+    rows = tensor.reshape(1) if tensor.dim() == 0 else tensor
+    lacking = -rows.shape[0] % divisor
+    return functional.pad(rows, [0, 0] * (rows.dim() - 1) + [0, lacking]) if lacking else rows
 
 
 SEPARATOR: Final = "_FSDP_SHARD_SEPARATOR_"

@@ -1,4 +1,4 @@
-"""Behaviour of tensors and modules under torch_xla, beside their device's name.
+"""The behaviours of torch_xla's tensors and modules that differ from PyTorch's on other devices.
 
 - `data_ptr` is the offset within the storage: tensors have no address that a program could use.
 - Some elementwise operators take tensors of the host, of any shape; all others refuse them.
@@ -37,13 +37,13 @@ HOST_OPERANDS: Final = frozenset(
         *("aten::floor_divide", "aten::floor_divide_.Tensor", "aten::rsub.Tensor"),
     }
 )
-"""Operators that take tensors of the host: all of two tensors that torch_xla 2.9.0 lowers were
-tried. `maximum`, `remainder`, `atan2` and comparisons are none."""
+"""Operators that take tensors of the host. All operators of two tensors that torch_xla 2.9.0 lowers
+were tried: `maximum`, `remainder`, `atan2` and comparisons refuse them."""
 
 
 @cache
 def serve() -> None:
-    """Give tensors and modules these meanings; a second call does nothing."""
+    """Give tensors and modules these behaviours; a second call does nothing."""
     host_operands.update(HOST_OPERANDS)
     _serve_addresses()
     _serve_modules()
@@ -88,9 +88,4 @@ def _serve_modules() -> None:
 def _serve_seeds() -> None:
     """Let `torch.manual_seed` seed all devices but this one."""
     patched: Any = torch.random
-    patched._seed_custom_device = _leave_seed
-
-
-def _leave_seed(seed: int) -> None:
-    """Nothing: `xm.set_rng_state` seeds the device."""
-    del seed
+    patched._seed_custom_device = lambda _: None  # `xm.set_rng_state` seeds the device

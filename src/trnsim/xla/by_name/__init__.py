@@ -44,7 +44,7 @@ _ir_debug: Final = [False]
 
 
 def _set_ir_debug(value: bool) -> None:
-    """Keep the setting: a report has the lines of a program without it."""
+    """Keep the setting, which has no effect: reports have the lines of a program anyway."""
     _ir_debug[:] = [bool(value)]
 
 
@@ -85,7 +85,7 @@ _XLAC: Final = _Bindings(
 
 
 def device(index: int | None = None) -> torch.device:
-    """The device of this process; `index` names another of its cores."""
+    """The device of this process; `index` is that of its core, 0 for None."""
     return torch.device(SPELLING, index or 0)
 
 
@@ -112,7 +112,7 @@ def sync(wait: bool = False, reset_scope: bool = True) -> None:
 
 @contextmanager
 def step() -> Generator[None]:
-    """A step of its own: one ends before it, and it ends with the context."""
+    """A context that is a step: the step before ends at its begin, and its own at its end."""
     sync()
     try:
         yield
@@ -156,7 +156,7 @@ def launch(
     start_method: str = "spawn",
     debug_single_process: bool = False,
 ) -> None:
-    """`fn(index, *args)` in each process: in torchrun's this one, else in processes of its own."""
+    """`fn(index, *args)` in this process if torchrun started it, else in processes started here."""
     from trnsim.xla.by_name.distributed import xla_multiprocessing  # noqa: PLC0415  likewise
 
     if _is_launched():

@@ -51,34 +51,11 @@ def is_spmd() -> bool:
     return False
 
 
-def world_size() -> int:
-    """The number of ranks of the program."""
-    return ranks.world_size()
-
-
-def global_ordinal() -> int:
-    """This process's rank in the program."""
-    return ranks.ordinal()
-
-
-def local_ordinal() -> int:
-    """This process's rank on its machine."""
-    return ranks.local_ordinal()
-
-
-def process_count() -> int:
-    """The number of processes: a rank is one."""
-    return ranks.world_size()
-
-
-def process_index() -> int:
-    """The number of this process."""
-    return ranks.ordinal()
-
-
-def local_process_count() -> int:
-    """The number of processes of this machine."""
-    return ranks.local_world_size()
+# A rank is a process.
+world_size = process_count = ranks.world_size
+global_ordinal = process_index = ranks.ordinal
+local_ordinal = ranks.local_ordinal
+local_process_count = ranks.local_world_size
 
 
 def host_index() -> int:
@@ -87,7 +64,7 @@ def host_index() -> int:
 
 
 def addressable_device_count() -> int:
-    """The number of devices that a rank uses: one, but all in a program of one rank."""
+    """The number of devices that a rank uses: 1, but all of them in a program of one rank."""
     return device_module.device_count() if ranks.world_size() == 1 else 1
 
 
@@ -101,14 +78,9 @@ def global_device_count() -> int:
     return ranks.world_size() * addressable_device_count()
 
 
-def addressable_runtime_device_count() -> int:
-    """The number of devices that a rank uses; none is virtual."""
-    return addressable_device_count()
-
-
-def global_runtime_device_count() -> int:
-    """The number of devices that all ranks use; none is virtual."""
-    return global_device_count()
+# No device is virtual.
+addressable_runtime_device_count = addressable_device_count
+global_runtime_device_count = global_device_count
 
 
 def xla_device(n: int | None = None) -> torch.device:

@@ -39,7 +39,7 @@ def spanned_bytes(geometry: Geometry) -> int:
 
 
 def is_new(value: RecordedValue) -> bool:
-    """True for new memory, or a view of it."""
+    """True for a value in new, filled memory, or a view of one."""
     while value.node is not None and value.node.signature.name == VIEW:
         source = value.node.operands[0]
         if not isinstance(source, RecordedValue):
@@ -49,7 +49,7 @@ def is_new(value: RecordedValue) -> bool:
 
 
 def has_generator(rule: RecordingRule, args: Any, kwargs: Any) -> bool:
-    """True if a call draws from a generator of the host, which makes it the host's."""
+    """True if a call names a generator of the host, so that the host computes it."""
     if not rule.is_random or "generator" not in rule.arguments:
         return False
     place = rule.arguments.index("generator")

@@ -81,37 +81,33 @@ class _Calls:
     @cached_property
     def _inputs(self) -> dict[int, int]:
         """Numbers of the inputs in the order of their first use."""
-        used = [each.index for row in self.operands for each in row if each.call < 0]
+        used = [reference.index for row in self.operands for reference in row if reference.call < 0]
         return {index: at for at, index in enumerate(dict.fromkeys(used))}
 
     def references(self, at: int) -> tuple[tuple[int, int], ...]:
         """The operands of a call, by numbers that do not depend on the results."""
-        return tuple(self._reference(each) for each in self.operands[at])
-
-    def _reference(self, each: Reference) -> tuple[int, int]:
-        if each.call < 0:
-            return -1, self._inputs[each.index]
-        return self._places[each.call], each.index
+        return tuple(
+            (-1, self._inputs[operand.index])
+            if operand.call < 0
+            else (self._places[operand.call], operand.index)
+            for operand in self.operands[at]
+        )
 
     def outputs(self) -> list[tuple[int, int]]:
         """The results, by the same numbers."""
-        return [(self._places[each.call], each.index) for each in self.program.outputs]
+        return [(self._places[output.call], output.index) for output in self.program.outputs]
 
-    def input_of(self, each: Reference) -> Geometry | HostNumber | None:
+    def input_of(self, reference: Reference) -> Geometry | HostNumber | None:
         """The input that an operand is; None for the result of a call."""
-        return self.program.inputs[each.index] if each.call < 0 else None
+        return self.program.inputs[reference.index] if reference.call < 0 else None
 
     def shapes(self, at: int) -> list[Any]:
         """Shape and dtype of the operands of a call; None for numbers."""
-        sources: list[Any] = []
-        for each in self.operands[at]:
-            source = self.input_of(each)
-            if source is None:
-                source = self.program.nodes[each.call].signature.results[each.index]
-            sources.append(
-                None if isinstance(source, HostNumber) else (tuple(source[0]), str(source[3]))
-            )
-        return sources
+        sources = [self.program.source_of(operand) for operand in self.operands[at]]
+        return [
+            None if isinstance(source, HostNumber) else (tuple(source[0]), str(source[3]))
+            for source in sources
+        ]
 
 
 def _difference(old: _Calls, new: _Calls) -> Cause:
@@ -143,8 +139,8 @@ def _other_call(old: _Calls, new: _Calls, at: int) -> Cause | None:
 def _longer(old: _Calls, new: _Calls, at: int) -> Cause:
     """Calls after all of those of the earlier program."""
     node, count = new.nodes[at], len(new.nodes) - at
-    lines = {(each.signature.name, each.place) for each in old.nodes}
-    if all((each.signature.name, each.place) in lines for each in new.nodes[at:]):
+    lines = {(call.signature.name, call.place) for call in old.nodes}
+    if all((call.signature.name, call.place) in lines for call in new.nodes[at:]):
         return _growth(node, count)
     return Cause("call", f"{_name(node)} is called, and was not", node.place)
 
@@ -168,14 +164,14 @@ def _other_operator(old: _Calls, new: _Calls, at: int) -> Cause:
             "seed, too",
             node.place,
         )
-    names_old = [each.signature.name for each in old.nodes[at : at + _SKIPPED]]
-    names_new = [each.signature.name for each in new.nodes[at : at + _SKIPPED]]
+    names_old = [call.signature.name for call in old.nodes[at : at + _SKIPPED]]
+    names_new = [call.signature.name for call in new.nodes[at : at + _SKIPPED]]
     more = _begins(names_new, names_old)
     less = _begins(names_old, names_new)
     if more is not None and (less is None or more <= less):
-        lines = {(each.signature.name, each.place) for each in old.nodes}
+        lines = {(call.signature.name, call.place) for call in old.nodes}
         added = new.nodes[at : at + more]
-        if all((each.signature.name, each.place) in lines for each in added):
+        if all((call.signature.name, call.place) in lines for call in added):
             return _growth(node, len(new.nodes) - len(old.nodes))
         return Cause("call", f"{_name(node)} is called, and was not", node.place)
     if less is not None:
@@ -226,11 +222,8 @@ def _other_constant(before: RecordedCall, node: RecordedCall) -> Cause:
     if new.name in (VIEW, SCATTER):
         return _other_view(before, node)
     was_arguments, now_arguments = argument_table(old), argument_table(new)
-    rows = [
-        (name, was_arguments.get(name), now_arguments.get(name))
-        for name in dict.fromkeys((*was_arguments, *now_arguments))
-    ]
-    for name, was, now in rows:
+    for name in dict.fromkeys((*was_arguments, *now_arguments)):
+        was, now = was_arguments.get(name), now_arguments.get(name)
         if repr(was) == repr(now):
             continue
         if isinstance(was, Operand) or isinstance(now, Operand):
@@ -240,7 +233,7 @@ def _other_constant(before: RecordedCall, node: RecordedCall) -> Cause:
             kind = "shape"
         text = f"{name} of {_name(node)} was {_unqualified(was)} and is {_unqualified(now)}"
         return Cause(kind, text, node.place)
-    was_type, now_type = (_result(each) for each in (old.results, new.results))
+    was_type, now_type = _shapes_and_dtypes(old.results), _shapes_and_dtypes(new.results)
     kind = "dtype" if was_type[0] == now_type[0] else "shape"
     place = 1 if kind == "dtype" else 0
     text = (
@@ -254,22 +247,22 @@ def argument_table(signature: Signature) -> dict[str, Any]:
     """The arguments of a call by name, with the defaults of those that the program leaves out."""
     operator = pytorch.overload(signature.operator) if "::" in signature.operator else None
     schema: Any = getattr(operator, "_schema", None)
-    stated = schema.arguments if schema is not None else ()
-    table = {each.name: each.default_value for each in stated if each.has_default_value()}
-    names = [each.name for each in stated]
+    parameters = schema.arguments if schema is not None else ()
+    table = {p.name: p.default_value for p in parameters if p.has_default_value()}
+    names = [parameter.name for parameter in parameters]
     for number, value in enumerate(signature.arguments):
         table[names[number] if number < len(names) else f"argument {number}"] = value
     return table | dict(signature.keywords)
 
 
-def _result(results: tuple[Geometry, ...]) -> tuple[Any, Any]:
-    return ([list(each[0]) for each in results], [str(each[3]) for each in results])
+def _shapes_and_dtypes(results: tuple[Geometry, ...]) -> tuple[Any, Any]:
+    return ([list(geometry[0]) for geometry in results], [str(geometry[3]) for geometry in results])
 
 
 def _other_view(before: RecordedCall, node: RecordedCall) -> Cause:
     """An index, or a slice, that differs."""
     (whole, was), (_, now) = (
-        (each.signature.arguments[0], each.signature.arguments[1]) for each in (before, node)
+        (call.signature.arguments[0], call.signature.arguments[1]) for call in (before, node)
     )
     if was[:2] == now[:2]:
         begins, began = (_coordinates(view[2], whole) for view in (now, was))
@@ -289,7 +282,7 @@ def _coordinates(offset: int, whole: Geometry) -> list[int]:
 
 
 def _other_operand(new: _Calls, at: int) -> Cause:
-    """The cause of a compilation: the same call reads another value."""
+    """The cause where the same call reads another value."""
     node = new.nodes[at]
     for reference in new.operands[at]:
         source = new.input_of(reference)
@@ -304,15 +297,15 @@ def _other_operand(new: _Calls, at: int) -> Cause:
 
 
 def _other_results(old: _Calls, new: _Calls) -> Cause:
-    """The cause of a compilation: the same calls have other results."""
+    """The cause where the same calls have other results."""
     was, now = old.outputs(), new.outputs()
     for number, _ in now:
-        if number not in [each for each, _ in was]:
+        if number not in dict(was):
             node = new.nodes[number]
             text = f"the result of {_name(node)} is kept: a tensor of it is alive, and was not"
             return Cause("result", text, node.place)
     for number, _ in was:
-        if number not in [each for each, _ in now]:
+        if number not in dict(now):
             node = old.nodes[number]
             text = f"the result of {_name(node)} is not kept: no tensor of it is alive"
             return Cause("result", text, node.place)

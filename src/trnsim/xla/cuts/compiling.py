@@ -118,18 +118,18 @@ class _FxBuilder:
         self._results: list[list[fx.Node | None]] = []
         self._inputs: list[Any] = []
         self._sent: list[Any] = []
-        for number, each in enumerate(program.inputs):
-            if isinstance(each, HostNumber):
-                self._inputs.append(each.value)
+        for number, geometry in enumerate(program.inputs):
+            if isinstance(geometry, HostNumber):
+                self._inputs.append(geometry.value)
             else:
                 node = self.graph.placeholder(f"input_{number}")
-                node.meta["val"] = meta_tensor(each)
+                node.meta["val"] = meta_tensor(geometry)
                 self._inputs.append(node)
 
     def add(self, node: RecordedCall, references: Sequence[Reference]) -> str:
         """Add a call; the reason where that is impossible."""
         signature = node.signature
-        operands = [self._value(each) for each in references]
+        operands = [self._value(reference) for reference in references]
         if signature.name == SEED:
             self._results.append([None])
             return ""
@@ -137,7 +137,7 @@ class _FxBuilder:
             return self._add_view(node, operands)
         if signature.operator.startswith(EXCHANGE):
             return self._add_exchange(node, operands)
-        values = [meta_tensor(each) for each in signature.results]
+        values = [meta_tensor(geometry) for geometry in signature.results]
         if signature.kernel is not None:
             target = KernelTarget(signature.kernel)
             self._results.append(self._call(node, target, tuple(operands), {}, values))
@@ -145,20 +145,19 @@ class _FxBuilder:
         overload = pytorch.overload(signature.operator)
         if overload is None:
             return f"{signature.operator} is no operator of PyTorch's"
-        args = [_filled(each, operands) for each in signature.arguments]
-        kwargs = {key: _filled(each, operands) for key, each in signature.keywords}
+        args = [_filled(argument, operands, list) for argument in signature.arguments]
+        kwargs = {key: _filled(argument, operands, list) for key, argument in signature.keywords}
         if "::" in signature.operator and rule_of(signature.operator).is_random:
             args.pop()  # the seed
         if signature.name == FILLED:
             kwargs["dtype"] = signature.results[0][3]
-        results = self._call(node, overload, tuple(args), kwargs, values)
-        self._results.append(results)
+        self._results.append(self._call(node, overload, tuple(args), kwargs, values))
         return ""
 
     def finished(self) -> fx.Graph:
         """The whole graph."""
-        outputs = [*(self._value(each) for each in self.program.outputs), *self._sent]
-        self.graph.output([each for each in outputs if isinstance(each, fx.Node)])
+        outputs = [*(self._value(reference) for reference in self.program.outputs), *self._sent]
+        self.graph.output([output for output in outputs if isinstance(output, fx.Node)])
         return self.graph
 
     def _add_exchange(self, node: RecordedCall, operands: list[Any]) -> str:
@@ -175,8 +174,9 @@ class _FxBuilder:
         self._results.append(received)
         return ""
 
-    def _value(self, each: Reference) -> Any:
-        return self._inputs[each.index] if each.call < 0 else self._results[each.call][each.index]
+    def _value(self, reference: Reference) -> Any:
+        values = self._inputs if reference.call < 0 else self._results[reference.call]
+        return values[reference.index]
 
     def _call(
         self, node: RecordedCall, overload: Any, args: Any, kwargs: Any, values: list[Any]
@@ -188,7 +188,7 @@ class _FxBuilder:
             return [fx_call]
         positions = node.signature.positions or range(len(values))
         at_position = dict(zip(positions, values, strict=True))
-        fx_call.meta["val"] = tuple(at_position.get(each) for each in range(max(positions) + 1))
+        fx_call.meta["val"] = tuple(at_position.get(index) for index in range(max(positions) + 1))
         parts: list[fx.Node | None] = []
         for number, value in at_position.items():
             part = self.graph.call_function(getitem, (fx_call, number))
@@ -204,29 +204,29 @@ class _FxBuilder:
         if node.signature.name == SCATTER:
             return self._add_write(node, operands, calls)
         derived = operands[0]
-        for each in calls:
-            derived = self._derive(node, each.operator, (derived, *each.arguments))
+        for view in calls:
+            derived = self._derive(node, view.operator, (derived, *view.arguments))
         self._results.append([derived])
         return ""
 
     def _add_write(self, node: RecordedCall, operands: list[Any], calls: list[ViewCall]) -> str:
         """A write to a view: each view on the way to it is written back, from the last one on."""
         base, value = operands
-        if any(each.operator == "aten::expand" for each in calls):
+        if any(view.operator == "aten::expand" for view in calls):
             return "a write to a repeated view has no graph"
         parts = [base]
-        for each in calls:
-            parts.append(self._derive(node, each.operator, (parts[-1], *each.arguments)))
-        for part, each in zip(reversed(parts[:-1]), reversed(calls), strict=True):
-            if each.operator == "aten::slice.Tensor":
-                arguments = (part, value, *each.arguments)
+        for view in calls:
+            parts.append(self._derive(node, view.operator, (parts[-1], *view.arguments)))
+        for part, view in zip(reversed(parts[:-1]), reversed(calls), strict=True):
+            if view.operator == "aten::slice.Tensor":
+                arguments = (part, value, *view.arguments)
                 value = self._derive(node, "aten::slice_scatter", arguments)
-            elif each.operator == "aten::permute":
-                order: list[int] = each.arguments[0]
+            elif view.operator == "aten::permute":
+                order: list[int] = view.arguments[0]
                 inverse = sorted(range(len(order)), key=lambda dim: order[dim])
-                value = self._derive(node, each.operator, (value, inverse))
+                value = self._derive(node, view.operator, (value, inverse))
             else:
-                value = self._derive(node, each.operator, (value, list(part.meta["val"].shape)))
+                value = self._derive(node, view.operator, (value, list(part.meta["val"].shape)))
         self._results.append([value])
         return ""
 
@@ -236,7 +236,7 @@ class _FxBuilder:
         if operator == "aten::view":
             overload = torch.ops.aten.reshape.default
         call = self.graph.call_function(overload, args)
-        values = [each.meta["val"] if isinstance(each, fx.Node) else each for each in args]
+        values = [arg.meta["val"] if isinstance(arg, fx.Node) else arg for arg in args]
         call.meta["val"] = overload(*values)
         self._place(call, node)
         return call
@@ -254,12 +254,12 @@ def meta_tensor(geometry: Geometry) -> Any:
     return torch.empty_strided(shape, strides, dtype=dtype, device=_META)
 
 
-def _filled(argument: Any, operands: list[Any]) -> Any:
-    """An argument with its operands."""
+def _filled(argument: Any, operands: list[Any], sequence: type = tuple) -> Any:
+    """An argument with its operands; nested arguments become sequences of that type."""
     if isinstance(argument, Operand):
         return operands[argument.number]
     if isinstance(argument, tuple):
-        return [_filled(each, operands) for each in argument]
+        return sequence([_filled(part, operands, sequence) for part in argument])
     return argument
 
 
@@ -275,30 +275,21 @@ def operator_calls(program: CutProgram) -> list[DeviceCall]:
         if signature.kernel is not None:
             calls.append(signature.kernel)
             continue
-        operands = [_spec(program, each) for each in references]
-        results = tuple(spec_of(meta_tensor(each)) for each in signature.results)
+        operands = [_spec(program, reference) for reference in references]
+        results = tuple(spec_of(meta_tensor(geometry)) for geometry in signature.results)
         if signature.name == FILLED:
-            number = _hashable(signature.arguments[1], operands)
+            number = _filled(signature.arguments[1], operands)
             calls.append(OperatorCall("aten::fill_.Scalar", (results[0], number), (), results))
             continue
-        arguments = [_hashable(each, operands) for each in signature.arguments]
+        arguments = [_filled(argument, operands) for argument in signature.arguments]
         if signature.name != COPY and rule_of(signature.operator).is_random:
             arguments.pop()
-        keywords = tuple((key, _hashable(each, operands)) for key, each in signature.keywords)
+        keywords = tuple((key, _filled(argument, operands)) for key, argument in signature.keywords)
         calls.append(OperatorCall(signature.operator, tuple(arguments), keywords, results))
     return calls
 
 
-def _spec(program: CutProgram, each: Reference) -> Any:
-    source: Any = program.inputs[each.index] if each.call < 0 else None
-    if source is None:
-        source = program.nodes[each.call].signature.results[each.index]
+def _spec(program: CutProgram, reference: Reference) -> Any:
+    """The spec of an operand, or the number that it is."""
+    source = program.source_of(reference)
     return source.value if isinstance(source, HostNumber) else spec_of(meta_tensor(source))
-
-
-def _hashable(argument: Any, operands: list[Any]) -> Any:
-    if isinstance(argument, Operand):
-        return operands[argument.number]
-    if isinstance(argument, tuple):
-        return tuple(_hashable(each, operands) for each in argument)
-    return argument

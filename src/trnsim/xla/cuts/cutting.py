@@ -64,7 +64,6 @@ class Cuts:
             report_parts.append(self._report)
 
     def _report(self) -> ReportPart:
-        """The part of a step's report on these cuts."""
         from trnsim.xla.cuts.report import CutReport  # noqa: PLC0415  few programs are reported
 
         return CutReport(self.ledger)
@@ -91,7 +90,7 @@ class Cuts:
 
     @contextmanager
     def fetched(self, tensors: Sequence[Tensor], kind: str) -> Generator[None]:
-        """A context in which copies of some tensors to the host are no cuts: one program has all.
+        """A context in which copies of some tensors to the host are one cut, with a common program.
 
         The tensors stay lazy, as at a read.
         """

@@ -49,9 +49,8 @@ def exchanges_of(program: CutProgram, number: int) -> dict[tuple[int, ...], CutO
 def _members(node: RecordedCall) -> tuple[int, ...]:
     """The ranks of the group that this rank is in; a permutation without groups has all ranks."""
     attributes = node.signature.arguments[-1]
-    groups = (
-        attributes[1] if node.signature.name != PERMUTATION or attributes[:1] == (PAIR,) else ()
-    )
+    has_groups = node.signature.name != PERMUTATION or attributes[:1] == (PAIR,)
+    groups = attributes[1] if has_groups else ()
     own = ranks.ordinal()
     members = next((group for group in groups if own in group), range(ranks.world_size()))
     return tuple(sorted(members))

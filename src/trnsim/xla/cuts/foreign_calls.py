@@ -1,7 +1,7 @@
-"""Calls that are no operators of PyTorch's, as part of a program: NKI kernels and collectives.
+"""Calls in a program that are not operators of PyTorch: NKI kernels and collectives.
 
-Collectives of `torch.distributed` are those that torch_xla's process group makes of them: a
-broadcast, a scatter and messages too. A reduce, a gather and a message end a step, as there.
+A collective of `torch.distributed`, including broadcasts, scatters and messages, is recorded as
+the one that torch_xla's process group makes of it. A reduce, a gather and a message end a step.
 
 Source: torch_xla 2.9.0, distributed/xla_backend.py, ProcessGroupXla.
 """
@@ -123,7 +123,7 @@ _silence: Final = _Silence()
 
 @contextmanager
 def untold() -> Generator[None]:
-    """Context in which collectives of `torch.distributed` are not recorded as calls."""
+    """Context in which collectives of `torch.distributed` are not recorded."""
     before, _silence.is_on = _silence.is_on, True
     try:
         yield
@@ -132,22 +132,14 @@ def untold() -> Generator[None]:
 
 
 def sides(exchange: RecordedExchange) -> tuple[list[Tensor], list[Tensor]]:
-    """The tensors that a rank gives to an exchange, and those that it has from it.
+    """The tensors that a rank sends in an exchange, and those that it receives.
 
     In a scatter every rank gives as many tensors as the root, whose shapes are those of its result.
     """
-    sent = [
-        tensor
-        for name, value in exchange.arguments.items()
-        if not name.startswith("output")
-        for tensor in tensors_in(value)
-    ]
-    received = [
-        tensor
-        for name, value in exchange.arguments.items()
-        if name.startswith("output")
-        for tensor in tensors_in(value)
-    ]
+    sent: list[Tensor] = []
+    received: list[Tensor] = []
+    for name, value in exchange.arguments.items():
+        (received if name.startswith("output") else sent).extend(tensors_in(value))
     if exchange.kind == "scatter":
         return received * len(exchange.ranks), received
     if exchange.kind in ("reduce", "send", "recv"):
@@ -156,7 +148,7 @@ def sides(exchange: RecordedExchange) -> tuple[list[Tensor], list[Tensor]]:
 
 
 def groups_of(exchange: RecordedExchange) -> tuple[tuple[int, ...], ...]:
-    """The groups of all ranks among which an exchange is, as far as its group says; () for one."""
+    """The groups of an exchange, those of other ranks too if known; () for one of all ranks."""
     if exchange.pair:
         return (exchange.pair,)
     if len(exchange.ranks) == dist.get_world_size():

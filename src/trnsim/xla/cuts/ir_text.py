@@ -38,12 +38,12 @@ def ir_text(program: CutProgram) -> str:
     """A program as text; inputs have the first numbers."""
     first = len(program.inputs)
     lines = [
-        _line(number, _input_shape(each), "xla::device_data()")
-        for number, each in enumerate(program.inputs)
+        _line(number, _input_shape(value), "xla::device_data()")
+        for number, value in enumerate(program.inputs)
     ]
-    roots = {each.call: index for index, each in enumerate(program.outputs)}
+    roots = {reference.call: index for index, reference in enumerate(program.outputs)}
     for call, (node, references) in enumerate(zip(program.nodes, program.operands, strict=True)):
-        operands = ", ".join(_operand(each, first) for each in references)
+        operands = ", ".join(_operand(reference, first) for reference in references)
         results = [_shape(shape, dtype) for shape, _, _, dtype in node.signature.results]
         name = node.signature.name.replace(" ", "_")
         if name.startswith(EXCHANGE):
@@ -59,14 +59,14 @@ def _line(number: int, shape: str, call: str) -> str:
     return f"%{number} = {shape} {call}, xla_shape={shape}"
 
 
-def _operand(each: Reference, first: int) -> str:
-    if each.call < 0:
-        return f"%{each.index}"
-    return f"%{first + each.call}" + (f".{each.index}" if each.index else "")
+def _operand(reference: Reference, first: int) -> str:
+    if reference.call < 0:
+        return f"%{reference.index}"
+    return f"%{first + reference.call}" + (f".{reference.index}" if reference.index else "")
 
 
-def _input_shape(each: Any) -> str:
-    return _shape((), each.dtype) if isinstance(each, HostNumber) else _shape(each[0], each[3])
+def _input_shape(value: Any) -> str:
+    return _shape((), value.dtype) if isinstance(value, HostNumber) else _shape(value[0], value[3])
 
 
 def _shape(shape: tuple[int, ...], dtype: Any) -> str:

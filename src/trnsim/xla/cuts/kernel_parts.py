@@ -29,7 +29,7 @@ _kernels: Final[dict[str, dict[object, int]]] = {}
 
 
 def kernel_text(kernel: Kernel) -> str:
-    """A kernel as calls are compared: its line, its cores, and its number among others there."""
+    """The text by which kernels are compared: line, cores, and number among those of that line."""
     line = kernel.line
     place = f"{kernel.title} at {line}, {kernel.cores} cores"
     content = (_content(kernel.function), repr(kernel.options), repr(kernel.schedule))
@@ -57,12 +57,12 @@ def _content(function: Any, seen: dict[int, int] | None = None, depth: int = 0) 
 
 
 def _closed_over(function: Any) -> list[Any]:
-    """The values that a function closes over, by now."""
+    """The values that a function closes over; None for one that is still to be set."""
     values: list[Any] = []
     for cell in function.__closure__ or ():
         try:
             values.append(cell.cell_contents)
-        except ValueError:  # it is still to be set
+        except ValueError:
             values.append(None)
     return values
 
@@ -143,16 +143,14 @@ def kernel_arguments(call: KernelCall) -> tuple[tuple[Any, ...], tuple[tuple[str
     args, kwargs = call.tree.unflatten(leaves)
     bound = _defaults(call.kernel.function) | call.kernel.bind(args, kwargs).arguments
     keywords = tuple((name, _frozen(value)) for name, value in bound.items())
-    way = "transposed by the Tensor Engine" if call.is_transposed_by_engine else ""
-    return (kernel_text(call.kernel), way), keywords
+    transposes = "transposed by the Tensor Engine" if call.is_transposed_by_engine else ""
+    return (kernel_text(call.kernel), transposes), keywords
 
 
 def _defaults(function: Any) -> dict[str, Any]:
     """The constants of parameters that a call may leave out."""
     parameters = signature(function).parameters.values()
-    return {
-        each.name: _constant(each.default) for each in parameters if each.default is not each.empty
-    }
+    return {p.name: _constant(p.default) for p in parameters if p.default is not p.empty}
 
 
 def _constant(value: object) -> str:

@@ -1,7 +1,7 @@
 """The ledger of a process's programs: cuts, executions and compilations, with causes.
 
-A program that no earlier cut had is a compilation. At most `MOST_KEPT_CALLS` calls of programs are
-kept to compare later ones with; the digest of every program is.
+A program that no earlier cut had is a compilation. The digest of every program is kept, and of the
+latest programs also the calls, at most `MOST_KEPT_CALLS`, with which later ones are compared.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ProgramRecord:
         cause: what changed against the nearest earlier program; None for the first.
         compiled: its calls on the device.
         executions: number of its executions.
-        exchanges: the program as the ranks of its collectives have it; None before it was asked.
+        exchanges: the part that ranks compare, by the ranks; None before its first execution.
     """
 
     number: int
@@ -68,8 +68,8 @@ class ProgramRecord:
         if self.compiled is None:
             return 0.0, ("it was not compiled",)
         times = [time_of(call, target) for call in self.compiled.calls]
-        missing = dict.fromkeys(each.missing_reason for each in times if each.missing_reason)
-        return sum(each.device_time_s for each in times), tuple(missing)
+        missing = dict.fromkeys(time.missing_reason for time in times if time.missing_reason)
+        return sum(time.device_time_s for time in times), tuple(missing)
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""Patterns of repeated calls: a call is told to be an earlier one's repetition by its tensors.
+"""Patterns of repeated calls, which recognise by a call's tensors that it repeats an earlier one.
 
 A call is the next one of the tree (`repeats`) if it is the same operator at the same line, its
 tensors have the same shapes and values, its constants are equal, and its numbers take the place of
@@ -50,8 +50,8 @@ def geometry_guard(tensors: list[Tensor]) -> Any:
     guards: Any = torch._C._dynamo.guards  # noqa: SLF001  # pyright: ignore[reportAttributeAccessIssue]
     return guards.TensorGuards(
         *tensors,
-        dynamic_dims_sizes=[list(each.shape) for each in tensors],
-        dynamic_dims_strides=[list(each.stride()) for each in tensors],
+        dynamic_dims_sizes=[list(tensor.shape) for tensor in tensors],
+        dynamic_dims_strides=[list(tensor.stride()) for tensor in tensors],
     )
 
 
@@ -100,8 +100,8 @@ class Source:
     """A tensor of the device among a call's arguments.
 
     Attributes:
-        at: its position.
-        offset_bytes: where it begins in its storage.
+        at: its position among the arguments.
+        offset_bytes: the offset of its first element in its storage.
         geometry: its geometry.
         is_view: True if it is a part of the storage.
         is_result: True if a call of the step gives its value.
@@ -140,10 +140,11 @@ class CallPattern:
         line: the line of the program.
         call: the call in the tree.
         sources: its tensors.
-        numbers: positions or names of numbers that are inputs, with True for a tensor of the host.
+        numbers: of each number that is an input: its position or name, the number, and True if
+            PyTorch passes it as a tensor of the host.
         constants: the same of all other arguments.
-        written: for each tensor that it writes to, which of the sources it is.
-        results: places of the new tensors among the results.
+        written: the index in `sources` of each tensor that it writes to.
+        results: the indices of the new tensors among the results.
     """
 
     def __init__(self, name: str, line: FrameLine, call: RepeatedCall) -> None:
@@ -154,29 +155,26 @@ class CallPattern:
         self.written: list[int] = []
         self.results: list[int] = []
         self._counts = (0, 0)
-        self._places: list[int] = []
+        self._distinct: list[int] = []
         self._equal: list[tuple[int, int]] = []
         self._guard: Any = None
 
     def begin(self, args: Any, kwargs: Any, result: Any) -> None:
-        """Take the geometries of all tensors, once the parts are there."""
+        """Take the geometries of all tensors, once sources and results are known."""
         self._counts = (len(args), len(kwargs))
         tensors = self.tensors(args, result)
-        first = {id(each): at for at, each in reversed([*enumerate(tensors)])}
-        self._places = [at for at, each in enumerate(tensors) if first[id(each)] == at]
-        pairs = [(at, first[id(each)]) for at, each in enumerate(tensors)]
+        first = {id(tensor): index for index, tensor in reversed([*enumerate(tensors)])}
+        pairs = [(index, first[id(tensor)]) for index, tensor in enumerate(tensors)]
+        self._distinct = [index for index, earliest in pairs if index == earliest]
         self._equal = [pair for pair in pairs if pair[0] != pair[1]]
-        self._guard = geometry_guard([tensors[at] for at in self._places])
+        self._guard = geometry_guard([tensors[index] for index in self._distinct])
 
     def tensors(self, args: Any, result: Any) -> list[Any]:
         """The tensors of a call: its sources and its new results."""
-        tensors = [args[each.at] for each in self.sources]
-        if self.results:
-            if isinstance(result, Tensor):
-                tensors.append(result)
-            else:
-                tensors += [result[at] for at in self.results]
-        return tensors
+        tensors = [args[source.at] for source in self.sources]
+        if self.results and isinstance(result, Tensor):
+            return [*tensors, result]
+        return tensors + [result[index] for index in self.results]
 
     def fits(self, memory: PatternMemory, args: Any, kwargs: Any, result: Any) -> bool:
         """True if a call repeats this one; its results are noted then."""
@@ -186,7 +184,7 @@ class CallPattern:
         for at, first in self._equal:
             if tensors[at] is not tensors[first]:
                 return False
-        checked = [tensors[at] for at in self._places] if self._equal else tensors
+        checked = [tensors[at] for at in self._distinct] if self._equal else tensors
         if not self._guard.check(*checked) or not self._has_arguments(memory, args, kwargs):
             return False
         storages: list[tuple[int, TensorStorage]] = []
@@ -312,10 +310,10 @@ def _are_whole(
     values = pattern.call.values
     if not results or len(results) != len(values) or not all(map(_address, tensors)):
         return False
-    holders = [storages.get(_address(each)) for each in results]
+    holders = [storages.get(_address(tensor)) for tensor in results]
     return all(
-        each is not None and each.value is value
-        for each, value in zip(holders, values, strict=True)
+        storage is not None and storage.value is value
+        for storage, value in zip(holders, values, strict=True)
     )
 
 
@@ -323,7 +321,7 @@ def _add_results(
     pattern: CallPattern, rule: RecordingRule, args: Any, kwargs: Any, result: Any
 ) -> bool:
     """Add the results to a pattern; False where it cannot have them."""
-    read = [each.at for each in pattern.sources]
+    read = [source.at for source in pattern.sources]
     if any(place not in read for place, _ in rule.written):
         return False
     pattern.written = [read.index(place) for place, _ in rule.written]
@@ -335,7 +333,7 @@ def _add_results(
         return False
     new = pattern.tensors(args, result)[len(read) :]
     return len(new) == len(new_results(rule, result)) and all(
-        each.get_device() >= 0 for each in (*new, *written_tensors(rule, args, kwargs))
+        tensor.get_device() >= 0 for tensor in (*new, *written_tensors(rule, args, kwargs))
     )
 
 
@@ -375,6 +373,4 @@ def _add_arguments(
 
 
 def _has_operands(part: Any) -> bool:
-    return isinstance(part, Operand) or (
-        isinstance(part, tuple) and any(_has_operands(each) for each in part)
-    )
+    return isinstance(part, Operand) or (isinstance(part, tuple) and any(map(_has_operands, part)))

@@ -58,16 +58,23 @@ class CutProgram:
         digest = blake2b(digest_size=_DIGEST_BYTES)
         for node, references in zip(self.nodes, self.operands, strict=True):
             digest.update(node.signature.digest)
-            digest.update(repr([(each.call, each.index) for each in references]).encode())
+            pairs = [(reference.call, reference.index) for reference in references]
+            digest.update(repr(pairs).encode())
         shapes = [
-            ((), str(each.dtype))
-            if isinstance(each, HostNumber)
-            else (tuple(each[0]), str(each[3]))
-            for each in self.inputs
+            ((), str(value.dtype))
+            if isinstance(value, HostNumber)
+            else (tuple(value[0]), str(value[3]))
+            for value in self.inputs
         ]
-        results = [(each.call, each.index) for each in self.outputs]
+        results = [(reference.call, reference.index) for reference in self.outputs]
         digest.update(repr((shapes, results, self.is_read, self.donated)).encode())
         self.digest = digest.hexdigest()
+
+    def source_of(self, reference: Reference) -> Geometry | HostNumber:
+        """The geometry of an operand, or the number that it is."""
+        if reference.call < 0:
+            return self.inputs[reference.index]
+        return self.nodes[reference.call].signature.results[reference.index]
 
 
 def program_of(
@@ -95,7 +102,7 @@ def places_of(data: dict[object, int], values: Sequence[RecordedValue]) -> tuple
 
 
 class _Builder:
-    """The calls of a program so far, with the numbers of calls and inputs."""
+    """A program in construction: its calls so far, with the numbers of calls and inputs."""
 
     def __init__(self) -> None:
         self.nodes: list[RecordedCall] = []
@@ -137,9 +144,4 @@ class _Builder:
             else:
                 self._calls[id(current)] = len(self.nodes)
                 self.nodes.append(current)
-                self.operands.append(tuple([self._reference_to(each) for each in current.operands]))
-
-    def _reference_to(self, value: RecordedValue | HostNumber) -> Reference:
-        if isinstance(value, HostNumber) or value.node is None:
-            return self._input(value)
-        return Reference(self._calls[id(value.node)], value.index)
+                self.operands.append(tuple(map(self.reference, current.operands)))

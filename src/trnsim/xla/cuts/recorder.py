@@ -189,7 +189,8 @@ class CutRecorder:
 
     def origins(self) -> list[RecordedValue]:
         """Data in memory that was written since, which a program may overwrite."""
-        return [each.origin for each in self.pending.values() if each.origin is not None]
+        origins = [storage.origin for storage in self.pending.values()]
+        return [origin for origin in origins if origin is not None]
 
     def reseed(self) -> None:
         """Take a new seed for data."""

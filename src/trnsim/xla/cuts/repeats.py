@@ -1,4 +1,4 @@
-"""Repeated calls: a step that calls what an earlier step called has that step's calls.
+"""Repeated calls: a step that makes the same calls as an earlier step shares its recorded calls.
 
 The calls of each step are a path of a tree, which steps share as far as they are equal. A call is
 the next one of an earlier step if its operator, constants, shapes and line are equal, and it reads
@@ -101,7 +101,7 @@ class Repeats:
             ):
                 self.latest = call
                 return call
-        operands = tuple([self._read(each) for each in operands])
+        operands = tuple(map(self._read, operands))
         call = RepeatedCall(RecordedCall(signature, operands, place, number))
         self.made += 1
         if self._size < MOST_KEPT:
@@ -126,11 +126,11 @@ class Repeats:
     def _are_same(self, operands: tuple[Operand, ...], earlier: tuple[Operand, ...]) -> bool:
         if len(operands) != len(earlier):
             return False
-        for each, old in zip(operands, earlier, strict=True):
-            if each is not old and isinstance(old, RecordedValue) and old.node is not None:
-                if not isinstance(each, RecordedValue) or each.node is not old.node:
+        for new, old in zip(operands, earlier, strict=True):
+            if new is not old and isinstance(old, RecordedValue) and old.node is not None:
+                if not isinstance(new, RecordedValue) or new.node is not old.node:
                     return False
-                if each.index != old.index:
+                if new.index != old.index:
                     return False
         return all(map(self.is_same, operands, earlier))
 

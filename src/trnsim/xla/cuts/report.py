@@ -47,7 +47,8 @@ class CutReport:
         causes = [record for record in programs if record.cause is not None]
         if causes:
             more = f"; {len(causes) - 1} more" if len(causes) > 1 else ""
-            rows.append(("compiled again", f"{_cause_text(causes[-1])}{more}"))
+            _, change, line = _cause_row(causes[-1])
+            rows.append(("compiled again", f"{change} ({line}){more}"))
         return rows
 
     def blocks(self, target: str) -> Sequence[Block]:
@@ -62,7 +63,7 @@ class CutReport:
         causes = [record for record in programs if record.cause is not None]
         if causes:
             blocks.append(Note("What changed against the nearest earlier program:"))
-            blocks.append(Table(_CAUSE_COLUMNS, [_cause_row(each) for each in causes[:_MOST_ROWS]]))
+            blocks.append(Table(_CAUSE_COLUMNS, list(map(_cause_row, causes[:_MOST_ROWS]))))
         left_out = max(len(rows), len(causes)) - _MOST_ROWS
         if left_out > 0:
             blocks.append(Note(f"{left_out} more are not shown"))
@@ -121,15 +122,10 @@ def _cut_row(cut: CutRecord, times_s: dict[int, float]) -> tuple[str, ...]:
 
 
 def _cause_row(record: ProgramRecord) -> tuple[str, ...]:
-    """(line of the recompilation, the change that caused it, line of the change)."""
+    """The line of the recompilation, the change that caused it, and the line of the change."""
     cause = record.cause
     text, place = ("", None) if cause is None else (cause.text, cause.place)
     return _line_text(record.place), text, _line_text(place)
-
-
-def _cause_text(record: ProgramRecord) -> str:
-    _, text, line = _cause_row(record)
-    return f"{text} ({line})"
 
 
 def _line_text(place: Place | None) -> str:

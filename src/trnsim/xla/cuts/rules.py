@@ -105,22 +105,22 @@ class RecordingRule:
         is_random: True if it draws random numbers.
         host_name: the counter of an operator that the host computes; "" for others.
         is_masked: True if an index of type bool is counted by the host.
-        scaled: arguments that must be 1, or the host computes it.
-        statistics: positions of arguments that it writes to, and of the one that says so.
+        scaled: arguments that must be 1, since otherwise the host computes the operator.
+        statistics: positions of the arguments that it writes to if the last of these is true.
     """
 
     name: str
     plain: str
-    inputs: frozenset[str]
-    arguments: tuple[str, ...]
-    ignored: frozenset[str]
-    written: tuple[tuple[int, str], ...]
-    returned: tuple[bool, ...]
-    is_random: bool
-    host_name: str
-    is_masked: bool
-    scaled: tuple[str, ...]
-    statistics: tuple[int, ...]
+    inputs: frozenset[str] = frozenset()
+    arguments: tuple[str, ...] = ()
+    ignored: frozenset[str] = frozenset()
+    written: tuple[tuple[int, str], ...] = ()
+    returned: tuple[bool, ...] = ()
+    is_random: bool = False
+    host_name: str = ""
+    is_masked: bool = False
+    scaled: tuple[str, ...] = ()
+    statistics: tuple[int, ...] = ()
 
 
 @cache
@@ -129,9 +129,7 @@ def rule_of(name: str) -> RecordingRule:
     operator = pytorch.overload(name)
     plain = plain_name(name)
     if operator is None:
-        return RecordingRule(
-            name, plain, frozenset(), (), frozenset(), (), (), False, "", False, (), ()
-        )
+        return RecordingRule(name, plain)
     schema: Any = operator._schema  # noqa: SLF001  PyTorch's way to ask
     contract: Contract = read_contract(operator)
     floats = _INPUT_FLOATS.get(plain, ())

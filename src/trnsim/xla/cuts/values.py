@@ -79,10 +79,10 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A place for the operand of a number in an argument.
+    """A placeholder in an argument, for an operand of the call.
 
     Attributes:
-        number: which of the node's operands.
+        number: the operand's index among the call's operands.
     """
 
     number: int
@@ -111,7 +111,7 @@ class RecordedValue:
 
     Attributes:
         node: the call; None for data.
-        index: which of its results.
+        index: its index among the call's results; 0 for data.
         geometry: shape, strides and dtype.
         source: the value of which this one is a copy in another layout; None for any other.
         home: the address of the storage that holds data; 0 for none.

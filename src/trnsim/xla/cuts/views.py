@@ -65,7 +65,7 @@ def _by_dimensions(
         return None
     calls: list[ViewCall] = []
     for dim in range(len(shape)):
-        view_dim = next((at for at, each in enumerate(source) if each == dim), None)
+        view_dim = source.index(dim) if dim in source else None
         begin = starts[dim]
         if view_dim is None:
             if shape[dim] > 1:

@@ -36,7 +36,7 @@ from trnsim.xla.neuronx.workdir import check_workdir
 LOWERING: Final = "Lowering to HLO"
 COMPILER: Final = "neuronx-cc"
 _OF_THE_CHIP: Final = "which a NeuronCore does not have"
-"""In the reason of an operator that HLO has, for a dtype that no chip has."""
+"""Text in the reason of an operator that HLO has, called with a dtype that no chip has."""
 
 
 class Failure(NamedTuple):
@@ -136,11 +136,9 @@ class _Leaves(nn.Module):
 def _form(value: Any) -> Hashable:
     """Shapes and dtypes of tensors, and constants."""
     if isinstance(value, fx.Node):
-        described = value.meta.get("val")
-        tensors = pytree.tree_leaves(described)
         return tuple(
-            (tuple(tensor.shape), tensor.dtype) if isinstance(tensor, Tensor) else tensor
-            for tensor in tensors
+            (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, Tensor) else leaf
+            for leaf in pytree.tree_leaves(value.meta.get("val"))
         )
     if isinstance(value, list | tuple):
         return tuple(map(_form, value))
@@ -148,7 +146,7 @@ def _form(value: Any) -> Hashable:
 
 
 def call_key(node: fx.Node) -> Hashable:
-    """Key of calls that are supported alike: operator, shapes, dtypes and constants."""
+    """Key that equal calls share: operator, shapes, dtypes and constants."""
     options = tuple((name, _form(value)) for name, value in node.kwargs.items())
     return node.target, _form(node.args), options
 

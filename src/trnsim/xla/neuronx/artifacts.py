@@ -1,7 +1,7 @@
 """`torch_neuronx.xla_impl.trace`: tracing in the steps that neuronx-distributed takes.
 
-Its binary is a stored program, its flattener the nesting of the module's arguments; so both go
-between processes. In the place of protobufs of HLO there are stored programs too.
+A compiled program and a protobuf of HLO are stored programs here, and a flattener is the nesting
+of the module's arguments, so that they can be sent between processes.
 
 Source: neuronx-distributed trace/trace.py and trace/model_builder.py, which take them.
 """
@@ -34,7 +34,7 @@ _SOURCE: Final = "neuronx-distributed trace/model_builder.py"
 
 
 class Flattener(NamedTuple):
-    """Functions that make a list of tensors of a module's arguments, and its results of a list.
+    """The conversion of a module's arguments to a list of tensors, and of a list to its results.
 
     Attributes:
         title: the name of the module's class.
@@ -115,9 +115,9 @@ def create_neuron_model(
     del metaneff, packer, example_inputs, input_output_aliases
     content = read_bytes(neff_filename)
     program = StoredProgram.from_bytes(content)
-    kept = [weights[name] for name in program.weights]
+    program_weights = [weights[name] for name in program.weights]
     forward = flattener.forward([f"r = self.{PART}(a)"])
-    return script_module(flattener.title, {PART: (content, kept)}, forward)
+    return script_module(flattener.title, {PART: (content, program_weights)}, forward)
 
 
 def create_bucket_model(
@@ -137,13 +137,9 @@ def create_bucket_model(
     """
     del packer, input_output_aliases
     programs = [StoredProgram.from_bytes(content) for content, _ in models]
-    return bucket_module(
-        Buckets(
-            flattener.title, programs, [[weights[n] for n in each.weights] for each in programs]
-        ),
-        flattener.forward,
-        bucket_config,
-    )
+    bucket_weights = [[weights[name] for name in program.weights] for program in programs]
+    buckets = Buckets(flattener.title, programs, bucket_weights)
+    return bucket_module(buckets, flattener.forward, bucket_config)
 
 
 def generate_hlo(

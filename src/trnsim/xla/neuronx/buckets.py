@@ -256,24 +256,23 @@ def _states(buckets: Buckets, config: BucketModelConfig) -> dict[str, Any]:
     shapes: list[list[list[int]]] = []
     for rank, program in enumerate(buckets.programs):
         forms = list(program.weights.values())
-        kept = [forms[weight] for weight, _ in program.aliases]
-        pairs = zip(kept, shared, strict=False)
-        is_kept = len(kept) == len(shared) and all(
+        states = [forms[weight] for weight, _ in program.aliases]
+        is_matching = len(states) == len(shared) and all(
             StoredTensor.of(state).dtype == form.dtype
             and (make is not None or list(state.shape) == form.shape)
-            for form, state in pairs
+            for form, state in zip(states, shared, strict=True)
         )
-        if not is_kept:
-            given = ", ".join(str(StoredTensor.of(state)) for state in shared)
+        if not is_matching:
+            buffer = ", ".join(str(StoredTensor.of(state)) for state in shared)
             raise BadInput(
-                f"shared_state_buffer has {given}; the model of bucket {rank} keeps "
-                f"{', '.join(map(str, kept)) or 'no states'}",
+                f"shared_state_buffer has {buffer}; the model of bucket {rank} keeps "
+                f"{', '.join(map(str, states)) or 'no states'}",
                 fix="name each state in the model's input_output_aliases, in the same order; a "
                 "shared_state_buffer_preprocessor cuts them to the shapes of a bucket",
                 source=_STATES,
                 line=program_line(),
             )
-        shapes.append([form.shape for form in kept])
+        shapes.append([form.shape for form in states])
     attributes: dict[str, Any] = {"states": shared}
     if make is not None:
         attributes |= {"state_shapes": shapes, "state_preprocessor": _scripted(make)}

@@ -124,10 +124,11 @@ def logit_validation(
     divergence_difference_tol: float = DEFAULT_DIVERGENCE_DIFFERENCE_TOLERANCE,
     **options: Any,
 ) -> tuple[bool, list[dict[str, Any]], str]:
-    """True if generated scores agree with expected ones, the result of each part, and a text.
+    """True if generated scores agree with expected ones; the result of each part; a text.
 
-    Where another token is chosen than expected, whose expected score is as high, generation goes on
-    from the expected token. Else the scores would be of another text.
+    Where the generated scores choose another token than the expected ones, but their expected
+    scores are nearly equal, generation goes on from the expected token, as scores after another
+    token could not be compared.
 
     Args:
         input_ids: the prompt's tokens, [B, S].
@@ -149,12 +150,13 @@ def logit_validation(
             return False, results, f"generate_fn gave no scores from token {start} on"
         until = _first_difference(actual, chosen[start : start + actual.shape[0]])
         end = start + until
-        result, passed = _compare_largest_scores(
+        errors, is_close = _compare_largest_scores(
             actual[:until], expected_logits[start:end], tol_map or DEFAULT_TOLERANCE_MAP
         )
         apart = _score_distance(expected_logits, actual, start, until)
-        results.append({"first": start, "last": end - 1, "divergence": apart, **result})
-        if not passed or apart > divergence_difference_tol:
+        part = {"first": start, "last": end - 1, "divergence": apart, "errors": errors}
+        results.append(part)
+        if not is_close or apart > divergence_difference_tol:
             return False, results, f"scores differ from token {start} on: {results[-1]}"
         start = end
     return True, results, f"scores of {count} tokens agree"
@@ -176,14 +178,14 @@ def _score_distance(expected: Tensor, actual: Tensor, start: int, until: int) ->
 def _compare_largest_scores(
     actual: Tensor, expected: Tensor, tolerances: Mapping[Any, tuple[float, float]]
 ) -> tuple[dict[str, Any], bool]:
-    """The largest differences of the k largest scores by k, and whether all are tolerated."""
+    """The largest relative error of the k largest scores, by k; True if all are tolerated."""
     errors: dict[str, Any] = {}
-    passed = True
+    is_close = True
     for count, (atol, rtol) in tolerances.items():
         is_all = count in (None, "all")
         size = expected.shape[2] if is_all else min(int(count), expected.shape[2])
         top_values, places = expected.topk(size, dim=2)
         summary = _summary(top_values, actual.gather(2, places), atol, rtol)
         errors["all" if is_all else f"top {count}"] = summary.max_rel_error
-        passed = passed and summary.allclose
-    return {"errors": errors}, passed
+        is_close = is_close and summary.allclose
+    return errors, is_close

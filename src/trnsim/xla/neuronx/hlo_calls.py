@@ -53,8 +53,8 @@ def xla_hlo_call(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def call(*args: Any) -> Any:
-        written = function(*pytree.tree_map_only(Tensor, HloTensor, args))
-        return pytree.tree_map_only(HloTensor, lambda result: result.value, written)
+        results = function(*pytree.tree_map_only(Tensor, HloTensor, args))
+        return pytree.tree_map_only(HloTensor, lambda result: result.value, results)
 
     return call
 
@@ -85,16 +85,12 @@ class HloTensor:
         return Scribe(self.value.device)
 
     def dynamic_slice(self, starts: Sequence[Any], sizes: Sequence[int]) -> HloTensor:
-        """Elements from indices on that are known when it runs."""
-        return HloType(self.value.dtype, self.value.device).DynamicSlice(
-            self, *starts, dynamic_slice_sizes=sizes
-        )
+        """A slice that begins at `starts`, which may be computed."""
+        return self.dtype.DynamicSlice(self, *starts, dynamic_slice_sizes=sizes)
 
     def CustomCall(self, *args: Any, custom_call_target: str = "", **options: Any) -> Any:  # noqa: N802  HLO's name
         """The result of a call of AWS's compiler, of this type."""
-        return HloType(self.value.dtype, self.value.device).CustomCall(
-            *args, custom_call_target=custom_call_target, **options
-        )
+        return self.dtype.CustomCall(*args, custom_call_target=custom_call_target, **options)
 
 
 class Scribe:
@@ -137,25 +133,23 @@ class HloType:
         return HloTensor(torch.tensor(constant_value, dtype=self._dtype, device=self._device))
 
     def DynamicUpdateSlice(self, operand: Any, update: Any, *starts: Any) -> HloTensor:  # noqa: N802  likewise
-        """A tensor with an update from indices on, moved so that it lies inside."""
-        whole, part = operand.value, update.value
-        window = _window_indices("DynamicUpdateSlice", whole, starts, part.shape)
-        return HloTensor(torch.index_put(whole, window, part))
+        """A tensor with `update` written at `starts`, which are clamped so that it fits."""
+        window = _window_indices("DynamicUpdateSlice", operand.value, starts, update.value.shape)
+        return HloTensor(torch.index_put(operand.value, window, update.value))
 
     def DynamicSlice(  # noqa: N802  likewise
         self, operand: Any, *starts: Any, dynamic_slice_sizes: Sequence[int]
     ) -> HloTensor:
-        """Elements from indices on, moved so that they lie inside."""
-        whole = operand.value
-        window = _window_indices("DynamicSlice", whole, starts, dynamic_slice_sizes)
-        return HloTensor(whole[window])
+        """A slice that begins at `starts`, which are clamped so that it fits."""
+        window = _window_indices("DynamicSlice", operand.value, starts, dynamic_slice_sizes)
+        return HloTensor(operand.value[window])
 
     def Rng(self, minimum: Any, maximum: Any, distribution: int = _UNIFORM) -> HloTensor:  # noqa: N802  likewise
-        """Uniform random numbers from a minimum to below a maximum."""
+        """Uniform random numbers in [minimum, maximum)."""
         if distribution != _UNIFORM:
             _refuse_name(f"Rng(distribution={distribution})", "1, the uniform one")
-        drawn = torch.rand(self._lengths(), dtype=self._dtype, device=self._device)
-        return HloTensor(drawn * (maximum.value - minimum.value) + minimum.value)
+        numbers = torch.rand(self._lengths(), dtype=self._dtype, device=self._device)
+        return HloTensor(numbers * (maximum.value - minimum.value) + minimum.value)
 
     def Add(self, lhs: Any, rhs: Any) -> HloTensor:  # noqa: N802  likewise
         """The sum."""
@@ -204,14 +198,14 @@ class HloType:
 
 
 def _window_indices(
-    name: str, whole: Tensor, starts: Sequence[Any], sizes: Sequence[int]
+    name: str, tensor: Tensor, starts: Sequence[Any], sizes: Sequence[int]
 ) -> tuple[Tensor, ...]:
-    """The indices of a window of a tensor, for each dimension.
+    """The indices of a window of a tensor, one tensor per dimension; they broadcast to the window.
 
     Raises:
         BadInput: for a window with other dimensions than the tensor, or a longer one.
     """
-    shape = tuple(whole.shape)
+    shape = tuple(tensor.shape)
     is_legal = len(starts) == len(sizes) == len(shape) and all(
         0 <= size <= length for size, length in zip(sizes, shape, strict=True)
     )
@@ -224,10 +218,14 @@ def _window_indices(
             line=program_line(),
         )
     indices = [
-        _indices(start, size, length, whole.device)
+        _indices(start, size, length, tensor.device)
         for start, size, length in zip(starts, sizes, shape, strict=True)
     ]
-    return tuple(_meshed(indices))
+    rank = len(indices)
+    return tuple(
+        index.reshape([-1 if place == dim else 1 for place in range(rank)])
+        for dim, index in enumerate(indices)
+    )
 
 
 def _indices(start: Any, size: int, length: int, device: torch.device) -> Tensor:
@@ -235,15 +233,6 @@ def _indices(start: Any, size: int, length: int, device: torch.device) -> Tensor
     first = start.value if isinstance(start, HloTensor) else torch.as_tensor(start, device=device)
     first = first.to(torch.int64).reshape(()).clamp(0, length - size)
     return first + torch.arange(size, device=device)
-
-
-def _meshed(indices: Sequence[Tensor]) -> list[Tensor]:
-    """Indices of dimensions, in shapes that broadcast to the indexed part."""
-    rank = len(indices)
-    return [
-        index.reshape([-1 if place == dim else 1 for place in range(rank)])
-        for dim, index in enumerate(indices)
-    ]
 
 
 def _refuse_name(name: str, instead: str) -> NoReturn:

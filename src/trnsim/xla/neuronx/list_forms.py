@@ -1,6 +1,6 @@
-"""`torch_neuronx.xla_impl.structure`: arguments as a list of tensors, and results of one.
+"""`torch_neuronx.xla_impl.structure`: arguments as a list of tensors, and results from such a list.
 
-Both are made again of their attributes' texts, as neuronx-distributed does for a saved model.
+neuronx-distributed saves both classes as the texts of their attributes, and makes them again.
 
 Source: neuronx-distributed trace/nxd_model/nxd_model.py, NxDModel.load.
 """
@@ -16,7 +16,7 @@ from trnsim.torch.traces.structure import NestedValue
 
 
 class Flattener:
-    """How the arguments of a call become the program's tensors: it takes them as a list.
+    """The conversion of a list of arguments to the program's tensors.
 
     Attributes:
         layout: the places of the arguments, in order.
@@ -34,7 +34,7 @@ class Flattener:
 
 
 class Packer:
-    """How a program's outputs become the function's result.
+    """The conversion of a program's outputs to the function's result.
 
     Attributes:
         layout: the result, with a number in the place of each tensor and constant.

@@ -104,8 +104,8 @@ def partitioned_trace(
             line=program_line(),
         )
     chosen = {**options, **(config.trace_kwargs or {})}
-    named = chosen.get("compiler_workdir")
-    workdir = None if named is None else check_workdir(named)
+    folder = chosen.get("compiler_workdir")
+    workdir = None if folder is None else check_workdir(folder)
     function = trace_function(func, example_inputs)
     failures = _failures(function.module, config)
     _check_share(function, failures, config)
@@ -117,7 +117,7 @@ def partitioned_trace(
 
 def _failures(module: fx.GraphModule, config: PartitionerConfig) -> dict[fx.Node, Failure]:
     """The operators for the host, each with the reason."""
-    named = set(config.ops_to_partition or ())
+    host_kinds = set(config.ops_to_partition or ())
     ignored = set((config.analyze_parameters or {}).get("additional_ignored_ops", ()))
     failures: dict[fx.Node, Failure] = {}
     answers: dict[Hashable, Failure | None] = {}
@@ -125,7 +125,7 @@ def _failures(module: fx.GraphModule, config: PartitionerConfig) -> dict[fx.Node
         if not _is_operator(node):
             continue
         kind = str(node.target.name()).partition(".")[0]
-        if kind in named:
+        if kind in host_kinds:
             failures[node] = Failure("", "ops_to_partition names it")
         elif kind not in ignored:
             key = call_key(node)
@@ -261,14 +261,15 @@ class _Assembly:
             for operand in node.all_input_nodes
             if operand not in level.nodes
         )
-        kept = [node for node in outside if node in self._weights]
         read = [node for node in outside if node not in self._weights]
-        module, values = _subgraph(level.nodes, [*kept, *read], self._level_outputs(level))
+        operands = [*(node for node in outside if node in self._weights), *read]
+        module, values = _subgraph(level.nodes, operands, self._level_outputs(level))
         names = {
             value.name: self._weights.get(node, node.name)
-            for value, node in zip(values, [*kept, *read], strict=True)
+            for value, node in zip(values, operands, strict=True)
         }
-        weights = {self._weights[node]: function.weights[self._weights[node]] for node in kept}
+        weight_names = [self._weights[node] for node in operands if node in self._weights]
+        weights = {weight: function.weights[weight] for weight in weight_names}
         title = f"{function.title}.{name}"
         forms = {node.name: StoredTensor.of(node.meta["val"]) for node in read}
         if level.is_on_host:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from trnsim.device.call_log import Recording
@@ -41,7 +40,7 @@ class profile:  # noqa: N801  AWS's name
         traced_only: bool = False,
         **options: Any,
     ) -> None:
-        """A profile that lies in `neuron_tensorboard_plugin_dir`.
+        """A profile whose report is written to `neuron_tensorboard_plugin_dir`.
 
         The whole context is recorded, whatever `ms_duration` is, and there is no server at `port`.
 
@@ -77,10 +76,5 @@ class profile:  # noqa: N801  AWS's name
             self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

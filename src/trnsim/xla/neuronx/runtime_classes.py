@@ -55,8 +55,8 @@ class SPMDModel:
         with warnings.catch_warnings():
             # PyTorch has deprecated TorchScript, in which modules of such objects are saved.
             warnings.simplefilter("ignore", DeprecationWarning)
-            made = _scripted()
-        return made(_bytes(neff), _bytes(metaneff), local_ranks_size, world_size)
+            make = _scripted()
+        return make(_bytes(neff), _bytes(metaneff), local_ranks_size, world_size)
 
 
 @cache
@@ -86,11 +86,9 @@ class LayoutTransformation:
             NotModelled: always.
         """
         del checkpoint, is_on_host
-        _refuse(
+        raise NotModelled(
             "torch.classes.neuron.LayoutTransformation.forward: weights keep their layout here",
-            "trace without priority_model_idx, or give the weights as they are",
+            fix="trace without priority_model_idx, or give the weights as they are",
+            source=_SOURCE,
+            line=program_line(),
         )
-
-
-def _refuse(reason: str, fix: str) -> NoReturn:
-    raise NotModelled(reason, fix=fix, source=_SOURCE, line=program_line())

@@ -93,8 +93,8 @@ def trace(
         func: a module or a function.
         example_inputs: a tensor, a tuple of nested tensors, or tensors by names of parameters.
         *_: nothing: arguments beyond these two have names.
-        input_output_aliases: for tensors that `func` keeps, the output that replaces each after
-            every call. They stay on the core, and these outputs are not returned.
+        input_output_aliases: by each state of `func` (a buffer that stays on the core) the index of
+            the output that replaces it after a call. These outputs are not returned.
         states: nothing: `input_output_aliases` names states.
         compiler_workdir: a folder for the report.
         compiler_args: flags of neuronx-cc, after those of NEURON_CC_FLAGS.
@@ -308,9 +308,9 @@ def _refuse_positional(more: tuple[Any, ...]) -> None:
         )
 
 
-def _refuse_with_partitions(**is_asked: bool) -> None:
-    """Refuse arguments that no partition has, by which of them a program asks for."""
-    for name in (name for name, asked in is_asked.items() if asked):
+def _refuse_with_partitions(**is_passed: bool) -> None:
+    """Refuse the arguments that are passed, which have no effect on a model in parts."""
+    for name in (name for name, is_set in is_passed.items() if is_set):
         raise NotModelled(
             f"torch_neuronx.trace with partitioner_config and {name}: a model in parts has none",
             fix=f"leave {name} out, or trace without partitioner_config",

@@ -1,7 +1,5 @@
 """`torch_xla.core`."""
 
-from __future__ import annotations
-
 from trnsim.xla.absent_names import absent
 
 __getattr__ = absent("torch_xla.core", __name__)

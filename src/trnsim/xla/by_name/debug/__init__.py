@@ -1,7 +1,5 @@
 """`torch_xla.debug`."""
 
-from __future__ import annotations
-
 from trnsim.xla.absent_names import absent
 
 __getattr__ = absent("torch_xla.debug", __name__)

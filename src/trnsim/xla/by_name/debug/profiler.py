@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from types import TracebackType
 from typing import Any, Final, Self
 
 from trnsim.torch import pytorch
@@ -23,33 +22,23 @@ class Trace:
     def __init__(self, name: str, **kwargs: Any) -> None:
         del kwargs
         self.name = name
-        self._scope = pytorch.profiler_scope(name)
+        self._scope: Any = pytorch.profiler_scope(name)
 
     def __enter__(self) -> Self:
         self._scope.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._scope.__exit__(kind, error, traceback)
+    def __exit__(self, *error: object) -> None:
+        self._scope.__exit__(*error)
 
 
 class StepTrace(Trace):
-    """A scope that is a step: it ends with the scope."""
+    """A scope at whose end a step ends, unless an exception leaves it."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
+    def __exit__(self, *error: object) -> None:
+        if error[0] is None:
             step_closures.end_step()
-        super().__exit__(kind, error, traceback)
+        super().__exit__(*error)
 
 
 def trace_me(scope: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

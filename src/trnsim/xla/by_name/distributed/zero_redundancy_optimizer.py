@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.optim import Optimizer
 
 from trnsim.device.program_line import program_line
 from trnsim.xla import ranks
 from trnsim.xla.absent_names import absent
 from trnsim.xla.collectives import CollectiveMisused, Groups, all_gather, all_reduce, reduce_scatter
+from trnsim.xla.sharding import padded_rows
 
 __path__: Final[list[str]] = []  # as in xla_model
 
@@ -35,21 +35,21 @@ class ZeroRedundancyOptimizer(Optimizer):
         params: parameters, or groups of them.
         optimizer_class: the class of the optimizer of the shares.
         optimizer_dtype: dtype of the shares and states; None is float32.
-        grad_clipping: whether gradients are clipped.
-        max_norm: their largest norm; None is 1.
+        grad_clipping: True if gradients are clipped.
+        max_norm: the largest norm of all gradients; None is 1.
         pin_layout: no effect.
         sharding_groups: the ranks that share; None is all.
-        grad_norm_groups: further ranks over whose gradients the norm is.
-        lazy_init: whether the program calls `init_zero` itself.
-        bucket_cap_mb_all_gather: no effect, a collective for each parameter.
-        bucket_cap_mb_reduce_scatter: likewise.
-        use_grad_acc_hook: whether gradients are added up in `optimizer_dtype`, as they come.
-        save_master_weights: whether `state_dict` has the shares too.
-        higher_cc_precision: whether gradients are exchanged in `optimizer_dtype`.
+        grad_norm_groups: further groups of ranks over which the norm is summed.
+        lazy_init: True if the program calls `init_zero` itself.
+        bucket_cap_mb_all_gather: no effect, as each parameter has its own collective.
+        bucket_cap_mb_reduce_scatter: no effect.
+        use_grad_acc_hook: True if gradients are added up in `optimizer_dtype` as they arise.
+        save_master_weights: True if `state_dict` has the shares too.
+        higher_cc_precision: True if gradients are exchanged in `optimizer_dtype`.
         defaults: arguments of the optimizer.
 
     Raises:
-        CollectiveMisused: for groups without this rank, and what is no class of optimizers.
+        CollectiveMisused: for groups without this rank, or a value that is no optimizer class.
     """
 
     def __init__(
@@ -134,11 +134,15 @@ class ZeroRedundancyOptimizer(Optimizer):
             for group in self.param_groups
         ]
         if self.use_grad_acc_hook:
-            for parameter in (each for group in self.param_groups for each in group["params"]):
+            for parameter in self._parameters():
                 if parameter.requires_grad:
                     hook = parameter.register_post_accumulate_grad_hook(self._add_up)
                     self._hooks.append(hook)
         return shared
+
+    def _parameters(self) -> Iterator[Any]:
+        for group in self.param_groups:
+            yield from group["params"]
 
     def _add_up(self, parameter: Any) -> None:
         """Add a gradient to `main_grad`, in the optimizer's dtype, and free it."""
@@ -158,23 +162,15 @@ class ZeroRedundancyOptimizer(Optimizer):
         """Forget the gradients, those that were added up too."""
         super().zero_grad(set_to_none)
         if self.use_grad_acc_hook:
-            for parameter in (each for group in self.param_groups for each in group["params"]):
+            for parameter in self._parameters():
                 if getattr(parameter, "main_grad", None) is not None:
                     parameter.main_grad.zero_()
 
     def _share(self, parameter: Tensor) -> nn.Parameter:
         """This rank's share of a parameter."""
-        whole = self._padded(parameter.detach())
-        own = whole.chunk(self.local_world_size)[self.local_rank].to(
-            self.optimizer_dtype, copy=True
-        )
+        parts = padded_rows(parameter.detach(), self.local_world_size).chunk(self.local_world_size)
+        own = parts[self.local_rank].to(self.optimizer_dtype, copy=True)
         return nn.Parameter(own, requires_grad=parameter.requires_grad)
-
-    def _padded(self, tensor: Tensor) -> Tensor:
-        """A tensor whose first dimension the number of ranks divides; a scalar is one row."""
-        rows = tensor.reshape(1) if tensor.dim() == 0 else tensor
-        lacking = -rows.shape[0] % self.local_world_size
-        return functional.pad(rows, [0, 0] * (rows.dim() - 1) + [0, lacking]) if lacking else rows
 
     @staticmethod
     def _copy_settings(to: list[dict[str, Any]], source: list[dict[str, Any]]) -> None:
@@ -225,8 +221,8 @@ class ZeroRedundancyOptimizer(Optimizer):
         for parameter, share in self._pairs():
             gradient = self._gradient(parameter)
             if gradient is not None:
-                whole = self._padded(gradient)
-                sent = whole.to(self.optimizer_dtype) if self.higher_cc_precision else whole
+                padded = padded_rows(gradient, count)
+                sent = padded.to(self.optimizer_dtype) if self.higher_cc_precision else padded
                 scattered = reduce_scatter(
                     "sum", sent, 1.0 / count, 0, count, groups=self.sharding_groups
                 )

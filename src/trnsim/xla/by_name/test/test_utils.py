@@ -52,9 +52,9 @@ def print_test_update(
 
 
 def _print(kind: str, **values: Any) -> None:
-    stated = [f"{name}={value}" for name, value in values.items() if value is not None]
+    texts = [f"{name}={value}" for name, value in values.items() if value is not None]
     output = sys.stdout
-    print("|", kind, *stated, f"Time={now()}", file=output, flush=True)
+    print("|", kind, *texts, f"Time={now()}", file=output, flush=True)
 
 
 __getattr__ = absent("torch_xla.test.test_utils", __name__)

@@ -3,8 +3,6 @@
 Source: torch_xla 2.9.0, distributed/fsdp.
 """
 
-from __future__ import annotations
-
 from trnsim.xla.absent_names import absent
 from trnsim.xla.by_name.distributed.fsdp.state_dict_utils import (
     consolidate_sharded_model_checkpoints,

@@ -25,12 +25,9 @@ def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
 
 
 def lambda_auto_wrap_policy(
-    module: nn.Module,
-    recurse: bool,
-    unwrapped_params: int,
-    lambda_fn: Callable[[nn.Module], bool],
+    module: nn.Module, recurse: bool, unwrapped_params: int, lambda_fn: Callable[[nn.Module], bool]
 ) -> bool:
-    """True for the modules that `lambda_fn` is true of."""
+    """True for the modules of which `lambda_fn` is true."""
     del unwrapped_params
     return recurse or lambda_fn(module)
 
@@ -54,20 +51,20 @@ def size_based_auto_wrap_policy(
     force_leaf_modules: Collection[type[nn.Module]] | None = None,
     exclude_wrap_modules: Collection[type[nn.Module]] | None = None,
 ) -> bool:
-    """True for modules with many parameters of which no module within has its own wrapper.
+    """True for a module with at least `min_num_params` parameters that no inner wrapper has.
 
     Args:
         module: the module.
-        recurse: whether the question is about modules within it.
-        unwrapped_params: parameters that are not wrapped.
-        min_num_params: their least number.
-        force_leaf_modules: classes of modules of which nothing within is wrapped.
+        recurse: True to ask whether modules within it may be wrapped.
+        unwrapped_params: number of its parameters that are not wrapped yet.
+        min_num_params: the least number of them for a wrapper.
+        force_leaf_modules: classes of modules within which nothing is wrapped.
         exclude_wrap_modules: classes of modules that are not wrapped.
     """
     policy: Any = size_based_auto_wrap_policy
     leaves = policy.FORCE_LEAF_MODULES if force_leaf_modules is None else force_leaf_modules
-    others = policy.EXCLUDE_WRAP_MODULES if exclude_wrap_modules is None else exclude_wrap_modules
-    refused = leaves if recurse else others
+    bare = policy.EXCLUDE_WRAP_MODULES if exclude_wrap_modules is None else exclude_wrap_modules
+    refused = leaves if recurse else bare
     return unwrapped_params >= min_num_params and not isinstance(module, tuple(refused))
 
 
@@ -89,7 +86,7 @@ def recursive_wrap(
         module: the module, whose children are replaced by their wrappers.
         auto_wrap_policy: predicate of the modules that get a wrapper, as PyTorch calls it.
         wrapper_cls: function, or class, from a module to its wrapper.
-        only_wrap_children: whether the module itself stays.
+        only_wrap_children: True if the module itself gets no wrapper.
         kwargs: arguments of `wrapper_cls`.
     """
     count = sum(parameter.numel() for parameter in module.parameters())
@@ -100,12 +97,11 @@ def recursive_wrap(
         new, number = recursive_wrap(child, auto_wrap_policy, wrapper_cls, **kwargs)
         setattr(module, name, new)
         wrapped += number
-    rest = count - wrapped
-    if not only_wrap_children and auto_wrap_policy(
-        module=module, recurse=False, unwrapped_params=rest
+    if only_wrap_children or not auto_wrap_policy(
+        module=module, recurse=False, unwrapped_params=count - wrapped
     ):
-        return wrapper_cls(module, **kwargs), count
-    return module, wrapped
+        return module, wrapped
+    return wrapper_cls(module, **kwargs), count
 
 
 __getattr__ = absent("torch_xla.distributed.fsdp.wrap", __name__)

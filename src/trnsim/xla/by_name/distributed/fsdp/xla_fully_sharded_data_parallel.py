@@ -45,7 +45,7 @@ _INHERITED: Final = (
 
 
 class ShardingMisused(BadInput, RuntimeError):
-    """A module that cannot be wrapped, or a call that only the outermost wrapper has."""
+    """A module that cannot be wrapped, or a call that only the outermost wrapper takes."""
 
 
 class XlaFullyShardedDataParallel(nn.Module):
@@ -53,25 +53,25 @@ class XlaFullyShardedDataParallel(nn.Module):
 
     Args:
         module: the module; it goes to the device.
-        reshard_after_forward: whether gathered parameters are freed after the forward pass.
-        flatten_parameters: whether all parameters are one vector, and one share.
-        execute_sharding_on_init: whether a step ends when parameters are shared.
-        sync_on_finalization: whether a step ends after each backward pass.
-        disable_reshard_on_root: whether the outermost wrapper keeps its parameters.
+        reshard_after_forward: True if gathered parameters are freed after the forward pass.
+        flatten_parameters: True if all parameters are one vector with one share per rank.
+        execute_sharding_on_init: True if a step ends when parameters are shared.
+        sync_on_finalization: True if a step ends after each backward pass.
+        disable_reshard_on_root: True if the outermost wrapper keeps its gathered parameters.
         compute_dtype: dtype of the forward pass; None is float32.
         buffer_dtype: dtype of buffers; None is `compute_dtype`.
-        fp32_reduce_scatter: whether gradients are reduced in float32.
-        sharding_groups: the ranks that share; None is all.
-        sharding_rank: this rank among them.
-        sharding_world_size: their number.
-        shard_param_on_dim_0: whether a parameter is shared by rows, not as a vector.
-        auto_wrap_policy: says which modules within are wrapped on their own: see `wrap`.
-        auto_wrapper_callable: wraps those; None is this class.
-        param_init_fn: makes a module's parameters where they have no values yet.
+        fp32_reduce_scatter: True if gradients are reduced in float32.
+        sharding_groups: the groups of ranks that share; None is one group of all ranks.
+        sharding_rank: this rank's number in its group.
+        sharding_world_size: the number of ranks of a group.
+        shard_param_on_dim_0: True if a parameter is shared by rows, not as a vector.
+        auto_wrap_policy: predicate of the inner modules with wrappers of their own: see `wrap`.
+        auto_wrapper_callable: wraps those modules; None is this class.
+        param_init_fn: makes the parameters of a module on the device meta, which have no values.
         options: further names of torch_xla, without effect on this device.
 
     Raises:
-        ShardingMisused: for a module that is wrapped, has no forward, or has no values.
+        ShardingMisused: for a module that is wrapped already, or has no forward or no values.
         TypeError: for parameters that are not float32.
     """
 
@@ -110,14 +110,10 @@ class XlaFullyShardedDataParallel(nn.Module):
         self.buffer_dtype = buffer_dtype or self.compute_dtype
         self.rank = ranks.ordinal() if sharding_rank is None else sharding_rank
         self.world_size = sharding_world_size or ranks.world_size()
-        self._ways = Sharding(
-            self.rank,
-            self.world_size,
-            sharding_groups,
-            self.compute_dtype,
-            fp32_reduce_scatter,
-            _shard_size_multiple,
-        )
+        self._sharding = Sharding(
+            self.rank, self.world_size, sharding_groups, self.compute_dtype,
+            fp32_reduce_scatter, _shard_size_multiple,
+        )  # fmt: skip
         self.reshard_after_forward = reshard_after_forward
         self.disable_reshard_on_root = disable_reshard_on_root
         self.sync_on_finalization = sync_on_finalization
@@ -126,7 +122,8 @@ class XlaFullyShardedDataParallel(nn.Module):
         self._is_ending = False
         if auto_wrap_policy is not None:
             inherited = {name: arguments[name] for name in _INHERITED}
-            _wrap_inner(module, auto_wrap_policy, auto_wrapper_callable, inherited)
+            wrapper = auto_wrapper_callable or XlaFullyShardedDataParallel
+            recursive_wrap(module, auto_wrap_policy, wrapper, only_wrap_children=True, **inherited)
         _make_values(module, param_init_fn)
         self.add_module(_WRAPPED, module)
         self._units = self._shared_units(
@@ -185,7 +182,7 @@ class XlaFullyShardedDataParallel(nn.Module):
     def _shared_unit(self, uses: Sequence[Any], name: str, by_rows: bool) -> SharedUnit:
         """The unit of some parameters, each with its uses in modules, under a name."""
         parameters = [parameter for parameter, _ in uses]
-        own = share_of(parameters, self._ways, by_rows=by_rows)
+        own = share_of(parameters, self._sharding, by_rows=by_rows)
         shard = nn.Parameter(
             own if is_neuron(own.device) else own.to(SPELLING),
             requires_grad=any(parameter.requires_grad for parameter in parameters),
@@ -208,7 +205,7 @@ class XlaFullyShardedDataParallel(nn.Module):
                 object.__setattr__(module, key, torch.zeros(1, device=shard.device))
         self.register_parameter(shard_name(name), shard)
         return SharedUnit(
-            members, shard, self._ways, by_rows, lambda: self._reduces, self._end_backward_later
+            members, shard, self._sharding, by_rows, lambda: self._reduces, self._end_backward_later
         )
 
     def _place_buffers(self) -> None:
@@ -220,7 +217,7 @@ class XlaFullyShardedDataParallel(nn.Module):
                 module._buffers[name] = placed  # noqa: SLF001  assignment would register anew
 
     def _begin_as_root(self) -> None:
-        """The wrapper whose forward is called first is the root of those within it."""
+        """Make this wrapper the root, if its forward is the first one called."""
         if self._is_root is None:
             for wrapper in self._wrappers():
                 wrapper._is_root = wrapper is self  # noqa: SLF001  of this class
@@ -412,17 +409,6 @@ def _check_module(module: nn.Module) -> None:
             fix="wrap the modules within it, or the one that has it",
             line=program_line(),
         )
-
-
-def _wrap_inner(
-    module: nn.Module,
-    policy: Callable[..., bool],
-    wrapper: Callable[..., nn.Module] | None,
-    arguments: dict[str, Any],
-) -> None:
-    """Wrap the modules within `module` that the policy names, with the outer one's `arguments`."""
-    wrapper = wrapper or XlaFullyShardedDataParallel
-    recursive_wrap(module, policy, wrapper, only_wrap_children=True, **arguments)
 
 
 def _make_values(module: nn.Module, make: Callable[[nn.Module], None] | None) -> None:

@@ -1,3 +1,1 @@
 """`torch_neuronx.proto`: protobufs, which are not here (`trnsim.xla.neuronx.protobufs`)."""
-
-from __future__ import annotations

@@ -1,17 +1,19 @@
 """`torch_neuronx.testing.validation`."""
 
-from __future__ import annotations
-
-from typing import Final
-
 from trnsim.xla.neuronx.lazy_names import serve
 
-_TABLE: Final = dict.fromkeys(
-    (
-        *("AllCloseSummary", "DEFAULT_DIVERGENCE_DIFFERENCE_TOLERANCE", "DEFAULT_TOLERANCE_MAP"),
-        *("assert_close", "custom_allclose", "logit_validation", "neuron_allclose"),
+__getattr__ = serve(
+    "torch_neuronx.testing.validation",
+    __name__,
+    dict.fromkeys(
+        (
+            *(
+                "AllCloseSummary",
+                "DEFAULT_DIVERGENCE_DIFFERENCE_TOLERANCE",
+                "DEFAULT_TOLERANCE_MAP",
+            ),
+            *("assert_close", "custom_allclose", "logit_validation", "neuron_allclose"),
+        ),
+        "trnsim.xla.neuronx.comparison",
     ),
-    "trnsim.xla.neuronx.comparison",
 )
-
-__getattr__ = serve("torch_neuronx.testing.validation", __name__, _TABLE)

@@ -1,3 +1,1 @@
 """`torch_neuronx.xla_impl`."""
-
-from __future__ import annotations

@@ -7,10 +7,13 @@ from typing import Final
 from trnsim.xla.neuronx.lazy_names import serve
 
 _BUCKETS: Final = "trnsim.xla.neuronx.buckets"
-_TABLE: Final = {
-    "BucketModelConfig": _BUCKETS,
-    "bucket_model_trace": _BUCKETS,
-    "create_bucket_model": "trnsim.xla.neuronx.artifacts",
-}
 
-__getattr__ = serve("torch_neuronx.xla_impl.bucket_trace", __name__, _TABLE)
+__getattr__ = serve(
+    "torch_neuronx.xla_impl.bucket_trace",
+    __name__,
+    {
+        "BucketModelConfig": _BUCKETS,
+        "bucket_model_trace": _BUCKETS,
+        "create_bucket_model": "trnsim.xla.neuronx.artifacts",
+    },
+)

@@ -1,17 +1,16 @@
 """`torch_neuronx.xla_impl.ops`."""
 
-from __future__ import annotations
-
-from typing import Final
-
 from trnsim.xla.neuronx.lazy_names import serve
 
-_TABLE: Final = {
-    "nki_jit": "trnsim.xla.neuronx.kernels",
-    "xla_hlo_call": "trnsim.xla.neuronx.hlo_calls",
-    **dict.fromkeys(
-        ("Argmax", "ConcatenateOp", "RmsNorm", "Softmax", "TopK"), "trnsim.xla.neuronx.operators"
-    ),
-}
-
-__getattr__ = serve("torch_neuronx.xla_impl.ops", __name__, _TABLE)
+__getattr__ = serve(
+    "torch_neuronx.xla_impl.ops",
+    __name__,
+    {
+        "nki_jit": "trnsim.xla.neuronx.kernels",
+        "xla_hlo_call": "trnsim.xla.neuronx.hlo_calls",
+        **dict.fromkeys(
+            ("Argmax", "ConcatenateOp", "RmsNorm", "Softmax", "TopK"),
+            "trnsim.xla.neuronx.operators",
+        ),
+    },
+)
