@@ -15,7 +15,7 @@ from typing import Any, Final
 from trnsim.device.fallback_policy import VARIABLE, state
 from trnsim.errors import NotModelled
 from trnsim.jax import private
-from trnsim.jax.host_client import HostArray, as_numpy, host
+from trnsim.jax.host_client import as_numpy, host
 
 _CPU: Final = (1, 0)  # dlpack.h: kDLCPU, and its only device
 DLPACK_SOURCE: Final = "aws-neuron-sdk jax-neuronx-known-issues.rst: jax.dlpack is not supported"
@@ -43,12 +43,7 @@ def capsule_of_copy(array: Any, dl_device: tuple[int, int] | None, copy: bool | 
             "the CPU",
             fix="leave dl_device out, and move what you get",
         )
-    return private.capsule_of(_copy(array))
-
-
-def _copy(array: Any) -> HostArray:
-    """The elements in the host's memory, in an array of their own."""
-    return host().put(as_numpy(array), 0)
+    return private.capsule_of(host().put(as_numpy(array), 0))
 
 
 def capsule_device() -> tuple[int, int]:

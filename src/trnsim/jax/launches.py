@@ -164,13 +164,13 @@ def _program(call: KernelCall) -> Callable[..., Sequence[Any]]:
 
 
 def _abstract_results(*avals: Any, call: KernelCall) -> list[Any]:
-    """Shapes and dtypes of the results."""
+    """The abstract values (shapes and dtypes) of a call's results."""
     specs = call.outline(target().name).specs
     return [private.result_like(avals[0], spec.shape, spec.numpy_dtype) for spec in specs]
 
 
 def _compute_results(*arrays: Any, call: KernelCall) -> Sequence[Any]:
-    """The results of a call outside of every trace, also where the user has `jax.jit` left out."""
+    """The results of a call outside of every trace, also under the user's `jax.disable_jit`."""
     with jax.disable_jit(False):
         return _program(call)(*arrays)
 
@@ -197,16 +197,16 @@ def _lower(context: Any, *operands: Any, call: KernelCall) -> Any:
 
 
 class _OperandIndex(int):
-    """The place of an operand among the operands."""
+    """The index of an operand of a call."""
 
 
 def _operand_names(call: KernelCall) -> list[str]:
-    """The names of the parameters that the operands are given for."""
-    args, kwargs = call.arguments([_OperandIndex(at) for at in range(len(call.specs))])
+    """The name of the parameter to which each operand belongs, in the order of the operands."""
+    args, kwargs = call.arguments([_OperandIndex(index) for index in range(len(call.specs))])
     bound = call.kernel.bind(args, kwargs).arguments
     leaves = [(leaf, name) for name in bound for leaf in tree_util.tree_leaves(bound[name])]
     return [
-        name for _, name in sorted(pair for pair in leaves if isinstance(pair[0], _OperandIndex))
+        name for _, name in sorted(leaf for leaf in leaves if isinstance(leaf[0], _OperandIndex))
     ]
 
 

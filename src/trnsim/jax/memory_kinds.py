@@ -1,4 +1,4 @@
-"""Kinds of memory in a program: which of its arrays are HBM's, and which are the host's.
+"""Kinds of memory in a program: which of its arrays lie in HBM, and which in the host's memory.
 
 JAX writes the kinds of arguments and results beside them, and a call where an array changes from
 one to the other. Values do not depend on them, so the host's client computes a program without.
@@ -76,8 +76,8 @@ def _without_kinds(main: Any, listed: Sequence[Any]) -> Any:
     from jaxlib.mlir import ir  # noqa: PLC0415  slow to import, and only compiling needs it
 
     with main.context:
-        kept = [{item.name: item.attr for item in named if item.name != _KIND} for named in listed]
-        return ir.ArrayAttr.get([ir.DictAttr.get(attributes) for attributes in kept])
+        rows = [{item.name: item.attr for item in row if item.name != _KIND} for row in listed]
+        return ir.ArrayAttr.get([ir.DictAttr.get(row) for row in rows])
 
 
 def _placements(block: Any) -> Iterator[Any]:

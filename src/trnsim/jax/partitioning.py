@@ -1,9 +1,9 @@
 """The per-device program of a program that `jit` shards, as XLA's partitioner writes it.
 
-Annotations say where some arrays lie, and the partitioner decides the rest: what each device holds
-of every tensor, what is exchanged, which elements beyond the end of an uneven share are masked. The
-private client partitions a program to compute its values in `fast`; XLA's dump of that pass is the
-program that is timed, and that `exact` computes.
+Annotations place some arrays, and the partitioner decides everything else: the share of every
+tensor on each device, the exchanges, the mask beyond the end of an uneven share. The private client
+partitions a program to compute its values in `fast`; XLA's dump of that pass is the program that is
+timed, and that `exact` computes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trnsim.jax import private, wire
 _STEP: Final = "spmd-partitioning"
 """XLA's name of the step from a program on whole tensors to that of a device."""
 
-_RECORD: Final = (
+_DUMP_OPTIONS: Final = (
     ("xla_dump_hlo_as_proto", "True"),
     ("xla_dump_hlo_pass_re", _STEP),
     ("xla_backend_optimization_level", "0"),
@@ -53,18 +53,14 @@ def device_program(compile_with: Callable[[Sequence[Override]], Any]) -> bytes:
 
 def _partitioned_hlo(compile_with: Callable[[Sequence[Override]], Any], folder: str) -> bytes:
     """XLA's dump of a program after its partitioner."""
-    _compile(compile_with, [("xla_dump_to", folder), *_RECORD])
-    records = sorted(Path(folder).glob(f"*.after_{_STEP}.*.pb"))
-    if not records:
-        raise NotModelled("it is one device's program")
-    return records[0].read_bytes()
-
-
-def _compile(compile_with: Callable[[Sequence[Override]], Any], overrides: list[Override]) -> None:
-    """Compile with groups of devices as lists, which jaxlib before 0.10 always writes."""
+    overrides = [("xla_dump_to", folder), *_DUMP_OPTIONS]
     try:
         compile_with([*overrides, _GROUP_LISTS])
     except Exception as error:
         if _GROUP_LISTS[0] not in str(error):
             raise
-        compile_with(overrides)
+        compile_with(overrides)  # jaxlib before 0.10, which always writes groups as lists
+    dumps = sorted(Path(folder).glob(f"*.after_{_STEP}.*.pb"))
+    if not dumps:
+        raise NotModelled("it is one device's program")
+    return dumps[0].read_bytes()

@@ -11,13 +11,7 @@ from typing import Any, Final
 
 from trnsim.compiler import Flags
 from trnsim.compiler.flags import program_flags
-from trnsim.compiler.stand_in import (
-    StandIn,
-    is_neff,
-    is_program,
-    parse_program,
-    refuse_neff,
-)
+from trnsim.compiler.stand_in import StandIn, is_neff, is_program, parse_program, refuse_neff
 from trnsim.device import graph_file
 from trnsim.device.model_report import ModelReport, Subject, report_model
 from trnsim.device.program_cache import stored_program

@@ -13,7 +13,7 @@ from trnsim.jax.pjrt.devices import PjrtDevice, by_core, devices, make_devices
 from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
 from trnsim.jax.pjrt.memories import memories
 from trnsim.jax.pjrt.named_values import NamedValues
-from trnsim.jax.pjrt.table import slot
+from trnsim.jax.pjrt.table import address_slot, slot, value_slot
 from trnsim.jax.processes import processes
 from trnsim.version import VERSION
 
@@ -71,39 +71,16 @@ def _create(args: Any) -> None:
     args.client = client.address
 
 
-@slot("Client_PlatformName")
-def _platform(args: Any) -> None:
-    name = clients[args.client].name
-    args.platform_name, args.platform_name_size = name.address, name.size
+def _client(args: Any) -> Client:
+    return clients[args.client]
 
 
-@slot("Client_PlatformVersion")
-def _version(args: Any) -> None:
-    text = clients[args.client].version
-    args.platform_version, args.platform_version_size = text.address, text.size
-
-
-@slot("Client_ProcessIndex")
-def _process(args: Any) -> None:
-    args.process_index = processes().index
-
-
-@slot("Client_Devices")
-def _devices(args: Any) -> None:
-    addresses = clients[args.client].devices
-    args.devices, args.num_devices = addresses.address, addresses.size
-
-
-@slot("Client_AddressableDevices")
-def _addressable(args: Any) -> None:
-    addresses = clients[args.client].local
-    args.addressable_devices, args.num_addressable_devices = addresses.address, addresses.size
-
-
-@slot("Client_AddressableMemories")
-def _memories(args: Any) -> None:
-    addresses = clients[args.client].memories
-    args.addressable_memories, args.num_addressable_memories = addresses.address, addresses.size
+value_slot("Client_ProcessIndex", "process_index", lambda _: processes(), "index")
+address_slot("Client_PlatformName", "platform_name", _client, "name")
+address_slot("Client_PlatformVersion", "platform_version", _client, "version")
+address_slot("Client_Devices", "devices", _client, "devices")
+address_slot("Client_AddressableDevices", "addressable_devices", _client, "local")
+address_slot("Client_AddressableMemories", "addressable_memories", _client, "memories")
 
 
 @slot("Client_LookupDevice")

@@ -20,7 +20,7 @@ from trnsim.jax.pjrt.memories import PjrtMemory, memories
 from trnsim.jax.pjrt.named_values import NamedValues, Value
 from trnsim.jax.pjrt.structs import fill_struct
 from trnsim.jax.pjrt.sweep import sweep
-from trnsim.jax.pjrt.table import noop_address, slot
+from trnsim.jax.pjrt.table import address_slot, noop_address, slot, value_slot
 from trnsim.jax.processes import cores
 
 _PAIR: Final = 2
@@ -40,16 +40,19 @@ class PjrtDevice(Handle):
     Attributes:
         number: its id in JAX, among all processes.
         process: the number of its process.
-        core: its place among the devices of its process.
-        is_local: whether its process is this one.
-        kind: the kind of its core.
+        core: its index among the devices of its process.
+        is_local: True if its process is this one.
+        kind: the kind of its core ("NC_v3").
         text: its name.
         memory: its HBM.
         host_memory: the host's memory that it reaches.
+        memories: the handles of both, as C reads them.
+        owners: its own handle, as C reads it.
+        attributes: the attributes that programs may read, as C reads them.
     """
 
     __slots__ = (
-        *("_attributes", "core", "host_memory", "is_local", "kind", "memories", "memory"),
+        *("attributes", "core", "host_memory", "is_local", "kind", "memories", "memory"),
         *("number", "owners", "process", "text"),
     )
 
@@ -64,16 +67,11 @@ class PjrtDevice(Handle):
         self.memory, self.host_memory = (PjrtMemory(self, kind, count) for kind in KINDS)
         self.memories = pointers([self.memory.address, self.host_memory.address])
         self.owners = pointers([self.address])
-        self._attributes = NamedValues(self._facts())
-
-    def _facts(self) -> dict[str, Value]:
-        """Attributes that programs may read."""
-        local_facts: dict[str, Value] = {"neuron_core": cores()[self.core]} if self.is_local else {}
-        return {
-            "target": target().name,
-            **local_facts,
-            "physical_cores": device_core().physical_cores,
-        }
+        local: dict[str, Value] = {"neuron_core": cores()[core]} if is_local else {}
+        physical_cores = device_core().physical_cores
+        self.attributes = NamedValues(
+            {"target": target().name, **local, "physical_cores": physical_cores}
+        )
 
     @property
     def hbm(self) -> DeviceMemory:
@@ -83,11 +81,6 @@ class PjrtDevice(Handle):
     def of_kind(self, kind: str) -> PjrtMemory:
         """Its memory of a kind."""
         return self.memory if kind == HBM else self.host_memory
-
-    @property
-    def attributes(self) -> NamedValues:
-        """Its facts, as C reads them."""
-        return self._attributes
 
 
 devices: Final[dict[int, PjrtDevice]] = {}
@@ -122,64 +115,25 @@ def memory_at(device: int | None, memory: int | None) -> PjrtMemory:
     return devices[device].memory if device else by_core[0].memory
 
 
-@slot("Device_GetDescription")
-def _description(args: Any) -> None:
-    args.device_description = args.device
+def _device(args: Any) -> PjrtDevice:
+    return devices[args.device]
 
 
-@slot("DeviceDescription_Id")
-def _id(args: Any) -> None:
-    args.id = devices[args.device_description].number
+def _described(args: Any) -> PjrtDevice:
+    return devices[args.device_description]
 
 
-@slot("DeviceDescription_ProcessIndex")
-def _process(args: Any) -> None:
-    args.process_index = devices[args.device_description].process
-
-
-@slot("DeviceDescription_Attributes")
-def _described(args: Any) -> None:
-    attributes = devices[args.device_description].attributes
-    args.attributes, args.num_attributes = attributes.address, attributes.size
-
-
-@slot("DeviceDescription_Kind")
-def _kind(args: Any) -> None:
-    kind = devices[args.device_description].kind
-    args.device_kind, args.device_kind_size = kind.address, kind.size
-
-
-@slot("DeviceDescription_DebugString")
-def _debug_text(args: Any) -> None:
-    text = devices[args.device_description].text
-    args.debug_string, args.debug_string_size = text.address, text.size
-
-
-@slot("DeviceDescription_ToString")
-def _text(args: Any) -> None:
-    text = devices[args.device_description].text
-    args.to_string, args.to_string_size = text.address, text.size
-
-
-@slot("Device_IsAddressable")
-def _is_addressable(args: Any) -> None:
-    args.is_addressable = devices[args.device].is_local
-
-
-@slot("Device_LocalHardwareId")
-def _hardware(args: Any) -> None:
-    args.local_hardware_id = devices[args.device].core
-
-
-@slot("Device_AddressableMemories")
-def _memories(args: Any) -> None:
-    addresses = devices[args.device].memories
-    args.memories, args.num_memories = addresses.address, addresses.size
-
-
-@slot("Device_DefaultMemory")
-def _default_memory(args: Any) -> None:
-    args.memory = devices[args.device].memory.address
+value_slot("Device_GetDescription", "device_description", lambda args: args, "device")
+value_slot("Device_IsAddressable", "is_addressable", _device, "is_local")
+value_slot("Device_LocalHardwareId", "local_hardware_id", _device, "core")
+value_slot("Device_DefaultMemory", "memory", _device, "memory.address")
+address_slot("Device_AddressableMemories", "memories", _device, "memories")
+value_slot("DeviceDescription_Id", "id", _described, "number")
+value_slot("DeviceDescription_ProcessIndex", "process_index", _described, "process")
+address_slot("DeviceDescription_Attributes", "attributes", _described, "attributes")
+address_slot("DeviceDescription_Kind", "device_kind", _described, "kind")
+address_slot("DeviceDescription_DebugString", "debug_string", _described, "text")
+address_slot("DeviceDescription_ToString", "to_string", _described, "text")
 
 
 @slot("Device_GetAttributes")

@@ -16,17 +16,17 @@ from trnsim.jax.execution import DeviceProgram
 from trnsim.jax.memory_kinds import HBM
 from trnsim.jax.pjrt.devices import by_core
 from trnsim.jax.pjrt.element_types import hbm_bytes, type_of
-from trnsim.jax.pjrt.handles import (
-    Handle,
-    Numbers,
-    Text,
-    Texts,
-    pointers,
-    string_at,
-)
+from trnsim.jax.pjrt.handles import Handle, Numbers, Text, Texts, pointers, string_at
 from trnsim.jax.pjrt.named_values import NamedValues
 from trnsim.jax.pjrt.structs import fill_struct, struct
-from trnsim.jax.pjrt.table import extension, noop_address, quick_number, slot
+from trnsim.jax.pjrt.table import (
+    address_slot,
+    extension,
+    noop_address,
+    quick_number,
+    slot,
+    value_slot,
+)
 
 if TYPE_CHECKING:
     from trnsim.jax.pjrt.calls import PlainCall
@@ -64,7 +64,7 @@ class PjrtExecutable(Handle):
 
     @cached_property
     def output_dims(self) -> tuple[Numbers, Numbers]:
-        """The sides of all outputs in a row, and how many each has."""
+        """The lengths of all outputs' dimensions in a row, and the rank of each output."""
         shapes = [result.shape for result in self.program.results]
         sides = Numbers(ctypes.c_int64, [side for shape in shapes for side in shape])
         return sides, Numbers(ctypes.c_size_t, [len(shape) for shape in shapes])
@@ -199,49 +199,25 @@ def _serialize(args: Any) -> None:
     args.serialized_executable_deleter = noop_address()
 
 
-@slot("LoadedExecutable_GetExecutable")
-def _executable(args: Any) -> None:
-    args.executable = args.loaded_executable
-
-
-@slot("Executable_Name")
-def _name(args: Any) -> None:
-    name = executable_of(args).name
-    args.executable_name, args.executable_name_size = name.address, name.size
-
-
-@slot("Executable_Fingerprint")
-def _fingerprint(args: Any) -> None:
-    text = executable_of(args).fingerprint
-    args.executable_fingerprint, args.executable_fingerprint_size = text.address, text.size
-
-
-@slot("LoadedExecutable_Fingerprint")
-def _loaded_fingerprint(args: Any) -> None:
-    _fingerprint(args)
-
-
-@slot("Executable_NumReplicas")
-def _replicas(args: Any) -> None:
-    args.num_replicas = executable_of(args).program.replicas
-
-
-@slot("Executable_NumPartitions")
-def _partitions(args: Any) -> None:
-    args.num_partitions = executable_of(args).program.partitions
-
-
-@slot("Executable_NumOutputs")
-def _outputs(args: Any) -> None:
-    args.num_outputs = len(executable_of(args).program.results)
-
-
 for _slot, _field, _number in (
     ("Executable_NumReplicas", "num_replicas", "program.replicas"),
     ("Executable_NumPartitions", "num_partitions", "program.partitions"),
     ("Executable_NumOutputs", "num_outputs", "outputs"),
 ):
+    value_slot(_slot, _field, executable_of, _number)
     quick_number(_slot, executables, "executable", _field, _number)
+
+value_slot("LoadedExecutable_GetExecutable", "executable", lambda args: args, "loaded_executable")
+value_slot("LoadedExecutable_IsDeleted", "is_deleted", executable_of, "is_deleted")
+for _slot, _field, _attribute in (
+    ("Executable_Name", "executable_name", "name"),
+    ("Executable_Fingerprint", "executable_fingerprint", "fingerprint"),
+    ("LoadedExecutable_Fingerprint", "executable_fingerprint", "fingerprint"),
+    ("Executable_GetCostAnalysis", "properties", "cost"),
+    ("Executable_OutputElementTypes", "output_types", "output_types"),
+    ("LoadedExecutable_AddressableDevices", "addressable_devices", "devices"),
+):
+    address_slot(_slot, _field, executable_of, _attribute)
 
 
 @slot("Executable_SizeOfGeneratedCodeInBytes")
@@ -249,23 +225,11 @@ def _code_size(args: Any) -> None:
     args.size_in_bytes = executable_of(args).program.loaded.size_of_generated_code_in_bytes()
 
 
-@slot("Executable_GetCostAnalysis")
-def _cost(args: Any) -> None:
-    cost = executable_of(args).cost
-    args.properties, args.num_properties = cost.address, cost.size
-
-
 @slot("Executable_GetCompiledMemoryStats")
 def _memory_stats(args: Any) -> None:
     stats = executable_of(args).program.loaded.get_compiled_memory_stats()
     names = [name for name, _ in type(args)._fields_[3:] if hasattr(stats, name)]
     fill_struct(args, **{name: getattr(stats, name) for name in names})
-
-
-@slot("Executable_OutputElementTypes")
-def _output_types(args: Any) -> None:
-    types = executable_of(args).output_types
-    args.output_types, args.num_output_types = types.address, types.size
 
 
 @slot("Executable_OutputDimensions")
@@ -298,12 +262,6 @@ def _optimized(args: Any) -> None:
     program.format = form.address
 
 
-@slot("LoadedExecutable_AddressableDevices")
-def _devices(args: Any) -> None:
-    addresses = executable_of(args).devices
-    args.addressable_devices, args.num_addressable_devices = addresses.address, addresses.size
-
-
 @slot("LoadedExecutable_AddressableDeviceLogicalIds")
 def _logical_ids(args: Any) -> None:
     ids = executable_of(args).logical_ids
@@ -322,11 +280,6 @@ def _assignment(args: Any) -> None:
 @slot("LoadedExecutable_Delete")
 def _delete(args: Any) -> None:
     executable_of(args).is_deleted = True
-
-
-@slot("LoadedExecutable_IsDeleted")
-def _is_deleted(args: Any) -> None:
-    args.is_deleted = executable_of(args).is_deleted
 
 
 @slot("Shardings_PJRT_Executable_ParameterShardings")

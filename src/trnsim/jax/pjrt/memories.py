@@ -3,8 +3,8 @@
 Their kinds have JAX's names: "device", the default, and "pinned_host". An array in the host's
 memory takes no HBM; programs read and write it as any other.
 
-Source: docs.jax.dev, JAX Memories and Host Offloading (the two kinds). AWS documents neither of
-them for JAX; of transfers with the host's memory, aws-neuron-sdk nki/guides/architecture, DMA.
+Source: docs.jax.dev, JAX Memories and Host Offloading (the two kinds), which AWS does not document
+for JAX; aws-neuron-sdk nki/guides/architecture, DMA (transfers with the host's memory).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from trnsim.errors import BadInput
 from trnsim.jax.memory_kinds import HBM, KINDS
 from trnsim.jax.pjrt.handles import Handle, Text, words
 from trnsim.jax.pjrt.structs import word_places
-from trnsim.jax.pjrt.table import Call, error_handle, quick, slot
+from trnsim.jax.pjrt.table import Call, address_slot, error_handle, quick, value_slot
 
 if TYPE_CHECKING:
     from trnsim.jax.pjrt.devices import PjrtDevice
@@ -28,10 +28,10 @@ class PjrtMemory(Handle):
 
     Attributes:
         owner: the device that reaches it.
-        core: its place among the devices of its process.
+        core: its device's index among the devices of its process.
         number: its id in JAX, among all memories of all processes.
-        kind_number: the place of its kind in `KINDS`.
-        is_hbm: whether it is HBM, so that arrays in it take HBM.
+        kind_number: the index of its kind in `KINDS`.
+        is_hbm: True if it is HBM, so that arrays in it take HBM.
         kind: its kind, as C reads it.
         text: its name.
     """
@@ -66,11 +66,6 @@ def _memory_of(args: Any) -> PjrtMemory:
     return memory
 
 
-@slot("Memory_Id")
-def _id(args: Any) -> None:
-    args.id = _memory_of(args).number
-
-
 _MEMORY_AT, _KIND_AT, _KIND_SIZE_AT = word_places("Memory_Kind_Args", "memory", "kind", "kind_size")
 
 
@@ -91,30 +86,9 @@ def _quick_kind(call_slot: Call) -> Call:
     return call
 
 
-@slot("Memory_Kind")
-def _kind(args: Any) -> None:
-    kind = _memory_of(args).kind
-    args.kind, args.kind_size = kind.address, kind.size
-
-
-@slot("Memory_Kind_Id")
-def _kind_id(args: Any) -> None:
-    args.kind_id = _memory_of(args).kind_number
-
-
-@slot("Memory_DebugString")
-def _debug_text(args: Any) -> None:
-    text = _memory_of(args).text
-    args.debug_string, args.debug_string_size = text.address, text.size
-
-
-@slot("Memory_ToString")
-def _text(args: Any) -> None:
-    text = _memory_of(args).text
-    args.to_string, args.to_string_size = text.address, text.size
-
-
-@slot("Memory_AddressableByDevices")
-def _addressable_by(args: Any) -> None:
-    owners = _memory_of(args).owner.owners
-    args.devices, args.num_devices = owners.address, owners.size
+value_slot("Memory_Id", "id", _memory_of, "number")
+value_slot("Memory_Kind_Id", "kind_id", _memory_of, "kind_number")
+address_slot("Memory_Kind", "kind", _memory_of, "kind")
+address_slot("Memory_DebugString", "debug_string", _memory_of, "text")
+address_slot("Memory_ToString", "to_string", _memory_of, "text")
+address_slot("Memory_AddressableByDevices", "devices", _memory_of, "owner.owners")

@@ -57,10 +57,36 @@ def slot(name: str, *, returns_error: bool = True) -> Callable[[Body], Body]:
     return declare
 
 
-def quick(name: str) -> Callable[[Callable[[Call], Call]], Callable[[Call], Call]]:
-    """Declare the shorter function of a slot, by what makes it of the slot's own.
+def value_slot(name: str, field: str, item_of: Callable[[Any], Any], attribute: str) -> None:
+    """Declare a slot that writes an attribute of an item of the arguments into one field."""
+    read = attrgetter(attribute)
 
-    It catches what it may raise (`error_handle`), as no exception can pass through C.
+    @slot(name)
+    def write_value(args: Any) -> None:
+        setattr(args, field, read(item_of(args)))
+
+
+def address_slot(name: str, field: str, item_of: Callable[[Any], Any], attribute: str) -> None:
+    """Declare a slot that writes the address and the size of a text or an array of an item.
+
+    The size goes to the field FIELD_size or num_FIELD.
+    """
+    names = {member for member, _ in struct(f"{name}_Args")._fields_}
+    size_field = f"{field}_size" if f"{field}_size" in names else f"num_{field}"
+    read = attrgetter(attribute)
+
+    @slot(name)
+    def write_address(args: Any) -> None:
+        sized = read(item_of(args))
+        setattr(args, field, sized.address)
+        setattr(args, size_field, sized.size)
+
+
+def quick(name: str) -> Callable[[Callable[[Call], Call]], Callable[[Call], Call]]:
+    """Declare the shorter function of a slot; the decorated function makes it from the slot's own.
+
+    The shorter function catches what it may raise (`error_handle`), as no exception can pass
+    through C.
     """
 
     def declare(make: Callable[[Call], Call]) -> Callable[[Call], Call]:

@@ -13,7 +13,7 @@ from trnsim.jax.memory_kinds import KINDS
 from trnsim.jax.pjrt.devices import devices, make_devices
 from trnsim.jax.pjrt.handles import Handle, Numbers, Text, pointers
 from trnsim.jax.pjrt.named_values import NamedValues
-from trnsim.jax.pjrt.table import noop_address, slot
+from trnsim.jax.pjrt.table import address_slot, noop_address, slot
 from trnsim.version import VERSION
 
 
@@ -63,28 +63,16 @@ def _create(args: Any) -> None:
     )
 
 
-@slot("TopologyDescription_PlatformName")
-def _name(args: Any) -> None:
-    name = topologies[args.topology].name
-    args.platform_name, args.platform_name_size = name.address, name.size
-
-
-@slot("TopologyDescription_PlatformVersion")
-def _version(args: Any) -> None:
-    text = topologies[args.topology].version
-    args.platform_version, args.platform_version_size = text.address, text.size
-
-
-@slot("TopologyDescription_GetDeviceDescriptions")
-def _descriptions(args: Any) -> None:
-    addresses = topologies[args.topology].devices
-    args.descriptions, args.num_descriptions = addresses.address, addresses.size
-
-
-@slot("TopologyDescription_Attributes")
-def _attributes(args: Any) -> None:
-    attributes = topologies[args.topology].attributes
-    args.attributes, args.num_attributes = attributes.address, attributes.size
+for _name, _field, _attribute in (
+    ("PlatformName", "platform_name", "name"),
+    ("PlatformVersion", "platform_version", "version"),
+    ("GetDeviceDescriptions", "descriptions", "devices"),
+    ("Attributes", "attributes", "attributes"),
+    ("GetMemorySpaceKindIds", "memory_space_kind_ids", "kinds"),
+):
+    address_slot(
+        f"TopologyDescription_{_name}", _field, lambda args: topologies[args.topology], _attribute
+    )
 
 
 @slot("TopologyDescription_Serialize")
@@ -93,12 +81,6 @@ def _serialize(args: Any) -> None:
     args.serialized_bytes, args.serialized_bytes_size = text.address, text.size
     args.serialized_topology = args.topology
     args.serialized_topology_deleter = noop_address()
-
-
-@slot("TopologyDescription_GetMemorySpaceKindIds")
-def _memory_kinds(args: Any) -> None:
-    kinds = topologies[args.topology].kinds
-    args.memory_space_kind_ids, args.num_memory_space_kind_ids = kinds.address, kinds.size
 
 
 @slot("TopologyDescription_Fingerprint")

@@ -28,7 +28,7 @@ _NEGATIVE_SAMPLE_INTEGERS: Final = (-1, -2, -100)
 
 @cache
 def samples(dtype: str) -> Array:
-    """Numbers of a dtype on which the functions differ."""
+    """Numbers of a dtype on whose pairs the functions of `BODIES` differ."""
     type_ = TensorType((), dtype)
     if type_.is_floating:
         numbers = round_to_dtype(np.array(_SAMPLE_FLOATS), dtype)
@@ -54,7 +54,7 @@ def run_body(scope: Scope, block: Block, arguments: Sequence[Array]) -> list[Arr
 
 
 def sample_pairs(dtypes: Sequence[str]) -> tuple[list[Array], list[Array]]:
-    """All pairs of numbers of each type, for the left and the right arguments."""
+    """Arguments of all combinations of sample numbers: those on the left, and on the right."""
     indices = [range(len(samples(dtype))) for dtype in dtypes]
     places = list(product(product(*indices), repeat=2))
     sides = [
@@ -78,7 +78,7 @@ def function_of(scope: Scope, op: Op, allowed: Sequence[str] = tuple(BODIES)) ->
         left, right = sample_pairs([dtype])
         arguments = [_filler(filler_dtype, len(left[0])) for filler_dtype in dtypes]
         arguments[index], arguments[index + count] = left[0], right[0]
-        (numbers,) = run_body(scope, block, arguments)[index : index + 1]
+        numbers = run_body(scope, block, arguments)[index]
         functions.append(_function_name(numbers, left[0], right[0], allowed, op.name))
     if count > 1:
         _check_independent(scope, block, dtypes, op.name)
@@ -104,8 +104,7 @@ def _function_name(
         if is_equal(numbers, round_to_dtype(np.asarray(expected), numbers.dtype.name)):
             return function
     raise NotModelled(
-        f"{name} with a body that is none of {', '.join(allowed)}",
-        fix="reduce by one of these",
+        f"{name} with a body that is none of {', '.join(allowed)}", fix="reduce by one of these"
     )
 
 
@@ -137,20 +136,18 @@ def is_equal(numbers: Array, expected: Array) -> bool:
     return bool(np.array_equal(left, right, equal_nan=left.dtype.kind == "f"))
 
 
-def _second(left: Array, right: Array) -> Array:
-    del left
-    return right
-
-
 _EXTREMES: Final = ("maximum", "minimum")
-"""Of truth values these are `or` and `and`; engines have them under these names."""
-_FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {**BODIES, "assign": _second}
+"""Functions that are `or` and `and` of booleans; engines have them under these names."""
+_FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    **BODIES,
+    "assign": lambda _, right: right,
+}
 
 
 def extreme_of(scope: Scope, op: Op) -> str:
-    """The extreme that a body of values and places keeps: maximum or minimum.
+    """The extreme, "maximum" or "minimum", whose value and index a body keeps.
 
-    It keeps the first place of equal values, and NaN before all numbers.
+    A body of argmax or argmin keeps the lower index of equal values, and NaN before all numbers.
 
     Raises:
         NotModelled: it does something else.
@@ -173,7 +170,7 @@ def extreme_of(scope: Scope, op: Op) -> str:
 def _extreme_and_place(
     name: str, left: Array, left_place: Array, right: Array, right_place: Array
 ) -> tuple[Array, Array]:
-    """The value and the place that argmax or argmin keeps of two."""
+    """The value and the index that argmax or argmin keeps of two pairs."""
     first, second = widen(left), widen(right)
     is_nan = np.isnan(first) if first.dtype.kind == "f" else np.zeros(first.shape, np.bool_)
     is_better = first > second if name == "maximum" else first < second
@@ -188,9 +185,9 @@ class Order:
     """The order by which a body sorts.
 
     Attributes:
-        keys: how many of the first operands it compares.
-        is_descending: whether the largest comes first.
-        is_total: whether floating point is ordered by its bits, so that -0 comes before 0.
+        keys: the number of leading operands that it compares.
+        is_descending: True if the largest comes first.
+        is_total: True if floating point is ordered by its bits, so that -0 comes before 0.
     """
 
     keys: int
@@ -268,5 +265,5 @@ def _is_nan(numbers: Array) -> Array:
 
 
 def _compared_numbers(numbers: Array) -> Array:
-    """Numbers as a comparison takes them: NaN is neither more nor less."""
+    """Numbers as a comparison takes them: NaN is neither greater nor less than any."""
     return np.asarray(widen(numbers))

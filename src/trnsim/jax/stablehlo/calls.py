@@ -23,20 +23,20 @@ _PLACEMENT_CALLS: Final = (
     *("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"),
     *(PLACEMENT, "xla.sdy.FuncResultSharding", "MoveToHost", "MoveToDevice"),
 )
-"""Calls that say where a tensor is to lie, and compute nothing."""
+"""Calls that only place a tensor, and compute nothing."""
 _MHLO_FUNCTIONS: Final = tuple(f"mhlo.{name}" for name in sorted([*FUNCTIONS, "erf", "tan"]))
 """Functions that artifacts of JAX before 0.9 call by name."""
 
 
 @rule("sdy.sharding_constraint", "sdy.propagation_barrier", is_folded=False)
 def note(scope: Scope, op: Op) -> Any:
-    """The operand: a note on where it is to lie."""
+    """The operand: the operation only places it."""
     return scope.entry(op.operands[0])
 
 
 @rule("sdy.manual_computation", is_folded=False, limits="shares that are the whole tensors")
 def manual_computation(scope: Scope, op: Op) -> Any:
-    """The program of one device, where it is all that there is."""
+    """The program of a device, if each device's share is the whole tensor."""
     block = op.regions[0].blocks[0]
     for operand, share in zip(op.operands, block.arguments, strict=True):
         if operand.type != share.type:
@@ -75,7 +75,7 @@ def largest(scope: Scope, op: Op) -> Any:
 
 @rule("sdy.mesh", is_folded=False)
 def mesh(scope: Scope, op: Op) -> Any:
-    """Nothing: the devices of a module's notes."""
+    """Nothing: the operation only names the devices of a mesh."""
     del scope, op
     return ()
 
@@ -87,7 +87,11 @@ def mesh(scope: Scope, op: Op) -> Any:
     "of mhlo; no other name",
 )
 def custom_call(scope: Scope, op: Op) -> Any:
-    """Notes pass; other names are what the graph has, or are refused."""
+    """The operand of a call that only places it; the graph's operation for known names.
+
+    Raises:
+        NotModelled: for any other name, such as a callback.
+    """
     name = mlir.symbol(op, "call_target_name")
     if name in _PLACEMENT_CALLS:
         _check_same_shape(op, name)

@@ -22,7 +22,7 @@ _EINSUM_LIMIT: Final = "a letter for each dimension, once a term"
 
 @rule("stablehlo.dot_general")
 def dot_general(scope: Scope, op: Op) -> Entry:
-    """A product over any dimensions: both sides as batches of matrices."""
+    """A product over any dimensions, computed as a product of batches of matrices."""
     numbers = dialect.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     batch = list(numbers.lhs_batching_dimensions), list(numbers.rhs_batching_dimensions)
     contracted = list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)
@@ -39,25 +39,23 @@ def dot(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.einsum", composed="reduce, dot_general, transpose", limits=_EINSUM_LIMIT)
 def einsum(scope: Scope, op: Op) -> Entry:
-    """A product whose dimensions have letters: those of one side alone are summed first."""
+    """A product whose dimensions have letters; dimensions that only one side has are summed."""
     left, right, output = _einsum_terms(op)
-    (x, left), (y, right) = (
-        _summed_side(scope, scope.value(ssa), letters, {*others, *output})
-        for ssa, letters, others in zip(op.operands, (left, right), (right, left), strict=True)
-    )
-    both = [letter for letter in left if letter in right]
-    batch = [letter for letter in both if letter in output]
-    contracted = [letter for letter in both if letter not in output]
-    free = [letter for letter in (*left, *right) if letter not in both]
+    lhs, rhs = (scope.value(ssa) for ssa in op.operands)
+    x, left = _summed_side(scope, lhs, left, {*right, *output})
+    y, right = _summed_side(scope, rhs, right, {*left, *output})
+    common = [letter for letter in left if letter in right]
+    batch = [letter for letter in common if letter in output]
+    contracted = [letter for letter in common if letter not in output]
+    free = [letter for letter in (*left, *right) if letter not in common]
     lengths = {**dict(zip(left, x.shape, strict=True)), **dict(zip(right, y.shape, strict=True))}
     order = [*batch, *free]
     type_ = TensorType(tuple(lengths[letter] for letter in order), scope.result(op).dtype)
-    sides = (left, right)
-    batches, overs = (
-        ([sides[0].index(letter) for letter in part], [sides[1].index(letter) for letter in part])
-        for part in (batch, contracted)
+    batch_dims, contracted_dims = (
+        ([left.index(letter) for letter in letters], [right.index(letter) for letter in letters])
+        for letters in (batch, contracted)
     )
-    summed = product(scope, type_, (x, y), batches, overs)
+    summed = product(scope, type_, (x, y), batch_dims, contracted_dims)
     return scope.graph.transpose(summed, [order.index(letter) for letter in output])
 
 
@@ -123,7 +121,7 @@ def product(
 def _as_matrices(
     scope: Scope, value: Value, batch: Sequence[int], free: Sequence[int], contracted: Sequence[int]
 ) -> tuple[Value, bool]:
-    """A side as matrices, and whether the contracted dimension is the last.
+    """A side as matrices, and True if the contracted dimension is the last.
 
     Of the two orders it takes the one in which the dimensions lie already, if there is one.
     """
@@ -190,9 +188,8 @@ def _ordered_kernels(scope: Scope, op: Op, kernels: Value, rank: int) -> tuple[V
     flags = [bool(bit) for bit in op.attributes[name]] if name in op.attributes else [False] * rank
     if all(flags) and flags:
         return kernels, True
-    return reversed_(
-        scope, kernels, [dim + _FEATURE_DIMS for dim, bit in enumerate(flags) if bit]
-    ), False
+    dims = [dim + _FEATURE_DIMS for dim, is_reversed in enumerate(flags) if is_reversed]
+    return reversed_(scope, kernels, dims), False
 
 
 _FEATURE_DIMS: Final = 2

@@ -29,7 +29,7 @@ MOST_UNROLLED_OPERATIONS: Final = 50_000
 
 @rule("func.call", is_folded=False)
 def call(scope: Scope, op: Op) -> Any:
-    """The operations of a function, in the place of its call."""
+    """The operations of the called function, inlined."""
     entries = [scope.entry(ssa) for ssa in op.operands]
     return _unpack(scope.call(mlir.symbol(op, "callee"), entries, scope.path.in_call(op)))
 
@@ -58,7 +58,7 @@ def copy(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.tuple", is_folded=False)
 def tuple_(scope: Scope, op: Op) -> Entry:
-    """Entries together."""
+    """A tuple of entries."""
     return tuple(scope.entry(ssa) for ssa in op.operands)
 
 
@@ -104,7 +104,7 @@ def _branch_number(op: Op, predicate: Array, branch_count: int) -> int:
 
 @rule("stablehlo.while", is_folded=False)
 def loop(scope: Scope, op: Op) -> Any:
-    """Trips one after the other where their number is known and they are few; else a loop."""
+    """The trips one after the other, if their number is known and small; else a loop."""
     condition, body = (region.blocks[0] for region in op.regions)
     entries = [scope.entry(ssa) for ssa in op.operands]
     trips = _trip_count(scope, op)
@@ -153,7 +153,7 @@ def _trip_count(scope: Scope, op: Op) -> int | None:
 def _counter(
     scope: Scope, comparison: Op, condition: Block, op: Op
 ) -> tuple[int, int, int, str] | None:
-    """The counter of a loop: its place among the operands, start, bound and comparison."""
+    """The counter of a loop: its index among the operands, start, bound and comparison."""
     arguments = list(condition.arguments)
     sides = list(comparison.operands)
     direction = mlir.symbol(comparison, "comparison_direction")
@@ -163,10 +163,8 @@ def _counter(
     if sides[0] not in arguments or not _is_integer(sides[0]):
         return None
     index = arguments.index(sides[0])
-    start, bound = (
-        scope.constant_of(op.operands[index]),
-        _constant_bound(scope, sides[1], arguments, op),
-    )
+    start = scope.constant_of(op.operands[index])
+    bound = _constant_bound(scope, sides[1], arguments, op)
     if start is None or bound is None or start.size != 1 or bound.size != 1:
         return None
     return index, int(start), int(bound), direction
@@ -291,14 +289,13 @@ class _SharedInputs:
             inputs.append(part.outside_inputs[ssa])
         for array in self._constants:
             number = numbers.get(id(array))
-            inputs.append(values[number] if number is not None else self._add_input(part, array))
+            if number is None:  # only another part reads these numbers
+                value = graph.input(array.shape, array.dtype.name)
+                part.constants[value.number] = array
+                inputs.append(value)
+            else:
+                inputs.append(values[number])
         return inputs
-
-    def _add_input(self, part: _BlockGraph, array: Array) -> Value:
-        """An input of a part for numbers that another part reads."""
-        value = part.scope.graph.input(array.shape, array.dtype.name)
-        part.constants[value.number] = array
-        return value
 
     def graph(self, part: _BlockGraph, results: Sequence[Value]) -> Graph:
         """A part's graph, with all inputs in one order."""

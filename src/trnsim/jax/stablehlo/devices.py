@@ -62,13 +62,13 @@ def share_dimension(scope: Scope, op: Op, groups: Groups) -> int | None:
         reader = _only_reader(reader)
     if reader is None or reader.name != "stablehlo.dynamic_slice":
         return None
-    whole, part = (mlir.shape_of(ssa.type) for ssa in (reader.operands[0], reader.results[0]))
-    short = [dim for dim, n in enumerate(part) if n != whole[dim]]
-    if len(short) != 1 or part[short[0]] * len(groups[0]) != whole[short[0]]:
+    shape, window = (mlir.shape_of(ssa.type) for ssa in (reader.operands[0], reader.results[0]))
+    short = [dim for dim, n in enumerate(window) if n != shape[dim]]
+    if len(short) != 1 or window[short[0]] * len(groups[0]) != shape[short[0]]:
         return None
-    length, start = part[short[0]], reader.operands[1 + short[0]]
-    offsets = {device: place * length for group in groups for place, device in enumerate(group)}
-    is_own = all(_value_on(scope, start, device) == at for device, at in offsets.items())
+    length, start = window[short[0]], reader.operands[1 + short[0]]
+    starts = {device: index * length for group in groups for index, device in enumerate(group)}
+    is_own = all(_value_on(scope, start, device) == own for device, own in starts.items())
     return dims[short[0]] if is_own else None
 
 
@@ -82,7 +82,7 @@ def _only_reader(op: Op) -> Op | None:
 
 
 def _value_on(scope: Scope, ssa: Ssa, device: int) -> int | None:
-    """The integer that a value is on a device, by its number alone; None if it needs more."""
+    """The integer that a value is on a device; None if it depends on more than the device."""
     makers = list[Op]()
     for count, op in enumerate(_producers(ssa, _INSPECTED)):
         if op is None or count == _INSPECTED:
