@@ -25,6 +25,28 @@ def test_fields_come_back():
     assert list(fields(message)) == [(1, 300), (16, b"x" * 200)]
 
 
+@pytest.mark.parametrize("fixed", [b"\x19" + b"\x80" * 8, b"\x1d" + b"\x80" * 4])
+def test_fields_of_fixed_width_are_left_out(fixed):
+    message = number_field(1, 300) + fixed + bytes_field(2, b"after")
+    assert list(fields(message)) == [(1, 300), (2, b"after")]
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        (bytes_field(2, b"name")[:-1], "no field at byte 2"),
+        (b"\x1d" + bytes(3), "no field at byte 1"),
+        (b"\x0b", "no field at byte 1"),
+        (b"\x08\x80", "no number at byte 1"),
+        (b"\xff" * 11, "no number at byte 0"),
+    ],
+    ids=["a cut text", "a cut number", "a group", "a cut varint", "a long varint"],
+)
+def test_bytes_that_are_no_message_are_refused(message, problem):
+    with pytest.raises(ValueError, match=problem):
+        list(fields(message))
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (1, 8), (8, 1), (2, 3), (200, 2)])
 def test_an_assignment_is_written_as_xla_writes_it(shape):
     from jaxlib import xla_client  # noqa: PLC0415

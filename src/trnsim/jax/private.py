@@ -397,7 +397,7 @@ def assignment_in(options: Any) -> npt.NDArray[np.int32] | None:
 
 
 def set_assignment(options: Any, devices: npt.NDArray[np.int32]) -> None:
-    """Say in compile options which devices a program runs on."""
+    """Set the devices of a program in its compile options."""
     options.num_replicas, options.num_partitions = devices.shape
     options.device_assignment = assignment_of(devices)
 
@@ -413,7 +413,7 @@ def capsule_of(array: Any) -> Any:
 
 
 def install_dlpack(exported: Callable[..., Any], device: Callable[[], tuple[int, int]]) -> None:
-    """Let other frameworks take neuron arrays: `exported` makes a capsule, `device` says where."""
+    """Let other frameworks take neuron arrays: a capsule by `exported`, whose place is `device`."""
     array_class: Any = xla_client.ArrayImpl
     jax_dlpack, jax_dlpack_device = array_class.__dlpack__, array_class.__dlpack_device__
 
@@ -460,7 +460,7 @@ _CALLBACKS: Final = ("debug_callback", "debug_print", "pure_callback", "io_callb
 
 
 def lower_placements() -> None:
-    """Let the platform's programs say where an array changes memory, as a GPU's and a TPU's do."""
+    """Let the platform's programs move arrays between memories, as a GPU's and a TPU's do."""
     rules: dict[Any, Any] = mlir._platform_specific_lowerings["tpu"]  # noqa: SLF001
     for primitive, entry in list(rules.items()):
         if primitive.name == "device_put":

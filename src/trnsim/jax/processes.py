@@ -26,11 +26,11 @@ from trnsim.jax import private
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a program, as one of them sees them.
+    """The number of this process, and of all processes of its program.
 
     Attributes:
-        index: the number of this one.
-        count: how many there are.
+        index: the number of this process.
+        count: the number of processes.
     """
 
     index: int

@@ -16,7 +16,7 @@ from typing import Final
 from trnsim.errors import BadInput, NotModelled
 
 Snapshot = Callable[[str, int, int], str]
-"""A function of a program's name, the device's place in this process, and the execution's
+"""A function of a program's name, the device's index in this process, and the execution's
 number."""
 
 callbacks: Final[list[Snapshot]] = []
@@ -25,7 +25,7 @@ _executions: Final[Counter[tuple[str, int]]] = Counter()
 
 
 def register_hlo_snapshot_callback(callback: Snapshot | None) -> None:
-    """Ask `callback` at each execution from now on; None asks nobody.
+    """Call `callback` at each execution from now on; None calls nothing.
 
     Raises:
         BadInput: it cannot be called.

@@ -1,7 +1,7 @@
-"""Protocol buffers as bytes: the few messages of XLA that the plugin reads and writes itself.
+"""Protocol buffers as bytes: the few messages of XLA that this room reads and writes itself.
 
-jaxlib brings no classes for them. A message is a row of fields; a field is a number or bytes, which
-may be a message again.
+jaxlib brings no classes for them. A message is a sequence of fields; a field is a number or bytes,
+which may be a message again.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-_LENGTH_DELIMITED: Final = 2
-"""The wire type of a field of bytes, whose length comes first."""
+_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
+"""Wire types; a field of bytes has its length first."""
+_FIXED_SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
+_VARINT_MOST_BYTES: Final = 10
 _HOST_PROGRAM_SHAPE: Final = 4  # of HloModuleProto
 _REPLICAS, _PARTITIONS, _COLUMN = 1, 2, 3  # of DeviceAssignmentProto
 
 
 def varint(number: int) -> bytes:
-    """A number, seven bits a byte."""
+    """A number in groups of seven bits, the lowest first."""
     encoded = bytearray()
     while number >> 7:
         encoded.append(number & 0x7F | 0x80)
@@ -38,27 +40,41 @@ def bytes_field(field: int, value: bytes) -> bytes:
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message of numbers and bytes."""
+    """The fields of a message that are numbers or bytes; those of fixed width are left out.
+
+    Raises:
+        ValueError: for bytes that are not a field, or a field that is longer than the message.
+    """
     offset = 0
     while offset < len(message):
         tag, offset = _read_varint(message, offset)
-        value, offset = _read_varint(message, offset)
-        if tag & 7 == _LENGTH_DELIMITED:
-            yield tag >> 3, message[offset : offset + value]
-            offset += value
-        else:
-            yield tag >> 3, value
+        number, wire_type = tag >> 3, tag & 7
+        if wire_type == _VARINT:
+            value, offset = _read_varint(message, offset)
+            yield number, value
+            continue
+        size = _FIXED_SIZES.get(wire_type)
+        if wire_type == _LENGTH_DELIMITED:
+            size, offset = _read_varint(message, offset)
+        if size is None or not number or offset + size > len(message):
+            raise ValueError(f"no field at byte {offset}")
+        if wire_type == _LENGTH_DELIMITED:
+            yield number, message[offset : offset + size]
+        offset += size
 
 
 def _read_varint(message: bytes, offset: int) -> tuple[int, int]:
-    """The number that begins at `offset`, and the offset of its end."""
-    value = shift = 0
-    while True:
-        byte = message[offset]
-        value |= (byte & 0x7F) << shift
-        offset, shift = offset + 1, shift + 7
+    """The number that begins at `offset`, and the offset of its end.
+
+    Raises:
+        ValueError: if the message ends before the number, or the number is longer than 64 bits.
+    """
+    value = 0
+    for index, byte in enumerate(message[offset : offset + _VARINT_MOST_BYTES]):
+        value |= (byte & 0x7F) << (7 * index)
         if not byte & 0x80:
-            return value, offset
+            return value, offset + index + 1
+    raise ValueError(f"no number at byte {offset}")
 
 
 def _repeated_numbers(values: Iterable[int | bytes]) -> list[int]:
@@ -98,17 +114,17 @@ def assignment_message(devices: npt.NDArray[np.int32]) -> bytes:
 
 def hlo_with_config(module: bytes) -> bytes:
     """XLA's HloModuleProtoWithConfig: a module, and the layout of its arguments and results."""
-    shape = next(value for field, value in _bytes_fields(module) if field == _HOST_PROGRAM_SHAPE)
+    shape = next(value for field, value in bytes_fields(module) if field == _HOST_PROGRAM_SHAPE)
     return bytes_field(1, module) + bytes_field(2, bytes_field(1, shape))
 
 
 def module_in(hlo: bytes) -> bytes:
     """The HloModuleProto in XLA's HloProto, which has other fields beside it."""
-    return next(value for field, value in _bytes_fields(hlo) if field == 1)
+    return next(value for field, value in bytes_fields(hlo) if field == 1)
 
 
-def _bytes_fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """The fields of a message that are bytes."""
+def bytes_fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """The fields of a message that are bytes; raises as `fields`."""
     for field, value in fields(message):
         if isinstance(value, bytes):
             yield field, value

@@ -6,6 +6,7 @@ import threading
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from trnsim.device.device_core import NoSuchCore
 from trnsim.torch import pytorch
 
 
@@ -28,6 +29,16 @@ def test_its_memory_figures_are_the_devices():
     assert accelerator.max_memory_allocated() == torch.neuron.max_memory_allocated()
     assert accelerator.get_memory_info() == torch.neuron.mem_get_info()
     del tensor
+
+
+def test_figures_of_a_missing_core_are_refused():
+    accelerator = torch.accelerator
+    for reset in (
+        accelerator.reset_peak_memory_stats,
+        accelerator.reset_accumulated_memory_stats,
+    ):
+        with pytest.raises(NoSuchCore, match="neuron:4"):
+            reset(4)
 
 
 def test_backward_runs_in_the_thread_that_asks():

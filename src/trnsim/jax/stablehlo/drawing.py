@@ -19,7 +19,7 @@ _WORDS = 4
 
 @rule("stablehlo.rng", composed="rng, log, sqrt, sine, multiply, add, floor", is_folded=False)
 def rng(scope: Scope, op: Op) -> Entry:
-    """Uniform numbers between two, or normal ones of a mean and a deviation; of no seed."""
+    """Uniform numbers between two bounds, or normal ones of a mean and a deviation; no seed."""
     type_ = scope.result(op)
     shape = type_.shape or (1,)
     uniform = scope.graph.rng(shape)
@@ -58,7 +58,7 @@ def _scaled(scope: Scope, unit: Value, start: Value | float, factor: Value | flo
 
 @rule("stablehlo.rng_bit_generator", limits="states of 128 bits; bits in uint32")
 def rng_bit_generator(scope: Scope, op: Op) -> tuple[Entry, Entry]:
-    """Bits from a state, and the state after; the state may be two integers of 64 bits."""
+    """The next state and random bits; the state may be two integers of 64 bits."""
     entry = scope.entry(op.operands[0])
     is_wide = isinstance(entry, Wide)
     state = entry.words(scope) if is_wide else scope.tensor(entry)

@@ -13,7 +13,7 @@ from trnsim.graph import Value
 from trnsim.graph.building import functions
 from trnsim.graph.building.build import Operand
 from trnsim.graph.ops.layout import Reinterpret
-from trnsim.graph.types import BOOL, ITEM_BYTES, Array
+from trnsim.graph.types import BOOL, ITEM_BYTES
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.rules import rule
@@ -39,17 +39,16 @@ _NEUTRAL: Final[dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
     "divide": ((), (1.0,)),
     "subtract": ((), (0.0,)),
 }
-"""Numbers on the left and on the right that leave the other side as it is, its NaN and -0 too."""
+"""By operation the left and the right operands that leave the other unchanged, NaN and -0 too."""
 
 
 def apply_elementwise(
     scope: Scope, name: str, *operands: Operand, dtype: str = "", **attributes: Any
 ) -> Any:
     """An elementwise operation of the graph; NotModelled if no operand is a tensor."""
-    ready = list(operands)
-    if not any(isinstance(operand, Value) for operand in ready):
+    if not any(isinstance(operand, Value) for operand in operands):
         raise NotModelled(f"{name} of numbers alone")
-    return scope.graph.elementwise(name, *ready, dtype=dtype, **attributes)
+    return scope.graph.elementwise(name, *operands, dtype=dtype, **attributes)
 
 
 def operands_of(scope: Scope, op: Op) -> list[Operand]:
@@ -110,7 +109,7 @@ def _identity_operand(scope: Scope, op: Op, name: str) -> Entry | None:
 
 @rule(*(f"stablehlo.{name}" for name in _BIT_OPERATIONS))
 def bits(scope: Scope, op: Op) -> Entry:
-    """Shifts and counts, which know how many bits their type has."""
+    """Shifts and bit counts, which depend on the number of bits of their type."""
     name = op.name.partition(".")[2]
     entries = [scope.entry(ssa) for ssa in op.operands]
     if any(isinstance(entry, Wide) for entry in entries):
@@ -122,7 +121,7 @@ def bits(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.shift_right_arithmetic")
 def shift_right_arithmetic(scope: Scope, op: Op) -> Entry:
-    """A shift that keeps the highest bit; integers without a sign are shifted as if they had."""
+    """A shift that keeps the highest bit, of unsigned integers too."""
     type_ = scope.result(op)
     signed_dtype = _SIGNED_BY_BYTES[ITEM_BYTES[type_.dtype]]
     sides = [_as_signed(scope, operand, signed_dtype) for operand in operands_of(scope, op)]
@@ -147,7 +146,7 @@ def _as_signed(scope: Scope, operand: Operand, signed_dtype: str) -> Operand:
 
 @rule("stablehlo.count_leading_zeros", composed="shifts, or, not, popcnt")
 def count_leading_zeros(scope: Scope, op: Op) -> Entry:
-    """The ones of what is left when every bit below the highest one is set."""
+    """The number of zero bits that are left after all bits below the highest set one are set."""
     x, size = scope.value(op.operands[0]), 8 * ITEM_BYTES[scope.result(op).dtype]
     places = 1
     while places < size:
@@ -168,7 +167,7 @@ def is_finite(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.compare")
 def compare(scope: Scope, op: Op) -> Entry:
-    """A comparison; of floating point in a total order by bits."""
+    """A comparison; floating point may be compared in the total order of its bits."""
     direction = mlir.symbol(op, "comparison_direction")
     operands = operands_of(scope, op)
     if mlir.symbol(op, "compare_type") == "TOTALORDER":
@@ -196,7 +195,7 @@ def in_total_order(scope: Scope, x: Value) -> Value:
 
 @rule("stablehlo.select")
 def select(scope: Scope, op: Op) -> Entry:
-    """Elements of two operands, chosen by truth values; a single truth value chooses a tensor."""
+    """Elements of two operands, chosen by booleans; a single boolean chooses a whole tensor."""
     pred, *sides = op.operands
     constant = scope.constant_of(pred)
     if constant is not None and is_splat(constant) and constant.size:
@@ -229,7 +228,7 @@ def broadcast_scalar(scope: Scope, value: Value, ssas: Any) -> Value:
 
 @rule("stablehlo.clamp")
 def clamp(scope: Scope, op: Op) -> Entry:
-    """Elements within bounds, which may be one for all."""
+    """Elements clamped to bounds, which are tensors or scalars."""
     least, x, most = op.operands
     bounds = [
         broadcast_scalar(scope, bound, [x]) if isinstance(bound, Value) else bound
@@ -244,36 +243,24 @@ def convert(scope: Scope, op: Op) -> Entry:
     """Elements of another type."""
     to, entry = op.results[0].type, scope.entry(op.operands[0])
     name = mlir.element_type(to)
-    if isinstance(entry, Wide) or (name in ("uint64", "int64") and not _is_constant(entry)):
+    is_constant = isinstance(entry, np.ndarray)
+    if isinstance(entry, Wide) or (name in ("uint64", "int64") and not is_constant):
         return wide_operation(scope, f"to {name}", [entry])
-    if isinstance(entry, np.ndarray) and (
-        name.endswith("64") or entry.dtype.itemsize == _LONG_BYTES
-    ):
-        return _convert_constant(entry, name)
+    if is_constant and (name.endswith("64") or entry.dtype.itemsize == _LONG_BYTES):
+        with np.errstate(all="ignore"):
+            return entry.astype(name)
     value, type_ = scope.tensor(entry), scope.result(op)
-    return (
-        value
-        if value.dtype == name
-        else apply_elementwise(scope, "convert", value, dtype=type_.dtype)
-    )
+    if value.dtype == name:
+        return value
+    return apply_elementwise(scope, "convert", value, dtype=type_.dtype)
 
 
 _LONG_BYTES: Final = 8
 
 
-def _is_constant(entry: Entry) -> bool:
-    return isinstance(entry, np.ndarray)
-
-
-def _convert_constant(numbers: Array, name: str) -> Array:
-    """A constant converted to or from a type of 64 bits."""
-    with np.errstate(all="ignore"):
-        return numbers.astype(name)
-
-
 @rule("stablehlo.bitcast_convert")
 def bitcast_convert(scope: Scope, op: Op) -> Entry:
-    """The same bits as another type; a shorter one has one more dimension, a longer one less."""
+    """The same bits as another type; a shorter type adds a dimension, a longer one removes it."""
     entry = scope.entry(op.operands[0])
     name = mlir.element_type(op.results[0].type)
     if name == "uint64":
@@ -333,7 +320,7 @@ def compose(scope: Scope, op: Op, build: Callable[..., Value]) -> Entry:
 
 @rule("stablehlo.map", composed="the operations of its body")
 def map_(scope: Scope, op: Op) -> Entry:
-    """The body on whole tensors: it has elementwise operations alone."""
+    """The body applied to whole tensors: it has only elementwise operations."""
     block = op.regions[0].blocks[0]
     (result,) = scope.run(block, [scope.entry(ssa) for ssa in op.operands])
     shape = mlir.shape_of(op.results[0].type)

@@ -34,12 +34,12 @@ class ProgramGraph:
 
     Attributes:
         graph: the graph.
-        weights: its constants, and the arguments that are said to be weights, by number.
-        names: the names of its inputs, by number.
+        weights: the value numbers of its constants, and of the arguments named as weights.
+        names: the names of its inputs, by value number.
         operators: StableHLO's operations, in order.
-        origins: the primitive and the line that a value came from, by the value's number.
-        missing: none: what has no lowering is refused.
-        calls: none: a graph says what was called.
+        origins: the primitive and the line that a value came from, by value number.
+        missing: always empty: an operation without a lowering is refused.
+        calls: always empty.
     """
 
     graph: Graph = field(repr=False)
@@ -68,7 +68,7 @@ class ProgramGraph:
                     f"{', '.join(imported.names[value.number] for value in imported.inputs)}",
                     fix="name one of these, or what comes before their brackets",
                 )
-        kept = {number for numbers in arguments.values() for number in numbers}
+        weight_numbers = frozenset().union(imported.constants, *arguments.values())
         origins = {
             value.number: FrameworkCall(node.origin.operator, node.name, {}, (), node.origin.line)
             for node in imported.graph.nodes
@@ -77,7 +77,7 @@ class ProgramGraph:
         }
         return cls(
             imported.graph,
-            frozenset(kept | set(imported.constants)),
+            weight_numbers,
             imported.names,
             imported.operators,
             origins,

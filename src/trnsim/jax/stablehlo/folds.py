@@ -1,4 +1,4 @@
-"""Reductions and running results by a function that is no operation of the graph.
+"""Reductions and running results by a body for which the graph has no operation.
 
 The body is applied to whole tensors: neighbours of n elements are combined, then neighbours of
 these results, log2(n) times. Running results take as many steps, each of which combines every
@@ -32,11 +32,11 @@ _ELEMENTWISE: Final = frozenset(
 """Elementwise operations whose rules are not `is_by_parts`."""
 _SAMPLE_NUMBERS: Final = (0.0, 0.5, 1.0, 3.0)
 _ROUNDING: Final = 2.0**-2
-"""Error of a dtype of few bits after two steps; another order of subtractions differs by more."""
+"""The tolerance of the test for associativity: an error of a narrow dtype after two operations."""
 
 
 def check_foldable(scope: Scope, op: Op) -> None:
-    """Refuse a body of two numbers that is no function of each element, or not associative.
+    """Refuse a body that is not elementwise, or not associative.
 
     Raises:
         NotModelled: with the reason.
@@ -105,15 +105,15 @@ def _combine_neighbours(scope: Scope, op: Op, row: Value) -> Value:
 def scan_by_body(
     scope: Scope, op: Op, value: Value, start: Ssa, dim: int, *, is_backward: bool
 ) -> Value:
-    """At each place along a dimension, all elements up to it, or from it on, combined."""
+    """At each index of a dimension the combination of all elements up to it, or from it on."""
     check_foldable(scope, op)
     n, reach = value.shape[dim], 1
     while reach < n:
         before = scope.cut(value, dim, 0, n - reach)
         after = scope.cut(value, dim, reach, n - reach)
-        both = _apply_body(scope, op, before, after)
-        rest = scope.cut(value, dim, n - reach if is_backward else 0, reach)
-        value = scope.graph.concatenate([both, rest] if is_backward else [rest, both], dim)
+        combined = _apply_body(scope, op, before, after)
+        end = scope.cut(value, dim, n - reach if is_backward else 0, reach)
+        value = scope.graph.concatenate([combined, end] if is_backward else [end, combined], dim)
         reach *= 2
     return combine_with_start(scope, op, value, start)
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Final
 
 from trnsim.errors import BadInput
+from trnsim.jax import wire
 
 CONVERTER: Final = "trnsim.jax.stablehlo.hlo_conversion"
 """The module that the other process runs."""
@@ -24,9 +24,6 @@ _TEXT_START: Final = re.compile(rb"(?:\s|//[^\n]*+|/\*(?>.*?\*/))*+HloModule\s",
 _HEAD_BYTES: Final = 1 << 16
 _NAME, _ENTRY_NAME, _COMPUTATIONS = 1, 2, 3
 """Fields of a HloModuleProto. A HloProto has the module in its first field."""
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_FIXED_SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
-_VARINT_MOST: Final = 10
 _MOST_WRAPS: Final = 2
 """A HloSnapshot holds a HloProto, which holds a module."""
 _TIMEOUT_S: Final = 600
@@ -54,7 +51,7 @@ def stablehlo_of_hlo(content: bytes, path: str) -> bytes:
     if kind == PROTO_KIND:
         content = _module_in(content) or content
     try:
-        done = subprocess.run(  # noqa: S603  our own module
+        process = subprocess.run(  # noqa: S603  our own module
             [sys.executable, "-P", "-m", CONVERTER, kind],
             input=content,
             capture_output=True,
@@ -63,26 +60,19 @@ def stablehlo_of_hlo(content: bytes, path: str) -> bytes:
         )
     except subprocess.TimeoutExpired as error:
         raise BadInput(f"{path}: XLA read this HLO for {_TIMEOUT_S} s", fix=HLO_FIX) from error
-    if done.returncode == 0:
-        return done.stdout
-    stderr_lines = done.stderr.decode(errors="replace").strip().splitlines()
-    if done.returncode == 1 and stderr_lines:
-        raise BadInput(f"{path} is no program of HLO: {_shown(stderr_lines)}", fix=HLO_FIX)
+    status = process.returncode
+    if status == 0:
+        return process.stdout
+    stderr_lines = process.stderr.decode(errors="replace").strip().splitlines()
+    if status == 1 and stderr_lines:
+        message = " ".join(line.strip() for line in stderr_lines[-3:])[:500]
+        raise BadInput(f"{path} is no program of HLO: {message}", fix=HLO_FIX)
+    ending = f"signal {-status}" if status < 0 else f"status {status}"
     raise BadInput(
-        f"{path}: XLA's reader ended on it ({_ending(done.returncode)}); the file is damaged, or "
-        "names tensors that no memory holds",
+        f"{path}: XLA's reader ended on it ({ending}); the file is damaged, or names tensors that "
+        "no memory holds",
         fix=HLO_FIX,
     )
-
-
-def _shown(lines: list[str]) -> str:
-    """The lines of an error, without a trace of Python."""
-    return " ".join(line.strip() for line in lines[-3:])[:500]
-
-
-def _ending(status: int) -> str:
-    """The ending of a process in words."""
-    return f"signal {-status}" if status < 0 else f"status {status}"
 
 
 def _module_in(content: bytes) -> bytes | None:
@@ -106,45 +96,11 @@ def _is_name(content: bytes) -> bool:
 
 
 def _fields_of(message: bytes) -> dict[int, bytes] | None:
-    """The first field of bytes of each number; None if the bytes are no message."""
-    found: dict[int, bytes] = {}
+    """The first bytes field of each number; None if `message` is not a message."""
+    contents: dict[int, bytes] = {}
     try:
-        for number, value in _fields(message):
-            found.setdefault(number, value)
-    except (ValueError, IndexError):
+        for number, content in wire.bytes_fields(message):
+            contents.setdefault(number, content)
+    except ValueError:
         return None
-    return found
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """The fields of bytes in a message.
-
-    Raises:
-        ValueError: for what is no field, or is longer than the message.
-    """
-    at = 0
-    while at < len(message):
-        tag, at = _varint(message, at)
-        number, wire_type = tag >> 3, tag & 7
-        if wire_type == _VARINT:
-            _, at = _varint(message, at)
-            continue
-        size = _FIXED_SIZES.get(wire_type)
-        if wire_type == _BYTES:
-            size, at = _varint(message, at)
-        if size is None or not number or at + size > len(message):
-            raise ValueError(f"no field at byte {at}")
-        if wire_type == _BYTES:
-            yield number, message[at : at + size]
-        at += size
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """The number that begins at a byte, and the byte behind it."""
-    value = 0
-    for index in range(_VARINT_MOST):
-        byte = message[at + index]
-        value |= (byte & 0x7F) << (7 * index)
-        if byte < 1 << 7:
-            return value, at + index + 1
-    raise ValueError(f"no number at byte {at}")
+    return contents

@@ -19,7 +19,7 @@ from trnsim.jax.stablehlo.scope import Entry, Scope, is_splat, splat_value
 
 @rule("stablehlo.gather")
 def gather(scope: Scope, op: Op) -> Entry:
-    """Slices at indices, moved inside where they are beyond."""
+    """Slices at indices, which are clamped so that slices lie inside."""
     numbers = dialect.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     operation = Gather(
         offset_dims=tuple(numbers.offset_dims),
@@ -36,7 +36,10 @@ def gather(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.scatter", limits="bodies of add, multiply, maximum, minimum, and assignment")
 def scatter(scope: Scope, op: Op) -> Entry:
-    """Updates at indices, left out where they are beyond; each operand by its own function."""
+    """Updates written or combined at indices, each operand by its own function.
+
+    Updates at indices out of range are left out.
+    """
     count = len(op.operands) // 2
     values, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1 :]
     names = function_of(scope, op, (*BODIES, "assign"))
@@ -73,7 +76,7 @@ def _scatter_operand(
 
 
 def _is_one_per_row(operation: Scatter, type_: TensorType, updates: Value, indices: Value) -> bool:
-    """True if each row of the last dimension gets one number: the gradient of reading one."""
+    """True if each row of the last dimension gets one number, as in the gradient of a gather."""
     *rows, _ = type_.shape or (1,)
     batching = zip(
         operation.operand_batching_dims, operation.start_indices_batching_dims, strict=True

@@ -44,7 +44,7 @@ class _Normalized:
         return self.scope.graph.reduce("add", self.scope.b.convert(value, _F32), self.other_dims)
 
     def inverse(self, variance: Value) -> Value:
-        """One over the deviation of each feature, repeated for all elements."""
+        """1 / sqrt(variance + epsilon) of each feature, repeated for all elements."""
         return self.broadcast_features(self.ew("rsqrt", self.ew("add", variance, self.epsilon)))
 
 
@@ -59,23 +59,27 @@ def _normalize(norm: _Normalized, parameters: Sequence[Value]) -> Value:
 
 @rule("stablehlo.batch_norm_inference", composed=_COMPOSED_OF)
 def batch_norm_inference(scope: Scope, op: Op) -> Entry:
-    """By a mean and a variance that are given."""
+    """Normalization by a mean and a variance that are operands."""
     normalized = _normalize(_Normalized(scope, op), [scope.value(ssa) for ssa in op.operands[1:]])
     return scope.b.convert(normalized, scope.result(op).dtype)
 
 
 @rule("stablehlo.batch_norm_training", composed=_COMPOSED_OF)
 def batch_norm_training(scope: Scope, op: Op) -> tuple[Entry, ...]:
-    """By the batch's own mean and variance, which are results too."""
+    """Normalization by the batch's own mean and variance, which are results too."""
     norm = _Normalized(scope, op)
     mean = norm.mean(norm.value)
     centred = norm.ew("subtract", norm.value, norm.broadcast_features(mean))
     variance = norm.mean(norm.ew("multiply", centred, centred))
     scale, offset = (scope.value(ssa) for ssa in op.operands[1:])
     normalized = _normalize(norm, [scale, offset, mean, variance])
-    parts = (normalized, mean, variance)
+    return _results(scope, op, normalized, mean, variance)
+
+
+def _results(scope: Scope, op: Op, *values: Value) -> tuple[Entry, ...]:
+    """Values in the dtypes of an operation's results."""
     return tuple(
-        scope.b.convert(part, scope.result(op, index).dtype) for index, part in enumerate(parts)
+        scope.b.convert(value, scope.result(op, index).dtype) for index, value in enumerate(values)
     )
 
 
@@ -101,10 +105,7 @@ def batch_norm_grad(scope: Scope, op: Op) -> tuple[Entry, ...]:
     grad_operand = norm.ew(
         "multiply", norm.ew("multiply", corrected, inverse), norm.broadcast_features(scale)
     )
-    parts = (grad_operand, grad_scale, grad_offset)
-    return tuple(
-        scope.b.convert(part, scope.result(op, index).dtype) for index, part in enumerate(parts)
-    )
+    return _results(scope, op, grad_operand, grad_scale, grad_offset)
 
 
 @rule("stablehlo.triangular_solve", composed="dot_general, select, add")

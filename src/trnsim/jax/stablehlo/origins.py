@@ -44,14 +44,11 @@ class Path:
         names: the names of the program's scopes, outermost first.
         trips: the trips of the loops around it in the present function, outermost first, which are
             not yet among the names.
-        line: the line of the innermost call around it, for what has no line of its own.
+        line: the line of the innermost call around it, for operations without a line of their own.
     """
 
     def __init__(
-        self,
-        names: Sequence[str] = (),
-        trips: Sequence[Trip] = (),
-        line: SourceLine | None = None,
+        self, names: Sequence[str] = (), trips: Sequence[Trip] = (), line: SourceLine | None = None
     ) -> None:
         self.names = tuple(names)
         self.trips = tuple(trips)

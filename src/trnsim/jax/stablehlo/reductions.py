@@ -10,13 +10,7 @@ import numpy as np
 from trnsim.errors import NotModelled
 from trnsim.graph import Value
 from trnsim.graph.building.indexing import move_dim
-from trnsim.graph.ops.reductions import (
-    BODIES,
-    ReduceWindow,
-    SelectAndScatter,
-    Sort,
-    neutral,
-)
+from trnsim.graph.ops.reductions import BODIES, ReduceWindow, SelectAndScatter, Sort, neutral
 from trnsim.jax.stablehlo import folds, mlir
 from trnsim.jax.stablehlo.bodies import extreme_of, function_of, order_of
 from trnsim.jax.stablehlo.elementwise import apply_elementwise, in_total_order
@@ -44,7 +38,7 @@ def _body_functions(scope: Scope, op: Op) -> list[str]:
 
 @rule("stablehlo.reduce", limits=_VARIADIC_LIMITS)
 def reduce(scope: Scope, op: Op) -> Entry:
-    """Each operand by its function, or by its body; values with places as argmax or argmin."""
+    """Each operand reduced by its function or body; values with their indices as argmax, argmin."""
     count = len(op.operands) // 2
     dims = mlir.ints(op, "dimensions")
     values, starts = op.operands[:count], op.operands[count:]
@@ -72,12 +66,8 @@ def _with_start(scope: Scope, name: str, result: Value, start: Ssa) -> Value:
     first = scope.operand(start)
     if isinstance(first, Value):
         first = scope.graph.broadcast_in_dim(first, result.shape, ())
-    return _combine(scope, name, result, first)
-
-
-def _combine(scope: Scope, name: str, result: Value, first: Any) -> Value:
-    value: Value = apply_elementwise(scope, name, result, first, dtype=result.dtype)
-    return value
+    combined: Value = apply_elementwise(scope, name, result, first, dtype=result.dtype)
+    return combined
 
 
 def _is_lowest(name: str, numbers: Any) -> bool:
@@ -91,7 +81,7 @@ def _is_lowest(name: str, numbers: Any) -> bool:
 
 
 def _is_position_operand(op: Op, dims: Sequence[int]) -> bool:
-    """True if the second operand numbers the places along the one dimension that is reduced."""
+    """True if the second operand has the indices along the one dimension that is reduced."""
     maker = op.operands[1].owner
     name = getattr(maker, "name", "")
     if name == "stablehlo.broadcast_in_dim":
@@ -127,7 +117,7 @@ def _extreme_and_position(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Va
 
 
 def _has_extreme_body(scope: Scope, op: Op) -> bool:
-    """True if a body keeps the larger or the smaller value, of equal ones the smaller number."""
+    """True if a body keeps the larger or the smaller value, and the lowest number of equal ones."""
     try:
         return bool(extreme_of(scope, op))
     except NotModelled:
@@ -135,7 +125,7 @@ def _has_extreme_body(scope: Scope, op: Op) -> bool:
 
 
 def _extreme_and_number(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Value, Value]:
-    """The largest or smallest element, and the smallest number of those beside its equals."""
+    """The largest or smallest element, and the smallest of the numbers that belong to it."""
     name, graph = extreme_of(scope, op), scope.graph
     value, number = (scope.value(ssa) for ssa in op.operands[:2])
     extreme = graph.reduce(name, value, dims)
@@ -155,7 +145,7 @@ def _extreme_and_number(scope: Scope, op: Op, dims: Sequence[int]) -> tuple[Valu
     limits="of several operands bodies that keep them apart; other functions in windows that grow",
 )
 def reduce_window(scope: Scope, op: Op) -> Entry:
-    """Each window by its function; windows that grow from one end are running results."""
+    """Each window reduced by its function; windows that grow from one end are running results."""
     count = len(op.operands) // 2
     results = [
         _reduce_windows(scope, op, name, scope.value(ssa), start)
@@ -213,7 +203,7 @@ def _running_by_body(scope: Scope, op: Op, value: Value, start: Ssa) -> Value:
 
 
 def _grows_along(op: ReduceWindow, shape: Sequence[int]) -> int | None:
-    """The dimension along which windows of its length begin or end at each element; else None."""
+    """The dimension along which windows reach from each element to the same end, or None."""
     dims = [dim for dim, n in enumerate(op.lengths) if n > 1]
     if {*op.strides, *op.dilations} != {1} or len(dims) != 1:
         return None
@@ -239,10 +229,7 @@ def _running_results(
     return scope.graph.transpose(results, order)
 
 
-@rule(
-    "stablehlo.select_and_scatter",
-    limits="selected by GE or LE, scattered by addition, from 0",
-)
+@rule("stablehlo.select_and_scatter", limits="selected by GE or LE, scattered by addition, from 0")
 def select_and_scatter(scope: Scope, op: Op) -> Entry:
     """Each source added at the first largest or smallest element of its window."""
     value, source = (scope.value(ssa) for ssa in op.operands[:2])
@@ -295,7 +282,7 @@ def _only_operation(block: Block) -> Op | None:
 
 @rule("stablehlo.sort", limits="by LT, LE, GT or GE of the first operands in turn")
 def sort(scope: Scope, op: Op) -> Entry:
-    """All operands by the first; by several keys, once for each, the last first."""
+    """All operands in the order of the keys: sorted stably by each, from the last to the first."""
     order = order_of(scope, op)
     shape = mlir.shape_of(op.operands[0].type)
     dim = mlir.number(op, "dimension", -1) % len(shape)
@@ -305,17 +292,12 @@ def sort(scope: Scope, op: Op) -> Entry:
         operation = Sort(dim, order.is_descending, is_stable)
         for key in reversed(range(order.keys)):
             first = in_total_order(scope, values[key]) if order.is_total else values[key]
-            operands = values if first is not values[key] else [*values[:key], *values[key + 1 :]]
-            ordered = list(scope.graph.apply_to_all(operation, [first, *operands]))
-            values = (
-                ordered[1:] if first is not values[key] else _insert(ordered[1:], key, ordered[0])
-            )
+            is_operand = first is values[key]
+            operands = [*values[:key], *values[key + 1 :]] if is_operand else values
+            keys, *values = scope.graph.apply_to_all(operation, [first, *operands])
+            if is_operand:
+                values.insert(key, keys)
     return values[0] if len(values) == 1 else tuple(values)
-
-
-def _insert(values: list[Value], place: int, value: Value) -> list[Value]:
-    """Values with one more inserted at a place."""
-    return [*values[:place], value, *values[place:]]
 
 
 def top_k(scope: Scope, value: Value, k: int) -> tuple[Value, Value]:

@@ -12,12 +12,12 @@ _KNOWN_ISSUES: Final = "aws-neuron-sdk frameworks/jax/setup/jax-neuronx-known-is
 
 @dataclass(frozen=True, slots=True)
 class RefusedOperation:
-    """Why an operation is not imported.
+    """The refusal of an operation that is not imported.
 
     Attributes:
         why: the reason.
         fix: a way around it.
-        is_on_host: whether XLA computes it on the host, so that a program has values, and no time.
+        is_on_host: True if XLA computes it on the host, so that a program has values, but no time.
         source: the document that states the reason.
     """
 

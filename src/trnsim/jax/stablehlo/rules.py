@@ -24,11 +24,11 @@ class Rule:
     Attributes:
         build: the function of a scope and MLIR's operation that returns its result or results.
         composed: the operations that it is built from; "" where the graph has the operation itself.
-        is_folded: whether the importer evaluates it where all of its operands are constants; rules
+        is_folded: True if the importer evaluates it where all of its operands are constants; rules
             of shapes fold constants themselves, as views.
-        limits: the forms that are imported, where others are refused; "" for all.
-        is_by_parts: whether each element of its result depends on the elements at the same place
-            alone, so that a tensor in parts (`Stack`) is computed part by part.
+        limits: the forms that are imported, if others are refused; "" for all.
+        is_by_parts: True if each element of its result depends only on the operands' elements at
+            the same index, so that a tensor in parts (`Stack`) is computed part by part.
     """
 
     build: Build

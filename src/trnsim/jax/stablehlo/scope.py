@@ -53,7 +53,7 @@ class Target:
 
     Attributes:
         functions: the module's functions by their names.
-        device: whose program it is.
+        device: the device whose program it is.
         b: the builder of the graph.
         constants: the constants that are inputs of the graph, by the number of the value.
         tables: these inputs, by the address, shape and strides of the constant.

@@ -1,4 +1,4 @@
-"""The same elements in another order, fewer or more of them: views, moves, slices, counts."""
+"""Operations that move, repeat, select or insert elements: views, transposes, slices, pads."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from trnsim.jax.stablehlo.wide import Wide, reshape_wide, wide_iota
 
 @rule("stablehlo.constant", is_folded=False)
 def constant(scope: Scope, op: Op) -> Entry:
-    """Numbers that are known."""
+    """The numbers of a constant."""
     del scope
     return compact(mlir.constant(op))
 
 
 @rule("stablehlo.iota", is_folded=False)
 def iota(scope: Scope, op: Op) -> Entry:
-    """Each element's place along a dimension."""
+    """Each element's index along a dimension."""
     dim = mlir.number(op, "iota_dimension")
     type_ = op.results[0].type
     name, shape = mlir.element_type(type_), mlir.shape_of(type_)
@@ -105,7 +105,7 @@ def transpose(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.reverse", is_folded=False)
 def reverse(scope: Scope, op: Op) -> Entry:
-    """Dimensions from their ends."""
+    """The operand reversed along dimensions."""
     entry, dims = scope.entry(op.operands[0]), mlir.ints(op, "dimensions")
     if isinstance(entry, np.ndarray):
         return np.flip(entry, dims)
@@ -120,7 +120,7 @@ def reversed_(scope: Scope, value: Value, dims: Sequence[int]) -> Value:
 
 @rule("stablehlo.concatenate", is_folded=False)
 def concatenate(scope: Scope, op: Op) -> Entry:
-    """Tensors one behind the other; those of length 0 along the dimension are left out."""
+    """Tensors concatenated; those of length 0 along the dimension are left out."""
     dim = mlir.number(op, "dimension")
     entries = [scope.entry(ssa) for ssa in op.operands]
     if all(isinstance(entry, np.ndarray) for entry in entries):
@@ -149,7 +149,7 @@ def pad(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.slice", is_folded=False)
 def slice_(scope: Scope, op: Op) -> Entry:
-    """Elements from a place on, every so many."""
+    """Elements from a start index on, at a stride."""
     starts, steps = mlir.ints(op, "start_indices"), mlir.ints(op, "strides")
     shape = mlir.shape_of(op.results[0].type)
     return cut(scope, scope.entry(op.operands[0]), starts, shape, steps)
@@ -162,7 +162,7 @@ def cut(
     shape: Sequence[int],
     steps: Sequence[int] = (),
 ) -> Entry:
-    """A slice of an entry; of a stack, its parts where it takes a run of them."""
+    """A slice of an entry; a stack stays one if the slice cuts only its dimension, at stride 1."""
     strides = tuple(steps) or (1,) * len(shape)
     if isinstance(entry, Wide):
         change = partial(scope.graph.slice, starts=starts, shape=shape, strides=strides)
@@ -180,18 +180,18 @@ def cut(
 
 
 def _is_run(stack: Stack, shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """True if a slice takes a run along a stack's dimension and the whole of the others."""
+    """True if a slice cuts only a stack's own dimension, at stride 1."""
     lengths = [n for dim, n in enumerate(stack.type.shape) if dim != stack.dim]
     return set(strides) <= {1} and lengths == [n for d, n in enumerate(shape) if d != stack.dim]
 
 
 def _constant_starts(
-    scope: Scope, ssas: Sequence[object], last_starts: Sequence[int]
+    scope: Scope, ssas: Sequence[object], shape: Sequence[int], window: Sequence[int]
 ) -> list[int] | None:
-    """The start of a window, moved inside the tensor; None where it is no constant."""
-    numbers = [scope.constant_of(ssa) for ssa in ssas]
+    """The start of a window, moved inside a tensor of `shape`; None where it is no constant."""
     starts = list[int]()
-    for number, last_start in zip(numbers, last_starts, strict=True):
+    for ssa, length, size in zip(ssas, shape, window, strict=True):
+        number, last_start = scope.constant_of(ssa), length - size
         if number is None and last_start > 0:
             return None
         starts.append(0 if number is None else min(max(int(number), 0), last_start))
@@ -200,15 +200,13 @@ def _constant_starts(
 
 @rule("stablehlo.dynamic_slice", is_folded=False)
 def dynamic_slice(scope: Scope, op: Op) -> Entry:
-    """A window that begins where values say; where they are known, a slice."""
+    """A window whose start is computed; a plain slice if the start is constant."""
     operand, *places = op.operands
     entry = scope.entry(operand)
     if isinstance(entry, Share):
         return entry.window
     shape, operand_shape = mlir.shape_of(op.results[0].type), mlir.shape_of(operand.type)
-    starts = _constant_starts(
-        scope, places, [n - m for n, m in zip(operand_shape, shape, strict=True)]
-    )
+    starts = _constant_starts(scope, places, operand_shape, shape)
     if starts is not None:
         return cut(scope, entry, starts, shape)
     operands = [scope.value(ssa) for ssa in op.operands]
@@ -217,12 +215,10 @@ def dynamic_slice(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.dynamic_update_slice", is_folded=False)
 def dynamic_update_slice(scope: Scope, op: Op) -> Entry:
-    """A tensor with a window of it replaced; where its place is known, joined of parts."""
+    """A tensor with a window of it replaced; a stack of parts if the window's start is constant."""
     operand, part, *places = op.operands
     shape, operand_shape = mlir.shape_of(part.type), mlir.shape_of(operand.type)
-    starts = _constant_starts(
-        scope, places, [n - m for n, m in zip(operand_shape, shape, strict=True)]
-    )
+    starts = _constant_starts(scope, places, operand_shape, shape)
     if starts is None:
         operands = [scope.value(ssa) for ssa in op.operands]
         return scope.graph.apply(DynamicUpdateSlice(), *operands)
@@ -232,7 +228,7 @@ def dynamic_update_slice(scope: Scope, op: Op) -> Entry:
 
 
 def _replace_window(scope: Scope, op: Op, starts: Sequence[int]) -> Entry:
-    """A tensor with a window of it replaced at a constant place."""
+    """A tensor with a window of it replaced, from a constant start on."""
     operand, part = (scope.entry(ssa) for ssa in op.operands[:2])
     type_, shape = scope.result(op), mlir.shape_of(op.operands[1].type)
     if not all(shape):

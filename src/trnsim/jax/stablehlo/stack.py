@@ -1,8 +1,8 @@
-"""A tensor in parts along a dimension, as a loop builds it: one part a trip.
+"""A tensor in parts along a dimension, as a loop builds it: one part per trip.
 
 A loop of JAX writes the results of all trips into one tensor, and reads the operands of all trips
-from one. Where the loop is unrolled, a part that is written and read again is the trip's own
-tensor: no part is copied to be joined.
+from one. In an unrolled loop, a part that is written and later read is the trip's own tensor, so
+that no parts are concatenated and cut again.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from trnsim.graph.types import TensorType
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A run of places of an entry.
+    """A slice of an entry along the stack's dimension.
 
     Attributes:
         entry: a tensor of the graph, or a constant.
-        start: the first place, along the stack's dimension.
-        length: how many places.
+        start: its first index.
+        length: its length.
     """
 
     entry: Any
@@ -30,13 +30,13 @@ class Part:
     length: int
 
     def cut(self, start: int, length: int) -> Part:
-        """A run of these places."""
+        """A slice of this part."""
         return Part(self.entry, self.start + start, length)
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Parts behind one another.
+    """A tensor as parts that follow one another along a dimension.
 
     Attributes:
         type: the type of the whole tensor.
@@ -63,7 +63,7 @@ class Stack:
         return cls(type_, dim, (Part(entry, 0, type_.shape[dim]),))
 
     def within(self, start: int, length: int) -> tuple[Part, ...]:
-        """The parts of a run of places."""
+        """The parts of a slice along the stack's dimension."""
         parts, part_start = list[Part](), 0
         for part in self.parts:
             first, last = max(start, part_start), min(start + length, part_start + part.length)
@@ -73,16 +73,12 @@ class Stack:
         return tuple(parts)
 
     def updated(self, entry: Any, start: int, length: int) -> Stack:
-        """The stack with a run of places replaced by an entry."""
+        """The stack with a slice replaced by an entry."""
         end, extent = start + length, self.type.shape[self.dim]
-        parts = (
-            *self.within(0, start),
-            Part(entry, 0, length),
-            *self.within(end, extent - end),
-        )
+        parts = (*self.within(0, start), Part(entry, 0, length), *self.within(end, extent - end))
         return Stack(self.type, self.dim, parts)
 
     def sliced(self, start: int, shape: Sequence[int]) -> Stack:
-        """The stack of a run of places."""
+        """The stack of a slice of that shape."""
         parts = self.within(start, shape[self.dim])
         return Stack(TensorType(tuple(shape), self.type.dtype), self.dim, parts)

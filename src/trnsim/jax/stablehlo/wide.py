@@ -1,7 +1,7 @@
-"""Integers of 64 bits without a sign, as JAX counts random numbers: two words of 32.
+"""Unsigned 64-bit integers, in which JAX numbers the elements of random tensors, as two words.
 
-A NeuronCore has none. JAX numbers the elements of a random tensor in 64 bits, and takes the numbers
-apart: a number that is known to stay below 2**32 is its low word.
+A NeuronCore has no such integers. JAX splits the numbers into words of 32 bits; for a number that
+is known to stay below 2**32 the low word is enough.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Wide:
 
     Attributes:
         low: the low word of each, uint32.
-        high: the high word of each; None where all are 0.
-        below: a number that all are less than.
+        high: the high word of each; None if all high words are 0.
+        below: an upper bound: all integers are less than it.
     """
 
     low: Value
@@ -57,7 +57,7 @@ def from_words(scope: Scope, words: Value) -> Wide:
 
 
 def wide_iota(scope: Scope, shape: Sequence[int], dim: int) -> Wide:
-    """Each element's place along a dimension."""
+    """Each element's index along a dimension."""
     places = scope.graph.elementwise("convert", scope.graph.iota(shape, dim), dtype="uint32")
     return Wide(places, None, max(shape[dim], 1))
 
@@ -85,15 +85,14 @@ def wide_operation(scope: Scope, name: str, entries: Sequence[Any]) -> Any:
 
 
 def _add(scope: Scope, lhs: Any, rhs: Any) -> Wide:
-    left, right = _low_words(lhs), _low_words(rhs)
-    below = left[1] + right[1] - 1
-    return _low_word_result(scope, "add", left[0], right[0], below)
+    (left, left_below), (right, right_below) = _low_words(lhs), _low_words(rhs)
+    return _low_word_result(scope, "add", left, right, left_below + right_below - 1)
 
 
 def _multiply(scope: Scope, lhs: Any, rhs: Any) -> Wide:
-    left, right = _low_words(lhs), _low_words(rhs)
-    below = (left[1] - 1) * (right[1] - 1) + 1
-    return _low_word_result(scope, "multiply", left[0], right[0], below)
+    (left, left_below), (right, right_below) = _low_words(lhs), _low_words(rhs)
+    below = (left_below - 1) * (right_below - 1) + 1
+    return _low_word_result(scope, "multiply", left, right, below)
 
 
 def _low_word_result(scope: Scope, name: str, lhs: Any, rhs: Any, below: int) -> Wide:
@@ -103,14 +102,11 @@ def _low_word_result(scope: Scope, name: str, lhs: Any, rhs: Any, below: int) ->
 
 
 def _low_words(entry: Any) -> tuple[Any, int]:
-    """The low words of integers below 2**32, as a tensor or a number, and an upper bound of all."""
+    """The low words of integers below 2**32, as a tensor or a number, and their upper bound."""
     if isinstance(entry, Wide) and entry.high is None:
         return entry.low, entry.below
-    if (
-        isinstance(entry, np.ndarray)
-        and not any(entry.strides)
-        and int(entry.flat[0]) < _WORD_VALUES
-    ):
+    is_splat = isinstance(entry, np.ndarray) and not any(entry.strides)
+    if is_splat and int(entry.flat[0]) < _WORD_VALUES:
         return float(entry.flat[0]), int(entry.flat[0]) + 1
     raise NotModelled("integers of 64 bits that may reach 2**32", source=_SOURCE)
 
