@@ -61,11 +61,12 @@ def test_what_is_no_fault_is_refused_with_what_is_one(text, reason):
     assert "fix: --fault rank=3,step=5 (killed)" in str(refused.value)
 
 
-def test_the_variable_carries_them_to_the_ranks():
+def test_the_variable_carries_them_to_the_ranks(monkeypatch):
     texts = ["rank=3,step=5", "link=chip 0 to chip 1,factor=0.5"]
-    found = faults.requested_faults({faults.FAULTS_VARIABLE: faults.as_variable(texts)})
+    assert faults.requested_faults() == []
+    monkeypatch.setenv(faults.FAULTS_VARIABLE, faults.as_variable(texts))
+    found = faults.requested_faults()
     assert found == [parse(text) for text in texts]
-    assert faults.requested_faults({}) == []
     assert faults.link_factors(found) == {"chip 0 to chip 1": 0.5}
 
 

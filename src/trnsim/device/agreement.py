@@ -376,8 +376,8 @@ def _decoded(text: str) -> tuple[int, CallArguments]:
 
 
 def _arguments_of(fields: Sequence[Any]) -> CallArguments:
-    name, tensors, root, send_counts, receive_counts, *others = fields
-    return CallArguments(name, tensors, root, tuple(send_counts), tuple(receive_counts), *others)
+    name, tensors, root, send_counts, receive_counts, *last = fields
+    return CallArguments(name, tensors, root, tuple(send_counts), tuple(receive_counts), *last)
 
 
 def _arguments_at(texts: Mapping[int, str], call_index: int) -> dict[int, CallArguments]:
@@ -441,9 +441,9 @@ def _ended_failure(
     lines = [f"  rank {rank}: {_last_call(before.get(rank), call_kind)}" for rank in ended]
     who = ("rank " if len(ended) == 1 else "ranks ") + ", ".join(map(str, ended))
     have = "has" if len(ended) == 1 else "have"
-    of = "" if is_pair else f" of ranks {list(call.ranks)}"
+    members = "" if is_pair else f" of ranks {list(call.ranks)}"
     return CallFailure(
-        f"{call.arguments.name}{of} cannot begin: {who} {have} ended, and "
+        f"{call.arguments.name}{members} cannot begin: {who} {have} ended, and "
         f"this rank passed {call.arguments}\n" + "\n".join(lines),
         "look for the first error in the output of that process; where it has none, it made fewer "
         "calls than the others",

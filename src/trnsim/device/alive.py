@@ -27,7 +27,7 @@ _held: Final[dict[int, tuple[str, int]]] = {}
 
 
 def lock() -> str:
-    """The path of this process's lock; "" where the system has none, or no room for a file."""
+    """The path of this process's lock; "" where the system has no locks, or no room for a file."""
     pid = os.getpid()
     if pid not in _held:
         _held.clear()
@@ -43,7 +43,7 @@ def lock() -> str:
 
 
 def _mark(folder: Path) -> str:
-    """The mark of a folder for temporary files: of its machine, and of the folder there."""
+    """A digest of the machine and of the folder's place in its file system."""
     machine = platform.node()
     with suppress(OSError):
         machine = _BOOT_FILE.read_text(encoding="ascii")

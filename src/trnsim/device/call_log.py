@@ -64,7 +64,7 @@ class CallEvent:
 
 @dataclass
 class CallSpan:
-    """The begin and the wait of a collective, as numbers of calls.
+    """When a collective began and was waited for, as numbers of calls.
 
     Attributes:
         begun: number of the call before which it began.
@@ -84,18 +84,18 @@ class Recording:
         from_host_bytes: bytes copied from the host.
         to_host_bytes: bytes copied to the host.
         collectives: all collectives.
-        spans: the begin and the wait of each collective.
+        spans: when each collective began and was waited for.
         forgotten: number of calls that were dropped.
     """
 
     events: list[CallEvent] = field(default_factory=list[CallEvent])
     from_host_bytes: int = 0
     to_host_bytes: int = 0
-    collectives: list[CollectiveCall] = field(default_factory=list["CollectiveCall"])
+    collectives: list[CollectiveCall] = field(default_factory=list[CollectiveCall])
     spans: list[CallSpan] = field(default_factory=list[CallSpan])
     forgotten: int = 0
     _in_flight: dict[int, CallSpan] = field(default_factory=dict[int, CallSpan])
-    _calls: dict[DeviceCall, DeviceCall] = field(default_factory=dict["DeviceCall", "DeviceCall"])
+    _calls: dict[DeviceCall, DeviceCall] = field(default_factory=dict[DeviceCall, DeviceCall])
 
     @property
     def is_listening(self) -> bool:
@@ -115,7 +115,8 @@ class Recording:
         span = CallSpan(self.next_number, None if is_async else self.next_number)
         self.collectives.append(collective)
         self.spans.append(span)
-        self._in_flight.update(dict.fromkeys(buffers, span) if is_async else ())
+        if is_async:
+            self._in_flight.update(dict.fromkeys(buffers, span))
 
     def touch(self, buffers: Iterable[int]) -> None:
         """Note that the next call touches these buffers, and so waits for their collectives."""

@@ -20,12 +20,7 @@ _TABLE_COLUMNS: Final = "collective | calls | bytes each | ranks | group | algor
 _BY_NAME: Final = {
     **dict.fromkeys(("allreduce", "allreduce_coalesced"), "all_reduce"),
     **dict.fromkeys(
-        (
-            "allgather",
-            "allgather_base",
-            "allgather_coalesced",
-            "allgather_into_tensor_coalesced",
-        ),
+        ("allgather", "allgather_base", "allgather_coalesced", "allgather_into_tensor_coalesced"),
         "all_gather",
     ),
     **dict.fromkeys(("reduce_scatter_base", "reduce_scatter_tensor_coalesced"), "reduce_scatter"),

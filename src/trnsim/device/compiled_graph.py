@@ -101,10 +101,9 @@ class CompiledGraph:
         modules, lines = dict[str, float](), dict[str, float]()
         for share in program.shares:
             modules[share.module] = modules.get(share.module, 0.0) + share.part.time_s
-            line = (
-                f"{Path(share.line.file).name}:{share.line.line}" if share.line is not None else ""
-            )
-            lines[line] = lines.get(line, 0.0) + share.part.time_s
+            line = share.line
+            text = "" if line is None else f"{Path(line.file).name}:{line.line}"
+            lines[text] = lines.get(text, 0.0) + share.part.time_s
         return CallTime(
             program.costs(),
             "; ".join(self.missing),
@@ -138,9 +137,8 @@ def record_graph(
 
     `constants` are the bytes of arrays that are part of it.
     """
-    number = sum(_kind(compiled_graph) == kind for compiled_graph in _graphs)
+    name = f"{kind}-{sum(_kind(earlier) == kind for earlier in _graphs)}"
     reason = _reason(kind, inputs, operators)
-    name = f"{kind}-{number}"
     compiled_graph = CompiledGraph(
         name, inputs, graph, plan, operators, missing, reason, flags, weights, constants
     )

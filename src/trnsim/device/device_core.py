@@ -68,15 +68,18 @@ class DeviceCore:
 
 def device_core(chip: Target | None = None, cores: int | None = None) -> DeviceCore:
     """The device of this process, or of another chip, or of another number of cores."""
-    on_chip = chip or target()
-    logical = logical_config() if on_chip == target() else _logical_config_of(on_chip)
+    chip = chip or target()
+    if chip == target():
+        logical = logical_config()
+    else:
+        logical = model.logical_config(chip.chip) if makes_pairs(chip.core) else 1
     physical = cores or logical
-    row = catalogue().chips[on_chip.chip]
+    row = catalogue().chips[chip.chip]
     return DeviceCore(
-        on_chip,
+        chip,
         physical,
         int(row.memory_bytes) // row.cores * physical,
-        peak_flop_per_s(on_chip.core) * physical,
+        peak_flop_per_s(chip.core) * physical,
         row.memory_bytes.provenance.source,
     )
 
@@ -91,11 +94,6 @@ def logical_config() -> int:
         BadInput: for another number, and for 2 on a chip without logical cores.
     """
     return model.logical_config(target().chip)
-
-
-def _logical_config_of(chip: Target) -> int:
-    """Physical cores of a device on a chip: by the process's setting where a chip has pairs."""
-    return model.logical_config(chip.chip) if makes_pairs(chip.core) else 1
 
 
 def device_text(target: str, cores: int) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,10 +64,10 @@ def parse(text: str) -> LaunchFault:
     Raises:
         BadInput: it describes none.
     """
-    first, *rest = text.split(",")
+    first, *parts = text.split(",")
     kind, _, value = first.partition("=")
     settings: dict[str, str] = {}
-    for part in rest:
+    for part in parts:
         name, has_value, setting = part.strip().partition("=")
         if has_value:
             settings[name] = setting
@@ -107,10 +107,10 @@ def as_variable(texts: Iterable[str]) -> str:
     return _SEPARATOR.join(texts)
 
 
-def requested_faults(environment: Mapping[str, str] | None = None) -> list[LaunchFault]:
+def requested_faults() -> list[LaunchFault]:
     """The faults in TRNSIM_FAULTS."""
-    variable = (os.environ if environment is None else environment).get(FAULTS_VARIABLE, "")
-    return [parse(text) for text in variable.split(_SEPARATOR) if text]
+    texts = os.environ.get(FAULTS_VARIABLE, "").split(_SEPARATOR)
+    return [parse(text) for text in texts if text]
 
 
 def link_factors(faults: Iterable[LaunchFault]) -> dict[str, float]:

@@ -13,48 +13,25 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from trnsim.compiler.ncc.calls import CallTensor, FrameworkCall
-from trnsim.device.model_report import FrameworkGraph, Subject
+from trnsim.device.model_report import FrameworkGraph, ImportedGraph, Subject
 from trnsim.errors import BadInput, SourceLine
 from trnsim.graph import Graph
 from trnsim.graph.origin import Origin
 from trnsim.graph.stored import graph_from_plain, plain_graph
 
-__all__ = [
-    "FORMAT",
-    "GraphFile",
-    "graph_bytes",
-    "graph_key",
-    "is_graph_file",
-    "parse_graph_file",
-]
+__all__ = ["FORMAT", "GraphFile", "graph_bytes", "graph_key", "is_graph_file", "parse_graph_file"]
 
 FORMAT: Final = "trnsim-graph"
 """The format's name in a file in place of a NEFF."""
 MAGIC: Final = b"trnsim graph "
 FORMAT_VERSION: Final = 1
 _LINES: Final = 3
+"""Number of lines of a file."""
 _FIX: Final = "collect the graphs again with this version (neuron_parallel_compile)"
 _NUMBER_END: Final = 1 << 31
-
-
-class ImportedGraph(Protocol):
-    """A graph from an importer, whose attributes mean what `GraphFile`'s mean."""
-
-    @property
-    def graph(self) -> Graph: ...
-    @property
-    def names(self) -> dict[int, str]: ...
-    @property
-    def operators(self) -> tuple[str, ...]: ...
-    @property
-    def missing(self) -> tuple[str, ...]: ...
-    @property
-    def calls(self) -> tuple[FrameworkCall, ...]: ...
-    @property
-    def origins(self) -> dict[int, FrameworkCall]: ...
 
 
 @dataclass(frozen=True)
@@ -189,9 +166,9 @@ def _subject(values: Mapping[str, Any]) -> Subject:
 
 def _plain_call(call: FrameworkCall) -> list[Any]:
     arguments = {name: _plain_argument(value) for name, value in call.arguments.items()}
-    kept = {name: value for name, value in arguments.items() if value is not _NOT_PLAIN}
+    plain = {name: value for name, value in arguments.items() if value is not _NOT_PLAIN}
     results = [_plain_argument(tensor) for tensor in call.results]
-    return [call.operator, call.name, kept, results, _plain_line(call.line), call.reason]
+    return [call.operator, call.name, plain, results, _plain_line(call.line), call.reason]
 
 
 _NOT_PLAIN: Final = object()
@@ -229,9 +206,8 @@ def _argument(value: Any) -> Any:
 
 def _tensor(value: Any) -> CallTensor:
     shape, dtype = value["tensor"]
-    return CallTensor(
-        tuple(None if side is None else _whole_number(side) for side in shape), str(dtype)
-    )
+    lengths = tuple(None if length is None else _whole_number(length) for length in shape)
+    return CallTensor(lengths, str(dtype))
 
 
 def _plain_line(line: SourceLine | None) -> list[Any] | None:

@@ -34,7 +34,7 @@ class HbmEntry(Protocol):
 
     @property
     def shape(self) -> Sequence[int]:
-        """Its sides."""
+        """The lengths of its dimensions."""
         ...
 
     @property
@@ -153,10 +153,10 @@ class DeviceMemory:
             f"{_size_text(row_bytes[row]):>12} {counts[row]:>8}  {row[0]}  {row[1]}".rstrip()
             for row in rows[:_TABLE_ROWS]
         ]
-        others = rows[_TABLE_ROWS:]
-        if others:
-            count = sum(counts[row] for row in others)
-            nbytes = sum(row_bytes[row] for row in others)
+        omitted = rows[_TABLE_ROWS:]
+        if omitted:
+            count = sum(counts[row] for row in omitted)
+            nbytes = sum(row_bytes[row] for row in omitted)
             lines.append(f"{_size_text(nbytes):>12} {count:>8}  others")
         return "\n".join(lines)
 

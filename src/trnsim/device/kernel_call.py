@@ -43,7 +43,7 @@ class ResultSpec:
     """A tensor that a kernel returns, without its values.
 
     Attributes:
-        shape: its lengths.
+        shape: the lengths of its dimensions.
         dtype: its dtype's name in NKI.
     """
 
@@ -181,10 +181,8 @@ class KernelCall:
         observed = _ObservedKernel(self.kernel)
         arrays = [np.empty(spec.shape, spec.type.numpy_dtype()) for spec in self.specs]
         args, kwargs = self.arguments(arrays)
-        with (
-            collecting(),
-            OBSERVERS.untold(),
-        ):  # the user did not launch this run, so no report lists it
+        # The user did not launch this run, so no report lists it.
+        with collecting(), OBSERVERS.untold():
             run = emulate(observed, args, kwargs, target=chip, is_simulator=False, numerics=False)
         outline = _outlines[self, chip] = _outline(observed, run)
         return outline

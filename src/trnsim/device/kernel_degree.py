@@ -37,11 +37,11 @@ def check_degree(kernel: Kernel, line: tuple[str, int] | None = None) -> None:
     kernel_cores, graph_cores = kernel.cores, compiled_cores(target(), Flags.of_environment())
     if kernel_cores == graph_cores:
         return
-    title, page = kernel.title, NCC_ERRORS[_CODE]
+    title, error = kernel.title, NCC_ERRORS[_CODE]
     raise CompilerRefusal(
         f"{_CODE}: the kernel {title} has LNC={kernel_cores}, and neuronx-cc compiles its graph on "
-        f"{target().name} with LNC={graph_cores}; {page.rule}",
-        fix=f"{page.fix}; or launch it as {title}[{graph_cores}](...)",
-        source=page.source,
+        f"{target().name} with LNC={graph_cores}; {error.rule}",
+        fix=f"{error.fix}; or launch it as {title}[{graph_cores}](...)",
+        source=error.source,
         line=SourceLine(*line) if line is not None else program_line(),
     )

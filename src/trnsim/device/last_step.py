@@ -60,13 +60,17 @@ def last_step(recording: Recording, target: str) -> LastStep:
         if repeated is not None:
             program = repeated.name
             spans = _runs_of(repeated, events)
-    steps = {
-        core: [*_events_on(core, events, spans.get(core, spans.get(0)))] for core in _cores(events)
-    }
-    steps = {core: step for core, step in steps.items() if step}
+    steps: dict[int, list[CallEvent]] = {}
+    time_s: dict[int, float] = {}
+    for core in sorted({event.core for event in events}):
+        first, end = spans.get(core, spans.get(0, (0, 0)))
+        step = [event for event in events[first:end] if event.core == core]
+        if step:
+            steps[core] = step
+            time_s[core] = sum(times[event.call].device_time_s for event in step)
     if not steps:
         return LastStep(())
-    slowest = max(steps, key=lambda core: _time_s(steps[core], times))
+    slowest = max(steps, key=lambda core: time_s[core])
     if program:
         runs = sum(event.call.name == program and event.core == slowest for event in events)
     return LastStep(tuple(steps[slowest]), slowest, len(steps), program, runs)
@@ -86,14 +90,6 @@ def step_span(events: Sequence[CallEvent]) -> tuple[int, int]:
     if not runs:
         return 0, len(events)
     return sum(runs[:-2]), sum(runs)
-
-
-def _cores(events: Sequence[CallEvent]) -> list[int]:
-    return sorted({event.core for event in events})
-
-
-def _time_s(events: Sequence[CallEvent], times: Mapping[DeviceCall, CallTime]) -> float:
-    return sum(times[event.call].device_time_s for event in events)
 
 
 def _repeated_program(
@@ -128,12 +124,4 @@ def _runs_of(program: DeviceCall, events: Sequence[CallEvent]) -> dict[int, tupl
     for number, event in enumerate(events):
         if event.call.name == program.name:
             ends.setdefault(event.core, []).append(number + 1)
-    return {core: (last[-2], last[-1]) for core, last in ends.items() if len(last) >= _FEWEST_RUNS}
-
-
-def _events_on(
-    core: int, events: Sequence[CallEvent], span: tuple[int, int] | None
-) -> Sequence[CallEvent]:
-    if span is None:
-        return ()
-    return [event for event in events[slice(*span)] if event.core == core]
+    return {core: (own[-2], own[-1]) for core, own in ends.items() if len(own) >= _FEWEST_RUNS}

@@ -48,17 +48,12 @@ _LISTED_PARTS: Final = 3
 _OPERATION_ROWS: Final = 16
 
 
-class FrameworkGraph(Protocol):
-    """A model's graph, imported from a framework's program."""
+class ImportedGraph(Protocol):
+    """A graph, imported from a framework's program."""
 
     @property
     def graph(self) -> Graph:
         """The graph."""
-        ...
-
-    @property
-    def weights(self) -> frozenset[int]:
-        """The numbers of its inputs that are the same at every step."""
         ...
 
     @property
@@ -84,6 +79,15 @@ class FrameworkGraph(Protocol):
     @property
     def origins(self) -> dict[int, FrameworkCall]:
         """The call that a value came from, by the value's number."""
+        ...
+
+
+class FrameworkGraph(ImportedGraph, Protocol):
+    """A model's graph, imported from a framework's program."""
+
+    @property
+    def weights(self) -> frozenset[int]:
+        """The numbers of its inputs that are the same at every step."""
         ...
 
 
@@ -313,23 +317,19 @@ class ModelReport:
 
     def _bound(self) -> str:
         whole = self.whole
-        side = {
+        limit = {
             "products": f"{count_text(whole.flop / 1e9)} GFLOP of products at the peak",
             "HBM": f"{bytes_text(whole.hbm_bytes)} once over HBM",
             "links": "exchanged bytes over the links",
         }[whole.binds]
         times = f"{whole.bound_ratio:.1f}" if whole.bound_s else "many"
-        return f"{time_text(whole.bound_s)}: {side}; the time is {times} times that"
-
-    @property
-    def _core_text(self) -> str:
-        return "a core's" if self.program.lnc == 1 else "both cores'"
+        return f"{time_text(whole.bound_s)}: {limit}; the time is {times} times that"
 
     def _use(self) -> str:
         whole = self.whole
+        core = "a core's" if self.program.lnc == 1 else "both cores'"
         return (
-            f"MFU {percent_text(whole.mfu)} of {self._core_text} bf16 peak "
-            f"({whole.flop / 1e9:.3g} GFLOP), "
+            f"MFU {percent_text(whole.mfu)} of {core} bf16 peak ({whole.flop / 1e9:.3g} GFLOP), "
             f"MBU {percent_text(whole.mbu)} of the HBM ({bytes_text(whole.hbm_bytes)})"
         )
 

@@ -57,7 +57,7 @@ class _Mode:
 
 
 def _mode_of(value: str, setting: str = "numerics ") -> Numerics:
-    """`value` as a mode, if it is one."""
+    """`value` as a mode; the error for any other text names the `setting` that it came from."""
     for kind in _MODES:
         if value == kind:
             return kind

@@ -59,13 +59,13 @@ def place_kernels(calls: Iterable[HostCall], target: str) -> list[PlacedKernel]:
     free_ns: dict[int, int] = {}
     times: dict[DeviceCall, CallTime] = {}
     kernels: list[PlacedKernel] = []
-    for call in calls:
-        if call.call not in times:
-            times[call.call] = time_of(call.call, target)
-        for name, time_s, missing in _rows(call.call.name, times[call.call]):
-            start_ns = max(call.called_ns, free_ns.get(call.core, 0))
-            end_ns = free_ns[call.core] = start_ns + round(time_s * _NS)
-            kernels.append(PlacedKernel(name, call.core, start_ns, end_ns, call.launcher, missing))
+    for host in calls:
+        if host.call not in times:
+            times[host.call] = time_of(host.call, target)
+        for name, time_s, missing in _rows(host.call.name, times[host.call]):
+            start_ns = max(host.called_ns, free_ns.get(host.core, 0))
+            end_ns = free_ns[host.core] = start_ns + round(time_s * _NS)
+            kernels.append(PlacedKernel(name, host.core, start_ns, end_ns, host.launcher, missing))
     return kernels
 
 

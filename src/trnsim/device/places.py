@@ -38,7 +38,7 @@ def world_fabric(target: str, least: int = 1) -> Fabric:
         BadInput: for an instance of another chip, or one that is too small.
     """
     chip, lnc = TARGETS[target].chip, device_core(TARGETS[target]).physical_cores
-    named = os.environ.get(INSTANCE_VARIABLE, "")
+    instance = os.environ.get(INSTANCE_VARIABLE, "")
     ranks = max(environment_number(_WORLD), least)
     local_world = environment_number(LOCAL_PROCESSES)
     is_node_known = 0 < local_world <= ranks
@@ -48,7 +48,7 @@ def world_fabric(target: str, least: int = 1) -> Fabric:
         chip,
         ranks,
         lnc,
-        named,
+        instance,
         ranks_per_node=per_node,
         first=_first_core(per_node, stride) if is_node_known else 0,
         stride=stride,
@@ -57,7 +57,7 @@ def world_fabric(target: str, least: int = 1) -> Fabric:
 
 
 def _stride(ranks: int) -> int:
-    """The number of cores of each rank, if the launcher gave all ranks the same number; else 1."""
+    """The number of cores of a rank, if the launcher gave all ranks the same number; else 1."""
     shares = os.environ.get(PROCESS_CORES, "").split(",")
     if len(shares) != ranks or len(set(shares)) != 1 or VISIBLE not in os.environ:
         return 1

@@ -54,31 +54,30 @@ def keep_program(make: Callable[[], Subject], tell: Tell = tell_on_stderr) -> No
         tell("NEURON_CACHE", f"Compile cache path: {settings.folder}")
     stated, chip = os.environ.get(VARIABLE, ""), target()
     flags = Flags.parse(stated)
-    words = program_flags(stated, chip.name, compiled_cores(chip, flags))
+    all_flags = program_flags(stated, chip.name, compiled_cores(chip, flags))
     subject = make()
     missing = subject.model_graph.missing
     if missing and not is_extracting():
-        leave_program(
-            subject.title, f"{len(missing)} operators have no lowering: {missing[0]}", tell
-        )
+        reason = f"{len(missing)} operators have no lowering: {missing[0]}"
+        leave_program(subject.title, reason, tell)
         return
     try:
         graph, key = graph_file.graph_bytes(subject), graph_file.graph_key(subject)
     except NotModelled as error:
         leave_program(subject.title, error.reason, tell)
         return
-    entry_key = CacheKey.of(key, words)
+    entry_key = CacheKey.of(key, all_flags)
     if is_extracting():
-        extract_graph(graph, words, settings, key=entry_key, tell=tell)
+        extract_graph(graph, all_flags, settings, key=entry_key, tell=tell)
         return
 
     def compiled() -> bytes:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the framework tells refusals itself
             report = report_model(subject, chip.name, flags)
-        return stored_program(report, words, graph_file.FORMAT, graph).serialized()
+        return stored_program(report, all_flags, graph_file.FORMAT, graph).serialized()
 
-    compile_cached(graph, words, compiled, settings, key=entry_key, tell=tell)
+    compile_cached(graph, all_flags, compiled, settings, key=entry_key, tell=tell)
 
 
 def leave_program(title: str, reason: str, tell: Tell = tell_on_stderr) -> None:

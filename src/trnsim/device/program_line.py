@@ -10,7 +10,7 @@ from typing import Final
 from trnsim.errors import SourceLine, exclude_folder, is_program_file, user_line
 
 _is_program_file: Final[dict[str, bool]] = {}
-"""The results of `is_program` by file."""
+"""The results of `is_program_file` by file."""
 
 
 def exclude_frames(framework: ModuleType) -> None:
@@ -39,7 +39,7 @@ def program_place() -> tuple[str, int] | None:
         file = frame.f_code.co_filename
         is_found = _is_program_file.get(file)
         if is_found is None:
-            is_found = _is_program_file[file] = is_program(file)
+            is_found = _is_program_file[file] = is_program_file(file)
         if is_found:
             return file, frame.f_lineno
         frame = frame.f_back
@@ -56,7 +56,7 @@ def program_frame(skipped: int) -> tuple[list[CodeType], int | None]:
     codes: list[CodeType] = []
     while frame is not None:
         codes.append(frame.f_code)
-        if is_program(frame.f_code.co_filename):
+        if is_program_file(frame.f_code.co_filename):
             return codes, frame.f_lasti
         frame = frame.f_back
     return codes, None

@@ -77,8 +77,8 @@ class ProgramSequence:
         cuts = self._cuts.pop(tuple(sorted(ranks)), [])
         if not cuts:
             return ""
-        rest = repr([cut.exchanges for cut in cuts[_MOST_PROGRAMS:]]).encode()
-        digest = blake2b(rest, digest_size=_DIGEST_BYTES).hexdigest()
+        unnamed = repr([cut.exchanges for cut in cuts[_MOST_PROGRAMS:]]).encode()
+        digest = blake2b(unnamed, digest_size=_DIGEST_BYTES).hexdigest()
         return json.dumps([len(cuts), digest, cuts[:_MOST_PROGRAMS]], separators=(",", ":"))
 
 
@@ -90,13 +90,13 @@ class _Published(NamedTuple):
     """Programs of a rank, as published.
 
     Attributes:
-        number: the number of programs.
-        rest: a digest of the programs after the first `_MOST_PROGRAMS`.
+        total: the number of programs.
+        digest: a digest of the programs after the first `_MOST_PROGRAMS`.
         cuts: the first programs.
     """
 
-    number: int
-    rest: str
+    total: int
+    digest: str
     cuts: list[CutOfProgram]
 
 
@@ -118,7 +118,7 @@ def sequence_failure(
         index = _first_difference(
             [cut.exchanges for cut in first.cuts], [cut.exchanges for cut in other.cuts]
         )
-        if index is not None or (first.number, first.rest) != (other.number, other.rest):
+        if index is not None or (first.total, first.digest) != (other.total, other.digest):
             pair = {ranks[0]: _cut_at(first, index), rank: _cut_at(other, index)}
             return "\n".join([_problem(pair, name), *_table(pair)]), _FIX
     for rank in ranks[1:]:
@@ -135,8 +135,8 @@ def sequence_failure(
 def _read(text: str) -> _Published:
     if not text:
         return _Published(0, "", [])
-    count, rest, cuts = json.loads(text)
-    return _Published(count, rest, [CutOfProgram(*cut) for cut in cuts])
+    total, digest, cuts = json.loads(text)
+    return _Published(total, digest, [CutOfProgram(*cut) for cut in cuts])
 
 
 def _first_difference(own: Sequence[str], others: Sequence[str]) -> int | None:
@@ -170,9 +170,9 @@ def _problem(pair: Mapping[int, CutOfProgram | None], name: str) -> str:
 
 def _table(pair: Mapping[int, CutOfProgram | None]) -> list[str]:
     """A line for each rank; nothing where none of their programs is known."""
-    lines: list[str] = []
     if not any(pair.values()):
-        return lines
+        return []
+    lines: list[str] = []
     for rank, cut in pair.items():
         if cut is None:
             lines.append(f"  rank {rank}: no program")

@@ -36,17 +36,17 @@ def write_at_end() -> None:
     """Write this process's figures at its end, where TRNSIM_RANK_FIGURES names a folder."""
     folder = os.environ.get(RANK_FIGURES_VARIABLE)
     if folder and os.environ.get(_RANK_VARIABLE, "").isdecimal():
-        last = [LastSteps(recording) for recording in whole_program]
-        steps.listeners.extend(last)
-        atexit.register(_write, Path(folder), os.getpid(), last)
+        listeners = [LastSteps(recording) for recording in whole_program]
+        steps.listeners.extend(listeners)
+        atexit.register(_write, Path(folder), os.getpid(), listeners)
 
 
 class LastSteps:
     """A listener that keeps the calls of the last two steps; the last complete one is reported.
 
     Attributes:
-        waits: numbers of the calls before the last two waits for the device, where no optimizer
-            steps.
+        waits: numbers of the calls before the last two waits for the device; none once an
+            optimizer has stepped.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -68,11 +68,11 @@ class LastSteps:
             self.recording.forget(self._step_starts[0])
 
 
-def _write(folder: Path, pid: int, last: Sequence[LastSteps]) -> None:
-    if os.getpid() != pid or not last:  # a fork of the rank is no rank
+def _write(folder: Path, pid: int, listeners: Sequence[LastSteps]) -> None:
+    if os.getpid() != pid or not listeners:  # a fork of the rank is no rank
         return
     rank = int(os.environ[_RANK_VARIABLE])
-    content = figures(last[0].recording, rank, target().name, last[0].waits)
+    content = figures(listeners[0].recording, rank, target().name, listeners[0].waits)
     try:
         write(folder / f"rank-{rank}.json", json_line(content), parents=True)
     except EmulatorError as error:
@@ -80,7 +80,7 @@ def _write(folder: Path, pid: int, last: Sequence[LastSteps]) -> None:
 
 
 def _cut_at_update(span: CallSpan, updates: Sequence[int]) -> CallSpan:
-    """A span cut where the next optimizer steps, as it waits for all gradients."""
+    """A span that ends with the next optimizer's step at latest, which waits for all gradients."""
     ends = [end for end in (span.awaited, *updates) if end is not None and end >= span.begun]
     return CallSpan(span.begun, min(ends, default=None))
 
@@ -91,8 +91,8 @@ def _span(recording: Recording, waits: Sequence[int]) -> tuple[int, int]:
     ends = [number - recording.forgotten for number in waits]
     if any(event.phase is StepPhase.optimizer for event in recording.events) or not any(ends):
         return first, last
-    begins = [0, *ends][:-1]
-    return max(begins[-1], 0), ends[-1]
+    previous_end = ends[-2] if len(ends) > 1 else 0
+    return max(previous_end, 0), ends[-1]
 
 
 def figures(
@@ -137,7 +137,7 @@ def figures(
 
 
 def _collectives(calls: Sequence[CollectiveCall], numbers: Iterable[int]) -> dict[str, Any]:
-    """Bytes of each collective by kind, group and floor, in order, and where `numbers` stand.
+    """Bytes of each collective by kind, group and floor, in order, and the places of `numbers`.
 
     Ranks of a group match collectives by order, since bytes may differ in all-to-all exchanges.
     """

@@ -34,6 +34,7 @@ from trnsim.profile.analysis.step_program import StepKernel, StepProgram, step_g
 from trnsim.profile.overview_document import GAINS_HEADING, advice_text, gain_text
 from trnsim.profile.units import percent_text, rate_text, time_text
 
+_LANES_TITLE: Final = "Kernels, launches and HBM in use over time"
 _MS_PER_S: Final = 1e3
 _MOST_NAMES: Final = 3
 """Names of phases, operations or reasons that a line has room for."""
@@ -67,6 +68,7 @@ def step_document(
     """
     first = steps[0]
     program = step_program(first)
+    drawing = lanes(_LANES_TITLE, step_lanes(program, pages), program.total_s)
     notes = [
         chip_note,
         f"device: {device_core(arch.target(first.target))}",
@@ -85,7 +87,7 @@ def step_document(
             "Kernels, launches, HBM in use",
             [
                 Drawing(_legend(first), is_wide=True),
-                Drawing(_drawing(program, pages), is_wide=True),
+                Drawing(drawing, is_wide=True),
             ],
             place="page",
         ),
@@ -113,9 +115,8 @@ def brief_rows(steps: Sequence[StepTime]) -> list[tuple[str, str]]:
     if len(first.by("phase")) > 1:  # a program without a backward pass has one
         rows.append(("phases", _longest_names(first, "phase")))
     rows.append(("longest", _longest_names(first, "operation")))
-    rows.append(
-        ("chips", ", ".join(f"{s.target} {time_text(s.device_time_s)}" for s in other_chips))
-    )
+    others = [f"{step.target} {time_text(step.device_time_s)}" for step in other_chips]
+    rows.append(("chips", ", ".join(others)))
     if first.missing:
         reasons = "; ".join(why for why, _ in first.missing.most_common(_MOST_NAMES))
         rows.append(("missing", f"{sum(first.missing.values())} calls without a time: {reasons}"))
@@ -198,8 +199,8 @@ def _gains(program: StepProgram, place: Place) -> list[Section]:
     gains = step_gains(program)
     if not gains:
         return []
-    whole = f"of {time_text(program.total_s)} from the first launch on:"
-    heads = Note(f"{GAINS_HEADING}, {whole}", place="text"), Note(whole, place="page")
+    of_total = f"of {time_text(program.total_s)} from the first launch on:"
+    heads = Note(f"{GAINS_HEADING}, {of_total}", place="text"), Note(of_total, place="page")
     rows = Items([gain_text(gain) for gain in gains], indent=2)
     return [Section("Gains, each timed again", [*heads, rows], place=place, heading_place="page")]
 
@@ -235,12 +236,6 @@ def step_program(step: StepTime) -> StepProgram:
             order.append(numbers.setdefault(row, len(numbers)))
     hbm_bytes = device_core(arch.target(step.target)).hbm_bytes
     return StepProgram(list(numbers), order, hbm, int(hbm_bytes))
-
-
-def _drawing(program: StepProgram, pages: Mapping[str, str]) -> str:
-    """A lane of kernels, a lane of launches and the curve of HBM over one time axis."""
-    rows = step_lanes(program, pages)
-    return lanes("Kernels, launches and HBM in use over time", rows, program.total_s)
 
 
 def _legend(step: StepTime) -> str:

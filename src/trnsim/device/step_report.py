@@ -27,14 +27,7 @@ from trnsim.document.values import json_text, with_schema
 from trnsim.files import write_together
 from trnsim.profile.analysis.step_program import MOST_STORED_KERNELS, StepProgram
 from trnsim.profile.formats import trace_events
-from trnsim.profile.formats.trace_events import (
-    Point,
-    TraceEvent,
-    arrow,
-    counter,
-    metadata,
-    span,
-)
+from trnsim.profile.formats.trace_events import Point, TraceEvent, arrow, counter, metadata, span
 
 _US_PER_S: Final = 1e6
 
@@ -70,10 +63,11 @@ class StepReport:
     def document(self) -> Document:
         """The document of the step."""
         chip_note = f"chip: {self.target} ({self.reason})"
-        parts = (self.collectives, chip_note, self.pages, self.framework_sections)
-        document = step_document(self.steps, self.name, *parts)
-        first, *others = document.values
-        return replace(document, values=[{**first, **self.framework_values}, *others])
+        document = step_document(
+            self.steps, self.name, self.collectives, chip_note, self.pages, self.framework_sections
+        )
+        first, *other_chips = document.values
+        return replace(document, values=[{**first, **self.framework_values}, *other_chips])
 
     def brief(self) -> list[tuple[str, str]]:
         """Rows of a label and text on the time of the step and its parts."""
@@ -127,7 +121,7 @@ def step_report(
 
 
 def _trace(step: StepTime, program: StepProgram) -> Iterator[TraceEvent]:
-    """Kernels where the device runs them, with what they belong to, launches, and the HBM in use.
+    """Kernels where the device runs them, their operators and modules, launches, the HBM in use.
 
     An arrow leads from a launch to its kernel. A call without kernels is where the one before ends.
     """

@@ -45,7 +45,7 @@ class StepTime:
     @property
     def estimate(self) -> Estimate:
         """The device time with P10 and P90, by phase."""
-        from trnsim.estimate.program import of_program  # noqa: PLC0415  for who asks
+        from trnsim.estimate.program import of_program  # noqa: PLC0415  for those who ask for it
 
         parts = {name: time_s for name, _, time_s in self.by("phase")}
         return of_program(arch.target(self.target), parts)
@@ -88,16 +88,14 @@ class StepTime:
             for name, spent_s in _parts(event, self.times[event.call], key)
         ]
         short = _starred({name for name, _ in rows}) if key == "module" else {}
-        number: Counter[str] = Counter()
+        calls: Counter[str] = Counter()
         time_s: dict[str, float] = {}
-        for full, spent_s in rows:
-            name = short.get(full, full)
-            number[name] += 1
+        for full_name, spent_s in rows:
+            name = short.get(full_name, full_name)
+            calls[name] += 1
             time_s[name] = time_s.get(name, 0.0) + spent_s
-        return sorted(
-            ((name, number[name], spent_s) for name, spent_s in time_s.items()),
-            key=lambda row: -row[2],
-        )
+        merged = [(name, calls[name], spent_s) for name, spent_s in time_s.items()]
+        return sorted(merged, key=lambda row: -row[2])
 
 
 def _starred(names: Collection[str]) -> dict[str, str]:

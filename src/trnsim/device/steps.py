@@ -100,12 +100,12 @@ def tell(number: int) -> None:
 
 
 def tell_that_a_peer_is_lost() -> None:
-    """Write that an end of this process would be caused by the loss of another."""
+    """Write that this process has lost a peer, so that its own end is a consequence."""
     _tell(1, offset_bytes=_INT64.size)
 
 
 def tell_of_waiting(*, is_waiting: bool) -> None:
-    """Write whether this process waits for other ranks."""
+    """Write 1 to the launcher's file while this process waits for other ranks, else 0."""
     _tell(int(is_waiting), offset_bytes=2 * _INT64.size)
 
 

@@ -56,7 +56,7 @@ _TAG: Final = "NEURON_PROCESS_TAG"
 _TAG_LENGTH: Final = 255
 _COMMAND_LENGTH: Final = 4096
 _TIMESTAMP_GRAIN_NS: Final = 1_000_000_000
-"""Age from which a file's time tells of every change: beyond the grain of file systems' times."""
+"""Age from which a file's time shows every change: more than the grain of file systems' times."""
 
 
 class WorkRecording(Recording):
@@ -183,7 +183,8 @@ class _Watch:
         if _counts_cores():
             running = read_all(state_folder(), listen_s=0)
             free = free_cores(running, len(self.cores), self.instance)
-            self.cores = free or self.cores
+            if free:
+                self.cores = free
         self._is_spread = False
         self._faults_ns = 0
         self._folder: Path | None = None
@@ -221,7 +222,8 @@ class _Watch:
         for index, core in enumerate(self.cores):
             device, core_of_device = self._place(core)
             striking = [request for request in lasting if request.strikes(core_of_device, device)]
-            requests |= {index: striking[0]} if striking else {}
+            if striking:
+                requests[index] = striking[0]
         faults.pending_faults.clear()
         faults.pending_faults.update(requests)
 

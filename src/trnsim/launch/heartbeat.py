@@ -105,7 +105,8 @@ class Heartbeats:
 
     def _message(self, pulse: _Pulse, waiting: int, now_s: float) -> str:
         """Message about a rank, or ""."""
-        beat, location = pulse.beat, _place_text(pulse)
+        beat = pulse.beat
+        location = f"{pulse.place} at step {beat.step}" if beat.step else pulse.place
         if pulse.stopped_s is not None and now_s - pulse.stopped_s >= STOPPED_S:
             pulse.is_stop_reported = True
             why = "by a debugger" if beat.state == "t" else "by a signal"
@@ -123,11 +124,6 @@ class Heartbeats:
         if spent_s < _IDLE_SHARE * passed_s:
             does = f"it takes no processor time; py-spy dump --pid {beat.pid} shows where it is"
         return f"{location} lets {waiting} other ranks wait for {passed_s:.0f} s: {does}"
-
-
-def _place_text(pulse: _Pulse) -> str:
-    step = pulse.beat.step
-    return f"{pulse.place} at step {step}" if step else pulse.place
 
 
 def beat_of(fields: Mapping[str, object], at_s: float) -> Beat:

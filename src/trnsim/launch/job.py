@@ -14,7 +14,6 @@ from trnsim.arch import CORES_VARIABLE, INSTANCE_VARIABLE, TARGETS, target_of_ch
 from trnsim.arch.catalogue import catalogue
 from trnsim.arch.environment import TARGET_VARIABLE
 from trnsim.device import faults
-from trnsim.device.faults import LaunchFault
 from trnsim.device.rank_figures import RANK_FIGURES_VARIABLE
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import MOST_COUNT, Fabric
@@ -156,11 +155,11 @@ def job(
         folder: folder of the report.
         nodes: number of instances.
         ranks_per_node: ranks of each; 0 for as many as there is room for.
-        cores_per_rank: logical cores of each rank, which its device 0 is the first of.
+        cores_per_rank: logical cores of each rank; its device 0 is the first of them.
         fault_texts: faults, as written on the command line.
         max_restarts: limit on restarts of all ranks after one was lost.
-        cores: logical cores of each instance that ranks take, where NEURON_RT_VISIBLE_CORES is not
-            to be asked.
+        cores: logical cores of each instance that ranks take; empty for those that
+            NEURON_RT_VISIBLE_CORES names.
 
     Raises:
         BadInput: the instance, the number of ranks, cores or a fault is not possible.
@@ -177,27 +176,32 @@ def job(
             + ", ".join(target.chip for target in TARGETS.values()),
         )
     lnc = logical_config(target.chip)
-    first, number = (cores.start, len(cores)) if cores else _visible()
+    first_core, core_count = (cores.start, len(cores)) if cores else _visible()
     if not 1 <= cores_per_rank <= MOST_COUNT:
         raise BadInput(
             f"--cores-per-rank {cores_per_rank}; legal: 1 or more, at most {MOST_COUNT:,}",
             fix="leave it out for ranks of one core",
         )
-    per_node = ranks_per_node or number // cores_per_rank
+    per_node = ranks_per_node or core_count // cores_per_rank
     factors = faults.link_factors(failures)
-    fabric = Fabric(row, nodes, lnc, per_node, first, cores_per_rank, factors)
-    if number and fabric.ranks_per_node * cores_per_rank > number:
+    fabric = Fabric(row, nodes, lnc, per_node, first_core, cores_per_rank, factors)
+    if core_count and fabric.ranks_per_node * cores_per_rank > core_count:
         each = "" if cores_per_rank == 1 else f" of {cores_per_rank} cores"
         raise BadInput(
-            f"{fabric.ranks_per_node} ranks{each} a node, and {VISIBLE} names {number} cores",
+            f"{fabric.ranks_per_node} ranks{each} a node, and {VISIBLE} names {core_count} cores",
             fix=f"unset {VISIBLE}, or name as many cores as ranks take",
         )
-    _check_ranks(failures, fabric)
+    for fault in failures:
+        if fault.rank >= fabric.ranks:
+            raise BadInput(
+                f"a fault of rank {fault.rank}, and there are ranks 0 to {fabric.ranks - 1}",
+                fix="name one of them",
+            )
     if fabric.factors:
         fabric.check_ways()
-    is_there = importlib.util.find_spec("torch") is not None
+    has_torch = importlib.util.find_spec("torch") is not None
     program = _with_interpreter(command)
-    return LaunchJob(program, fabric, target.name, folder, fault_texts, max_restarts, is_there)
+    return LaunchJob(program, fabric, target.name, folder, fault_texts, max_restarts, has_torch)
 
 
 def _with_interpreter(command: tuple[str, ...]) -> tuple[str, ...]:
@@ -219,15 +223,6 @@ def _visible() -> tuple[int, int]:
         return 0, 0
     cores = parse_cores(text)
     return cores[0], len(cores)
-
-
-def _check_ranks(failures: list[LaunchFault], fabric: Fabric) -> None:
-    for fault in failures:
-        if fault.rank >= fabric.ranks:
-            raise BadInput(
-                f"a fault of rank {fault.rank}, and there are ranks 0 to {fabric.ranks - 1}",
-                fix="name one of them",
-            )
 
 
 def free_port() -> int:

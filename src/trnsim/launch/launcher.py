@@ -30,14 +30,14 @@ from trnsim.launch.job import LaunchJob
 _GRACE_S: Final = 5.0
 """Seconds in which ranks must end after a signal."""
 _ROUNDS_OF_A_RANK: Final = 2
-"""Rounds of events in which a rank is heard that connected before: it is accepted, then read."""
+"""Rounds of events until the message of a new rank is read: its connection is accepted first."""
 _POLL_S: Final = 0.05
 """Seconds between two looks at agents and signals."""
 _FOLLOWED_S: Final = 5.0
 """Seconds to wait for the end of the rank whose loss another gives as its reason."""
 _SETTLED_S: Final = 0.5
-"""Seconds after the end of a lost rank until it is named: the rank that ended before it, whose loss
-may be the reason, is heard later if its children hold its output open."""
+"""Seconds from the end of a lost rank until it is named. If it ended because of another rank, that
+rank's end may be heard later, as its children hold its output open."""
 _AGENT_S: Final = 30.0
 """Seconds in which agents must end after all of their ranks."""
 _NODE_S: Final = 1.0
@@ -228,10 +228,10 @@ class _Attempt:
         """Report the faults of ranks whose step was never reached."""
         for text in self._job.fault_texts:
             fault = parse(text)
-            if fault.rank >= 0 and self._ranks[fault.rank].step < fault.step:
-                rank = self._ranks[fault.rank]
-                last = f"the last step of rank {rank.rank} is {rank.step}"
-                self._say(f"the fault {text} did not strike: {last}")
+            rank = self._ranks[fault.rank] if fault.rank >= 0 else None
+            if rank is not None and rank.step < fault.step:
+                last_step = f"the last step of rank {rank.rank} is {rank.step}"
+                self._say(f"the fault {text} did not strike: {last_step}")
 
     # Watching
 
@@ -356,16 +356,15 @@ class _Attempt:
         self._wait_until(lambda: not any(map(_runs, ranks)), _NODE_S)
         if len(ranks) == 1 or any(_runs(rank) or rank.status == 0 for rank in ranks):
             return []
-        numbers = ", ".join(
-            str(rank.rank) for rank in sorted(ranks, key=lambda member: member.rank)
-        )
-        return [f"all ranks of {lost.host} ended with it: {numbers}"]
+        numbers = sorted(rank.rank for rank in ranks)
+        return [f"all ranks of {lost.host} ended with it: {', '.join(map(str, numbers))}"]
 
     def _check_agents(self) -> None:
-        """Refuse to wait for ranks whose agent has ended without starting them.
+        """Refuse to wait for ranks whose agent has ended without starting them, or that are late.
 
         Raises:
-            BadInput: such an agent, with the place of its log.
+            BadInput: such an agent, with the place of its log, or ranks of other machines that
+                have not started in time.
         """
         for name, agent in self._agents.items():
             if agent.poll() is not None and len(self._ranks) < self._job.fabric.ranks:
@@ -373,9 +372,7 @@ class _Attempt:
                 for _ in range(_ROUNDS_OF_A_RANK * self._job.fabric.ranks):
                     if not self._handle_events():
                         break
-                if self._first_lost() is not None or any(
-                    rank.status is not None for rank in self._ranks.values()
-                ):
+                if not all(map(_runs, self._ranks.values())):
                     return
                 raise BadInput(
                     f"{name} ended with status {agent.returncode} before all ranks had started",

@@ -66,7 +66,7 @@ def world_document(world: WorldFigures) -> Document:
         Section("", [*head, *_total(world), Note(skew), Table(_RANK_COLUMNS, _rank_rows(world))])
     ]
     if world.collectives:
-        table = Table(_COLLECTIVE_COLUMNS, _rows(world))
+        table = Table(_COLLECTIVE_COLUMNS, _collective_rows(world))
         sections.append(Section("collectives of the whole program", [table]))
     if world.links:
         hidden = len(world.links) - _MOST_SHOWN_LINKS
@@ -112,7 +112,7 @@ def _rank_rows(world: WorldFigures) -> list[list[str]]:
     ]
 
 
-def _rows(world: WorldFigures) -> list[list[str]]:
+def _collective_rows(world: WorldFigures) -> list[list[str]]:
     return [
         [
             collective.kind,
@@ -138,12 +138,10 @@ def _notes(world: WorldFigures) -> list[Note]:
     notes = [f"lost: {sentence}" for sentence in world.lost]
     if world.restarts:
         notes.append(f"all ranks were started again: {world.restarts}")
-    factors = world.fabric.factors
-    if factors:
-        notes += [
-            f"injected: {name} {f'at {factor:g} of its bandwidth' if factor else 'dead'}"
-            for name, factor in factors.items()
-        ]
+    notes += [
+        f"injected: {name} {f'at {factor:g} of its bandwidth' if factor else 'dead'}"
+        for name, factor in world.fabric.factors.items()
+    ]
     if world.absent:
         notes.append(f"without figures: ranks {', '.join(map(str, world.absent))}")
     missing = sum(rank.missing for rank in world.ranks)

@@ -40,7 +40,7 @@ _PDEATHSIG = 1
 _BEAT_S = 1.0
 """Seconds between two reports on the program's state."""
 _STEP_FILE = struct.Struct("<qqq")
-"""The step, whether a peer is lost, and whether the rank waits for others (trnsim.device.steps)."""
+"""The step, 1 if a peer is lost, and 1 if the rank waits for others (trnsim.device.steps)."""
 
 
 def variables(environment: dict[str, str], launch: dict[str, Any]) -> dict[str, str]:
@@ -198,9 +198,9 @@ class Supervisor:
         """Pass a signal on; a program that does not end is killed."""
         del frame
         self._send_signal(number)
-        last = threading.Timer(_GRACE_S, self._send_signal, (signal.SIGKILL,))
-        last.daemon = True
-        last.start()
+        killer = threading.Timer(_GRACE_S, self._send_signal, (signal.SIGKILL,))
+        killer.daemon = True
+        killer.start()
 
     def _send_signal(self, number: int) -> None:
         with contextlib.suppress(OSError):

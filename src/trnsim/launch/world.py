@@ -159,15 +159,15 @@ def world(
     """World of the ranks that wrote these figures."""
     messages = _messages(figures)
     collectives = tuple(_collectives(fabric, messages))
-    by_size = {
+    time_by_size_s = {
         (collective.kind, collective.nbytes, group, collective.floor): collective.time_s
         for collective in collectives
         for group in collective.groups
     }
     times_s = {
-        (kind, group, floor.name, at): by_size[kind, nbytes, group, floor]
+        (kind, group, floor.name, index): time_by_size_s[kind, nbytes, group, floor]
         for (kind, group, floor), sizes in messages.items()
-        for at, nbytes in enumerate(sizes)
+        for index, nbytes in enumerate(sizes)
     }
     ranks = tuple(
         _rank_figures(fabric, rank, times_s)
@@ -179,7 +179,7 @@ def world(
 
 
 def _messages(figures: Sequence[Mapping[str, Any]]) -> dict[Exchanged, list[int]]:
-    """Bytes of each collective in order, by kind, group and floor: the most that any rank has."""
+    """By kind, group and floor the bytes of each collective, in order: the most of any rank."""
     sizes: dict[Exchanged, list[int]] = {}
     for rank in figures:
         for record in rank["collectives"]:
@@ -215,7 +215,7 @@ def _add_disjoint(sets: list[list[Group]], group: Group) -> None:
 
 
 def _phases_of_plans(fabric: Fabric, name: str, nbytes: int, group: Group) -> tuple[Any, ...]:
-    """Phases of each plan that the group may take; groups with equal ones may work together."""
+    """Repeats of each plan that the group may take; groups with equal ones may work together."""
     kind, size = kind_of(name), len(group)
     if kind is None or size == 1:
         return (size,)
@@ -234,21 +234,21 @@ def _phases_of_plans(fabric: Fabric, name: str, nbytes: int, group: Group) -> tu
 def _collective(
     fabric: Fabric, name: str, nbytes: int, groups: Sequence[Group], calls: int, floor: Floor
 ) -> WorldCollective:
-    kind, members = kind_of(name), tuple(groups)
+    kind = kind_of(name)
     if kind is None:
-        return WorldCollective(name, nbytes, members, calls, None, floor)
+        return WorldCollective(name, nbytes, tuple(groups), calls, None, floor)
     choice = choose(fabric, kind, nbytes, groups)
-    layouts = [(len(group), len(AlgorithmGroup(fabric, group).by_node)) for group in members]
+    layouts = [(len(group), len(AlgorithmGroup(fabric, group).by_node)) for group in groups]
     floors = floors_of(fabric, kind, nbytes, choice, layouts)
-    return WorldCollective(name, nbytes, members, calls, choice, floor, floors)
+    return WorldCollective(name, nbytes, tuple(groups), calls, choice, floor, floors)
 
 
 def _rank_figures(
     fabric: Fabric, rank: Mapping[str, Any], times_s: Mapping[tuple[str, Group, str, int], float]
 ) -> RankFigures:
     step_times_s = {
-        int(number): times_s[kind, tuple(ranks), floor, at]
-        for number, (kind, ranks, floor, at) in rank["exchanges"].items()
+        int(number): times_s[kind, tuple(ranks), floor, index]
+        for number, (kind, ranks, floor, index) in rank["exchanges"].items()
     }
     step = overlap((Moment(*moment) for moment in rank["step"]), step_times_s)
     place = fabric.place(rank["rank"])
