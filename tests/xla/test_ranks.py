@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from trnsim.device.loopback import free_port
 from trnsim.errors import BadInput
 from trnsim.xla import ranks
 
@@ -95,7 +96,7 @@ def test_a_group_begins_by_torchruns_variables(options):
     import torch_xla.distributed.xla_backend
 
     os.environ.update(
-        RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(ranks.free_port())
+        RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port())
     )
     dist.init_process_group("xla", **options)
     assert dist.get_world_size() == 1

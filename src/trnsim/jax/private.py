@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cache, wraps
 from pathlib import Path
-from socket import socket
 from typing import Any, Final
 
 import jax
@@ -21,6 +20,7 @@ from jax._src.interpreters import mlir
 from jax._src.sharding_impls import GSPMDSharding
 from jaxlib import xla_client
 
+from trnsim.device.loopback import LOOPBACK, free_port
 from trnsim.jax import wire
 from trnsim.jax.host_callbacks import TARGETS, functions
 
@@ -92,7 +92,7 @@ class Meeting:
         self._service: Any = None
         jax_own: Any = distributed.global_state.client
         if index == 0:
-            address = f"{_LOOPBACK}:{_free_port()}"
+            address = f"{LOOPBACK}:{free_port()}"
             self._service = _xla.get_distributed_runtime_service(address, count)
             jax_own.key_value_set(_ADDRESS_KEY, address)
         address = jax_own.blocking_key_value_get(_ADDRESS_KEY, _PEERS_TIMEOUT_S * 1000)
@@ -103,7 +103,7 @@ class Meeting:
 
     def exchange(self) -> Any:
         """XLA's collectives between the processes."""
-        return _xla.make_gloo_tcp_collectives(self.client, hostname=_LOOPBACK)
+        return _xla.make_gloo_tcp_collectives(self.client, hostname=LOOPBACK)
 
     def end(self) -> None:
         """Leave the service, once all processes do."""
@@ -112,16 +112,9 @@ class Meeting:
             self._service.shutdown()
 
 
-_LOOPBACK: Final = "127.0.0.1"
 _ADDRESS_KEY: Final = "trnsim/meeting"
 _PEERS_TIMEOUT_S: Final = 300
 """Time for which a process waits for the others: as in `jax.distributed.initialize`."""
-
-
-def _free_port() -> int:
-    with socket() as probe:
-        probe.bind((_LOOPBACK, 0))
-        return int(probe.getsockname()[1])
 
 
 def cpu_client(count: int, meeting: Meeting | None = None) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +13,13 @@ from trnsim.arch import CORES_VARIABLE, INSTANCE_VARIABLE, TARGETS, target_of_ch
 from trnsim.arch.catalogue import catalogue
 from trnsim.arch.environment import TARGET_VARIABLE
 from trnsim.device import faults
+from trnsim.device.loopback import LOOPBACK, free_port
 from trnsim.device.rank_figures import RANK_FIGURES_VARIABLE
 from trnsim.errors import BadInput
 from trnsim.fabric.fabric import MOST_COUNT, Fabric
 from trnsim.instance.cores import VISIBLE, parse_cores
 from trnsim.instance.model import logical_config
 
-LOOPBACK: Final = "127.0.0.1"
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 _PYTHON_NAMES: Final = ("python", "python3")
 _AUTOLOAD_VARIABLE: Final = "TORCH_DEVICE_BACKEND_AUTOLOAD"
@@ -223,13 +222,6 @@ def _visible() -> tuple[int, int]:
         return 0, 0
     cores = parse_cores(text)
     return cores[0], len(cores)
-
-
-def free_port() -> int:
-    """A free port of the loopback interface."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
 
 
 def _torchrun(nodes: int, per_node: int, node: int, port: str) -> list[str]:

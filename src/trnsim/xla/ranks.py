@@ -7,7 +7,6 @@ PyTorch/XLA's plugin for Neuron does (torch_xla 2.9.0, _internal/neuron.py).
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator, Mapping, MutableMapping
 from functools import wraps
 from typing import Any, Final
@@ -186,14 +185,6 @@ def _meet(url: str, *args: Any, **options: Any) -> Iterator[tuple[Any, int, int]
             line=program_line(),
         )
     yield from _distributed.rendezvous("env://")
-
-
-def free_port() -> int:
-    """A port of this machine that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def leave() -> None:

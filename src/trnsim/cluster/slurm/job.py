@@ -18,9 +18,10 @@ from typing import Any, Final
 from trnsim.cluster.slurm.announcement import announce, path_of
 from trnsim.cluster.slurm.node_cores import node_cores
 from trnsim.cluster.slurm.step import SlurmStep
+from trnsim.device.loopback import LOOPBACK, free_port
 from trnsim.errors import BadInput
 from trnsim.instance.model import InstanceModel
-from trnsim.launch.job import LOOPBACK, LaunchJob, free_port, job, torchrun_variables
+from trnsim.launch.job import LaunchJob, job, torchrun_variables
 
 __all__ = ["SlurmJob", "interface", "rank_counts", "slurm_job"]
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from torch import multiprocessing, nn
 
 from trnsim.device import device_core
+from trnsim.device.loopback import LOOPBACK, free_port
 from trnsim.device.program_line import program_line
 from trnsim.errors import BadInput
 from trnsim.instance.cores import VISIBLE
@@ -55,7 +56,7 @@ def spawn(
     if count == 1:
         return fn(0, *args)
     ranks.own_cores(os.environ, count - 1, count)  # refuses fewer cores than ranks here
-    shared = (fn, args, count, ranks.free_port())
+    shared = (fn, args, count, free_port())
     start: Any = multiprocessing
     return start.start_processes(_run_rank, shared, count, join, daemon, start_method)
 
@@ -67,7 +68,7 @@ def _run_rank(
     number, world = str(index), str(count)
     os.environ[VISIBLE] = ranks.own_cores(os.environ, index, count)
     os.environ.update(
-        MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=number, LOCAL_RANK=number,
+        MASTER_ADDR=LOOPBACK, MASTER_PORT=str(port), RANK=number, LOCAL_RANK=number,
         WORLD_SIZE=world, LOCAL_WORLD_SIZE=world, NEURON_PJRT_PROCESS_INDEX=number,
         NEURON_PJRT_PROCESSES_NUM_DEVICES=",".join(["1"] * count),
     )  # fmt: skip
