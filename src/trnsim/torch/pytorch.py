@@ -286,8 +286,7 @@ def _forward_metadata() -> Any:
     """PyTorch's description of the forward graph being compiled, or None."""
     from torch._guards import TracingContext  # noqa: PLC0415  takes a second
 
-    context: Any = TracingContext.try_get()
-    return None if context is None else context.fw_metadata
+    return getattr(TracingContext.try_get(), "fw_metadata", None)
 
 
 def writable_results() -> int | None:
