@@ -72,8 +72,8 @@ def process_count(environment: Mapping[str, str]) -> int:
 def own_cores(environment: Mapping[str, str], local_rank: int, local_world: int) -> str:
     """NEURON_RT_VISIBLE_CORES of a rank: its share of the cores in the environment's variable.
 
-    Without the variable it is the core with the rank's number. A single core is taken for the
-    rank's own already.
+    Without the variable it is the core with the rank's number. If the variable names one core, that
+    is the rank's own already.
 
     Raises:
         BadInput: for fewer cores than ranks, but more than one.

@@ -1,4 +1,4 @@
-"""All plugins, and their registration; each waits until its package is imported."""
+"""All plugins, and their registration; a plugin waits until its package is imported."""
 
 from __future__ import annotations
 

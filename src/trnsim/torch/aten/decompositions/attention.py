@@ -116,13 +116,13 @@ def attention_backward(
     mask: Sequence[bool],
     out: Value,
     logarithms: Value,
-    *others: Any,
+    *lengths_and_options: Any,
     scale: float | None = None,
 ) -> tuple[Value, ...]:
     """Gradients of queries, keys and values; the scores are recomputed."""
     if bias is not None and mask[3]:
         raise Unlowered("the gradient of attention's bias")
-    dropout, is_causal = others[4], others[5]  # after two lengths and their maxima
+    dropout, is_causal = lengths_and_options[4:6]  # after two lengths and their maxima
     options = _options(query, dropout, scale, is_causal=is_causal)
     operands = [query, key, value, grad, out, logarithms]
     return b.graph.apply_to_all(AttentionBackward(**options), _with_bias(b, operands, bias))

@@ -36,8 +36,8 @@ def _for_each(decompose: Decomposition) -> Decomposition:
     return build
 
 
-def _element_at(value: Any, place: int) -> Any:
-    return value[place] if isinstance(value, list | tuple) else value
+def _element_at(operand: Any, index: int) -> Any:
+    return operand[index] if isinstance(operand, list | tuple) else operand
 
 
 def _fused_step(step: Callable[..., Sequence[Value]]) -> Decomposition:
