@@ -4,7 +4,7 @@
 - Some elementwise operators take tensors of the host, of any shape; all others refuse them.
 - A module that moves between the host and the device has new Parameters. An optimizer that was made
   before trains the old ones, and weights that two modules share are shared no more.
-- `torch.manual_seed` leaves the device's seed.
+- `torch.manual_seed` leaves the device's seed as it is.
 
 Each was measured with torch_xla 2.9.0: tests/xla/oracle.
 """

@@ -1,6 +1,6 @@
 """Cuts of a program into compiled ones, as torch_xla makes them.
 
-Operators run when they are called, and are recorded (`recorder`). At a cut the program is what the
-results need that the cut asks for (`programs`). The ledger counts its executions and compilations,
-has the compiler's time of it, and says what changed against the nearest program (`causes`).
+Operators run when they are called, and are recorded (`recorder`). The program of a cut has the
+recorded operators that its results need (`programs`). The ledger counts executions and
+compilations, and keeps the compiler's times and what each new program changes (`causes`).
 """

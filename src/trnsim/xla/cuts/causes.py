@@ -1,8 +1,8 @@
 """Causes of recompilations: the first thing that differs from the nearest earlier program.
 
-The nearest program shares most calls, by operator and line, the latest one of equals. Both are read
-in the order in which the program made the calls, so the first difference is the one that brought
-the others about: a shape before the shapes that follow from it.
+The nearest program shares most calls, by operator and line; among equals it is the latest. Both are
+read in the order of the calls, so the first difference is the one that brought the others about: a
+shape before the shapes that follow from it.
 """
 
 from __future__ import annotations
