@@ -40,4 +40,4 @@ def test_a_row_says_what_becomes_of_an_operation():
     assert "| `cholesky` | composed | the triangle whose product with its transpose" in text
     assert "| `complex` | host | a NeuronCore has no complex numbers" in text
     assert "| `infeed` | refused | the host exchanges nothing with a program that runs;" in text
-    assert "| `while` | lowered | trips one after the other" in text
+    assert "| `while` | lowered | the trips one after the other" in text

@@ -36,10 +36,7 @@ def gather(scope: Scope, op: Op) -> Entry:
 
 @rule("stablehlo.scatter", limits="bodies of add, multiply, maximum, minimum, and assignment")
 def scatter(scope: Scope, op: Op) -> Entry:
-    """Updates written or combined at indices, each operand by its own function.
-
-    Updates at indices out of range are left out.
-    """
+    """Updates at indices, left out where out of range; each operand by its own function."""
     count = len(op.operands) // 2
     values, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1 :]
     names = function_of(scope, op, (*BODIES, "assign"))
