@@ -164,6 +164,16 @@ def test_a_server_has_the_load_of_its_plan_and_no_end():
     assert price.usd_per_hour == planned.usd_per_hour
 
 
+def test_a_server_without_room_for_the_assumed_requests_has_no_plan_and_says_so():
+    command = ("vllm", "serve", MODEL, "--tensor-parallel-size", "8", "--max-model-len", "2048")
+    role = replace(FULL, instance="trn1.32xlarge", command=command)
+    price = price_job(Job(kind=JobKind.SERVING, roles=(role,)))
+    assert price.serving is None
+    (reason,) = price.reasons
+    assert "--max-model-len is 2,048, and a request has 2,304 tokens" in reason
+    assert reason.endswith("; trnsim plan serve takes others")
+
+
 def test_models_and_layouts_are_read_from_commands():
     command = ("srun", "train.py", "--model_name_or_path", "meta-llama/Llama-3.1-8B", "--tp_size=4")
     job = Job(roles=(Role(command=command),), parallelism=Parallelism(pipeline=2))

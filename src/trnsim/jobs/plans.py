@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from trnsim.errors import EmulatorError
+from trnsim.errors import BadInput, EmulatorError
 from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.job import Job
 from trnsim.jobs.parallelism import MODEL_OPTIONS, Parallelism, options_of, parallelism_in
 from trnsim.jobs.role_price import RolePrice, replica_part
 from trnsim.place.machine import Machine, machine
 from trnsim.system.serve.demand import USUAL_INPUT, USUAL_OUTPUT, open_rate_demand
+from trnsim.system.serve.load import check_lengths
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.plan import ServingPlan
 from trnsim.system.serve.plan import plan as plan_of_server
@@ -130,12 +131,21 @@ def serving_plan(job: Job, roles: Sequence[RolePrice], assumption: SpecAssumptio
         max_num_seqs=parallelism.server_sequences,
         max_model_len=parallelism.sequence,
     )
+    demand = open_rate_demand(USUAL_INPUT, USUAL_OUTPUT)
+    try:
+        if options.max_model_len:
+            check_lengths(demand.synthetic, options.max_model_len)
+    except BadInput as error:
+        raise Unplanned(
+            f"no plan: a spec states no lengths of requests, and those that its price assumes do "
+            f"not fit: {error.reason}; trnsim plan serve takes others"
+        ) from error
     try:
         return plan_of_server(
             model,
             machine(platform, lnc=roles[0].role.lnc, rows=assumption.rows),
             options,
-            open_rate_demand(USUAL_INPUT, USUAL_OUTPUT),
+            demand,
             kind=roles[0].quote.kind,
             rows=assumption.rows,
         )

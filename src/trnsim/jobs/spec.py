@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -62,6 +62,7 @@ class JobSpec:
         branches: blocks of a script, in words, in which fields stand that are read as if the
             block ran once, by the path of the field.
         faults: fields that the service's description does not have, or not of that type.
+        read_keys: keys of kept fields that are read too, and kept for the way they are written.
     """
 
     format: str
@@ -72,6 +73,7 @@ class JobSpec:
     claims: Mapping[str, tuple[DeviceClaim, ...]] = field(default_factory=dict)
     branches: Mapping[str, str] = field(default_factory=dict)
     faults: tuple[FieldFault, ...] = ()
+    read_keys: Collection[tuple[str | int, ...]] = ()
 
     def line_of(self, path: str) -> SourceLine:
         """File and line of a field of the job, or of the nearest field around it."""
@@ -106,10 +108,17 @@ class JobSpec:
     def not_understood(self) -> tuple[KeptField, ...]:
         """Kept fields without a meaning here.
 
-        A header, which a pod keeps to be written back, and claims whose templates the file holds
-        have one.
+        Others are kept to be written back: a header, values that a template fills in, claims whose
+        templates the file holds.
         """
-        kept = tuple(field for field in self.job.kept if field.keys not in _HEADER)
+        filled_in = {template.text for template in self.templates}
+        known = (*_HEADER, *self.read_keys)
+        kept = tuple(
+            field
+            for field in self.job.kept
+            if field.keys not in known
+            and not (isinstance(field.value, str) and field.value in filled_in)
+        )
         named = [claim for claims in self.claims.values() for claim in claims]
         if not named or any(claim.place is None for claim in named):
             return kept
@@ -139,6 +148,7 @@ class SpecReader:
         self.lines: dict[str, SourceLine] = {}
         self.templates: list[TemplateValue] = []
         self.claims: dict[str, tuple[DeviceClaim, ...]] = {}
+        self.read_keys: set[tuple[str | int, ...]] = set()
 
     @property
     def start(self) -> SourceLine:

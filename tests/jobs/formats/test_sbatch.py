@@ -110,6 +110,7 @@ def test_components_are_roles():
     assert ("#SBATCH hetjob 1.gpus-per-node", "h100:8") in {
         (kept.name, kept.value) for kept in spec.job.kept
     }
+    assert not [kept for kept in spec.not_understood if "gpus-per-node" in kept.keys]
 
 
 @pytest.mark.parametrize(
@@ -348,3 +349,11 @@ def test_a_launcher_starts_the_ranks_of_its_task(tmp_path, tasks, launch, ranks)
     assert spec.job.roles[0].processes == ranks
     again = spec_of(tmp_path, write_spec(spec.job, "sbatch"))
     assert again.job == spec.job
+
+
+def test_what_a_template_fills_in_is_named_once(tmp_path):
+    lines = ("#!/bin/bash", "#SBATCH --nodes=2", "#SBATCH --ntasks-per-node=$N", "srun bin/x")
+    spec = spec_of(tmp_path, "\n".join(lines))
+    assert [value.text for value in spec.templates] == ["$N"]
+    assert [kept.value for kept in spec.job.kept] == ["$N"]
+    assert spec.not_understood == ()

@@ -9,6 +9,7 @@ from trnsim.system.serve.load import (
     Request,
     Synthetic,
     at_rate,
+    check_lengths,
     check_tokens,
     is_closed,
     lengths,
@@ -161,6 +162,18 @@ def test_a_load_at_a_rate_comes_at_that_rate(load):
     assert len(made) / arrivals[-1] == pytest.approx(3.0, rel=0.1)
     assert {one.tokens for one in made} == {one.tokens for one in load}
     assert at_rate(load, 3.0, 3000, seed=0, every=7) == made[::7]
+
+
+def test_requests_of_one_length_fit_or_are_refused_and_those_that_vary_are_shortened():
+    fixed = Synthetic(lengths("90", ""), lengths("20", ""), 4, concurrency=1, prefix_tokens=5)
+    check_lengths(fixed, 115)
+    message = (
+        r"^--max-model-len is 114, and a request has 115 tokens: 95 of the prompt .*, 20 of the "
+        "answer .*; legal: 115 or more"
+    )
+    with pytest.raises(BadInput, match=message):
+        check_lengths(fixed, 114)
+    check_lengths(Synthetic(lengths("lognormal:90:1", ""), lengths("20", ""), 4, concurrency=1), 9)
 
 
 def test_a_sequence_longer_than_the_longest_is_named():

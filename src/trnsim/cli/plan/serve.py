@@ -289,7 +289,6 @@ class ServeOptions:
         has_open_rate = (
             self.trace_file is None and self.concurrency is None and self.request_rate is None
         )
-        self._check_sequence(drawn)
         return Demand(
             None if self.trace_file is None else trace.read(self.trace_file),
             drawn,
@@ -297,26 +296,6 @@ class ServeOptions:
             router=router,
             is_saved=self.save_trace is not None,
         )
-
-    def _check_sequence(self, drawn: Synthetic) -> None:
-        """Refuse requests of one length that --max-model-len has no room for.
-
-        Of lengths that vary, the longest are shortened.
-
-        Raises:
-            BadInput: names the lengths.
-        """
-        inputs, outputs, most = drawn.inputs, drawn.outputs, self.max_model_len
-        if self.trace_file is not None or most is None or {inputs.kind, outputs.kind} != {"fixed"}:
-            return
-        prompt, answer = int(inputs.first) + drawn.prefix_tokens, int(outputs.first)
-        if prompt + answer > most:
-            raise BadInput(
-                f"--max-model-len is {most:,}, and a request has {prompt + answer:,} tokens: "
-                f"{prompt:,} of the prompt (--input-len, --prefix-len), {answer:,} of the answer "
-                f"(--output-len); legal: {prompt + answer:,} or more",
-                fix=f"--max-model-len {prompt + answer}, or shorter requests",
-            )
 
     def _usual_count(self) -> int:
         """The default number of requests: those of a minute, or four for each client."""

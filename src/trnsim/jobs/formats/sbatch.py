@@ -105,6 +105,7 @@ def _read(place: SourcePlace) -> JobSpec:
             if script.branch and role.command
         },
         faults=tuple(faults),
+        read_keys=frozenset(reader.read_keys),
     )
 
 
@@ -252,6 +253,7 @@ def _gpus(reader: SpecReader, key: str, path: str) -> int | None:
         stated = int(match[1]) if match else None
         if match and place is not None:
             reader.lines.setdefault(field, place.line)
+            reader.read_keys.add(option)
     of_resource = reader.whole(key, "gres", "gpu", field=field)
     return of_resource if stated is None else stated
 

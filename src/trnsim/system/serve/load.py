@@ -297,6 +297,27 @@ def at_rate(load: Load, rate_per_s: float, least: int, seed: int, every: int = 1
     )
 
 
+def check_lengths(drawn: Synthetic, longest: int) -> None:
+    """Refuse requests of one length that a server of `longest` tokens has no room for.
+
+    Of lengths that vary, the longest are shortened.
+
+    Raises:
+        BadInput: names the lengths.
+    """
+    inputs, outputs = drawn.inputs, drawn.outputs
+    if {inputs.kind, outputs.kind} != {"fixed"}:
+        return
+    prompt, answer = int(inputs.first) + drawn.prefix_tokens, int(outputs.first)
+    if prompt + answer > longest:
+        raise BadInput(
+            f"--max-model-len is {longest:,}, and a request has {prompt + answer:,} tokens: "
+            f"{prompt:,} of the prompt (--input-len, --prefix-len), {answer:,} of the answer "
+            f"(--output-len); legal: {prompt + answer:,} or more",
+            fix=f"--max-model-len {prompt + answer}, or shorter requests",
+        )
+
+
 def check_tokens(load: Load, longest: int) -> None:
     """Refuse a load with a sequence longer than `longest` tokens.
 

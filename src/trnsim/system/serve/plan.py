@@ -24,7 +24,7 @@ from trnsim.system.serve.capacity import RequestPattern
 from trnsim.system.serve.curve import curve
 from trnsim.system.serve.demand import WAVES, Demand, Slo
 from trnsim.system.serve.figures import RunFigures, ServingResult, serve
-from trnsim.system.serve.load import Load, check_tokens, is_closed
+from trnsim.system.serve.load import Load, check_lengths, check_tokens, is_closed
 from trnsim.system.serve.options import ServerOptions
 from trnsim.system.serve.ranking import Tell, layout
 from trnsim.system.serve.search import Search, SmallerSplit
@@ -150,6 +150,8 @@ def _requests_within(
     longest = options.max_model_len or _longest(model, demand)
     check_length(model, longest)
     requests = demand.trace
+    if requests is None and options.max_model_len:
+        check_lengths(demand.synthetic, options.max_model_len)
     if requests is None and not (demand.is_saturating or demand.has_open_rate):
         requests = demand.synthetic.requests(longest)
     if requests is not None:
