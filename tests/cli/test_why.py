@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 
 from trnsim.cli import app
 from trnsim.cli.why import _options
+from trnsim.cli.why_document import _percent_text
 from trnsim.errors import BadInput, OutOfMemory
 
 CONFIG = {
@@ -52,6 +53,10 @@ def test_two_files_are_explained_term_by_term(folder):
     assert "\nsum " in output
     assert "\ninputs:\n  batch: 1 -> 8\n" in output
     assert "\ncost: price +0.0%, instances +0.0%, time -" in output
+
+
+def test_a_change_too_small_to_show_has_no_minus():
+    assert [_percent_text(ratio) for ratio in (1 - 1e-9, 0.5, None)] == ["+0.0%", "-50.0%", "-"]
 
 
 def test_a_command_in_quotes_answers_as_its_file_does(folder):

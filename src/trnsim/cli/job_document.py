@@ -344,7 +344,7 @@ def _number_pair(before: float | None, after: float | None) -> tuple[str, str, s
 def _change(before: float | None, after: float | None) -> str:
     if before is None or after is None or not before:
         return "-"
-    return f"{after / before - 1:+.1%}"
+    return f"{after / before - 1:+z.1%}"
 
 
 def _value_text(value: Any) -> str:

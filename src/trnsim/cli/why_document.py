@@ -185,7 +185,7 @@ def _ms_cells(
     return (
         "-" if old_s is None else f"{old_s * _MS_PER_S:,.{decimals}f}",
         "-" if new_s is None else f"{new_s * _MS_PER_S:,.{decimals}f}",
-        "-" if change_s is None else f"{change_s * _MS_PER_S:+,.{decimals}f}",
+        "-" if change_s is None else f"{change_s * _MS_PER_S:+z,.{decimals}f}",
     )
 
 
@@ -280,7 +280,7 @@ def _clipped_text(value: str) -> str:
 
 
 def _percent_text(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio - 1:+.1%}"
+    return "-" if ratio is None else f"{ratio - 1:+z.1%}"
 
 
 def _interval_word(change: AnswerChange) -> str:

@@ -37,7 +37,7 @@ SCHEMA: Final = "plan-fleet/1"
 _QUANTILES: Final = ("p10", "p50", "p90")
 _HOURLY_SERIES: Final = ("requests_per_s", "requests_missed", "tokens")
 _TOKEN_UNITS: Final = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1e3, "thousand"))
-_KWH_OF_MWH: Final = 1e3
+_KWH_PER_MWH: Final = 1e3
 _MOST_DRAWN_DAYS: Final = 7
 """Days that are drawn; the JSON has all."""
 _HOURS_OF_DAY: Final = 24
@@ -58,7 +58,7 @@ _SPLIT_COLUMNS: Final = columns(
 def fleet_document(fleet: dict[str, Any]) -> Document:
     """The document of `fleet`, the values of `trnsim plan fleet`."""
     figures = Figures(fleet)
-    last = list(fleet["policies"])[-1]
+    last_policy = list(fleet["policies"])[-1]
     days = f"{fleet['days']} day{'s' * (fleet['days'] > 1)}"
     buildings = f"{len(fleet['buildings'])} building{'s' * (len(fleet['buildings']) > 1)}"
     size = f"{fleet['chips']:,} chips in {buildings}, {fleet['spare_chips']:,} of them spare"
@@ -70,8 +70,8 @@ def fleet_document(fleet: dict[str, Any]) -> Document:
     sections = [
         Section("", head),
         Section("Policies", [_policies(fleet, figures)], heading_place="page"),
-        Section("", [*_worth(fleet, last), *_sums(fleet, figures)]),
-        Section("The fleet's day", _day(fleet, last), heading_place="page"),
+        Section("", [*_worth(fleet, last_policy), *_sums(fleet, figures)]),
+        Section("The fleet's day", _day(fleet, last_policy), heading_place="page"),
         Section("Requests outside their SLO", _missed(fleet), place="page"),
         Section("Training", _trained(fleet), place="page"),
         Section("One job on all chips, or many", [_splits(fleet)], heading_place="page"),
@@ -98,12 +98,12 @@ def _unit(policies: dict[str, Any], name: str) -> tuple[float, str]:
 
 def _policies(fleet: dict[str, Any], figures: Figures) -> Table:
     policies = fleet["policies"]
-    token, tokens = _unit(policies, "tokens_per_day")
-    dollar, in_dollars = _unit(policies, "usd_per_day")
+    token_scale, token_unit = _unit(policies, "tokens_per_day")
+    usd_scale, usd_unit = _unit(policies, "usd_per_day")
     has_energy = any(outcome["energy_kwh_per_day"] is not None for outcome in policies.values())
     known = [
-        *columns(f"policy | used, % | SLO missed, % | {tokens} tokens/day"),
-        Column(f"{in_dollars} USD/day", is_number=True, place="text"),
+        *columns(f"policy | used, % | SLO missed, % | {token_unit} tokens/day"),
+        Column(f"{usd_unit} USD/day", is_number=True, place="text"),
         Column("USD/day", is_number=True, place="page"),
         *([Column("MWh/day", is_number=True)] if has_energy else []),
     ]
@@ -113,27 +113,27 @@ def _policies(fleet: dict[str, Any], figures: Figures) -> Table:
             Mark(name, "strong"),
             _percents(outcome["utilisation"], 0),
             _percents(outcome["missed_part"], 2),
-            amounts(_interval(outcome["tokens_per_day"], 1 / token)),
-            amounts(_interval(outcome["usd_per_day"], 1 / dollar)),
+            amounts(_interval(outcome["tokens_per_day"], 1 / token_scale)),
+            amounts(_interval(outcome["usd_per_day"], 1 / usd_scale)),
             figures.usd_range("policies", name, "usd_per_day"),
         ]
         if has_energy:
             kwh = outcome["energy_kwh_per_day"]
-            row.append("-" if kwh is None else amount(kwh / _KWH_OF_MWH))
+            row.append("-" if kwh is None else amount(kwh / _KWH_PER_MWH))
         rows.append(row)
     return Table(known, rows)
 
 
-def _worth(fleet: dict[str, Any], last: str) -> list[Note]:
+def _worth(fleet: dict[str, Any], last_policy: str) -> list[Note]:
     """Notes on the policies, and on how near training comes to sharing without any cost."""
-    policy = fleet["policies"][last]
-    most = fleet["perfect_sharing_training_usd"]
+    policy = fleet["policies"][last_policy]
+    perfect_usd = fleet["perfect_sharing_training_usd"]
     remarks = [
         "P50 (P10 to P90). USD: chips, energy, missed requests, less the worth of trained tokens."
     ]
-    if most:
-        part = policy["expected"]["training_net_usd"] / most
-        remarks.append(f"Training by the {last} plan reaches {part:.1%} of perfect sharing.")
+    if perfect_usd:
+        part = policy["expected"]["training_net_usd"] / perfect_usd
+        remarks.append(f"Training by the {last_policy} plan reaches {part:.1%} of perfect sharing.")
     if not policy["own_plan"]:
         remarks.append("The solver found nothing better than the threshold policy's plan.")
     return [Note(text) for text in remarks]
@@ -151,11 +151,11 @@ def _sums(fleet: dict[str, Any], figures: Figures) -> list[Block]:
     return [Table(_SUM_COLUMNS, rows, place="page"), Drawing(dollars(fleet)), Drawing(worth(fleet))]
 
 
-def _day(fleet: dict[str, Any], last: str) -> list[Block]:
+def _day(fleet: dict[str, Any], last_policy: str) -> list[Block]:
     """Chips by service and job in each hour of the first day, drawn for up to a week."""
     weekday = datetime.fromisoformat(fleet["hours"][0]).strftime("%A")
     marks = [*coloured_names(fleet), ("idle", "idle")]
-    blocks: list[Block] = [_hours(fleet, last), Drawing(legend(marks), is_wide=True)]
+    blocks: list[Block] = [_hours(fleet, last_policy), Drawing(legend(marks), is_wide=True)]
     blocks += [Drawing(day(fleet, name, 0, f"{name}, {weekday}")) for name in fleet["policies"]]
     if fleet["demand"]:
         caption = "Lines: chips that the services' demand needs, P50, and dashed P10 and P90."
@@ -165,15 +165,15 @@ def _day(fleet: dict[str, Any], last: str) -> list[Block]:
         drawings = []
         for number in others:
             date = datetime.fromisoformat(fleet["hours"][number * _HOURS_OF_DAY])
-            drawings.append(Drawing(day(fleet, last, number, date.strftime("%A, %d %B"))))
-        blocks.append(FoldedBlocks(f"{last}: the next {len(others)} days", drawings, "page"))
+            drawings.append(Drawing(day(fleet, last_policy, number, date.strftime("%A, %d %B"))))
+        blocks.append(FoldedBlocks(f"{last_policy}: the next {len(others)} days", drawings, "page"))
     return blocks
 
 
-def _hours(fleet: dict[str, Any], last: str) -> Table:
-    chips = fleet["policies"][last]["chips"]
+def _hours(fleet: dict[str, Any], last_policy: str) -> Table:
+    chips = fleet["policies"][last_policy]["chips"]
     shown = list(chips)[:_MOST_SHOWN_COLUMNS]
-    header = [f"first day, {last}", *(clipped(name, 12) for name in shown), "idle"]
+    header = [f"first day, {last_policy}", *(clipped(name, 12) for name in shown), "idle"]
     rows = [
         (
             datetime.fromisoformat(fleet["hours"][hour]).strftime("%a %H:%M"),
@@ -205,12 +205,12 @@ def _trained(fleet: dict[str, Any]) -> list[Block]:
     ]
     if not rows:
         return [Note("There are no jobs.")]
-    most = fleet["perfect_sharing_training_usd"]
+    perfect_usd = fleet["perfect_sharing_training_usd"]
     remarks = [
-        f"{policy}: training reaches {outcome['expected']['training_usd'] / most:.1%} of perfect "
-        "sharing."
+        f"{policy}: training reaches {outcome['expected']['training_usd'] / perfect_usd:.1%} of "
+        "perfect sharing."
         for policy, outcome in fleet["policies"].items()
-        if most
+        if perfect_usd
     ]
     known = columns("policy | job | billion tokens a day", numbers_from=2)
     return [Table(known, rows), *map(Note, remarks)]
@@ -256,8 +256,8 @@ def _assumed(fleet: dict[str, Any], figures: Figures) -> list[Block]:
         f"a chip fails every {seconds(fleet['chip_mtbf_s'])}, by the scenario or its default",
         f"{fleet['block_chips']:,} chips change hands together, which divides all widths",
     ]
-    last = "figures.json has every number of this page, table.csv each hour."
-    return [Items(lines), Items(more, place="page"), Note(last, kind="soft", place="page")]
+    files = "figures.json has every number of this page, table.csv each hour."
+    return [Items(lines), Items(more, place="page"), Note(files, kind="soft", place="page")]
 
 
 def _widths(job: dict[str, Any]) -> str:

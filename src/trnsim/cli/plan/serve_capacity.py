@@ -120,9 +120,8 @@ def _infeasible(answer: CapacityAnswer, near: Nearest) -> list[str]:
         f"{each.least_s / each.limit_s:.3g} times the limit of {seconds(each.limit_s)}"
         for each in near.missed
     )
-    lines = [f"no layout keeps the SLO at any load; in the nearest, {missed}"] if missed else []
-    if not missed:
-        lines.append("no layout keeps the SLO at any load, although a request alone does")
+    rest = f"; in the nearest, {missed}" if missed else ", although a request alone does"
+    lines = [f"no layout keeps the SLO at any load{rest}"]
     options = " ".join(
         f"{_OPTIONS[name]} {limit:.3g}"
         for name, limit in near.slo.by_name.items()

@@ -149,10 +149,7 @@ class Top(App[None]):
             return []
         nodes = self.nodes()
         rows, at = self.tree_state.rows(nodes), self.tree_state.cursor_line(nodes)
-        lines = [
-            drawing.details_head(width),
-            *drawing.details(rows, at, width, height - 1),
-        ]
+        lines = [drawing.details_head(width), *drawing.details(rows, at, width, height - 1)]
         return lines + [Text("")] * (height - len(lines))
 
     def nodes(self) -> Any:
