@@ -51,7 +51,7 @@ def row(name):
     gain = f"{signed_us(shift.change_us)} ({signed_us(low)} to {signed_us(high)})"
     return (
         f"{name:10} {len(settings):8} {len(tuning.trials):6} {best.time_us:9.2f} us {longer:6.1%} "
-        f"{tuning.own.time_us:9.2f} us  {gain if shift.counts else 'none that can be told'}"
+        f"{tuning.own.time_us:9.2f} us  {gain if shift.is_significant else 'none that can be told'}"
     )
 
 
