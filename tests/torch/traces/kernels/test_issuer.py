@@ -319,6 +319,12 @@ def test_the_version_of_nki_is_that_of_the_file(form, monkeypatch):
     assert trnsim.run(saved, np.ones((4, 8), np.float32)).version.version.name == "0.4"
 
 
+def test_a_kernel_may_stand_in_the_first_line_of_its_file(form):
+    form["lines"] = [{"file": "kernel.py", "line": 1}] * len(form["lines"])
+    saved = SavedKernel(checked_kernel(form, "kernels[0]"))
+    assert trnsim.run(saved, np.ones((4, 8), np.float32)).program.line(0) == ("kernel.py", 1)
+
+
 def test_no_line_of_a_kernel_may_be_known(form):
     form["lines"] = [line | {"file": "<frozen os>"} for line in form["lines"]]
     saved = SavedKernel(checked_kernel(form, "kernels[0]"))

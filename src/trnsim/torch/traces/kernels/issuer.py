@@ -242,10 +242,6 @@ def _call(function: Callable[..., Any], *operands: Any) -> Any:
     return function(*operands)
 
 
-def _call_from_kernel(function: Callable[..., Any], *operands: Any) -> Any:
-    return _call(function, *operands)
-
-
 @cache
 def _caller(title: str, line: SourceLine | None) -> Callable[..., Any]:
     """A function that calls another one, in a frame of a line of the kernel's file.
@@ -254,8 +250,6 @@ def _caller(title: str, line: SourceLine | None) -> Callable[..., Any]:
     """
     if line is None:
         return _call
-    code = _call_from_kernel.__code__
-    body = max(number for _, _, number in code.co_lines() if number is not None)
-    first = line.line - (body - code.co_firstlineno)
-    placed = code.replace(co_filename=line.file, co_firstlineno=first, co_name=title)
+    own = (lambda function, *operands: _call(function, *operands)).__code__  # noqa: PLW0108  a frame
+    placed = own.replace(co_filename=line.file, co_firstlineno=line.line, co_name=title)
     return FunctionType(placed, globals())

@@ -66,7 +66,8 @@ class _Checks:
         if not 1 <= len(kernel.cores) <= _CORES_MAX:
             _refuse(f"{path}.cores", f"{len(kernel.cores)} cores", f"1 to {_CORES_MAX}")
         for number, line in enumerate(kernel.lines):
-            index_of(line.line, _LINE_MAX, f"{path}.lines[{number}].line")
+            if not 1 <= line.line <= _LINE_MAX:
+                _refuse(f"{path}.lines[{number}].line", line.line, f"1 to {_LINE_MAX}")
         self._check_line(kernel.line, path)
         for number, tensor in enumerate(kernel.arguments):
             self._check_tensor(tensor, f"{path}.arguments[{number}]", is_argument=True)
