@@ -99,4 +99,4 @@ def test_a_kernel_that_its_host_misleads_passes_with_the_right_gradient(upstream
     del upstream
     name = "kmax2 or backward_head_dim_256"
     corrected = outcomes("trnsparse", "-p", "trnsparse_plugin", "-k", name)
-    assert corrected[misled]["outcome"] == "passed"
+    assert corrected[misled]["outcome"] == "passed", corrected[misled]["reason"]

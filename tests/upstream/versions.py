@@ -35,7 +35,8 @@ own harness says that it passes; it is *refused* if trnsim's error names the ver
 has *other values* or another error, and the rows of the table of behaviours that the case asked
 for and that {latest} answers otherwise stand beside it. A case that fails under every version
 fails for a reason of its own ([Public suites](conformance.md) has it) and is counted as such. Where
-a version has `-`, the suite was not run.
+a version has `-`, the suite was not run. A sample is drawn from a seed, and is the same for every
+version. *Emulator* is the last commit, at the time of the run, of the source behind kernels.
 
 """
 
@@ -104,10 +105,11 @@ def page(folder):
         if not any(by_version.values()):
             continue
         mark_own_failures(by_version)
-        rows.append((suite.name, what(suite), *(cell(found) for found in by_version.values())))
+        outcomes = (cell(found) for found in by_version.values())
+        rows.append((suite.name, what(suite), commits(suite), *outcomes))
         for name, found in by_version.items():
             lines += reasons(suite.name, f"NKI {name}", found)
-    text = HEAD.format(latest=LATEST) + table(("suite", "what", *VERSIONS), rows)
+    text = HEAD.format(latest=LATEST) + table(("suite", "what", "emulator", *VERSIONS), rows)
     text += "## What is refused, and what has other values\n\n" + ("".join(lines) or "Nothing.\n")
     text += (
         "\n## Files that are not of the latest version\n\nFound from the forms that they use.\n\n"
@@ -123,6 +125,12 @@ def page(folder):
     return (
         text + ("; ".join(f"{count} in `{name}`" for name, count in old.items()) or "none") + ".\n"
     )
+
+
+def commits(suite):
+    """The commits of the emulator under which the kept runs of a suite were made."""
+    heads = [read(KEPT / name / f"{suite.name}.jsonl")[:1] for name in VERSIONS]
+    return ", ".join(dict.fromkeys(head["emulator"] for (head,) in filter(None, heads)))
 
 
 def what(suite):
