@@ -63,8 +63,8 @@ class Suite:
         }
 
 
-def nki_library(part, what, marker, *arguments):
-    """A part of nki-library (tag 2.29), through its own harness.
+def nki_library(part, what, marker, *arguments, files=D5_FILES, environment=()):
+    """A part of nki-library (tag 2.29), through its own harness, with further variables.
 
     NEURON_PYTHONHASHSEED seeds its sweeps (test/utils/ranged_test_harness.py), which are drawn
     anew for each run otherwise.
@@ -77,10 +77,10 @@ def nki_library(part, what, marker, *arguments):
             *("-p", "nki_library_plugin", "-n", "0", "--test-mode", "simulation", "-m", marker),
             *(f"--output-directory={tempfile.mkdtemp()}", "--force-local-cleanup"),
             *arguments,
-            *(f"{D5_FOLDER}/{file}" for file in D5_FILES),
+            *(f"{D5_FOLDER}/{file}" for file in files),
         ),
         cwd="nki-library",
-        environment={"NEURON_PYTHONHASHSEED": "0"},
+        environment={"NEURON_PYTHONHASHSEED": "0", **dict(environment)},
         paths=("src", "src/nkilib_src", "."),
     )
 
@@ -133,6 +133,14 @@ def pinned(name, clone, what, version, chosen):
 
 
 PINNED = (
+    nki_library(
+        "mx",
+        "quantization to MX on trn3, under NKI 0.4",
+        "fast",
+        *TRN3,
+        files=("core/utils/test_quantize_to_mx.py",),
+        environment={"TRNSIM_NKI": "0.4"},
+    ),
     Suite(
         "V1",
         ("nki-library-2.28",),

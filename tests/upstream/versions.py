@@ -10,7 +10,7 @@ and writes the page of what is kept.
 import argparse
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 from ledger import read
@@ -26,17 +26,17 @@ from trnsim.nki.dialect import found_in_file
 KEPT = ROOT / "build" / "versions"
 PAGE = ROOT / "docs" / "generated" / "versions.md"
 REFUSAL = re.compile(r"under NKI 0[.][0-9]|exists (in|from) NKI 0[.]")
-OTHERS_SHOWN = 12
 HEAD = """# Public suites by version of NKI
 
 Written by `python tests/upstream/versions.py FOLDER` from unmodified clones. Each suite was run
 under the rules of each version of NKI, whatever version it was written for. A case *runs* if its
 own harness says that it passes; it is *refused* if trnsim's error names the version; otherwise it
 has *other values* or another error, and the rows of the table of behaviours that the case asked
-for and that {latest} answers otherwise stand beside it. A case that fails under every version
-fails for a reason of its own ([Public suites](conformance.md) has it) and is counted as such. Where
-a version has `-`, the suite was not run. A sample is drawn from a seed, and is the same for every
-version. *Emulator* is the last commit, at the time of the run, of the source behind kernels.
+for and that the nearest version in which it runs has otherwise stand beside it. A case that fails
+under every version fails for a reason of its own ([Public suites](conformance.md) has it) and is
+counted as such. Where a version has `-`, the suite was not run. A sample is drawn from a seed, and
+is the same for every version. *Emulator* is the last commit, at the time of the run, of the source
+behind kernels.
 
 """
 
@@ -62,28 +62,40 @@ def cell(found):
     return ", ".join(f"{counts[end]} {word}" for end, word in words.items() if counts[end]) or "-"
 
 
-def reasons(suite, version, found):
-    """Lines on the cases that are refused or have other values."""
-    refusals, others = Counter(), []
-    for name, (end, reason, rows) in found.items():
+def reasons(suite, version, by_version):
+    """Lines on the cases that a version refuses, or gives other values; equal ones are counted."""
+    refusals, others = Counter(), defaultdict(list)
+    for name, (end, reason, _) in by_version[version].items():
         if end == "refused":
             refusals[row_of(reason)] += 1
         elif end == "other":
-            others.append((short(name), reason, rows))
-    lines = [f"- {suite} under {version}: {n} refused by `{row}`\n" for row, n in refusals.items()]
-    for name, reason, rows in others[:OTHERS_SHOWN]:
-        why = ", ".join(f"`{row}`" for row in rows) or "no row was asked"
-        lines.append(f"- {suite} under {version}, `{name}`: {reason[:160]}; rows: {why}\n")
-    if others[OTHERS_SHOWN:]:
-        more = Counter(", ".join(rows) or "no row" for *_, rows in others[OTHERS_SHOWN:])
-        lines += [f"- {suite} under {version}: {n} more; rows: {row}\n" for row, n in more.items()]
+            others[reason[:160], rows_of(name, version, by_version)].append(short(name))
+    head = f"- {suite} under NKI {version}"
+    lines = [f"{head}: {n} refused by `{row}`\n" for row, n in refusals.items()]
+    for (reason, rows), names in others.items():
+        more = f" and {len(names) - 1} more" if names[1:] else ""
+        why = ", ".join(f"`{row}`" for row in rows) or "none was asked"
+        lines.append(f"{head}, `{names[0]}`{more}: {reason}; rows: {why}\n")
     return lines
 
 
+def rows_of(name, version, by_version):
+    """The rows that a case asks for and that the nearest version in which it runs has otherwise."""
+    places = {each: place for place, each in enumerate(VERSIONS)}
+    running = [each for each, found in by_version.items() if found.get(name, ("",))[0] == "passed"]
+    if not running:
+        return ()
+    nearest = min(running, key=lambda each: abs(places[each] - places[version]))
+    asked = {row for each in (version, nearest) for row in by_version[each][name][2]}
+    sides = VERSIONS[version], VERSIONS[nearest]
+    return tuple(sorted(row for row in asked if len({s.follows(TABLE[row]) for s in sides}) > 1))
+
+
 def row_of(reason):
-    """The row that a refusal speaks of, by its form or by the words of its other side."""
+    """The row that a refusal speaks of, by its form or by the words of either side."""
     for row in TABLE.values():
-        if (row.form and row.form in reason) or f"where {row.otherwise};" in reason:
+        is_said = any(f"where {words};" in reason for words in (row.rule, row.otherwise))
+        if is_said or (row.form and row.form in reason):
             return row.name
     return reason[:100]
 
@@ -107,9 +119,9 @@ def page(folder):
         mark_own_failures(by_version)
         outcomes = (cell(found) for found in by_version.values())
         rows.append((suite.name, what(suite), commits(suite), *outcomes))
-        for name, found in by_version.items():
-            lines += reasons(suite.name, f"NKI {name}", found)
-    text = HEAD.format(latest=LATEST) + table(("suite", "what", "emulator", *VERSIONS), rows)
+        for name in by_version:
+            lines += reasons(suite.name, name, by_version)
+    text = HEAD + table(("suite", "what", "emulator", *VERSIONS), rows)
     text += "## What is refused, and what has other values\n\n" + ("".join(lines) or "Nothing.\n")
     text += (
         "\n## Files that are not of the latest version\n\nFound from the forms that they use.\n\n"
