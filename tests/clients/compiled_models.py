@@ -88,7 +88,7 @@ def compiled(one, *, has_values):
     start = time.process_time()
     imported = import_graph(one.module)
     weights = frozenset(list(imported.names)[: one.weights])
-    codes = sorted({f"{r.code} {r.what}"[:120] for r in refused(imported, CHIP, FLAGS)})
+    codes = sorted({f"{r.code} {r.subject}"[:120] for r in refused(imported, CHIP, FLAGS)})
     row = {"graph": one.kind, "operations": len(imported.graph.nodes), "codes": codes}
     row["missing"] = list(imported.missing)
     try:

@@ -13,7 +13,6 @@ REMAINS = {
         "sparse.sampled_addmm": SPARSE,
         "sparse.mm.reduce": SPARSE,
         "to_sparse": SPARSE,
-        "lu": "`out=` of this composition keeps the strides that it was given",
         "linalg.lstsq": NOT_IN_PLACE,
         "linalg.lstsq.grad_oriented": NOT_IN_PLACE,
         "mode": "PyTorch refuses `out=` by the device's name",
