@@ -17,6 +17,8 @@ from trnsim.torch.device_errors import OperatorNotModelled
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 LONG = torch.tensor([2**31 - 1, 3, 2**24 + 1])
 MIDDLE = torch.tensor([2**23 + 1] * 3 + [-(2**23) - 1] * 3)
+SHORT = torch.tensor([[-(2**15), 2**15 - 1]], dtype=torch.int16)
+MINUEND = torch.tensor([[4097]], dtype=torch.int32)
 LOWEST = torch.finfo(torch.float32).min
 
 
@@ -40,6 +42,8 @@ BEYOND = {
     "floating point of a sum": (lambda x: x.sum(dtype=torch.float32), LONG[2:].repeat(2)),
     "wrapping sum": (lambda x: x.sum(dtype=torch.int8), torch.tensor([100, 100])),
     "small operands, large products": (lambda x: x @ x.T, torch.tensor([[5001, 5003]])),
+    "lowest of 16 bits": (lambda x: x @ torch.full_like(x.T, 999), SHORT),
+    "product that is subtracted": (lambda x: torch.addmm(x * 24, x, x, alpha=-1), MINUEND),
     "truth value of a sum": (lambda x: x.sum() > 2**24, LONG[2:]),
     "indices": (lambda x: x.argmax() + 2**31, torch.randn(5)),
 }

@@ -111,8 +111,10 @@ class _Search(fx.Interpreter):
 def _sum_of_sizes(target: Any, args: Any, kwargs: Any) -> Tensor:
     """A sum of the magnitudes of integers, which is not exceeded by one of its parts."""
     wide = torch.int64 if len(tensors_in(args)) > 1 else torch.float64  # of several, one is indices
-    sizes = [value.abs().to(wide) if _is_integer(value) else value for value in args]
-    total: Tensor = target(*sizes, **{**kwargs, **({"dtype": wide} if "dtype" in kwargs else {})})
+    sizes = [value.to(wide).abs() if _is_integer(value) else value for value in args]
+    factors = {name: abs(kwargs[name]) for name in ("alpha", "beta") if name in kwargs}
+    dtype = {"dtype": wide} if "dtype" in kwargs else {}
+    total: Tensor = target(*sizes, **{**kwargs, **factors, **dtype})
     return total
 
 
