@@ -33,8 +33,8 @@ COVERED = {
     **{
         f"graph/ops/{family}.py": ("graph/test_oracle.py", "references against an oracle of JAX")
         for family in (
-            *("arithmetic", "bits", "collectives", "comparison", "contraction", "control_flow"),
-            *("elementwise", "functions", "layout", "leaves", "lookup", "reductions", "rounding"),
+            *("arithmetic", "bits", "collectives", "comparison", "control_flow", "elementwise"),
+            *("functions", "layout", "leaves", "lookup", "reductions", "rounding"),
         )
     },
     "instance/shell/bin/neuron-monitor-prometheus.py": (

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from trnsim import files
 from trnsim.cli import app
 from trnsim.device.graph_file import GraphFile, graph_bytes
 from trnsim.device.model_report import Subject
@@ -87,7 +86,7 @@ def test_a_full_disk_is_named(monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(files.Draft, "_put_in_place", full)
+    monkeypatch.setattr(Path, "replace", full)
     done = run("compile", "m.pb", *FLAGS)
     assert done.exit_code == 70
     assert "cannot write log-neuron-cc.txt: No space left on device" in done.stderr

@@ -1,11 +1,11 @@
-"""FLOPs of convolutions beside the sums that their reference makes of ones."""
+"""FLOPs of convolutions and attention beside what their references compute of ones."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from trnsim.graph.ops.contraction import Convolution
+from trnsim.graph.ops.contraction import Attention, Convolution
 from trnsim.graph.types import TensorType
 
 CASES = [
@@ -35,3 +35,17 @@ def test_flop_of_a_convolution_count_the_zeros_of_padding():
     tensors = TensorType((1, 1, 3), "float32"), TensorType((1, 1, 2), "float32")
     # Padded: 0 x - x - x 0 0, where - is a gap; windows of two begin at 0, 2, 4 and 6.
     assert of.flop(*tensors) == 2 * 4
+
+
+@pytest.mark.parametrize("window", [0, 1, 3, 8])
+@pytest.mark.parametrize(("first", "apart"), [(0, 1), (3, 1), (0, 2), (1, 3)])
+def test_visible_pairs_of_causal_attention_are_the_finite_scores(first, apart, window):
+    queries, keys = 3, 9
+    operation = Attention(1.0, True, first, apart, window)
+    scores = operation.scores(np.ones((queries, 2)), np.ones((keys, 2)), ())
+    assert operation.visible_pairs(queries, keys) == np.isfinite(scores).sum()
+
+
+def test_visible_pairs_without_a_causal_mask():
+    assert Attention(1.0).visible_pairs(3, 9) == 27
+    assert Attention(1.0, window=4).visible_pairs(3, 9) == 12
