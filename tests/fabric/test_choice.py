@@ -59,6 +59,18 @@ def test_a_ring_of_two_is_its_bytes_over_one_direction(instance, lnc):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "phases"), [("ring", 2), ("kangaring", 4), ("mesh", 4), ("rdh", 10)]
+)
+def test_an_all_reduce_reduces_and_then_gathers(name, phases):
+    (algorithm,) = (each for each in KINDS["all_reduce"] if each.name == name)
+    reads = [phase.reads for phase in algorithm.plan(RankGroup(NODE, tuple(range(64))), MB)]
+    assert len(reads) == phases
+    # A rank that reduces reads what came and its own; one that gathers copies.
+    assert min(reads[: phases // 2]) >= 2
+    assert max(reads[phases // 2 :]) <= 1
+
+
 def test_an_unknown_kind_is_refused():
     with pytest.raises(BadInput, match="'all_reduc'") as error:
         choose(NODE, "all_reduc", 1, [range(2)])

@@ -144,9 +144,8 @@ def _role(reader: SpecReader, index: int) -> Role:
     cpus = None
     if tasks is not None:
         cpus = reader.whole(key, "cpus-per-task", field=f"{path}.vcpus", least=1)
-    is_exclusive = (
-        reader.value(key, "exclusive") is True
-    )  # =user shares a node with the user's jobs
+    # With a value it is not: =user shares a node with the user's own jobs.
+    is_exclusive = reader.value(key, "exclusive") is True
     if is_exclusive:
         reader.take(key, "exclusive", field=f"{path}.is_exclusive")
     return Role(
