@@ -25,8 +25,8 @@ class Terms:
         text: the offer in words.
         shortest_days: the shortest time that is charged; 0 for the second, minute or hour.
         longest_days: the longest time sold, or None: no end.
-        daily_up_to_days: durations up to this one are whole days; 0: any duration.
-        step_days: longer durations are multiples of this; 0: any duration.
+        daily_up_to_days: durations up to this one are any number of whole days; 0: no such rule.
+        step_days: durations beyond that one are multiples of this one; 0: no such rule.
         sizes: legal numbers of instances in one order; empty: any number.
         most_instances: instances that one account may hold over all orders; None: its own quota.
         start_within_days: longest time until an order starts, or None: it starts at once.

@@ -19,7 +19,8 @@ class CauseTime:
 
     Attributes:
         family: the family of times, as `trnsim.estimate.site` names them.
-        cause: "weights", "exchanges" and so on; "" for what has the factor of its family alone.
+        cause: "weights", "exchanges" and so on; "" for seconds that only the factor of their family
+            scales.
         time_s: seconds.
     """
 
@@ -30,18 +31,18 @@ class CauseTime:
 
 @dataclass(frozen=True)
 class EstimatedFigure:
-    """An answer of trnsim about one figure.
+    """The estimate of one figure, split into what a calibration scales and what it does not.
 
     Attributes:
         chip: the chip.
-        family: the family that the figure counts for.
+        family: the family of times whose factor the figure helps to fit.
         time_s: seconds, which `fixed_s` and `parts` add up to.
-        parts: seconds that factors apply to.
-        fixed_s: seconds that they do not, such as those of the host.
+        parts: seconds that fitted factors scale.
+        fixed_s: seconds that no factor scales, such as those of the host.
         p10_s: the low end of its interval.
         p90_s: the high end.
         bound_s: seconds below which no chip of this kind can be.
-        units: tokens or items in that time, of a figure that is a rate; 0 of a time.
+        units: tokens or items in `time_s` if the figure is a rate; 0 if it is a time.
     """
 
     chip: str

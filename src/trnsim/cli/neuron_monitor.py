@@ -13,7 +13,7 @@ from trnsim.cli.quantity_options import whole
 from trnsim.cli.terminal import echo, leave_output
 from trnsim.tools.monitor.config import ALL_GROUPS, read
 from trnsim.tools.monitor.user_monitor import user_monitor
-from trnsim.tools.monitor.verbose import MOST_LEVEL, Verbose
+from trnsim.tools.monitor.verbose import MOST_LEVEL, MonitorMessages
 
 app = parser()
 
@@ -48,7 +48,7 @@ def neuron_monitor(
     Example: trnsim neuron-monitor | head -1
     """
     reports = user_monitor(read(config) if config else ALL_GROUPS).stream()
-    messages = Verbose(verbose)
+    messages = MonitorMessages(verbose)
     echo("emulated by trnsim", is_error=True)
     try:
         for report in reports:

@@ -23,8 +23,9 @@ class CompilerFlag:
     Attributes:
         name: its name without leading dashes, words joined by hyphens.
         sets: the field of `Flags` that it sets; "" if it has no effect here.
-        values: legal values, each with that of the field; "" stands for no value.
-        takes: legal values in words, where they are not a few.
+        values: legal values, each with the one that the field of `Flags` gets; the key "" is the
+            flag without a value.
+        takes: legal values in words, where they are too many to list in `values`.
         note: why it has no effect here, as the end of a sentence.
         notes: the same for some of its values.
         is_of_host: whether it says where files, logs and caches lie, and changes no program.

@@ -82,7 +82,8 @@ def placed_time(
 ) -> CollectiveTime:
     """The time of a collective of this process's world, with its ranks' real placement.
 
-    A collective of an eager program is a program of its own, which the host starts.
+    By default its fixed time is that of a program which the host starts: an eager program makes
+    one of each collective.
     """
     return _timed(kind, nbytes, tuple(map(tuple, groups)), target, floor)
 

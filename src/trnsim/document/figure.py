@@ -46,7 +46,7 @@ def percent(value: float) -> str:
 
 @dataclass(frozen=True)
 class Figures:
-    """The values of a document, and single ones as figures."""
+    """The values of a document; its methods format single ones, with their places."""
 
     values: dict[str, Any]
 

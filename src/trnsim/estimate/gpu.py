@@ -4,13 +4,13 @@ product  = max(2 m k n / (peak base part), bytes / (HBM reach)) + fixed
 part     = results / (waves SMs tile) x (reuse of the tile / reuse of the largest)^1/2
 operator = bytes / (HBM reach) + fixed
 
-base: fraction of the peak that a large product reaches (`BASES`); reach: that of the bandwidth
-(`GPU_MEMORY`); fixed: seconds of a kernel (`LAUNCH_S`, or `EAGER_S` in training); tile: number of
-its results.
+Names side by side are multiplied. base: fraction of the peak that a large product reaches
+(`BASES`); reach: fraction of HBM's bandwidth that kernels reach (`GPU_MEMORY`); fixed: seconds of a
+kernel (`LAUNCH_S`, or `EAGER_S` in training); tile: number of its results.
 
 A product's results are tiles, of which each multiprocessor (SM) computes one at a time: tiles that
-the results do not fill and a last wave that the tiles do not fill are lost. Small tiles lose less
-so, but read more for each result. The library is taken to choose the best tile, and to cut sums in
+the results do not fill and a last wave that the tiles do not fill are lost. Small tiles lose less,
+but read more for each result. The library is taken to choose the best tile, and to cut sums in
 parts where there are fewer tiles than SMs. Attention is one kernel, which skips masked scores and
 keeps scores on the chip, unless `is_fused` is false.
 
@@ -168,7 +168,7 @@ class GpuTimes:
             return product.activation_elements
         computed = 0.0 if has_cached else product.k * product.n
         rows = product.m * (product.k + product.n)
-        if self.is_fused:  # of scores, their queries; of values, their results
+        if self.is_fused:  # scores read queries, values write results
             rows = product.m * min(product.k, product.n)
         return (rows + computed) * product.times
 
@@ -204,7 +204,10 @@ class GpuTimes:
 
 
 def _more_kernels(product: Product) -> int:
-    """Kernels of a product in inference beside its own: a cast of its input, or a router's."""
+    """Kernels of a product in inference beside its own: a cast of its input, or a router's.
+
+    Products of absorbed matrices (of latent attention, in decoding) have no cast.
+    """
     if product.name == _ROUTER:
         return _ROUTING_KERNELS
     is_cast = product.weight_bits > 0 and product.bits == _BYTE_BITS
@@ -227,8 +230,8 @@ def _tile_efficiency(
 ) -> float:
     rows, columns = tile
     tiles = math.ceil(times * math.ceil(m / rows) * math.ceil(n / columns))
-    # A part of k shorter than a tile's side takes as long as one of that side, so that a longer k
-    # is never faster: parts are not whole here.
+    # The number of parts need not be whole, and no part of k is shorter than a tile's side: with
+    # shorter or whole parts a longer k could be faster.
     parts = max(1.0, min(sms // tiles, k / rows, _MOST_PARTS))
     waves = math.ceil(tiles * parts / sms)
     filled = m * n * times / (tiles * rows * columns)

@@ -1,6 +1,6 @@
 """The time of a layer on one rank, and its source.
 
-There are two kinds of source: a user's measured table, and a form of few constants.
+There are two kinds of source: a user's measured table, and formulas with few constants.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class LayerTime:
 
     Attributes:
         time_s: median seconds.
-        parts_s: seconds by cause, which add up to `time_s`: "products", "weights" (time of the
-            bytes of all factors beyond "products"), "KV", "elements", "scores", "fixed".
+        parts_s: seconds by cause, which add up to `time_s`: "products", "weights" (time by
+            which reading all factors exceeds "products"), "KV", "elements", "scores", "fixed".
         spread: one sigma of the logarithm of (true / `time_s`).
         source: "measured" or "few constants", with file or rows.
-        has_exchanges: whether the spread is that of sums of layers and their exchanges.
+        has_exchanges: whether `spread` covers the exchanges of the layer too.
     """
 
     time_s: float
@@ -59,7 +59,7 @@ class SumErrors:
     ) -> None:
         """Add `time_s` of a layer, and exchanges between its ranks.
 
-        Rows of whole passes include exchanges, whose errors are then those of the layers.
+        If the spread of the layer covers its exchanges, they have no error of their own.
         """
         spread = math.hypot(layer.spread, more_spread)
         if layer.has_exchanges:

@@ -114,7 +114,7 @@ class _Plugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:
-        """Note a test that ended well: baselines that it did not use are of no kernel."""
+        """Note a test that ended well: a baseline that it did not use has no kernel any more."""
         yield
         if item.nodeid in self._uses:
             self.session.note_passed(item.nodeid)
@@ -141,7 +141,7 @@ class _Plugin:
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what moved and failed nothing, and which baselines are of no kernel."""
+        """Say which times moved without failing a test, and which baselines have no kernel."""
         lines = self._session.summary() if self._session is not None else []
         if lines:
             terminalreporter.section("trnsim")

@@ -33,7 +33,7 @@ _DIGEST_DIGITS: Final = 16
 """Hexadecimal digits of a digest."""
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
 _ADDRESS: Final = " at 0x"
-"""Mark of Python's own text of an object, which has an address in place of values."""
+"""Mark of the default `repr` of an object, which has an address and no values."""
 _MOST_DEPTH: Final = 6
 """Levels of values within values."""
 _PACKAGE: Final = Path(trnsim.__file__).parent
@@ -44,7 +44,7 @@ _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 def source_digest(kernel: object, arguments: Arguments) -> str:
     """The digest of a kernel's source, of what it uses of the user's, and of its inputs' shapes.
 
-    A version of NKI that someone chose, or that the forms of the file ask for, is a part of it. The
+    A version of NKI that someone chose, or that spellings in the file imply, is a part of it. The
     latest version does not count if nobody chose it, as it moves with trnsim.
     """
     texts: list[str] = []
@@ -92,7 +92,7 @@ def _argument_text(value: Any) -> str:
 
 
 def _value_text(value: Any, depth: int = _MOST_DEPTH) -> str:
-    """A value as text that is the same in every process: arrays by their forms, sets in order."""
+    """A value as text that is the same in every process: arrays by dtype and shape, sets sorted."""
     if isinstance(value, (*_PLAIN, np.generic)):
         return repr(value)
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)

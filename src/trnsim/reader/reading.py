@@ -38,7 +38,7 @@ _BOOLEANS: Final = {"yes": True, "no": False, "true": True, "false": False}
 _MOST_SUGGESTIONS: Final = 3
 """Names that an error suggests for an unknown one."""
 _MOST_DIGITS: Final = 20
-"""Digits from which on a name of a mapping is no whole number."""
+"""A name of a mapping with this many digits, or more, is not read as a whole number."""
 _NOT_FINITE: Final = ("nan", "inf", "infinity")
 _UNIT: Final = re.compile(r"[a-zµμ%]$", re.IGNORECASE)
 """The end of a text that is a number with a unit: a person wrote it, not a program."""
@@ -388,7 +388,7 @@ def _illegal(rule: Rule, hint: Any, place: SourcePlace) -> BadInput:
 
 
 def _example(rule: Rule) -> str:
-    """A legal value as the fix of one that is not; "", the file's own fix, if none is declared."""
+    """The fix of an illegal value: the declared example; "" (the file's own fix) without one."""
     return f"for example {rule.example}" if rule.example else ""
 
 

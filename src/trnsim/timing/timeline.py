@@ -115,7 +115,7 @@ class Timeline:
         return len(self.program)
 
     def of(self, program: Program) -> Timeline:
-        """The timeline of a core that keeps step with this core, in a program of equal time."""
+        """This timeline for `program`, whose core keeps step with this core at equal times."""
         if program is self.program:
             return self
         programs = [*self._programs[: self._rank], program, *self._programs[self._rank + 1 :]]
@@ -180,7 +180,7 @@ class Timeline:
         return max(issued.values(), default=0.0)
 
     def throttled(self, parts: int) -> list[tuple[float, float, float]]:
-        """(start, duration, mean limit below 1) of each throttled period of the Tensor Engine.
+        """(start, duration, mean fraction of full speed) of the Tensor Engine's throttled periods.
 
         Times are seconds; each ramp is divided into `parts`.
         """
@@ -216,8 +216,8 @@ class Timeline:
     ) -> float:
         """`undisturbed_s` with instruction i placed by `placement(i)`, in an order chosen again.
 
-        With `keeps_rooms` False tensors change, and waits for reused memory (`program.rooms`) and
-        spills are left out.
+        `keeps_rooms` False is for changes that move tensors: waits for reused memory
+        (`program.rooms`) and spills are then left out, as they would be others.
         """
         program = self.program if keeps_rooms else self.program.issued
         return changed(program, self.order.policy, placement).device_time_s
@@ -239,7 +239,7 @@ class Timeline:
     def two_in_flight_s(self) -> float:
         """`undisturbed_s` if the program's second half ran beside its first.
 
-        Dependences between the halves over long distances stay.
+        Of the dependences between the halves only those over many instructions are kept.
         """
         return halves_at_once(self.program, self.order.policy).device_time_s
 

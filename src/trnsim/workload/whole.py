@@ -19,7 +19,7 @@ from trnsim.workload.passes import towers
 from trnsim.workload.rank_graph import RankGraph
 
 _PRECEDING_NORMS: Final = ("before", "around")
-"""Positions of norms (`Wiring.norm_position`) that precede the shared products."""
+"""Positions of norms (`Wiring.norm_position`) that precede the products split over ranks."""
 _INPUT_NAMES: Final = ("words", "places", "kinds", "mask", "labels")
 """Names of the inputs of a pass, in order."""
 
@@ -98,7 +98,7 @@ class _JoinedGraph:
     """A graph under construction, to which parts are appended.
 
     Attributes:
-        flows: the last value of each name.
+        flows: the newest value of each name by which parts are joined, such as "hidden".
     """
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class _JoinedGraph:
     ) -> None:
         """Append a part at a path of modules; its weights are at `weights_path` if given.
 
-        `outer_module` is the module of operations outside its halves.
+        `outer_module` is the module of operations whose origin names none.
         """
         values = self._inputs(rank, weights_path or path)
         last: Origin | None = None

@@ -1,6 +1,6 @@
 import pytest
 
-from trnsim.tools.monitor.verbose import Verbose
+from trnsim.tools.monitor.verbose import MonitorMessages
 
 
 def report(*tags, error=""):
@@ -28,22 +28,22 @@ LINES = {
 
 @pytest.mark.parametrize("level", LINES)
 def test_a_level_says_what_is_its_own_and_the_levels_below(level):
-    said = Verbose(level)
+    said = MonitorMessages(level)
     assert [list(said.lines(one)) for one in REPORTS] == LINES[level]
 
 
 def test_programs_of_one_tag_are_counted_each():
-    said = list(Verbose(3).lines(report("job", "job", error="gone")))
+    said = list(MonitorMessages(3).lines(report("job", "job", error="gone")))
     assert said.count("memory_used of job: gone") == 2
     assert said[-1] == "report of 2 programs, 3 groups"
 
 
 def test_the_highest_levels_name_reports_and_periods():
-    assert list(Verbose(3).lines(REPORTS[0])) == [
+    assert list(MonitorMessages(3).lines(REPORTS[0])) == [
         "program a began",
         "report of 1 programs, 2 groups",
     ]
-    assert list(Verbose(4).lines(REPORTS[0]))[2:] == [
+    assert list(MonitorMessages(4).lines(REPORTS[0]))[2:] == [
         "memory_used of a: measured over 1.5 s",
         "vcpu_usage: measured over 2.0 s",
     ]

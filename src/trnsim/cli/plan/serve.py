@@ -48,7 +48,7 @@ from trnsim.workload.config import read
 from trnsim.workload.model_names import config_file, hub_id
 
 _LEAST_REQUESTS: Final = 1000
-"""Requests of an open load, and of a closed one `_REQUESTS_OF_CLIENT` for each client."""
+"""Fewest requests of a load with a rate; one of clients has `_REQUESTS_OF_CLIENT` for each."""
 _MINUTE_S: Final = 60.0
 _MOST_REQUESTS: Final = 100_000
 _REQUESTS_OF_CLIENT: Final = 4
@@ -173,7 +173,7 @@ class ServeOptions:
     port_state: Annotated[
         str,
         typer.Option(
-            help="State of a mixture of experts' port to AWS's chips: tuned or as-ported.",
+            help="Port of a mixture of experts to AWS's chips: tuned or as-ported.",
             metavar="STATE",
         ),
     ] = "tuned"
@@ -311,11 +311,11 @@ class ServeOptions:
 def serve(options: ServeOptions) -> Document | None:
     """The instances of least cost that serve a load within an SLO, with their latencies and USD.
 
-    Requests are run through the server step by step: one prompt at a time, ahead of all tokens, and
-    buckets on AWS's chips, a token budget on GPUs. Instances, ranks and sequences that no option
-    names are searched, and one instance is added as a spare. Without a rate, the most load of one
-    instance is told: within the SLO, or at the knee of its latency. Lengths are numbers,
-    uniform:LEAST:MOST or lognormal:MEDIAN:SIGMA.
+    Requests are run through the server step by step. AWS's chips compute one prompt at a time,
+    before further tokens, padded to buckets; GPUs mix both up to a token budget. Instances, ranks
+    and sequences that no option names are searched, and one instance is added as a spare. Without a
+    rate, the most load of one instance is told: within the SLO, or at the knee of its latency.
+    Lengths are numbers, uniform:LEAST:MOST or lognormal:MEDIAN:SIGMA.
 
     Example: trnsim plan serve llama-3.1-8b --on trn2 --request-rate 4 --slo-tpot 30ms
     """
@@ -413,8 +413,8 @@ def _check_outputs(options: ServeOptions, demand: Demand, server: ServerOptions)
     """
     if options.emit not in (None, "vllm"):
         raise BadInput(f"--emit is {options.emit!r}; legal: vllm")
-    is_open = server.tensor is None or server.max_num_seqs is None
-    if demand.is_saved and demand.has_open_rate and is_open:
+    is_layout_searched = server.tensor is None or server.max_num_seqs is None
+    if demand.is_saved and demand.has_open_rate and is_layout_searched:
         raise BadInput(
             "--save-trace of a load that follows from the layout, which is searched",
             fix="give --concurrency or --request-rate, or --tensor-parallel-size and "

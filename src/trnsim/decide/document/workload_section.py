@@ -37,9 +37,9 @@ _HEADING_BY_GROUP: Final = {
 _CANDIDATE_COLUMNS: Final = (
     Column("instance", place="text"),
     Column("", place="text"),
-    Column("instance", help="its number; how it is laid out", place="page"),
+    Column("instance", help="how many; how they are laid out", place="page"),
     Column("hours a month", help="instance-hours: P50 (P10 to P90)", place="page"),
-    Column("USD/h", help="price of the kind of today's, and its source", place="page"),
+    Column("USD/h", help="price, of today's kind of purchase, and its source", place="page"),
     Column("USD a month", place="text"),
     Column(
         "USD a month",
@@ -182,7 +182,7 @@ def _candidates(
     refused = [option for option in workload.candidates if option.refused is not None]
     hidden = len(workload.candidates) - min(len(ordered), MOST_TEXT_CANDIDATES)
     more = f"{hidden} more, refused or dearer: --json"
-    cannot = Table(
+    refusals = Table(
         columns(" | ", numbers_from=2),
         [(option.instance, option.refused or "") for option in refused],
     )
@@ -192,7 +192,7 @@ def _candidates(
         else Note("No instance can run it.", indent=2),
         *([Note(more, indent=2, place="text")] if hidden else []),
         *(
-            [FoldedBlocks(f"{len(refused)} instances cannot run it", [cannot], "page")]
+            [FoldedBlocks(f"{len(refused)} instances cannot run it", [refusals], "page")]
             if refused
             else []
         ),
@@ -275,7 +275,7 @@ def _error(option: Candidate) -> Cell:
 
 
 def _notes(workload: WorkloadDecision, shown: Sequence[Candidate]) -> list[str]:
-    """Lines of remarks on prices and times, each behind the names of its instances."""
+    """Lines of remarks on prices and times, each after the names of its instances."""
     names_by_note: dict[str, list[str]] = {}
     today = workload.today
     todays_kind = today.kind if today.price is None else today.price.kind

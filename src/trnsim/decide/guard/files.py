@@ -15,7 +15,7 @@ from trnsim.decide.guard.alerts import alerts, rules
 from trnsim.decide.guard.capacity import retained_capacity, today_count
 from trnsim.decide.guard.dashboard import dashboard
 from trnsim.decide.guard.limits import Limits, moved_limits
-from trnsim.decide.guard.split import PLAIN_BYTES_PER_S, WorkloadSplit, split
+from trnsim.decide.guard.split import NO_EFA_BYTES_PER_S, WorkloadSplit, split
 from trnsim.document.values import json_text
 from trnsim.errors import BadInput
 from trnsim.foreign_text import markdown_text
@@ -29,8 +29,8 @@ def write(decision: Decision, folder: Path, rows: Catalogue) -> list[Path]:
     """Write the guard files of `decision` to `folder`, which is created; returns their paths.
 
     Raises:
-        BadInput: no workload moves, the inventory of a split cannot be read, or the folder cannot
-            be written.
+        BadInput: no workload moves, the folder cannot be written, or operators stay on a GPU and
+            the inventory, which says of which model, cannot be read.
     """
     files.check_folder(folder)
     all_limits = moved_limits(decision)
@@ -164,6 +164,6 @@ def _split(
     return split(
         limits,
         models[name],
-        bytes_per_s=min(links) if has_links else PLAIN_BYTES_PER_S,
+        bytes_per_s=min(links) if has_links else NO_EFA_BYTES_PER_S,
         usd_per_gpu_month=today.usd_per_month / today_count(limits),
     )

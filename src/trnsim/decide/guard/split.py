@@ -21,7 +21,7 @@ from trnsim.workload.architecture import Architecture
 HOP_S: Final = documented(
     15e-6, "about 15 us per hop over EFA (aws-neuron-sdk, internode-collective-comm.rst)"
 )
-PLAIN_BYTES_PER_S: Final = assumed(
+NO_EFA_BYTES_PER_S: Final = assumed(
     1.25e9, "10 Gb/s between instances of which one has no EFA; AWS states it by size of instance"
 )
 ELEMENT_BYTES: Final = assumed(2, "activations travel in BF16")

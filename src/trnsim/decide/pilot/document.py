@@ -1,5 +1,7 @@
 """Migration document: measurements of a pilot, the renewed decision, and steps of the move.
 
+The sides of a pilot are "today" (today's instances) and "there" (those of the candidate).
+
 Every figure in USD stands in `pilot.json` too, which then holds the pilot and its result.
 """
 
@@ -13,7 +15,7 @@ from trnsim import files
 from trnsim.decide.decision import Candidate, Decision, Verdict, WorkloadDecision
 from trnsim.decide.guard.limits import MOVED
 from trnsim.decide.pilot.checks import Check, PilotResult, RateMeasurement
-from trnsim.decide.pilot.plan import NAME, Pilot
+from trnsim.decide.pilot.plan import PILOT_FILE, Pilot
 from trnsim.foreign_text import markdown_text
 from trnsim.formatting import amount, amounts, markdown_table
 
@@ -42,7 +44,7 @@ def write(pilot: Pilot, result: PilotResult, folder: Path) -> list[Path]:
     contents = {
         DECISION: renewed_decision(pilot, result).text(),
         DOCUMENT: document(pilot, result),
-        NAME: replace(pilot, result=result).text(),
+        PILOT_FILE: replace(pilot, result=result).text(),
     }
     return files.write_together(folder, contents)
 
@@ -62,7 +64,7 @@ def document(pilot: Pilot, result: PilotResult) -> str:
         _measurement_table(pilot, result),
         (
             "A factor is measured time over predicted time. Hours of a side grow by its factor, "
-            "and the error of its family of plans gives way to that of the runs."
+            "and the error of these runs replaces that of its family of plans."
         ),
         _logs(result),
         "## Thresholds",

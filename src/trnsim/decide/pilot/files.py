@@ -1,4 +1,7 @@
-"""Folder of a pilot: launch files, a page for the people who run it, and `pilot.json`."""
+"""Folder of a pilot: launch files, a page for the people who run it, and `pilot.json`.
+
+`Pilot.told` has what a pilot of each workload would be worth.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from trnsim import files
 from trnsim.calibrate.logs import FORMATS
 from trnsim.decide.pilot.document import RESULTS
 from trnsim.decide.pilot.measure import MOST_SIGMA
-from trnsim.decide.pilot.plan import NAME, Pilot
+from trnsim.decide.pilot.plan import PILOT_FILE, Pilot
 from trnsim.decide.pilot.sides import Side
 from trnsim.errors import BadInput
 from trnsim.foreign_text import markdown_text
@@ -38,9 +41,9 @@ def check(folder: Path, *, is_forced: bool) -> None:
     Raises:
         BadInput: the folder is refused.
     """
-    if (folder / NAME).exists() and not is_forced:
+    if (folder / PILOT_FILE).exists() and not is_forced:
         raise BadInput(
-            f"{folder} has a pilot already ({NAME})",
+            f"{folder} has a pilot already ({PILOT_FILE})",
             fix="name another folder, or write over it with --force",
         )
     files.check_folder(folder)
@@ -52,9 +55,13 @@ def clear(folder: Path) -> None:
     Raises:
         BadInput: a file cannot be removed.
     """
-    if not (folder / NAME).exists():
+    if not (folder / PILOT_FILE).exists():
         return
-    old = [*(folder / LAUNCH).glob("t*-*.*"), *(folder / name for name in RESULTS), folder / NAME]
+    old = [
+        *(folder / LAUNCH).glob("t*-*.*"),
+        *(folder / name for name in RESULTS),
+        folder / PILOT_FILE,
+    ]
     for path in old:
         try:
             path.unlink(missing_ok=True)
@@ -76,7 +83,7 @@ def write(pilot: Pilot, launch: Mapping[str, str], folder: Path) -> list[Path]:
     contents = {
         **{f"{LAUNCH}/{name}": text for name, text in launch.items()},
         README: readme(pilot, launch),
-        NAME: pilot.text(),
+        PILOT_FILE: pilot.text(),
     }
     return files.write_together(folder, contents)
 

@@ -26,7 +26,7 @@ from trnsim.document.values import json_text
 from trnsim.errors import BadInput
 from trnsim.reader import load, record
 
-NAME: Final = "pilot.json"
+PILOT_FILE: Final = "pilot.json"
 FORMAT: Final = 1
 _FIX: Final = "name a folder that `trnsim pilot write INVENTORY --folder DIR` wrote"
 
@@ -97,9 +97,9 @@ def read(folder: Path) -> Pilot:
     Raises:
         BadInput: it is missing, unreadable or of another version, or a field is not legal.
     """
-    path = folder / NAME
+    path = folder / PILOT_FILE
     if not path.exists():
-        raise BadInput(f"{folder} has no {NAME}", fix=_FIX)
+        raise BadInput(f"{folder} has no {PILOT_FILE}", fix=_FIX)
     place = load(path, _FIX).root
     if not isinstance(place.value, dict) or place.value.get("format") != FORMAT:
         raise place.inner("format").refused(f"legal: {FORMAT}")
@@ -157,7 +157,7 @@ def check_unchanged(pilot: Pilot, folder: Path, version: str) -> None:
     """
     if pilot.version != version:
         raise BadInput(
-            f"{folder / NAME} is of trnsim {pilot.version}, and this is {version}, which may "
+            f"{folder / PILOT_FILE} is of trnsim {pilot.version}, and this is {version}, which may "
             "predict other times",
             fix=f"read it with trnsim {pilot.version}",
         )

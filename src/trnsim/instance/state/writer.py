@@ -1,4 +1,4 @@
-"""The thread that keeps a process's file of the state.
+"""The thread that writes a process's state, such as its memory and counters, for monitors to read.
 
 The file is written once when the process begins to use a device, so that it is found, and then
 again at most once a second while a reader listens. It is removed at the process's normal end.

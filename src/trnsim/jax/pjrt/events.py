@@ -1,7 +1,8 @@
 """Events: the end of the computation of arrays, or its error.
 
 Most calls are done when they return: these share one event, which is always ready. Another event
-waits for arrays of the private client; a thread waits with it where JAX wants to be called back.
+waits for arrays of the private client (XLA's, of the CPU, which computes them); a thread waits
+with it where JAX wants to be called back.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from trnsim.jax.pjrt.table import Call, error_handle, quick, slot
 
 _OnReady: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _EVENTS_KEPT: Final = 1 << 16
-"""The last events that handles stand for; an earlier one is `_DROPPED_EVENT`."""
+"""Number of the newest events that are kept; the handle of an older one means `_DROPPED_EVENT`."""
 
 
 class PjrtEvent:

@@ -199,7 +199,7 @@ def command_words(reader: SpecReader, keys: tuple[str | int, ...], path: str) ->
 
 
 def _replicas(reader: SpecReader, key: str, path: str) -> tuple[int | None, int | None]:
-    """The fewest nodes, of a range, and their number; one node if no option asks for more.
+    """The fewest nodes (None without a range) and the most; one if no option asks for more.
 
     Source: sbatch(1), --nodes, and --ntasks: the default is one task.
     """
@@ -242,7 +242,10 @@ def _instance(reader: SpecReader, key: str, path: str) -> str:
 
 
 def _gpus(reader: SpecReader, key: str, path: str) -> int | None:
-    """GPUs of a node by --gpus-per-node, else by --gres; a typed count is kept with its type."""
+    """GPUs of a node by --gpus-per-node, else by --gres.
+
+    Of a count with a type (``h100:4``) the option is kept too, as the job itself has no type.
+    """
     field, option = f"{path}.gpus", (key, "gpus-per-node")
     text, place = reader.value(*option), reader.place(*option)
     if not isinstance(text, str) or text.isdecimal() or is_template(text):

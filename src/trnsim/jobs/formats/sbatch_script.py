@@ -4,13 +4,14 @@
      "export": [{"name": ..., "value": ...}],
      "command": [words], or a list of them for each component,
      "srun": [[options]], or False if the command is started without it,
+     "image": [image of srun's container],                    "" for none
+     "tail": "| tee log",                                      what follows the command, if any
      "script": {3: "source venv/bin/activate"},               statements by their number
      "ignored": {0: "#SBATCH ..."}}                           options after the first command
 
 The command is the last one that starts a parallel program, else the last one that starts Python or
-a script. One that runs without a condition is taken before one within a block. Statements are
-numbered with the variables that are exported, and with the command, so that all can be written in
-their order.
+a script. One that runs without a condition is taken before one within a block. Statements,
+exported variables and the command share one numbering, so that all can be written in their order.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = ["HEAD", "HEADER", "ScriptContent", "component_key", "names_head", "sc
 
 HEADER: Final = "#SBATCH"
 HEAD: Final = ("MASTER_ADDR", '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)')
-"""The variable of the head's address, and the text that finds it: no variable of the job's own."""
+"""The variable of the head's address, and the text that finds it; not a variable of the job."""
 _COMMAND: Final = re.compile(r"\$\(.*\)|`.*`", re.DOTALL)
 _DECLARING: Final = ("export", "declare", "typeset", "readonly", "local")
 _SET_ELSEWHERE: Final = re.compile(
@@ -190,7 +191,7 @@ class _Entries:
         self._result = result
         self._values: dict[str, str | list[str] | None] = {}
         self._texts: dict[str, list[str]] = {}
-        """Texts that a variable is set to anywhere, to tell options from programs."""
+        """All texts that a variable is set to: by them ``$ARGS`` is an option, or the program."""
 
     def add(self, statement: Statement) -> None:
         """Add a statement of the script."""

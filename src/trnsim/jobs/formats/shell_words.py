@@ -1,9 +1,9 @@
 r"""Words of a shell's script as the words of a job, and back.
 
 A variable that the script itself sets to a constant is substituted, as the shell would; whatever
-else a word expands (``$SLURM_NODEID``, ``$(hostname)``) stays in it as written. A dollar sign that
-the shell would not expand is ``\$`` where a name or a bracket follows it, except in a program for
-a second shell (``bash -c``), which expands it itself.
+else a word expands (``$SLURM_NODEID``, ``$(hostname)``) stays in it as written. Before a name or
+a bracket, a dollar sign that the shell takes as it is becomes ``\$``; not in a program for a second
+shell (``bash -c``), which expands it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SUBSTITUTION: Final = re.compile(
 )
 _DEFAULT: Final = re.compile(r":?[-=]")
 _LITERAL: Final = "\0"
-"""A character that the shell would not expand, before it; no text of a file has it."""
+"""Mark before a character that the shell takes as it is; no text of a file has it."""
 _EXPANDING: Final = "A-Za-z_({"
 _SAFE: Final = re.compile(r"[A-Za-z0-9_./:=,@%+-]+")
 _SHELLS: Final = ("bash", "sh", "dash", "zsh", "ksh")
@@ -70,7 +70,7 @@ def _fields(word: Word, values: Values) -> list[str]:
     if array is not None:
         return array
     fields = [""]
-    is_there = any(piece.quote for piece in word.pieces)
+    is_quoted = any(piece.quote for piece in word.pieces)
     for index, piece in enumerate(word.pieces):
         if piece.quote == "'":
             fields[-1] += _protected_text(piece.text)
@@ -83,14 +83,14 @@ def _fields(word: Word, values: Values) -> list[str]:
             first, *rest = _divided(text, values)
             fields[-1] += first
             fields += rest
-    return [field for field in fields if field or is_there]
+    return [field for field in fields if field or is_quoted]
 
 
 def _whole_array(word: Word, values: Values) -> list[str] | None:
     """The words of an array that is the whole word; None for another word."""
     match = re.fullmatch(r"\$\{(\w+)\[@\]\}", word.raw)
     items = values.get(match[1]) if match else None
-    return [_remarked(item) for item in items] if isinstance(items, list) else None
+    return [_marked(item) for item in items] if isinstance(items, list) else None
 
 
 def _divided(text: str, values: Values) -> list[str]:
@@ -135,9 +135,9 @@ def _value(text: str, match: re.Match[str], values: Values) -> tuple[str, int]:
         rest = match["rest"] or ""
         if isinstance(value, list):
             whole = " ".join(value) if match["all"] else (value[0] if value else "")
-            return (match[0] if rest else _remarked(whole)), match.end()
+            return (match[0] if rest else _marked(whole)), match.end()
         if value is not None and (not rest or (_DEFAULT.match(rest) and value)):
-            return _remarked(value), match.end()
+            return _marked(value), match.end()
         return match[0], match.end()
     if match["special"]:
         return f"${{{match['special']}}}", match.end()
@@ -163,8 +163,8 @@ def _protected_text(text: str) -> str:
     return re.sub(r"([$`])", rf"{_LITERAL}\1", text)
 
 
-def _remarked(text: str) -> str:
-    """A value, whose unexpanded characters are marked."""
+def _marked(text: str) -> str:
+    """A value with marks before its ``$`` and backquotes that a backslash protects."""
     return re.sub(r"\\([$`])", rf"{_LITERAL}\1", text)
 
 

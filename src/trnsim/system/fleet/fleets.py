@@ -23,12 +23,12 @@ def fleet_of(fields: FleetFields) -> tuple[str, Fleet]:
     if sum(buildings.values()) * chips > MOST_CHIPS:
         raise fields.refused("buildings", f"legal: at most {MOST_CHIPS:,} chips in all")
     usd, price = _price(fields, name, size)
-    repaired = chips * fields.repair_hours / fields.chip_mtbf_hours
+    repair_share = chips * fields.repair_hours / fields.chip_mtbf_hours
     return name, Fleet(
         ultraserver_chips=chips,
         instance_chips=size,
         ultraservers=buildings,
-        spares=_spares(fields, buildings, repaired),
+        spares=_spares(fields, buildings, repair_share),
         chip_mtbf_s=fields.chip_mtbf_hours * HOUR_S,
         repair_s=fields.repair_hours * HOUR_S,
         usd_per_chip_hour=usd,
@@ -49,16 +49,16 @@ def _buildings(fields: FleetFields) -> dict[str, int]:
     return {f"building {at + 1}": fields.ultraservers for at in range(fields.buildings)}
 
 
-def _spares(fields: FleetFields, buildings: dict[str, int], repaired: float) -> dict[str, int]:
+def _spares(fields: FleetFields, buildings: dict[str, int], repair_share: float) -> dict[str, int]:
     """Spare UltraServers by building: as set, or the 90th percentile of the number under repair.
 
     Args:
         fields: the fields of the fleet.
         buildings: UltraServers by building.
-        repaired: mean fraction of UltraServers under repair.
+        repair_share: mean fraction of UltraServers under repair.
     """
     if fields.spares is None:
-        return {name: spares_for(count, repaired) for name, count in buildings.items()}
+        return {name: spares_for(count, repair_share) for name, count in buildings.items()}
     least = min(buildings.values())
     if fields.spares >= least:
         raise fields.refused("spares", f"legal: from 0 to {least - 1}")

@@ -219,16 +219,16 @@ _LEAST_NORMAL_MEAN: Final = 500.0
 """Mean above which the distribution is nearly normal, and its first term underflows."""
 
 
-def spares_for(ultraservers: int, repaired: float) -> int:
+def spares_for(ultraservers: int, repair_share: float) -> int:
     """90th percentile of the UltraServers under repair at once, by Poisson's distribution.
 
     At most all but one.
 
     Args:
         ultraservers: number of UltraServers.
-        repaired: mean fraction of UltraServers under repair.
+        repair_share: mean fraction of UltraServers under repair.
     """
-    mean = ultraservers * repaired
+    mean = ultraservers * repair_share
     if mean >= ultraservers:
         return ultraservers - 1
     if mean > _LEAST_NORMAL_MEAN:

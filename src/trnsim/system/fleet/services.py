@@ -26,12 +26,12 @@ def service_of(name: str, fields: ServiceFields, setting: Setting) -> Service:
         BadInput: a field is missing or illegal.
     """
     chips, per_s, basis = _replica(name, fields, setting)
-    whole = setting.fleet.ultraserver_chips
-    if whole % chips and chips % whole:
+    ultraserver_chips = setting.fleet.ultraserver_chips
+    if ultraserver_chips % chips and chips % ultraserver_chips:
         raise fields.refused(
             "replica_chips" if "replica_chips" in fields else "model",
-            f"replicas of {chips} chips; legal: a divisor or a multiple of {whole}, the chips of "
-            "an UltraServer",
+            f"replicas of {chips} chips; legal: a divisor or a multiple of "
+            f"{ultraserver_chips}, the chips of an UltraServer",
         )
     return Service(
         name=name,
@@ -75,9 +75,9 @@ def _planned_replica(fields: ServiceFields, setting: Setting) -> tuple[int, floa
     slo = Slo(fields.slo_ttft_s, fields.slo_tpot_s)
     if not slo:
         raise fields.refused("slo_ttft_s", "a model is planned within an SLO: slo_ttft_s, _tpot_s")
-    free = open_rate_demand(fields.input_tokens, fields.output_tokens)
+    unstated_rate = open_rate_demand(fields.input_tokens, fields.output_tokens)
     model = read_config(setting.model_file(fields))
-    best = plan(model, machine(setting.instance), ServerOptions(), free, slo=slo)
+    best = plan(model, machine(setting.instance), ServerOptions(), unstated_rate, slo=slo)
     if not best.is_met or not best.most_per_s:
         raise fields.refused("model", "no layout on this instance keeps the SLO at any load")
     chips = best.deployment.instances * machine(setting.instance).instance.count

@@ -245,7 +245,7 @@ def _read(values: Mapping[str, Any], file: Path, dtype: str) -> Workload:
     """A model with its weights in `dtype`."""
     if dtype not in _DTYPES:
         raise BadInput(f"--dtype is {dtype!r}; legal: {', '.join(_DTYPES)}")
-    workload_of(values, str(file))  # errors tell of the file as it is
+    workload_of(values, str(file))  # refuse the file as it is, before its dtype is replaced
     settings = {key: value for key, value in values.items() if key not in ("dtype", "torch_dtype")}
     if _CLASS_KEY not in values or dtype == "fp32":  # diffusers warns of keys that it does not know
         settings["torch_dtype"] = _DTYPES[dtype]
@@ -263,7 +263,7 @@ def _read(values: Mapping[str, Any], file: Path, dtype: str) -> Workload:
 
 
 def _with_image_size(values: Mapping[str, Any], image: int) -> dict[str, Any]:
-    """The configuration for images of `image` pixels a side, with stretched positions."""
+    """The configuration for images of `image` pixels a side, with a table of positions for them."""
     inside = values.get("vision_config")
     if isinstance(inside, Mapping):
         return {**values, "vision_config": {**inside, "image_size": image}}

@@ -69,6 +69,7 @@ def _limits(slo: Slo) -> dict[str, float]:
 
 
 def _nearest(nearest: Nearest) -> dict[str, Any]:
+    """The layout and loosened SLO nearest to an SLO that no layout keeps, and what was missed."""
     return {
         "layout": layout(nearest.test.deployment),
         "missed": [

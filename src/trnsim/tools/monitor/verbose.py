@@ -15,7 +15,7 @@ _ERRORS, _PROGRAMS, _REPORTS, _PERIODS = range(1, MOST_LEVEL + 1)
 
 
 @dataclass
-class Verbose:
+class MonitorMessages:
     """The messages about successive reports.
 
     Attributes:

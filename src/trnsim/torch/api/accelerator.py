@@ -161,7 +161,7 @@ def _run_in_caller_thread(run_backward: Callable[..., Any]) -> Callable[..., Any
         try:
             with autograd.set_multithreading_enabled(False) if is_moved else nullcontext():
                 gradients = run_backward(t_outputs, *args, **kwargs)
-        except SystemError:  # C++ no longer has the deferred error
+        except SystemError:  # in place of an error that `deferred_errors` took from C++
             if not deferred:
                 raise
         if deferred:  # such as an interrupt: C++ has continued without it

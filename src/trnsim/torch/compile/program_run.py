@@ -1,6 +1,7 @@
 """The values of a compiled graph in exact numerics, computed by the program that was timed.
 
-Results have the strides that PyTorch traced, and stay arguments, or views of them, where they were.
+Results have the strides that PyTorch traced. One that was traced as an argument, or a view of it,
+is that argument or view.
 A graph that is not a single program runs operator by operator, each by its kernel: a graph with
 branches, loops, collectives or the user's kernels, with random numbers, which the host draws, or a
 graph that does not fit on the chip. So does a call with integers that the program would round.

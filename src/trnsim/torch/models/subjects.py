@@ -20,9 +20,9 @@ from trnsim.workload.shape import ModelShape
 
 
 def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject:
-    """A model of transformers, by its configuration, with its question to plans.
+    """A model of transformers, by its configuration.
 
-    The report then has the time of plans for the same pass.
+    It carries the same pass as a question to `trnsim plan`, whose answer the report shows beside.
 
     Raises:
         BadInput: for a file that is no configuration, or a shape that it does not have.

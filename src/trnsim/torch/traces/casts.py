@@ -37,7 +37,7 @@ _ADDENDS: Final = frozenset({"addmm", "baddbmm", "addbmm", "addmv"})
 _BIAS: Final = 2
 """The place of a convolution's bias among its operands."""
 _ROUNDED: Final = {"bf16": torch.bfloat16, "fp16": torch.float16}
-"""Types that PyTorch has with the chip's range; the others change nothing in `fast`."""
+"""PyTorch's types with the chip's range; others do not change values of fast numerics."""
 
 
 def cast_module(module: fx.GraphModule, flags: Flags) -> fx.GraphModule:

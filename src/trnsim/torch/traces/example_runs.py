@@ -1,4 +1,4 @@
-"""Runs of a function on example inputs: an error of its own says what it ran for, and where."""
+"""Runs of a function on example inputs: its errors say for which inputs it ran, and where."""
 
 from __future__ import annotations
 

@@ -47,11 +47,11 @@ class Encoder:
         reserved: positions that no token takes.
         types: default rows of the table of token types.
         width_default: default elements of a row of the tables; 0 for the hidden size.
-        is_projected: whether a projection follows tables even of hidden width.
+        is_projected: whether a projection follows the tables even if their rows are of hidden size.
         is_shared: whether all layers share weights.
         has_buckets: whether it has a table of relative position biases, by distance and head.
         has_pooler: whether the plain model has a pooler of the first token.
-        is_pooler_kept: whether a classifier follows the pooler, not a dense layer of its own.
+        is_pooler_kept: whether classes follow the pooler; if not, a dense layer of their own.
         is_local: whether most layers have a window of attention.
         dense_bias: bias of the dense layer before the logits.
         classified: activation of the dense layer before the classes.
@@ -130,8 +130,8 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
             before=(Projection("project in", width, hidden, hidden),) if is_projected else (),
             extra=(types + places + row.norm) * width + _buckets(keys, row),
             behind=behind.matrices,
-            # ModernBERT's first layer lacks a norm, which its last one makes up for; in others,
-            # norms follow each sum, so none is left for the end.
+            # ModernBERT has no first norm but a final one, so two for each layer count both; in
+            # others norms follow each sum, so there is no final one.
             final=behind.small,
             outputs=behind.outputs,
             is_tied=behind.outputs > 0 and keys.flag("tie_word_embeddings", default=True),
@@ -298,9 +298,9 @@ def _classes(hidden: int, labels: int, *, is_each_token: bool) -> Projection:
 
 
 def _words(keys: ConfigKeys, row: Encoder, hidden: int, width: int, *, is_paired: bool) -> _Behind:
-    """A dense product, a norm, and scores of words by the table; of BERT's training, of pairs too.
+    """A dense product, a norm, and scores of words by the table.
 
-    Pairs: whether the second sentence follows the first.
+    `is_paired`: as in BERT's training, scores of whether the second sentence follows the first too.
     """
     words = keys.whole("vocab_size")
     has_bias = keys.has(row.dense_bias)

@@ -11,7 +11,7 @@ from trnsim.torch.aten.operator_call import tensors_in
 from trnsim.xla.cuts.rules import RecordingRule
 from trnsim.xla.cuts.values import FILLED, VIEW, Geometry, RecordedValue
 
-_base: Final[Any] = torch._C.TensorBase  # noqa: SLF001  its methods, which programs may replace
+_base: Final[Any] = torch._C.TensorBase  # noqa: SLF001  programs may replace those of Tensor
 _address, _offset = _base.data_ptr, _base.storage_offset
 
 
@@ -83,7 +83,7 @@ def written_tensors(rule: RecordingRule, args: Any, kwargs: Any) -> list[Tensor]
 
 
 def result_positions(rule: RecordingRule, result: Any) -> tuple[int, ...]:
-    """Indices of the tensors in a tuple of results that has other values too; () without any."""
+    """Indices of the tensors among results of which some are none; () if all are tensors."""
     if not all(rule.returned) or rule.statistics:
         return ()
     tensors = [index for index, part in enumerate(result) if isinstance(part, Tensor)]

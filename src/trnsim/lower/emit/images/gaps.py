@@ -1,7 +1,8 @@
 """Windows over images with gaps, as in a gradient or a transposed convolution.
 
-Windows whose distance from an element is equal modulo the gap meet elements under the same taps.
-Such windows, a phase, are a convolution of the image without gaps, with strided results. Zeros are
+Between two elements lie `gap` zeros, so windows that start `gap + 1` apart meet elements under the
+same taps. All such windows are a phase: a convolution of the image without gaps, whose results are
+every (`gap + 1`)-th of the box. Zeros are
 neither stored nor multiplied.
 """
 
@@ -21,7 +22,8 @@ class WindowPhase:
     Attributes:
         rows: the windows' rows among those of the box.
         columns: the windows' columns among those of the box.
-        taps: the number of each tap, and the elements under it as windows of one element.
+        taps: (tap, box) for each tap that meets elements; the box has those elements, as
+            windows of one element.
     """
 
     rows: slice
@@ -71,7 +73,7 @@ class Gaps:
         return replace(part, row=first, rows=rows, column=0, columns=self.dense.window_counts[1])
 
     def phases(self, part: WindowBox) -> Iterator[WindowPhase]:
-        """The windows of a box by phase, one for each position of an element under a window."""
+        """The windows of a box by phase, one for each start of windows modulo gap + 1."""
         axes = (self._lines(0, part.row, part.rows), self._lines(1, part.column, part.columns))
         for rows, columns in product(*axes):
             taps = tuple(

@@ -100,7 +100,7 @@ def frame_of(place: TensorPlace, shape: Shape) -> Frame:
 
 
 def covers_pending(pending: TensorPlace) -> bool:
-    """True if a view covers all of a pending result, rows and columns in their order."""
+    """True if a view of a result yet to be computed has all of it, in the order of its frame."""
     own, frame = pending.storage.frame, frame_of(pending, pending.shape)
     columns = merged_axes(pending, frame.f_dims)
     return (
@@ -132,7 +132,10 @@ def row_major_frame(shape: Shape, columns: int = 1) -> Frame:
 
 
 def spans(frame: Frame, start: int, columns: int, longest: int, most: int) -> Iterator[TileSpan]:
-    """Spans of `columns` from `start` on, `most` at once; whole rows up to `longest` elements."""
+    """Spans of the `columns` from `start` on, each of at most `most` columns.
+
+    A span of whole rows has several blocks, of up to `longest` elements of a partition together.
+    """
     full, rest = divmod(frame.rows, frame.block)
     groups = [(0, full, frame.block)] if full else []
     groups += [(full, 1, rest)] if rest else []
@@ -231,14 +234,14 @@ def is_aligned(place: TensorPlace, frame: Frame) -> bool:
 
 
 def is_movable(place: TensorPlace, frame: Frame) -> bool:
-    """True if transfers can fetch columns: the place is in HBM, or columns lie along columns."""
+    """True if transfers can fetch a frame's columns: in HBM, or along the columns of SBUF."""
     return not place.is_on_chip or not any(
         place.steps[dim][0] for dim in frame.f_dims if place.shape[dim] > 1
     )
 
 
 def is_misaligned(place: TensorPlace, frame: Frame) -> bool:
-    """True if a place in SBUF lies neither in the frame nor transposed, block by block."""
+    """True if neither transfers nor a transpose of whole blocks bring a place into the frame."""
     return not is_movable(place, frame) and not is_aligned(place, frame.flipped())
 
 
@@ -315,7 +318,7 @@ def _fill_blocks(
     """
     (block, step), (many, space, (column, length, begin, inner)) = rows, group
     first = place.offset[0] + begin[0] + span.block * (block or 1) * step
-    is_spread = length > 1 and inner[0] != 1  # each element moves alone: more wait for the last
+    is_spread = length > 1 and inner[0] != 1  # elements move singly; all wait for a transfer's last
     most = 1 if is_spread else max(_LOADED_BYTES // (length * tile.dtype.itemsize), 1)
     for run, count in tiles.pieces(many, most):
         for at, blocks in tiles.pieces(span.blocks, max(most // count, 1)):

@@ -179,7 +179,7 @@ def softplus_backward(b: Build, grad: Value, x: Value, beta: float, bound: float
 
 
 def log_sigmoid(b: Build, x: Value) -> tuple[Value, ...]:
-    """``min(x, 0) - log(1 + exp(-abs(x)))``; and the exponential, for the backward pass."""
+    """``min(x, 0) - log(1 + exp(-abs(x)))``; and the exponential, PyTorch's buffer."""
     power = b.ew("exponential", b.ew("negate", b.ew("abs", x)))
     soft = b.ew("log_plus_one", power)
     value = b.as_result(b.ew("subtract", b.ew("minimum", x, 0.0), soft))
