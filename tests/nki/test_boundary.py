@@ -443,3 +443,17 @@ def test_a_torch_tensor_of_a_dtype_that_is_not_the_chips_is_told_what_to_be(dtyp
     with pytest.raises(IllegalInstruction) as caught:
         trnsim.run(doubled, torch.ones((4, 8)).to(getattr(torch, dtype)))
     assert f".to(torch.{cast})" in caught.value.fix
+
+
+@pytest.mark.parametrize("numerics", [True, False])
+def test_a_result_beyond_its_storage_is_refused_at_its_allocation(numerics):
+    @jit
+    def shifted(x):
+        out = nl.ndarray((8, 8), x.dtype, buffer=nl.shared_hbm)
+        nl.store(out[0:4], nl.load(x))
+        return out.ap([[8, 4], [1, 8]], offset=40)
+
+    with pytest.raises(IllegalInstruction, match=r"returned .* beyond its storage of 256") as error:
+        trnsim.run(shifted, np.ones((4, 8), np.float32), numerics=numerics)
+    assert error.value.line.line == shifted.line.line + 2
+    assert "keep the access pattern within the tensor" in str(error.value)

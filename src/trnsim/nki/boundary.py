@@ -129,8 +129,8 @@ class Boundary:
         An error names the line of the kernel that allocated the tensor.
 
         Raises:
-            IllegalInstruction: for a tensor that is not in shared HBM, or that has elements never
-            written, unless the kernel runs as on AWS's simulator.
+            IllegalInstruction: for a tensor that is not in shared HBM, that reaches beyond its
+            storage, or that has elements never written, unless it runs as on AWS's simulator.
         """
         if isinstance(result, tuple | list):
             return like(result, [self.leave(item) for item in result])
@@ -163,7 +163,7 @@ class Boundary:
         return self._as_caller_array(result, line)
 
     def _check_place(self, result: NkiTensor) -> SourceLine | None:
-        """Refuse an output that lies elsewhere than in shared HBM; the line that allocated it."""
+        """Refuse an output that is not within shared HBM; returns the line that allocated it."""
         storage = result.storage
         line = self._kernel_line if storage.is_argument else storage.line
         if result.memory.is_on_chip:
@@ -182,6 +182,12 @@ class Boundary:
                 "cannot access IO tensors (compiler error in checkCollective)",
                 line,
             )
+        try:
+            _ = result.layout
+        except IllegalInstruction as error:
+            raise IllegalInstruction(
+                f"the kernel returned {error.reason}", fix=error.fix, source=error.source, line=line
+            ) from None
         return line
 
     def _enter_object(self, name: str, value: NKIObject) -> NKIObject:
