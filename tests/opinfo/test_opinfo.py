@@ -63,10 +63,10 @@ def test_an_entry_runs_instruction_by_instruction(kind, name):
 
 def test_an_unexpected_pass_and_an_unexpected_failure_are_surprises():
     outcomes = {kind: {} for kind in REMAINS}
-    outcomes["forward"] = {"lu": Outcome(compared=1), "add": Outcome(failure="sample 0: strides")}
+    outcomes["forward"] = {"mode": Outcome(compared=1), "add": Outcome(failure="sample 0: strides")}
     assert surprises(outcomes) == [
         "forward add: sample 0: strides",
-        "forward lu: listed as a failure, and passes",
+        "forward mode: listed as a failure, and passes",
     ]
 
 

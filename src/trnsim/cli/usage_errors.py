@@ -14,7 +14,6 @@ from difflib import SequenceMatcher, get_close_matches
 from typing import Any, Final
 
 from trnsim.cli.help_text import HIDDEN_NAMES, call, example_of
-from trnsim.formatting import enumerated
 
 __all__ = ["refusal", "usage_text"]
 
@@ -77,8 +76,7 @@ def _no_option(error: Any, _: str, context: Any) -> Refusal:
     """The option that is not known, and those whose names are near."""
     names = [name for name in error.possibilities or () if name not in HIDDEN_NAMES]
     near = _nearest(error.option_name, names)
-    perhaps = f"perhaps {enumerated(near, 'or')}; " if near else ""
-    return error.message.rstrip("."), f"{perhaps}{_help_command(context)} lists all options"
+    return error.message.rstrip("."), f"{_perhaps(near)}{_help_command(context)} lists all options"
 
 
 def _wrong_value(error: Any, reason: str, context: Any) -> Refusal:
@@ -102,9 +100,15 @@ def _no_command(name: str, context: Any) -> Refusal:
     names = list(context.command.commands)
     legal = f"; legal: {', '.join(names)}" if len(names) <= _MOST_NAMES else ""
     near = [f"{context.command_path} {each}" for each in _nearest(name, names)]
-    perhaps = f"perhaps {enumerated(near, 'or')}; " if near else ""
-    fix = f"{perhaps}{_help_command(context)} lists all commands"
+    fix = f"{_perhaps(near)}{_help_command(context)} lists all commands"
     return f"No such command {name!r}{legal}", fix
+
+
+def _perhaps(near: list[str]) -> str:
+    """Names that were perhaps meant, for the beginning of a fix."""
+    from trnsim.formatting import enumerated  # noqa: PLC0415  for an error alone
+
+    return f"perhaps {enumerated(near, 'or')}; " if near else ""
 
 
 def _extra(words: str, context: Any) -> Refusal:
