@@ -101,3 +101,12 @@ def test_numbers_along_partitions_meet_numbers_that_every_partition_holds(tokens
     sides = (rows, everywhere) if is_first else (everywhere, rows)
     both = made.of("add", *sides)
     made.check(both, made.of("multiply", x, made.repeated(both, x, [0, 1])), chip=CHIPS[tokens % 4])
+
+
+@pytest.mark.parametrize("shape", [(130, 1), (5, 1), (1, 1)])
+def test_a_column_that_repeats_is_turned_into_rows_of_one_number(shape):
+    made = Made()
+    x = computed(made, made.given(*shape, array=made.random.integers(0, 8, shape)))
+    wide = made.graph.broadcast_in_dim(x, (shape[0], 40), (0, 1))
+    turned = made.graph.transpose(wide, (1, 0))
+    check_exactly(made, turned, made.of("add", turned, made.given(40, shape[0])))
