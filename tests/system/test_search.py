@@ -166,7 +166,16 @@ def test_every_room_that_decides_the_time_of_a_layout_is_in_the_key():
     rooms = {name.split(".")[1] for name in loaded.stdout.split() if name.startswith("trnsim.")}
     hashed = {*search._HASHED_ROOMS, *disk_cache._HASHED_ROOMS}
     assert rooms - {room.removesuffix(".py") for room in hashed} <= {
-        *("disk_cache", "document", "errors", "files", "foreign_text", "formatting", "observers"),
+        *(
+            "absence",
+            "disk_cache",
+            "document",
+            "errors",
+            "files",
+            "foreign_text",
+            "formatting",
+            "observers",
+        ),
         *("quantities", "reader", "user_traceback", "version"),
     }
 
