@@ -80,7 +80,10 @@ def _write(folder: Path, pid: int, listeners: Sequence[LastSteps]) -> None:
 
 
 def _cut_at_update(span: CallSpan, updates: Sequence[int]) -> CallSpan:
-    """A span that ends with the next optimizer's step at latest, which waits for all gradients."""
+    """A call's span that ends no later than the next step of the optimizer.
+
+    That step waits for all gradients, and so for every call before it.
+    """
     ends = [end for end in (span.awaited, *updates) if end is not None and end >= span.begun]
     return CallSpan(span.begun, min(ends, default=None))
 

@@ -121,7 +121,10 @@ def compared_platforms() -> tuple[str, ...]:
 
 
 def platforms() -> dict[str, str]:
-    """Short names, and the instance that each stands for. Exact instance names work as well."""
+    """The usual instance type of each platform, by its short name ("trn2", "p5").
+
+    Where a platform is asked for, an instance type may stand too.
+    """
     training_first = sorted(TARGETS.values(), key=lambda chip: not chip.is_for_training)
     return {chip.name: chip.instance for chip in training_first} | _GPU_INSTANCES
 

@@ -426,7 +426,7 @@ class Records:
 
 
 class Call:
-    """A call of a kernel whose records are kept.
+    """A call of a kernel that is compared with the records of its earlier calls.
 
     Attributes:
         outcome: the stored outcome of the record that it agreed with to the end, else None.

@@ -180,9 +180,9 @@ class Timeline:
         return max(issued.values(), default=0.0)
 
     def throttled(self, parts: int) -> list[tuple[float, float, float]]:
-        """(start, duration, mean fraction of full speed) of the Tensor Engine's throttled periods.
+        """The Tensor Engine's throttled periods: (start, duration, mean fraction of full speed).
 
-        Times are seconds; each ramp is divided into `parts`.
+        Times are in seconds. A ramp from one speed to another is divided into `parts` periods.
         """
         return self.order.limits[self._rank].steps(parts)
 

@@ -17,7 +17,7 @@ __all__ += ["check_training", "in_units"]
 
 
 class UnsupportedField(NamedTuple):
-    """A field that a format has no place for.
+    """A field of a job that the format to be written has no place for.
 
     Attributes:
         why: the reason, which names the format.
