@@ -8,9 +8,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from torch.fx.experimental.proxy_tensor import make_fx
+
 from trnsim.device import compiled_graph, fallback_policy
 from trnsim.device.fallback_policy import HostFallback, set_policy
 from trnsim.device.numerics import numerics
+from trnsim.torch.compile.large_integers import LargeIntegers
 from trnsim.torch.compile.refused import CompilerWarning
 from trnsim.torch.device_errors import OperatorNotModelled
 
@@ -46,7 +49,62 @@ BEYOND = {
     "product that is subtracted": (lambda x: torch.addmm(x * 24, x, x, alpha=-1), MINUEND),
     "truth value of a sum": (lambda x: x.sum() > 2**24, LONG[2:]),
     "indices": (lambda x: x.argmax() + 2**31, torch.randn(5)),
+    "64 bits beside floating point": (lambda x: x * torch.tensor(1.5), 2**31 + LONG),
+    "64 bits of floating point": (lambda x: x.long() % 7, torch.tensor([1.5, 2.0**40])),
 }
+
+
+def integers(*numbers):
+    return torch.tensor(numbers)
+
+
+def to_bytes(x):
+    return x.sum(dtype=torch.int8)
+
+
+def subtracted(total, a, b):
+    return torch.addmm(total, a, b, beta=-1)
+
+
+FACTORS = integers([3, 4]), integers([5], [6])
+WITHIN = {
+    "sum": (torch.sum, integers(2**24 - 1, 1)),
+    "negative sum": (torch.sum, integers(-(2**24))),
+    "lowest of 32 bits": (lambda x: x + 1, integers(-(2**31))),
+    "highest of 32 bits": (lambda x: x - 1, integers(2**31 - 1)),
+    "sum in a byte": (to_bytes, integers(100, 27)),
+    "product that is subtracted": (subtracted, integers([2**24 - 39]), *FACTORS),
+    "32 bits beside floating point": (torch.mul, integers(2**31 - 1), torch.randn(1)),
+    "none": (torch.sum, integers()),
+    "floating point": (torch.sum, torch.tensor([2.0**40])),
+    "truth values": (torch.sum, torch.tensor([True, False])),
+    "indices that are not there": (lambda x, i: x.gather(0, i), torch.randn(3), integers(5)),
+}
+OUTSIDE = {
+    "sum": (torch.sum, integers(2**24 - 1, 2)),
+    "least": (torch.amin, integers(-(2**24) - 1)),
+    "lowest of 32 bits": (lambda x: x + 1, integers(-(2**31) - 1)),
+    "highest of 32 bits": (lambda x: x - 1, integers(2**31)),
+    "sum in a byte": (to_bytes, integers(100, 28)),
+    "product that is subtracted": (subtracted, integers([2**24 - 38]), *FACTORS),
+    "sum of wrapping parts": (torch.sum, integers(2**62, 2**62, -(2**62), -(2**62))),
+    "64 bits beside floating point": (torch.lt, integers(2**31), torch.randn(1)),
+    "64 bits of floating point": (lambda x: x.long(), torch.tensor([2.0**31])),
+}
+
+
+def reason_of(function, *args):
+    return LargeIntegers(make_fx(function, tracing_mode="fake")(*args)).reason(args)
+
+
+@pytest.mark.parametrize("name", WITHIN)
+def test_integers_up_to_the_limits_are_those_of_the_program(name):
+    assert not reason_of(*WITHIN[name])
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_integers_beyond_the_limits_are_named_with_their_operator(name):
+    assert "integers beyond " in reason_of(*OUTSIDE[name])
 
 
 @pytest.mark.slow_but_every(10)

@@ -84,6 +84,8 @@ class _Search(fx.Interpreter):
             _Found: if it, or a part of its sum, is beyond what a program computes exactly.
         """
         result = super().run_node(n)
+        if any(_is_integer(one) and _leaves(_IN_32_BITS, one) for one in tensors_in(result)):
+            raise _Found(f"{n.target} has integers beyond 32 bits")
         if isinstance(n.target, OpOverload):
             self._check(n, n.target, result)
         return result
@@ -96,10 +98,10 @@ class _Search(fx.Interpreter):
         operands = tensors_in(args)
         if any(tensor.dtype.is_floating_point for tensor in operands):
             return  # integers beside floating point are indices
-        exact = _IN_32_BITS if name in _WHOLE else _IN_FLOAT32
         integers = list(filter(_is_integer, operands))
-        if any(_leaves(exact, tensor) for tensor in (*integers, *tensors_in(result))):
-            raise _Found(f"{target} has integers beyond {'32 bits' if name in _WHOLE else '2**24'}")
+        rounded = () if name in _WHOLE else (*integers, *tensors_in(result))
+        if any(_leaves(_IN_FLOAT32, tensor) for tensor in rounded):
+            raise _Found(f"{target} has integers beyond 2**24")
         if (
             name in _SUMS
             and integers
