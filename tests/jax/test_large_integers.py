@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from nki_kernels import double
 
 from trnsim.device.fallback_policy import HostFallback, set_policy, state
 from trnsim.device.numerics import numerics
@@ -31,12 +32,44 @@ BEYOND = {
     "loop": (lambda x: lax.fori_loop(0, 3, lambda _, c: c + x.max(), np.int32(0)), LARGE),
     "branch": (lambda x: lax.cond(x[0] > 0, lambda x: x.max(), lambda x: x[0], x), LARGE),
 }
+
+
+def looped(x):
+    """A loop with a small sum, beside integers that only its elementwise operations have."""
+    carry = np.int32(5), np.int32(0)
+    return lax.fori_loop(0, 3, lambda _, c: (c[0] * 3 + 2**24, c[1] + (x % 5).sum()), carry)
+
+
+def scaled(x):
+    """A product of floating point with a sum that is converted to an integer."""
+    return (x.astype(np.float32) @ np.full((3, 2), 2.5, np.float32)).astype(np.int32)
+
+
+def after_a_kernel(x):
+    return double(x).sum()
+
+
 WITHIN = {
     "elementwise": (lambda x: x * 3 + 1, LARGE),
     "sort": (jnp.sort, LARGE),
     "sum": (lambda x: x.sum(), np.arange(100, dtype=np.int32)),
     "mean": (lambda x: x.mean(), LARGE),
     "sum of floating point": (lambda x: x.sum(), LARGE.astype(np.float32)),
+    "sum below the limit": (lambda x: x.sum(), np.int32([2**24 - 2, 1])),
+    "least above the limit": (lambda x: x.min(), np.int32([1 - 2**24, 5])),
+    "product below the limit": (lambda x: x.prod(), np.int32([4096, -4095])),
+    "none": (lambda x: x.sum(1), np.zeros((2, 0), np.int32)),
+    "loop that rounds smaller ones": (looped, LARGE),
+    "product of floating point": (scaled, np.int32([[5001, 5003, 5005]] * 2)),
+    "results of a kernel": (after_a_kernel, np.int32([[2**24 + 1] * 3] * 4)),
+}
+AT_THE_LIMIT = {
+    "sum": (lambda x: x.sum(), np.int32([2**24 - 1, 1])),
+    "largest": (lambda x: x.max(), np.int32([2**24, 5])),
+    "least": (lambda x: x.min(), np.int32([-(2**24), 5])),
+    "product": (lambda x: x.prod(), np.int32([4096, -4096])),
+    "wrapping product": (lambda x: x.prod(), np.int32([2**16 - 1, 2**16 + 1, 2**16])),
+    "largest two": (lambda x: lax.top_k(x, 2)[0], np.int32([2**24, 3, -5])),
 }
 
 
@@ -48,6 +81,11 @@ def reason_of(function, x):
 @pytest.mark.parametrize("name", BEYOND)
 def test_an_operation_that_would_round_integers_is_named(name):
     assert "has integers beyond 2**24" in reason_of(*BEYOND[name])
+
+
+@pytest.mark.parametrize("name", AT_THE_LIMIT)
+def test_the_first_integer_of_which_a_neighbour_is_missing_is_named(name):
+    assert "has integers beyond 2**24" in reason_of(*AT_THE_LIMIT[name])
 
 
 @pytest.mark.parametrize("name", BEYOND)

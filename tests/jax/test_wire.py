@@ -21,8 +21,8 @@ def test_a_number_is_seven_bits_a_byte(number, written):
 
 
 def test_fields_come_back():
-    message = number_field(1, 300) + bytes_field(16, b"x" * 200)
-    assert list(fields(message)) == [(1, 300), (16, b"x" * 200)]
+    message = number_field(1, 2**64 - 1) + bytes_field(16, b"x" * 200)
+    assert list(fields(message)) == [(1, 2**64 - 1), (16, b"x" * 200)]
 
 
 @pytest.mark.parametrize("fixed", [b"\x19" + b"\x80" * 8, b"\x1d" + b"\x80" * 4])
@@ -38,9 +38,11 @@ def test_fields_of_fixed_width_are_left_out(fixed):
         (b"\x1d" + bytes(3), "no field at byte 1"),
         (b"\x0b", "no field at byte 1"),
         (b"\x08\x80", "no number at byte 1"),
-        (b"\xff" * 11, "no number at byte 0"),
+        (b"\xff" * 10 + b"\0", "no number at byte 0"),
+        (b"\x02\0", "no field at byte 2"),
+        (b"\0\0", "no field at byte 1"),
     ],
-    ids=["a cut text", "a cut number", "a group", "a cut varint", "a long varint"],
+    ids=["a cut text", "a cut number", "a group", "a cut varint", "a long varint", "0", "zeros"],
 )
 def test_bytes_that_are_no_message_are_refused(message, problem):
     with pytest.raises(ValueError, match=problem):

@@ -49,7 +49,7 @@ def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     while offset < len(message):
         tag, offset = _read_varint(message, offset)
         number, wire_type = tag >> 3, tag & 7
-        if wire_type == _VARINT:
+        if number and wire_type == _VARINT:
             value, offset = _read_varint(message, offset)
             yield number, value
             continue
@@ -67,7 +67,7 @@ def _read_varint(message: bytes, offset: int) -> tuple[int, int]:
     """The number that begins at `offset`, and the offset of its end.
 
     Raises:
-        ValueError: if the message ends before the number, or the number is longer than 64 bits.
+        ValueError: if the message ends before the number, or it is longer than one of 64 bits.
     """
     value = 0
     for index, byte in enumerate(message[offset : offset + _VARINT_MOST_BYTES]):
