@@ -31,6 +31,7 @@ WAYS = {
     "('qqq')": lambda enumeration: enumeration("qqq"),
     "(77)": lambda enumeration: enumeration(77),
     "()": lambda enumeration: enumeration(),
+    "('qqq', x=3)": lambda enumeration: enumeration("qqq", x=3),
     "(1, 2, x=3)": lambda enumeration: enumeration(1, 2, x=3),
 }
 
