@@ -29,6 +29,8 @@ WAYS = {
     ".qqq": lambda enumeration: enumeration.qqq,
     "['qqq']": lambda enumeration: enumeration["qqq"],
     "('qqq')": lambda enumeration: enumeration("qqq"),
+    "['_x']": lambda enumeration: enumeration["_x"],
+    "('_x')": lambda enumeration: enumeration("_x"),
     "(77)": lambda enumeration: enumeration(77),
     "()": lambda enumeration: enumeration(),
     "('qqq', x=3)": lambda enumeration: enumeration("qqq", x=3),

@@ -75,14 +75,14 @@ def refuse_attribute(
         described: the function that gives the object as programs write it, such as "nisa.engine".
         name: the attribute.
         legal: the attributes that the object has.
-        asked: how the program asks, if not by ".name".
+        asked: how the program asks, such as "[3]"; "" for ".name".
         error: class of the error.
 
     Raises:
         NoAttribute: for all names but those that Python and libraries probe for.
-        AttributeError: for those, which begin with an underscore.
+        AttributeError: for those, the ".name" that begins with an underscore.
     """
-    if name.startswith("_"):
+    if name.startswith("_") and not asked:
         raise AttributeError(name)
     label, names = described(), list(legal)
     near = get_close_matches(name, names, 1)

@@ -69,7 +69,7 @@ class Enumeration(Enum, metaclass=EnumerationType):
             asked: how the program asks for it, such as "[3]".
 
         Raises:
-            NoMember: for all names but those that Python and libraries probe for.
+            NoMember: always.
         """
         refuse_attribute(
             lambda: cls._public, str(name), cls.public_names(), asked=asked, error=NoMember

@@ -187,6 +187,29 @@ def test_what_it_writes_and_does_not_return_is_lost_to_who_cannot_change_arrays(
     assert call(halves, Spec((4, 4)), Spec((4, 4))).outline("trn2").lost == (1,)
 
 
+@pytest.mark.parametrize("has_values", [False, True])
+def test_what_is_written_is_found_by_arguments_that_are_named_in_another_order(has_values):
+    named = call(returned, *[Spec((4, 4))] * 3, named=("other", "source", "result"))
+    arrays = [np.ones((4, 4), np.float32) for _ in range(3)]
+    outline = named.run(arrays, "trn2")[1] if has_values else named.outline("trn2")
+    assert (outline.written, outline.lost) == ((0, 2), (0,))
+
+
+class Holder(nl.NKIObject):
+    def __init__(self, source):
+        self.source = source
+
+
+@nki.jit
+def stored_from(holder, result):
+    nl.store(result, value=nl.load(holder.source))
+
+
+def test_tensors_of_an_object_are_not_among_those_that_are_written():
+    holder = Holder(np.ones((4, 4), np.float32))
+    assert call(stored_from, holder, Spec((4, 4))).outline("trn2").written == (0,)
+
+
 def test_results_come_in_a_row_and_are_nested_again():
     spec = Spec((8, 4))
     one = call(halves, spec, spec)

@@ -61,8 +61,8 @@ class Outline:
     """The effects and the time of a kernel call, without its values.
 
     Attributes:
-        written: positions of the tensors that it writes.
-        lost: positions of the tensors that it writes and does not return.
+        written: positions of the tensors that it writes, among `KernelCall.specs`.
+        lost: those of tensors that it does not return.
         results: a spec for each tensor that it returns, nested as they are.
         cost: its time.
         timelines: timelines of the run from which the outline was made.
@@ -159,7 +159,7 @@ class KernelCall:
     def run(self, tensors: Sequence[Any], chip: str) -> tuple[Any, Outline]:
         """The kernel's results on CPU tensors, which it may write in place, and its outline."""
         args, kwargs = self.arguments(tensors)
-        observed = _ObservedKernel(self.kernel)
+        observed = _ObservedKernel(self.kernel, tensors)
         with OBSERVERS.untold():  # the caller records the call
             run = emulate(observed, args, kwargs, target=chip, is_simulator=False)
         outline = _outlines.get((self, chip))
@@ -178,8 +178,8 @@ class KernelCall:
         Raises:
             EmulatorError: for anything that the chip would refuse, at the kernel's own line.
         """
-        observed = _ObservedKernel(self.kernel)
         arrays = [np.empty(spec.shape, spec.type.numpy_dtype()) for spec in self.specs]
+        observed = _ObservedKernel(self.kernel, arrays)
         args, kwargs = self.arguments(arrays)
         # The user did not launch this run, so no report lists it.
         with collecting(), OBSERVERS.untold():
@@ -200,15 +200,16 @@ _outlines: Final[dict[tuple[KernelCall, str], Outline]] = {}
 
 
 class _ObservedKernel:
-    """A kernel that keeps the tensors passed to it, its results, and its bytes in HBM."""
+    """A kernel that keeps the tensors of its call, its results, and its bytes in HBM."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, tensors: Sequence[Any]) -> None:
         self.kernel = kernel
         self.title = kernel.title
         self.cores = kernel.cores
         self.records = kernel.records
         self.may_spill = kernel.may_spill
-        self.entered: list[NkiTensor] = []
+        self.entered: dict[int, NkiTensor] = {}
+        self._tensors = tensors
         self.returned: Any = None
         self.hbm = HbmBytes()
 
@@ -220,7 +221,12 @@ class _ObservedKernel:
         """Issue the kernel's instructions; outputs as the caller's kind of array."""
         boundary = Boundary(team.contexts[0], self.kernel.line)
         self.returned = self.kernel.issue(team, boundary, args, kwargs)
-        self.entered = boundary.entered
+        positions = boundary.positions(self._tensors)
+        self.entered = {
+            position: tensor
+            for position, tensor in zip(positions, boundary.entered, strict=True)
+            if position is not None
+        }
         self.hbm = team.hbm
         return boundary.leave(self.returned)
 
@@ -234,7 +240,7 @@ def _outline(observed: _ObservedKernel, run: Run) -> Outline:
     }
     written = tuple(
         position
-        for position, tensor in enumerate(observed.entered)
+        for position, tensor in sorted(observed.entered.items())
         if tensor.storage.serial in written_serials
     )
     results = _specs(observed.returned)

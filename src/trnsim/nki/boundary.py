@@ -9,7 +9,7 @@ end only bytes that instructions wrote are copied back, since other arguments ma
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NoReturn
@@ -82,6 +82,7 @@ class Boundary:
     def __init__(self, context: CoreContext, kernel_line: SourceLine | None = None) -> None:
         """A boundary for a core; refusals of results name the line of the kernel's definition."""
         self.entered: list[NkiTensor] = []
+        self._arrays: list[Any] = []
         self._context = context
         self._kernel_line = kernel_line
         self._copies: dict[Hashable, _Copy] = {}
@@ -106,6 +107,20 @@ class Boundary:
             )
         array = self._as_array(value)
         return self._as_dtype(name, value) if array is None else self._adopt(name, value, array)
+
+    def positions(self, arrays: Sequence[Any]) -> list[int | None]:
+        """The position among a call's `arrays` of each that entered; None for one of an object.
+
+        Arrays enter in the order of the kernel's parameters, and a call may name its arguments in
+        another.
+        """
+        unmatched = dict(enumerate(arrays))
+        positions = list[int | None]()
+        for entered in self._arrays:
+            found = next((n for n, array in unmatched.items() if array is entered), None)
+            unmatched.pop(found, None)
+            positions.append(found)
+        return positions
 
     def write_back(self) -> None:
         """Write the changed bytes of all copies back to their arguments.
@@ -231,6 +246,7 @@ class Boundary:
             dense = np.ascontiguousarray(array) if array.flags.writeable else array.copy("C")
         storage, pattern = self._context.memory.adopt(dense, name, dtype)
         self.entered.append(NkiTensor(storage, dtype, pattern, MemoryRegion.shared_hbm))
+        self._arrays.append(value)
         argument = value if _is_on_device(value) else array
         can_change = array.flags.writeable and self._context.has_values
         if duplicate is None and can_change and dense is not argument:

@@ -88,6 +88,22 @@ def test_an_operand_without_a_form_is_refused_at_its_line():
     assert refused.value.line.file == __file__
 
 
+class Pair(nl.NKIObject):
+    def __init__(self, left, right):
+        self.left, self.right = left, right
+
+
+def test_an_object_that_holds_tensors_is_refused():
+    @jit
+    def added(pair, other):
+        out = nl.ndarray(other.shape, other.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.add(nl.load(pair.left), nl.load(other)))
+        return out
+
+    with pytest.raises(NotModelled, match=r"added is not saved: .* an object that holds tensors"):
+        record_kernel(call(added, Pair(X, X), X), "trn2")
+
+
 def test_dtypes_that_are_stored_wider_are_refused(monkeypatch):
     monkeypatch.setenv("NKI_PRECISE_FP", "0")
     tensors = {"b": X.bfloat16(), "c": (X.bfloat16(),)}

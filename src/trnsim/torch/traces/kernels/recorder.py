@@ -95,9 +95,11 @@ class KernelRecorder:
         numbers: dict[int, int] = {}
         cores = [_RecordedCore(kernel, core, lines, numbers) for core in team.contexts]
         team.contexts[:] = cores
-        boundary = _RecordedBoundary(cores[0], self._tensors)
+        boundary = Boundary(cores[0])
         returned = kernel.issue(team, boundary, args, kwargs)
-        self.arguments = boundary.numbers
+        self.arguments = [n for n in boundary.positions(self._tensors) if n is not None]
+        if len(self.arguments) < len(boundary.entered):
+            _refuse(self.title, "takes an object that holds tensors", kernel.line)
         results = list(_tensors_in(returned))
         self.kernel = StoredKernel(
             title=self.title,
@@ -131,25 +133,6 @@ class _Lines:
             self._numbers[line] = len(self.kept)
             self.kept.append(StoredLine(*line))
         return self._numbers[line]
-
-
-class _RecordedBoundary(Boundary):
-    """A boundary that notes in which order the tensors of a call enter.
-
-    Attributes:
-        numbers: for each that entered, its number among the tensors of the call.
-    """
-
-    def __init__(self, core: CoreContext, tensors: Sequence[Any]) -> None:
-        super().__init__(core)
-        self._tensors = tensors
-        self.numbers: list[int] = []
-
-    def enter(self, name: str, value: Any) -> Any:
-        """As `Boundary.enter`, which calls it for each part of a container."""
-        entered = super().enter(name, value)
-        self.numbers += [n for n, tensor in enumerate(self._tensors) if tensor is value]
-        return entered
 
 
 class _RecordedMemory(CoreMemory):
