@@ -118,8 +118,9 @@ class Boundary:
         positions = list[int | None]()
         for entered in self._arrays:
             found = next((n for n, array in unmatched.items() if array is entered), None)
-            unmatched.pop(found, None)
             positions.append(found)
+            if found is not None:
+                del unmatched[found]
         return positions
 
     def write_back(self) -> None:
