@@ -33,6 +33,15 @@ def test_json_has_the_sizes_by_which_a_layer_is_known():
     assert answer["time_s"] == pytest.approx(sum(answer["parts_s"].values()))
 
 
+def test_of_layers_that_differ_it_is_the_kind_that_most_have():
+    asked = ("layer", "deepseek-v3", "--on", "trn2", "--tensor-parallel-size", "32")
+    found = CliRunner(env={"COLUMNS": "400"}).invoke(app, asked).output
+    assert "layers alike  58 of 61" in found  # the first three have no experts
+    answer = json.loads(CliRunner().invoke(app, (*asked, "--json")).output)
+    assert "expert up 7168 x " in answer["layer"]
+    assert "layers alike" not in said()
+
+
 def test_more_tokens_take_longer():
     times = [
         json.loads(said("--sequence", str(count), "--json"))["answer"]["time_s"]

@@ -64,14 +64,16 @@ def layer(
     """The time of one layer on one rank, without exchanges, and where it comes from.
 
     Each product has its FLOP, bytes and time, and what bounds it: the array or memory. A row of a
-    file for --measured stands for such a layer.
+    file for --measured stands for such a layer. Of a model whose layers differ it is the kind that
+    most layers have.
 
     Example: trnsim plan layer llama-3.1-8b --on trn1 --tensor-parallel-size 32
     """
     model, rank = read(config), machine(one_platform(on).name)
     work = _pass(model, phase, batch, sequence)
     parts = summaries(model, work, Split(tensor_parallel_size))
-    block = next(part for part in parts if part.name == "layer")
+    layers = [part for part in parts if part.name == "layer"]
+    block = max(layers, key=lambda part: part.times)
     table = read_measured(measured) if measured else None
     answer = layer_times(rank, measured=table).forward(block, work)
     values = {
@@ -81,7 +83,9 @@ def layer(
         "layer": signature(block, work),
         "answer": answer,
     }
-    sections = [Section("", _blocks(answer))]
+    count = sum(part.times for part in layers)
+    alike = f"{block.times} of {count}" if len(layers) > 1 else ""
+    sections = [Section("", _blocks(answer, alike))]
     return Document(
         f"{model.name}: a layer on {rank.name}", values, sections, schema="plan-layer/1"
     )
@@ -120,8 +124,11 @@ def _pass(model: Architecture, name: str | None, batch: int, sequence: int | Non
     return Pass(phase, batch, 1, tokens) if new_tokens else Pass(phase, batch, tokens)
 
 
-def _blocks(answer: LayerTime) -> list[Block]:
-    """The time with P10 and P90, its parts from the largest, and its source."""
+def _blocks(answer: LayerTime, alike: str) -> list[Block]:
+    """The time with P10 and P90, its parts from the largest, and its source.
+
+    `alike` says how many of the layers are alike; "" where all are.
+    """
     low, high = (
         time_text(answer.time_s * math.exp(QUANTILES[name] * answer.spread))
         for name in ("p10", "p90")
@@ -134,6 +141,7 @@ def _blocks(answer: LayerTime) -> list[Block]:
         ("bound by", next(iter(parts_s), "-")),
         ("parts", cause_times or "-"),
         ("source", answer.source),
+        *([("layers alike", alike)] if alike else []),
     ]
     bar = Parts("", parts_s, time_text(answer.time_s), "/answer/parts_s")
     return [label_table(rows), Drawing(parts_chart("Where the time goes", [bar]))]
