@@ -251,6 +251,35 @@ def test_places_may_be_stretched(scaling, expected):
     assert of({**LLAMA, "rope_scaling": scaling}).max_positions == expected
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"rope_scaling": {"type": "linear", "factor": "2"}},
+            "rope_scaling.factor is '2'; legal: a",
+        ),
+        (
+            {"rope_scaling": {"rope_type": "yarm"}},
+            "rope_scaling.rope_type is 'yarm'; legal: default",
+        ),
+        (
+            {"rope_scaling": {"type": "x", "factor": 2}},
+            "rope_scaling.type is 'x'; legal: default, ",
+        ),
+        ({"rope_parameters": {"rope_type": 3}}, "rope_parameters.rope_type is 3; legal: text"),
+        ({"rope_parameters": {"rope_theta": []}}, "rope_parameters.rope_theta is []; legal: a num"),
+        ({"rope_theta": "10000"}, "rope_theta is '10000'; legal: a number"),
+    ],
+)
+def test_rotary_positions_that_transformers_fails_on_are_refused(given, message):
+    refused({**LLAMA, **given}, f"mine.json: {message}")
+
+
+@pytest.mark.parametrize("kind", ["default", "proportional", "su", "mrope", None])
+def test_kinds_of_rotary_positions_are_those_of_transformers(kind):
+    assert of({**LLAMA, "rope_scaling": {"type": kind, "factor": None}}) == of(LLAMA)
+
+
 @pytest.mark.parametrize("factor", [0, -1, True, "4", float("nan"), float("inf"), 1e6])
 def test_a_stretch_is_a_positive_number(factor):
     scaling = {"factor": factor, "original_max_position_embeddings": 8}

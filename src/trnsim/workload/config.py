@@ -42,6 +42,10 @@ _POSITIONS: Final = (
 """Keys of the longest sequence; the first that a file has counts."""
 _STRETCH_FACTOR_END: Final = 1e6
 """The smallest factor of stretched positions that is refused."""
+_STRETCHES: Final = ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
+"""Kinds of rotary positions: ROPE_INIT_FUNCTIONS of modeling_rope_utils.py, and not stretched."""
+_OLD_STRETCHES: Final = ("su", "mrope")
+"""Their older names (configuration_phi3.py, configuration_qwen2_vl.py)."""
 
 
 def read(path: str | Path) -> Architecture:
@@ -135,15 +139,18 @@ def _stretched(keys: ConfigKeys) -> int:
 
     Source: transformers 5.23, modeling_rope_utils.py: ``factor`` of the original length.
     """
+    _check_theta(keys)
     name = keys.first(("rope_scaling", "rope_parameters"))
     if name is None:
         return 0
     scaling = keys.nested(name)
-    if "llama3" in (scaling.text("rope_type"), scaling.text("type")):
-        return 0  # whose max_position_embeddings is the stretched length (Llama 3.2: 131,072)
-    original = scaling.whole("original_max_position_embeddings", default=0, least=0)
+    _check_theta(scaling)
+    kinds = [scaling.text(key) for key in ("rope_type", "type")]
+    for key, kind in zip(("rope_type", "type"), kinds, strict=True):
+        if kind and kind not in (*_STRETCHES, *_OLD_STRETCHES):
+            raise scaling.unknown(key, kind, ", ".join(_STRETCHES), "others are not known")
     factor = scaling.config.get("factor")
-    if not original or factor is None:
+    if factor is None:
         return 0
     if (
         isinstance(factor, bool)
@@ -152,7 +159,21 @@ def _stretched(keys: ConfigKeys) -> int:
     ):
         legal = f"a number above 0 and below {_STRETCH_FACTOR_END:,.0f}"
         raise scaling.refuse("factor", factor, legal, "it stretches positions")
+    if "llama3" in kinds:
+        return 0  # whose max_position_embeddings is the stretched length (Llama 3.2: 131,072)
+    original = scaling.whole("original_max_position_embeddings", default=0, least=0)
     return int(original * factor)
+
+
+def _check_theta(keys: ConfigKeys) -> None:
+    """Check the base of rotary frequencies, which transformers computes and no graph holds.
+
+    Raises:
+        BadInput: it is no number.
+    """
+    theta = keys.config.get("rope_theta")
+    if theta is not None and (isinstance(theta, bool) or not isinstance(theta, int | float)):
+        raise keys.refuse("rope_theta", theta, "a number", "frequencies are its powers")
 
 
 def _own_code(keys: ConfigKeys, model_type: str) -> ConfigGap:
