@@ -45,6 +45,14 @@ def test_products_in_other_types():
     agree(lambda x, y: x @ y, np.arange(6).reshape(2, 3), np.arange(-3, 3).reshape(3, 2))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_products_of_narrow_integers_wrap_around(dtype):
+    most = np.iinfo(dtype).max
+    x = np.array([[most, 7, 3], [3, most, most]], dtype) // 2 * 2
+    agree(lambda x, y: x[:, :1] @ y[:1], x // 9, x.T // 7)
+    agree(lambda x: jnp.einsum("ab,ab->a", x // 90, x // 80), x)
+
+
 def test_a_side_that_lies_right_is_not_turned():
     for sums in ("ab,bc->ac", "ab,cb->ac", "ba,bc->ac", "ba,cb->ac"):
         found = agree(lambda x, y, sums=sums: jnp.einsum(sums, x, y), BLOCK[0, :4], OTHER[0, :4].T)

@@ -11,6 +11,7 @@ from jaxlib.mlir.dialects import stablehlo as dialect
 from trnsim.errors import NotModelled
 from trnsim.graph import TensorType, Value
 from trnsim.graph.ops.contraction import Convolution
+from trnsim.graph.types import INTEGERS, ITEM_BYTES
 from trnsim.jax.stablehlo import mlir
 from trnsim.jax.stablehlo.mlir import Op
 from trnsim.jax.stablehlo.rules import rule
@@ -114,8 +115,10 @@ def product(
     right, columns = _as_matrices(scope, sides[1], batch[1], free[1], contracted[1])
     rank = len(left.shape)
     matrix_dims = (rank - 1 if rows else rank - 2, rank - 1 if columns else rank - 2)
-    matrices = scope.b.product(left, right, matrix_dims, type_.dtype)
-    return graph.reshape(matrices, type_.shape)
+    # A sum in float32 would saturate in a narrow integer type, where StableHLO wraps around.
+    is_narrow = type_.dtype in INTEGERS and ITEM_BYTES[type_.dtype] < ITEM_BYTES["int32"]
+    matrices = scope.b.product(left, right, matrix_dims, "int32" if is_narrow else type_.dtype)
+    return scope.b.convert(graph.reshape(matrices, type_.shape), type_.dtype)
 
 
 def _as_matrices(
