@@ -51,6 +51,14 @@ def test_places_between_boundaries(agree, right):
     agree(lambda x, b: torch.searchsorted(b, x, right=right), X, bounds, tolerance=0)
 
 
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("number", [2, 2.5, -3.0, 9])
+def test_the_place_of_a_number(agree, number, right):
+    for bounds in (torch.tensor([-2, 2, 2, 5]), torch.tensor([-3.0, 0.0, 2.5, 9.0])):
+        agree(lambda b: torch.searchsorted(b, number, right=right), bounds, tolerance=0)
+        agree(lambda b: torch.bucketize(number, b, right=right), bounds, tolerance=0)
+
+
 def test_places_in_a_sorted_row_for_each(agree):
     rows = torch.randn(3, 7).sort().values
     agree(lambda r, x: torch.searchsorted(r, x, side="right"), rows, torch.randn(3, 4), tolerance=0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from trnsim.graph import Value
+from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build, Operand
 from trnsim.graph.building.indexing import along_rows, move_dim
 from trnsim.graph.ops.reductions import neutral
@@ -80,19 +80,25 @@ def randperm(b: Build, count: int, **_: Any) -> Value:
     return b.as_result(b.graph.reshape(b.graph.top_k(draws, count), (count,)))
 
 
-def bucketize(b: Build, x: Value, boundaries: Value, *, right: bool = False, **_: Any) -> Value:
+def bucketize(b: Build, x: Operand, boundaries: Value, *, right: bool = False, **_: Any) -> Value:
     """The number of boundaries below each element; with `right`, below or equal to it."""
     return searchsorted(b, boundaries, x, right=right)
 
 
-def searchsorted(b: Build, rows: Value, x: Value, *, right: bool = False, **keywords: Any) -> Value:
+def searchsorted(
+    b: Build, rows: Value, x: Operand, *, right: bool = False, **keywords: Any
+) -> Value:
     """The number of elements of its row before each element of x.
 
-    Rows [*, n] and x [*, m], or a single row [n] and x of any shape.
+    Rows [*, n] and x [*, m], or a single row [n] and x of any shape, or a number.
     """
     if keywords.get("sorter") is not None:
         raise Unlowered("rows that another tensor puts in order")
     is_right = right or keywords.get("side") == "right"
+    if not isinstance(x, Value):
+        if not (rows.type.is_floating or isinstance(x, int)):
+            rows = b.convert(rows, "float32")
+        x = b.filled(x, TensorType((), rows.dtype))
     shape, rank = (*x.shape, rows.shape[-1]), len(x.shape)
     leading = range(rank - 1) if len(rows.shape) > 1 else ()
     spread_rows = b.graph.broadcast_in_dim(rows, shape, (*leading, rank))
