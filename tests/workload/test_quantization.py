@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import pytest
 from published_models import llama
@@ -206,6 +207,14 @@ def test_groups_have_their_own_bits_and_what_none_targets_keeps_its_own():
     (layer,) = (p for p in summaries(found, Pass(Phase.ENCODE, 1, 4)) if p.name == "layer")
     bits = {p.name: p.weight_bits for p in layer.products if p.weight_bits}
     assert bits == {"query": 8, "key and value": 8, "output": 2, "up": 4, "down": 4}
+
+
+@pytest.mark.parametrize("algorithm", ["FP8", "NVFP4"])
+def test_modelopt_quantizes_keys_and_values_where_it_says_so(algorithm):
+    scheme = {"dynamic": False, "num_bits": 8, "type": "float"}
+    given = {"quant_method": "modelopt", "quant_algo": algorithm}
+    assert quantized(**given).kv_bits == 16
+    assert quantized(**given, kv_cache_scheme=scheme) == replace(quantized(**given), kv_bits=8)
 
 
 def test_a_list_of_modelopt_has_wildcards():

@@ -308,7 +308,7 @@ def _mxfp4(config: ConfigKeys) -> _Method:
 
 
 def _modelopt(config: ConfigKeys) -> _Method:
-    """FP8, or NVFP4: four bits, and eight of scale for each 16 weights.
+    """FP8, or NVFP4: four bits, and eight of scale for each 16 weights; of keys and values too.
 
     Source: NVIDIA, TensorRT Model Optimizer, formats of config.json.
     """
@@ -319,7 +319,7 @@ def _modelopt(config: ConfigKeys) -> _Method:
     }
     if algorithm not in kinds:
         raise config.refuse("quant_algo", algorithm, ", ".join(kinds), "bits of others are unknown")
-    return kinds[algorithm]
+    return replace(kinds[algorithm], kv=_num_bits(config, "kv_cache_scheme", 0))
 
 
 METHODS: Final[dict[str, Callable[[ConfigKeys], _Method]]] = {
