@@ -15,20 +15,6 @@ A = np.arange(8 * 16, dtype=np.float32).reshape(8, 16)
 HERE, THERE = SourceLine("kernel.py", 1), SourceLine("kernel.py", 2)
 
 
-@pytest.fixture
-def shared(bench):
-    """A view of 16 floats of HBM: `shared[3:5]` is a tile."""
-    tile = bench().empty((1, 16), memory=trnsim.memory.Memory.HBM)
-
-    class View:
-        def __getitem__(self, index):
-            start, stop, step = index.indices(16)
-            pattern = tile.pattern.slice(1, start, stop, step)
-            return trnsim.memory.Tile(tile.storage, tile.dtype, pattern)
-
-    return View()
-
-
 @pytest.mark.parametrize("after", [0, 3, 4, 99, 100])
 @pytest.mark.parametrize("ticks", [[], [0], [4, 4, 1], [3, 1, 2, 4], [*range(101)], [7, *range(9)]])
 def test_each_tick_after_the_last_meeting_once(ticks, after):
@@ -184,20 +170,6 @@ def test_random_accesses_race_where_an_element_has_two_of_which_one_writes(share
             read[core].update(elements)
         detector.accessed(core, [tile] * (not writes), [tile] * writes, line)
     assert (len(detector.races), len(detector.doubtful)) == (races, doubtful)
-
-
-def test_an_element_picked_by_an_index_and_read_again_is_remembered_as_last_read(shared, bench):
-    """A read by an index is noted at once, earlier plain reads at the first write."""
-    detector = RaceDetector(2, is_strict=False)
-    tile = shared[0:4]
-    rows = bench().tile(np.zeros((4, 1), np.int32))
-    index = trnsim.memory.VectorIndex(rows, 4, 4)
-    pattern = tile.pattern._replace(shape=(4, 1), strides_bytes=(4, 4))
-    picked = trnsim.memory.Tile(tile.storage, tile.dtype, pattern, index)
-    detector.accessed(0, [tile], [], SourceLine("kernel.py", 7))
-    detector.accessed(0, [picked], [], HERE)
-    detector.accessed(1, [], [shared[0:1]], THERE)
-    assert "kernel.py:1:" in str(detector.races[0])
 
 
 def test_where_it_is_not_strict_each_pair_of_lines_is_reported_once(shared):
