@@ -18,6 +18,18 @@ from trnsim.jax.stablehlo import graph_of
 pytestmark = pytest.mark.usefixtures("neuron")
 LARGE = np.int32([2**24 + 1, 2**24 + 3, 2**24 + 2])
 MIDDLE = np.int32([2**23 + 1] * 3 + [-(2**23) - 1] * 3)
+
+
+def looped(body):
+    """A loop over a number whose length is the second element, and is not known before."""
+
+    def function(x):
+        carry = np.int32(0), np.int32(0)
+        return lax.while_loop(lambda c: c[0] < x[1], lambda c: (c[0] + 1, body(x, c[1])), carry)[1]
+
+    return function
+
+
 BEYOND = {
     "maximum": (lambda x: x.max(), LARGE),
     "unsigned maximum": (lambda x: x.max(), LARGE.astype(np.uint32) + 2**31),
@@ -30,14 +42,9 @@ BEYOND = {
     "windows": (lambda x: lax.reduce_window(x, np.int32(0), lax.add, (2,), (1,), "VALID"), LARGE),
     "product of vectors": (lambda x: x @ x, np.int32([5001, 5003])),
     "loop": (lambda x: lax.fori_loop(0, 3, lambda _, c: c + x.max(), np.int32(0)), LARGE),
+    "loop of unknown length": (looped(lambda x, c: c + x.max()), np.int32([2**24 + 1, 2, 3])),
     "branch": (lambda x: lax.cond(x[0] > 0, lambda x: x.max(), lambda x: x[0], x), LARGE),
 }
-
-
-def looped(x):
-    """A loop with a small sum, beside integers that only its elementwise operations have."""
-    carry = np.int32(5), np.int32(0)
-    return lax.fori_loop(0, 3, lambda _, c: (c[0] * 3 + 2**24, c[1] + (x % 5).sum()), carry)
 
 
 def scaled(x):
@@ -59,14 +66,15 @@ WITHIN = {
     "least above the limit": (lambda x: x.min(), np.int32([1 - 2**24, 5])),
     "product below the limit": (lambda x: x.prod(), np.int32([4096, -4095])),
     "none": (lambda x: x.sum(1), np.zeros((2, 0), np.int32)),
-    "loop that rounds smaller ones": (looped, LARGE),
-    "product of floating point": (scaled, np.int32([[5001, 5003, 5005]] * 2)),
+    "branch": (lambda x: lax.cond(x[0] > 0, lambda x: (x % 5).sum(), lambda x: x[0], x), LARGE),
+    "product of floating point": (scaled, np.int32([[2**24 + 1] * 3] * 2)),
     "results of a kernel": (after_a_kernel, np.int32([[2**24 + 1] * 3] * 4)),
 }
 AT_THE_LIMIT = {
     "sum": (lambda x: x.sum(), np.int32([2**24 - 1, 1])),
     "largest": (lambda x: x.max(), np.int32([2**24, 5])),
     "least": (lambda x: x.min(), np.int32([-(2**24), 5])),
+    "least in a loop": (looped(lambda x, c: lax.min(c, x.min())), np.int32([-(2**24), 2])),
     "product": (lambda x: x.prod(), np.int32([4096, -4096])),
     "wrapping product": (lambda x: x.prod(), np.int32([2**16 - 1, 2**16 + 1, 2**16])),
     "largest two": (lambda x: lax.top_k(x, 2)[0], np.int32([2**24, 3, -5])),

@@ -75,7 +75,8 @@ WITHIN = {
     "sum in a byte": (to_bytes, integers(100, 27)),
     "product that is subtracted": (subtracted, integers([2**24 - 39]), *FACTORS),
     "32 bits beside floating point": (torch.mul, integers(2**31 - 1), torch.randn(1)),
-    "none": (torch.sum, integers()),
+    "quotient": (lambda x, y: (x / y).argmax(), integers(2**24 + 1, 3), torch.randn(2)),
+    "none": (torch.sum, integers().long()),
     "floating point": (torch.sum, torch.tensor([2.0**40])),
     "truth values": (torch.sum, torch.tensor([True, False])),
     "indices that are not there": (lambda x, i: x.gather(0, i), torch.randn(3), integers(5)),
@@ -87,7 +88,7 @@ OUTSIDE = {
     "highest of 32 bits": (lambda x: x - 1, integers(2**31)),
     "sum in a byte": (to_bytes, integers(100, 28)),
     "product that is subtracted": (subtracted, integers([2**24 - 38]), *FACTORS),
-    "sum of wrapping parts": (torch.sum, integers(2**62, 2**62, -(2**62), -(2**62))),
+    "product that wraps to 0": (torch.prod, integers(2**23, 2**23, 2**23)),
     "64 bits beside floating point": (torch.lt, integers(2**31), torch.randn(1)),
     "64 bits of floating point": (lambda x: x.long(), torch.tensor([2.0**31])),
 }
