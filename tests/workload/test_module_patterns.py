@@ -65,6 +65,7 @@ def test_a_class_is_told_apart_and_is_the_default():
         ("layers.1", True),
         (r"\d", True),
         ("[x]", True),
+        ("layers.?.mlp", True),
     ],
 )
 def test_names_that_may_depend_on_the_layer_are_told_apart(name, has_numbers):

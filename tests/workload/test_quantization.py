@@ -225,6 +225,12 @@ def test_a_list_of_modelopt_has_wildcards():
     assert wide_layers(found, "up") == set()
 
 
+def test_a_wildcard_of_one_character_is_a_number_of_one_digit():
+    config = {**LLAMA, "num_hidden_layers": 12}
+    found = listed(config, quant_method="modelopt", ignore=["model.layers.?.self_attn*"])
+    assert wide_layers(found, "query") == set(range(10))
+
+
 def test_a_pattern_that_is_none_is_refused():
     message = (
         r"^mine\.json: quantization_config\.ignore is 're:\('; legal: names of modules: as a "

@@ -20,7 +20,7 @@ _EXPRESSION: Final = "re:"
 _CLASS: Final = "Linear"
 """The class of all matrices of layers."""
 _LITERAL: Final = re.compile(r"[\w.\-]+")
-_NUMBER: Final = re.compile(r"[0-9\\\[]")
+_NUMBER: Final = re.compile(r"[0-9\\\[?]")
 """A digit, or what may stand for one in a pattern."""
 _BOUNDARY: Final = r"(?:(?<=\.)|(?=\.|$))"
 
