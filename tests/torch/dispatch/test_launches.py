@@ -132,6 +132,16 @@ def test_a_compiled_graph_has_the_kernels_in_it(kernels, x):
     ]
 
 
+def test_a_compiled_graph_has_what_a_kernel_writes_whatever_the_order_of_its_arguments(kernels, x):
+    def sines(x):
+        out = torch.zeros_like(x)
+        kernels.sine_into(result=out, source=x / 2)
+        return out + 1
+
+    fast = torch.compile(sines, backend="neuron", fullgraph=True)
+    assert torch.allclose(fast(x).cpu(), (x.cpu() / 2).sin() + 1, atol=1e-4)
+
+
 def test_a_kernel_that_a_chip_refuses_is_refused_in_every_way_of_calling_it(kernels, x):
     for call in (kernels.too_wide, torch.compile(kernels.too_wide, backend="neuron")):
         with pytest.raises(Exception, match="128") as caught:
