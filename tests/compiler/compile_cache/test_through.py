@@ -127,6 +127,29 @@ def test_what_stops_a_compilation_from_outside_is_not_remembered(settings, tmp_p
     assert compile_cached(b"graph", FLAGS, Maker(), settings, tell=Log()).content == PROGRAM
 
 
+@pytest.mark.parametrize(
+    ("names", "state"),
+    [
+        ({"cause": MemoryError()}, EntryState.GRAPH),
+        ({"context": OSError(errno.ENOSPC, "No space left on device")}, EntryState.GRAPH),
+        ({"context": OSError(errno.ENOENT, "none"), "suppress_context": True}, EntryState.FAILED),
+        ({"cause": ValueError(), "context": OSError(errno.ENOENT, "none")}, EntryState.FAILED),
+    ],
+    ids=["raised from", "raised while handling", "raised from None", "raised from another"],
+)
+def test_a_refusal_is_remembered_if_nothing_from_outside_led_to_it(settings, names, state):
+    error = NotModelled("a graph of no operators")
+    for name, value in names.items():
+        setattr(error, f"__{name}__", value)
+
+    def make():
+        raise error
+
+    with pytest.raises(NotModelled):
+        compile_cached(b"graph", FLAGS, make, settings, tell=Log())
+    assert entry_in(settings).state is state
+
+
 @pytest.mark.parametrize("content", [b"", PROGRAM[:-1], PROGRAM[:-1] + b"X", b"\x80\x04."])
 def test_a_damaged_program_is_compiled_again(settings, content):
     compile_cached(b"graph", FLAGS, Maker(), settings, tell=Log())

@@ -150,8 +150,8 @@ def ordered(x):
     out = nl.ndarray((2, *x.shape), x.dtype, buffer=nl.shared_hbm)
     late = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf, address=(0, 4096))
     ready = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf, address=(0, 0))
+    nisa.memset(ready, 1.0)
     with nl.no_reorder():
-        nisa.memset(ready, 1.0)
         loaded = nisa.dma_copy(late, x)
         nisa.tensor_scalar(late, late, nl.add, 1.0)
     added = nisa.tensor_scalar(ready, ready, nl.add, 2.0)
@@ -176,6 +176,17 @@ def halves(x):
     return again
 
 
+@jit
+def uneven(x):
+    """The first core makes another tensor before the one that both return."""
+    core, half = nl.program_id(0), x.shape[0] // 2
+    tile = nl.load(x[:half]) if core == 0 else None
+    out = nl.ndarray((half, x.shape[1]), x.dtype, buffer=nl.shared_hbm)
+    if core == 0:
+        nl.store(out, nl.add(tile, 1.0))
+    return out
+
+
 def attention(*arrays):
     return runpy.run_path(str(EXAMPLES / "attention.py"))["attention"], *arrays
 
@@ -193,6 +204,7 @@ CALLS = {
     "looped": (looped, FLOATS[:8].copy()),
     "ordered": (ordered, FLOATS),
     "halves": (halves[2], FLOATS),
+    "uneven": (uneven[2], FLOATS),
     "bfloat16": (chain, FLOATS.astype(ml_dtypes.bfloat16)),
     "attention": attention(*(FLOATS.reshape(1024, 64)[i::2].copy() for i in (0, 1, 0))),
 }

@@ -11,6 +11,7 @@ from trnsim.program import current_core
 from trnsim.runs import collecting
 from trnsim.torch.dispatch.nki_calls import call_of_kernel
 from trnsim.torch.traces.kernels.recorder import record_kernel
+from trnsim.torch.traces.kernels.stored_kernel import TensorPlace
 
 X = torch.ones(4, 8)
 
@@ -41,6 +42,22 @@ def test_a_kernel_is_recorded_without_being_told_to_the_user():
     assert runs == []
     assert kernel.version == "0.7"
     assert {line.file for line in kernel.lines} == {__file__}
+
+
+def test_each_core_has_a_shared_tensor_once():
+    @jit
+    def copied(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        rows = slice(2 * nl.program_id(0), 2 * nl.program_id(0) + 2)
+        nl.store(out[rows], nl.load(x[rows]))
+        return out
+
+    kernel, _ = record_kernel(call(copied[2], X), "trn2")
+    assert len(kernel.cores) == 2
+    for core in kernel.cores:
+        places = [tensor.place for tensor in core.tensors]
+        assert TensorPlace.hbm not in places
+        assert places.count(TensorPlace.shared_hbm) == 1
 
 
 def test_a_dtype_is_that_of_the_tensor():
@@ -76,11 +93,12 @@ def test_a_kernel_whose_python_reads_memory_is_refused_at_its_line():
     assert refused.value.line.file == __file__
 
 
-def test_an_operand_without_a_form_is_refused_at_its_line():
+@pytest.mark.parametrize("value", [np.float32(1), (1.0, np.float32(1))])
+def test_an_operand_without_a_form_is_refused_at_its_line(value):
     @jit
     def filled(x):
         tile = nl.load(x)
-        current_core().issue(Memset(tile, np.float32(1)))
+        current_core().issue(Memset(tile, value))
         return x
 
     with pytest.raises(NotModelled, match=r"filled is not saved: .* issues memset") as refused:
