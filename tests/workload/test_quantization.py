@@ -39,6 +39,7 @@ def test_a_dtype_is_that_of_all(given, bits):
 
 
 WEIGHTS = {"num_bits": 4, "type": "int", "group_size": 128}
+EIGHT = {"num_bits": 8}
 
 
 @pytest.mark.parametrize(
@@ -215,6 +216,26 @@ def test_modelopt_quantizes_keys_and_values_where_it_says_so(algorithm):
     given = {"quant_method": "modelopt", "quant_algo": algorithm}
     assert quantized(**given).kv_bits == 16
     assert quantized(**given, kv_cache_scheme=scheme) == replace(quantized(**given), kv_bits=8)
+
+
+def test_groups_that_differ_in_their_operands_alone_have_their_own():
+    groups = {
+        "a": {"targets": ["re:.*mlp.*"], "weights": EIGHT, "input_activations": EIGHT},
+        "b": {"targets": ["Linear"], "weights": EIGHT},
+    }
+    found = listed(quant_method="compressed-tensors", config_groups=groups)
+    (layer,) = (p for p in summaries(found, Pass(Phase.ENCODE, 1, 4)) if p.name == "layer")
+    bits = {p.name: (p.weight_bits, p.bits) for p in layer.products if p.weight_bits}
+    assert bits == {
+        **dict.fromkeys(("query", "key and value", "output"), (8, 16)),
+        **dict.fromkeys(("up", "down"), (8, 8)),
+    }
+
+
+def test_groups_of_another_method_are_not_read():
+    groups = {"a": {"targets": ["re:.*mlp.*"], "weights": EIGHT}}
+    given = {"quant_method": "modelopt", "quant_algo": "NVFP4"}
+    assert listed(**given, config_groups=groups) == listed(**given)
 
 
 def test_a_list_of_modelopt_has_wildcards():
