@@ -135,6 +135,16 @@ def test_eight_bits_are_faster_where_a_gpu_multiplies_them():
         assert found.product_s(long)[0] == pytest.approx(factor * found.product_s(one)[0])
 
 
+def test_four_bits_are_faster_and_cast_where_a_gpu_multiplies_them():
+    one = Product("up", 8192, 8192, 8192, 1, 4.5, bits=4)
+    long = replace(one, bits=16, weight_bits=16)
+    for name, factor, kernels in (("b200", 4, 2), ("h100", 1, 1)):
+        found = times(name)
+        assert found.product_s(long)[0] == pytest.approx(factor * found.product_s(one)[0])
+        fixed_s = found.forward(whole(one), ENCODE).parts_s["fixed"]
+        assert fixed_s == pytest.approx(kernels * LAUNCH_S)
+
+
 def test_t4_multiplies_fp16_alone():
     with pytest.raises(BadInput, match="t4 has no published peak in bf16; legal: fp16"):
         times("t4")

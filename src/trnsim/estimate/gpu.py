@@ -14,8 +14,8 @@ but read more for each result. The library is taken to choose the best tile, and
 parts where there are fewer tiles than SMs. Attention is one kernel, which skips masked scores and
 keeps scores on the chip, unless `is_fused` is false.
 
-Inputs of products in 8 bits are cast by a kernel of their own in inference, and a router has four
-kernels beside its product; each has the fixed time of an operator.
+Inputs of products in 8 bits or 4 are cast by a kernel of their own in inference, and a router has
+four kernels beside its product; each has the fixed time of an operator.
 
 Source: NVIDIA, Matrix Multiplication Background User's Guide (DU-09799-001), sections 2.3, 3.1 and
 3.2; tiles: cuBLASLt's cublasLtMatmulTile_t; attention: FlashAttention (arXiv:2205.14135); casts:
@@ -49,6 +49,7 @@ _MOST_PARTS: Final = 16
 _FLOAT_BITS: Final = 32
 _HALF_BITS: Final = 16
 _BYTE_BITS: Final = 8
+_FP4_BITS: Final = 4
 _ROUTER: Final = "router"
 _ROUTING_KERNELS: Final = 4
 """Kernels of routing: the choice of experts, the order of rows by expert, the permutation into that
@@ -187,7 +188,7 @@ class GpuTimes:
         nbytes = sum(bytes_of(op.elements, _HALF_BITS) + op.weight_bytes for op in operators)
         kernels = len(summary.products) + len(operators)
         if not is_training:
-            kernels += sum(_more_kernels(product) for product in summary.products)
+            kernels += sum(self._more_kernels(product) for product in summary.products)
         parts = {
             "products": sum(compute_s for compute_s, _ in times),
             "weights": sum(more_s for _, more_s in times),
@@ -202,16 +203,16 @@ class GpuTimes:
     def _is_kernel(self, op: Elementwise) -> bool:
         return not (self.is_fused and op.name.startswith("softmax"))
 
+    def _more_kernels(self, product: Product) -> int:
+        """Kernels of a product in inference beside its own: a cast of its input, or a router's.
 
-def _more_kernels(product: Product) -> int:
-    """Kernels of a product in inference beside its own: a cast of its input, or a router's.
-
-    Products of absorbed matrices (of latent attention, in decoding) have no cast.
-    """
-    if product.name == _ROUTER:
-        return _ROUTING_KERNELS
-    is_cast = product.weight_bits > 0 and product.bits == _BYTE_BITS
-    return int(is_cast and not product.name.endswith("absorbed"))
+        Products of absorbed matrices (of latent attention, in decoding) have no cast.
+        """
+        if product.name == _ROUTER:
+            return _ROUTING_KERNELS
+        is_short = product.bits < _HALF_BITS and int(product.bits) in self.flop_per_s
+        is_cast = product.weight_bits > 0 and is_short
+        return int(is_cast and not product.name.endswith("absorbed"))
 
 
 def is_attention(product: Product) -> bool:
@@ -273,6 +274,7 @@ def _peaks(chip: Accelerator, dtype: str) -> dict[int, float]:
     """Published dense FLOP per second by bits of the factors.
 
     If only the weights have fewer bits, they are widened first: factors have the bits of `dtype`.
+    So are factors of 4 bits on a GPU that does not multiply these.
     """
     peaks = dict(chip.peak_flop_per_s)
     if "bf16" in peaks:  # tensor cores that multiply BF16 multiply FP16 as fast
@@ -291,4 +293,5 @@ def _peaks(chip: Accelerator, dtype: str) -> dict[int, float]:
         _FLOAT_BITS: half_peak / fp32_time_ratio,
         _HALF_BITS: half_peak,
         _BYTE_BITS: byte_peak or half_peak,
+        **({_FP4_BITS: float(peaks["fp4"])} if "fp4" in peaks else {}),
     }
