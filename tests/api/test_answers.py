@@ -130,6 +130,17 @@ def test_a_model_that_is_a_link_out_of_the_folder_is_no_name(bounds, words, tmp_
 
 
 @pytest.mark.usefixtures("words")
+@pytest.mark.parametrize("given", [True, None, 3])
+def test_what_is_no_text_is_no_name_and_no_path(bounds, given):
+    for call in (api.explain, api.plan_train, api.plan_infer, api.plan_serve):
+        with pytest.raises(BadInput, match=f"{given}; legal: text\n  fix: "):
+            call(given, bounds=bounds)
+    for call in (api.run, api.check, api.tune, api.profile):
+        with pytest.raises(BadInput, match=f"{given}; legal: a path of a file\n  fix: "):
+            call(given, bounds=bounds)
+
+
+@pytest.mark.usefixtures("words")
 def test_a_name_is_no_option(bounds):
     for call in (api.explain, api.plan_train):
         with pytest.raises(BadInput, match="begins with a dash"):

@@ -296,8 +296,9 @@ def _plan(
 ) -> Answer:
     bounds = bounds or Bounds()
     options = _options(on=on, price=price, **stated)
-    is_there = bool(model) and os.path.lexists(bounds.folder / model)
-    words = [bounds.path(model)] if is_there or _is_file(model) else _name(model)
+    is_path = isinstance(model, str | Path) and bool(model)
+    is_file = is_path and (os.path.lexists(bounds.folder / model) or _is_file(model))
+    words = [bounds.path(model)] if is_file else _name(model)
     return answer(["plan", kind, "--json", *options, *words], bounds, has_page=True)
 
 
@@ -310,8 +311,10 @@ def _name(word: str) -> list[str]:
     """A word that is no option; none for an empty one.
 
     Raises:
-        BadInput: it begins with a dash.
+        BadInput: it begins with a dash, or is no text.
     """
+    if not isinstance(word, str):
+        raise BadInput(f"{word!r}; legal: text", fix="write the name between quotation marks")
     if word.startswith("-"):
         raise BadInput(f"{word!r} begins with a dash; legal: a name")
     return [word] if word else []

@@ -60,9 +60,11 @@ class Bounds:
         """A path of a file below the folder, whether it exists or not; links are followed.
 
         Raises:
-            BadInput: it leads out of the folder.
+            BadInput: it leads out of the folder, or is no path.
         """
         root = self.folder.resolve()
+        if not isinstance(file, str | Path):
+            raise BadInput(f"{file!r}; legal: a path of a file", fix=f"name a file below {root}")
         if "\0" in str(file):
             raise BadInput(f"{file!r} has a NUL character, which no path has")
         try:

@@ -123,7 +123,7 @@ BAD = [
     ("p5en", {"port": "as-ported"}, r"--port-state as-ported of p5en, a GPU; ports that are not"),
     ("p5en", {"tensor": 6}, r"--tensor-parallel-size of 6, and llama-3.1-8b has 32 heads; le"),
     ("trn2", {"pipeline": 33}, r"--pipeline-parallel-size of 33; llama-3.1-8b has 32 layers"),
-    ("trn2", {"expert": 2}, r"--expert-parallel-size of 2; llama-3.1-8b has no experts"),
+    ("trn2", {"expert": 2}, r"--expert-parallel-size of 2; llama-3.1-8b has no experts; legal: 1"),
     ("trn2", {"replicas": 9, "instances": 1}, r"9 replicas of 8 ranks on 1 x trn2.48xlarge; 8 fit"),
     ("trn2", {"prefill_replicas": 8}, r"--prefill-replicas is 8 of 8 replicas; legal: 0 to 7"),
     ("inf2.xlarge", {"tensor": 2, "pipeline": 2}, r"a replica on several inf2.xlarge, which has n"),
@@ -196,7 +196,9 @@ def test_experts_share_the_ranks_of_a_replica():
     found = deploy(MIXTRAL, machine("trn2"), options(tensor=4, expert=4))
     assert found.ranks == 16
     assert found.replicas == 4
-    with pytest.raises(BadInput, match=r"^--expert-parallel-size of 3; mixtral has 8 experts"):
+    with pytest.raises(
+        BadInput, match=r"^--expert-parallel-size of 3; mixtral has 8 experts; legal: 1, 2, 4, 8\n"
+    ):
         deploy(MIXTRAL, machine("trn2"), options(tensor=4, expert=3))
 
 

@@ -59,6 +59,15 @@ def test_exact_numerics_run_the_program_that_is_timed(scaled):
             [torch.ones(2, 2, dtype=torch.int64)],
             r"x is int64\[2, 2\].*fix: x.to\(torch.float32\)",
         ),
+        ([None], r"x is None; legal: float32\[2, 2\].*fix: pass a tensor for x"),
+        (
+            [torch.ones(2, 2, device="meta")],
+            r"x is float32\[2, 2\] on meta; legal: .*fix: make the tensor on the CPU",
+        ),
+        (
+            [torch.ones(2, 2).to_sparse()],
+            r"x is float32\[2, 2\] of torch.sparse_coo; legal: .*fix: x.to_dense\(\)",
+        ),
         ([], "takes 1 tensors; given 0"),
         ([X, X], "takes 1 tensors; given 2"),
     ],

@@ -287,8 +287,10 @@ def check_split(model: Architecture, machine: Machine, options: ServerOptions) -
         )
     count = model.experts.count if model.experts else 0
     if options.expert > 1 and (not count or count % options.expert):
+        sizes = [str(size) for size in range(1, count + 1) if count % size == 0] or ["1"]
         raise BadInput(
-            f"--expert-parallel-size of {options.expert}; {model.name} has {count or 'no'} experts",
+            f"--expert-parallel-size of {options.expert}; {model.name} has {count or 'no'} experts"
+            f"; legal: {', '.join(sizes)}",
             fix="a divisor of its experts" if count else "leave it out",
         )
     if options.stages > 1 and stage * options.stages > machine.ranks:

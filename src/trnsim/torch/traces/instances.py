@@ -337,7 +337,7 @@ class LoadedProgram:
     def _check_inputs(self, inputs: Sequence[Tensor]) -> None:
         expected = list(self.program.inputs.items())
         for (name, form), tensor in zip(expected, inputs, strict=False):
-            if not form.matches(tensor):
+            if not (_has_elements(tensor) and form.matches(tensor)):
                 raise BadInput(
                     f"{name} is {_text(tensor)}; legal: {form}, the shape and dtype that "
                     f"{self.program.origin} was given",
@@ -375,7 +375,11 @@ def _with_strides(tensor: Tensor, form: StoredTensor) -> Tensor:
 
 
 def _fix(name: str, form: StoredTensor, tensor: Tensor) -> str:
-    """The fix for an input of another form."""
+    """The fix for an input of another form, or without elements as programs have them."""
+    if not isinstance(tensor, Tensor):
+        return f"pass a tensor for {name}"
+    if not _has_elements(tensor):
+        return f"{name}.to_dense()" if not tensor.is_meta else "make the tensor on the CPU"
     if list(tensor.shape) == form.shape:
         return f"{name}.to(torch.{form.dtype}), or trace it with this dtype"
     if list(tensor.shape)[1:] == form.shape[1:] and form.shape:
@@ -386,9 +390,17 @@ def _fix(name: str, form: StoredTensor, tensor: Tensor) -> str:
     return "pad the input, or trace it with this shape too (torch_neuronx.bucket_model_trace)"
 
 
+def _has_elements(value: object) -> bool:
+    """True for a tensor with elements in memory; TorchScript passes None for a missing one."""
+    return isinstance(value, Tensor) and not value.is_meta and value.layout is torch.strided
+
+
 def _text(tensor: Tensor) -> str:
+    if not isinstance(tensor, Tensor):
+        return repr(tensor)
+    layout = "" if tensor.layout is torch.strided else f" of {tensor.layout}"
     place = "" if tensor.is_cpu else f" on {tensor.device}"
-    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}{place}"
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}{layout}{place}"
 
 
 _instances: Final[dict[int, LoadedProgram]] = {}
