@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -184,6 +185,18 @@ def job(
     per_node = ranks_per_node or core_count // cores_per_rank
     factors = faults.link_factors(failures)
     fabric = Fabric(row, nodes, lnc, per_node, first_core, cores_per_rank, factors)
+    _check_ranks(fabric, core_count, cores_per_rank, failures)
+    if fabric.factors:
+        fabric.check_ways()
+    has_torch = importlib.util.find_spec("torch") is not None
+    program = _with_interpreter(command)
+    return LaunchJob(program, fabric, target.name, folder, fault_texts, max_restarts, has_torch)
+
+
+def _check_ranks(
+    fabric: Fabric, core_count: int, cores_per_rank: int, failures: Sequence[faults.LaunchFault]
+) -> None:
+    """Raise BadInput if ranks take more cores than there are, or a fault is of none of them."""
     if core_count and fabric.ranks_per_node * cores_per_rank > core_count:
         each = "" if cores_per_rank == 1 else f" of {cores_per_rank} cores"
         raise BadInput(
@@ -196,11 +209,6 @@ def job(
                 f"a fault of rank {fault.rank}, and there are ranks 0 to {fabric.ranks - 1}",
                 fix="name one of them",
             )
-    if fabric.factors:
-        fabric.check_ways()
-    has_torch = importlib.util.find_spec("torch") is not None
-    program = _with_interpreter(command)
-    return LaunchJob(program, fabric, target.name, folder, fault_texts, max_restarts, has_torch)
 
 
 def _with_interpreter(command: tuple[str, ...]) -> tuple[str, ...]:
