@@ -8,6 +8,8 @@ from reported import World, full
 
 pytest.importorskip("textual", reason="extra platform not installed")
 
+from textual.css.query import NoMatches
+
 from trnsim.errors import BadInput
 from trnsim.tools.top import screen
 from trnsim.tools.top.screen import Page, Top
@@ -107,6 +109,16 @@ def test_another_size_is_drawn_at_once(size):
             assert len(lines) == size[1]
 
     driven(steps, full(), size=(100, 30))
+
+
+def test_a_look_while_the_screen_closes_draws_nothing():
+    async def steps(top, _, __):
+        await top.query_one(Page).remove()
+        top.look()
+        with pytest.raises(NoMatches):
+            shown(top)
+
+    driven(steps, full())
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])

@@ -110,8 +110,8 @@ class Top(App[None]):
         self.redraw()
 
     def redraw(self) -> None:
-        """Draw the page anew."""
-        self.query_one(Page).refresh()
+        """Draw the page anew, unless the screen is being closed and has it no more."""
+        self.query(Page).refresh()
 
     def lines(self, width: int, height: int) -> list[Text]:
         """The page for a terminal of this size."""
