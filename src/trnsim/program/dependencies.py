@@ -14,16 +14,21 @@ State private to an engine (`isa.language.declaration.State`) orders the instruc
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from trnsim.isa import Engine
 from trnsim.isa.language.declaration import State
-from trnsim.memory import Box, Tile
+from trnsim.memory import Box, Memory, Tile
 
 _NOBODY = -1
+_EARLY = -1
+"""The number, in place of a bucket's, of the reads of a storage before its first write."""
 _DMA = Engine.dma
+_HBM = Memory.HBM
+_Buckets: TypeAlias = tuple[tuple[int, Box], ...]
 
 
 class Before(NamedTuple):
@@ -37,6 +42,18 @@ class Before(NamedTuple):
 
     waits_for: list[int]
     follows: list[int]
+
+
+class _EarlyReads(NamedTuple):
+    """Reads of a tensor in HBM that nothing has written: most inputs are never written.
+
+    Attributes:
+        indices: the instructions that read it.
+        buckets: for each, the parts of buckets that it reads (`TileLayout.buckets`).
+    """
+
+    indices: array[int]
+    buckets: list[_Buckets]
 
 
 class _Part:
@@ -196,8 +213,26 @@ class DependencyTable:
         return Before(sorted(needed), follows)
 
     def _read(self, index: int, tile: Tile, predecessors: set[int]) -> None:
-        accesses = tile.storage.accesses
-        for number, box in tile.layout.buckets:
+        accesses, buckets = tile.storage.accesses, tile.layout.buckets
+        if tile.storage.memory is _HBM:
+            key = self, _EARLY
+            if key not in accesses:
+                accesses[key] = _EarlyReads(array("l"), [])
+            early: _EarlyReads | None = accesses[key]
+            if early is not None:
+                early.indices.append(index)
+                early.buckets.append(buckets)
+                return
+        self._read_parts(index, accesses, buckets, predecessors)
+
+    def _read_parts(
+        self,
+        index: int,
+        accesses: dict[tuple[object, int], Any],
+        buckets: _Buckets,
+        predecessors: set[int],
+    ) -> None:
+        for number, box in buckets:
             bucket: _Bucket | None = accesses.get((self, number))
             if bucket is None:
                 bucket = accesses[self, number] = _Bucket()
@@ -208,6 +243,12 @@ class DependencyTable:
 
     def _write(self, index: int, tile: Tile, predecessors: set[int]) -> None:
         accesses = tile.storage.accesses
+        if tile.storage.memory is _HBM:
+            early: _EarlyReads | None = accesses.get((self, _EARLY))
+            accesses[self, _EARLY] = None
+            if early is not None:
+                for reader, buckets in zip(early.indices, early.buckets, strict=True):
+                    self._read_parts(reader, accesses, buckets, set())
         for number, box in tile.layout.buckets:
             bucket: _Bucket | None = accesses.get((self, number))
             if bucket is None:
