@@ -61,25 +61,26 @@ _STATIC_BOUNDS = frozenset({int, type(None)})
 
 
 def cache_key(keys: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """A dictionary key for integers and slices; None for other keys.
+    """A dictionary key for integers, slices and `nl.ds` of integers; None for other keys.
 
     Integers are plain: 1.0 and True are equal to 1 but are different indices.
     """
     plain: list[Any] = []
     for key in keys:
+        span: tuple[Any, ...]
         if key.__class__ is slice:
-            span = start, stop, step = key.start, key.stop, key.step
-            if not (
-                start.__class__ in _STATIC_BOUNDS
-                and stop.__class__ in _STATIC_BOUNDS
-                and step is None
-            ):
-                return None
-            plain.append(span)
+            span = key.start, key.stop, key.step
+        elif key.__class__ is DynamicSlice:
+            span = key
         elif key.__class__ is int:
             plain.append(key)
+            continue
         else:
             return None
+        for bound in span:
+            if bound.__class__ not in _STATIC_BOUNDS:
+                return None
+        plain.append(span)
     return tuple(plain)
 
 
