@@ -76,6 +76,16 @@ def test_indexing_is_numpys_but_keeps_the_partition_axis_on_chip(make, data, sha
         assert found.shape == expected.shape
 
 
+def test_views_by_equal_keys_are_found_again_and_others_are_not(make):
+    tensor = make((8, 16))
+    keys = (slice(2, 4), nl.ds(2, 4), slice(2, 4, 1), slice(2, 4, 2), nl.ds(2, 2), (0, nl.ds(2, 4)))
+    for _ in range(2):
+        shapes = [tensor[key].shape for key in keys]
+        assert shapes == [(2, 16), (4, 16), (2, 16), (1, 16), (2, 16), (1, 4)]
+    for key in keys:
+        assert tensor[key].layout is tensor[key].layout
+
+
 def test_a_single_key_needs_no_tuple(make):
     tensor = make((4, 6), nl.hbm)
     assert tensor[2].shape == (6,)

@@ -295,3 +295,19 @@ def test_narrow_parts_of_a_wide_tile_are_found_among_many():
 
     times = [read_s(first, first + 128) for first in range(0, 4096, 128)]
     assert min(times[-16:]) < 5 * min(times[1:3])
+
+
+def test_reads_before_the_first_write_are_waited_for_where_they_overlap_it(history):
+    history.issue(DMA, reads=[((0, ROWS),)])
+    history.issue(V, reads=[((0, 10),)])
+    history.issue(S, reads=[((200, 210),)])
+    assert history.issue(DMA, writes=[((5, 6),)]).waits_for == [0, 1]
+    assert history.issue(G, reads=[((0, 10),)]).waits_for == [3]
+    assert history.issue(DMA, writes=[((0, ROWS),)]).waits_for == [0, 1, 2, 3, 4]
+
+
+def test_a_read_of_a_tensor_that_nothing_has_written_takes_no_longer_for_more_rows(history):
+    """A gather reads all of a table: a part for each 128 rows of it made them slow."""
+    for _ in range(3):
+        history.issue(DMA, reads=[((0, ROWS),)])
+    assert len(history.storage.accesses) == 1
