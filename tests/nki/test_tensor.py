@@ -1,6 +1,8 @@
 """NkiTensor: NumPy's indexing, view methods, and the partition axis that stays."""
 
 import re
+from contextlib import suppress
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -84,6 +86,82 @@ def test_views_by_equal_keys_are_found_again_and_others_are_not(make):
         assert shapes == [(2, 16), (4, 16), (2, 16), (1, 16), (2, 16), (1, 4)]
     for key in keys:
         assert tensor[key].layout is tensor[key].layout
+
+
+def test_a_view_found_again_is_of_its_own_tensor(make):
+    """Views are found by the place of a tensor: tensors of one place share them, others do not."""
+    key = np.s_[2:4, nl.ds(1, 3)]
+    first, second, wide = make((8, 16)), make((8, 16)), make((8, 20))
+    in_hbm, narrow = make((8, 16), nl.hbm), make((8, 16), dtype=nl.int16)
+    placed = make((8, 16), address=(32, 64))
+    for _ in range(2):
+        for tensor in (first, second, wide, in_hbm, narrow, placed, first.view(nl.float32)):
+            found = tensor[key]
+            assert (found.storage, found.dtype) == (tensor.storage, tensor.dtype)
+            assert (found.buffer, found.shape) == (tensor.buffer, (2, 3))
+            np.testing.assert_array_equal(found.array, tensor.array[2:4, 1:4])
+    assert first[key].layout is second[key].layout
+    assert first[key].layout is not in_hbm[key].layout
+
+
+def test_a_view_outlives_no_tensor(make):
+    """The tensor of a view is freed with it: what is kept of a view has no bytes."""
+    for value in (1, 2):
+        tensor = make((8, 16))
+        tensor.array[...] = value
+        assert (tensor[nl.ds(2, 4), ::2].array == value).all()
+        storage = ref(tensor.storage)
+        del tensor
+        assert storage() is None
+
+
+def test_a_view_by_a_register_is_never_kept():
+    @jit
+    def kernel(x):
+        out = nl.ndarray((2, 4), nl.float32, buffer=nl.shared_hbm)
+        tile = nl.ndarray((1, 8), nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x)
+        for row in range(2):
+            start = nisa.register_alloc(4 * row)
+            part = nl.ndarray((1, 4), nl.float32, buffer=nl.sbuf)
+            nisa.tensor_copy(dst=part, src=tile[:, nl.ds(start, 4)])
+            nisa.dma_copy(dst=out[row : row + 1], src=part)
+        return out
+
+    x = np.arange(8, dtype=np.float32).reshape(1, 8)
+    for _ in range(4):
+        np.testing.assert_array_equal(trnsim.run(kernel, x).outputs, x.reshape(2, 4))
+
+
+@pytest.mark.parametrize("key", [np.s_[True], np.s_[1.0:3], nl.ds(1.0, 2), nl.ds(0, True)])
+def test_an_index_that_equals_an_integer_does_not_stand_for_it(make, key):
+    tensor = make((8, 16))
+    assert tensor[1].shape == tensor[1:3][0].shape == (1, 16)
+    assert tensor[nl.ds(1, 2)].shape == (2, 16)
+    before = dict(tensor.layout.cuts)
+    with suppress(IllegalInstruction):
+        assert tensor[key].array.size
+    assert tensor.layout.cuts == before
+
+
+def test_a_version_refuses_a_key_beside_an_equal_one_that_was_kept():
+    """An nl.affine_range is a slice until NKI 0.6, and its slice is found again."""
+
+    @jit
+    def kernel(x, is_range):
+        out = nl.ndarray(x.shape, nl.float32, buffer=nl.shared_hbm)
+        tile = nl.ndarray(x.shape, nl.float32, buffer=nl.sbuf)
+        key = nl.affine_range(0, 4) if is_range else slice(0, 4, 1)
+        nisa.dma_copy(dst=tile[key], src=x[key])
+        nisa.dma_copy(dst=out, src=tile)
+        return out
+
+    x = np.ones((4, 8), np.float32)
+    for _ in range(2):
+        for version, is_range in (("0.6", True), ("0.6", False), ("0.7", False)):
+            assert trnsim.run(kernel, x, is_range, nki=version).outputs.all()
+        with pytest.raises(IllegalInstruction, match=r"nl\.affine_range between"):
+            trnsim.run(kernel, x, True, nki="0.7")
 
 
 def test_a_single_key_needs_no_tuple(make):
