@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trnsim.dtypes import ALL, BFLOAT16, FLOAT32, INT8, UINT8
 from trnsim.errors import IllegalInstruction, InternalError
-from trnsim.memory import AccessPattern, Box, ByteMask, Memory, Storage, Tile
+from trnsim.memory import AccessPattern, Box, ByteMask, Memory, Storage, Tile, VectorIndex
 
 ROWS, PITCH = 6, 8
 
@@ -148,6 +148,22 @@ def test_a_copy_knows_what_was_written_though_it_was_full_before():
     changed = storage.changed.of(AccessPattern((4, 4), (16, 4), 0), 4)
     assert np.argwhere(changed).tolist() == [[0, 2], [0, 3], [1, 2], [1, 3]]
     assert storage.bare().changed is None
+
+
+def test_more_rows_than_a_table_has_are_gathered_from_its_written_part():
+    table, rows = tile_of(AccessPattern.dense((3, PITCH), 1)), 2 * ROWS
+    offsets = Tile(
+        Storage(Memory.SBUF, rows, 1, data=np.ones(rows, np.uint8)),
+        UINT8,
+        AccessPattern.dense((rows, 1), 1),
+    )
+    gathered = AccessPattern.dense((rows, PITCH), 1)
+    index = VectorIndex(offsets, PITCH, limit=3)
+    tile = Tile(table.storage, UINT8, gathered, index)
+    assert not tile.is_written()
+    table.mark_written()
+    assert not table.storage.written.is_full
+    assert tile.is_written()
 
 
 def test_a_deep_copy_of_what_names_a_tile_names_the_same_one(bench):

@@ -457,3 +457,21 @@ def test_a_result_beyond_its_storage_is_refused_at_its_allocation(numerics):
         trnsim.run(shifted, np.ones((4, 8), np.float32), numerics=numerics)
     assert error.value.line.line == shifted.line.line + 2
     assert "keep the access pattern within the tensor" in str(error.value)
+
+
+@pytest.mark.parametrize("shape", [(0,), (4, 0), (0, 4)])
+def test_an_array_without_elements_enters_and_is_refused_where_it_is_used(shape):
+    @jit
+    def length(x):
+        return len(x.shape)
+
+    @jit
+    def copied(x):
+        nisa.dma_copy(dst=nl.ndarray((1, 1), nl.float32), src=x)
+
+    array = np.ones(shape, np.float32)
+    assert trnsim.run(length, array).outputs == len(shape)
+    with pytest.raises(IllegalInstruction):
+        trnsim.run(copied, array)
+    with pytest.raises(IllegalInstruction, match="0 bytes"):
+        trnsim.run(jit(lambda x: x), array)

@@ -1,8 +1,8 @@
 """Access patterns: the bytes of a storage that a view covers, as pure integer arithmetic.
 
-A pattern is a shape with one byte stride a dimension and a byte offset, up to five dimensions, as
-an engine's access pattern is. Every view of a tensor (slice, select, permute, reshape ...) makes a
-new pattern and moves no data. An impossible view raises `IllegalInstruction`.
+A pattern is a shape, a byte stride per dimension and a byte offset: an engine's access pattern
+of up to five dimensions. Every view of a tensor (slice, select, permute, reshape ...) makes a new
+pattern and moves no data. An impossible view raises `IllegalInstruction`.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class AccessPattern(NamedTuple):
         )
 
     def cut(self, spans: Sequence[tuple[int, int, int, bool]]) -> AccessPattern:
-        """Each dimension cut to (start, end, step), and dropped where the fourth is False.
+        """Each dimension cut to (start, end, step), and dropped if the span's last item is False.
 
         An empty span gives an empty pattern, which no instruction accepts.
         """
@@ -158,7 +158,7 @@ class AccessPattern(NamedTuple):
         )
 
     def squeeze_dim(self, dim: int) -> AccessPattern:
-        """Without dimension `dim`, which must have length 1."""
+        """The pattern without dimension `dim`, which must have length 1."""
         dim = self.axis(dim)
         if self.shape[dim] != 1:
             _refuse(
@@ -207,19 +207,19 @@ class AccessPattern(NamedTuple):
         runs = _merge(self.shape, self.strides_bytes) or [(1, self.strides_bytes[-1])]
         strides: list[int] = []
         run = len(runs) - 1
-        left, stride = runs[run]
+        remaining, stride = runs[run]
         for length in reversed(shape):
-            while length > 1 and left == 1:
+            while length > 1 and remaining == 1:
                 run -= 1
-                left, stride = runs[run]
-            if left % length:
+                remaining, stride = runs[run]
+            if remaining % length:
                 _refuse(
                     f"reshape of {self.shape} with byte strides {self.strides_bytes} to {shape} "
                     "needs a copy: non-contiguous layout",
                     "copy the view into a tensor of its own first, or reshape before slicing",
                 )
             strides.append(stride)
-            left //= length
+            remaining //= length
             stride *= length
         return AccessPattern(shape, tuple(reversed(strides)), self.offset_bytes)
 
@@ -250,7 +250,7 @@ class AccessPattern(NamedTuple):
 
     @property
     def order(self) -> tuple[int, tuple[tuple[int, int], ...]]:
-        """The start and the merged dimensions: equal for the same elements in the same order."""
+        """Offset and merged dimensions: equal for the same elements in the same order."""
         return self.offset_bytes, tuple(_merge(self.shape, self.strides_bytes))
 
     def is_packed(self, itemsize: int) -> bool:
@@ -275,6 +275,7 @@ class AccessPattern(NamedTuple):
 
 
 def _infer(lengths: tuple[int, ...], total: int) -> tuple[int, ...]:
+    """`lengths` with -1 replaced by the length that gives `total` elements."""
     fixed = prod(length for length in lengths if length != -1)
     if lengths.count(-1) == 1 and fixed and total % fixed == 0:
         lengths = tuple(total // fixed if length == -1 else length for length in lengths)
@@ -288,7 +289,7 @@ def _infer(lengths: tuple[int, ...], total: int) -> tuple[int, ...]:
 
 
 def _merge(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
-    """(length, stride) of each loop left after merging adjacent dimensions, without length 1."""
+    """(length, stride) of each dimension longer than 1, with adjacent dimensions merged."""
     runs: list[tuple[int, int]] = []
     for length, stride in zip(shape, strides, strict=True):
         if length == 1:

@@ -28,7 +28,7 @@ class HbmBytes:
     """Bytes that a kernel holds in HBM.
 
     Attributes:
-        tensors: its arguments, and tensors in shared HBM.
+        tensors: the kernel's arguments, and tensors in shared HBM.
         constants: arrays that are part of the program.
         scratchpad: tensors in private HBM, each at an address of its own.
     """
@@ -42,7 +42,7 @@ class SharedTensors:
     """Tensors in shared HBM: the n-th allocation of each core is the same tensor."""
 
     def __init__(self) -> None:
-        self._made: list[tuple[Storage, TileLayout, Dtype]] = []
+        self._allocated: list[tuple[Storage, TileLayout, Dtype]] = []
 
     def take(
         self,
@@ -56,15 +56,15 @@ class SharedTensors:
         Raises:
             IllegalInstruction: if the cores request different shapes or dtypes.
         """
-        if number == len(self._made):
+        if number == len(self._allocated):
             storage, layout = make()
             storage.is_shared = True
-            self._made.append((storage, layout, dtype))
-        storage, layout, made_dtype = self._made[number]
-        if layout.pattern.shape != shape or made_dtype != dtype:
+            self._allocated.append((storage, layout, dtype))
+        storage, layout, first_dtype = self._allocated[number]
+        if layout.pattern.shape != shape or first_dtype != dtype:
             raise IllegalInstruction(
                 f"shared HBM tensor {number} is {list(shape)} {dtype} on this core and "
-                f"{list(layout.pattern.shape)} {made_dtype} on the other",
+                f"{list(layout.pattern.shape)} {first_dtype} on the other",
                 fix="allocate the same shared tensors in the same order on both cores",
                 source=_NDARRAY,
             )
@@ -92,7 +92,7 @@ class CoreMemory:
         self._roots: dict[Memory, Storage] = {}
         self._places = {memory: MemoryPlaces() for memory in Memory}
         self._sizes: dict[tuple[object, ...], tuple[int, int, TileLayout]] = {}
-        self._made_in_loop: list[Storage] | None = None
+        self._loop_storages: list[Storage] | None = None
         self.hbm = HbmBytes()
 
     def capacity_bytes(self, memory: Memory) -> int:
@@ -127,7 +127,7 @@ class CoreMemory:
         if size is None:
             size = self._sizes[kind] = self._size(shape, dtype, memory)
         if address is not None and memory.is_on_chip:
-            return self._noted(self._place(shape, dtype, memory, address, name))
+            return self._recorded(self._place(shape, dtype, memory, address, name))
         nbytes, pitch, layout = size
         if memory is Memory.HBM:
             self.hbm.scratchpad += nbytes
@@ -135,19 +135,19 @@ class CoreMemory:
         line = user_line(above=len(("allocate", "ndarray")))
         storage = Storage(memory, nbytes, pitch, name=name, line=line, data=data)
         storage.allocated_as = dtype, layout.pattern
-        return self._noted((storage, layout))
+        return self._recorded((storage, layout))
 
     @contextmanager
     def loop(self, label: str) -> Generator[None]:
-        """The bodies of a loop on the device: after it, uses of tensors made in them are refused.
+        """Context of a device loop, after which uses of tensors allocated in it are refused.
 
-        Tensors that other cores share are left out, as these may be in the loop still.
+        Tensors shared with other cores stay usable, as those cores may still be in the loop.
         """
-        outside, self._made_in_loop = self._made_in_loop, []
+        outside, self._loop_storages = self._loop_storages, []
         try:
             yield
         finally:
-            storages, self._made_in_loop = self._made_in_loop, outside
+            storages, self._loop_storages = self._loop_storages, outside
         for storage in storages:
             if not storage.is_shared:
                 storage.leave_loop(label)
@@ -155,22 +155,22 @@ class CoreMemory:
     @contextmanager
     def outside_loops(self) -> Generator[None]:
         """Context in which tensors belong to no loop, e.g. those of a constant."""
-        outside, self._made_in_loop = self._made_in_loop, None
+        outside, self._loop_storages = self._loop_storages, None
         try:
             yield
         finally:
-            self._made_in_loop = outside
+            self._loop_storages = outside
 
-    def _noted(self, allocation: tuple[Storage, TileLayout]) -> tuple[Storage, TileLayout]:
-        """`made`, noted as a tensor of the running loop."""
-        if self._made_in_loop is not None:
-            self._made_in_loop.append(allocation[0])
+    def _recorded(self, allocation: tuple[Storage, TileLayout]) -> tuple[Storage, TileLayout]:
+        """`allocation`, recorded as one of the running loop."""
+        if self._loop_storages is not None:
+            self._loop_storages.append(allocation[0])
         return allocation
 
     def _size(
         self, shape: tuple[int, ...], dtype: Dtype, memory: Memory
     ) -> tuple[int, int, TileLayout]:
-        """Bytes of the tensor, bytes of one of its rows, and its layout; refuses illegal shapes."""
+        """Bytes of the tensor, its pitch in bytes, and its layout; refuses illegal shapes."""
         self._check(shape, dtype, memory)
         row_bytes = prod(shape[1:]) * dtype.itemsize if memory.is_on_chip else 0
         pitch = row_bytes or shape[-1] * dtype.itemsize
@@ -214,7 +214,7 @@ class CoreMemory:
         storage = Storage(
             Memory.HBM,
             array.nbytes,
-            shape[-1] * array.itemsize,
+            max(shape[-1], 1) * array.itemsize,
             name=name,
             line=user_line(),
             data=data,

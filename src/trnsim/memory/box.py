@@ -40,7 +40,7 @@ class Box(NamedTuple):
         )
 
     def within(self, other: Box) -> Box:
-        """The intersection with `other`, which must overlap it."""
+        """The intersection with `other`, which must not be empty."""
         return Box(
             max(self.first_row, other.first_row),
             min(self.last_row, other.last_row),

@@ -84,7 +84,7 @@ class VectorIndex:
 
 @dataclass(frozen=True, slots=True)
 class SnakeIndex:
-    """Element i of partition p lies at column ``index[g * G + i % G, i // G]`` of its group g.
+    """Element i of partition p lies at column ``index[g * G + i % G, i // G]``, g = p // G.
 
     Attributes:
         source: column offsets [P, K], as many partitions as the tile.
@@ -102,9 +102,9 @@ class SnakeIndex:
         """The column of each element, [partitions, count]."""
         offsets = self.source.array.astype(np.int64).reshape(self.source.partitions, -1)
         group = self.group_partitions
-        place = np.arange(self.count)
+        element = np.arange(self.count)
         first = np.arange(partitions)[:, None] // group * group
-        columns: Indices = offsets[first + place % group, place // group]
+        columns: Indices = offsets[first + element % group, element // group]
         return columns
 
 

@@ -14,11 +14,11 @@ from trnsim.memory.access import AccessPattern
 from trnsim.memory.box import Box
 from trnsim.memory.storage import Memory
 
-_KEPT = 1 << 16
+_CACHED_LAYOUTS = 1 << 16
 _BUCKET_ROWS = 128
 _BUCKET_BYTES = 1 << 16
-"""Minimum bytes of a bucket: rows of a vector are single elements."""
-_CUTS_KEPT = 1 << 12
+"""Minimum bytes of a bucket, where rows are short: those of a vector in HBM are its elements."""
+_CACHED_CUTS = 1 << 12
 _ALIGNED_BYTES = 64
 """Strictest alignment of a byte within a partition that a rule can ask for."""
 
@@ -33,10 +33,10 @@ class TileLayout(NamedTuple):
         signature: one object for all layouts that every rule and cost treats alike, equal to
             nothing else; in HBM it ignores the offset, on chip most of it within a partition.
         nbytes: bytes of all elements of the tile.
-        is_whole: whether they are all bytes of the storage.
+        is_whole: whether the tile covers every byte of the storage.
         buckets: the box cut at multiples of a number of rows (128, or more where rows are short),
             each part with the number of its multiple.
-        cuts: cache: index -> layout of the tile cut by it.
+        cuts: cache of indexing: index -> layout of the indexed part.
     """
 
     pattern: AccessPattern
@@ -50,12 +50,12 @@ class TileLayout(NamedTuple):
 
     def keep_cut(self, key: object, layout: TileLayout) -> None:
         """Cache `layout` as the result of indexing with `key`."""
-        if len(self.cuts) >= _CUTS_KEPT:
+        if len(self.cuts) >= _CACHED_CUTS:
             self.cuts.clear()
         self.cuts[key] = layout
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED_LAYOUTS)
 def layout_of(
     memory: Memory,
     nbytes: int,
@@ -75,7 +75,7 @@ def layout_of(
         pitch_bytes: bytes from one of its rows (partitions) to the next.
         start_partition: partition of its first row, on chip.
         name: name of the elements' format.
-        dtype: numpy dtype that stores it.
+        dtype: numpy dtype of the stored elements.
         pattern: the bytes that the tile covers.
         is_moved: whether an index moves the tile, so that it may lie anywhere in the storage.
     """
@@ -112,7 +112,7 @@ def _buckets(box: Box, pitch_bytes: int) -> tuple[tuple[int, Box], ...]:
 
 
 def _start(memory: Memory, pattern: AccessPattern, pitch_bytes: int, box: Box) -> tuple[int, ...]:
-    """The properties of a tile's place that rules may use: none in HBM.
+    """The properties of a tile's place that rules may depend on; empty in HBM.
 
     On chip they are the partition, the alignment, the step from partition to partition, and in
     PSUM whether it lies within a bank: for banks of any power of two, the highest bit by which its
@@ -126,7 +126,7 @@ def _start(memory: Memory, pattern: AccessPattern, pitch_bytes: int, box: Box) -
     return partition, byte % _ALIGNED_BYTES, step == pitch_bytes, widest
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED_LAYOUTS)
 def _signature(*_what: object) -> object:
     """A unique object for each combination of arguments (cached)."""
     return object()

@@ -1,7 +1,7 @@
 """Places: boxes of an on-chip memory shared by tensors with an address, and their last writers.
 
-Kernels that rotate buffers allocate thousands of tensors at a few addresses. They are kept by
-box, so a new tensor costs a look-up and a write costs one step per neighbouring box.
+Kernels that rotate buffers allocate thousands of tensors at a few addresses. Tensors of one box
+share a place, so a new tensor costs a look-up, and a write costs a step per neighbouring box.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ class MemoryPlace:
             self._writes.append(write)
 
     def overwritten_by(self, reader: Storage, since: int, box: Box) -> Storage | None:
-        """The other tensor that wrote into `box` after `since` and after `reader` did, if any."""
+        """The last other tensor that wrote into `box` after `since` and after `reader` wrote there.
+
+        None if there is none.
+        """
         remaining = [box]
         for write in reversed(self._writes):
             if write.moment < since or not remaining:
@@ -69,7 +72,7 @@ class MemoryPlace:
 
 
 class MemoryPlaces:
-    """The places of one memory."""
+    """The places of an on-chip memory."""
 
     def __init__(self) -> None:
         self._by_box: dict[Box, MemoryPlace] = {}

@@ -17,7 +17,7 @@ from trnsim.errors import SourceLine
 from trnsim.memory.access import AccessPattern
 from trnsim.memory.box import Box
 from trnsim.memory.bytemask import ByteMask
-from trnsim.memory.left_loop import LeftLoop
+from trnsim.memory.ended_loop import EndedLoopMask
 from trnsim.memory.place import MemoryPlace
 
 
@@ -48,7 +48,7 @@ class Storage:
     """One allocation; its address is left to the compiler.
 
     Attributes:
-        memory: where it lives.
+        memory: the memory that holds it.
         nbytes: its size.
         pitch_bytes: bytes from one row (on chip: partition) to the next.
         data: its bytes, or None in shape-only mode.
@@ -64,10 +64,11 @@ class Storage:
         changed: bytes written since the user's array was copied in, to be copied back to it; None
             if nothing is copied back.
         serial: unique number, in order of allocation.
-        root_serial: serial number of the storage whose bytes it shares; here its own.
-        origin_bytes: its offset within that storage.
+        root_serial: serial number of the storage that owns its bytes: its own, unless it is a
+            `PlacedStorage`.
+        origin_bytes: its offset within the storage that owns its bytes.
         allocated_as: format and pattern of the tensor that it was allocated for.
-        accesses: what hazard tracking has recorded of its parts, so that both are freed together.
+        accesses: records of hazard tracking, which are freed with the storage.
     """
 
     __slots__ = (
@@ -126,28 +127,28 @@ class Storage:
         self._set_by_others: ByteMask | None = None
 
     def bare(self) -> Self:
-        """A twin without bytes yet, marked as fully written."""
+        """A copy without bytes, marked as fully written."""
         twin = copy(self)
         twin.data = None
         twin.written = ByteMask(self.nbytes, full=True)
         twin.changed = None
         twin.accesses = {}
-        twin._accumulating = copy(self._accumulating)  # noqa: SLF001  its own
+        twin._accumulating = copy(self._accumulating)  # noqa: SLF001  of this class
         twin.restart()
         return twin
 
     def holding(self, data: Array) -> Self:
-        """A twin with the bytes `data`, marked as fully written."""
+        """A copy with the bytes `data`, marked as fully written."""
         twin = self.bare()
         twin.data = data
         return twin
 
     def leave_loop(self, loop: str) -> None:
         """Refuse all later uses: the device loop in whose body it was allocated has ended."""
-        self.written = LeftLoop(loop, self.line)
+        self.written = EndedLoopMask(loop, self.line)
 
     def restart(self) -> None:
-        """Forget all accumulation: as if no matmul had written it."""
+        """Forget all accumulation, as if no matmul had written the storage."""
         self._accumulating = self._set_by_others = None
 
     @property

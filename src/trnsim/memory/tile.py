@@ -26,7 +26,7 @@ class Tile:
     __slots__ = ("_array", "dtype", "index", "layout", "pattern", "storage")
 
     layout: TileLayout
-    """Properties of its place in its storage, computed at first use (`__getattr__`)."""
+    """Properties of the tile's place in its storage, computed at first use (`__getattr__`)."""
 
     def __init__(
         self,
@@ -172,12 +172,12 @@ class Tile:
         if self.index is None:
             return written.covers(*self.layout.runs)
         if written.covers(self.footprint, itemsize):
-            return written.covers(self.pattern, itemsize)
+            return True
         flags = written.of(self.footprint, itemsize)
         return bool(flags[self._places(self.legal_rows())].all())
 
     def mark_written(self) -> None:
-        """Record that every element has been written."""
+        """Record that every element has been written, and which storage wrote there last."""
         storage = self.storage
         if storage.is_placed:
             storage.note_write(self.layout.box)
@@ -186,7 +186,7 @@ class Tile:
             self._add_to(storage.changed)
 
     def _add_to(self, mask: ByteMask) -> None:
-        """Add its bytes to `mask`; an index without values adds none, as they are not known."""
+        """Add the tile's bytes to `mask`; with an index whose values are unknown, no bytes."""
         layout = self.layout
         if self.index is not None:
             if self.storage.data is not None:
@@ -227,7 +227,7 @@ class Tile:
 
     @property
     def footprint(self) -> AccessPattern:
-        """The pattern of every element that the tile may touch."""
+        """The pattern of every element that the tile may select."""
         pattern, index = self.pattern, self.index
         if index is None:
             return pattern
@@ -267,7 +267,7 @@ class Tile:
         return None if mask.all() else mask
 
     def _places(self, rows: Array | None) -> Any:
-        """Numpy index of the tile's elements within `array`; of those `rows` only, if not None."""
+        """Numpy index of the tile's elements within `array`; with `rows`, of these rows alone."""
         index = self.index
         if index is None:
             return rows

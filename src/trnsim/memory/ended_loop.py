@@ -14,7 +14,7 @@ from trnsim.errors import IllegalInstruction, SourceLine
 from trnsim.memory.bytemask import ByteMask
 
 
-class LeftLoop(ByteMask):
+class EndedLoopMask(ByteMask):
     """The written bytes of a tensor whose loop has ended: any question about them is refused."""
 
     __slots__ = ("_line", "_loop")
@@ -31,7 +31,7 @@ class LeftLoop(ByteMask):
         """
         if name.startswith("__"):
             return object.__getattribute__(self, name)
-        line, loop = (object.__getattribute__(self, slot) for slot in LeftLoop.__slots__)
+        line, loop = (object.__getattribute__(self, slot) for slot in EndedLoopMask.__slots__)
         raise IllegalInstruction(
             f"a tensor that the body of {loop} allocated at {line} is used after the loop; legal: "
             "in the body",
