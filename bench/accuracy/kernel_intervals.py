@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from trnsim.arch import NeuronCore, target
-from trnsim.timing.interval import DEVIATES, Errors, UnseenError, launch_share, novelty
+from trnsim.timing.interval import P90_DEVIATIONS, Errors, UnseenError, launch_share, novelty
 from trnsim.timing.work import LAUNCH, by_engine
 
 COVERAGE = 0.8
@@ -85,7 +85,7 @@ class ErrorRow:
             return error / (1 + self.fixed)
         launch = launch_share(self.shares)
         by_launch = launch * self.core.launch_s.provenance.spread
-        return max(error / DEVIATES - by_launch, 0.0) / (1 - launch)
+        return max(error / P90_DEVIATIONS - by_launch, 0.0) / (1 - launch)
 
 
 @dataclass(frozen=True)

@@ -261,7 +261,7 @@ def launch(
     )
     for context, capture in zip(team.contexts, captures, strict=False):
         context.capture = capture
-    team.contexts[0].tell = _progress(f"{kernel.title} on {chip.name}")
+    team.contexts[0].report_progress = _progress(f"{kernel.title} on {chip.name}")
     on_start(team, kernel.title)
     with seldom_collected():
         outputs = kernel.launch(team, args, kwargs)

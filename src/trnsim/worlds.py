@@ -388,7 +388,9 @@ def _timelines_by_rank(
             timelines_of[rank] = own
             if programs[rank] is not programs[ranks[0]]:
                 pairs = zip(own, programs[rank], strict=True)
-                timelines_of[rank] = tuple(timeline.of(program) for timeline, program in pairs)
+                timelines_of[rank] = tuple(
+                    timeline.for_program(program) for timeline, program in pairs
+                )
     return [timelines_of[rank] for rank in range(len(programs))]
 
 

@@ -542,7 +542,7 @@ def test_two_threads_may_call_one_kernel(random):
 
 
 def test_every_call_is_collected_and_says_how_far_it_is(monkeypatch, random):
-    monkeypatch.setattr("trnsim.program.context._TOLD_EVERY", 2)
+    monkeypatch.setattr("trnsim.program.context._INSTRUCTIONS_PER_REPORT", 2)
     said = []
     with collecting() as runs, watching(said.append):
         called(jit(scaled), random((4, 8)), times=4)

@@ -13,7 +13,7 @@ from trnsim.errors import SourceLine
 from trnsim.isa import DmaCopy, Memset
 from trnsim.memory import Memory
 from trnsim.timing import interval as intervals
-from trnsim.timing.interval import DEVIATES, Errors, errors, novelty, publication_of
+from trnsim.timing.interval import P90_DEVIATIONS, Errors, errors, novelty, publication_of
 
 CORES = (NEURONCORE_V2, NEURONCORE_V3, NEURONCORE_V3.paired(), NEURONCORE_V4)
 KINDS = ("launch LNC=1", "launch LNC=2", "waiting", "issue of transfers", "dma rows from 4 KiB")
@@ -60,8 +60,10 @@ def test_a_near_kernel_has_the_spread_of_its_library():
     shares = {"vector tensor_tensor": 1.0}
     near = KNOWN.half_width(NEURONCORE_V3, shares, "library")
     # By engine a tenth is new; by instruction half is.
-    assert near == pytest.approx(DEVIATES * 0.1 * (1 + 2 * 0.1))
-    assert KNOWN.half_width(NEURONCORE_V3, shares) == pytest.approx(DEVIATES * 0.3 * (1 + 2 * 0.5))
+    assert near == pytest.approx(P90_DEVIATIONS * 0.1 * (1 + 2 * 0.1))
+    assert KNOWN.half_width(NEURONCORE_V3, shares) == pytest.approx(
+        P90_DEVIATIONS * 0.3 * (1 + 2 * 0.5)
+    )
     assert KNOWN.is_near(NEURONCORE_V3, "library")
     assert not KNOWN.is_near(NEURONCORE_V2, "library")
     assert not KNOWN.is_near(NEURONCORE_V3, "")
@@ -71,12 +73,12 @@ def test_the_launch_has_the_spread_of_its_fact_whoever_wrote_the_kernel():
     spread = NEURONCORE_V3.launch_s.provenance.spread
     shares = {"launch LNC=1": 1.0}
     for publication in ("", "library"):
-        assert KNOWN.half_width(NEURONCORE_V3, shares, publication) == DEVIATES * spread
+        assert KNOWN.half_width(NEURONCORE_V3, shares, publication) == P90_DEVIATIONS * spread
 
 
 def test_all_is_new_on_a_generation_without_published_times():
     shares = {"waiting": 1.0}
-    assert KNOWN.half_width(NEURONCORE_V4, shares) == pytest.approx(DEVIATES * 0.3 * (1 + 2))
+    assert KNOWN.half_width(NEURONCORE_V4, shares) == pytest.approx(P90_DEVIATIONS * 0.3 * (1 + 2))
     assert novelty(shares, {}) == 1.0
 
 

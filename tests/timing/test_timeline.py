@@ -140,7 +140,7 @@ def test_what_is_changed_is_timed_in_the_kept_order_and_anew(bench):
     for time_s in (timeline.device_time_if_s, timeline.device_time_after_s):
         assert time_s(lambda index: own[program.which[index]]) == timeline.device_time_s
     assert timeline.undisturbed_anew_s == timeline.undisturbed_s == timeline.device_time_s
-    assert 0 < timeline.two_in_flight_s() <= timeline.device_time_s
+    assert 0 < timeline.overlapped_halves_s() <= timeline.device_time_s
 
 
 def test_the_facts_of_an_estimate_are_those_of_its_core(bench, core):
@@ -156,8 +156,8 @@ def test_the_facts_of_an_estimate_are_those_of_its_core(bench, core):
 def test_programs_that_take_the_same_time_have_one_key_and_one_schedule(bench):
     one, two, longer = (matmul_kernel(bench(has_values=False), tiles) for tiles in (3, 3, 4))
     assert one.program.timing() == two.program.timing() != longer.program.timing()
-    assert one.of(one.program) is one
-    twin = one.of(two.program)
+    assert one.for_program(one.program) is one
+    twin = one.for_program(two.program)
     assert twin.program is two.program
     assert list(twin.spans()) == list(two.spans())
     assert twin.interval() == two.interval()

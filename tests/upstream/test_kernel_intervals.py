@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trnsim.timing.interval import DEVIATES, errors
+from trnsim.timing.interval import P90_DEVIATIONS, errors
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "bench" / "accuracy"))
@@ -73,9 +73,9 @@ def test_a_score_brings_the_published_time_to_the_edge_of_its_interval(ratio, sh
     one = row("k", ratio, shares={"launch LNC=1": share, "waiting": 1 - share})
     score = one.score(one.estimate_s)
     launch_s = share * one.core.launch_s.provenance.spread
-    half_width = DEVIATES * (launch_s + (1 - share) * score)
+    half_width = P90_DEVIATIONS * (launch_s + (1 - share) * score)
     edge = max(ratio, 1 / ratio)
-    assert exp(half_width) == pytest.approx(max(edge, exp(DEVIATES * launch_s)))
+    assert exp(half_width) == pytest.approx(max(edge, exp(P90_DEVIATIONS * launch_s)))
 
 
 def test_a_single_instruction_has_an_interval_of_its_own():

@@ -207,7 +207,7 @@ class Kernel:
         result = self.issue(team, boundary, args, kwargs)
         capture = team.contexts[0].capture
         if capture is not None:
-            capture.entered = boundary.entered
+            capture.inputs = boundary.entered
             capture.result = result
         return boundary.leave(result)
 

@@ -48,7 +48,7 @@ class Recording:
     Attributes:
         run: the run, without outputs.
         guards: for each core, the integers that its instructions read from memory, in order.
-        together: number of instructions that are executed in a step with others.
+        batched: see `Executable.batched`.
         is_fixed: whether no values in memory decide which instructions are executed, or which
             elements they write.
         dtypes: the dtypes of the tensors among the arguments.
@@ -66,16 +66,16 @@ class Recording:
         first = captures[0]
         tensors = list(_result_tensors(first.result))
         bare = {tensor.storage.serial: tensor.storage.bare() for tensor in tensors}
-        self._entered = [tensor.storage.serial for tensor in first.entered]
-        self._returned = [bare[serial] for serial in bare.keys() - set(self._entered)]
+        self._inputs = [tensor.storage.serial for tensor in first.inputs]
+        self._returned = [bare[serial] for serial in bare.keys() - set(self._inputs)]
         self._result = _on_storages(first.result, bare)
         returned = [storage.serial for storage in self._returned]
         issued = [timeline.program.issued for timeline in run.timelines]
         programs = [program.without_edges or program for program in issued]
-        self._executable = Executable.of(programs, captures, self._entered, returned)
-        self.together = self._executable.together
+        self._executable = Executable.of(programs, captures, self._inputs, returned)
+        self.batched = self._executable.batched
         self.is_fixed = self._executable.is_fixed
-        self.dtypes = [tensor.dtype.dtype for tensor in first.entered]
+        self.dtypes = [tensor.dtype.dtype for tensor in first.inputs]
 
     def execute(self, boundary: Boundary) -> Run:
         """The run of its instructions on the tensors that entered `boundary`.
@@ -104,7 +104,7 @@ class Recording:
         if watcher is not None:
             run = replace(run, doubtful=tuple(map(str, watcher.doubtful)))
         boundary.write_back()
-        now = dict(zip(self._entered, inputs, strict=True))
+        now = dict(zip(self._inputs, inputs, strict=True))
         for storage, result in zip(self._returned, results, strict=True):
             now[storage.serial] = storage.holding(result.data)
             now[storage.serial].written = result.written
@@ -118,7 +118,7 @@ class Recording:
         """
         data = [array.reshape(-1).view(np.uint8) for array in arrays]
         results = self._executable.execute(data)
-        now = dict(zip(self._entered, data, strict=True))
+        now = dict(zip(self._inputs, data, strict=True))
         for storage, result in zip(self._returned, results, strict=True):
             now[storage.serial] = result.data
         return _on_bytes(self._result, now)

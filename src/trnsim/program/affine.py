@@ -33,14 +33,15 @@ MOST_TURNS: Final = 64
 
 LONGEST_TURN: Final = 256
 """Maximum number of instructions of a turn."""
-
+_LEAST_TURNS: Final = 2
+"""Minimum number of turns of a window."""
 _ALIGNED_BYTES: Final = 64
 
 _is_on: ContextVar[bool] = ContextVar("affine steps", default=True)
 
 
 def is_on() -> bool:
-    """True unless `without_affine_steps` surrounds it."""
+    """True outside `without_affine_steps`."""
     return _is_on.get()
 
 
@@ -100,8 +101,8 @@ class AffineStep(NamedTuple):
 
     Attributes:
         members: their numbers.
-        instruction: the one instruction on all of their tiles; None for a single one.
-        plan: what executes it.
+        instruction: an instruction on the tiles of all members; None for a single member.
+        plan: the plan that executes it.
     """
 
     members: tuple[int, ...]
@@ -127,7 +128,7 @@ class AffineSteps:
         Args:
             instructions: the instructions of a core in program order.
             core: the core.
-            fixed: the numbers of instructions that steer the program.
+            fixed: the numbers of instructions that read guards (`Capture.guards`).
             careful: serials of storages whose written elements are tracked.
             is_total: whether a window may only have instructions that no values make illegal.
         """
@@ -352,9 +353,6 @@ def _end_of_loop(kinds: Sequence[int], may_move: Sequence[bool], start: int, tur
     while kinds[end : end + turn] == body and all(may_move[end : end + turn]):
         end += turn
     return end if end - start >= _LEAST_TURNS * turn else start
-
-
-_LEAST_TURNS: Final = 2
 
 
 def _kinds(instructions: Sequence[Instruction]) -> list[int]:

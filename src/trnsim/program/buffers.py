@@ -20,7 +20,7 @@ from trnsim.program.affine import TensorFamily, touched
 
 @dataclass
 class LiveRange:
-    """The live range of a storage on a core: its tiles, and its first and last instruction."""
+    """The live range of a storage on a core: its tiles, its first and last position."""
 
     storage: Storage
     first: int
@@ -29,7 +29,7 @@ class LiveRange:
     is_written: bool = False
 
     def joined(self, other: LiveRange) -> LiveRange:
-        """The use of a storage by both this core and another."""
+        """The use of a storage by two cores, whose positions do not compare and are left out."""
         return LiveRange(
             self.storage, 0, 0, self.tiles + other.tiles, self.is_written or other.is_written
         )
@@ -87,13 +87,19 @@ def joined(of_cores: Sequence[Mapping[int, LiveRange]]) -> dict[int, LiveRange]:
 
 
 def internal_lives(
-    own: Mapping[int, LiveRange], lives: Mapping[int, LiveRange], elsewhere: Collection[int]
+    own: Mapping[int, LiveRange], lives: Mapping[int, LiveRange], bound: Collection[int]
 ) -> dict[int, LiveRange]:
-    """The live ranges of tensors that one core alone uses, and whose bytes nobody else binds."""
+    """The live ranges of a core's own tensors: no other core uses them, and none is in `bound`.
+
+    Args:
+        own: the live ranges on that core.
+        lives: those on all cores.
+        bound: serials of inputs, results and constants, which have bytes already.
+    """
     return {
         serial: life
         for serial, life in own.items()
-        if serial not in elsewhere and lives[serial] is life
+        if serial not in bound and lives[serial] is life
     }
 
 

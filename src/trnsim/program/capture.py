@@ -36,8 +36,8 @@ class Capture:
         guards: by number of an instruction, the integers that it reads into registers.
         storages: serial of a storage of the run -> its twin in the capture.
         initial_bytes: by serial, the bytes of storages with values from before the program.
-        careful: serials of storages whose written elements depend on values.
-        entered: the kernel's inputs, available after its return.
+        careful: serials of storages of which values decide the written elements.
+        inputs: the kernel's inputs, available after its return.
         result: the kernel's return value.
         is_broken: true if an instruction raised an error, which the kernel may have handled.
     """
@@ -49,7 +49,7 @@ class Capture:
         self.storages: dict[int, Storage] = {}
         self.initial_bytes: dict[int, Array | None] = {}
         self.careful: set[int] = set()
-        self.entered: Sequence[Tile] = ()
+        self.inputs: Sequence[Tile] = ()
         self.result: object = None
         self.is_broken = False
 
@@ -139,10 +139,10 @@ def refuse(reason: str) -> NoReturn:
 
 
 def _uncertain(instruction: Instruction, reads: Sequence[Tile]) -> list[Tile]:
-    """The tiles of which some elements are not written, where values decide which are later.
+    """The partly written tiles of which values decide the elements that are written afterwards.
 
-    They are those that it reads or whose written flags it uses, and those that it may leave partly
-    written: by a vector of indices, or by rows that it skips.
+    They are the tiles that the instruction reads or whose written flags it uses, and those that it
+    may leave partly written: by a vector of indices, or by rows that it skips.
     """
     flagged = [getattr(instruction, name) for name in instruction.written_flags_used]
     changed = [tile for operand, tile in instruction.tiles() if operand.access in CHANGES]

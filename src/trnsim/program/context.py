@@ -30,6 +30,8 @@ from trnsim.program.records import Follower, KernelRecord, Recorder
 from trnsim.program.signatures import SignatureInfo, signature_info
 from trnsim.program.written import note_written, partly_written, refuse_unreadable
 
+_INSTRUCTIONS_PER_REPORT = 1024
+
 
 class LoopObserver(Protocol):
     """Observer of loops whose iterations should not depend on each other.
@@ -86,10 +88,10 @@ class CoreContext:
         peer: its view of the other cores of a logical core, or None on one core.
         loops: observer of its loops, or None.
         capture: keeps its instructions so that they can be executed again, or None.
-        tell: called at intervals with the number of instructions so far, or None.
+        report_progress: called at intervals with the number of instructions so far, or None.
         left_in_psum: SBUF tensors without values yet, and the PSUM tiles that substitute for them
             (`nki.settling`).
-        may_be_in_psum: False as long as there were none.
+        may_be_in_psum: False as long as `left_in_psum` had no entry.
         last: the index of the instruction that was issued last.
         ordering: the order that the kernel asks for beside that of its data.
         nesting: the device loops that run around the next instruction.
@@ -115,7 +117,7 @@ class CoreContext:
             core, has_values=has_values, shared=peer.shared if peer is not None else None
         )
         self.capture: Capture | None = None
-        self.tell: Callable[[int], None] | None = None
+        self.report_progress: Callable[[int], None] | None = None
         self.unwritten_shared: list[UninitializedRead] = []
         self.left_in_psum: WeakKeyDictionary[Storage, Tile] = WeakKeyDictionary()
         self.may_be_in_psum = False
@@ -209,15 +211,15 @@ class CoreContext:
                 register.origins = ((self._first_serial, self.last),)
 
     def issue_next(self, instruction: Instruction) -> bool:
-        """Execute `instruction`, if it is the record's next and a plain one; else do nothing.
+        """Execute `instruction` if it is the record's next and a plain one; False if it is not.
 
-        As `issue`, without what the record answers; for a function that the kernel has called.
+        The record replaces the checks of `issue`. Only for functions that the kernel calls.
         """
         follower, loops = self._follower, self.loops
         if follower is None or self._ordered is not None or (loops is not None and loops.running):
             return False
         plain = follower.next_plain(instruction, sys._getframe(2)) if self.has_values else None  # noqa: SLF001  as `user_line`
-        if plain is None or self.tell is not None:
+        if plain is None or self.report_progress is not None:
             return False
         info, operands = plain.info, instruction.__dict__
         peer, together = self.peer, self._together
@@ -352,7 +354,7 @@ class CoreContext:
     ) -> None:
         """Leave the record before an instruction writes to shared memory, if it does not agree.
 
-        The detector then finds there what was written before.
+        The detector then finds the earlier bytes in memory.
         """
         line, follower = user_line(), self._follower
         if follower is None or not follower.would_agree(info, line, reads, writes, named, after):
@@ -401,8 +403,8 @@ class CoreContext:
             self._together.agreed(peer.rank, index, info, *self._shared(reads, writes), line)
         if peer is not None:
             peer.hand_over()
-        if self.tell is not None and index % _TOLD_EVERY == 0:
-            self.tell(index)
+        if self.report_progress is not None and index % _INSTRUCTIONS_PER_REPORT == 0:
+            self.report_progress(index)
 
     def _append(
         self,
@@ -495,6 +497,3 @@ class CoreContext:
         elif info.canonical:
             instruction.__dict__.update(info.canonical)
         return info
-
-
-_TOLD_EVERY = 1024

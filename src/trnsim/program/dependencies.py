@@ -154,7 +154,7 @@ class _Bucket:
 
 
 def _width_bits(box: Box) -> int:
-    """The bits of a box's width in bytes, less one: boxes of one count differ twofold at most."""
+    """The number of bits of ``width - 1`` in bytes: equal for widths within a factor of two."""
     return (box.last_byte - box.first_byte).bit_length()
 
 

@@ -54,9 +54,9 @@ class Executable:
     """A captured program that runs without its kernel, on the bytes of new inputs.
 
     Attributes:
-        watches_races: whether it depends on values which accesses of two cores race.
+        watches_races: whether values decide if accesses of two cores race.
         writes_inputs: by input, whether instructions write to it.
-        together: the number of instructions that are executed with others in one step.
+        batched: the number of steps that affine steps save: instructions less steps.
         is_fixed: whether no values decide what is executed, which elements are written, or races.
     """
 
@@ -92,7 +92,7 @@ class Executable:
             _in_steps(core, steps.steps(), lives, inputs)
             for core, steps in zip(self._cores, affine_steps, strict=True)
         ]
-        self.together = sum(len(core.instructions) - len(core.steps) for core in self._in_steps)
+        self.batched = sum(len(core.instructions) - len(core.steps) for core in self._in_steps)
         self._accumulating = [
             storage
             for storage in captures[0].storages.values()
@@ -144,15 +144,15 @@ class Executable:
             refuse("it returns a tensor that no instruction has written")
         for serial in constants:
             storages[serial].data = initial_bytes[serial]
-        elsewhere = constants.union(serials, results)
+        bound = constants.union(serials, results)
         for own, steps in zip(of_cores, affine_steps, strict=True):
-            internal = internal_lives(own, lives, elsewhere)
+            internal = internal_lives(own, lives, bound)
             for family in steps.make_families(internal.keys()):
                 members = [internal.pop(storage.serial) for storage in family.members]
                 internal[family.storage.serial] = FamilyRange.of(family, members)
             allocate(list(internal.values()), len(steps.positions))
         for serial, life in lives.items():
-            if serial not in elsewhere and not any(own.get(serial) is life for own in of_cores):
+            if serial not in bound and not any(own.get(serial) is life for own in of_cores):
                 set_bytes(life, np.empty(life.storage.nbytes, np.uint8))
         inputs = [lives.get(serial) for serial in serials]
         return cls(programs, captures, inputs, [lives[serial] for serial in results], affine_steps)
@@ -168,7 +168,7 @@ class Executable:
         Args:
             inputs: the bytes of each input; instructions may write to them.
             changed: for each input a mask that receives the bytes written, or None.
-            watcher: told of the accesses of several cores, and of their meetings.
+            watcher: observer of the accesses and meetings of several cores, if any.
 
         Raises:
             Deviation: if an integer that a guard reads is another than in the capture.
@@ -196,7 +196,7 @@ class Executable:
         that of the first such instruction. Where inputs are written, no step can be illegal.
         """
         self._restart()
-        if self.together and watcher is None and is_exclusive and affine.is_on():
+        if self.batched and watcher is None and is_exclusive and affine.is_on():
             try:
                 Execution(self._core, self._in_steps, None).run()
             except EmulatorError:

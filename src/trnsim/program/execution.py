@@ -25,7 +25,7 @@ Step: TypeAlias = Callable[[Machine], None]
 
 
 class Watcher(Protocol):
-    """Observer of the accesses of several cores to shared HBM, as `team.SharedMemoryObserver`."""
+    """Observer of the accesses of several cores to shared HBM: a race detector."""
 
     def before(self, core: int, writes: Iterable[Tile]) -> None:
         """Called before an instruction of `core` writes these tiles."""
@@ -52,7 +52,7 @@ class CoreSteps(NamedTuple):
         places: by instruction, its index in the program.
         steps: the functions that execute them.
         instructions: the instructions.
-        numbers: by step, the number of its instruction; of several, of the first.
+        numbers: by step, the number of its instruction; the first one's if it executes several.
         meets: whether an instruction waits for other cores.
     """
 

@@ -15,33 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from trnsim.errors import SourceLine
 from trnsim.memory import ScalarIndex, Storage, Tile
 from trnsim.memory.access import AccessPattern
+from trnsim.program.execution import Watcher
 from trnsim.program.records import KernelRecord, Records, input_signatures
 from trnsim.program.signatures import SignatureInfo
 
 if TYPE_CHECKING:
     from trnsim.program.context import CoreContext
-
-
-class RaceWatcher(Protocol):
-    """The detector of races that a call on several cores has (`team.SharedMemoryObserver`)."""
-
-    def accessed(
-        self,
-        core: int,
-        reads: Iterable[Tile],
-        writes: Iterable[Tile],
-        line: SourceLine | None,
-        waits_for: Sequence[int],
-    ) -> None:
-        """Called for each instruction of `core`, with its reads, writes and dependences."""
-
-    def meets(self, group: Sequence[int], data: Iterable[Tile] = ()) -> None:
-        """Called when a group of cores meets."""
 
 
 class _Access(NamedTuple):
@@ -65,7 +49,7 @@ class AgreeingCores:
     """The cores of a call while they agree with their records."""
 
     def __init__(
-        self, record: KernelRecord, contexts: Sequence[CoreContext], watcher: RaceWatcher
+        self, record: KernelRecord, contexts: Sequence[CoreContext], watcher: Watcher
     ) -> None:
         self.is_watched = record.is_watched
         self._contexts = contexts
@@ -134,7 +118,7 @@ class JointCall:
         outcome: the stored outcome of the record that it agreed with to the end, else None.
     """
 
-    def __init__(self, records: Records, conditions: Hashable, watcher: RaceWatcher) -> None:
+    def __init__(self, records: Records, conditions: Hashable, watcher: Watcher) -> None:
         """A call under `conditions`, the settings that determine the outcome of a program."""
         self.outcome: object = None
         self._records = records
@@ -183,21 +167,21 @@ class JointCall:
         They are stored with the record of the first core.
         """
         ended = [context.end()[1] for context in self._contexts] if self._made else []
-        whole = [record for record in ended if record is not None]
-        if not is_certain or not ended or len(whole) < len(ended):
+        complete = [record for record in ended if record is not None]
+        if not is_certain or not ended or len(complete) < len(ended):
             return
-        first, *first.others = whole
-        written = set[int]().union(*(record.written_common for record in whole))
-        indexed = set[int]().union(*(record.indexed_common for record in whole))
+        first, *first.others = complete
+        written = set[int]().union(*(record.written_common for record in complete))
+        indexed = set[int]().union(*(record.indexed_common for record in complete))
         first.is_watched = not written.isdisjoint(indexed)
-        for record in whole:
+        for record in complete:
             record.seal()
         first.outcome = outcome
         self._records.keep(self._key, first)
 
 
 def _frozen(tile: Tile) -> Tile:
-    """A tile whose vector of indices keeps its values of now."""
+    """A tile whose vector of indices keeps its present values."""
     index = tile.index
     if index is None or isinstance(index, ScalarIndex):
         return tile

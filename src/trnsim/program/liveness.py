@@ -58,7 +58,7 @@ def peak(program: Program, memory: Memory) -> Peak:
 def fitted(
     programs: Sequence[Program], capacity_policy: str
 ) -> tuple[list[Program], tuple[OutOfMemory, ...]]:
-    """The programs of a launch with their edges and the spills of AWS's compiler; the excesses.
+    """The programs of a launch with edges and spills as AWS's compiler has them, and the excesses.
 
     A tensor that reuses bytes of another gets a dependence on that tensor's accesses, so the live
     data fit in SBUF and in PSUM in whatever order the instructions start.

@@ -183,7 +183,7 @@ class Division:
                 next_access[part] = index, kind
 
     def peak_bytes(self) -> int:
-        """The most bytes of a partition that are live at once, part by part."""
+        """The most bytes of a partition that are live at once, counted by parts, not tensors."""
         here: set[int] = set()
         level = peak = 0
         for accesses in self.accesses:

@@ -86,15 +86,15 @@ class PlainStep(NamedTuple):
         origin: the place that issued it.
         kind: the class of its instruction.
         constants: the values of the fields without tiles.
-        kinds: the types of these values.
+        kinds: the types of `constants`.
         pick: a function from the fields of an instruction to the values of the same fields.
         tiles: its tiles, in the order of a step's `touches`.
         direct: (field, number, layout) of each tile; () if a vector of indices addresses one.
         reads: the fields that it reads.
         writes: the fields that it writes.
         by_matmul: true if the Tensor Engine writes them.
-        shared_reads: those of the fields it reads whose tiles lie in memory that cores share.
-        shared_writes: those of the fields it writes whose tiles do.
+        shared_reads: those of `reads` whose tiles lie in memory that cores share.
+        shared_writes: those of `writes` whose tiles lie there.
     """
 
     info: SignatureInfo

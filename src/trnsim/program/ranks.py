@@ -31,8 +31,6 @@ from trnsim.program.likeness import keeps_classes
 if TYPE_CHECKING:
     Arrays = Sequence[Array]
 
-_ONE = 1
-
 
 class Wait(NamedTuple):
     """The collective or meeting that a core waits in, as text, and its source line."""
@@ -137,12 +135,12 @@ class Ranks:
     def is_among(self, rank: int, ranks: Container[int]) -> bool:
         """True if `rank` is in `ranks`; `differs` is set if only a part of its class is."""
         memberships = {member in ranks for member in self._class_of[rank]}
-        self.differs |= len(memberships) > _ONE
+        self.differs |= len(memberships) > 1
         return rank in ranks
 
     def number_was_read(self, rank: int) -> None:
         """Record that the kernel has read the number of `rank`, which its class does not share."""
-        self.differs |= len(self._class_of[rank]) > _ONE
+        self.differs |= len(self._class_of[rank]) > 1
 
     def _running_members(self, exchange: Exchange) -> tuple[int, ...]:
         """The running ranks of an exchange's group."""
@@ -174,7 +172,7 @@ class Ranks:
         try:
             return self._turns[rank].switch()
         except Exception as error:
-            if self.count > _ONE and not hasattr(error, "__notes__"):
+            if self.count > 1 and not hasattr(error, "__notes__"):
                 error.add_note(f"on rank {rank} of {self.count}")
             raise
 
@@ -192,13 +190,13 @@ class Ranks:
             for wait in self._members[rank].waits():
                 by_wait.setdefault(wait, []).append(rank)
         states = [
-            f"{_ranks_text(ranks)} wait{'s' if len(ranks) == _ONE else ''} in {wait.text} "
+            f"{_ranks_text(ranks)} wait{'s' if len(ranks) == 1 else ''} in {wait.text} "
             f"at {wait.line}"
             for wait, ranks in by_wait.items()
         ]
         ended = [rank for rank in self._turns if rank not in alive]
         if ended:
-            states.append(f"{_ranks_text(ended)} {'has' if len(ended) == _ONE else 'have'} ended")
+            states.append(f"{_ranks_text(ended)} {'has' if len(ended) == 1 else 'have'} ended")
         raise Deadlock(
             f"the ranks wait for each other for ever: {'; '.join(states)}",
             fix="let the ranks of a group issue the same collectives, with equal groups, shapes, "
@@ -291,4 +289,4 @@ def _nobody() -> None:
 
 
 def _ranks_text(ranks: Sequence[int]) -> str:
-    return f"rank{'s' if len(ranks) > _ONE else ''} {in_words(sorted(set(ranks)))}"
+    return f"rank{'s' if len(ranks) > 1 else ''} {in_words(sorted(set(ranks)))}"

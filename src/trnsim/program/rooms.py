@@ -53,8 +53,8 @@ class _Life:
     def __init__(self, after: list[int]) -> None:
         self.after = after
         self._accesses: set[int] = set()
-        # DMA transfers that no later access waits for; of each compute engine, which works nearly
-        # in order, only the last access.
+        # DMA transfers that no later access waits for, and the last access of each compute engine,
+        # which works nearly in order.
         self._transfers: set[int] = set()
         self._last: dict[Engine, int] = {}
 

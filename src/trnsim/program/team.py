@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
 from trnsim.arch import NeuronCore
-from trnsim.errors import SourceLine
 from trnsim.isa.language.machine import RankLink
-from trnsim.memory import HbmBytes, SharedTensors, Storage, Tile
+from trnsim.memory import HbmBytes, SharedTensors, Storage
 from trnsim.program.context import CoreContext, LoopObserver, Peer
 from trnsim.program.current import issuing_to
+from trnsim.program.execution import Watcher
 from trnsim.program.joint import JointCall
 from trnsim.program.lockstep import Lockstep, Meetings, Mirror
 from trnsim.program.ranks import Member, Wait
 from trnsim.program.records import Call, RankCall
 
 
-class SharedMemoryObserver(Protocol):
-    """Observer of the accesses of several cores to shared HBM: a race detector."""
-
-    def before(self, core: int, writes: Iterable[Tile]) -> None:
-        """Called with values before an instruction of `core` writes these tiles."""
-
-    def accessed(
-        self,
-        core: int,
-        reads: Iterable[Tile],
-        writes: Iterable[Tile],
-        line: SourceLine | None,
-        waits_for: Sequence[int],
-    ) -> None:
-        """Called for each instruction of `core`, with its reads, writes and dependences."""
-
-    def meets(self, group: Sequence[int], data: Iterable[Tile] = ()) -> None:
-        """Called when a group of cores meets; a barrier orders the accesses to `data`."""
+class SharedMemoryObserver(Watcher, Protocol):
+    """A watcher that is also told of collectives with other ranks."""
 
     def joins(self) -> None:
         """Called when all cores come to a collective of their rank."""
@@ -60,12 +44,11 @@ class Team:
         is_mirrored: bool = False,
         member: Member | None = None,
     ) -> None:
-        """That many cores, each with its loop watcher; several cores need a `watcher`.
+        """A team of `cores` cores, each with one of the loop observers, if there are any.
 
-        With a `member` they are the cores of a rank of a world.
-
-        They may have a `call`, to follow the record of an earlier call. A single core may represent
-        both cores of a logical core, which run the same instructions (`is_mirrored`).
+        Several cores need a `watcher`. With a `member` they are the cores of a rank of a world.
+        With a `call` they follow the record of an earlier call. A single core may represent both
+        cores of a logical core, which run the same instructions (`is_mirrored`).
         """
         loops_of: Sequence[LoopObserver | None] = loops or (None,) * cores
         self._lockstep = Lockstep(cores)

@@ -15,8 +15,8 @@ from trnsim.timing.compiler_policy import Policy
 from trnsim.timing.order import choose_alone
 from trnsim.timing.schedule import EnginePlacement, Schedule, schedule_alone
 
-_TILE: Final = 1 / 8
-"""Largest part of a program that works on a single tile, if tiles can be in flight together."""
+_LARGEST_TILE_SHARE: Final = 1 / 8
+"""Largest share of a program's instructions that works on one tile, if two can be in flight."""
 
 
 def changed(
@@ -58,13 +58,13 @@ def _with_placements(
 
 
 def halves_at_once(program: Program, policy: Policy) -> Schedule:
-    """The schedule if the second half of the program ran beside the first, independent of it.
+    """The schedule if the second half of the program ran beside the first, nearly independently.
 
-    Dependences between the halves over more than `_TILE` of the program are kept: weights, or
-    kernels with all loads first.
+    Dependences between the halves are dropped, except those over more than `_LARGEST_TILE_SHARE` of
+    the program: of weights, or in kernels that issue all loads first.
     """
     count = len(program)
-    half, near = (count + 1) // 2, count * _TILE
+    half, near = (count + 1) // 2, count * _LARGEST_TILE_SHARE
 
     def kept_dependences(index: int, before: Sequence[int]) -> list[int]:
         return [i for i in before if index < half or i >= half or index - i > near]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from trnsim.isa import DgeMode, Engine
 from trnsim.timing.compiler_policy import DEFAULT
-from trnsim.timing.interval import DEVIATES
+from trnsim.timing.interval import P90_DEVIATIONS
 
 if TYPE_CHECKING:
     from trnsim.program import Checked
@@ -48,7 +48,7 @@ class Conditions:
     Attributes:
         transfers: number of transfers by the maker of their descriptors: "hardware", "software" or
             "none".
-        is_dge_assumed: whether the kernel leaves that maker to the compiler for a transfer.
+        is_dge_assumed: whether a transfer leaves that maker to the compiler.
         order: the policy that ordered the instructions: "compiler" or "issued".
         lnc: number of cores of the logical core.
         launch_s: the launch that the time contains; the device time of a profile has none.
@@ -97,7 +97,7 @@ def conditions(timeline: Timeline) -> Conditions:
             transfers[_MAKERS[mode] if has_dge else STATIC] += counts[which]
             is_assumed |= has_dge and mode is DgeMode.unknown
     launch_s = timeline.launch_s
-    factor = exp(DEVIATES * core.launch_s.provenance.spread)
+    factor = exp(P90_DEVIATIONS * core.launch_s.provenance.spread)
     return Conditions(
         dict(transfers),
         is_assumed,

@@ -1,8 +1,8 @@
 """The expected error of an estimate: the errors for unseen kernels against published times.
 
-Source: docs/generated/accuracy.md. Each figure of known kernels is of all published times of its
-size, each kernel left out of what was chosen on others; `bench/accuracy` writes them to
-errors.json.
+Source: docs/generated/accuracy.md. A figure of known kernels is over all published times of a class
+of sizes, each estimated with constants that were chosen without its kernel; `bench/accuracy` writes
+the figures to errors.json.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OUTSIDE: Final = UnseenError("of other people", float("inf"), 10, 29.0)
 def unseen_error(core: NeuronCore, total_time_s: float, publication: str = "") -> str:
     """The expected error of an estimate of `total_time_s` for a kernel on `core`, as text.
 
-    `publication` has times of the library that the kernel is from, if any.
+    `publication` is the one that has times of the kernel's library, or "".
     """
     if not any(chip.validated for chip in TARGETS.values() if chip.core.name == core.name):
         return f"no published time of {core.name} to compare with"

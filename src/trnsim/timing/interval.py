@@ -1,6 +1,6 @@
 """The interval of a kernel's time: P10 to P90, from the errors of published times left out.
 
-P10 and P90 are the estimate over and times exp(h), with
+P10 and P90 are the estimate divided and multiplied by exp(h), with
 
     h = 1.28 * (launch share * spread of the launch + other share * spread of the rest).
 
@@ -17,8 +17,8 @@ in one of two classes:
 The spread of a class is multiplied by 1 + growth * novelty. The novelty of a kernel is the share of
 its time in kinds of work beyond the largest share that any published kernel of the generation has
 of that kind; near kernels are compared by engine. On a generation without published times all is
-new: the novelty is 1. The growth comes from kernels whose publication the model has a part for,
-estimated without that part.
+new: the novelty is 1. The growth comes from kernels of publications for which the model has terms
+of their own, estimated without these terms.
 
 Sources: Papadopoulos, Gammerman and Vovk, Normalized nonconformity measures for regression
 conformal prediction (2008); Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from trnsim.program import Program
     from trnsim.timing.timeline import Timeline
 
-DEVIATES: Final = NormalDist().inv_cdf(0.9)
-"""P90 of a normal distribution in deviations: 1.28."""
+P90_DEVIATIONS: Final = NormalDist().inv_cdf(0.9)
+"""P90 of a normal distribution in standard deviations: 1.28."""
 _FOLDERS: Final = {"nkilib": "nki-library"}
 """Folder in the path of a source file -> the publication that has times of its kernels."""
 
@@ -79,7 +79,7 @@ class Errors:
     Attributes:
         near: publication -> core -> spread of its kernels.
         far: spread of other kernels.
-        growth: by how much a novelty of 1 widens a spread.
+        growth: the part of a spread by which a novelty of 1 widens it.
         largest: core -> kind of work, or engine -> the largest share of a published kernel's time.
         unseen: the errors of known kernels by size, each kernel left out.
     """
@@ -91,11 +91,11 @@ class Errors:
     unseen: Sequence[UnseenError] = ()
 
     def is_near(self, core: NeuronCore, publication: str) -> bool:
-        """Whether a kernel is near: its library has published times on `core`."""
+        """True if a kernel is near: its library has published times on `core`."""
         return core.name in self.near.get(publication, {})
 
     def half_width(self, core: NeuronCore, shares: Shares, publication: str = "") -> float:
-        """The h of a kernel on `core`, whose kinds of work have these `shares` of its time.
+        """The exponent h of a kernel on `core`, whose kinds of work have these `shares` of time.
 
         `publication` has times of its library, if any.
         """
@@ -104,7 +104,7 @@ class Errors:
         new = novelty(shares if spread is None else by_engine(shares), known)
         widened = (self.far if spread is None else spread) * (1 + self.growth * new)
         launch = launch_share(shares)
-        return DEVIATES * (launch * core.launch_s.provenance.spread + (1 - launch) * widened)
+        return P90_DEVIATIONS * (launch * core.launch_s.provenance.spread + (1 - launch) * widened)
 
 
 def launch_share(shares: Shares) -> float:

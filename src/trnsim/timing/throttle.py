@@ -61,7 +61,7 @@ class UtilizationLimit:
             self._ramp_starts_s.append(now_s)
 
     def steps(self, parts: int) -> list[tuple[float, float, float]]:
-        """(start, length, mean limit) of the `parts` of equal length of each ramp."""
+        """(start, length, mean limit) of `parts` intervals of equal length in each ramp."""
         length_s = self._window_s / parts
         rise = (1 - self._floor) / parts
         return [

@@ -60,9 +60,9 @@ class Span:
 
 
 class _Timing:
-    """The order and the schedules of cores that ran `programs` together.
+    """The order and the schedules of cores that ran `programs` together, computed at first use.
 
-    They are found when they are asked for: many programs are run for their values alone.
+    Many programs are run for their values alone.
     """
 
     def __init__(
@@ -114,8 +114,8 @@ class Timeline:
     def __len__(self) -> int:
         return len(self.program)
 
-    def of(self, program: Program) -> Timeline:
-        """This timeline for `program`, whose core keeps step with this core at equal times."""
+    def for_program(self, program: Program) -> Timeline:
+        """This timeline with `program`, whose instructions start and end at the same times."""
         if program is self.program:
             return self
         programs = [*self._programs[: self._rank], program, *self._programs[self._rank + 1 :]]
@@ -216,8 +216,8 @@ class Timeline:
     ) -> float:
         """`undisturbed_s` with instruction i placed by `placement(i)`, in an order chosen again.
 
-        `keeps_rooms` False is for changes that move tensors: waits for reused memory
-        (`program.rooms`) and spills are then left out, as they would be others.
+        `keeps_rooms` False is for changes that move tensors: they change waits for reused memory
+        (`program.rooms`) and spills, which are then left out.
         """
         program = self.program if keeps_rooms else self.program.issued
         return changed(program, self.order.policy, placement).device_time_s
@@ -236,11 +236,8 @@ class Timeline:
         timed = timelines(programs, self.order.policy, self._cores_per_rank, self._ranks)
         return timed[self._rank].device_time_s
 
-    def two_in_flight_s(self) -> float:
-        """`undisturbed_s` if the program's second half ran beside its first.
-
-        Of the dependences between the halves only those over many instructions are kept.
-        """
+    def overlapped_halves_s(self) -> float:
+        """`undisturbed_s` if the program's second half ran beside its first (`halves_at_once`)."""
         return halves_at_once(self.program, self.order.policy).device_time_s
 
     @cached_property
@@ -281,11 +278,11 @@ def timelines(
     cores_per_rank: int = 0,
     ranks: Sequence[int] = (),
 ) -> tuple[Timeline, ...]:
-    """The timelines of cores that ran a kernel together, by rank, in the order of `policy`.
+    """The timelines of cores that ran a kernel together, by core, in the order of `policy`.
 
-    A single core waits at no meeting: the other core, if there is any, runs the same program. Each
-    rank has `cores_per_rank` cores; by default all cores are of the same rank. If further ranks
-    keep step with these (`program.likeness`), `ranks` has the numbers of the ranks given.
+    A single program waits at no meeting: another core, if there is one, runs the same program. Each
+    rank has `cores_per_rank` cores; by default all cores are of one rank. If further ranks take the
+    same times (`program.likeness`), `ranks` has the numbers of those whose programs are given.
     """
     timing = _Timing(programs, policy, cores_per_rank, ranks)
     return tuple(Timeline(programs, rank, timing) for rank in range(len(programs)))

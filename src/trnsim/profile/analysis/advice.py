@@ -167,7 +167,7 @@ def _serial_chain(examined: Examination, threshold_share: float) -> Repair | Non
         "busy": percent_text(busiest_s / examined.base_time_s),
     }
     waits = steps.index[steps.waiting_s > 0]
-    return Repair(waits, examined.timeline.two_in_flight_s(), figures)
+    return Repair(waits, examined.timeline.overlapped_halves_s(), figures)
 
 
 def _costs_change(
