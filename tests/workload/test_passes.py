@@ -231,3 +231,19 @@ def test_the_bias_of_shared_experts_is_added_once_to_the_sum_over_ranks(tensor):
         if node.result.number in read:
             read |= {value.number for value in node.values}
     assert bias in read
+
+
+@pytest.mark.parametrize("is_parallel", [False, True])
+@pytest.mark.parametrize("tensor", [1, 2, 4])
+def test_tensor_ranks_hold_their_columns_biases_and_the_whole_biases_of_sums(tensor, is_parallel):
+    wiring = Wiring(Norm(1))
+    biased = replace(GROUPED, biases=(8 + 2 + 2) * 4 + 32, output_biases=32)
+    whole = model(biased, Mlp(20, PLAIN, biases=20 + 32))
+    (layer,) = whole.decoder.layers
+    tower = replace(whole.decoder, wiring=wiring, layers=(replace(layer, is_parallel=is_parallel),))
+    split = Split(tensor=tensor)
+    rank = RankTower(whole, tower, PROMPT, split, wiring).layer(tower.layers[0])
+    held = sum(value.type.elements for value in rank.graph.inputs if value.number in rank.weights)
+    heads = 8 // tensor + 2 * -(-2 // tensor)
+    matrices = 32 * 4 * (heads + 8 // tensor) + 2 * 32 * 20 // tensor
+    assert held == matrices + 4 * heads + 20 // tensor + 2 * 32 + 64

@@ -112,8 +112,13 @@ class Feeding:
         return rank.graph.reshape(results, (rows.shape[0], weight.shape[2]))
 
     def _biases(self, mlp: Mlp, experts: int, before: float) -> None:
-        """Add parameters of biases, whose columns the tensor ranks share."""
-        elements = math.ceil(mlp.biases / self.split.tensor)
+        """Add parameters of biases, whose columns the tensor ranks share.
+
+        In a wired graph the bias of the sum over tensor ranks is added behind it, on each.
+        """
+        is_apart = self.is_wired and self.split.tensor > 1 and mlp.biases > 0 and not experts
+        shared = mlp.biases - self.rows.shape[1] * is_apart
+        elements = math.ceil(shared / self.split.tensor)
         if elements and experts:
             self.rank.weight((experts, elements), self.model.other_bits, use=Use.ROUTED)
         else:

@@ -352,7 +352,8 @@ class RankTower:
     def _attention(self, rank: RankGraph, form: Attention | LatentAttention, rows: Value) -> Value:
         setting, before = (form, self.model_pass, self.split), rank.small
         output = attention(rank, self.model, setting, rows, self.wiring)
-        rank.others(form.norms + getattr(form, "biases", 0) / self.split.tensor, before)
+        shared = getattr(form, "biases", 0) - self._bias_of_sum(form)
+        rank.others(form.norms + shared / self.split.tensor, before)
         return output
 
     def _mlp_output(self, rank: RankGraph, layer: Layer, rows: Value) -> Value:
@@ -374,13 +375,18 @@ class RankTower:
     def _with_bias(self, rank: RankGraph, output: Value, half: Half) -> Value:
         """A half's output with a bias, added once to the sum over ranks."""
         matrices = half.shared if isinstance(half, Experts) else half
-        count = getattr(matrices, "biases" if isinstance(matrices, Mlp) else "output_biases", 0)
-        if not count or self.wiring is None or self.split.tensor == 1:
+        if not self._bias_of_sum(matrices):
             return output
         rank.operator("bias")
         name = "down bias" if isinstance(matrices, Mlp) else "output bias"
         name = f"shared {name}" if isinstance(half, Experts) else name
         return rank.along(output, "add", rank.vector(output.shape[1], name))
+
+    def _bias_of_sum(self, matrices: Half | None) -> int:
+        """Elements of the bias that each tensor rank adds to the sum over ranks."""
+        count = getattr(matrices, "biases" if isinstance(matrices, Mlp) else "output_biases", 0)
+        is_apart = count and self.wiring is not None and self.split.tensor > 1
+        return self.tower.hidden if is_apart else 0
 
     def _residual_sum(self, rank: RankGraph, x: Value, output: Value, half: Half) -> Value:
         """A half's input plus its output, normed if norms follow it."""
