@@ -47,6 +47,7 @@ EIGHT = {"num_bits": 8}
     [
         ({"quant_method": "fp8"}, 8, 8),
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, 8 + 32 / 16384, 8),
+        ({"quant_method": "fp8", "weight_block_size": [1, 128]}, 8 + 32 / 128, 8),
         ({"quant_method": "fbgemm_fp8"}, 8, 8),
         ({"quant_method": "awq", "bits": 4, "group_size": 128}, 4 + 20 / 128, 16),
         ({"quant_method": "awq", "w_bit": 4, "group_size": 64}, 4 + 20 / 64, 16),

@@ -63,6 +63,16 @@ def test_tokens_are_weighed_by_the_scores_of_their_experts(routing, known, is_wh
     np.testing.assert_allclose(total, weights * ROWS, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("tokens", "is_sorted"), [(1, False), (3, False), (4, True)])
+def test_rows_are_sorted_by_expert_where_they_are_more_than_the_experts(tokens, is_sorted):
+    rank = RankGraph(bits=32)
+    scores = rank.input(tokens, COUNT)
+    choice = ExpertRows(
+        rank, Experts(COUNT, EACH, Mlp(3)), scores, is_wired=True, is_whole=True
+    ).choice
+    assert (choice.order is not None, choice.ends is not None) == (is_sorted, is_sorted)
+
+
 def test_a_correction_decides_and_does_not_weigh():
     routing = Routing("logistic", is_normed=False, is_corrected=True)
     correction = np.array([5, 0, 0, 0, 0, 4], np.float32)

@@ -69,11 +69,11 @@ def whole_graph(model: Architecture, model_pass: Pass, split: Split = WHOLE) -> 
     for tower in towers(model, model_pass, split):
         order = tower.tower.order
         kinds = [tower.layer(layer) for layer in tower.tower.layers]
-        joined.add(tower.embedding(), tower.name, outer_module="embedding")
+        joined.add(tower.embedding(), tower.name, tower.name, outer_module="embedding")
         for number, kind in enumerate(order):
             own = order.index(kind) if tower.tower.layers[kind].is_shared else number
             joined.add(kinds[kind], *(f"{tower.name}layers.{place}." for place in (number, own)))
-        joined.add(tower.head(), tower.name, outer_module="head")
+        joined.add(tower.head(), tower.name, tower.name, outer_module="head")
         joined.flows["source"] = joined.flows["hidden"]
     if model_pass.phase is Phase.TRAIN:
         return _training_graph(model, joined, split)
@@ -112,14 +112,12 @@ class _JoinedGraph:
         self.shared: set[int] = set()
         self.operators: list[str] = []
 
-    def add(
-        self, rank: RankGraph, path: str, weights_path: str = "", outer_module: str = ""
-    ) -> None:
-        """Append a part at a path of modules; its weights are at `weights_path` if given.
+    def add(self, rank: RankGraph, path: str, weights_path: str, outer_module: str = "") -> None:
+        """Append a part at a path of modules; its weights are at `weights_path`.
 
         `outer_module` is the module of operations whose origin names none.
         """
-        values = self._inputs(rank, weights_path or path)
+        values = self._inputs(rank, weights_path)
         last: Origin | None = None
         for node in rank.graph.nodes:
             if node.origin != last and node.origin is not None:
