@@ -68,7 +68,7 @@ def test_instance_memory_is_chips_times_chip_memory():
 def test_announced_multiples_agree_with_the_derived_row():
     rows = catalogue()
     announced = rows.announced["trainium4"]
-    base = rows.chips[announced.of]
+    base = rows.chips[announced.compared_chip]
     fp4 = announced.multiples["fp4"] * base.peak_flop_per_s["mxfp4"]
     assert fp4 == announced.derived["fp4"]
     assert announced.derived["fp4"].provenance.kind is Evidence.DERIVED

@@ -19,6 +19,7 @@ from trnsim.dtypes import (
     INT8,
     INT16,
     INT32,
+    INT64,
     TFLOAT32,
     UINT8,
     UINT16,
@@ -135,7 +136,7 @@ def test_tfloat32_overflows_to_infinity():
     assert round_to(np.array([3.4028235e38], np.float32), TFLOAT32)[0] == np.inf
 
 
-@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("dtype", [*INTEGERS, INT64], ids=str)
 @given(values=st.lists(any_float32, min_size=1, max_size=20))
 def test_integers_round_to_even_and_saturate(dtype, values):
     given_values = np.array(values, np.float32)
@@ -146,7 +147,7 @@ def test_integers_round_to_even_and_saturate(dtype, values):
     assert result.tolist() == expected
 
 
-@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("dtype", [*INTEGERS, INT64], ids=str)
 def test_infinities_saturate_and_nan_becomes_zero(dtype):
     limits = np.iinfo(dtype.dtype)
     values = np.array([np.inf, -np.inf, np.nan, 2.5, 3.5, -0.5], np.float32)

@@ -129,7 +129,7 @@ class Announced:
     """An announced chip: figures derived as multiples of another chip's. Nothing runs on it.
 
     Attributes:
-        of: the chip that it is compared with.
+        compared_chip: the chip of whose figures multiples are announced.
         status: its state of announcement or availability, in words.
         multiples: multiples of that chip's figures, as announced, by quantity.
         derived: figures that follow from the multiples.
@@ -137,7 +137,7 @@ class Announced:
     """
 
     name: str
-    of: str
+    compared_chip: str
     status: str
     multiples: Mapping[str, Rate]
     derived: Mapping[str, Rate]
@@ -149,11 +149,11 @@ class Resolution:
     """The resolution of a contradiction between sources.
 
     Attributes:
-        of: the chips and instances that it concerns.
+        names: the chips and instances that it concerns.
         used: the reading that is used here, with the reason.
     """
 
-    of: tuple[str, ...]
+    names: tuple[str, ...]
     used: str
 
 
@@ -169,8 +169,8 @@ class Instance:
         efa_bytes_per_s: EFA bandwidth of the whole instance, or None where not stated or absent.
         efa_devices: EFA adapters; 0 where none is stated.
         topology: topology of its chips, in words.
-        shape: the same as "single", "chain 4", "torus 4x4" or "racks 2x18x4" (racks, servers in a
-            rack, chips in a server); "" for GPUs.
+        shape: the topology as "single", "chain 4", "torus 4x4" or "racks 2x18x4" (racks, servers in
+            a rack, chips in a server); "" for GPUs.
         vcpus: processors of the host, as EC2 counts them.
         host_bytes: memory of the host, or None where no source states it.
     """
@@ -205,7 +205,7 @@ class Catalogue:
     Attributes:
         generated: day on which the rows were collected.
         terms: terms of each kind of purchase.
-        credits: deductions from this user's bill by AWS, only from a file of the user.
+        credits: AWS's deductions from the user's bill, as a file of the user states them.
         systems: published figures of whole GPU racks, by quantity.
         rainier: published figures of Project Rainier.
         measurements: published ratios between two instances, by measurement.

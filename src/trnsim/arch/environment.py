@@ -25,12 +25,12 @@ _NO = ("", "0", "false", "no")
 
 
 def default_target(platform: str = "") -> str:
-    """The target of a plain call: the variable's, that of TRNSIM_INSTANCE, else trn2.
+    """The target of a plain call: the variable's, `platform`, that of TRNSIM_INSTANCE, else trn2.
 
-    If NKI_SIMULATOR is set it is trn3 instead of trn2.
+    If NKI_SIMULATOR is set, the last is trn3 instead of trn2.
 
     Args:
-        platform: the platform_target of `nki.jit`, for where neither names one.
+        platform: the platform_target of `nki.jit`, or "".
 
     Raises:
         BadInput: where a variable names no generation, or no instance that is emulated.

@@ -26,16 +26,16 @@ class NeuronCore:
     Attributes:
         moving_free_max: maximum columns of the moving tile of a matmul.
         fp32_passes: passes over the Tensor Engine's array for a product in FP32; one in BF16.
-        fp32_onezero_speedup: of FP32 matmuls whose stationary tile holds zeros and ones alone.
-        background_transpose_speedup: of transposes, which run beside the next instruction.
+        fp32_onezero_speedup: speedup of FP32 matmuls whose stationary tile holds zeros and ones.
+        background_transpose_speedup: speedup of transposes that run beside the next instruction.
         pe_tile_minimum: minimum rows or columns of a tile of the Tensor Engine's array.
         vector_port_engines: engines that take turns at a port of SBUF or PSUM, the Vector Engine
             and one other; 1 if it has a port of its own.
         minimum_interval_cycles: the least interval between two instructions of an engine.
         access_latency_cycles: the time from an instruction's start to its first access of a memory.
-        strided_slowdown: of accesses whose elements are more than 16 bytes apart.
-        scalar_dependent_s: latency beyond the access latency, after which a reader of a Scalar
-            Engine's result can start, as profiles show it; `tensor_dependent_s` likewise.
+        strided_slowdown: slowdown of accesses whose elements are more than 16 bytes apart.
+        scalar_dependent_s: latency beyond the access latency until a reader of a Scalar Engine's
+            result can start, as profiles show it; `tensor_dependent_s` for the Tensor Engine.
         engine_semaphore_s: the time in which another engine notices a semaphore.
         tensor_ramp_s: the time in which a Tensor Engine that was idle rises to full utilisation.
         tensor_ramp_start: the part of full utilisation at the start of that ramp.

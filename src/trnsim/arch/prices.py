@@ -25,8 +25,8 @@ class Terms:
         text: the offer in words.
         shortest_days: the shortest time that is charged; 0 for the second, minute or hour.
         longest_days: the longest time sold, or None: no end.
-        daily_up_to_days: durations up to this one are any number of whole days; 0: no such rule.
-        step_days: durations beyond that one are multiples of this one; 0: no such rule.
+        daily_up_to_days: the longest duration that may be any number of whole days; 0: none is.
+        step_days: the unit of longer durations, which are its multiples; 0: any is sold.
         sizes: legal numbers of instances in one order; empty: any number.
         most_instances: instances that one account may hold over all orders; None: its own quota.
         start_within_days: longest time until an order starts, or None: it starts at once.
@@ -51,7 +51,7 @@ class Price:
 
     Attributes:
         kind: the purchase option: on_demand, capacity_block, spot, ri_1y, ...
-        usd_per_hour: price of the whole instance; None where AWS publishes no price.
+        usd_per_hour: price of the whole instance; None if AWS publishes no price.
         first_seen: earliest day on which the source states the price.
         last_seen: latest such day.
         as_of: the date as the source gives it.

@@ -26,7 +26,7 @@ class Slots:
     """The places of an instance's devices.
 
     Attributes:
-        bdf: PCI address of each device, with its domain.
+        bdf: PCI address (domain:bus:device.function) of each device.
         numa_node: NUMA node of each device; -1 where the host has one node.
         node_cpus: processors of each NUMA node.
         provenance: the page that lists them, or the basis of the assumption.

@@ -100,13 +100,16 @@ def contradictions(hardware: Catalogue, names: Iterable[str] | None = None) -> l
     return _indented_notes(
         f"sources disagree, {topic}: {first}, or {other}; used: {hardware.resolutions[topic].used}"
         for topic, first, other in hardware.contradictions
-        if wanted is None or wanted & set(hardware.resolutions[topic].of)
+        if wanted is None or wanted & set(hardware.resolutions[topic].names)
     )
 
 
 def announced_card(chip: Announced) -> list[Block]:
     """The card of an announced chip: multiples of another chip's figures, and the products."""
-    head = f"{chip.name}: {chip.status}; multiples of {chip.of}; never a default, not to be rented"
+    head = (
+        f"{chip.name}: {chip.status}; multiples of {chip.compared_chip}; never a default, "
+        "not to be rented"
+    )
     lines: list[str] = []
     for name, multiple in chip.multiples.items():
         figure = chip.derived.get(name)

@@ -168,7 +168,7 @@ UINT16: Final = Dtype("uint16", np.dtype(np.uint16), "unsigned")
 UINT32: Final = Dtype("uint32", np.dtype(np.uint32), "unsigned")
 BOOL: Final = Dtype("bool_", np.dtype(np.bool_), "bool")
 
-# All formats with which engines compute, so neither int64 nor packed ones.
+# All formats with which engines compute: int64 and packed formats are none of them.
 ALL: Final = (
     FLOAT32,
     TFLOAT32,

@@ -24,7 +24,7 @@ from trnsim.dtypes.conversion import (
     encode_byte,
     encode_float16,
 )
-from trnsim.dtypes.formats import BFLOAT16, BOOL, FLOAT16, TFLOAT32, Dtype, as_dtype
+from trnsim.dtypes.formats import BFLOAT16, BOOL, FLOAT16, INT64, TFLOAT32, Dtype, as_dtype
 from trnsim.errors import IllegalInstruction
 
 _TF32_DROPPED_BITS = 13
@@ -104,14 +104,17 @@ def _saturate(values: Array, dtype: Dtype) -> Array:
         wide = wide.astype(np.float64)  # float32 has no 2**31 - 1
     with np.errstate(invalid="ignore"):
         rounded = np.rint(wide)
-    is_nan = np.isnan(rounded)
-    if is_nan.any():
-        rounded = np.where(is_nan, 0, rounded)
-    return np.asarray(np.clip(rounded, limits.min, limits.max), dtype.dtype)
+        is_nan = np.isnan(rounded)
+        if is_nan.any():
+            rounded = np.where(is_nan, 0, rounded)
+        clipped = np.asarray(np.clip(rounded, limits.min, limits.max), dtype.dtype)
+    if dtype is INT64:  # no float is 2**63 - 1
+        return np.where(rounded >= limits.max, limits.max, clipped)
+    return clipped
 
 
 def _round_mantissa(values: Float32Array, dropped_bits: int) -> Float32Array:
-    """Round to nearest even after dropping the low bits of the mantissa; NaN and Inf stay."""
+    """`values` without the low bits of the mantissa, rounded to nearest even; NaN and Inf stay."""
     flat = np.ascontiguousarray(values).reshape(-1)
     bits = flat.view(np.uint32)
     rounded = bits >> np.uint32(dropped_bits)
