@@ -25,7 +25,8 @@ import serving_rows
 from intervals import LEVEL, P90, SHARED, is_fitted, scales
 
 from trnsim.estimate import certainty
-from trnsim.estimate.cells import CELLS, Cell, Family, ModelKind
+from trnsim.estimate.cells import CELLS, Cell, Family
+from trnsim.workload.kinds import ModelKind
 from trnsim.workload.operators import Phase
 
 FILE = Path(__file__).parent / "coverage.json"

@@ -12,8 +12,9 @@ from functools import cache
 import numpy as np
 import serving_rows
 
-from trnsim.estimate.cells import Cell, family_of, kind_of
+from trnsim.estimate.cells import Cell, family_of
 from trnsim.place.machine import machine
+from trnsim.workload.kinds import kind_of
 from trnsim.workload.operators import Phase
 
 USERS = 8

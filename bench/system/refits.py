@@ -21,7 +21,7 @@ from folds import PEAK, SIZES, SQUARES, Constants, Rows, fit
 from training import trainings
 from training_fit import seconds as training_seconds
 
-from trnsim.estimate.cells import ModelKind, kind_of
+from trnsim.workload.kinds import ModelKind, kind_of
 from trnsim.workload.operators import Phase
 from trnsim.workload.resident import parameters
 

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from layer_sizes import LLAMA
 
 from trnsim.estimate import certainty
-from trnsim.estimate.cells import CELLS, Family, ModelKind, kind_of
+from trnsim.estimate.cells import CELLS, Family
 from trnsim.estimate.certainty import SCALES, QuestionCell, sigma_of, subject, support, with_errors
 from trnsim.estimate.estimate import Estimate
 from trnsim.estimate.question import Question, answer
 from trnsim.place.machine import machine
 from trnsim.workload.config import from_config, read
+from trnsim.workload.kinds import ModelKind, kind_of
 from trnsim.workload.operators import Pass, Phase, Split
 
 BENCH = Path(__file__).resolve().parents[2] / "bench" / "system"

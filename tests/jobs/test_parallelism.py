@@ -11,7 +11,7 @@ from trnsim.jobs.parallelism import (
     started_ranks,
     whole_number,
 )
-from trnsim.workload.gradients import OPTIMIZERS
+from trnsim.system.train.optimizers import OPTIMIZERS
 
 
 def test_options_are_read_in_both_forms_and_the_last_counts():

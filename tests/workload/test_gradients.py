@@ -5,7 +5,6 @@ from workload_sizes import GROUPED, experts, layer_of, model
 
 from trnsim.workload.architecture import PLAIN, Attention, Layer, Mlp, Tower
 from trnsim.workload.gradients import (
-    OPTIMIZERS,
     KeepPolicy,
     Recompute,
     activation_bytes,
@@ -115,18 +114,3 @@ def test_a_parallel_layer_keeps_one_input():
     one = Layer(1, (GROUPED,), Mlp(50), 64)
     saved = of(one, KeepPolicy()) - of(replace(one, is_parallel=True), KeepPolicy())
     assert saved == 2 * 2 * 32
-
-
-@pytest.mark.parametrize(
-    ("name", "state", "moved"),
-    [
-        ("adamw", 12, 24 + 4 + 2),
-        ("adamw-bf16", 4, 8 + 4 + 2 + 2),
-        ("sgd", 8, 16 + 4 + 2),
-        ("lamb", 12, 24 + 4 + 2),
-        ("adafactor", 4, 8 + 4 + 2),
-    ],
-)
-def test_optimizers_keep_and_move_bytes(name, state, moved):
-    assert OPTIMIZERS[name].state_bytes == state
-    assert OPTIMIZERS[name].moved_bytes() == moved

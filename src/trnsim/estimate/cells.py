@@ -12,23 +12,8 @@ from enum import StrEnum
 from typing import Final
 
 from trnsim.estimate.gpu import SMS
-from trnsim.workload.architecture import Architecture, LatentAttention
-from trnsim.workload.captured import CapturedModel, Workload
+from trnsim.workload.kinds import ModelKind
 from trnsim.workload.operators import Phase
-
-
-class ModelKind(StrEnum):
-    """A kind of model."""
-
-    DENSE = "dense"
-    EXPERTS = "mixture of experts"
-    LATENT = "MLA"
-    ENCODER = "encoder"
-    ENCODER_DECODER = "encoder-decoder"
-    VISION = "vision"
-    PAIR = "image and text pairs"
-    NETWORK = "CNN or Perceiver"
-    DIFFUSION = "diffusion"
 
 
 class Family(StrEnum):
@@ -151,30 +136,6 @@ def _size_range(text: str) -> tuple[int, int]:
 
 CELLS: Final = tuple(map(_cell, _CELL_TABLE.splitlines()[1:]))
 """All cells with rows."""
-
-
-def kind_of(model: Workload) -> ModelKind:
-    """The kind of a model: the first of several that it could have, so MLA before experts."""
-    if isinstance(model, CapturedModel):
-        return ModelKind.DIFFUSION if model.is_of_diffusers else ModelKind.NETWORK
-    applicability = {
-        ModelKind.PAIR: model.is_pair,
-        ModelKind.VISION: model.is_of_images,
-        ModelKind.LATENT: _has_latents(model),
-        ModelKind.EXPERTS: model.has_experts,
-        ModelKind.ENCODER_DECODER: len(model.towers) > 1,
-        ModelKind.DENSE: model.is_generating,
-    }
-    return next((kind for kind, applies in applicability.items() if applies), ModelKind.ENCODER)
-
-
-def _has_latents(model: Architecture) -> bool:
-    return any(
-        isinstance(attention, LatentAttention)
-        for tower in model.towers
-        for layer in tower.layers
-        for attention in layer.attentions
-    )
 
 
 _FAMILY_BY_PHASE: Final = {

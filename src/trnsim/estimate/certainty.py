@@ -18,7 +18,7 @@ from typing import Final
 
 from trnsim.arch import target_of_chip
 from trnsim.arch.catalogue import Accelerator
-from trnsim.estimate.cells import CELLS, Cell, Family, ModelKind, family_of, kind_of, rows_text
+from trnsim.estimate.cells import CELLS, Cell, Family, family_of, rows_text
 from trnsim.estimate.choice import DENOISER, NETWORK, Hardware
 from trnsim.estimate.estimate import Estimate
 from trnsim.estimate.reach import list_extrapolations
@@ -26,6 +26,7 @@ from trnsim.estimate.site import site_correction
 from trnsim.facts import Evidence, Rate, assumed, derived, measured
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.captured import Workload
+from trnsim.workload.kinds import ModelKind, kind_of
 from trnsim.workload.operators import Pass, Phase
 
 FEW: Final = "few constants"

@@ -39,9 +39,9 @@ from trnsim.system.train.estimate import (
     estimate,
     layout_request,
 )
+from trnsim.system.train.optimizers import OPTIMIZERS
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.config import read
-from trnsim.workload.gradients import OPTIMIZERS
 
 _HOUR_S: Final = 3600.0
 _FRONT_DOUBLINGS: Final = 3

@@ -22,9 +22,9 @@ from trnsim.jobs.ranks import all_ranks, machine_of
 from trnsim.jobs.spec import JobSpec, is_template
 from trnsim.system.train import memory
 from trnsim.system.train.layout import Layout
+from trnsim.system.train.optimizers import OPTIMIZERS
 from trnsim.system.train.run import Reliability, best_interval_s, kept_fraction
 from trnsim.workload.config import read_values
-from trnsim.workload.gradients import OPTIMIZERS
 from trnsim.workload.model_names import config_file
 
 __all__ = ["RULES"]

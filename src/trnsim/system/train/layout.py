@@ -15,8 +15,9 @@ from typing import Final, NamedTuple
 from trnsim.errors import BadInput
 from trnsim.place.links import Spread
 from trnsim.place.machine import Machine
+from trnsim.system.train.optimizers import OPTIMIZERS
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.gradients import OPTIMIZERS, Recompute
+from trnsim.workload.gradients import Recompute
 from trnsim.workload.operators import Split
 
 RECOMPUTES: Final = tuple(recompute.value for recompute in Recompute)
@@ -57,7 +58,7 @@ class Layout:
         sequence: tokens of a sequence.
         dtype: the dtype of products, one of `DTYPES`.
         schedule: the schedule of the pipeline, one of `SCHEDULES`.
-        optimizer: one of `trnsim.workload.gradients.OPTIMIZERS`.
+        optimizer: one of `trnsim.system.train.optimizers.OPTIMIZERS`.
     """
 
     tensor: int = 1

@@ -18,10 +18,10 @@ from trnsim.errors import OutOfMemory
 from trnsim.facts import assumed, documented
 from trnsim.place.machine import Machine
 from trnsim.system.train.layout import Layout
+from trnsim.system.train.optimizers import OPTIMIZERS
 from trnsim.system.train.stages import PARAMETER_BITS, Chunk, StagePart, chunks
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.gradients import (
-    OPTIMIZERS,
     KeepPolicy,
     Recompute,
     activation_bytes,

@@ -27,6 +27,7 @@ from trnsim.system.train import memory, pipeline
 from trnsim.system.train.exchanges import exchanges
 from trnsim.system.train.layout import Layout, check
 from trnsim.system.train.memory import GRADIENT_BYTES, WEIGHT_BYTES, StageMemory
+from trnsim.system.train.optimizers import OPTIMIZERS
 from trnsim.system.train.stages import Chunk, StagePart, all_parts, chunks, training_pass
 from trnsim.system.train.work import (
     Passes,
@@ -36,7 +37,6 @@ from trnsim.system.train.work import (
     passes_without_zero,
 )
 from trnsim.workload.architecture import Architecture
-from trnsim.workload.gradients import OPTIMIZERS
 from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.passes import summaries
 from trnsim.workload.summary import PartSummary
