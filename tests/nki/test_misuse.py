@@ -276,7 +276,13 @@ def test_a_register_as_a_bound_is_told_of_ds_and_a_fraction_of_whole_division():
 
 def test_numbers_that_python_cannot_handle_are_refused_with_what_is_legal():
     assert "a step other than 0" in str(_refusal(lambda _: list(nl.affine_range(0, 3, 0))))
-    assert "a number of float64" in str(_refusal(lambda t: nisa.memset(t, 10**400)))
+    for call in (
+        lambda t: nisa.memset(t, 10**400),
+        lambda t: nisa.tensor_scalar(t, t, nl.multiply, -(10**400)),
+        lambda t: nisa.activation(t, nl.exp, t, scale=10**400),
+        lambda t: nisa.nc_match_replace8(t, t, nl.ones((t.shape[0], 8), t.dtype), 10**5000),
+    ):
+        assert "a number of float64" in str(_refusal(call))
 
 
 def test_a_grid_of_text_is_shown_as_text():

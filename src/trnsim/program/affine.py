@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from trnsim.arch import NeuronCore
 from trnsim.isa import Instruction, ReduceCmd
-from trnsim.isa.language.declaration import CHANGES, LOOKS, State
+from trnsim.isa.language.declaration import READING, WRITING, State
 from trnsim.isa.language.machine import BatchPlan
 from trnsim.memory import AccessPattern, Box, Storage, Tile, VectorIndex
 
@@ -62,7 +62,7 @@ Touch: TypeAlias = tuple[Tile, bool, bool]
 def touched(instruction: Instruction) -> Iterator[Touch]:
     """The tiles of an instruction, and those that hold their indices."""
     for operand, tile in instruction.tiles():
-        yield tile, operand.access in LOOKS, operand.access in CHANGES
+        yield tile, operand.access in READING, operand.access in WRITING
         for source in tile.index_tiles():
             yield source, True, False
 

@@ -22,7 +22,7 @@ from typing import NoReturn
 from trnsim.dtypes import Array
 from trnsim.errors import BadInput
 from trnsim.isa import Instruction, OobMode, RegisterLoad, VirtualRegister
-from trnsim.isa.language.declaration import CHANGES
+from trnsim.isa.language.declaration import WRITING
 from trnsim.isa.language.machine import Machine
 from trnsim.memory import ScalarIndex, Storage, Tile
 
@@ -145,7 +145,7 @@ def _uncertain(instruction: Instruction, reads: Sequence[Tile]) -> list[Tile]:
     may leave partly written: by a vector of indices, or by rows that it skips.
     """
     flagged = [getattr(instruction, name) for name in instruction.written_flags_used]
-    changed = [tile for operand, tile in instruction.tiles() if operand.access in CHANGES]
+    changed = [tile for operand, tile in instruction.tiles() if operand.access in WRITING]
     if getattr(instruction, "oob_mode", None) is OobMode.skip:
         flagged += changed
     flagged += [tile for tile in changed if tile.index is not None]

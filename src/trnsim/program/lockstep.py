@@ -175,7 +175,7 @@ class Meetings:
 
     def _wait_text(self, core: int) -> str:
         """The core that `core` waits for, and the instruction, as text."""
-        return f"for core {group_of(core, self._waiting)[1]} in {self._waiting[core].at}"
+        return f"for core {group_of(core, self._waiting)[1]} in {self._waiting[core].label}"
 
 
 class LockstepLink:

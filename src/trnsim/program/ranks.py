@@ -101,7 +101,7 @@ class Ranks:
     def arrive(self, core: int, exchange: Exchange) -> bool:
         """Core `core` (over all ranks) joins an exchange; True if its group is complete."""
         lnc = self.fabric.lnc
-        self._waiting[core] = exchange, Wait(exchange.at, user_line())
+        self._waiting[core] = exchange, Wait(exchange.label, user_line())
         cores = range(lnc) if exchange.is_joint else (core % lnc,)
         ranks = self._running_members(exchange)
         members = [rank * lnc + local_core for rank in ranks for local_core in cores]
@@ -158,7 +158,7 @@ class Ranks:
         if waiting is None:
             return False
         pending = waiting[0]
-        return pending.at == exchange.at and pending.ranks == exchange.ranks
+        return pending.label == exchange.label and pending.ranks == exchange.ranks
 
     def _alive(self) -> list[int]:
         turns = self._turns
@@ -272,7 +272,7 @@ class WorldLink:
         """Wait until the group is complete; returns the arrays that this core receives."""
         world, number = self._world, self._number
         world.arrive(number, exchange)
-        self._wait(lambda: world.has_received(number), lambda: exchange.at)
+        self._wait(lambda: world.has_received(number), lambda: exchange.label)
         return world.take(number)
 
     def is_among(self, ranks: Container[int]) -> bool:

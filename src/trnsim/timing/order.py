@@ -317,9 +317,9 @@ def _meeting_of(
     place = places[number]
     if isinstance(instruction, Collective):
         members = instruction.members(number)
-        at = instruction.at(instruction.group_of(number // cores_per_rank))
+        label = instruction.label(instruction.group_of(number // cores_per_rank))
         present = [places[member] for member in members if member in places]
-        return meeting_of(present, place, at) if len(members) > 1 else None
+        return meeting_of(present, place, label) if len(members) > 1 else None
     core_meeting = instruction.meeting(place % cores_per_rank)
     meeting = None if core_meeting is None else core_meeting.among(place - place % cores_per_rank)
     return None if meeting is None or meeting.following == place else meeting

@@ -46,7 +46,7 @@ def test_a_collective_meets_the_cores_of_all_ranks_of_its_group():
         at, found = made.meeting(0), [0]
         while (following := made.meeting(found[-1]).following) != 0:
             found.append(following)
-            assert made.meeting(following).at == at.at
+            assert made.meeting(following).label == at.label
         assert found == ring
 
 

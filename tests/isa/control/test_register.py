@@ -232,7 +232,7 @@ def test_a_register_has_32_bits(bench, value):
     bench().context.issue(RegisterAlloc(2**32 - 1))
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, 2.5])
+@pytest.mark.parametrize("value", [np.nan, np.inf, 2.5, 1e20, 2.0**32, -(2.0**32)])
 def test_how_a_register_rounds_is_unspecified(bench, value):
     work, register = bench(), VirtualRegister()
     with pytest.raises(Unspecified, match="AWS does not say how a register rounds"):

@@ -162,6 +162,19 @@ def test_an_index_that_repeats_in_a_scatter_is_undefined(bench, random):
         work.issue(DmaCompute(dst, (dst, data), "add"))
 
 
+def test_skipped_rows_may_share_an_index_and_written_rows_may_not(bench, random):
+    work = bench()
+    table, data = work.tile(random((4, 2)), memory=HBM), work.tile(random((4, 2)))
+    expected = table.array.copy()
+    expected[[3, 1]] += data.array[[0, 2]]
+    dst = rows_of(work, table, [3, 9, 1, 9])
+    work.issue(DmaCompute(dst, (dst, data), "add", oob_mode=OobMode.skip))
+    np.testing.assert_array_equal(table.array, expected)
+    dst = rows_of(work, table, [3, 9, 3, 9])
+    with pytest.raises(UndefinedBehavior, match="index 3 occurs more than once in a scatter"):
+        work.issue(DmaCompute(dst, (dst, data), "add", oob_mode=OobMode.skip))
+
+
 def test_what_a_read_modify_write_is_made_of(bench, core_v2, core_v3):
     work = bench(core_v3)
     table, data = work.empty((4, 2), memory=HBM), work.empty((3, 2))

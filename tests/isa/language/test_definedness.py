@@ -38,7 +38,7 @@ from trnsim.isa import (
     TensorTensor,
     TensorTensorScan,
 )
-from trnsim.isa.language.definedness import as_it_is, reached, transposed_rows
+from trnsim.isa.language.definedness import as_it_is, result_flags, transposed_rows
 
 P, F = 32, 16
 
@@ -65,13 +65,13 @@ def test_rearrangements_keep_every_element():
 )
 def test_axes_say_what_a_result_comes_of(axes, result, dependence, expected):
     flags = np.array([[1, 1, 0], [1, 1, 1]], bool)
-    found = reached(flags, tuple(axes.split()), tuple(result.split()), dependence)
+    found = result_flags(flags, tuple(axes.split()), tuple(result.split()), dependence)
     assert found.astype(int).tolist() == expected
 
 
 def test_what_comes_after_a_gap_in_a_row_is_not_known_to_a_prefix():
     flags = np.array([[1, 0, 1], [0, 1, 1]], bool)
-    found = reached(flags, ("P", "F"), ("P", "F"), "elements so far")
+    found = result_flags(flags, ("P", "F"), ("P", "F"), "elements so far")
     assert found.astype(int).tolist() == [[1, 0, 0], [0, 0, 0]]
 
 

@@ -8,7 +8,7 @@ import pytest
 from trnsim.arch import NEURONCORE_V3, NEURONCORE_V4
 from trnsim.isa import DmaCopy, Engine, Instruction, NcMatmul
 from trnsim.isa.reference.example import examples
-from trnsim.isa.reference.page import call, described, facts_read, page, support
+from trnsim.isa.reference.page import call, description, facts_read, page, support
 
 ORDER = [
     "Operands",
@@ -111,7 +111,7 @@ def test_the_facts_behind_a_price_are_those_that_cost_reads():
 
 def test_a_case_is_described_by_its_tiles_and_what_is_not_default():
     made = next(examples(declared("activation")))
-    assert described(made) == (
+    assert description(made) == (
         "dst bfloat16 [128, 512] in SBUF, op=nl.exp, data bfloat16 [128, 512] in SBUF"
     )
 

@@ -89,7 +89,7 @@ def test_an_identity_matrix_is_not_gathered(bench, core_v4):
     [
         (32, 32, None),
         (0, 32, "index of `stationary` starts at partition 32 and `stationary` at 0"),
-        (0, 16, "index of `stationary` starts at partition 16; legal: multiples of 32"),
+        (0, 16, "index of `stationary` starts at partition 16; legal: a multiple of 32"),
     ],
 )
 def test_a_placed_index_starts_with_what_it_picks(bench, core_v4, data_start, index_start, message):

@@ -15,7 +15,7 @@ from trnsim.isa import (
     TensorScalarReduce,
 )
 from trnsim.isa.language.machine import IDENTITIES, Machine
-from trnsim.isa.vector.accumulation import accumulate, check_command, starting
+from trnsim.isa.vector.accumulation import accumulate, check_command, initial_values
 from trnsim.memory import Tile
 
 VALUES = np.array([[[1.0, 2.0], [3.0, 4.0]], [[-1.0, -2.0], [-3.0, -4.0]]], np.float32)
@@ -29,7 +29,7 @@ def machine(core_v3):
 
 @pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum"])
 def test_a_reset_starts_from_the_identity_of_the_operator(machine, op):
-    start = starting(machine, ReduceCmd.reset_reduce, op, 0, VALUES)
+    start = initial_values(machine, ReduceCmd.reset_reduce, op, 0, VALUES)
     assert start.tolist() == [[IDENTITIES[op]]] * 2
     assert start.dtype == np.float32
     assert accumulate(machine, ReduceCmd.reset, op, 0, VALUES) is None

@@ -20,11 +20,11 @@ def check_channels(
         group: ranks of the replica group.
         channels: numbers of the channels; each uses a ring of its own.
     """
-    has = len(rings(setting.fabric, tuple(group)))
-    if any(not 0 <= channel < has for channel in channels):
+    count = len(rings(setting.fabric, tuple(group)))
+    if any(not 0 <= channel < count for channel in channels):
         named = ", ".join(map(str, channels))
         instruction.refuse(
-            f"channel {named} of a group of {len(group)} ranks, which has {has} channels; legal: "
-            f"0 to {has - 1}",
-            "use fewer channels: 4 are there where the group has all devices of a node, else 2",
+            f"channel {named} of a group of {len(group)} ranks, which has {count} channels; "
+            f"legal: 0 to {count - 1}",
+            "use fewer channels: a group with all devices of a node has 4, any other 2",
         )

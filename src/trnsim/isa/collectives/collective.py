@@ -38,8 +38,8 @@ from trnsim.isa.language.meeting import Exchange, Meeting, meeting_of
 from trnsim.memory import Tile
 
 _MATRIX = 2
-Sent = Sequence[Sequence["Array"]]
-"""The arrays that each member of a group offers, in the group's order."""
+MemberArrays = Sequence[Sequence["Array"]]
+"""By member of a group, in the group's order, the arrays that it offers or receives."""
 
 
 class Collective(Instruction, engines=()):
@@ -59,11 +59,11 @@ class Collective(Instruction, engines=()):
     # Declared by each collective
 
     def sources(self) -> tuple[Tile, ...]:
-        """The tensors that it offers."""
+        """The tensors that it offers, each with a destination among `targets`."""
         return getattr(self, "srcs", ())
 
     def all_sources(self) -> tuple[Tile, ...]:
-        """All tensors that it offers, where some have no destination of their own."""
+        """`sources`, and the tensors that it offers without a destination of their own."""
         return self.sources()
 
     def targets(self) -> tuple[Tile, ...]:
@@ -74,7 +74,7 @@ class Collective(Instruction, engines=()):
         """The groups of ranks; each group exchanges among its own members."""
         return getattr(self, "replica_group", ())
 
-    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
         """The arrays that each member of a group receives, as stored.
 
         Args:
@@ -83,7 +83,7 @@ class Collective(Instruction, engines=()):
         """
         raise NotImplementedError
 
-    def received_flags(self, group: tuple[int, ...], flags: Sent) -> Sent:
+    def received_flags(self, group: tuple[int, ...], flags: MemberArrays) -> MemberArrays:
         """Flags of written elements for each received array; by default moved like the values.
 
         Args:
@@ -116,7 +116,7 @@ class Collective(Instruction, engines=()):
         """The group that has `rank`."""
         return next(group for group in self.groups() if rank in group)
 
-    def at(self, group: Sequence[int]) -> str:
+    def label(self, group: Sequence[int]) -> str:
         """The collective and its operands in words; equal for all members."""
         offered = ", ".join(f"{t.dtype} {list(t.shape)}" for t in self.sources())
         filled = ", ".join(f"{list(t.shape)}" for t in self.targets())
@@ -133,7 +133,7 @@ class Collective(Instruction, engines=()):
             rank: the own core in this numbering.
         """
         group = self.group_of(rank // self.setting.cores)
-        return meeting_of(self.members(rank), rank, self.at(group))
+        return meeting_of(self.members(rank), rank, self.label(group))
 
     def members(self, core: int) -> list[int]:
         """The cores of the meeting of `core`, itself included, numbered as in `meeting`."""
@@ -162,7 +162,7 @@ class Collective(Instruction, engines=()):
         link = machine.world(self.opcode)
         received = link.exchange(
             Exchange(
-                self.at(group),
+                self.label(group),
                 group,
                 self.setting.is_joint,
                 self.offered if has_values else list,
@@ -180,7 +180,7 @@ class Collective(Instruction, engines=()):
             return arrays
         return arrays + [tile.written_flags() for tile in sources]
 
-    def results(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def results(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
         """By member, the received arrays; then a flag array for each, unless all is written."""
         count = len(self.all_sources())
         values = self.received_arrays(group, [arrays[:count] for arrays in sent])
@@ -203,7 +203,7 @@ class Collective(Instruction, engines=()):
         return [] if flags.any() else None
 
     def coalesced(self) -> int:
-        """Tensors that are exchanged together."""
+        """Number of tensors that are exchanged together."""
         return len(self.sources())
 
     def nbytes(self) -> float:
@@ -220,15 +220,15 @@ class Collective(Instruction, engines=()):
         """
         del n
         arguments = self.setting.fabric, self.kind, self.nbytes(), self.rings()
-        taken_s = exchange(*arguments).time_s
+        time_s = exchange(*arguments).time_s
         copied_s = engine_bytes(*arguments) / (core.dma_bytes_per_s * self.setting.cores)
         own = [tile.nbytes for tile in (*self.all_sources(), *self.targets()) if tile.memory is HBM]
         sharing = self.setting.cores if self.setting.is_joint else 1
         return Cost(
-            taken_s,
+            time_s,
             0.0,
             hbm_bytes=sum(own) // sharing,
-            engine_share=copied_s / taken_s if taken_s else 0.0,
+            engine_share=copied_s / time_s if time_s else 0.0,
         )
 
     def rings(self) -> Groups:
@@ -321,7 +321,7 @@ class Collective(Instruction, engines=()):
             tile.storage.is_exchanged = True
 
 
-def _no_results(sent: Sent) -> Sent:
+def _no_results(sent: MemberArrays) -> MemberArrays:
     """The results of a run without values."""
     return [() for _ in sent]
 

@@ -15,7 +15,7 @@ from trnsim.arch import NeuronCore
 from trnsim.dtypes import Array, round_to, to_float32
 from trnsim.fabric.exchange import rings
 from trnsim.isa.collectives.channels import check_channels
-from trnsim.isa.collectives.collective import Collective, Sent, flat
+from trnsim.isa.collectives.collective import Collective, MemberArrays, flat
 from trnsim.isa.collectives.dimensions import check_elements
 from trnsim.isa.collectives.reduction import check_operator
 from trnsim.isa.collectives.setting import Groups
@@ -32,12 +32,12 @@ class ImplicitPermute(Collective, engines=()):
     kind = "permute"
 
     def targets(self) -> tuple[Tile, ...]:
-        """One tensor a channel."""
+        """The destination of each channel."""
         dsts: tuple[Tile, ...] = getattr(self, "dsts_by_channel", ())
         return dsts
 
     def check(self, core: NeuronCore, n: Dims) -> None:
-        """Channels count from 0 on; each has one tensor.
+        """Channels are numbered from 0 on; each has one tensor.
 
         - At most 4 channels for groups with all devices of a node, else 2.
         """
@@ -50,7 +50,7 @@ class ImplicitPermute(Collective, engines=()):
             )
         if len(channels) != len(self.targets()):
             self.refuse(
-                f"{len(self.targets())} tensors for {len(channels)} channels; legal: one a channel",
+                f"{len(self.targets())} tensors for {len(channels)} channels; legal: one for each",
                 "give a list with one tensor for each channel",
             )
         for group in self.groups():
@@ -71,7 +71,7 @@ class ImplicitPermute(Collective, engines=()):
         """Bytes of one channel of a rank."""
         return super().nbytes() / max(len(self.targets()), 1)
 
-    def passed_on(self, group: tuple[int, ...], arrays: Sent) -> Sent:
+    def passed_on(self, group: tuple[int, ...], arrays: MemberArrays) -> MemberArrays:
         """For each member and channel, the array of the previous rank in the channel's ring."""
         received: list[list[Array]] = [[] for _ in group]
         for channel, ring in enumerate(rings(self.setting.fabric, group)[: len(self.targets())]):
@@ -100,10 +100,10 @@ class CollectivePermuteImplicit(
         check_elements(self, 1, 1)
 
     def sources(self) -> tuple[Tile, ...]:
-        """One tensor a channel."""
+        """The source of each channel."""
         return self.srcs_by_channel
 
-    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
         """The arrays of the previous rank of each ring, bit for bit."""
         return self.passed_on(group, [[flat(array) for array in arrays] for arrays in sent])
 
@@ -150,7 +150,7 @@ class CollectivePermuteImplicitReduce(
         """The operator, on which all members must agree."""
         return f"op={self.op}"
 
-    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
         """The previous rank's reduction, computed in float32 and rounded once before it is sent."""
         channels = len(self.srcs0_by_channel)
         apply = ALU[self.op].apply
@@ -166,14 +166,14 @@ class CollectivePermuteImplicitReduce(
         ]
         return self.passed_on(group, reduced)
 
-    def received_flags(self, group: tuple[int, ...], flags: Sent) -> Sent:
+    def received_flags(self, group: tuple[int, ...], flags: MemberArrays) -> MemberArrays:
         """Flags of the elements that the previous rank has written in both operands."""
         channels = len(self.srcs0_by_channel)
-        both = [
+        written_in_both = [
             [
                 np.logical_and(*pair)
                 for pair in zip(member[:channels], member[channels:], strict=True)
             ]
             for member in flags
         ]
-        return self.passed_on(group, both)
+        return self.passed_on(group, written_in_both)

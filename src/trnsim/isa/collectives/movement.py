@@ -1,11 +1,11 @@
-"""Collectives that only move: all_gather, all_to_all and collective_permute."""
+"""Collectives that only move data: all_gather, all_to_all and collective_permute."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from trnsim.arch import NeuronCore
-from trnsim.isa.collectives.collective import Collective, Sent, flat
+from trnsim.isa.collectives.collective import Collective, MemberArrays, flat
 from trnsim.isa.collectives.dimensions import check_dimension, check_elements
 from trnsim.isa.collectives.setting import Groups
 from trnsim.isa.language.declaration import reads_many, writes_many
@@ -44,7 +44,7 @@ class AllGather(
         """The dimension."""
         return f"collective_dim={self.collective_dim}"
 
-    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
         """The concatenation of all members' arrays, the same for every member."""
         if self.collective_dim == 1:
             joined = [np.concatenate([arrays[0] for arrays in sent], axis=1)]
@@ -84,13 +84,13 @@ class AllToAll(
                         "pad dimension 0 to a multiple of the ranks",
                     )
 
-    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
         """For each member, its part of every member's array, concatenated."""
         count = len(group)
         parts = [[np.split(flat(array), count) for array in arrays] for arrays in sent]
         return [
             [
-                np.concatenate([of_one[tensor][place] for of_one in parts])
+                np.concatenate([member_parts[tensor][place] for member_parts in parts])
                 for tensor in range(len(self.srcs))
             ]
             for place in range(count)
@@ -127,16 +127,16 @@ class CollectivePermute(
         """The rings that the pairs make, each from its lowest rank on."""
         following = {pair[0]: pair[1] for pair in self.source_target_pairs}
         rings: list[tuple[int, ...]] = []
-        left = set(following)
-        while left:
-            ring = [min(left)]
+        remaining = set(following)
+        while remaining:
+            ring = [min(remaining)]
             while (target := following[ring[-1]]) != ring[0]:
                 ring.append(target)
             rings.append(tuple(ring))
-            left -= set(ring)
+            remaining -= set(ring)
         return tuple(rings)
 
-    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
         """The arrays of the previous rank in the ring."""
         return [[flat(sent[place - 1][0])] for place in range(len(group))]
 

@@ -47,7 +47,7 @@ def _hidden(declared: Any) -> dict[str, Any]:
 
 
 def _slot(access: str) -> dict[str, Any]:
-    """Dataclass metadata of the slot, a [4, N] uint32 tensor, with an access of its operand."""
+    """Dataclass metadata of the slot, a [4, N] uint32 tensor; `access` is that of an `Operand`."""
     return {"operand": Operand(access, (), (HBM,), (UINT32,)), **HIDDEN}
 
 
@@ -155,15 +155,16 @@ class Trigger(VariableCollective, engines=()):
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """The cost of the one-step collective less its start-up time."""
-        whole = super().cost(core, n)
-        left_s = whole.interval_s - setup_s(self, whole)
-        share = whole.engine_share * whole.interval_s / left_s if left_s else 0.0
-        return replace(whole, interval_s=left_s, engine_share=share)
+        one_step = super().cost(core, n)
+        interval_s = one_step.interval_s - setup_s(self, one_step)
+        busy_s = one_step.engine_share * one_step.interval_s
+        share = busy_s / interval_s if interval_s else 0.0
+        return replace(one_step, interval_s=interval_s, engine_share=share)
 
 
-def setup_s(exchange: VariableCollective, whole: Cost) -> float:
-    """Start-up time of an exchange, at most its whole time; `whole` is the one-step cost."""
-    return min(exchange.setting.fabric.start_s, whole.interval_s)
+def setup_s(exchange: VariableCollective, one_step: Cost) -> float:
+    """Start-up time of an exchange, at most its whole time; `one_step` is its one-step cost."""
+    return min(exchange.setting.fabric.start_s, one_step.interval_s)
 
 
 class _PreparedAllToAllV(

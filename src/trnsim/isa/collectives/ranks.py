@@ -1,4 +1,4 @@
-"""Registers that hold the number of a rank: rank_id and the rank whose data comes round a ring."""
+"""Registers with the number of a rank: this rank's, or that of data that comes round a ring."""
 
 from __future__ import annotations
 
@@ -77,5 +77,5 @@ class CollectivePermuteImplicitCurrentProcessingRankId(
             )
         group = next(ranks for ranks in self.replica_group if rank in ranks)
         ring = rings(self.setting.fabric, group)[self.channel_id]
-        came_from = ring[(ring.index(rank) - self.iteration_id) % len(ring)]
-        self.dst.put(came_from, link.number_was_read)
+        source_rank = ring[(ring.index(rank) - self.iteration_id) % len(ring)]
+        self.dst.put(source_rank, link.number_was_read)

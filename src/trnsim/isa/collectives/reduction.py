@@ -20,7 +20,7 @@ from trnsim.arch import NeuronCore
 from trnsim.dtypes import Array, Dtype, round_to, to_float32
 from trnsim.fabric.exchange import groups_like
 from trnsim.fabric.reduction import Order, reduction_order
-from trnsim.isa.collectives.collective import Collective, Sent
+from trnsim.isa.collectives.collective import Collective, MemberArrays
 from trnsim.isa.collectives.dimensions import check_dimension, check_elements
 from trnsim.isa.language.declaration import reads_many, writes_many
 from trnsim.isa.language.instruction import HBM, SBUF, Dims, Instruction
@@ -28,31 +28,31 @@ from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.operator_tables import ALU
 from trnsim.memory import Tile
 
-_LEGAL = ("add", "minimum", "maximum")
+_OPERATORS = ("add", "minimum", "maximum")
 
 
 class Reduction(Collective, engines=()):
     """Common base of all_reduce and reduce_scatter."""
 
-    def reduced(self, group: tuple[int, ...], sent: Sent, place: int) -> Array:
+    def reduced(self, group: tuple[int, ...], sent: MemberArrays, place: int) -> Array:
         """The reduction of tensor number `place` of all members, as stored."""
         dtype = self.sources()[place].dtype
         fabric = self.setting.fabric
-        alike_groups = groups_like(fabric, self.groups(), group)
-        order = reduction_order(fabric, self.kind, self.nbytes(), alike_groups, group)
+        similar = groups_like(fabric, self.groups(), group)
+        order = reduction_order(fabric, self.kind, self.nbytes(), similar, group)
         values = {rank: to_float32(arrays[place]) for rank, arrays in zip(group, sent, strict=True)}
         return round_to(ordered(order, values, ALU[self._operator()].apply, dtype), dtype)
 
-    def parts_of_totals(self, totals: Sequence[Array], count: int) -> Sent:
+    def parts_of_totals(self, totals: Sequence[Array], count: int) -> MemberArrays:
         """The part of the reductions that each of `count` members receives."""
         raise NotImplementedError
 
-    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
         """The reductions of all tensors, divided among the members by `parts_of_totals`."""
         totals = [self.reduced(group, sent, place) for place in range(len(self.sources()))]
         return self.parts_of_totals(totals, len(group))
 
-    def received_flags(self, group: tuple[int, ...], flags: Sent) -> Sent:
+    def received_flags(self, group: tuple[int, ...], flags: MemberArrays) -> MemberArrays:
         """The elements that are written in the sources of all members."""
         totals = [np.logical_and.reduce(member_flags) for member_flags in zip(*flags, strict=True)]
         return self.parts_of_totals(totals, len(group))
@@ -63,9 +63,6 @@ class Reduction(Collective, engines=()):
 
     def _operator(self) -> str:
         return str(getattr(self, "op", ""))
-
-    def _check_operator(self) -> None:
-        check_operator(self, self._operator(), self.sources())
 
 
 class AllReduce(
@@ -85,10 +82,10 @@ class AllReduce(
     def check(self, core: NeuronCore, n: Dims) -> None:
         """`op` is add, minimum or maximum; src and dst have equal numbers of elements."""
         super().check(core, n)
-        self._check_operator()
+        check_operator(self, self.op, self.srcs)
         check_elements(self, 1, 1)
 
-    def parts_of_totals(self, totals: Sequence[Array], count: int) -> Sent:
+    def parts_of_totals(self, totals: Sequence[Array], count: int) -> MemberArrays:
         """All reductions, the same for every member."""
         return [totals] * count
 
@@ -114,15 +111,15 @@ class ReduceScatter(
         - src has N times the elements of dst, for a group of N ranks.
         """
         super().check(core, n)
-        self._check_operator()
+        check_operator(self, self.op, self.srcs)
         check_dimension(self, self.collective_dim, (0,))
         for group in self.replica_group:
             check_elements(self, 1, len(group))
 
-    def parts_of_totals(self, totals: Sequence[Array], count: int) -> Sent:
+    def parts_of_totals(self, totals: Sequence[Array], count: int) -> MemberArrays:
         """Part r of each reduction for member r."""
         parts = [np.split(total.reshape(-1), count) for total in totals]
-        return [[of_one[place] for of_one in parts] for place in range(count)]
+        return [[total_parts[place] for total_parts in parts] for place in range(count)]
 
 
 def ordered(order: Order, values: Mapping[int, Array], apply: Any, dtype: Dtype) -> Array:
@@ -142,7 +139,7 @@ def ordered(order: Order, values: Mapping[int, Array], apply: Any, dtype: Dtype)
 
 def check_operator(instruction: Instruction, op: str, sources: Sequence[Tile]) -> None:
     """Refuse other operators than add, minimum and maximum, and dtypes without values."""
-    if op not in _LEGAL:
+    if op not in _OPERATORS:
         instruction.refuse(
             f"op is {op}; legal: nl.add, nl.minimum or nl.maximum",
             "reduce by one of them, or gather the values and compute on each rank",

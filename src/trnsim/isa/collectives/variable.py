@@ -18,7 +18,7 @@ from trnsim.behaviours.collectives import ANY_DESTINATION, PLACES_BETWEEN_INSTAN
 from trnsim.dtypes import UINT32, Array
 from trnsim.errors import UndefinedBehavior, UninitializedRead
 from trnsim.fabric.topology import Racks
-from trnsim.isa.collectives.collective import Collective, Sent, flat
+from trnsim.isa.collectives.collective import Collective, MemberArrays, flat
 from trnsim.isa.collectives.movement import one_tensor
 from trnsim.isa.collectives.setting import in_words
 from trnsim.isa.language.declaration import reads_many, updates, writes_many
@@ -83,7 +83,7 @@ class VariableCollective(Collective, engines=()):
         return [*self.srcs, *self.input_rows()], [*self.dsts, *self.fully_written_tiles()]
 
     def input_rows(self) -> list[Tile]:
-        """The rows of the metadata that it reads."""
+        """The rows of the metadata that are inputs."""
         rows = [self._rows(_COUNTS, _RECEIVED)]
         return [*rows, self._rows(_PLACES, _PLACES + 1)] if self.has_rdispls else rows
 
@@ -122,7 +122,7 @@ class VariableCollective(Collective, engines=()):
             metadata[_PLACES] = inputs[1].bits().reshape(-1)
         return metadata
 
-    def results(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def results(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
         """The arrays that each member receives, with the flags of their elements."""
         return self.received_arrays(group, sent)
 
@@ -138,17 +138,17 @@ class VariableCollective(Collective, engines=()):
         counts, places, data, chunk_flags = received
         target = self.dsts[0]
         bits, written = flat(target.bits()), flat(target.written_flags())
-        at = 0
+        start = 0
         for count, place in zip(counts.tolist(), places.tolist(), strict=True):
-            bits[place : place + count] = data[at : at + count]
-            written[place : place + count] = chunk_flags[at : at + count]
-            at += count
+            bits[place : place + count] = data[start : start + count]
+            written[place : place + count] = chunk_flags[start : start + count]
+            start += count
         target.put(bits)
         target.mark_written_where(written)
         for row in self.fully_written_tiles():
             row.put(counts.astype(np.uint32))
 
-    def received_arrays(self, group: tuple[int, ...], sent: Sent) -> Sent:
+    def received_arrays(self, group: tuple[int, ...], sent: MemberArrays) -> MemberArrays:
         """For each member the counts, their places in dst, the chunks joined, and their flags."""
         return [self._received(group, sent, place) for place in range(len(group))]
 
@@ -163,7 +163,7 @@ class VariableCollective(Collective, engines=()):
             chunk = self.chunk(metadata, place)
             self._check_within((rank, receiver), chunk, self.srcs[0].pattern.elements, None)
 
-    def _received(self, group: Sequence[int], sent: Sent, place: int) -> list[Array]:
+    def _received(self, group: Sequence[int], sent: MemberArrays, place: int) -> list[Array]:
         """Counts, places in dst, chunks and flags that member number `place` receives."""
         slot = self._slot_elements(group)
         counts, places, chunks, flags = [], [], [], []
@@ -184,20 +184,26 @@ class VariableCollective(Collective, engines=()):
         return self.dsts[0].pattern.elements // len(group)
 
     def _check_within(
-        self, pair: tuple[int, int], chunk: tuple[int, int], has: int, offset: int | None
+        self,
+        pair: tuple[int, int],
+        chunk: tuple[int, int],
+        src_elements: int,
+        offset: int | None,
     ) -> None:
         """Refuse a chunk that reaches beyond its source, or does not fit its place in dst.
 
         Args:
             pair: the ranks that send and receive it.
             chunk: its count and displacement.
-            has: elements of the source.
+            src_elements: elements of the source.
             offset: its place in dst; None if it is not known.
         """
         count, displacement = chunk
-        if displacement + count > has:
+        if displacement + count > src_elements:
             self._refuse_counts(
-                pair, f"elements {displacement} to {displacement + count}", f"its source has {has}"
+                pair,
+                f"elements {displacement} to {displacement + count}",
+                f"its source has {src_elements}",
             )
         if self.has_rdispls and offset is None:
             return
@@ -217,7 +223,7 @@ class VariableCollective(Collective, engines=()):
     ) -> None:
         """Refuse chunks that overlap in the dst of member number `place`."""
         spans = sorted(
-            (at, at + n, rank) for at, n, rank in zip(places, counts, group, strict=True)
+            (start, start + n, rank) for start, n, rank in zip(places, counts, group, strict=True)
         )
         filled = [span for span in spans if span[0] < span[1]]
         for (_, end, first), (start, _, second) in pairwise(filled):
@@ -334,12 +340,13 @@ class AllToAllV(
                 PLACES_BETWEEN_INSTANCES.instead,
                 PLACES_BETWEEN_INSTANCES.source,
             )
-        has, takes = self.srcs[0].pattern.elements, self.dsts[0].pattern.elements
-        if len(nodes) > 1 or core.nki.follows(ANY_DESTINATION) or takes == has * len(group):
+        offered, filled = self.srcs[0].pattern.elements, self.dsts[0].pattern.elements
+        expected = offered * len(group)
+        if len(nodes) > 1 or core.nki.follows(ANY_DESTINATION) or filled == expected:
             return
         self.refuse(
-            f"dst has {takes} elements and src {has}, in the group [{in_words(group)}] inside "
-            f"{fabric.instance.name}; legal under {core.nki}: {has * len(group)}, those of src for "
+            f"dst has {filled} elements and src {offered}, in the group [{in_words(group)}] inside "
+            f"{fabric.instance.name}; legal under {core.nki}: {expected}, those of src for "
             "each rank",
             ANY_DESTINATION.instead,
             ANY_DESTINATION.source,

@@ -159,8 +159,8 @@ class Sendrecv(CoreInstruction, engines=(Engine.dma, Engine.gpsimd)):
     def meeting(self, rank: int) -> Meeting:
         """The meeting with the cores that it receives from and sends to, on its pipe."""
         del rank
-        at = f"sendrecv(pipe_id={self.pipe_id})"
-        return Meeting(at, int(self.recv_from_rank), int(self.send_to_rank))
+        label = f"sendrecv(pipe_id={self.pipe_id})"
+        return Meeting(label, int(self.recv_from_rank), int(self.send_to_rank))
 
     def elements_written_after(self, tile: Tile, flags: Array) -> list[tuple[Tile, Array]] | None:
         """The elements of dst whose counterparts in src are written: the cores run one program."""

@@ -31,7 +31,7 @@ _LEAST_VALUE = int(np.iinfo(np.int32).min)
 _GREATEST_VALUE = int(np.iinfo(np.uint32).max)
 AS_NUMBER: Final = "as a number (int(), range(), an index, ==)"
 AS_CONDITION: Final = "as a condition (while, if, and, or, not)"
-"""The uses of a register by Python itself."""
+"""How Python itself uses a register, in words for errors."""
 LONGEST_LOOP = 100_000
 """Maximum emulated turns of a device loop, which take seconds; more count as endless."""
 
@@ -359,9 +359,10 @@ class RegisterLoad(RegisterInstruction, engines=(Engine.sync,)):
             self.dst.forget()
             return
         value = float(self.src.load().reshape(-1)[0]) if self.src.dtype.is_float else 0.0
-        if not value.is_integer():
+        if not (value.is_integer() and _LEAST_VALUE <= value <= _GREATEST_VALUE):
             raise Unspecified(
-                f"register_load of {value:g}; AWS does not say how a register rounds",
+                f"register_load of {value:g}; AWS does not say how a register rounds, or wraps "
+                f"beyond 32 bits; emulated: whole numbers of {_LEAST_VALUE} to {_GREATEST_VALUE}",
                 fix="round to an integer first: nisa.tensor_copy into an int32 tile",
                 source=self.source,
             )

@@ -188,11 +188,13 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
         )
 
     def _check_unique(self) -> None:
-        """Refuse a scatter in which an index occurs more than once."""
+        """Refuse a scatter that writes a row more than once; skipped rows are not written."""
         index = self.dst.index
         if not isinstance(index, VectorIndex):
             return
         rows = index.rows(self.dst.shape[0])
+        written = self._rows()
+        rows = rows if written is None else rows[written]
         if len(np.unique(rows)) != len(rows):
             values, counts = np.unique(rows, return_counts=True)
             raise UndefinedBehavior(

@@ -14,6 +14,8 @@ from trnsim.isa.language.instruction import SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import as_stored, lane_cost
 from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.operands import check_bitvec
+from trnsim.isa.language.operator_tables import ALU
 from trnsim.memory import Tile
 
 PARTITION_REDUCTIONS: Final[dict[str, Callable[..., Array]]] = {
@@ -50,12 +52,8 @@ class TensorPartitionReduce(Instruction, engines=(Engine.gpsimd,)):
             self.refuse(
                 f"op {self.op}; legal: {', '.join(PARTITION_REDUCTIONS)}", "use one of them"
             )
-        non_integers = [tile for tile in (self.data, self.dst) if not tile.dtype.is_integer]
-        if self.op in _BITVEC and non_integers:
-            self.refuse(
-                f"bitvec operator {self.op} with {non_integers[0]}; legal: integer dtypes",
-                "view the tile as an integer of the same size: tile.view(nl.int32)",
-            )
+        if self.op in _BITVEC:
+            check_bitvec(self, ALU[self.op], self.data, self.dst)
 
     def execute(self, machine: Machine) -> None:
         """Float32, or bits as stored for bitvec operators; rounded once on write."""

@@ -8,7 +8,7 @@ state = (StateUse(State.accumulators, "update"),)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from enum import Enum
 from typing import Any, Final
 
@@ -68,24 +68,20 @@ class StateUse:
     access: str
 
 
-LOOKS: Final = ("read", "update")
-CHANGES: Final = ("write", "update")
-"""Kinds of access that read the tile (LOOKS), and kinds that write it (CHANGES)."""
-_REQUIRED: Final = object()
+READING: Final = ("read", "update")
+WRITING: Final = ("write", "update")
+"""Values of `Operand.access` with which the instruction reads the tile, and writes it."""
 
 
 def _operand(operand: Operand, default: Any) -> Any:
-    metadata = {"operand": operand}
-    if default is _REQUIRED:
-        return field(metadata=metadata)
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata={"operand": operand})
 
 
 def reads(
     axes: str,
     *memories: Memory,
     dtypes: tuple[Dtype, ...] = (),
-    default: Any = _REQUIRED,
+    default: Any = MISSING,
     formerly: tuple[tuple[Memory, Behaviour], ...] = (),
 ) -> Any:
     """A tile that the instruction reads."""
@@ -94,14 +90,14 @@ def reads(
 
 
 def writes(
-    axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = _REQUIRED
+    axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = MISSING
 ) -> Any:
     """A tile of which the instruction writes every element."""
     return _operand(Operand("write", tuple(axes.split()), memories, dtypes), default)
 
 
 def updates(
-    axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = _REQUIRED
+    axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = MISSING
 ) -> Any:
     """A tile of which the instruction writes a part; its old contents must have been written."""
     return _operand(Operand("update", tuple(axes.split()), memories, dtypes), default)
@@ -109,39 +105,37 @@ def updates(
 
 def names(axes: str, *memories: Memory) -> Any:
     """A tile that the instruction does not access, but orders: no access moves across it."""
-    return _operand(Operand("name", tuple(axes.split()), memories, ()), _REQUIRED)
+    return _operand(Operand("name", tuple(axes.split()), memories, ()), MISSING)
 
 
 def reads_many(axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = ()) -> Any:
     """A tuple of tiles that the instruction reads."""
-    return _operand(Operand("read", tuple(axes.split()), memories, dtypes, is_many=True), _REQUIRED)
+    return _operand(Operand("read", tuple(axes.split()), memories, dtypes, is_many=True), MISSING)
 
 
 def writes_many(axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = ()) -> Any:
     """A tuple of tiles of which the instruction writes every element."""
-    return _operand(
-        Operand("write", tuple(axes.split()), memories, dtypes, is_many=True), _REQUIRED
-    )
+    return _operand(Operand("write", tuple(axes.split()), memories, dtypes, is_many=True), MISSING)
 
 
 def mentions_many(axes: str, *memories: Memory) -> Any:
     """A tuple of tiles that the instruction neither accesses nor orders, but checks."""
-    return _operand(Operand("mention", tuple(axes.split()), memories, (), is_many=True), _REQUIRED)
+    return _operand(Operand("mention", tuple(axes.split()), memories, (), is_many=True), MISSING)
 
 
-def vector_or_number(axes: str, *memories: Memory, default: Any = _REQUIRED) -> Any:
+def vector_or_number(axes: str, *memories: Memory, default: Any = MISSING) -> Any:
     """A number, or a tile with one element a partition that is broadcast along the free axis."""
     return _operand(Operand("read", tuple(axes.split()), memories, (), is_immediate=True), default)
 
 
-def reads_register(default: Any = _REQUIRED) -> Any:
+def reads_register(default: Any = MISSING) -> Any:
     """A register that the instruction reads, or a number in its place."""
     return _register("read", default)
 
 
 def writes_register() -> Any:
     """A register that the instruction fills."""
-    return _register("write", _REQUIRED)
+    return _register("write", MISSING)
 
 
 HIDDEN_REGISTER: Final = {"register": "write", "is_hidden": True}
@@ -149,7 +143,4 @@ HIDDEN_REGISTER: Final = {"register": "write", "is_hidden": True}
 
 
 def _register(access: str, default: Any) -> Any:
-    metadata = {"register": access}
-    if default is _REQUIRED:
-        return field(metadata=metadata)
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata={"register": access})

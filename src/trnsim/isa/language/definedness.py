@@ -21,8 +21,8 @@ class Movement:
     """A pure data movement: bits that an instruction moves without using their values.
 
     Attributes:
-        src: the tile that they come from.
-        dst: the tile that they go to.
+        src: the tile whose bits move.
+        dst: the tile to which they move.
         arrange: function from an array of src's shape to the rearranged array of dst's size.
     """
 
@@ -36,7 +36,7 @@ Dependence = Literal["", "same element", "elements so far", "row"]
 and all before it in the row, or the whole row. "": the operand must be written as a whole."""
 
 
-def reached(
+def result_flags(
     flags: Array, axes: tuple[str, ...], result: tuple[str, ...], dependence: Dependence
 ) -> Array:
     """Flags of the result elements that depend only on written elements; broadcasts to [P, F].
@@ -50,18 +50,18 @@ def reached(
         result: the result's axis letters.
         dependence: the instruction's declared `result_depends_on`.
     """
-    reached_flags: Array = flags.reshape(len(flags), -1)
+    flags_so_far: Array = flags.reshape(len(flags), -1)
     if dependence == "elements so far":
-        reached_flags = np.logical_and.accumulate(reached_flags, axis=1)
+        flags_so_far = np.logical_and.accumulate(flags_so_far, axis=1)
     elif dependence == "row":
-        reached_flags = reached_flags & reached_flags.all(axis=1, keepdims=True)
+        flags_so_far = flags_so_far & flags_so_far.all(axis=1, keepdims=True)
     for dim, axis in enumerate(axes):
         if axis not in result or axis == "1":
-            reached_flags = np.asarray(reached_flags.all(axis=dim, keepdims=True))
+            flags_so_far = np.asarray(flags_so_far.all(axis=dim, keepdims=True))
     shared_axes = [axis for axis in axes if axis in result and axis != "1"]
     order = [axis for axis in result if axis in shared_axes]
     is_moved = any(result.index(axis) != axes.index(axis) for axis in shared_axes)
-    return reached_flags.T if is_moved or shared_axes != order else reached_flags
+    return flags_so_far.T if is_moved or shared_axes != order else flags_so_far
 
 
 def written_results(instruction: Instruction, tile: Tile, flags: Array) -> list[tuple[Tile, Array]]:
@@ -81,8 +81,8 @@ def written_results(instruction: Instruction, tile: Tile, flags: Array) -> list[
             continue
         if not (instruction.result_depends_on and axes) or result.index is not None:
             return []
-        result_flags = reached(flags, axes, operand.axes, instruction.result_depends_on)
-        flat = np.broadcast_to(result_flags, (result.shape[0], prod(result.shape[1:])))
+        written = result_flags(flags, axes, operand.axes, instruction.result_depends_on)
+        flat = np.broadcast_to(written, (result.shape[0], prod(result.shape[1:])))
         results.append((result, flat.reshape(result.shape)))
     return results
 

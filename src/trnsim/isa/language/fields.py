@@ -19,6 +19,7 @@ from trnsim.memory import Tile
 if TYPE_CHECKING:
     from trnsim.isa.language.instruction import Instruction
 
+_GREATEST_FLOAT64 = int(np.finfo(np.float64).max)
 _TYPE_WORDS: dict[Any, str] = {
     str: "an operator such as nl.add",
     bool: "True or False",
@@ -36,12 +37,14 @@ def wrong_field(instruction: Instruction) -> tuple[str, str, str] | None:
             continue
         # None for an operator passes here: `check` knows which instructions accept it.
         if not _fits(value, hint) and not (hint is str and value is None):
+            if isinstance(value, int) and is_too_large(value):
+                return name, f"an integer of {value.bit_length()} bits", "a number of float64"
             return name, repr(value), _describe_type(hint)
     return None
 
 
 def canonical(instruction: Instruction) -> dict[str, Any]:
-    """Values converted to the declared type, by field, for values of another legal type.
+    """By field, the values that are converted to the declared type from another legal type.
 
     `check` and `execute` then see only False and True where 0, 1 and numpy's booleans are legal
     too, and only plain integers where numpy's integers are legal too.
@@ -74,6 +77,11 @@ def tensor_fix(value: object, default: str) -> str:
 def is_whole(value: object) -> bool:
     """True for a compile-time integer."""
     return isinstance(value, int | np.bool_ | np.integer)
+
+
+def is_too_large(value: object) -> bool:
+    """True for an integer beyond the range of float64."""
+    return isinstance(value, int) and abs(value) > _GREATEST_FLOAT64
 
 
 def _hints(instruction_class: type[Instruction]) -> tuple[_Hint, ...]:
@@ -130,7 +138,7 @@ def _fits(value: object, hint: Any) -> bool:
     if hint is int:
         return is_whole(value) and not isinstance(value, bool | np.bool_)
     if hint is float:
-        return isinstance(value, int | float)
+        return isinstance(value, int | float) and not is_too_large(value)
     if isinstance(hint, type):
         return isinstance(value, hint)
     if get_origin(hint) is tuple:

@@ -51,7 +51,7 @@ def check_indirection(instruction: Instruction, core: NeuronCore, written: str, 
             request=f"`{name}` is an indirect view on {core.name}",
         )
         check_offsets(instruction, name, tile)
-        _check_index_start(instruction, core, name, tile)
+        check_index_start(instruction, core, name, tile)
     if views:
         _check_scattered(instruction, core, views.get(written), written)
         _check_partners(instruction, views, written, read)
@@ -98,26 +98,40 @@ def _check_scattered(
         )
 
 
-def _check_index_start(instruction: Instruction, core: NeuronCore, name: str, tile: Tile) -> None:
-    """Refuse an index with an explicit address that does not start a quadrant."""
+def check_index_start(
+    instruction: Instruction, core: NeuronCore, name: str, tile: Tile, source: str = ""
+) -> None:
+    """Refuse an index with an explicit address that does not start a quadrant.
+
+    Args:
+        instruction: the instruction whose operand is checked.
+        core: the core that runs it.
+        name: the operand.
+        tile: the operand's tile.
+        source: the document, if not the instruction's own.
+    """
     for index in tile.index_tiles():
         if index.storage.is_placed and index.start_partition % core.quadrant_partitions:
             instruction.refuse(
                 f"the index of `{name}` starts at partition {index.start_partition}; legal: a "
                 f"multiple of {core.quadrant_partitions}",
                 "place the index at the start of a quadrant",
+                source,
             )
 
 
 def _check_partners(
     instruction: Instruction, views: dict[str, Tile], written: str, read: str
 ) -> None:
-    """A gathered tile starts with its index; the index of a scatter starts with the read tile."""
+    """Refuse a gathered tile that does not start with its index.
+
+    Refuse a scatter's index that does not start with the read tile.
+    """
     source: Tile = getattr(instruction, read)
     gathered, scattered = views.get(read), views.get(written)
     if gathered is not None:
         for index in gathered.index_tiles():
-            _check_same_start(instruction, f"`{read}`", gathered, f"its index {index}", index)
+            check_same_start(instruction, f"`{read}`", gathered, f"its index {index}", index)
     if scattered is None:
         return
     partner = source
@@ -126,16 +140,23 @@ def _check_partners(
             return
         partner = gathered.index_tiles()[0]
     for index in scattered.index_tiles():
-        _check_same_start(instruction, f"the index of `{written}`", index, str(partner), partner)
+        check_same_start(instruction, f"the index of `{written}`", index, str(partner), partner)
 
 
-def _check_same_start(
-    instruction: Instruction, subject: str, tile: Tile, partner_name: str, partner: Tile
+def check_same_start(
+    instruction: Instruction,
+    subject: str,
+    tile: Tile,
+    partner_name: str,
+    partner: Tile,
+    source: str = "",
 ) -> None:
+    """Refuse two tiles that start at different partitions, if the kernel fixed both addresses."""
     is_placed = tile.storage.is_placed and partner.storage.is_placed
     if is_placed and tile.start_partition != partner.start_partition:
         instruction.refuse(
             f"{subject} starts at partition {tile.start_partition} and {partner_name} at "
             f"{partner.start_partition}; legal: the same start partition",
             "place both at one start partition",
+            source,
         )

@@ -18,8 +18,8 @@ from trnsim.arch import NeuronCore
 from trnsim.dtypes import INT64, Array
 from trnsim.errors import IllegalInstruction, InternalError
 from trnsim.isa.language.declaration import (
-    CHANGES,
-    LOOKS,
+    READING,
+    WRITING,
     Operand,
     State,
     StateUse,
@@ -35,7 +35,7 @@ from trnsim.isa.language.declaration import (
     writes_register,
 )
 from trnsim.isa.language.definedness import Dependence, Movement, written_results
-from trnsim.isa.language.fields import tensor_fix, wrong_field
+from trnsim.isa.language.fields import is_too_large, tensor_fix, wrong_field
 from trnsim.isa.language.indirection import check_indirection
 from trnsim.isa.language.machine import BatchPlan, Machine, Plan
 from trnsim.isa.language.meeting import Meeting
@@ -161,13 +161,13 @@ class Instruction:
         cls.opcode = opcode or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
         cls.source = source or f"nki.isa.{cls.opcode}"
         cls.is_in_nki_isa = is_in_nki_isa
-        cls.operands = _of_fields(cls, "operand")
+        cls.operands = _metadata(cls, "operand")
         cls.access_plan = tuple(
-            (name, operand.access in LOOKS, operand.access in CHANGES)
+            (name, operand.access in READING, operand.access in WRITING)
             for name, operand in cls.operands.items()
         )
         cls.named = tuple(n for n, operand in cls.operands.items() if operand.access == "name")
-        cls.registers = _of_fields(cls, "register")
+        cls.registers = _metadata(cls, "register")
         meets = cls.meeting is not Instruction.meeting
         cls.runs_without_values = meets or "write" in cls.registers.values()
         if engines:
@@ -235,21 +235,21 @@ class Instruction:
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
         """The tiles that it reads and the tiles that it writes."""
-        looked: list[Tile] = []
-        changed: list[Tile] = []
+        read_tiles: list[Tile] = []
+        written_tiles: list[Tile] = []
         values = self.__dict__
-        for name, looks, changes in self.access_plan:
+        for name, is_read, is_written in self.access_plan:
             value = values[name]
             if isinstance(value, Tile):
-                if looks:
-                    looked.append(value)
-                if changes:
-                    changed.append(value)
+                if is_read:
+                    read_tiles.append(value)
+                if is_written:
+                    written_tiles.append(value)
             elif isinstance(value, tuple):
                 tiles = [tile for tile in value if isinstance(tile, Tile)]
-                looked += tiles if looks else ()
-                changed += tiles if changes else ()
-        return looked, changed
+                read_tiles += tiles if is_read else ()
+                written_tiles += tiles if is_written else ()
+        return read_tiles, written_tiles
 
     def registers_read(self) -> list[Register]:
         """The registers that it reads, as operands or as indices of its tiles."""
@@ -344,7 +344,7 @@ class Instruction:
         wrong = wrong_field(self)
         try:
             self._verify_rules(core, n)  # its messages are better than the general one
-        except (AttributeError, TypeError, ValueError):
+        except (AttributeError, TypeError, ValueError, OverflowError):
             if wrong is None:
                 raise
         if wrong is not None:
@@ -425,14 +425,15 @@ class Instruction:
 
     def _verify_number(self, name: str, operand: Operand, value: object) -> None:
         is_left_out = value is None and getattr(type(self), name, self) is None
-        if is_left_out or (operand.is_immediate and isinstance(value, int | float)):
+        is_number = operand.is_immediate and isinstance(value, int | float)
+        if is_left_out or (is_number and not is_too_large(value)):
             return
         kind = "a tensor or a number" if operand.is_immediate else "a tensor"
         kind = "a list of tensors" if operand.is_many else kind
-        self.refuse(
-            f"`{name}` is {type(value).__name__}; legal: {kind}",
-            tensor_fix(value, "pass a tensor made by nl.ndarray, or a view of one"),
-        )
+        shown, fix = type(value).__name__, "pass a tensor made by nl.ndarray, or a view of one"
+        if is_number:
+            shown, kind, fix = "an integer too large", f"{kind} of float64", "pass float('inf')"
+        self.refuse(f"`{name}` is {shown}; legal: {kind}", tensor_fix(value, fix))
 
     def _verify_start(self, core: NeuronCore, name: str, tile: Tile) -> None:
         start, length, quadrant = tile.start_partition, tile.partitions, core.quadrant_partitions
@@ -465,6 +466,7 @@ class Instruction:
             )
 
     def _bind(self, name: str, axes: tuple[str, ...], tile: Tile, n: Dims) -> None:
+        """Enter the lengths of a tile's axes in `n`, and refuse one that differs from its entry."""
         lengths = (tile.shape[0], prod(tile.shape[1:]))
         for axis, length in zip(axes, lengths, strict=True):
             expected = 1 if axis == "1" else n.setdefault(axis, length)
@@ -479,8 +481,8 @@ _ATOMS: Final = frozenset(
 _NUMBERS: Final = frozenset({int, float})
 
 
-def _of_fields(cls: type[Instruction], key: str) -> dict[str, Any]:
-    """Declarations of an instruction's fields under `key`, by field name."""
+def _metadata(cls: type[Instruction], key: str) -> dict[str, Any]:
+    """Field name -> the field's metadata under `key`, for the fields that have it."""
     return {f.name: f.metadata[key] for f in fields(cls) if key in f.metadata}
 
 

@@ -19,6 +19,8 @@ from trnsim.isa.language.modes import Engine
 from trnsim.isa.language.strides import step_bytes
 from trnsim.memory import Tile
 
+_SHORT_FLOAT_BYTES: Final = 2
+"""Bytes of a 16-bit float."""
 _CLOCKS: Final[dict[Engine, Callable[[NeuronCore], Rate]]] = {
     Engine.tensor: lambda core: core.tensor_clock_hz,
     Engine.vector: lambda core: core.vector_clock_hz,
@@ -43,7 +45,7 @@ def larger(first: float, second: float) -> float:
 
 
 def smaller(first: float, second: float) -> float:
-    """The smaller number, element by element likewise."""
+    """The smaller number; of arrays, element by element."""
     return -larger(-first, -second)
 
 
@@ -89,7 +91,7 @@ def copy_speedup(core: NeuronCore, engine: Engine, *tiles: Tile) -> float:
 
 def is_16bit_float(tile: Tile) -> bool:
     """True if its dtype is bfloat16 or float16."""
-    return tile.dtype.is_float and tile.dtype.itemsize == _HALF_BYTES
+    return tile.dtype.is_float and tile.dtype.itemsize == _SHORT_FLOAT_BYTES
 
 
 def tensor_tensor_speedup(core: NeuronCore, *tiles: Tile) -> float:
@@ -111,15 +113,12 @@ def tensor_tensor_speedup(core: NeuronCore, *tiles: Tile) -> float:
 
 def _is_short_float(tile: Tile) -> bool:
     """True for dtypes with performance modes: floats of 16 bits, and on some cores of 8 bits."""
-    return tile.dtype.is_float and tile.dtype.itemsize <= _HALF_BYTES
+    return tile.dtype.is_float and tile.dtype.itemsize <= _SHORT_FLOAT_BYTES
 
 
 def _is_dense_innermost(tile: Tile) -> bool:
     """True if the innermost free dimension longer than 1 is contiguous."""
     return step_bytes(tile) in (None, tile.dtype.itemsize)
-
-
-_HALF_BYTES = 2
 
 
 def along_free_axis(operand: Tile | float, data: Array) -> Float32Array | float:

@@ -20,25 +20,25 @@ class Meeting(NamedTuple):
     """One core's side of a meeting.
 
     Attributes:
-        at: the instruction and what it names, for error messages; equal for the whole group.
+        label: the instruction and its parameters, for error messages; equal for the whole group.
         previous: the core before this one in the ring, from which it receives.
         following: the core after this one in the ring, to which it sends.
     """
 
-    at: str
+    label: str
     previous: int
     following: int
 
     def among(self, first: int) -> Meeting:
         """The same meeting with `first` added to the numbers of the cores."""
-        return Meeting(self.at, self.previous + first, self.following + first)
+        return Meeting(self.label, self.previous + first, self.following + first)
 
 
 class Exchange(NamedTuple):
     """One core's side of a collective of ranks.
 
     Attributes:
-        at: the collective and its operands, for error messages; equal for the whole group.
+        label: the collective and its operands, for error messages; equal for the whole group.
         ranks: the ranks of the group, in its order.
         is_joint: whether all cores of a rank take part with the same tensors; else core i exchanges
             with the cores i of other ranks.
@@ -49,7 +49,7 @@ class Exchange(NamedTuple):
         groups: all groups that exchange at once.
     """
 
-    at: str
+    label: str
     ranks: tuple[int, ...]
     is_joint: bool
     sent: Callable[[], Sequence[Array]]
@@ -57,10 +57,10 @@ class Exchange(NamedTuple):
     groups: tuple[tuple[int, ...], ...] = ()
 
 
-def meeting_of(cores: Sequence[int], rank: int, at: str) -> Meeting:
+def meeting_of(cores: Sequence[int], rank: int, label: str) -> Meeting:
     """The meeting of core `rank` with all of `cores`, which include it."""
     place = cores.index(rank)
-    return Meeting(at, cores[place - 1], cores[(place + 1) % len(cores)])
+    return Meeting(label, cores[place - 1], cores[(place + 1) % len(cores)])
 
 
 def group_of(rank: int, waiting: Mapping[int, Meeting]) -> tuple[list[int], int | None]:
@@ -76,10 +76,10 @@ def group_of(rank: int, waiting: Mapping[int, Meeting]) -> tuple[list[int], int 
     """
     group = [rank]
     while True:
-        here = waiting[group[-1]]
-        there = waiting.get(here.following)
-        if there is None or there.at != here.at or there.previous != group[-1]:
-            return group, here.following
-        if here.following == rank:
+        last = waiting[group[-1]]
+        following = waiting.get(last.following)
+        if following is None or following.label != last.label or following.previous != group[-1]:
+            return group, last.following
+        if last.following == rank:
             return group, None
-        group.append(here.following)
+        group.append(last.following)

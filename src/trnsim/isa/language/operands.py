@@ -107,6 +107,16 @@ def check_operand(instruction: Instruction, field: str, operator: AluOperator) -
         check_float32(instruction, field)
 
 
+def check_bitvec(instruction: Instruction, operator: AluOperator, *tiles: Tile) -> None:
+    """Refuse tiles other than integers for bitvec operators."""
+    non_integers = [tile for tile in tiles if not tile.dtype.is_integer]
+    if operator.is_bitvec and non_integers:
+        instruction.refuse(
+            f"bitvec operator {operator.name} with {non_integers[0]}; legal: integer dtypes",
+            "view the tile as an integer of the same size: tile.view(nl.int32)",
+        )
+
+
 def is_number(value: object) -> bool:
     """True for a plain Python number."""
     return isinstance(value, int | float)

@@ -29,7 +29,7 @@ def refuse_length(
         IllegalInstruction: names both operands, and the shape to give.
     """
     operand = instruction.operands[name]
-    length = next(n for n in _of_axis(operand.axes, axis, tile) if n != expected)
+    length = next(n for n in _axis_lengths(operand.axes, axis, tile) if n != expected)
     shape = f"[{', '.join(operand.axes)}]"
     if axis == "1":
         instruction.refuse(
@@ -39,7 +39,7 @@ def refuse_length(
         )
     reason = f"axis {axis} is {expected} elsewhere but {length} in `{name}`, which is {tile}"
     fix = f"give `{name}` the shape {shape} with {axis} = {expected}"
-    for other, partner in _of_length(instruction, axis, expected):
+    for other, partner in _with_length(instruction, axis, expected):
         instruction.refuse(
             f"{reason}; it is {expected} in `{other}`, which is {partner}",
             f"{fix}, or `{other}` with {axis} = {length}",
@@ -47,16 +47,16 @@ def refuse_length(
     instruction.refuse(reason, fix)
 
 
-def _of_length(instruction: Instruction, axis: str, length: int) -> Iterator[tuple[str, Tile]]:
+def _with_length(instruction: Instruction, axis: str, length: int) -> Iterator[tuple[str, Tile]]:
     """The operands that have an axis of a length, with their tiles."""
     for name, operand in instruction.operands.items():
         value: Any = getattr(instruction, name)
         for tile in value if isinstance(value, tuple) else (value,):
-            if isinstance(tile, Tile) and length in _of_axis(operand.axes, axis, tile):
+            if isinstance(tile, Tile) and length in _axis_lengths(operand.axes, axis, tile):
                 yield name, tile
 
 
-def _of_axis(axes: tuple[str, ...], axis: str, tile: Tile) -> list[int]:
+def _axis_lengths(axes: tuple[str, ...], axis: str, tile: Tile) -> list[int]:
     """The lengths of a tile along an axis: its partitions, its elements a partition, or both."""
     lengths = (tile.shape[0], prod(tile.shape[1:]))
     return [n for letter, n in zip(axes, lengths, strict=False) if letter == axis]

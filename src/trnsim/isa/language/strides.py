@@ -12,7 +12,7 @@ from trnsim.isa.language.modes import Engine
 from trnsim.memory import Tile
 
 FAR_BYTES: Final = 16
-"""Largest distance of elements that stream at the full rate."""
+"""Largest distance between elements that stream at the full rate."""
 
 _ONE_PASS_BYTES: Final = 2
 
@@ -33,8 +33,8 @@ def is_far_apart(engine: Engine, operands: Mapping[str, object]) -> bool:
     """True if elements of an instruction's tiles lie so far apart that it slows down.
 
     DMA transfers do not slow down. On the Tensor Engine only the moving tile counts: the stationary
-    tile is loaded during an earlier instruction. A moving tile whose dtype takes several passes is
-    read at less than half the rate anyhow, and does not count either.
+    tile is loaded during an earlier instruction. Nor does a moving tile count whose dtype takes
+    several passes: it is read at less than half the rate in any case.
     """
     return engine is not Engine.dma and any(
         abs(step_bytes(tile) or 0) > FAR_BYTES

@@ -222,7 +222,7 @@ def examples(declared: type[Instruction]) -> Iterator[Instruction]:
 
 
 def on_engine(instance: Instruction, engine: Engine) -> Instruction:
-    """The instance with that engine named."""
+    """A copy of the instance that names `engine`."""
     named: dict[str, Any] = {"engine": engine}
     return replace(instance, **named)
 

@@ -295,10 +295,10 @@ def _cost(declared: type[Instruction], instances: Sequence[Instruction]) -> str:
     """The section on cost: the formula, the cost of each typical instance, the facts used."""
     formula = _Docstring(declared.cost.__doc__ or "")
     legal = [i for i in instances if any(priced(i, core) for core in cores())]
-    cases = list(dict.fromkeys(map(described, legal)))
+    cases = list(dict.fromkeys(map(description, legal)))
     rows = [
         (
-            str(cases.index(described(i)) + 1),
+            str(cases.index(description(i)) + 1),
             i.chosen_engine(cores()[-1]).label,
             *(_cost_in_ns(i, core) for core in cores()),
         )
@@ -327,7 +327,7 @@ def _cost_in_ns(instance: Instruction, core: NeuronCore) -> str:
     return f"{issue}{cost.interval_s * _NS_PER_S:,.0f} + {cost.latency_s * _NS_PER_S:,.0f} ns"
 
 
-def described(instance: Instruction) -> str:
+def description(instance: Instruction) -> str:
     """An instance in words: its tiles, and the parameters that differ from their defaults."""
     words = []
     for field in fields(instance):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trnsim.arch import NeuronCore
-from trnsim.isa.language.indirection import check_offsets
+from trnsim.isa.language.indirection import check_index_start, check_offsets, check_same_start
 from trnsim.isa.language.instruction import Instruction
 from trnsim.isa.language.support import check_support
 from trnsim.memory import SnakeIndex, Tile
@@ -65,32 +65,15 @@ def check_array_indirection(
                 "copy the gathered tile with nisa.tensor_copy first",
                 source,
             )
-        check_offsets(instruction, name, getattr(instruction, name))
-        _check_start(instruction, core, name, index.source)
+        tile = getattr(instruction, name)
+        check_offsets(instruction, name, tile)
+        check_index_start(instruction, core, name, tile, source)
         if partner:
-            _check_partner(instruction, name, index.source, partner)
-
-
-def _check_start(instruction: Instruction, core: NeuronCore, name: str, index: Tile) -> None:
-    """Refuse an index with an explicit address that does not start a quadrant."""
-    quadrant = int(core.quadrant_partitions)
-    if index.storage.is_placed and index.start_partition % quadrant:
-        instruction.refuse(
-            f"the index of `{name}` starts at partition {index.start_partition}; legal: multiples "
-            f"of {quadrant}",
-            "place the index at a quadrant boundary",
-            f"{instruction.source}, Tensor indirection",
-        )
-
-
-def _check_partner(instruction: Instruction, name: str, index: Tile, partner_name: str) -> None:
-    """Refuse different start partitions, if the kernel fixed both addresses."""
-    partner: Tile = getattr(instruction, partner_name)
-    is_placed = index.storage.is_placed and partner.storage.is_placed
-    if is_placed and index.start_partition != partner.start_partition:
-        instruction.refuse(
-            f"the index of `{name}` starts at partition {index.start_partition} and "
-            f"`{partner_name}` at {partner.start_partition}; legal: the same partition",
-            "place them at the same start partition",
-            f"{instruction.source}, Tensor indirection",
-        )
+            check_same_start(
+                instruction,
+                f"the index of `{name}`",
+                index.source,
+                f"`{partner}`",
+                getattr(instruction, partner),
+                source,
+            )

@@ -70,8 +70,8 @@ class MxInstruction(Instruction, engines=()):
 
     def accesses(self) -> tuple[list[Tile], list[Tile]]:
         """As usual, but only the rows of a scale tile that hold the scales of its data."""
-        looked, changed = super().accesses()
-        return self._in_use(looked), self._in_use(changed)
+        read_tiles, written_tiles = super().accesses()
+        return self._in_use(read_tiles), self._in_use(written_tiles)
 
     def fully_written_tiles(self) -> list[Tile]:
         """The tiles that it writes, without the other rows of a scale tile."""
@@ -292,16 +292,8 @@ class NcMatmulMx(MxInstruction, engines=(Engine.tensor,)):
     def execute(self, machine: Machine) -> None:
         """Inputs are dequantized to float32; each element of dst is overwritten or added to."""
         for name, data in self._scaled().items():
-            index, own = index_of(data), index_of(getattr(self, name))
-            if (
-                index
-                and own
-                and (index.source.pattern, index.source.storage)
-                != (
-                    own.source.pattern,
-                    own.source.storage,
-                )
-            ):
+            indices = filter(None, map(index_of, (data, getattr(self, name))))
+            if len({(index.source.storage, index.source.pattern) for index in indices}) > 1:
                 self._refuse_pair(name)
         stationary = _dequantized(self.stationary, self.stationary_scale)
         moving = _dequantized(self.moving, self.moving_scale)

@@ -42,7 +42,7 @@ def check_command(
         )
 
 
-def starting(
+def initial_values(
     machine: Machine,
     command: ReduceCmd,
     op: str,
@@ -82,7 +82,7 @@ def accumulate(
 ) -> Float32Array | None:
     """Reduce float32 `values` along the free axes into the registers from partition `first` on.
 
-    The arguments are those of `starting`.
+    The arguments are those of `initial_values`.
 
     Returns:
         The new register values, [P, 1]; None if `command` accumulates nothing.
@@ -91,7 +91,7 @@ def accumulate(
     if command is ReduceCmd.idle:
         registers.forget()
         return None
-    start = starting(machine, command, op, first, values, initial)
+    start = initial_values(machine, command, op, first, values, initial)
     if command is ReduceCmd.reset:
         registers.write(first, start)
         return None

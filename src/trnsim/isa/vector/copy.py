@@ -114,12 +114,6 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
                 fix="view the tile as uint32 or uint16 and set its bits",
                 source=MEMSET_PACKED.source,
             )
-        if isinstance(self.value, int) and abs(self.value) > _GREATEST_FLOAT64:
-            self.refuse(
-                f"`value` is an integer of {self.value.bit_length()} bits; legal: a number of "
-                "float64",
-                "pass float('inf'), or a number that the dtype of dst can hold",
-            )
         is_whole = isinstance(self.value, int) or not self.value
         if not (dtype.is_packed or dtype.is_float or is_whole):
             MEMSET_CASTS.require(core.nki, f"{self.opcode}: value {self.value} for {self.dst}")
@@ -142,9 +136,9 @@ class Memset(Instruction, engines=(Engine.vector, Engine.gpsimd)):
 
     def cost(self, core: NeuronCore, n: Dims) -> Cost:
         """max(MIN_II, F/2) for zero in a 16-bit dtype, else max(MIN_II, F)."""
-        halves = self.value == 0 and self.dst.dtype.is_float and self.dst.dtype.itemsize == _HALF
-        return lane_cost(core, self.chosen_engine(core), n.F / (2 if halves else 1))
+        is_short = self.dst.dtype.is_float and self.dst.dtype.itemsize == _SHORT_BYTES
+        is_halved = self.value == 0 and is_short
+        return lane_cost(core, self.chosen_engine(core), n.F / (2 if is_halved else 1))
 
 
-_GREATEST_FLOAT64 = int(np.finfo(np.float64).max)
-_HALF = 2  # bytes of a 16-bit element
+_SHORT_BYTES = 2  # of a 16-bit element

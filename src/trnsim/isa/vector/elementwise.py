@@ -30,6 +30,7 @@ from trnsim.isa.language.operands import (
     apply,
     apply_along,
     arithmetic,
+    check_bitvec,
     check_not_both_in_psum,
     check_operand,
     is_bypass,
@@ -40,16 +41,6 @@ from trnsim.isa.language.operator_tables import ALU, EXACT_OPERATORS, AluOperato
 from trnsim.memory import Tile
 
 _EXACT_INTEGERS = (INT32, UINT32)
-
-
-def _check_bitvec(instruction: Instruction, operator: AluOperator, *tiles: Tile) -> None:
-    """Refuse tiles other than integers for bitvec operators."""
-    non_integers = [tile for tile in tiles if not tile.dtype.is_integer]
-    if operator.is_bitvec and non_integers:
-        instruction.refuse(
-            f"bitvec operator {operator.name} with {non_integers[0]}; legal: integer dtypes",
-            "view the tile as an integer of the same size: tile.view(nl.int32)",
-        )
 
 
 _STREAMED = ("add", "subtract", "multiply")
@@ -101,7 +92,7 @@ class TensorTensor(Instruction, engines=(Engine.vector, Engine.gpsimd)):
                 "use nisa.tensor_scalar or nisa.activation",
                 TABLE,
             )
-        _check_bitvec(self, operator, self.dst, self.data1, self.data2)
+        check_bitvec(self, operator, self.dst, self.data1, self.data2)
         check_not_both_in_psum(self, "data1", "data2")
         if operator.is_bitvec and self.chosen_engine(core) is not Engine.vector:
             self.refuse(
@@ -224,7 +215,7 @@ class TensorScalar(Instruction, engines=(Engine.vector, Engine.scalar, Engine.gp
         check_operand(self, "operand0", first)
         check_operand(self, "operand1", second)
         for operator in (first, second):
-            _check_bitvec(self, operator, self.dst, self.data)
+            check_bitvec(self, operator, self.dst, self.data)
         is_chain = BYPASS not in (first, second)
         if is_chain and second.is_bitvec != first.is_bitvec:
             self.refuse(

@@ -13,6 +13,7 @@ from trnsim.isa.language.instruction import PSUM, SBUF, Cost, Dims, Instruction
 from trnsim.isa.language.lanes import as_stored, is_float32, lane_cost
 from trnsim.isa.language.machine import BatchPlan, Machine
 from trnsim.isa.language.modes import Engine
+from trnsim.isa.language.operands import check_bitvec
 from trnsim.isa.language.operator_tables import ALU
 from trnsim.memory import Tile
 
@@ -117,10 +118,9 @@ class TensorReduce(Instruction, engines=(Engine.vector,)):
 
     def _check_bitvec(self) -> None:
         """Refuse bitvec operators on other dtypes than integers, and with negate."""
-        non_integers = [tile for tile in (self.data, self.dst) if not tile.dtype.is_integer]
-        if ALU[self.op].is_bitvec and (non_integers or self.negate):
-            fault = non_integers[0] if non_integers else "negate=True"
+        check_bitvec(self, ALU[self.op], self.data, self.dst)
+        if ALU[self.op].is_bitvec and self.negate:
             self.refuse(
-                f"bitvec operator {self.op} with {fault}; legal: integer dtypes, negate=False",
-                "view the tile as an integer of the same size: tile.view(nl.int32)",
+                f"bitvec operator {self.op} with negate=True; legal: negate=False",
+                "negate the result with nisa.tensor_scalar",
             )

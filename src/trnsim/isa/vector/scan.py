@@ -35,7 +35,7 @@ from trnsim.isa.language.operands import (
     is_bypass,
 )
 from trnsim.isa.language.operator_tables import ALU, AluOperator
-from trnsim.isa.vector.accumulation import check_command, starting
+from trnsim.isa.vector.accumulation import check_command, initial_values
 from trnsim.memory import Tile
 
 # Bit for bit commutative operators: numpy's left-to-right scan gives their results.
@@ -174,7 +174,7 @@ class TensorScalarCumulative(Instruction, engines=(Engine.vector,)):
             values = apply_along(ALU[self.op0], values, self.imm0)
         values = values.reshape(len(values), -1)
         first = self.src.start_partition
-        start = starting(machine, self.reduce_cmd, self.op1, first, values, self.imm1)
+        start = initial_values(machine, self.reduce_cmd, self.op1, first, values, self.imm1)
         if self.op1 in _RUNNING:
             chain = np.concatenate((start, values), axis=1)
             result = _RUNNING[self.op1](chain, axis=1)[:, 1:]

@@ -95,12 +95,12 @@ class NcFindIndex8(Instruction, engines=(Engine.vector,)):
         _check_dimensions(self, "vals", _MOST_DIMENSIONS)
 
     def execute(self, machine: Machine) -> None:
-        """A value found is replaced by NaN, which equals nothing, before the next search."""
+        """Equal values find successive occurrences."""
         if not machine.core.does(FIND_ALL_ONES):
             matches = _rows(self.data)[:, None, :] == _rows(self.vals)[:, :, None]
             self.dst.put(matches.argmax(axis=-1).astype(self.dst.dtype.dtype))
             return
-        places = _find(_rows(self.data).copy(), _rows(self.vals), range(_EIGHT), np.nan)
+        places = _find(_rows(self.data).copy(), _rows(self.vals), range(_EIGHT))
         stored = self.dst.dtype.dtype
         self.dst.put(np.where(places == _NOT_FOUND, np.iinfo(stored).max, places).astype(stored))
 
@@ -147,8 +147,7 @@ class NcMatchReplace8(Instruction, engines=(Engine.vector,)):
         slots_in_order = range(_EIGHT)
         if machine.core.does(REPLACE_FROM_END):
             slots_in_order = slots_in_order[::-1]
-        # NaN marks the places found, so that they are not found again even if imm is in vals.
-        indices = _find(values.copy(), _rows(self.vals), slots_in_order, np.nan)
+        indices = _find(values.copy(), _rows(self.vals), slots_in_order)
         if self.dst_idx is not None and (indices == _NOT_FOUND).any():
             lane, slot = (int(i[0]) for i in np.nonzero(indices == _NOT_FOUND))
             raise UndefinedBehavior(
@@ -180,14 +179,15 @@ def _rows(tile: Tile) -> Float32Array:
     return tile.load().reshape(tile.partitions, -1)
 
 
-def _find(data: Float32Array, values: Float32Array, order: Iterable[int], mark: float) -> Array:
-    """Index of the first occurrence of each value, or -1; found places of `data` become `mark`.
+def _find(data: Float32Array, values: Float32Array, order: Iterable[int]) -> Array:
+    """Index of the first occurrence of each value, or -1.
+
+    Found places of `data` become NaN, which equals nothing, so that no later value finds them.
 
     Args:
         data: [P, F], changed in place.
         values: [P, 8].
         order: columns of `values` in the order of their search.
-        mark: value for found places, so that no later value finds them.
     """
     places = np.full(values.shape, _NOT_FOUND)
     lanes = np.arange(len(data))
@@ -196,7 +196,7 @@ def _find(data: Float32Array, values: Float32Array, order: Iterable[int], mark: 
         place = matches.argmax(axis=1)
         hits = matches[lanes, place]
         places[hits, slot] = place[hits]
-        data[lanes[hits], place[hits]] = mark
+        data[lanes[hits], place[hits]] = np.nan
     return places
 
 

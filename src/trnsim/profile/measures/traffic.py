@@ -14,7 +14,7 @@ import numpy as np
 from trnsim.arch import NeuronCore
 from trnsim.dtypes import FLOAT32
 from trnsim.isa import Engine
-from trnsim.isa.language.declaration import CHANGES, LOOKS
+from trnsim.isa.language.declaration import READING, WRITING
 from trnsim.memory import Memory
 from trnsim.program import Checked, Program
 from trnsim.timing.occupancy import Integers
@@ -70,9 +70,9 @@ def traffic_of(checked: Checked, core: NeuronCore) -> Traffic:
     """The traffic of one instruction on a core."""
     read, written = dict.fromkeys(Memory, 0), dict.fromkeys(Memory, 0)
     for operand, tile in checked.instruction.tiles():
-        if operand.access in LOOKS:
+        if operand.access in READING:
             read[tile.memory] += tile.nbytes
-        if operand.access in CHANGES:
+        if operand.access in WRITING:
             written[tile.memory] += tile.nbytes
     flops = round(checked.cost.flops)
     # The only data movement of the Tensor Engine is a transpose.
