@@ -186,6 +186,32 @@ def test_a_denoiser_has_its_published_sizes():
     assert totals(made)["weights"] == totals(smaller)["weights"]
 
 
+SMALL_UNET = {
+    "_class_name": "UNet2DConditionModel",
+    "block_out_channels": [32, 64],
+    "layers_per_block": 1,
+    "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D"],
+    "up_block_types": ["CrossAttnUpBlock2D", "UpBlock2D"],
+    "cross_attention_dim": 64,
+    "norm_num_groups": 8,
+}
+
+
+def test_a_size_of_each_side_is_that_of_the_latents():
+    pytest.importorskip("diffusers", reason="make clients installs diffusers")
+    oblong = captured({**SMALL_UNET, "sample_size": [8, 32]}, Pass(Phase.ENCODE, 1, 1))[1]
+    square = captured({**SMALL_UNET, "sample_size": 16}, Pass(Phase.ENCODE, 1, 1))[1]
+    assert totals(oblong)["flop"] == totals(square)["flop"]
+
+
+def test_an_image_that_is_too_small_is_refused():
+    pytest.importorskip("diffusers", reason="make clients installs diffusers")
+    with pytest.raises(
+        BadInput, match=r"^UNet2DConditionModel has no graph on images of 4 pixels a side: Calcul"
+    ):
+        captured({**SMALL_UNET, "sample_size": 16}, Pass(Phase.ENCODE, 1, 1, image=4))
+
+
 def test_an_autoencoder_makes_an_image():
     pytest.importorskip("diffusers", reason="make clients installs diffusers")
     values = {"_class_name": "AutoencoderKL", "block_out_channels": [32, 64], "sample_size": 64}

@@ -24,7 +24,7 @@ from trnsim.torch.aten.decomposition import Unlowered
 from trnsim.torch.aten.decompositions import DECOMPOSITIONS
 from trnsim.torch.aten.operator_call import plain_name, tensors_in, values_in
 from trnsim.torch.aten.spec import Spec, spec_of
-from trnsim.torch.compile.origins import call_of, origin_of
+from trnsim.torch.compile.origins import call_of, operator_name, origin_of
 from trnsim.torch.dispatch.launches import kernel_call
 
 # Operators that allocate tensors, which are filled before they are read.
@@ -53,8 +53,8 @@ class Imported:
         calls: the same operators with their arguments, and the lines that call them.
         origins: the call that a value of the trnsim graph came from, by the value's number.
         specs: the memory layout of the tensors of the graph's inputs, by the value's number.
-        orders: for each returned output of the graph, the position of its result, and the
-            permutation of the output that the result is.
+        orders: for each returned output of the graph, the position of the result that it holds, and
+            the permutation of dimensions from the output to that result.
     """
 
     graph: Graph = field(repr=False)
@@ -154,7 +154,7 @@ class _Import:
         results = node.meta.get("val")
         if isinstance(results, int | float | bool | torch.SymInt):
             return results  # a size, which is a number already
-        name = str(getattr(node.target, "name", lambda: str(node.target))())
+        name = operator_name(node)
         kernel, arguments, is_functional = _called_kernel(node, name)
         if kernel is not None:
             self.operators.append(kernel.name)

@@ -22,8 +22,6 @@ from trnsim.torch.dispatch.contracts import read_contract
 
 _aten: Final[Any] = torch.ops.aten
 _VIEW_OPERATORS: Final = (_aten.view.default, _aten._unsafe_view.default)  # noqa: SLF001  an operator's name
-
-
 _OPERATOR_CALL: Final = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.(\w+)\(")
 
 
@@ -32,7 +30,7 @@ def callable_of(module: fx.GraphModule, writable_results: int | None = None) -> 
 
     Args:
         module: a traced graph on the host.
-        writable_results: number of the first results, which the program may write to; None: all.
+        writable_results: the program may write to this many of the first results; None: to all.
     """
     simplify(module.graph, writable_results)
     calls = _DirectCalls()

@@ -64,7 +64,7 @@ def host_function(
 
     Args:
         module: a traced graph on the device.
-        writable_results: number of the first results, which the program may write to; None: all.
+        writable_results: the program may write to this many of the first results; None: to all.
     """
     if not all(pytorch.runs_on(_contract_of(node).name, "CPU") for node in _operators(module)):
         return module.forward

@@ -1,8 +1,8 @@
-"""Values of a compiled graph that its program would round, though its operators alone do not.
+"""Integers of a compiled graph that its program would round, and its single operators would not.
 
-Programs reduce, order and multiply matrices of integers in float32, exact up to 2**24, and have
-none of 64 bits. An operator alone is compared with the host (`dispatch.exact`), and nothing within
-a program is, so a graph with larger integers runs operator by operator.
+Programs reduce, order and multiply matrices of integers in float32, exact up to 2**24, and have no
+integers of 64 bits. A single operator is compared with the host (`dispatch.exact`); values within a
+program are not, so a graph with larger integers runs operator by operator.
 """
 
 from __future__ import annotations
@@ -42,13 +42,16 @@ _WHOLE: Final = frozenset(
 
 
 class LargeIntegers:
-    """Finds what is too large in a graph for its program, by the values that the host computes."""
+    """Finds integers that are too large for a graph's program, by values that the host computes."""
 
     def __init__(self, module: fx.GraphModule) -> None:
         self._host = _of_integers(module)
 
     def reason(self, args: tuple[Any, ...]) -> str:
-        """Why the program cannot compute the graph for these arguments; empty if it can."""
+        """The reason that the program cannot compute the graph for these arguments; "" if it can.
+
+        It names the operator.
+        """
         if self._host is None:
             return ""
         aliases = [
@@ -59,15 +62,15 @@ class LargeIntegers:
         try:
             with pytorch.without_modes(), torch.no_grad():
                 search.run(*aliases)
-        except _Found as found:
-            return found.reason
+        except _TooLarge as error:
+            return error.reason
         except (RuntimeError, IndexError) as error:
             return f"the host refuses it: {error}"
         return ""
 
 
-class _Found(Exception):
-    """Why a program cannot compute a graph for these values, with the operator."""
+class _TooLarge(Exception):
+    """An operator has integers that a program would round."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason  # the interpreter adds lines to the text
@@ -81,11 +84,12 @@ class _Search(fx.Interpreter):
         """The node's result.
 
         Raises:
-            _Found: if it, or a part of its sum, is beyond what a program computes exactly.
+            _TooLarge: if it, or a part of its sum, is beyond what a program computes exactly.
         """
         result = super().run_node(n)
-        if any(_is_integer(one) and _leaves(_IN_32_BITS, one) for one in tensors_in(result)):
-            raise _Found(f"{n.target} has integers beyond 32 bits")
+        tensors = tensors_in(result)
+        if any(_is_integer(tensor) and _leaves(_IN_32_BITS, tensor) for tensor in tensors):
+            raise _TooLarge(f"{n.target} has integers beyond 32 bits")
         if isinstance(n.target, OpOverload):
             self._check(n, n.target, result)
         return result
@@ -94,25 +98,26 @@ class _Search(fx.Interpreter):
         args, kwargs = self.fetch_args_kwargs_from_env(node)
         name = target.overloadpacket.__name__
         if mixes_lowest(name, args):
-            raise _Found(f"{target} reads the lowest numbers of its format")
+            raise _TooLarge(f"{target} reads the lowest numbers of its format")
         operands = tensors_in(args)
         if any(tensor.dtype.is_floating_point for tensor in operands):
             return  # integers beside floating point are indices
         integers = list(filter(_is_integer, operands))
         rounded = () if name in _WHOLE else (*integers, *tensors_in(result))
         if any(_leaves(_IN_FLOAT32, tensor) for tensor in rounded):
-            raise _Found(f"{target} has integers beyond 2**24")
+            raise _TooLarge(f"{target} has integers beyond 2**24")
         if (
             name in _SUMS
             and integers
             and _leaves(_range_of(result), _sum_of_sizes(target, args, kwargs))
         ):
-            raise _Found(f"{target} adds integers beyond 2**24, or beyond those of its type")
+            raise _TooLarge(f"{target} adds integers beyond 2**24, or beyond those of its type")
 
 
 def _sum_of_sizes(target: Any, args: Any, kwargs: Any) -> Tensor:
-    """A sum of the magnitudes of integers, which is not exceeded by one of its parts."""
-    wide = torch.int64 if len(tensors_in(args)) > 1 else torch.float64  # of several, one is indices
+    """The operator's sum of the magnitudes of its integers, which bounds all partial sums."""
+    # With several tensors one may have indices, which are integers.
+    wide = torch.int64 if len(tensors_in(args)) > 1 else torch.float64
     sizes = [value.to(wide).abs() if _is_integer(value) else value for value in args]
     factors = {name: abs(kwargs[name]) for name in ("alpha", "beta") if name in kwargs}
     dtype = {"dtype": wide} if "dtype" in kwargs else {}
@@ -131,33 +136,34 @@ def _range_of(result: Tensor) -> range:
 def _of_integers(module: fx.GraphModule) -> fx.GraphModule | None:
     """The part of a graph, on the host, that its integers depend on; None without integers."""
     copy = host_module(module)
-    found = [node for node in copy.graph.nodes if _has_integers(node) or _reads_integers(node)]
-    if not found:
+    nodes = [
+        node
+        for node in copy.graph.nodes
+        if any(map(_is_integer, tensors_in(node.meta.get("val")))) or _reads_integers(node)
+    ]
+    if not nodes:
         return None
     (output,) = (node for node in copy.graph.nodes if node.op == "output")
-    output.args = (tuple(found),)
+    output.args = (tuple(nodes),)
     copy.graph.eliminate_dead_code()
     copy.recompile()
     return copy
 
 
-def _has_integers(node: fx.Node) -> bool:
-    """True if a result of a node is a tensor of integers."""
-    return any(map(_is_integer, tensors_in(node.meta.get("val"))))
-
-
 def _is_integer(value: Any) -> bool:
-    """True for a tensor of integers; truth values are none."""
+    """True for a tensor of integers; booleans do not count."""
     if not isinstance(value, Tensor) or value.dtype is torch.bool:
         return False
     return not value.dtype.is_floating_point and not value.dtype.is_complex
 
 
 def _reads_integers(node: fx.Node) -> bool:
-    """True for an operator on integers without floating point, where they would be indices."""
-    values = [value for one in node.all_input_nodes for value in tensors_in(one.meta.get("val"))]
-    is_real = any(value.dtype.is_floating_point for value in values)
-    return node.op == "call_function" and not is_real and any(map(_is_integer, values))
+    """True for an operator on integers alone: beside floating point they would be indices."""
+    operands = [
+        tensor for source in node.all_input_nodes for tensor in tensors_in(source.meta.get("val"))
+    ]
+    is_real = any(tensor.dtype.is_floating_point for tensor in operands)
+    return node.op == "call_function" and not is_real and any(map(_is_integer, operands))
 
 
 def _leaves(exact: range, tensor: Tensor) -> bool:

@@ -66,11 +66,12 @@ def dynamic_inputs(module: fx.GraphModule) -> list[CallTensor]:
 def dynamic_calls(module: fx.GraphModule) -> list[FrameworkCall]:
     """The calls of a graph with results whose size depends on values."""
     nodes = [node for node in module.graph.nodes if node.op == "call_function"]
-    calls = [call_of(node, _operator_name(node)) for node in nodes]
+    calls = [call_of(node, operator_name(node)) for node in nodes]
     return [call for call in calls if any(None in result.shape for result in call.results)]
 
 
-def _operator_name(node: fx.Node) -> str:
+def operator_name(node: fx.Node) -> str:
+    """The full name of the operator or function that a node calls ("aten::add.Tensor")."""
     return str(getattr(node.target, "name", lambda: str(node.target))())
 
 

@@ -1,7 +1,7 @@
 """The values of a compiled graph in exact numerics, computed by the program that was timed.
 
-Results have the strides that PyTorch traced. One that was traced as an argument, or a view of it,
-is that argument or view.
+Results have the strides that PyTorch traced. A result that was traced as an argument, or as a view
+of one, is that argument or view.
 A graph that is not a single program runs operator by operator, each by its kernel: a graph with
 branches, loops, collectives or the user's kernels, with random numbers, which the host draws, or a
 graph that does not fit on the chip. So does a call with integers that the program would round.
@@ -156,7 +156,7 @@ class ProgramRun:
         args: tuple[Any, ...],
         core: int,
     ) -> Any:
-        """A result of the graph with its strides; an argument, or a view of it, if it is that."""
+        """A result of the graph with its strides: an argument, a view of one, or a new tensor."""
         traced = self._result_metadata[place]
         if not isinstance(traced, Tensor):
             return traced

@@ -13,7 +13,7 @@ _FIX: Final = "give the config.json of a model of transformers, as it lies besid
 
 
 def transformers() -> Any:
-    """The package, imported late: it takes seconds.
+    """The package transformers, imported late: it takes seconds.
 
     Raises:
         BadInput: it is not installed.

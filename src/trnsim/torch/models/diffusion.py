@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from trnsim.errors import BadInput, NotModelled
-from trnsim.torch.models.model_graph import DTYPES, ModelGraph, module_graph
+from trnsim.torch.models.model_graph import DTYPES, MODEL_ERRORS, ModelGraph, module_graph
 
 CLASS: Final = "_class_name"
 """The key that names a class of diffusers, in place of ``model_type``."""
@@ -22,6 +22,7 @@ _TOKENS: Final = 77
 _TIME_IDS: Final = 6
 """Numbers of the sizes and corners of an image, which are inputs of SDXL."""
 _ID_WIDTH: Final = 256
+"""Elements of the embedding of each of these numbers."""
 
 
 def diffusion_graph(
@@ -29,22 +30,41 @@ def diffusion_graph(
 ) -> ModelGraph:
     """The graph of a model of diffusers on images of `image` pixels a side and texts of `tokens`.
 
-    0 stands for the model's default image size and for 77 tokens.
+    An `image` of 0 stands for the model's default size, and 0 `tokens` for 77.
 
     Raises:
-        BadInput: diffusers is not installed, or the configuration is not one of its own.
+        BadInput: diffusers is not installed, the configuration is not one of its own, or the model
+            does not take images of this size.
         NotModelled: for a class whose inputs are not known.
     """
     module = build_diffusion_model(values, dtype)
+    try:
+        return module_graph(*_module_and_inputs(module, values, batch, image, tokens, dtype))
+    except MODEL_ERRORS as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BadInput(
+            f"{values[CLASS]} has no graph on images of {image or 'its own number of'} pixels a "
+            f"side: {why}",
+            fix="ask for another image size, or export the model: trnsim compile model.pt2",
+        ) from error
+
+
+def _module_and_inputs(
+    module: Any, values: Mapping[str, Any], batch: int, image: int, tokens: int, dtype: str
+) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """The part of a model that a step runs, and its inputs without values.
+
+    Raises:
+        NotModelled: for a class whose inputs are not known.
+    """
     config: Any = module.config
-    high = _latents(config, image)
+    sides = _latent_sides(config, image)
 
     def empty(*shape: int) -> Tensor:
         return torch.empty(shape, dtype=DTYPES[dtype], device="meta")
 
     if hasattr(module, "decoder"):
-        latents = empty(batch, config.latent_channels, high, high)
-        return module_graph(_Decoder(module), (latents,))
+        return _Decoder(module), (empty(batch, config.latent_channels, *sides),)
     accepted = inspect.signature(module.forward).parameters
     legal = {"timestep", "encoder_hidden_states"} <= set(accepted)
     unknown = sorted(set(accepted) & {"pooled_projections", "img_ids", "image_rotary_emb"})
@@ -54,11 +74,9 @@ def diffusion_graph(
             "and the states of a text, and autoencoders",
             fix="export the model with inputs of your own: trnsim compile model.pt2",
         )
-    wide = getattr(config, "caption_channels", None) or config.cross_attention_dim
-    latents = empty(batch, config.in_channels, high, high)
-    return module_graph(
-        _Denoiser(module), (latents, empty(batch), empty(batch, tokens or _TOKENS, wide))
-    )
+    width = getattr(config, "caption_channels", None) or config.cross_attention_dim
+    latents = empty(batch, config.in_channels, *sides)
+    return _Denoiser(module), (latents, empty(batch), empty(batch, tokens or _TOKENS, width))
 
 
 def build_diffusion_model(values: Mapping[str, Any], dtype: str = "bfloat16") -> Any:
@@ -90,13 +108,15 @@ def build_diffusion_model(values: Mapping[str, Any], dtype: str = "bfloat16") ->
         raise BadInput(f"the configuration is none of {values[CLASS]}: {why}") from error
 
 
-def _latents(config: Any, image: int) -> int:
-    """Elements of the latents along a side."""
+def _latent_sides(config: Any, image: int) -> tuple[int, int]:
+    """Height and width of the latents; a configuration may have a size for each."""
     if image:
-        return image // _DOWNSCALED
-    own = getattr(config, "sample_size", None) or 64
+        return image // _DOWNSCALED, image // _DOWNSCALED
+    stated = getattr(config, "sample_size", None) or 64
+    height, width = stated if isinstance(stated, list | tuple) else (stated, stated)
     is_of_pixels = hasattr(config, "latent_channels")
-    return int(own) // (_DOWNSCALED if is_of_pixels else 1)
+    scale = _DOWNSCALED if is_of_pixels else 1
+    return int(height) // scale, int(width) // scale
 
 
 class _Decoder(nn.Module):

@@ -17,8 +17,8 @@ from trnsim.graph import Graph
 from trnsim.torch.compile.fx_import import Imported, import_graph
 from trnsim.torch.models import attending, phases, rank
 from trnsim.torch.models.config import transformers
+from trnsim.torch.models.int8_weights import use_int8_weights
 from trnsim.torch.models.traced import trace_module as trace
-from trnsim.torch.models.whole_numbers import use_int8_weights
 from trnsim.workload.shape import ModelShape
 
 DTYPES: Final = {
@@ -89,7 +89,7 @@ def model_graph(
             if weights == "int8":
                 use_int8_weights(model)
             return _phase_graph(model, shape, DTYPES[dtype])
-        except _MODEL_ERRORS as error:
+        except MODEL_ERRORS as error:
             why = (str(error).splitlines() or [type(error).__name__])[0]
             raise BadInput(
                 f"{config.model_type} has no graph in phase {shape.phase} of batch {shape.batch}, "
@@ -98,7 +98,7 @@ def model_graph(
             ) from error
 
 
-_MODEL_ERRORS: Final = (
+MODEL_ERRORS: Final = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError),
     *(RuntimeError, TypeError, ValueError),
 )
@@ -115,7 +115,7 @@ def _rank_model(config: Any, shape: ModelShape, dtype: str) -> Any:
 
 
 def build(config: Any, shape: ModelShape, dtype: str) -> Any:
-    """A model without weights; its configuration is modified for a graph."""
+    """A model whose weights have no values; its configuration is modified for a graph."""
     attending.register()
     model_class = _model_class(config, shape)
     config.use_cache = False
@@ -151,30 +151,28 @@ def _model_class(config: Any, shape: ModelShape) -> Any:
 
 
 def _phase_graph(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGraph:
-    if shape.phase == "train":
-        return _step_graph(model, shape, dtype)
+    if shape.phase == "train":  # the loss, and its gradient by every parameter
+        inputs = phases.named_inputs(model, shape, dtype)
+        inputs |= phases.label_inputs(model, inputs, shape)
+        return module_graph(phases.Train(model), (inputs,), shape.ranks, is_trained=True)
     if shape.phase == "encode":
-        inputs = (phases.named_inputs(model, shape, dtype),)
-        return module_graph(phases.Encode(model), inputs, shape.ranks)
+        named = (phases.named_inputs(model, shape, dtype),)
+        return module_graph(phases.Encode(model), named, shape.ranks)
     cached = phases.generate_inputs(model.config, shape, dtype)
     return module_graph(phases.Generate(model), cached, shape.ranks)
 
 
-def module_graph(module: nn.Module, args: tuple[Any, ...], ranks: int = 1) -> ModelGraph:
-    """The graph of any module of PyTorch on arguments of the meta device."""
-    return _import_traced(module, args, ranks)
-
-
-def _step_graph(model: Any, shape: ModelShape, dtype: torch.dtype) -> ModelGraph:
-    """The loss, and its gradient by every parameter."""
-    inputs = phases.named_inputs(model, shape, dtype)
-    inputs |= phases.label_inputs(model, inputs, shape)
-    return _import_traced(phases.Train(model), (inputs,), shape.ranks, is_trained=True)
-
-
-def _import_traced(
-    module: nn.Module, args: tuple[Any, ...], ranks: int, *, is_trained: bool = False
+def module_graph(
+    module: nn.Module, args: tuple[Any, ...], ranks: int = 1, *, is_trained: bool = False
 ) -> ModelGraph:
+    """The graph of any module of PyTorch on arguments; with `is_trained` of its loss and gradients.
+
+    Args:
+        module: the module.
+        args: its arguments, on the meta device or any other.
+        ranks: number of tensor ranks in the group that its collectives name.
+        is_trained: whether it returns a loss, whose gradient by every parameter is added.
+    """
     with attending.FusedAttention():
         traced = trace(module, args, is_trained=is_trained)
     groups = {rank.GROUP: (tuple(range(ranks)),)}

@@ -161,7 +161,7 @@ def label_inputs(model: Any, inputs: dict[str, Tensor], shape: ModelShape) -> di
 
 
 def _gets_input(model: Any, name: str, accepted: Collection[str]) -> bool:
-    """True if a model gets an input that it accepts; a decoder without padding gets no mask."""
+    """True if an input that a model accepts is passed to it; decoders need no padding mask."""
     if name == "pixel_values":
         return bool(_image_config(model.config))
     if name == "attention_mask" and type(model).__name__.endswith("ForCausalLM"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from trnsim.compiler import Flags
 from trnsim.device import model_report
@@ -22,23 +21,17 @@ from trnsim.workload.shape import ModelShape
 def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject:
     """A model of transformers, by its configuration.
 
-    It carries the same pass as a question to `trnsim plan`, whose answer the report shows beside.
+    The subject also has the question of the same pass to `trnsim plan`, for a second estimate.
 
     Raises:
         BadInput: for a file that is no configuration, or a shape that it does not have.
     """
-    return with_question(
-        _without_question(read_config(path), path, shape, dtype), path, shape, dtype
-    )
-
-
-def _without_question(config: Any, path: Path, shape: ModelShape, dtype: str) -> Subject:
-    """The model of a configuration that was read from `path`."""
+    config = read_config(path)
     graph = model_graph(config, shape, dtype=dtype)
     title = model_title(config.model_type, path, shape)
     item = "tokens" if shape.phase != "encode" or hasattr(config, "vocab_size") else "images"
     number = shape.batch * (shape.tokens if item == "tokens" else 1)
-    return Subject(title, graph, (item, number))
+    return with_question(Subject(title, graph, (item, number)), path, shape, dtype)
 
 
 def of_script(path: Path) -> Subject:

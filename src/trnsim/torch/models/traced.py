@@ -119,10 +119,15 @@ def trace_module(
 ) -> TracedModule:
     """The graph of a module; if it is trained, that of its loss and the gradient by its parameters.
 
-    `args` are tensors in lists and dictionaries, of any device. With `values_read`, a mode that
-    answers reads of values, operators are computed while they are traced. Without
-    `is_decomposed` the graph has the operators that the module calls. With `is_told` the module
-    learns from `torch.compiler.is_compiling()` that it is traced.
+    Args:
+        module: the module.
+        args: tensors in lists and dictionaries, of any device.
+        is_trained: whether it returns a loss, whose gradient is added.
+        values_read: a mode that answers reads of values; operators are then computed while they
+            are traced.
+        is_decomposed: whether operators are decomposed into lowered ones; else the graph has those
+            that the module calls.
+        is_told: whether `torch.compiler.is_compiling()` is true while the module is traced.
     """
     flat = _Flat(module, args)
 

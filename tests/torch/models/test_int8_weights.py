@@ -4,7 +4,7 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 from torch import nn
 
-from trnsim.torch.models.whole_numbers import Int8Linear, use_int8_weights
+from trnsim.torch.models.int8_weights import Int8Linear, use_int8_weights
 
 
 @pytest.mark.parametrize("bias", [False, True])
