@@ -83,7 +83,7 @@ def test_an_error_under_the_reference_is_the_callers():
 def test_a_watched_version_keeps_its_answers_and_is_equal_to_no_other():
     one, other = watched(LATEST, FIRST), watched(LATEST, FIRST)
     assert one.follows(FIRST) is not LATEST.follows(FIRST)
-    assert one.asked == {FIRST: False}
+    assert one.answers == {FIRST: False}
     assert one != other
     assert len({one, other, LATEST}) == 3
 

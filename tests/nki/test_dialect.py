@@ -9,7 +9,7 @@ import pytest
 import trnsim
 from trnsim.behaviours.chosen import VERSION_VARIABLE
 from trnsim.errors import BadInput
-from trnsim.nki.dialect import found_in_file
+from trnsim.nki.dialect import inferred_version_of_file
 
 pytestmark = pytest.mark.filterwarnings("ignore::trnsim.nki.notices.DynamicLoopWarning")
 HEAD = "import nki\nimport nki.language as nl\nimport nki.isa as nisa\n"
@@ -108,9 +108,9 @@ def test_a_file_is_of_the_newest_version_that_has_all_its_forms(tmp_path):
     file = tmp_path / "k.py"
     for text, name in (("", "0.7"), ("nl.dynamic_range(3)", "0.6"), ("not Python", "0.7")):
         file.write_text(HEAD + text)
-        assert found_in_file(str(file)).version.name == name
+        assert inferred_version_of_file(str(file)).version.name == name
     file.write_text(HEAD + "nl.fori_loop\nnisa.register_move(r, imm=1)")
-    assert found_in_file(str(file)) is None
+    assert inferred_version_of_file(str(file)) is None
 
 
 def test_a_kernel_without_source_is_found_by_the_names_of_its_code():

@@ -227,7 +227,7 @@ def test_one_core_is_the_default_grid(random):
     x = random((4, 8))
     for grid in (1, (1,)):
         np.testing.assert_array_equal(doubled[grid](x), 2 * x)
-    for grid in (3, (2, 2), "x", 0, True, 1.0):
+    for grid in (3, (2, 2), "x", 0, True, 1.0, None, np.array([1, 2]), np.float64(1)):
         with pytest.raises(BadInput, match=r"doubled\[.*\]; legal: kernel\[1\] or kernel\[2\]"):
             doubled[grid]
 

@@ -40,6 +40,56 @@ def test_the_rows_that_an_index_tensor_picks_stay_as_they_are(rows, name):
     assert caught.value.fix
 
 
+@pytest.mark.usefixtures("on_core")
+@pytest.mark.parametrize("dim", [3, -4, 6])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda tile, dim: tile.broadcast(dim, 4),
+        lambda tile, dim: tile.select(dim, 0),
+        lambda tile, dim: tile.squeeze_dim(dim),
+        lambda tile, dim: tile.flatten_dims(dim, dim),
+    ],
+)
+def test_a_dimension_that_a_tile_has_not_is_named(view, dim):
+    with pytest.raises(IllegalInstruction, match=f"dimension {dim} of a tensor of shape"):
+        view(nl.ndarray((128, 4, 2), nl.float32), dim)
+
+
+@pytest.mark.usefixtures("on_core")
+def test_a_new_dimension_is_beside_those_there_are():
+    tile = nl.ndarray((128, 4), nl.float32)
+    for dim in (0, -3):
+        with pytest.raises(IllegalInstruction, match="the partition dimension"):
+            tile.expand_dim(dim)
+    for dim in (3, -4):
+        with pytest.raises(IllegalInstruction, match="use 0 to 2"):
+            tile.expand_dim(dim)
+
+
+@pytest.mark.usefixtures("on_core")
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda tensor: tensor.reshape(()),
+        lambda tensor: tensor.squeeze_dim(0),
+        lambda tensor: tensor.select(0, 0),
+        lambda tensor: tensor.select(0, VirtualRegister(0)),
+    ],
+)
+def test_a_view_has_a_dimension(view):
+    with pytest.raises(IllegalInstruction, match="without dimensions; legal: one dimension"):
+        view(nl.ndarray((1,), nl.float32, buffer=nl.private_hbm))
+
+
+@pytest.mark.usefixtures("on_core")
+def test_rows_are_picked_by_a_tensor_alone():
+    table = nl.ndarray((8, 4), nl.float32, buffer=nl.private_hbm)
+    for offsets in (None, 3):
+        with pytest.raises(IllegalInstruction, match=r"vector_offset of .*legal: a tensor"):
+            table.vector_select(0, offsets)
+
+
 def test_other_dimensions_of_picked_rows_are_free(rows):
     assert rows.permute((0, 2, 1)).shape == (3, 2, 6)
     assert rows.slice(1, 2, 4).shape == (3, 2, 2)

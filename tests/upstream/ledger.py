@@ -139,7 +139,7 @@ def following(version):
     current = watched(version_named(version, "--nki"))
     with pinned(current, "--nki"):
         yield rows
-    rows += [row.name for row, holds in current.asked.items() if LATEST.follows(row) != holds]
+    rows += [row.name for row, holds in current.answers.items() if LATEST.follows(row) != holds]
 
 
 def first_line(said):

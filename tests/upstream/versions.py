@@ -21,7 +21,7 @@ import conformance
 from trnsim.behaviours import LATEST, VERSIONS
 from trnsim.behaviours.language import OLD_NAMESPACE
 from trnsim.behaviours.table import TABLE
-from trnsim.nki.dialect import found_in_file
+from trnsim.nki.dialect import inferred_version_of_file
 
 KEPT = ROOT / "build" / "versions"
 PAGE = ROOT / "docs" / "generated" / "versions.md"
@@ -104,7 +104,7 @@ def files(folder):
     """(file, version, reason) of each file of the clones that is not of the latest version."""
     for clone in sorted({clone for suite in (*SUITES, *PINNED) for clone in suite.clones}):
         for path in sorted((folder / clone).rglob("*.py")):
-            choice = found_in_file(str(path))
+            choice = inferred_version_of_file(str(path))
             if choice is not None and choice.version is not LATEST:
                 yield path.relative_to(folder).as_posix(), choice
 

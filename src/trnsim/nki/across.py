@@ -64,11 +64,11 @@ class WatchedVersion(Version):
 
     Attributes:
         exchanged: behaviours whose answer is the opposite of the version's.
-        asked: behaviour -> its answer, in the order of the last look-up.
+        answers: behaviour -> its answer, in the order of the last look-up.
     """
 
     exchanged: frozenset[Behaviour] = frozenset()
-    asked: dict[Behaviour, bool] = field(default_factory=dict[Behaviour, bool])
+    answers: dict[Behaviour, bool] = field(default_factory=dict[Behaviour, bool])
 
     # Identity, so that two watched runs never share an entry of a cache keyed by version.
     __hash__ = object.__hash__
@@ -79,8 +79,8 @@ class WatchedVersion(Version):
     def follows(self, behaviour: Behaviour) -> bool:
         """The version's answer, inverted if `behaviour` is exchanged; records the look-up."""
         holds = super().follows(behaviour) != (behaviour in self.exchanged)
-        self.asked.pop(behaviour, None)
-        self.asked[behaviour] = holds
+        self.answers.pop(behaviour, None)
+        self.answers[behaviour] = holds
         return holds
 
 
@@ -135,12 +135,12 @@ def _compared(
 
 def rows_apart(current: WatchedVersion, reference: Version) -> list[Behaviour]:
     """The rows that a run looked up and that the reference answers differently."""
-    return [row for row, holds in current.asked.items() if reference.follows(row) != holds]
+    return [row for row, holds in current.answers.items() if reference.follows(row) != holds]
 
 
 def _last_refusal(current: WatchedVersion, reference: Version) -> tuple[Behaviour, ...]:
     """The row that a refused run looked up last, if the reference answers it differently."""
-    last = next(reversed(current.asked.items()), None)
+    last = next(reversed(current.answers.items()), None)
     if last is None or reference.follows(last[0]) == last[1]:
         return ()
     return (last[0],)

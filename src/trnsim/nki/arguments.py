@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -49,9 +49,9 @@ def documented_in(module: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]
 
 
 def documented_class(label: str) -> Callable[[type[_T]], type[_T]]:
-    """Decorator of a class of NKI: errors of wrong calls show its signature.
+    """Decorator of a class of NKI: errors of wrong calls show the signature of the class or method.
 
-    So do those of its class methods. `label` is the class in programs, such as "ncc.ReplicaGroup".
+    `label` is the class in programs, such as "ncc.ReplicaGroup".
     """
 
     def decorated(cls: type[_T]) -> type[_T]:
@@ -59,9 +59,9 @@ def documented_class(label: str) -> Callable[[type[_T]], type[_T]]:
         make, signature = getattr(cls, name), inspect.signature(cls)
 
         @wraps(make)
-        def call(made: Any, *args: Any, **kwargs: Any) -> Any:
+        def call(instance: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                return make(made, *args, **kwargs)
+                return make(instance, *args, **kwargs)
             except TypeError:
                 check_call(label, signature, args, kwargs)
                 raise
@@ -143,7 +143,11 @@ def lengths(label: str, values: Any, source: str = SOURCE) -> tuple[int, ...]:
         IllegalInstruction: for any other value.
     """
     if not isinstance(values, Iterable) or isinstance(values, Tile):
-        _refuse_sequence(label, values, source)
+        raise IllegalInstruction(
+            f"{label}({values!r}); legal: a sequence of whole numbers",
+            fix="pass a tuple, such as (128, 512)",
+            source=source,
+        )
     return integers(label, *values, source=source)
 
 
@@ -173,11 +177,3 @@ def check_tensor(label: str, value: Any, source: str = SOURCE) -> Tile:
             source=source,
         )
     return value
-
-
-def _refuse_sequence(label: str, values: Any, source: str) -> NoReturn:
-    raise IllegalInstruction(
-        f"{label}({values!r}); legal: a sequence of whole numbers",
-        fix="pass a tuple, such as (128, 512)",
-        source=source,
-    )

@@ -2,7 +2,7 @@
 
 A form is a name of NKI or a way to call it that only some versions have. A file is of the version
 that a line ``# nki: 0.4`` names, else of the newest version that has every form in the file. The
-user's choice (`behaviours.chosen`) takes precedence over the version found in this way.
+user's choice (`behaviours.chosen`) takes precedence over the version inferred in this way.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from trnsim.program import current_core, has_current_core
 
 MARKER: Final = re.compile(r"^[ \t]*#[ \t]*nki[ \t]*:[ \t]*(\S+)[ \t]*$", re.MULTILINE)
 ROW_OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form}
-_REMOVED: Final = {form: row for form, row in ROW_OF_FORM.items() if row.until is not None}
+REMOVED: Final = {form: row for form, row in ROW_OF_FORM.items() if row.until is not None}
+"""Form -> its row of the table of behaviours: all forms, and those that a version removed."""
 _HINTS: Final = re.compile(
     "|".join(
-        sorted({re.findall(r"\w+", form)[-1] for form in _REMOVED} | {"register_alloc", "rank_id"})
+        sorted({re.findall(r"\w+", form)[-1] for form in REMOVED} | {"register_alloc", "rank_id"})
     )
 )
 """Pattern of words: a file in which none occurs uses no form that a version removed."""
@@ -60,7 +61,7 @@ def marked_version(function: Callable[..., Any]) -> VersionChoice | None:
     return VersionChoice(version_named(name, reason), reason, True)
 
 
-def found_version(function: Callable[..., Any]) -> VersionChoice:
+def inferred_version(function: Callable[..., Any]) -> VersionChoice:
     """The newest version in which every form exists that a kernel uses.
 
     Its forms are those of its function, and of the functions and classes of the file that the
@@ -88,7 +89,7 @@ def found_version(function: Callable[..., Any]) -> VersionChoice:
     return VersionChoice(candidates[-1], because, False)
 
 
-def found_in_file(file: str) -> VersionChoice | None:
+def inferred_version_of_file(file: str) -> VersionChoice | None:
     """The newest version in which every form of a whole file exists; None if none has all.
 
     The latest version for a file without such forms.
@@ -209,7 +210,7 @@ def _uses_of_code(code: CodeType) -> list[Use]:
         names |= {name for part in inner for name in part.co_names}
         waiting += inner
     line = code.co_firstlineno
-    used = [form for form in _REMOVED if _NAME.fullmatch(form) and form.split(".")[1] in names]
+    used = [form for form in REMOVED if _NAME.fullmatch(form) and form.split(".")[1] in names]
     return [Use(form, line, ast.Pass()) for form in used]
 
 
@@ -223,10 +224,10 @@ def _modules_from(name: str) -> Iterator[ModuleType]:
             if origin in seen:
                 continue
             seen.add(origin)
-            found = sys.modules.get(origin)
-            if isinstance(found, ModuleType) and _may_have_kernels(found):
+            imported = sys.modules.get(origin)
+            if isinstance(imported, ModuleType) and _may_have_kernels(imported):
                 waiting.append(origin)
-                yield found
+                yield imported
 
 
 def _module_of(value: object) -> str:

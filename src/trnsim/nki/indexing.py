@@ -194,7 +194,7 @@ def start_end_step(index: Any, length: int) -> tuple[int, int, int, bool]:
     return start, start + 1, 1, False
 
 
-def written(index: Any) -> str:
+def index_text(index: Any) -> str:
     """An index as a program writes it: "-9", "2:8", "nl.ds(0, 4)"."""
     if isinstance(index, slice):
         bounds = [index.start, index.stop, *([index.step] if index.step is not None else [])]
@@ -224,7 +224,8 @@ def check_within(index: Any, span: tuple[int, int, int, bool], dim: int, length:
         kind, fix = "index", "keep the index within the tensor"
         legal = f"0 to {length - 1}, and from the end -1 to {-length}"
     raise IllegalInstruction(
-        f"{kind} {written(index)} of dimension {dim}, which has {length} elements; legal: {legal}",
+        f"{kind} {index_text(index)} of dimension {dim}, which has {length} elements; "
+        f"legal: {legal}",
         fix=fix,
         source=SOURCE,
     )

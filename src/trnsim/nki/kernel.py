@@ -30,6 +30,7 @@ from trnsim.behaviours.compiler import DEGREE_OF_VARIABLE
 from trnsim.behaviours.language import PLATFORM_TARGET
 from trnsim.behaviours.simulator import CASTS_SATURATE, PRECISE
 from trnsim.errors import BadInput, NotModelled, SourceLine, user_line
+from trnsim.isa.language.fields import is_whole
 from trnsim.nki.arguments import documented_in
 from trnsim.nki.boundary import Boundary
 from trnsim.nki.builtin_buffers import builtin_buffers
@@ -41,7 +42,7 @@ from trnsim.nki.configs import (
     configs_of,
     launched,
 )
-from trnsim.nki.dialect import found_version, marked_version, require
+from trnsim.nki.dialect import inferred_version, marked_version, require
 from trnsim.nki.mixing import note_kernel, refuse_nested
 from trnsim.nki.notices import as_simulator, refuse_lists_of_defaults, warn_of_races
 from trnsim.nki.notices import is_simulator as runs_on_simulator
@@ -129,7 +130,7 @@ class Kernel:
             BadInput: for a version that does not exist, or a file whose forms no version has
                 together.
         """
-        choice = choice_of(lambda: self._marked_version, lambda: self._found_version)
+        choice = choice_of(lambda: self._marked_version, lambda: self._inferred_version)
         return choice._replace(is_simulated=True) if runs_on_simulator() else choice
 
     @property
@@ -142,8 +143,8 @@ class Kernel:
         return marked_version(self._function)
 
     @functools.cached_property
-    def _found_version(self) -> VersionChoice:
-        return found_version(self._function)
+    def _inferred_version(self) -> VersionChoice:
+        return inferred_version(self._function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """A plain call inside a kernel; otherwise a run on the default target.
@@ -190,7 +191,7 @@ class Kernel:
             BadInput: for any other grid.
         """
         degree = grid[0] if isinstance(grid, tuple) and len(grid) == 1 else grid
-        if isinstance(degree, bool | float) or degree not in _LOGICAL_CORES:
+        if not is_whole(degree) or isinstance(degree, bool) or degree not in _LOGICAL_CORES:
             raise BadInput(
                 f"{self.title}[{grid!r}]; legal: kernel[1] or kernel[2]",
                 fix="the launch grid is the number of NeuronCores of a logical core",

@@ -160,25 +160,25 @@ class BinaryOperator(Operator):
 class Composed(Operator):
     """A function of tiles that takes several instructions, so that it cannot be an `op`."""
 
-    def __init__(self, function: Callable[..., NkiTensor], *, lacks: str = "") -> None:
+    def __init__(self, function: Callable[..., NkiTensor], *, replacement: str = "") -> None:
         """An operator.
 
         Args:
             function: its function of tiles.
-            lacks: the expression to write instead, if AWS's compiler refuses the operator.
+            replacement: the expression to write instead, if AWS's compiler refuses the operator.
         """
         super().__init__(function.__name__)
         self.__doc__ = function.__doc__
         self.__signature__ = inspect.signature(function)
         self._function = function
-        self._lacks = lacks
+        self._replacement = replacement
 
     def _apply(self, *args: Any, **kwargs: Any) -> NkiTensor:
         """The function's result in a new tile."""
-        if self._lacks:
+        if self._replacement:
             refuse_or_warn(
                 f"{self!r}: no engine has it, and the compiler refuses it",
-                self._lacks,
+                self._replacement,
                 _KNOWN_ISSUES,
             )
         return self._function(*args, **kwargs)

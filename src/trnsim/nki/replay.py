@@ -104,11 +104,11 @@ class Recording:
         if watcher is not None:
             run = replace(run, doubtful=tuple(map(str, watcher.doubtful)))
         boundary.write_back()
-        now = dict(zip(self._inputs, inputs, strict=True))
+        storages = dict(zip(self._inputs, inputs, strict=True))
         for storage, result in zip(self._returned, results, strict=True):
-            now[storage.serial] = storage.holding(result.data)
-            now[storage.serial].written = result.written
-        return replace(run, outputs=boundary.leave(_on_storages(self._result, now)))
+            storages[storage.serial] = storage.holding(result.data)
+            storages[storage.serial].written = result.written
+        return replace(run, outputs=boundary.leave(_on_storages(self._result, storages)))
 
     def outputs(self, arrays: Sequence[Array]) -> Any:
         """The outputs of the recorded instructions on `arrays`; only for a fixed recording.
@@ -118,21 +118,21 @@ class Recording:
         """
         data = [array.reshape(-1).view(np.uint8) for array in arrays]
         results = self._executable.execute(data)
-        now = dict(zip(self._inputs, data, strict=True))
+        bytes_of = dict(zip(self._inputs, data, strict=True))
         for storage, result in zip(self._returned, results, strict=True):
-            now[storage.serial] = result.data
-        return _on_bytes(self._result, now)
+            bytes_of[storage.serial] = result.data
+        return _on_bytes(self._result, bytes_of)
 
-    def begins(self, deviation: Deviation, others: Recording) -> bool:
+    def begins(self, deviation: Deviation, executed: Recording) -> bool:
         """True if this recording's integers begin with those read up to a deviation.
 
         Args:
-            deviation: where a core read an integer that `others` does not have.
-            others: the recording that was executed.
+            deviation: where a core read an integer that `executed` does not have.
+            executed: the recording that was executed.
         """
         core = deviation.core
-        count = others._numbers[core].index(deviation.step)
-        read = (*others.guards[core][:count], deviation.values)
+        count = executed._numbers[core].index(deviation.step)
+        read = (*executed.guards[core][:count], deviation.values)
         return self.guards[core][: len(read)] == read
 
 
@@ -366,23 +366,28 @@ def _result_tensors(result: Any) -> Iterator[NkiTensor]:
 
 def _on_storages(result: Any, storages: Mapping[int, Any]) -> Any:
     """A kernel's result with its tensors moved to other storages, by serial of the old ones."""
-    if isinstance(result, tuple | list):
-        return like(result, [_on_storages(item, storages) for item in result])
-    if isinstance(result, dict):
-        return {key: _on_storages(item, storages) for key, item in result.items()}
-    if not isinstance(result, NkiTensor):
-        return result
-    storage = storages[result.storage.serial]
-    return NkiTensor.laid_out(storage, result.dtype, result.layout, result.buffer)
+
+    def moved(tensor: NkiTensor) -> NkiTensor:
+        storage = storages[tensor.storage.serial]
+        return NkiTensor.laid_out(storage, tensor.dtype, tensor.layout, tensor.buffer)
+
+    return _converted(result, moved)
 
 
 def _on_bytes(result: Any, data: Mapping[int, Array]) -> Any:
     """A kernel's result with an array in the place of each tensor, by serial of its storage."""
+
+    def array_of(tensor: NkiTensor) -> Array:
+        shape, strides, offset = tensor.pattern
+        return np.ndarray(shape, tensor.dtype.dtype, data[tensor.storage.serial], offset, strides)
+
+    return _converted(result, array_of)
+
+
+def _converted(result: Any, convert: Callable[[NkiTensor], Any]) -> Any:
+    """A kernel's result with each of its tensors converted, also inside containers."""
     if isinstance(result, tuple | list):
-        return like(result, [_on_bytes(item, data) for item in result])
+        return like(result, [_converted(item, convert) for item in result])
     if isinstance(result, dict):
-        return {key: _on_bytes(item, data) for key, item in result.items()}
-    if not isinstance(result, NkiTensor):
-        return result
-    shape, strides, offset = result.pattern
-    return np.ndarray(shape, result.dtype.dtype, data[result.storage.serial], offset, strides)
+        return {key: _converted(item, convert) for key, item in result.items()}
+    return convert(result) if isinstance(result, NkiTensor) else result

@@ -24,7 +24,7 @@ from trnsim.memory import (
     ScalarIndex,
     Tile,
 )
-from trnsim.nki.arguments import SOURCE, integers, lengths
+from trnsim.nki.arguments import SOURCE, check_tensor, integers, lengths
 from trnsim.nki.dialect import follows, require, running_version
 from trnsim.nki.indexing import (
     DynamicSlice,
@@ -193,10 +193,8 @@ class NkiTensor(TensorViews):
             refuse_scalar("select")
         if isinstance(index, Tile | VirtualRegister):
             self._guard_second(self.index)
-            chosen = dynamic_index(self.pattern, index, None, dim, is_on_chip=self._on_chip)
-            return NkiTensor(
-                self.storage, self.dtype, self.pattern.select(dim, 0), self.buffer, chosen
-            )
+            address = dynamic_index(self.pattern, index, None, dim, is_on_chip=self._on_chip)
+            return self._view(self.pattern.select(dim, 0), address)
         (index,) = integers("select", index)
         return self._view(self.pattern.select(dim, index))
 
@@ -287,10 +285,9 @@ class NkiTensor(TensorViews):
                 fix="permute the dimension to the front before storing it to HBM",
                 source=f"{SOURCE}.vector_select",
             )
-        index = dynamic_index(self.pattern, None, vector_offset, 0, is_on_chip=False)
-        rows = self.pattern._replace(
-            shape=(vector_offset.pattern.elements, *self.pattern.shape[1:])
-        )
+        offsets = check_tensor("vector_offset", vector_offset, f"{SOURCE}.vector_select")
+        index = dynamic_index(self.pattern, None, offsets, 0, is_on_chip=False)
+        rows = self.pattern._replace(shape=(offsets.pattern.elements, *self.pattern.shape[1:]))
         return NkiTensor(self.storage, self.dtype, rows, self.buffer, index)
 
     def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
@@ -317,7 +314,8 @@ def _counts_and_strides(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]
     ):  # the usual case
         return tuple(pair[1] for pair in pattern), tuple(pair[0] for pair in pattern)
     source = f"{SOURCE}.ap"
-    pairs = [lengths("ap", pair, source) for pair in pattern] if _is_sequence(pattern) else []
+    is_sequence = isinstance(pattern, list | tuple)
+    pairs = [lengths("ap", pair, source) for pair in pattern] if is_sequence else []
     if not pairs or any(len(pair) != _PAIR or pair[1] < 1 for pair in pairs):
         raise IllegalInstruction(
             f"ap({pattern!r}); legal: a list of [stride, count] pairs, each count at least 1",
@@ -337,7 +335,3 @@ def _is_plain_pair(pair: Any) -> bool:
         and pair[1].__class__ is int
         and pair[1] > 0
     )
-
-
-def _is_sequence(value: object) -> bool:
-    return isinstance(value, list | tuple)

@@ -116,7 +116,7 @@ class TensorViews(Valueless):
     def expand_dim(self, dim: int) -> Self:
         """A new dimension of length 1 at `dim`."""
         (dim,) = integers("expand_dim", dim)
-        if self._on_chip and dim % (self.ndim + 1) == 0:
+        if self._on_chip and dim in (0, -self.ndim - 1):
             self._refuse_partition(f"expand_dim({dim})")
         return self._view(self.pattern.expand_dim(dim))
 
@@ -207,30 +207,35 @@ class TensorViews(Valueless):
 
     def _from_its_start(self, shape: tuple[int, ...]) -> AccessPattern:
         """The row-major pattern of `shape` from this tensor's first element; partitions stay."""
-        fixed = self.pattern.strides_bytes[:1] if self._on_chip else ()
-        strides: list[int] = []
-        stride = self.dtype.itemsize
-        for length in reversed(shape[len(fixed) :]):
-            strides.append(stride)
-            stride *= length
-        return AccessPattern(shape, (*fixed, *reversed(strides)), self.pattern.offset_bytes)
+        pitch_bytes = self.pattern.strides_bytes[0] if self._on_chip else 0
+        dense = AccessPattern.dense(shape, self.dtype.itemsize, pitch_bytes)
+        return dense._replace(offset_bytes=self.pattern.offset_bytes)
 
     @property
     def _on_chip(self) -> bool:
         return self.storage.memory is not Memory.HBM
 
-    def _view(self, pattern: AccessPattern) -> Self:
+    def _view(self, pattern: AccessPattern, index: Index | None = None) -> Self:
+        """The view of `pattern`, at the tensor's own dynamic address unless `index` is another."""
         self._guard_columns()
-        return type(self)(self.storage, self.dtype, pattern, self.buffer, self.index)
+        if not pattern.shape:
+            raise IllegalInstruction(
+                f"a view of {self} without dimensions; legal: one dimension or more",
+                fix="keep a dimension of length 1: tensor.reshape((1,)), or slice it",
+                source=SOURCE,
+            )
+        address = self.index if index is None else index
+        return type(self)(self.storage, self.dtype, pattern, self.buffer, address)
 
     def _guard(self, dim: int, method: str) -> None:
-        if self._on_chip and dim % self.ndim == 0:
+        """Refuse a change of the partition axis, and of rows that an index tensor selects."""
+        if self._on_chip and self.pattern.axis(dim) == 0:
             self._refuse_partition(f"{method} on dimension {dim}")
         self._guard_rows(dim, method)
 
     def _guard_rows(self, dim: int, method: str) -> None:
         """Refuse a change of the dimension whose rows an index tensor selects."""
-        if isinstance(self.index, VectorIndex) and dim % self.ndim == 0:
+        if isinstance(self.index, VectorIndex) and self.pattern.axis(dim) == 0:
             raise IllegalInstruction(
                 f"{method} on dimension {dim} of {self}, whose rows an index tensor picks",
                 fix="slice the index tensor, or view the other dimensions",

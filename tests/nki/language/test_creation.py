@@ -38,6 +38,14 @@ def test_a_tensor_of_one_value_may_be_in_any_memory(make, value, buffer):
 
 
 @pytest.mark.usefixtures("on_core")
+@pytest.mark.parametrize("value", [None, "1", 10**400], ids=["None", "text", "large"])
+@pytest.mark.parametrize("buffer", [nl.sbuf, nl.hbm], ids=str)
+def test_only_a_number_fills_a_tensor(value, buffer):
+    with pytest.raises(IllegalInstruction, match=r"value.* is .*legal: a number"):
+        nl.full((4, 8), value, nl.float32, buffer=buffer)
+
+
+@pytest.mark.usefixtures("on_core")
 def test_a_tensor_like_another_is_so_in_all_that_is_not_given():
     model = nl.ndarray((4, 8), nl.bfloat16, buffer=nl.psum)
     for like in (nl.empty_like, nl.zeros_like):

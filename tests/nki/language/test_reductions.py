@@ -55,6 +55,13 @@ def test_rms_norm_divides_by_the_root_of_the_mean_square(computed, random, targe
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("count", [0, -1, None, float("nan")])
+def test_rms_norm_needs_the_number_of_elements(computed, random, count):
+    x, w = random((4, 8)), random((4, 8))
+    with pytest.raises(IllegalInstruction, match=r"rms_norm\(n=.*legal: the number of elements"):
+        computed(nl.rms_norm, x, w, axis=1, n=count)
+
+
 def test_the_result_has_the_inputs_dtype_unless_another_is_asked_for(computed, random):
     x = np.abs(random((8, 16))).astype(np.float16)
     for name in (*NAMES, "var", "softmax"):

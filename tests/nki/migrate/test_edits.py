@@ -26,6 +26,7 @@ def without(text, *removed, added=()):
         ("f(\n    a,\n    k=1,\n    m=2,\n)", [1], "f(\n    a,\n    m=2,\n)"),
         ("f(a,  # first\n  k=1)", [1], "f(a  # first\n)"),
         ("f('é', k=1, m=2)", [1], "f('é', m=2)"),
+        ("f('\x0c\x85\u2028',\n  k=1, m=2)", [1], "f('\x0c\x85\u2028',\n  m=2)"),
     ],
 )
 def test_arguments_go_with_their_commas(text, removed, expected):

@@ -71,20 +71,22 @@ def issue_grouped(
 def issue(kind: type[Collective], options: Options, **operands: Any) -> NkiInstruction | None:
     """Issue a collective."""
     check_options(kind.opcode, options)
-    return result(instruction_of(kind, **operands, priority=options.priority), options.name)
+    return issue_of_version(
+        instruction_of(kind, **operands, priority=options.priority), options.name
+    )
 
 
-def result(instruction: Instruction, name: str | None) -> NkiInstruction | None:
-    """The handle of `instruction` after its issue to the current core.
+def issue_of_version(instruction: Instruction, name: str | None) -> NkiInstruction | None:
+    """Issue `instruction` to the current core, and return its handle.
 
     None in versions of NKI whose collectives return nothing.
     """
-    handle = issued(instruction, name)
+    handle = issue_instruction(instruction, name)
     return handle if follows(RETURN_INSTRUCTIONS) else None
 
 
-def issued(instruction: Instruction, name: str | None) -> NkiInstruction:
-    """The handle of `instruction`, labelled `name`, after its issue to the current core."""
+def issue_instruction(instruction: Instruction, name: str | None) -> NkiInstruction:
+    """Issue `instruction`, labelled `name`, to the current core, and return its handle."""
     core = current_core()
     core.issue(settle(instruction))
     return NkiInstruction(core, name)

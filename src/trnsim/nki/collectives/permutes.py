@@ -25,7 +25,7 @@ from trnsim.nki.collectives.issuing import (
     check_options,
     instruction_of,
     issue,
-    result,
+    issue_of_version,
 )
 from trnsim.nki.collectives.replica_group import ReplicaGroup, groups_of
 from trnsim.nki.dialect import follows, require
@@ -55,7 +55,7 @@ def collective_permute(
     )
     context = current_core()
     if context.world(instruction.opcode).is_among(_ranks_of_pairs(instruction.source_target_pairs)):
-        return result(instruction, name)
+        return issue_of_version(instruction, name)
     instruction.verify(context.core)
     return None
 

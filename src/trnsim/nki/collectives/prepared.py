@@ -19,7 +19,7 @@ from trnsim.isa import (
     Instruction,
 )
 from trnsim.isa.collectives.prepared import SLOT_ROWS, Preparation, PreparedBy, Trigger
-from trnsim.nki.collectives.issuing import Tensors, as_tensors, instruction_of, issued
+from trnsim.nki.collectives.issuing import Tensors, as_tensors, instruction_of, issue_instruction
 from trnsim.nki.collectives.replica_group import ReplicaGroup, groups_of
 from trnsim.nki.indexing import MemoryRegion
 from trnsim.nki.instruction import NkiInstruction
@@ -164,7 +164,7 @@ def _prepare(
         priority=priority,
         slot=ndarray((SLOT_ROWS, size), UINT32, MemoryRegion.private_hbm, name=kind.opcode),
     )
-    handle = issued(instruction, name)
+    handle = issue_instruction(instruction, name)
     _slots[context] = _Prepared(handle, instruction, user_line())
     return handle
 
@@ -176,7 +176,7 @@ def _trigger(kind: type[Trigger], prepare_instr: Any, name: str | None) -> NkiIn
     prepared = _prepared(kind, prepare_instr, _slots.get(context))
     preparation = prepared.instruction
     operands = {field.name: getattr(preparation, field.name) for field in fields(preparation)}
-    handle = issued(kind(**operands, prepare_instr=PreparedBy(preparation.opcode)), name)
+    handle = issue_instruction(kind(**operands, prepare_instr=PreparedBy(preparation.opcode)), name)
     prepared.is_triggered, prepared.triggered_at = True, user_line()
     return handle
 

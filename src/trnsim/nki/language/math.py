@@ -202,7 +202,7 @@ def divide(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     """``x * (1 / y)``: the product of x and the reciprocal of y."""
     y = plain_number(y)
     if isinstance(y, int | float):
-        return _multiply(x, 1.0 / y, dtype)
+        return _multiply(x, 1.0 / y if y else math.copysign(math.inf, y), dtype)
     divisor = as_tile("nl.divide", y)
     return _multiply(
         x, _reciprocal(divisor, FLOAT32), dtype or _result_dtype(divisor, _dtype_of_tile(x))
@@ -318,9 +318,9 @@ FUNCTIONS: dict[str, Operator] = {
             Composed(plain)
             for plain in (negative, floor, ceil, trunc, cos, tan, logical_not, where, dropout)
         ),
-        Composed(divide, lacks="nl.multiply(x, nl.reciprocal(y))"),
-        Composed(mod, lacks=_NO_REMAINDER.format("floor")),
-        Composed(fmod, lacks=_NO_REMAINDER.format("trunc")),
+        Composed(divide, replacement="nl.multiply(x, nl.reciprocal(y))"),
+        Composed(mod, replacement=_NO_REMAINDER.format("floor")),
+        Composed(fmod, replacement=_NO_REMAINDER.format("trunc")),
         _Sine("sin"),
     )
 }

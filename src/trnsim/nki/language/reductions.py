@@ -71,6 +71,12 @@ def rms_norm(
 
     The sum is along `axis`; `n` is the number of its elements.
     """
+    if not isinstance(n, int | float | np.number) or not n > 0:
+        raise IllegalInstruction(
+            f"nl.rms_norm(n={n!r}); legal: the number of elements along axis, at least 1",
+            fix="pass the length of the axis: n=x.shape[1]",
+            source="nki.language.rms_norm",
+        )
     kind = FLOAT32 if compute_dtype is None else compute_dtype
     tile = as_tile("nl.rms_norm", x)
     squares = _applied("multiply", tile, tile, kind)

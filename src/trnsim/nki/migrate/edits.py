@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from io import StringIO
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -21,11 +22,11 @@ class Edit(NamedTuple):
 
 def applied(text: str, edits: Iterable[Edit]) -> str:
     """The text after edits that do not overlap."""
-    parts, at = [], 0
+    parts, end = [], 0
     for edit in sorted(edits):
-        parts += [text[at : edit.start], edit.text]
-        at = edit.end
-    return "".join([*parts, text[at:]])
+        parts += [text[end : edit.start], edit.text]
+        end = edit.end
+    return "".join([*parts, text[end:]])
 
 
 def overlap(edits: Iterable[Edit], others: Sequence[Edit]) -> bool:
@@ -43,7 +44,7 @@ class Places:
     def __init__(self, file: SourceFile) -> None:
         self.file = file
         self.text = file.text
-        self._lines = file.text.splitlines(keepends=True)
+        self._lines = StringIO(file.text, newline="").readlines()  # as Python's parser counts
         self._starts = [0, *accumulate(map(len, self._lines))]
 
     def start(self, node: ast.AST) -> int:
@@ -75,11 +76,11 @@ class Places:
     # Edits
 
     def replaced(self, node: ast.AST, text: str) -> Edit:
-        """A node becomes `text`."""
+        """The edit that replaces a node by `text`."""
         return Edit(self.start(node), self.end(node), text)
 
     def above(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
-        """Lines above a statement, indented as it is."""
+        """The edit that adds lines above a statement, indented as it is."""
         decorators = getattr(statement, "decorator_list", [])
         first = min([statement, *decorators], key=self.start)
         at = self.line_start(self.start(first))
@@ -87,7 +88,7 @@ class Places:
         return Edit(at, at, "".join(f"{indent}{line}\n" for line in lines))
 
     def below(self, statement: ast.stmt, lines: Sequence[str]) -> Edit:
-        """Lines below a statement, indented as it is."""
+        """The edit that adds lines below a statement, indented as it is."""
         at = self.line_end(self.end(statement))
         indent = self.indent(statement)
         return Edit(at, at, "".join(f"\n{indent}{line}".rstrip(" ") for line in lines))
@@ -123,7 +124,7 @@ class Places:
         return sorted(edits)
 
     def _without_comment(self, start: int, end: int) -> Edit:
-        """The deletion of a part of a call, but for its comments."""
+        """The edit that deletes a part of a call, except its comments."""
         lines = self.text[start:end].splitlines(keepends=True)
         kept = ["  " + line[line.index("#") :] for line in lines if _has_comment(line)]
         return Edit(start, end, "".join(kept))

@@ -14,7 +14,7 @@ from trnsim.errors import BadInput
 from trnsim.nki.migrate.file import Function, SourceFile
 
 _SHAPE: Final = re.compile(r"(\w+)=(\d+(?:x\d+)*)(?::(\w+))?")
-_LEAST_INTEGERS: Final = 4
+_INTEGERS_END: Final = 4
 """Exclusive upper bound of random integers, small so that they are valid indices and counts."""
 
 
@@ -40,11 +40,11 @@ def shapes_of(texts: Sequence[str]) -> dict[str, Shape]:
                 fix="write the extents with x between them",
             )
         shapes[match[1]] = Shape(tuple(map(int, match[2].split("x"))), match[3] or "float32")
-        _checked(shapes[match[1]].dtype, text)
+        _check_dtype(shapes[match[1]].dtype, text)
     return shapes
 
 
-def _checked(name: str, text: str) -> None:
+def _check_dtype(name: str, text: str) -> None:
     """Refuse a dtype that numpy and ml_dtypes lack; `text` is the option, for the error."""
     try:
         np.dtype(name)
@@ -72,22 +72,22 @@ def inputs_of(
         seed: seed of the random values.
     """
     random = np.random.default_rng(seed)
-    every = [*kernel.args.posonlyargs, *kernel.args.args]
-    without = len(every) - len(kernel.args.defaults)
-    needed = [each.arg for each in every[:without]]
-    needed += [
-        each.arg
-        for each, default in zip(kernel.args.kwonlyargs, kernel.args.kw_defaults, strict=True)
+    positional = [*kernel.args.posonlyargs, *kernel.args.args]
+    required_count = len(positional) - len(kernel.args.defaults)
+    required = [parameter.arg for parameter in positional[:required_count]]
+    required += [
+        parameter.arg
+        for parameter, default in zip(kernel.args.kwonlyargs, kernel.args.kw_defaults, strict=True)
         if default is None
     ]
-    found: dict[str, Array] = dict(zip((each.arg for each in every), arrays, strict=False))
-    for each in (*every, *kernel.args.kwonlyargs):
-        if each.arg in found:
+    inputs = dict(zip((parameter.arg for parameter in positional), arrays, strict=False))
+    for parameter in (*positional, *kernel.args.kwonlyargs):
+        if parameter.arg in inputs:
             continue
-        shape = shapes.get(each.arg) or _annotated(file, each.annotation)
+        shape = shapes.get(parameter.arg) or _annotated(file, parameter.annotation)
         if shape is not None:
-            found[each.arg] = _random(shape, random)
-    return found, [name for name in needed if name not in found]
+            inputs[parameter.arg] = _random(shape, random)
+    return inputs, [name for name in required if name not in inputs]
 
 
 def _annotated(file: SourceFile, annotation: ast.expr | None) -> Shape | None:
@@ -108,5 +108,5 @@ def _annotated(file: SourceFile, annotation: ast.expr | None) -> Shape | None:
 def _random(shape: Shape, random: np.random.Generator) -> Any:
     dtype = np.dtype(shape.dtype)
     if dtype.kind in "iub":
-        return random.integers(0, _LEAST_INTEGERS, shape.extents).astype(dtype)
+        return random.integers(0, _INTEGERS_END, shape.extents).astype(dtype)
     return random.standard_normal(shape.extents).astype(dtype)

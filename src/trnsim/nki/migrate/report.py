@@ -129,25 +129,19 @@ def report_of(
     ] or [_version_of(file, path, None, traces, chosen)]
     for kernel in kernels:
         _check_direction(kernel, target, path)
-    return Report(path, file, target, kernels, _statements(file, traces, kernels, target))
+    return Report(path, file, target, kernels, statements_of(file, kernels, target))
 
 
 def statements_of(
     file: SourceFile, kernels: Sequence[KernelVersion], target: Version
 ) -> list[Statement]:
     """The statements of a file, given the versions of its kernels in the order of their lines."""
-    return _statements(file, traces_of(file), kernels, target)
-
-
-def _statements(
-    file: SourceFile, traces: Sequence[Trace], kernels: Sequence[KernelVersion], target: Version
-) -> list[Statement]:
     statements = []
-    for trace in traces:
+    for trace in traces_of(file):
         owners = _owners(file, trace)
-        of = [k for k, node in zip(kernels, file.kernels, strict=False) if node in owners]
-        names = tuple(kernel.name for kernel in of) or (WHOLE_FILE,)
-        oldest = min((kernel.version for kernel in of or kernels), key=lambda each: each.number)
+        users = [k for k, node in zip(kernels, file.kernels, strict=False) if node in owners]
+        names = tuple(kernel.name for kernel in users) or (WHOLE_FILE,)
+        oldest = min((kernel.version for kernel in users or kernels), key=lambda each: each.number)
         statement = _statement(trace, names, oldest, target)
         if statement is not None:
             statements.append(statement)

@@ -154,12 +154,6 @@ def _integer_enum(places: Places, trace: Trace) -> list[Edit]:
     return [places.replaced(value, spelled(places.file, f"{prefix}.{named[0]}"))]
 
 
-@rewrite("ncc.collective_permute_implicit_current_processing_rank_id(num_channels=)")
-def _channels(places: Places, trace: Trace) -> list[Edit]:
-    """The argument is removed."""
-    return places.arguments(call_of(places.file, trace.node), [trace.node])
-
-
 @rewrite("nisa.register_move(imm=)")
 def _immediate(places: Places, trace: Trace) -> list[Edit]:
     """``register_move(dst, imm=42)`` becomes an allocation of a register with 42 and a move of it.
@@ -224,7 +218,7 @@ def _memset(places: Places, trace: Trace) -> list[Edit]:
     """``value=2.0`` becomes ``value=2``."""
     value = argument(call_of(places.file, trace.node), 1, "value")
     number = ast.literal_eval(value) if value is not None else 0.5
-    if value is None or number != int(number):
+    if value is None or not float(number).is_integer():
         raise ByHand("the value is no whole number")
     return [places.replaced(value, str(int(number)))]
 
@@ -288,7 +282,10 @@ def _range(places: Places, trace: Trace) -> list[Edit]:
     return [places.replaced(call.func, "range")]
 
 
-@rewrite("nisa.nc_matmul(psumAccumulateFlag=)")
+@rewrite(
+    "nisa.nc_matmul(psumAccumulateFlag=)",
+    "ncc.collective_permute_implicit_current_processing_rank_id(num_channels=)",
+)
 def _without(places: Places, trace: Trace) -> list[Edit]:
     """The argument is removed."""
     return places.arguments(call_of(places.file, trace.node), [trace.node])

@@ -137,23 +137,17 @@ def _uses_of(node: ast.AST, is_sure: bool) -> Iterator[NameUse]:
         yield from _uses([node.iter], is_sure=is_sure)
         yield from _uses([node.target, *node.body, *node.orelse], is_sure=is_sure)
     elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
-        yield from _of_comprehension(node)
+        yield from _free_names(node)
     elif isinstance(node, Function | ast.ClassDef):
-        yield from (use for use in _of_function(node) if not use.is_bound)
+        yield from _free_names(node)
         yield NameUse(node.name, is_bound=True, is_sure=is_sure)
     else:
         sure = is_sure and not isinstance(node, _UNSURE)
         yield from _uses(list(ast.iter_child_nodes(node)), is_sure=sure)
 
 
-def _of_comprehension(node: ast.AST) -> Iterator[NameUse]:
-    """The names that a comprehension reads from the scope around it."""
-    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
-    own = {each.id for each in names if isinstance(each.ctx, ast.Store)}
-    yield from (NameUse(each.id, is_bound=False) for each in names if each.id not in own)
-
-
-def _of_function(node: ast.AST) -> Iterator[NameUse]:
+def _free_names(node: ast.AST) -> Iterator[NameUse]:
+    """The names that a function, a class or a comprehension reads from the scope around it."""
     names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
     own = {each.id for each in names if isinstance(each.ctx, ast.Store)}
     own |= {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}

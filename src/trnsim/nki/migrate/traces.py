@@ -21,8 +21,8 @@ from trnsim.behaviours import (
     simulator,
     tensors,
 )
-from trnsim.behaviours.table import TABLE
 from trnsim.isa import DgeMode, DmaEngine, Engine, NcVersion, OobMode, ReduceCmd
+from trnsim.nki.dialect import REMOVED
 from trnsim.nki.migrate.file import Function, SourceFile, argument
 
 ENUMERATIONS: Final[dict[str, tuple[str, Iterable[Any]]]] = {
@@ -36,7 +36,7 @@ ENUMERATIONS: Final[dict[str, tuple[str, Iterable[Any]]]] = {
 """Parameter -> its enumeration in programs, and its members."""
 _INTEGERS: Final = tuple(f"nl.{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32))
 _LOW_PRECISION: Final = ("nl.bfloat16", "nl.float8")
-ACCUMULATE_PLACE: Final = 7
+_ACCUMULATE_PLACE: Final = 7
 """Fewest positional operands of a nisa.nc_matmul whose last one moved when accumulate came."""
 _AXES: Final = 2
 """Rank of a tensor whose last axis is axis 1."""
@@ -81,18 +81,15 @@ def _finder(function: _Finder) -> _Finder:
 
 def traces_of(file: SourceFile) -> list[Trace]:
     """The traces of a file by line; one for each row and place."""
-    found = {(trace.row.name, trace.node): trace for finder in _finders for trace in finder(file)}
-    return sorted(found.values(), key=lambda trace: (trace.line, trace.row.name))
-
-
-_OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form and row.until is not None}
+    traces = {(trace.row.name, trace.node): trace for finder in _finders for trace in finder(file)}
+    return sorted(traces.values(), key=lambda trace: (trace.line, trace.row.name))
 
 
 @_finder
 def _forms(file: SourceFile) -> Iterator[Trace]:
     """Names, keywords and constructs that a version removed."""
     for form, node in file.forms:
-        row = _OF_FORM.get(form)
+        row = REMOVED.get(form)
         is_import = isinstance(node, ast.ImportFrom)
         if row is language.OLD_NAMESPACE:
             continue
@@ -301,7 +298,7 @@ def _matmuls(file: SourceFile) -> Iterator[Trace]:
 def _operands(file: SourceFile) -> Iterator[Trace]:
     """Operands by position that have another place in later versions."""
     for call in file.calls("nisa.nc_matmul"):
-        if len(call.args) >= ACCUMULATE_PLACE:
+        if len(call.args) >= _ACCUMULATE_PLACE:
             yield Trace(instructions.WITHOUT_ACCUMULATE, call)
     for name, place in (("nisa.dma_copy", 2), ("nisa.dma_transpose", 3)):
         for call in file.calls(name):

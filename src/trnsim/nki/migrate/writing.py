@@ -122,7 +122,7 @@ def _commented(file: SourceFile, statements: Sequence[Statement]) -> list[Statem
 def _comments(places: Places, left: Sequence[Statement], target: Version) -> list[Edit]:
     """The edits that put a comment above each place, without repeating a comment that is there."""
     lines: dict[int, tuple[Edit, list[str]]] = {}
-    text = places.text.splitlines()
+    text = places.text.split("\n")
     for statement in left:
         node = places.file.statement(statement.trace.node)
         if node is None:

@@ -25,7 +25,7 @@ from trnsim.dtypes import Dtype
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.memory import AccessPattern, ScalarIndex
 from trnsim.nki.arguments import documented
-from trnsim.nki.indexing import expand_keys, start_end_step, static_part, written
+from trnsim.nki.indexing import expand_keys, index_text, start_end_step, static_part
 from trnsim.nki.language.grids.axis import GridAxis
 from trnsim.nki.language.grids.shapes import (
     GridIndexError,
@@ -172,7 +172,7 @@ class NkiGrid:
         start, end, step, is_span = start_end_step(index, len(cells))
         if not (0 <= start < end <= len(cells) and step >= 1):
             raise IllegalInstruction(
-                f"index {written(index)} of dimension {dim} of {self}, which has {len(cells)}; "
+                f"index {index_text(index)} of dimension {dim} of {self}, which has {len(cells)}; "
                 f"legal: 0 to {len(cells) - 1}, and slices within the grid that are not empty",
                 fix="loop over range(grid.shape[i])",
                 source=_GRID,
@@ -192,12 +192,33 @@ class NkiGrid:
         if tile_shape is not None:
             check_tile_shape(function, tile_shape, self.element_shape, str(self))
         if tile_shape in {None, self.tile_shape}:
-            return self._tensor, regrouped(function, self, self._axes)
+            return self._tensor, self._regrouped(function)
         return self.data, _axes_of(function, self.data, tile_shape)
 
     def grouped(self, function: str, block: tuple[int, ...]) -> NkiBlockGrid:
         """The selected tiles in blocks."""
-        return NkiBlockGrid.over(self._tensor, regrouped(function, self, self._axes, block))
+        return NkiBlockGrid.over(self._tensor, self._regrouped(function, block))
+
+    def _regrouped(self, function: str, block: tuple[int, ...] = ()) -> tuple[GridAxis, ...]:
+        """New axes over the selected elements alone, in cells of `block` tiles.
+
+        Args:
+            function: the caller's name, for errors.
+            block: tiles of a cell in each tiled dimension; by default one.
+
+        Raises:
+            GridValueError: if the tiles are not evenly spaced.
+        """
+        sizes = iter(block or (1,) * len(self._axes))
+        axes = [axis.regrouped(next(sizes)) if axis.is_tiled else axis for axis in self._axes]
+        if None in axes:
+            raise GridValueError(
+                f"nl.{function} of {self}, whose blocks do not follow each other; legal: tiles "
+                "that are evenly spaced",
+                fix="select one block, or a slice of them without a step, before",
+                source=f"nki.language.{function}",
+            )
+        return tuple(axis for axis in axes if axis is not None)
 
     def _refuse_data(self) -> NoReturn:
         places = " and ".join(
@@ -285,32 +306,6 @@ class NkiBlockGrid(NkiGrid):
     def block_shape(self) -> tuple[int, ...]:
         """Tiles of a block that no edge cuts."""
         return tuple(axis.block for axis in self._axes if axis.is_tiled)
-
-
-def regrouped(
-    function: str, grid: NkiGrid, axes: tuple[GridAxis, ...], block: tuple[int, ...] = ()
-) -> tuple[GridAxis, ...]:
-    """New axes over the selected elements of `axes` alone, in cells of `block` tiles.
-
-    Args:
-        function: the caller's name, for errors.
-        grid: the grid, for errors.
-        axes: its axes.
-        block: tiles of a cell in each tiled dimension; by default one.
-
-    Raises:
-        GridValueError: if the tiles are not evenly spaced.
-    """
-    sizes = iter(block or (1,) * len(axes))
-    new = [axis.regrouped(next(sizes)) if axis.is_tiled else axis for axis in axes]
-    if None in new:
-        raise GridValueError(
-            f"nl.{function} of {grid}, whose blocks do not follow each other; legal: tiles that "
-            "are evenly spaced",
-            fix="select one block, or a slice of them without a step, before",
-            source=f"nki.language.{function}",
-        )
-    return tuple(axis for axis in new if axis is not None)
 
 
 @documented
