@@ -71,11 +71,20 @@ def test_a_batch_of_products_with_sums_on_any_side(contracting):
     check(graph)
 
 
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_one_query_of_attention_sees_its_keys(is_causal):
+MASKS = (
+    {},
+    {"is_causal": True},
+    {"is_causal": True, "window": 2},
+    {"window": 3},
+    {"is_causal": True, "first": 1, "apart": 2},
+)
+
+
+@pytest.mark.parametrize("mask", MASKS, ids=str)
+def test_one_query_of_attention_sees_its_keys(mask):
     graph = Graph()
     inputs = [graph.input((2, 5, width), "float32") for width in (4, 4, 3)]
-    attended = graph.apply_to_all(Attention(0.5, is_causal), inputs)
+    attended = graph.apply_to_all(Attention(0.5, **mask), inputs)
     # The weight of a key that is not seen is 0, which makes no number of what is none.
     cut(graph, attended[0], (0, 2, 0), (1, 1, 3))
     check(graph, put=3.0)

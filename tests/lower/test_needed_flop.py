@@ -46,6 +46,26 @@ def test_attention_of_some_rows_and_columns(is_causal):
     assert flop(made, None, None) == 0
 
 
+MASKS = (
+    {"is_causal": True, "window": 2},
+    {"window": 3},
+    {"is_causal": True, "first": 2},
+    {"is_causal": True, "first": 1, "apart": 2, "window": 3},
+)
+
+
+@pytest.mark.parametrize("mask", MASKS, ids=str)
+def test_pairs_that_a_mask_hides_need_no_flop(mask):
+    scores = Attention(1.0, **mask).scores(np.zeros((L, E)), np.zeros((S, E)), ())
+    pairs = 2 * HEADS * np.isfinite(scores).sum()
+    result = whole_box((HEADS, L, V))
+    assert flop(node(Attention(0.5, **mask), *SIDES), result, None) == pairs * (E + V)
+    shapes = (*SIDES, (HEADS, L, V), (HEADS, L, V), (HEADS, L))
+    backward = node(AttentionBackward(0.5, **mask), *shapes)
+    boxes = (whole_box(value.shape) for value in backward.results)
+    assert flop(backward, *boxes) == pairs * (3 * E + 2 * V)
+
+
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_gradients_of_attention_one_by_one(is_causal):
     shapes = (*SIDES, (HEADS, L, V), (HEADS, L, V), (HEADS, L))

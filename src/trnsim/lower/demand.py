@@ -201,19 +201,24 @@ def _of_product(node: Node, box: Box) -> list[Box | None]:
 
 
 def _of_attention(node: Node, boxes: list[Box | None]) -> list[Box | None]:
-    """The rows of needed queries, and all keys and values that one of them attends to."""
+    """The rows of needed queries, and the keys and values that any of them attends to."""
     operation: Any = node.operation
     result, sums = boxes
     query, key = (value.shape for value in node.values[:2])
     box = max((side for side in (result[:-1] if result else None, sums) if side), key=elements)
     *batch, rows = box
-    visible = np.ones(key[-2], np.bool_)
-    if operation.is_causal:
-        visible = np.arange(key[-2]) <= np.flatnonzero(rows).max(initial=-1)
+    starts, ends = operation.visible_keys(query[-2], key[-2])
+    visible = interval_counts(starts[rows], ends[rows], key[-2]) > 0
     wide = np.ones(query[-1], np.bool_)
     values = (*batch, visible, result[-1]) if result else None
     bias: list[Box | None] = [(*batch, rows, visible)] * (len(node.values) - 3)
     return [(*batch, rows, wide), (*batch, visible, wide), values, *bias]
+
+
+def interval_counts(starts: Array, ends: Array, length: int) -> Array:
+    """For each index below `length` the number of intervals ``[start, end)`` that have it."""
+    change = np.bincount(starts, minlength=length + 1) - np.bincount(ends, minlength=length + 1)
+    return change[:length].cumsum()
 
 
 def _of_convolution(node: Node, box: Box) -> list[Box | None]:

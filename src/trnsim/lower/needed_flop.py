@@ -9,9 +9,10 @@ from typing import Any, Final
 import numpy as np
 
 from trnsim.graph import Graph, Node
-from trnsim.graph.ops.contraction import Attention, AttentionBackward, Convolution
+from trnsim.graph.ops.contraction import Attention, AttentionBackward, AttentionBase, Convolution
 from trnsim.graph.ops.control_flow import Branching, While
-from trnsim.lower.demand import Box, Mask, demands, elements, share
+from trnsim.graph.types import Array
+from trnsim.lower.demand import Box, Mask, demands, elements, interval_counts, share
 
 
 def needed_flop(node: Node, demand: Mapping[int, Box]) -> float:
@@ -35,7 +36,7 @@ def _of_attention(node: Node, boxes: list[Box | None]) -> float:
     operation: Any = node.operation
     result, sums = boxes
     query, key = node.values[0].shape, node.values[1].shape
-    pairs, _ = _pairs(query[-2], key[-2], is_causal=operation.is_causal)
+    pairs, _ = _pairs(operation, query[-2], key[-2])
     rows = [box for box in (result[:-1] if result else None, sums) if box is not None]
     scores = max(elements(box[:-1]) * pairs[box[-1]].sum() for box in rows)
     flop = 2.0 * scores * query[-1]
@@ -49,7 +50,7 @@ def _of_attention_backward(node: Node, boxes: list[Box | None]) -> float:
     """FLOP of the scores, of the gradient of the weights if Q or K needs it, and of each result."""
     operation: Any = node.operation
     query, key, value = (operand.shape for operand in node.values[:3])
-    keys_seen, queries_seeing = _pairs(query[-2], key[-2], is_causal=operation.is_causal)
+    keys_seen, queries_seeing = _pairs(operation, query[-2], key[-2])
     counts = [
         float(elements(box[:-2]) * pairs[box[-2]].sum()) if box is not None else 0.0
         for box, pairs in zip(boxes, (keys_seen, queries_seeing, queries_seeing), strict=True)
@@ -59,12 +60,10 @@ def _of_attention_backward(node: Node, boxes: list[Box | None]) -> float:
     return 2.0 * (max(counts) * key[-1] + max(counts[:2]) * value[-1] + own)
 
 
-def _pairs(queries: int, keys: int, *, is_causal: bool) -> tuple[Any, Any]:
+def _pairs(operation: AttentionBase, queries: int, keys: int) -> tuple[Array, Array]:
     """The count of keys that each query attends to, and of queries that attend to each key."""
-    if not is_causal:
-        return np.full(queries, keys), np.full(keys, queries)
-    visible = np.minimum(np.arange(queries) + 1, keys)
-    return visible, np.maximum(queries - np.arange(keys), 0)
+    starts, ends = operation.visible_keys(queries, keys)
+    return ends - starts, interval_counts(starts, ends, keys)
 
 
 def _of_convolution(node: Node, boxes: list[Box | None]) -> float:

@@ -218,18 +218,24 @@ class AttentionBase(Operation, abstract=True):
         scores = self.scaled(query @ key.swapaxes(-1, -2))
         for term in bias:
             scores = scores + term
-        if self.is_causal or self.window:
-            queries, keys = (np.arange(n) for n in scores.shape[-2:])
-            after = keys - (self.first + self.apart * queries)[:, None]
-            is_seen = after <= 0 if self.is_causal else after < self.window / 2
-            if self.window:
-                is_seen &= after > (-self.window if self.is_causal else -self.window / 2)
-            scores = np.where(is_seen, scores, -np.inf)
-        return scores
+        starts, ends = (side[:, None] for side in self.visible_keys(*scores.shape[-2:]))
+        keys = np.arange(scores.shape[-1])
+        return np.where((starts <= keys) & (keys < ends), scores, -np.inf)
 
     def scaled(self, products: Array) -> Array:
         """Scores from the products of Q and K."""
         return self.scale * products
+
+    def visible_keys(self, queries: int, keys: int) -> tuple[Array, Array]:
+        """For each query the first key that no mask hides, and the key after the last one."""
+        places = self.first + self.apart * np.arange(queries)
+        reach = self.window if self.is_causal else (self.window + 1) // 2
+        starts, ends = np.zeros_like(places), np.full_like(places, keys)
+        if self.window:
+            starts, ends = places + 1 - reach, places + reach
+        if self.is_causal:
+            ends = places + 1
+        return starts.clip(0, keys), ends.clip(0, keys)
 
     def visible_pairs(self, queries: int, keys: int) -> int:
         """Pairs of a query and a key that no mask hides, in each head.
