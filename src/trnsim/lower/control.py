@@ -12,7 +12,7 @@ import numpy as np
 
 from trnsim.errors import InternalError, NotModelled
 from trnsim.graph import Graph, Node, Operation
-from trnsim.graph.ops.control_flow import Case, If, While
+from trnsim.graph.ops.control_flow import Branching, While
 
 Array = np.ndarray[Any, Any]
 Evaluate = Callable[[Graph, Sequence[Array]], list[Array]]
@@ -26,22 +26,14 @@ def run(operation: Operation, operands: Sequence[Array], evaluate: Evaluate) -> 
         while bool(evaluate(condition, held)[0]):
             held = evaluate(body, held)
         return held
-    if not isinstance(operation, If | Case):
+    if not isinstance(operation, Branching):
         raise InternalError(f"{operation.name} runs no graph")
-    return evaluate(operation.branches[_branch_index(operation, operands[0])], operands[1:])
-
-
-def _branch_index(operation: If | Case, value: Array) -> int:
-    """The index of the branch that runs."""
-    if isinstance(operation, If):
-        return 0 if value.item() else 1
-    place, last = int(value.item()), len(operation.branches) - 1
-    return place if 0 <= place <= last else last
+    return evaluate(operation.branch(operands[0]), operands[1:])
 
 
 def graphs(operation: Operation) -> tuple[Graph, ...]:
     """The graphs that an operation may run; those of a `while` are its condition and its body."""
-    if isinstance(operation, If | Case):
+    if isinstance(operation, Branching):
         return operation.branches
     if isinstance(operation, While) and operation.condition and operation.body:
         return operation.condition, operation.body

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from trnsim.graph import Graph, Kind, Node
+from trnsim.graph import Graph, Kind, Node, Value
 from trnsim.graph.ops.collectives import AllGather, AllReduce, CollectivePermute, ReduceScatter
 from trnsim.graph.ops.contraction import Attention, Convolution, DotGeneral
 from trnsim.graph.ops.layout import (
@@ -52,10 +52,14 @@ def demands(graph: Graph, wanted: Sequence[Box | None] | None = None) -> dict[in
     """
     boxes = [whole_box(value.shape) for value in graph.outputs] if wanted is None else wanted
     boxes_by_number = dict[int, Box]()
+
+    def add(value: Value, box: Box) -> None:
+        before = boxes_by_number.get(value.number)
+        boxes_by_number[value.number] = box if before is None else _union(before, box)
+
     for value, box in zip(graph.outputs, boxes, strict=True):
         if box is not None:
-            before = boxes_by_number.get(value.number)
-            boxes_by_number[value.number] = box if before is None else _union(before, box)
+            add(value, box)
     places = known_indices(graph)
     for node in reversed(graph.nodes):
         boxes = [boxes_by_number.get(value.number) for value in node.results]
@@ -63,8 +67,7 @@ def demands(graph: Graph, wanted: Sequence[Box | None] | None = None) -> dict[in
             continue
         for value, box in zip(node.values, _operand_boxes(node, boxes, places), strict=True):
             if box is not None and elements(box):
-                before = boxes_by_number.get(value.number)
-                boxes_by_number[value.number] = box if before is None else _union(before, box)
+                add(value, box)
     return boxes_by_number
 
 
@@ -170,13 +173,12 @@ def _of_pad(node: Node, box: Box) -> list[Box | None]:
     operation: Any = node.operation
     masks: list[Mask] = []
     for dim, length in enumerate(node.values[0].shape):
-        gap = operation.interior[dim] if operation.interior else 0
-        places = operation.low[dim] + np.arange(length) * (gap + 1)
+        places = operation.low[dim] + np.arange(length) * (operation.interior[dim] + 1)
         inside = (places >= 0) & (places < len(box[dim]))
         mask = np.zeros(length, np.bool_)
         mask[inside] = box[dim][places[inside]]
         masks.append(mask)
-    return [tuple(masks), *[None] * (len(node.values) - 1)]
+    return [tuple(masks)]
 
 
 def _of_reduce(node: Node, box: Box) -> list[Box | None]:
@@ -186,7 +188,7 @@ def _of_reduce(node: Node, box: Box) -> list[Box | None]:
         np.ones(length, np.bool_) if dim in operation.dims else next(remaining)
         for dim, length in enumerate(node.values[0].shape)
     ]
-    return [tuple(masks), *[None] * (len(node.values) - 1)]
+    return [tuple(masks)]
 
 
 def _of_product(node: Node, box: Box) -> list[Box | None]:
@@ -323,13 +325,12 @@ def _of_part(node: Node, box: Box, starts: list[Array]) -> Box:
 def _of_windows(node: Node, box: Box) -> list[Box | None]:
     """The elements under windows of needed elements; the initial number is ignored."""
     operation: Any = node.operation
-    first, *others = node.values
     apart = operation.dilations or (1,) * len(box)
-    sides = zip(
-        first.shape, operation.lengths, operation.strides, operation.low, apart, strict=True
-    )
-    masks = [_places_met(_Windows(*side), needed) for needed, side in zip(box, sides, strict=True)]
-    return [tuple(masks), *[None] * len(others)]
+    shape = node.values[0].shape
+    sides = zip(shape, operation.lengths, operation.strides, operation.low, apart, strict=True)
+    return [
+        tuple(_places_met(_Windows(*side), needed) for needed, side in zip(box, sides, strict=True))
+    ]
 
 
 def _of_line(node: Node, box: Box) -> list[Box | None]:

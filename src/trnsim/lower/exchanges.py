@@ -7,7 +7,7 @@ operand leaves the graph, the result comes into it, and the time between them is
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -101,15 +101,10 @@ def _part(nodes: list[Node], place: int, readers: Mapping[int, set[int]]) -> Gra
 def exchange(node: Node) -> GraphExchange:
     """The exchange of a node; for a node that is no exchange, one with a single rank."""
     operation = node.operation
-    groups: tuple[tuple[int, ...], ...] = ((0,),)
+    groups: tuple[tuple[int, ...], ...] = ()
     if isinstance(operation, Collective):
-        groups = tuple(tuple(group) for group in operation.replica_groups)
-    elif isinstance(operation, CollectivePermute):
-        groups = _chains(operation.source_target_pairs)
+        groups = operation.replica_groups
+    elif isinstance(operation, CollectivePermute):  # pairs exchange at the same time
+        groups = operation.source_target_pairs
     nbytes = max(value.type.nbytes for value in (*node.values, *node.results))
-    return GraphExchange(node.name, nbytes, groups)
-
-
-def _chains(pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
-    """The pairs (source, target) as groups of two ranks, which exchange at the same time."""
-    return tuple((source, target) for source, target in pairs) or ((0,),)
+    return GraphExchange(node.name, nbytes, groups or ((0,),))

@@ -96,12 +96,9 @@ def groups(graph: Graph) -> list[FusionGroup]:
 
 def _is_brought(node: Node, leaves: dict[int, Node]) -> bool:
     """True if each group that reads a node's result computes it anew: leaves, slices of HBM."""
-    return node.kind is Kind.LEAF or (_is_slice(node) and node.values[0].number not in leaves)
-
-
-def _is_slice(node: Node) -> bool:
-    """True if a node is a slice, which reads HBM alone."""
-    return isinstance(node.operation, Slice)
+    return node.kind is Kind.LEAF or (
+        isinstance(node.operation, Slice) and node.values[0].number not in leaves
+    )
 
 
 def _values_needed_in_hbm(node: Node, leaves: dict[int, Node]) -> list[Value]:
@@ -114,7 +111,7 @@ def _values_needed_in_hbm(node: Node, leaves: dict[int, Node]) -> list[Value]:
     return [
         value
         for value in read
-        if (_is_slice(leaves[value.number]) and value.shape != node.result.shape)
+        if (isinstance(leaves[value.number].operation, Slice) and value.shape != node.result.shape)
         or (node.kind is Kind.VIEW and not isinstance(leaves[value.number].operation, Constant))
     ]
 

@@ -160,7 +160,7 @@ def _cost(group: FusionGroup, target: str, is_mirrored: bool) -> Cost:
     key = (_structural_key(group), target, is_mirrored)
     if key not in _cost_of:
         stored = disk_cache.read(key, lambda values: Cost(**values))
-        _cost_of[key] = stored or _measure(group, target, is_mirrored)
+        _cost_of[key] = stored or _measure(group, target, is_mirrored=is_mirrored)
         if stored is None:
             disk_cache.write(key, asdict(_cost_of[key]))
     return _cost_of[key]
@@ -198,7 +198,7 @@ def _total_s(kernels: Sequence[Cost]) -> float:
     return sum(cost.device_time_s + cost.launch_s for cost in kernels)
 
 
-def _measure(group: FusionGroup, target: str, is_mirrored: bool = False) -> Cost:
+def _measure(group: FusionGroup, target: str, *, is_mirrored: bool) -> Cost:
     """The timeline of the group's kernel, run without values."""
     inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in group.inputs]
     run = launch(group, inputs, target, numerics=False, is_mirrored=is_mirrored)

@@ -76,16 +76,11 @@ class MemoryPlan:
             change[life.last + 1] -= life.type.nbytes
         return list(accumulate(change))[: len(self.kernels)]
 
-    @property
-    def peak_at(self) -> int:
-        """The index of the first kernel during which most bytes are in use."""
-        use = self.in_use_bytes
-        return use.index(max(use)) if use else 0
-
     @cached_property
     def at_peak(self) -> list[TensorLifetime]:
-        """The tensors in use at the peak, the largest first."""
-        place = self.peak_at
+        """The tensors in use during the first kernel with most bytes in use, the largest first."""
+        use = self.in_use_bytes
+        place = use.index(max(use)) if use else 0
         alive = [
             life for life in self.lifetimes if life.first <= place <= life.last or not self.kernels
         ]

@@ -132,6 +132,14 @@ class TracedProgram:
         return np.asarray(np.searchsorted(firsts, issued, side="right") - 1)
 
 
+def trace_without_values(
+    graph: Graph, target: str, weights: frozenset[int], **options: Any
+) -> TracedProgram:
+    """The trace of a graph's program without values; `options` are others of `trace`."""
+    inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
+    return trace(graph, inputs, target, weights, numerics=False, **options)
+
+
 def run_graph(
     graph: Graph,
     inputs: Sequence[Array],

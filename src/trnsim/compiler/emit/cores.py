@@ -49,7 +49,7 @@ def all_reduce(emission: Emission, node: Node) -> None:
         matrix = replace(place.storage, tile=_sum_with_peer(place.storage.tile))
         emission.add_place(node.result, replace(place, storage=matrix))
         return
-    frame = frame_in_hbm(place, place.shape)
+    frame = frame_in_hbm(place)
     result = emission.residents.allocate_in_hbm(frame, place.storage.dtype)
     most = _LOADED_BYTES // place.storage.dtype.itemsize
     for span in spans(frame, 0, frame.columns, most, most):
@@ -103,7 +103,7 @@ def all_gather(emission: Emission, node: Node) -> None:
     place = emission.materialize(value)[0]
     axis = _axis(place, value, operation.dim)
     if axis:
-        half = frame_of(place, place.shape)
+        half = frame_of(place)
         result = emission.residents.allocate(
             Frame(whole.shape, half.p_dims, half.f_dims, half.block), whole
         )
@@ -120,7 +120,7 @@ def _axis(place: TensorPlace, value: Value, dim: int) -> int:
     """The axis of a matrix along which halves of a dimension stand; 0 if they do not."""
     if not place.is_on_chip or place.storage.is_replicated:
         return 0
-    frame = frame_of(place, value.shape)
+    frame = frame_of(place)
     steps = [step for step, n in zip(frame.steps(), frame.shape, strict=True) if n > 1]
     is_all = steps == [step for step, n in zip(place.steps, frame.shape, strict=True) if n > 1]
     size = frame.blocks, frame.columns

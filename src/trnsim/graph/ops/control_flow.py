@@ -39,6 +39,14 @@ class Branching(Control, abstract=True):
 
     branches: tuple[Graph, ...] = ()
 
+    def branch(self, selector: Array) -> Graph:
+        """The graph that runs for a value of the first operand."""
+        raise NotImplementedError
+
+    def reference(self, selector: Array, *inputs: Array) -> Any:
+        """The results of the graph that runs."""
+        return self.branch(selector).reference(inputs)
+
     def types(self, *tensors: TensorType) -> tuple[TensorType, ...]:
         """The result types of the first graph; those of the others must agree."""
         if tensors[0].shape or not self.branches:
@@ -55,11 +63,10 @@ class Case(Branching):
     operands = ("index", "*inputs")
     legal = (("int32",), ELEMENT_TYPES)
 
-    def reference(self, index: Array, *inputs: Array) -> Any:
-        """The results of the branch."""
-        place = int(index)
-        last = len(self.branches) - 1
-        return self.branches[place if 0 <= place <= last else last].reference(inputs)
+    def branch(self, selector: Array) -> Graph:
+        """The graph of an index."""
+        place, last = int(selector.item()), len(self.branches) - 1
+        return self.branches[place if 0 <= place <= last else last]
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -87,9 +94,9 @@ class If(Branching):
         if len(self.branches) != _IF_BRANCHES:
             self.refuse(f"of {len(self.branches)} graphs; legal: two graphs")
 
-    def reference(self, pred: Array, *inputs: Array) -> Any:
-        """The results of the graph that is chosen."""
-        return self.branches[0 if bool(pred) else 1].reference(inputs)
+    def branch(self, selector: Array) -> Graph:
+        """The graph of a truth value."""
+        return self.branches[0 if selector.item() else 1]
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:

@@ -15,7 +15,6 @@ from trnsim.graph.ops.elementwise import Unary
 from trnsim.graph.types import FLOATS, Array
 
 _SCALAR_ENGINE_SOURCE = "nki.api.shared.rst, Supported Activation Functions"
-_CHLO_SOURCE = "CHLO dialect, {}"
 
 
 class FloatUnary(Unary, abstract=True):
@@ -151,7 +150,7 @@ class Atan(FloatUnary, activation="arctan", source=_SCALAR_ENGINE_SOURCE):
         return np.arctan(operand)
 
 
-class Erf(FloatUnary, activation="erf", source=_CHLO_SOURCE.format("erf")):
+class Erf(FloatUnary, activation="erf", source="CHLO dialect, erf"):
     """The error function."""
 
     def reference(self, operand: Array) -> Array:

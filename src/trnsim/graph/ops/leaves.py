@@ -66,11 +66,7 @@ class Iota(Leaf):
 
     def reference(self) -> Array:
         """The index."""
-        places = np.arange(self.shape[self.dim])
-        return np.broadcast_to(np.expand_dims(places, self._others()), self.shape)
-
-    def _others(self) -> tuple[int, ...]:
-        return tuple(dim for dim in range(len(self.shape)) if dim != self.dim)
+        return np.broadcast_to(np.indices(self.shape, sparse=True)[self.dim], self.shape)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from trnsim.graph.operation import Example, Kind, Operation
 from trnsim.graph.ops.layout import are_dims
+from trnsim.graph.ops.reductions import BODIES
 from trnsim.graph.types import ELEMENT_TYPES, INTEGERS, Array, Shape, TensorType
 
 _F32: Final = "float32"
@@ -245,13 +246,7 @@ def _newest(old: Array, new: Array) -> Array:
     return new
 
 
-_UPDATE_FUNCTIONS: Final[dict[str, Any]] = {
-    "add": np.add,
-    "multiply": np.multiply,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "assign": _newest,
-}
+_UPDATE_FUNCTIONS: Final[dict[str, Any]] = {**BODIES, "assign": _newest}
 """Functions of an element of the table and its update, by name."""
 
 

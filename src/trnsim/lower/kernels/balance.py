@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from math import prod
 from typing import Any, Final
 
-from trnsim.arch import NeuronCore
 from trnsim.isa import Engine
 from trnsim.isa.language.lanes import clock_hz
 from trnsim.lower.kernels.tiles import Tensor
@@ -67,9 +67,7 @@ def record_way(way: Way) -> None:
 
 def seconds(engine: Engine, tile: Tensor, cycles: float) -> float:
     """The seconds of an instruction, from its cycles for each element."""
-    elements = 1
-    for length in tile.shape[1:]:
-        elements *= length
+    elements: int = prod(tile.shape[1:])
     return max(cycles * elements, 1.0) / clock_hz(current_core().core, engine)
 
 
@@ -89,7 +87,7 @@ def with_tensor(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
     """Seconds of an operation of two tensors, by engine; GpSimd has no port to PSUM."""
     cycles = 1.0 if _are_short(tile, *others) else 2.0
     costs = {Engine.vector: seconds(Engine.vector, tile, cycles)}
-    if _has_own_port(current_core().core) and not _uses_psum(tile, *others):
+    if has_own_port() and not _uses_psum(tile, *others):
         costs[Engine.gpsimd] = seconds(Engine.gpsimd, tile, 2.0)
     return costs
 
@@ -103,7 +101,7 @@ def scalar_blocks(tile: Tensor) -> int:
     blocks, core = int(tile.shape[1]), current_core().core
     if _LOADS.get() is None:
         return blocks // 2
-    if not _has_own_port(core):
+    if not has_own_port():
         return blocks if core.scalar_clock_hz > core.vector_clock_hz else 0
     ways = [_copy_way(tile, many) for many in range(blocks + 1)]
     many = lightest(*ways)
@@ -137,11 +135,7 @@ def choose_engine(costs: dict[Engine, float]) -> Engine:
 
 def has_own_port() -> bool:
     """True if GpSimd has a port to SBUF of its own, and works beside the Vector Engine."""
-    return _has_own_port(current_core().core)
-
-
-def _has_own_port(core: NeuronCore) -> bool:
-    return bool(core.vector_port_engines == 1)
+    return bool(current_core().core.vector_port_engines == 1)
 
 
 def _uses_psum(*tiles: Any) -> bool:

@@ -50,7 +50,7 @@ def _reduce_columns(
     x: Tensor, rows: int, columns: int, first_element: int, length: int, op: str
 ) -> Tensor:
     """[1, length]: columns from `first_element` on become rows, and each row is reduced."""
-    alu = {"maximum": nl.maximum, "minimum": nl.minimum, "multiply": nl.multiply}[op]
+    alu = getattr(nl, op)
     best: Any = None
     for row, count in tiles.pieces(rows, P):
         view = tiles.strided(x, [(columns, count), (1, length)], row * columns + first_element)

@@ -172,8 +172,8 @@ def _fill(tile: Tensor, value: Operand) -> None:
 
 @on_tiles(comparison.Compare)
 def _compare(node: Node, into: Into, left: Operand, right: Operand) -> Tensor:
-    direction = node.operation.direction if isinstance(node.operation, comparison.Compare) else ""
-    return alu(_DIRECTIONS[direction], left, right, into)
+    operation: Any = node.operation
+    return alu(integers.DIRECTIONS[operation.direction], left, right, into)
 
 
 @on_tiles(arithmetic.Divide)
@@ -304,9 +304,7 @@ def _round_away(node: Node, into: Into, tile: Tensor) -> Tensor:
 @on_tiles(rounding.ReducePrecision)
 def _reduce_precision(node: Node, into: Into, tile: Tensor) -> Tensor:
     """The number rounded to the narrow format, and 0 below its range."""
-    operation = node.operation
-    if not isinstance(operation, rounding.ReducePrecision):
-        raise InternalError(f"{operation.name} is no reduction of precision")
+    operation: Any = node.operation
     narrow = copied(tile, dtype_of(operation.format))
     smallest = operation.smallest(node.values[0].dtype)
     if not smallest:
@@ -424,12 +422,4 @@ _LOGICAL: Final[dict[type[Operation], Any]] = {
     bits.And: nl.logical_and,
     bits.Or: nl.logical_or,
     bits.Xor: nl.logical_xor,
-}
-_DIRECTIONS: Final = {
-    "EQ": nl.equal,
-    "NE": nl.not_equal,
-    "GT": nl.greater,
-    "GE": nl.greater_equal,
-    "LT": nl.less,
-    "LE": nl.less_equal,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, Final
@@ -12,6 +11,7 @@ import numpy as np
 from trnsim.errors import NotModelled
 from trnsim.graph import Node
 from trnsim.graph.ops.lookup import Gather, Scatter
+from trnsim.graph.ops.reductions import neutral
 from trnsim.graph.types import BOOL, INTEGERS, Shape
 from trnsim.lower.kernels import integers, tiles
 from trnsim.lower.kernels.tiles import BANK, P, Tensor, new, transposed
@@ -123,7 +123,7 @@ def scatter(
                 total = _combine(equal, rows_tile, rows, columns, op)
                 before = _rows_at(part, index, rows, columns)
                 rows_tile = new((rows, columns), kind)
-                nisa.tensor_tensor(dst=rows_tile, data1=total, data2=before, op=_OPERATORS[op])
+                nisa.tensor_tensor(dst=rows_tile, data1=total, data2=before, op=getattr(nl, op))
             _write_rows(part, index, rows_tile, rows)
     if kind == tiles.dtype_of(dtype):
         return table.reshape(shape)
@@ -149,22 +149,15 @@ _COMBINING_DTYPES: Final = dict.fromkeys(INTEGERS, nl.int32) | {"uint32": nl.uin
 """The format in which rows are combined: 32-bit integers, else float32 for repeated additions."""
 _TRUTH_OPERATORS: Final = {"add": "maximum", "multiply": "minimum"}
 """Sums and products of truth values: true if any is, true if all are."""
-_OPERATORS: Final = {
-    "add": nl.add,
-    "multiply": nl.multiply,
-    "maximum": nl.maximum,
-    "minimum": nl.minimum,
-}
-_NEUTRAL: Final = {nl.multiply: 1.0, nl.maximum: -math.inf, nl.minimum: math.inf}
-"""Neutral elements of operators."""
 
 
 def _combine(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
     """Row i: all updates whose index is that of row i, by one operator."""
     if updates.dtype != nl.float32:
         return _integers_by_row(equal, updates, rows, width, op)
-    by = _sum_by_row if op == "add" else _extreme_by_row
-    return by(equal, updates, rows, width, _OPERATORS[op])
+    if op == "add":
+        return _sum_by_row(equal, updates, rows, width)
+    return _extreme_by_row(equal, updates, rows, width, op)
 
 
 def _row(shape: Shape) -> int:
@@ -196,9 +189,8 @@ def _equal(index: Tensor, rows: int, *, is_long: bool) -> Tensor:
     return equal
 
 
-def _sum_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: Any) -> Tensor:
+def _sum_by_row(equal: Tensor, updates: Tensor, rows: int, width: int) -> Tensor:
     """Row i: the sum of all updates whose index is that of row i."""
-    del op
     total = new((rows, width))
     for start, length in tiles.pieces(width, BANK):
         sums = new((rows, length), nl.float32, nl.psum)
@@ -207,19 +199,21 @@ def _sum_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: Any) 
     return total
 
 
-def _extreme_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: Any) -> Tensor:
+def _extreme_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
     """Row i: all updates whose index is that of row i, combined; column by column."""
     is_unlike = new((rows, rows), nl.uint8)
     nisa.tensor_scalar(dst=is_unlike, data=equal, op0=nl.equal, operand0=0.0)
-    neutral = new((rows, rows))
-    nisa.memset(dst=neutral, value=_NEUTRAL[op])
+    filler = new((rows, rows))
+    nisa.memset(dst=filler, value=float(neutral(op, np.float32)))
     total = new((rows, width))
     for column in range(width):
         wide = new((rows, rows))
         nisa.tensor_copy(dst=wide, src=updates[:, column : column + 1].broadcast(1, rows))
         spread = transposed(wide)
-        nisa.tensor_copy_predicated(dst=spread, src=neutral, predicate=is_unlike)
-        nisa.tensor_reduce(dst=total[:, column : column + 1], op=op, data=spread, axis=1)
+        nisa.tensor_copy_predicated(dst=spread, src=filler, predicate=is_unlike)
+        nisa.tensor_reduce(
+            dst=total[:, column : column + 1], op=getattr(nl, op), data=spread, axis=1
+        )
     return total
 
 
@@ -227,18 +221,17 @@ def _integers_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: 
     """Integers likewise, modulo 2**32, by halves: GpSimd combines two of them exactly."""
     is_unlike = new((rows, rows), nl.uint8)
     nisa.tensor_scalar(dst=is_unlike, data=equal, op0=nl.equal, operand0=0.0)
-    limits = np.iinfo(updates.dtype.name)
-    number = {"add": 0, "multiply": 1, "maximum": limits.min, "minimum": limits.max}[op]
-    neutral = new((rows, rows), updates.dtype)
-    nisa.tensor_copy(dst=neutral, src=integers.filled(number, (rows, rows), updates.dtype))
+    number = int(neutral(op, np.dtype(updates.dtype.name)))
+    filler = new((rows, rows), updates.dtype)
+    nisa.tensor_copy(dst=filler, src=integers.filled(number, (rows, rows), updates.dtype))
     total = new((rows, width), updates.dtype)
     for column in range(width):
         wide = new((rows, rows), updates.dtype)
         nisa.tensor_copy(dst=wide, src=updates[:, column : column + 1].broadcast(1, rows))
         left = transposed(wide)
-        nisa.tensor_copy_predicated(dst=left, src=neutral, predicate=is_unlike)
+        nisa.tensor_copy_predicated(dst=left, src=filler, predicate=is_unlike)
         while left.shape[1] > 1:
-            left = _fold(left, _OPERATORS[op])
+            left = _fold(left, getattr(nl, op))
         nisa.tensor_copy(dst=total[:, column : column + 1], src=left)
     return total
 

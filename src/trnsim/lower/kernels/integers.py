@@ -185,9 +185,8 @@ def _clamp(operation: Operation, smallest: Tensor, tile: Tensor, largest: Tensor
     return _alu(nl.minimum, _alu(nl.maximum, tile, smallest), largest)
 
 
-def _compare(operation: Operation, left: Tensor, right: Tensor) -> Tensor:
-    direction = operation.direction if isinstance(operation, comparison.Compare) else ""
-    return _alu(_DIRECTIONS[direction], left, right)
+def _compare(operation: comparison.Compare, left: Tensor, right: Tensor) -> Tensor:
+    return _alu(DIRECTIONS[operation.direction], left, right)
 
 
 def _not(operation: Operation, tile: Tensor) -> Tensor:
@@ -341,7 +340,7 @@ def _popcnt(operation: Operation, tile: Tensor) -> Tensor:
     return _alu(nl.add, _bits(nl.bitwise_and, sums, 0xFFFF), high)
 
 
-_DIRECTIONS: Final = {
+DIRECTIONS: Final = {
     "EQ": nl.equal,
     "NE": nl.not_equal,
     "GT": nl.greater,
@@ -349,6 +348,7 @@ _DIRECTIONS: Final = {
     "LT": nl.less,
     "LE": nl.less_equal,
 }
+"""Operators of comparisons by their direction."""
 _IN_ONE_INSTRUCTION: Final[dict[type[Operation], Any]] = {
     arithmetic.Add: nl.add,
     arithmetic.Subtract: nl.subtract,

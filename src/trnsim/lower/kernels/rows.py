@@ -5,12 +5,13 @@ Rows are independent, 128 of them on the partitions at a time.
 
 from __future__ import annotations
 
-from math import inf
 from typing import Final
+
+import numpy as np
 
 from trnsim.errors import NotModelled
 from trnsim.graph import Node
-from trnsim.graph.ops.reductions import Scan, TopK
+from trnsim.graph.ops.reductions import Scan, TopK, neutral
 from trnsim.lower.kernels import integers, tiles
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.lower.rules import kernel
@@ -23,9 +24,8 @@ _MAX8_ELEMENTS: Final = 16384
 """Maximum number of elements of a partition that max8 reads (nki.isa.max8)."""
 _MAX8_RESULTS: Final = 8
 """Elements that max8 finds at once (nki.isa.max8)."""
-_LOWEST_FLOAT32: Final = (
-    -3.4028235e38
-)  # float32's; an infinity marks elements that were found before
+_LOWEST_FLOAT32: Final = -3.4028235e38
+"""The lowest element that is searched: minus infinity marks those that were found before."""
 
 
 @kernel(Scan)
@@ -34,7 +34,7 @@ def scan(operation: Scan, node: Node, source: Tensor) -> Tensor:
     op, length = operation.op, node.result.shape[-1]
     out = tiles.output(node.result.shape, node.result.dtype)
     for start, rows in tiles.pieces(node.result.type.elements // length, P):
-        before: Tensor = _NEUTRAL[op]
+        before: Tensor = float(neutral(op, np.float32))
         for column, columns in tiles.pieces(length, _SCAN_COLUMNS):
             pattern = [(length, rows), (1, columns)]
             place = start * length + column
@@ -47,8 +47,6 @@ def scan(operation: Scan, node: Node, source: Tensor) -> Tensor:
     return out
 
 
-_NEUTRAL: Final = {"add": 0.0, "multiply": 1.0, "maximum": -inf, "minimum": inf}
-"""The element that a scan begins with, by its operation."""
 _GROWING: Final = ("add", "multiply")
 """Operations whose running results may leave the range of a short integer type."""
 
@@ -81,10 +79,8 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
         )
     out = tiles.output(node.result.shape, node.result.dtype)
     for start, rows in tiles.pieces(node.values[0].type.elements // length, P):
-        values, places = (
-            new((rows, len(parts) * width)),
-            new((rows, len(parts) * width), nl.uint32),
-        )
+        shape = (rows, len(parts) * width)
+        values, places = new(shape), new(shape, nl.uint32)
         for number, (column, columns) in enumerate(parts):
             view = [(length, rows), (1, columns)]
             tile = _load_row(source, view, start * length + column)

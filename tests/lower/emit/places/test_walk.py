@@ -93,18 +93,18 @@ def on_chip(shape, steps, offset=(0, 0), *, rows=128, block=128, is_replicated=F
 def test_the_frame_of_a_place_is_its_own_order():
     frame = Frame((3, 8, 5), (1, 0), (2,), 96)
     placed = on_chip(frame.shape, frame.steps(), rows=24, block=96)
-    assert frame_of(placed, frame.shape) == frame
+    assert frame_of(placed) == frame
     wide = placed.repeated((3, 7, 8, 5), (0, 2, 3))
-    assert frame_of(wide, wide.shape) == Frame((3, 7, 8, 5), (2, 0), (1, 3), 96)
+    assert frame_of(wide) == Frame((3, 7, 8, 5), (2, 0), (1, 3), 96)
 
 
 def test_the_frame_in_hbm_is_the_matrix_or_the_last_dimension():
     matrix = SimpleNamespace(shape=(24, 5))
     frame = Frame((3, 8, 5), (1, 0), (2,))
     steps = tuple((p * 5 + f,) for p, f in frame.steps())
-    assert frame_in_hbm(TensorPlace(matrix, frame.shape, steps, (0,)), frame.shape) == frame
+    assert frame_in_hbm(TensorPlace(matrix, frame.shape, steps, (0,))) == frame
     whole = in_hbm(SimpleNamespace(shape=(3, 8, 5)), (3, 8, 5))
-    assert frame_in_hbm(whole, whole.shape) == row_major_frame((3, 8, 5))
+    assert frame_in_hbm(whole) == row_major_frame((3, 8, 5))
     assert row_major_frame((3, 8, 5), 2) == Frame((3, 8, 5), (0,), (1, 2))
     assert row_major_frame(()) == Frame((), (), ())
 

@@ -168,7 +168,7 @@ class AttentionGradient(AttentionEmitter):
         if width > P:
             return matrix
         block = P if P % width == 0 else P // width * width
-        frame = replace(frame_in_hbm(place, place.shape), block=block)
+        frame = replace(frame_in_hbm(place), block=block)
         steps = frame.steps()
         first = sum(step[0] * at for step, at in zip(steps, index, strict=False))
         number = first // block
@@ -282,7 +282,7 @@ class AttentionGradient(AttentionEmitter):
                 for part, (at, n) in zip(parts, tiles.pieces(width, P), strict=True):
                     dst = flipped[:, number, at : at + n]
                     nisa.nc_transpose(dst=dst, data=part[:, start : start + count])
-            turned = copied(flipped, self.dtype, new(flipped.shape, self.dtype))
+            turned = copied(flipped, self.dtype)
             rows.append([turned[:, number] for number in range(len(heads))])
         return rows
 
@@ -453,7 +453,7 @@ class AttentionGradient(AttentionEmitter):
                 nisa.tensor_tensor(dst=total, data1=earlier, data2=later, op=nl.add)
             sums = [total for total, _, _ in pairs]
         elif self.stretch < self.S:
-            sums = [copied(part, nl.float32, new(part.shape)) for part in sums]
+            sums = [copied(part, nl.float32) for part in sums]
         group.to_query[at] = sums
 
     # Storing

@@ -193,7 +193,7 @@ class DecodingAttention:
         for at, count in tiles.pieces(powers.shape[1], P):
             flipped = new((count, self.n), powers.dtype, nl.psum)
             nisa.nc_transpose(dst=flipped, data=powers[:, at : at + count])
-            weights = copied(flipped, powers.dtype, new(flipped.shape, powers.dtype))
+            weights = copied(flipped, powers.dtype)
             for member, own in zip(self.members, keys, strict=True):
                 values = own.values[(start + at) // P]
                 rows = slice(member.start, member.start + member.rows)
@@ -216,14 +216,14 @@ class DecodingAttention:
             before, added = new(sums.shape), new(sums.shape)
             result = self.result
             if result.buffer is nl.psum:
-                result = copied(result, nl.float32, new(result.shape))
+                result = copied(result, nl.float32)
             nisa.tensor_tensor(
                 dst=before, data1=result, data2=self._on_partitions(shrunk), op=nl.multiply
             )
             nisa.tensor_tensor(dst=added, data1=before, data2=sums, op=nl.add)
             total, sums = rescaled, added
         elif not self.is_single_pass:
-            sums = copied(sums, nl.float32, new(sums.shape))
+            sums = copied(sums, nl.float32)
         self.largest, self.total, self.result = largest, total, sums
 
     def _on_partitions(self, column: Tensor) -> Tensor:
@@ -236,7 +236,7 @@ class DecodingAttention:
         ones = self.attending.emission.constants.ones(nl.float32)
         sums = new((self.attending.V, self.n), nl.float32, nl.psum)
         nisa.nc_matmul(dst=sums, stationary=ones[: self.n, : self.attending.V], moving=diagonal)
-        return copied(sums, nl.float32, new(sums.shape))
+        return copied(sums, nl.float32)
 
 
 def identity(dtype: Any = nl.float32) -> Tensor:

@@ -95,11 +95,11 @@ def rows_of(
     if is_across:
         turned = new((count, width), dtype or here.storage.tile.dtype, nl.psum)
         nisa.nc_transpose(dst=turned, data=columns_of(here, width, 0, count, dtype))
-        return copied(turned, turned.dtype, new((count, width), turned.dtype))
+        return copied(turned, turned.dtype)
     if not here.is_on_chip and width > 1 and lies_across(here):
         turned = new((count, width), here.storage.dtype, nl.psum)
         nisa.nc_transpose(dst=turned, data=_load_transposed(here, here.storage.dtype))
-        return copied(turned, turned.dtype, new((count, width), turned.dtype))
+        return copied(turned, turned.dtype)
     if here.is_on_chip and here.steps == ((1, 0), (0, 1)):
         matrix, (p, f) = here.storage, here.offset
         first = p % matrix.block

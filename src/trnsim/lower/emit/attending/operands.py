@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
@@ -79,17 +79,18 @@ class QueryRows:
         places: (index of the head, first query, count) of each stretch of queries.
         queries: a tile for each 128 elements of E: [elements, queries].
         shift: ``-scale * maximum`` of the scores of each query until now.
-        total: None; the sums of the weights are the last column of `result`.
-        result: the weighted sums of the values of each query until now.
-        rows: number of queries.
+        result: the weighted sums of the values of each query until now, and of the weights.
     """
 
     places: list[tuple[tuple[int, ...], int, int]]
     queries: list[Tensor]
     shift: Any = None
-    total: Any = None
     result: Any = None
-    rows: int = field(default=0)
+
+    @property
+    def rows(self) -> int:
+        """Number of queries."""
+        return sum(count for *_, count in self.places)
 
 
 class Operands:
@@ -218,7 +219,7 @@ class Operands:
             # Keys that several heads read begin at partition 0, and so do their queries.
             parts = [self.queries_at(*stretch, is_alone=len(heads) == 1) for stretch in stretches]
             queries = parts[0] if len(parts) == 1 else self._beside_each_other(parts, rows)
-            row_tiles.append(QueryRows(stretches, queries, rows=rows))
+            row_tiles.append(QueryRows(stretches, queries))
         return row_tiles
 
     def _beside_each_other(self, parts: list[list[Tensor]], rows: int) -> list[Tensor]:

@@ -191,7 +191,7 @@ class StreamedAttention:
             result = added
             balance.record(Engine.vector, added)
         elif not step.is_last:
-            result = copied(result, nl.float32, new(result.shape))
+            result = copied(result, nl.float32)
         rows.result = result
 
     def _store(self, rows: QueryRows, out: TensorPlace) -> None:

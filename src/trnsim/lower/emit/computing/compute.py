@@ -131,15 +131,11 @@ def compute_with(
     op1 = getattr(nl, operation.alu)
     is_fusible = are_single_block([operand]) and not is_number(second)
     both = is_fusible and data.buffer is nl.psum and second.buffer is nl.psum
-    if not is_fusible or both or tuple(second.shape) != tuple(data.shape):
+    is_one_shape = is_fusible and not both and tuple(second.shape) == tuple(data.shape)
+    if not is_one_shape or _is_apart(op0, data, second):
         data = _compute_apart(data, op0, operand, first)
         result = new(shape_of([data, second]), dtype_of(node.result.dtype)) if dst is None else dst
         binary(result, op1, second if is_reversed else data, data if is_reversed else second)
-        return result
-    if _is_apart(op0, data, second):
-        part = _compute_apart(data, op0, operand, first)
-        result = new(data.shape, dtype_of(node.result.dtype)) if dst is None else dst
-        binary(result, op1, second if is_reversed else part, part if is_reversed else second)
         return result
     result, data = _result_and_data(node, data, dst)
     nisa.scalar_tensor_tensor(
@@ -221,15 +217,6 @@ def are_single_block(operands: list[Operand]) -> bool:
     return all(tuple(tensor.shape[1:]) == (1, 1) for tensor in tensors)
 
 
-OPERATORS: Final = {
-    "add": nl.add,
-    "multiply": nl.multiply,
-    "maximum": nl.maximum,
-    "minimum": nl.minimum,
-}
-"""Operators of reductions, by name."""
-
-
 def reduce_rows(tile: Tensor, op: str, dst: Tensor) -> None:
     """Write the reduction of each row and block of a tile, [partitions, blocks, 1]."""
     if tile.shape[2] == 1:
@@ -247,7 +234,7 @@ def reduce_rows(tile: Tensor, op: str, dst: Tensor) -> None:
         _sum_rows(nl.copy, tile, dst)
         return
     flat = dst.reshape((partitions, blocks))
-    nisa.tensor_reduce(dst=flat, op=OPERATORS[op], data=tile, axis=2)
+    nisa.tensor_reduce(dst=flat, op=getattr(nl, op), data=tile, axis=2)
 
 
 def reduce_squares(tile: Tensor, dst: Tensor) -> None:
@@ -270,11 +257,8 @@ def _sum_rows(op: Any, tile: Tensor, dst: Tensor) -> None:
 def _is_plain(node: Node) -> bool:
     """True if a node is of floating point and has one instruction, or a few written here."""
     operation = node.operation
-    if not node.result.type.is_floating:
+    if not all(value.type.is_floating for value in (node.result, *node.values)):
         return False
-    for value in node.values:
-        if not value.type.is_floating:
-            return False
     if isinstance(operation, (*_ON_THREE_DIMS, rounding.Convert)):
         return True
     if type(operation) in ON_TILES or not isinstance(operation, Elementwise):

@@ -414,7 +414,7 @@ class Evaluation(FusedComputation):
     def _materialize_others(self) -> None:
         """Compute pending leaves of another frame, as their tiles do not match this one's."""
         for (number, path), place in list(self.leaves.items()):
-            if place.is_pending and frame_of(place, self.value.shape) != self.frame:
+            if place.is_pending and frame_of(place) != self.frame:
                 value = self._values[number]
                 self.emission.materialize(value)
                 self.leaves[number, path] = self._leaf_place(value, path)

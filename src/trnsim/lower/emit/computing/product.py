@@ -39,19 +39,16 @@ _WEIGHT_PANEL_BYTES: Final = 16 * 1024
 @emitter(DotGeneral)
 def dot_general(emission: Emission, node: Node) -> None:
     """Emit a product as pending: its reader computes it."""
-    if node.result.number in emission.facts.row_partition_products:
+    is_standing = node.result.number in emission.facts.row_partition_products
+    if is_standing:
         split = _batch_reshape(emission, node)
         if split is not None and emission.facts.uses[node.result.number] == 1:
             standing = _RowProduct(emission, node, split)
             if standing.fits():
                 emission.places[split.number] = [standing.place()]
                 return
-        if len(node.result.shape) == 2:  # noqa: PLR2004  a matrix
-            emission.places[node.result.number] = [
-                PendingProduct(emission, node, stationary=0).place()
-            ]
-            return
-    stationary = 0 if _lies_in_rows(emission, node) else 1
+    is_standing = is_standing and len(node.result.shape) == 2  # noqa: PLR2004  a matrix
+    stationary = 0 if is_standing or _lies_in_rows(emission, node) else 1
     emission.places[node.result.number] = [
         PendingProduct(emission, node, stationary=stationary).place()
     ]
@@ -104,7 +101,7 @@ def _batch_reshape(emission: Emission, node: Node) -> Value | None:
 class PendingProduct(PendingResult):
     """A product that waits for its reader, which computes it tile by tile."""
 
-    def __init__(self, emission: Emission, node: Node, *, stationary: int = 1) -> None:
+    def __init__(self, emission: Emission, node: Node, *, stationary: int) -> None:
         operation: Any = node.operation
         self.emission, self.node = emission, node
         self.name = node.name
@@ -118,8 +115,8 @@ class PendingProduct(PendingResult):
             emission, node.values[1 - stationary], operation.contracting[1 - stationary]
         )
         self._stationary.spare_bytes = max(PANEL_BYTES // 2 - self._moving.total_bytes(), 0)
-        self._p_dim, self._f_dim = (rank - 1, rank - 2) if stationary else (rank - 2, rank - 1)
-        self.frame = Frame(node.result.shape, (self._p_dim,), (*self.batch, self._f_dim))
+        p_dim, self._f_dim = (rank - 1, rank - 2) if stationary else (rank - 2, rank - 1)
+        self.frame = Frame(node.result.shape, (p_dim,), (*self.batch, self._f_dim))
 
     def place(self) -> TensorPlace:
         """The place of the result: pending in this object."""
@@ -253,8 +250,7 @@ class _ProductOperand:
         self.emission, self.value = emission, value
         rank = len(value.shape)
         free = 2 * rank - 3 - contraction
-        self.batch = tuple(range(rank - 2))
-        self.frame = Frame(value.shape, (contraction,), (*self.batch, free))
+        self.frame = Frame(value.shape, (contraction,), (*range(rank - 2), free))
         self.blocks = self.frame.blocks
         self.length = value.shape[free]
         self._here: TensorPlace | None = None

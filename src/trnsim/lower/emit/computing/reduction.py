@@ -10,7 +10,7 @@ from trnsim.graph import Node, Value
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.patterns import number_of
 from trnsim.graph.types import BOOL, INTEGERS, ITEM_BYTES
-from trnsim.lower.emit.computing.compute import OPERATORS, reduce_rows
+from trnsim.lower.emit.computing.compute import reduce_rows
 from trnsim.lower.emit.computing.evaluation import PIECE_ELEMENTS, Evaluation
 from trnsim.lower.emit.computing.groups import emit_group_sums
 from trnsim.lower.emit.computing.rows import should_defer_reduction
@@ -272,7 +272,7 @@ def _reduce_groups(evaluation: Evaluation, op: str, inner: int, place: TensorPla
             if groups > 1:
                 data = data.reshape((span.partitions, groups, inner))
             into = dst[:, number]
-            nisa.tensor_reduce(dst=into, op=OPERATORS[op], data=data, axis=len(data.shape) - 1)
+            nisa.tensor_reduce(dst=into, op=getattr(nl, op), data=data, axis=len(data.shape) - 1)
 
 
 def _as_integers(place: TensorPlace, frame: Frame, dtype: str) -> TensorPlace:

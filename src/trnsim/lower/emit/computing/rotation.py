@@ -51,7 +51,7 @@ def concatenate(emission: Emission, node: Node) -> None:
         source = match["x"]
         place = emission.materialize(source)[0]
         own = frame_of if place.is_on_chip else frame_in_hbm
-        frame = own(place, source.shape)
+        frame = own(place)
         if _fits(place, frame, len(source.shape) - 1):
             rotation = PendingRotation(emission, place, frame)
             emission.places[node.result.number] = [rotation.place()]

@@ -43,7 +43,7 @@ def choose_frame(
         several = [place for place in leaves if any(map(any, place.steps))]
         first = [place for place in several if place.is_on_chip and place.storage.rows >= _FEW_ROWS]
     if first:
-        return frame_of(first[0], shape)
+        return frame_of(first[0])
     frame = _channel_frame(emission, value, leaves)
     if frame is None and shape and numbers & emission.facts.feature_values:
         frame = _feature_frame(value)
@@ -74,7 +74,7 @@ def _hbm_frame(value: Value, places: list[TensorPlace]) -> Frame:
     """The frame of operands in HBM: as one of them was computed, row-major, or transposed."""
     shape = value.shape
     # A value that was computed transposed in HBM stays transposed.
-    frames = [frame_in_hbm(place, shape) for place in places]
+    frames = [frame_in_hbm(place) for place in places]
     across = [frame for frame in frames if len(shape) - 1 in frame.p_dims]
     frame = (across or frames or [row_major_frame(shape)])[0]
     if frame.rows < _FEW_ROWS and value.type.is_floating and shape:

@@ -205,7 +205,7 @@ def is_fragmented(place: TensorPlace, value: Value) -> bool:
     """
     if not place.is_on_chip:
         return False
-    frame = frame_of(place, value.shape)
+    frame = frame_of(place)
     target = TensorPlace(None, value.shape, tuple((step,) for step in dense(value.shape)), (0,))
     return max(count_transfers(place, frame), count_transfers(target, frame)) > MANY_TRANSFERS
 
@@ -222,7 +222,7 @@ def write_all(place: TensorPlace, value: Value, target: TensorPlace) -> None:
     if not place.is_on_chip:
         _copy_in_hbm(place, target)
         return
-    frame = replace(frame_of(place, value.shape), is_replicated=False)  # one row is enough
+    frame = replace(frame_of(place), is_replicated=False)  # one row is enough
     long = [dim for dim, n in enumerate(value.shape) if n > 1]
     inner = min(reversed(long), key=lambda dim: target.steps[dim], default=-1)
     if inner in frame.p_dims and frame.columns > 1:
@@ -285,7 +285,7 @@ def _write_as_line(place: TensorPlace, frame: Frame, target: TensorPlace) -> boo
     if tile is None:
         return False
     nisa.nc_transpose(dst=flipped, data=tile[:, :, 0])
-    rows = copied(flipped, flipped.dtype, new((blocks, P), flipped.dtype))
+    rows = copied(flipped, flipped.dtype)
     start = target.offset[0]
     nisa.dma_copy(dst=tiles.strided(target.storage, [(P, blocks), (1, P)], start), src=rows)
     if rest:

@@ -86,9 +86,9 @@ class TileSpan:
     columns: int
 
 
-def frame_of(place: TensorPlace, shape: Shape) -> Frame:
+def frame_of(place: TensorPlace) -> Frame:
     """The frame in which a tensor lies on the chip; repeated dimensions are along the columns."""
-    matrix = place.storage
+    matrix, shape = place.storage, place.shape
     p_dims = [dim for dim, step in enumerate(place.steps) if step[0] and shape[dim] > 1]
     p_dims.sort(key=lambda dim: -place.steps[dim][0])
     f_dims = [dim for dim in range(len(shape)) if dim not in p_dims]
@@ -101,7 +101,7 @@ def frame_of(place: TensorPlace, shape: Shape) -> Frame:
 
 def covers_pending(pending: TensorPlace) -> bool:
     """True if a view of a result yet to be computed has all of it, in the order of its frame."""
-    own, frame = pending.storage.frame, frame_of(pending, pending.shape)
+    own, frame = pending.storage.frame, frame_of(pending)
     columns = merged_axes(pending, frame.f_dims)
     return (
         not any(pending.offset)
@@ -112,9 +112,9 @@ def covers_pending(pending: TensorPlace) -> bool:
     )
 
 
-def frame_in_hbm(place: TensorPlace, shape: Shape) -> Frame:
+def frame_in_hbm(place: TensorPlace) -> Frame:
     """The frame in which a tensor lies in HBM: that of its matrix, or row-major."""
-    storage = place.storage
+    storage, shape = place.storage, place.shape
     if len(storage.shape) != 2:  # noqa: PLR2004  a matrix
         return row_major_frame(shape)
     columns = storage.shape[1]
