@@ -94,7 +94,7 @@ class Stack:
 def stacks_of(graph: Graph) -> list[Stack]:
     """The stacks of at least three equal layers, by the operations that they save, most first."""
     stacks: list[Stack] = []
-    makers = _makers(graph)
+    makers = maker_places(graph)
     for run in sorted(_best_runs(graph), key=lambda run: run.start):
         for number, stack in enumerate(stacks):
             tie = _tie_of(graph, makers, stack, run)
@@ -118,7 +118,7 @@ def _best_runs(graph: Graph) -> list[LayerRun]:
     return best
 
 
-def _makers(graph: Graph) -> dict[int, int]:
+def maker_places(graph: Graph) -> dict[int, int]:
     """Place of the operation that makes each value, by the value's number."""
     return {value.number: at for at, node in enumerate(graph.nodes) for value in node.results}
 
@@ -262,7 +262,7 @@ class _Shortening:
 
     def __init__(self, graph: Graph, cuts: list[_Cut]) -> None:
         self.whole, self.cuts = graph, cuts
-        self.makers = _makers(graph)
+        self.makers = maker_places(graph)
 
     def _layer_at(self, place: int) -> tuple[_Cut, int] | None:
         """The cut of the run that an operation is in, and its layer; None outside of cut runs."""

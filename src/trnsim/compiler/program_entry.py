@@ -14,7 +14,7 @@ from typing import Any, Final
 from trnsim import disk_cache
 from trnsim.compiler.compiled_program import CompiledProgram
 from trnsim.compiler.flags import Flags
-from trnsim.compiler.program_times import SEPARATE_KINDS, has_exchanges
+from trnsim.compiler.program_times import has_exchanges, is_separate
 from trnsim.compiler.schedules import CompileOptions
 from trnsim.errors import SourceLine
 from trnsim.graph import Graph
@@ -45,7 +45,7 @@ class ProgramEntry:
         self._lines: dict[SourceLine | None, int] = {}
         numbers = tuple(self._lines.setdefault(line, len(self._lines)) for line in lines)
         self._key: Hashable | None = None
-        if not any(node.kind in SEPARATE_KINDS for node in graph.nodes):
+        if not is_separate(graph):
             self._key = (
                 "compiled",
                 graph.key(),

@@ -5,14 +5,13 @@ Results are cached on disk, so that a model is compiled once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
-import numpy as np
-
 from trnsim import disk_cache
-from trnsim.compiler.layers import Stack, shorten_graph, stacks_of
+from trnsim.compiler.layers import Stack, maker_places, shorten_graph, stacks_of
+from trnsim.compiler.links import RankLinks
 from trnsim.compiler.program import legalize_graph
 from trnsim.compiler.schedules import CompileOptions, alternative_schedules, fastest_schedule
 from trnsim.compiler.work import (
@@ -29,7 +28,7 @@ from trnsim.graph import Graph, Kind
 from trnsim.graph.rewriting import omitted_patterns
 from trnsim.lower import costs, without_exchanges
 from trnsim.lower.emit.schedule import FIRST_SCHEDULE, SbufSchedule
-from trnsim.lower.program import trace
+from trnsim.lower.program import trace_without_values
 from trnsim.profile.measures.parts import PartCost
 
 SEPARATE_KINDS: Final = (Kind.CONTROL, Kind.CALL)
@@ -145,15 +144,9 @@ def time_graph(graph: Graph, weights: frozenset[int], options: CompileOptions) -
         NoFasterProgramError: no schedule takes less than the limit of `options`.
     """
     own_weights = frozenset(value.number for value in graph.inputs) & weights
-    if any(node.kind in SEPARATE_KINDS for node in graph.nodes):
+    if is_separate(graph):
         return TimedGraph(graph, own_weights, _kernel_figures(graph, options.target, 0))
-    base = graph.key(), tuple(sorted(own_weights)), options.target, options.cores, options.level
-    key = (
-        "model",
-        *base,
-        options.links() if has_exchanges(graph) else None,
-        *sorted(omitted_patterns()),
-    )
+    key = _cache_key("model", graph, own_weights, options, options.level)
     graph, own_weights = legalize_graph(graph, own_weights)
 
     def decode(values: dict[str, Any]) -> TimedGraph:
@@ -262,7 +255,7 @@ def _time_by_layers(whole: TimedGraph, options: CompileOptions) -> TimedGraph | 
 
 def _places(graph: Graph, shorter: Graph) -> list[int]:
     """For each operation of `shorter`, which has fewer layers, its index in `graph`."""
-    makers = {v.number: at for at, node in enumerate(graph.nodes) for v in node.results}
+    makers = maker_places(graph)
     return [makers[node.result.number] for node in shorter.nodes]
 
 
@@ -295,17 +288,15 @@ def program_figures(
     They are cached on disk: an interrupted search resumes. A graph that this compiler cannot place
     on the chip has the time of its kernels one after another.
     """
-    links = options.links() if has_exchanges(graph) else None
-    base = graph.key(), tuple(sorted(weights)), options.target, options.cores, schedule
-    key = ("program", *base, links, *sorted(omitted_patterns()))
+    key = _cache_key("program", graph, weights, options, schedule)
     cached = disk_cache.read(key, ProgramFigures.from_json)
     if cached is not None:
         return cached
-    inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in graph.inputs]
-    tracing: dict[str, Any] = {"numerics": False, "lnc": options.cores, "schedule": schedule}
-    tracing["links"] = links
+    links = _links(graph, options)
     try:
-        traced = trace(graph, inputs, options.target, weights, **tracing)
+        traced = trace_without_values(
+            graph, options.target, weights, lnc=options.cores, schedule=schedule, links=links
+        )
     except PROGRAM_ERRORS as error:
         if options.cores > 1:
             raise  # kernels exchange nothing, so one core has them all
@@ -331,9 +322,37 @@ def program_figures(
     return figures
 
 
+def _cache_key(
+    content: str, graph: Graph, weights: frozenset[int], options: CompileOptions, search: Hashable
+) -> Hashable:
+    """The key on disk of what is known of a graph's program.
+
+    Args:
+        content: "model" for a graph with equal layers, "program" for one that is compiled whole.
+        graph: the graph.
+        weights: numbers of its weights.
+        options: the options of the compilation.
+        search: the level of the search for a schedule, or the schedule.
+    """
+    return (
+        *(content, graph.key(), tuple(sorted(weights)), options.target, options.cores, search),
+        *(_links(graph, options), *sorted(omitted_patterns())),
+    )
+
+
+def _links(graph: Graph, options: CompileOptions) -> RankLinks | None:
+    """The links that the exchanges of a graph use; None if it has none."""
+    return options.links() if has_exchanges(graph) else None
+
+
 def has_exchanges(graph: Graph) -> bool:
     """True if the graph has exchanges between ranks."""
     return any(node.kind is Kind.COLLECTIVE for node in graph.nodes)
+
+
+def is_separate(graph: Graph) -> bool:
+    """True if a graph has operations of `SEPARATE_KINDS`."""
+    return any(node.kind in SEPARATE_KINDS for node in graph.nodes)
 
 
 def _kernel_figures(graph: Graph, target: str, place: int) -> ProgramFigures:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from trnsim.compiler.compilation import CompiledProgram, compile, split_programs  # noqa: A004  likewise
 from trnsim.compiler.patterns.preparation import prepare_graph
 from trnsim.compiler.patterns.table import PATTERNS
 from trnsim.compiler.program import legalize_graph
-from trnsim.compiler.program_times import SEPARATE_KINDS
+from trnsim.compiler.program_times import is_separate
 from trnsim.document.answer import Block, Note, Table, columns
 from trnsim.graph import Graph
 from trnsim.graph.patterns import Makers
@@ -70,9 +70,9 @@ def pattern_uses(
         if pattern.is_needed:
             return None
         tell(f"without {pattern.name}")
-        options: dict[str, Any] = {"lnc": program.lnc, "flags": program.flags, "tell": tell}
+        lnc, flags, target = program.lnc, program.flags, program.target
         with observe_patterns([pattern.name]):
-            return compile(graph, program.target, weights=frozenset(weights), **options)
+            return compile(graph, target, lnc=lnc, flags=flags, weights=weights, tell=tell)
 
     times = _counts(graph, program, weights)
     return tuple(
@@ -86,7 +86,7 @@ def _counts(graph: Graph, program: CompiledProgram, weights: Collection[int]) ->
     """The number of matches of each pattern in a graph, by name."""
     with observe_patterns() as times:
         for piece, own in split_programs(prepare_graph(graph, weights, program.flags)):
-            if any(node.kind in SEPARATE_KINDS for node in piece.nodes):
+            if is_separate(piece):
                 continue
             whole, _ = legalize_graph(piece, own)
             makers = Makers.in_graph(whole)

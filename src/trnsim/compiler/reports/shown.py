@@ -14,11 +14,11 @@ import numpy as np
 
 from trnsim.compiler.compilation import CompiledProgram, split_programs, time_on_cores
 from trnsim.compiler.patterns.preparation import prepare_graph
-from trnsim.compiler.program_times import SEPARATE_KINDS
+from trnsim.compiler.program_times import PROGRAM_ERRORS, is_separate
 from trnsim.compiler.schedules import CompileOptions
-from trnsim.errors import BadInput, IllegalInstruction, InternalError, OutOfMemory, SourceLine
+from trnsim.errors import BadInput, SourceLine
 from trnsim.graph import Graph
-from trnsim.lower.program import TracedProgram, trace
+from trnsim.lower.program import TracedProgram, trace_without_values
 from trnsim.runs import Run
 
 
@@ -31,7 +31,7 @@ def reported_run(
         BadInput: the graph has no program, as kernels run one after another.
     """
     step = prepare_graph(graph, weights, program.flags)
-    programs = [pair for pair in split_programs(step) if not _is_apart(pair[0])]
+    programs = [pair for pair in split_programs(step) if not is_separate(pair[0])]
     if not programs:
         raise BadInput(
             f"{title} has no program to show: branches, loops and kernels run by themselves",
@@ -41,23 +41,17 @@ def reported_run(
     options = CompileOptions(program.target, program.lnc, program.flags.optlevel, lnc=program.lnc)
     timed = time_on_cores(*largest, options)
     piece = timed.compiled()
-    inputs = [np.empty(value.shape, value.type.numpy_dtype()) for value in piece.inputs]
     links = replace(options, cores=timed.cores).links()
-    tracing: dict[str, Any] = {"numerics": False, "lnc": timed.cores, "links": links}
-    tracing["schedule"] = timed.figures.schedule
+    how: dict[str, Any] = {"lnc": timed.cores, "schedule": timed.figures.schedule, "links": links}
     try:
-        traced = trace(piece, inputs, program.target, timed.weights, **tracing)
-    except (OutOfMemory, IllegalInstruction, InternalError) as error:
+        traced = trace_without_values(piece, program.target, timed.weights, **how)
+    except PROGRAM_ERRORS as error:
         raise BadInput(
             f"{title} has no program to show, as it is not one: {error.reason}",
             fix="leave --report out",
         ) from error
     _set_lines(traced)
     return replace(traced.run, title=title)
-
-
-def _is_apart(graph: Graph) -> bool:
-    return any(node.kind in SEPARATE_KINDS for node in graph.nodes)
 
 
 def _set_lines(traced: TracedProgram) -> None:
