@@ -5,6 +5,7 @@ import pytest
 from trnsim.errors import BadInput, NotModelled
 from trnsim.graph import OPERATIONS, Graph
 from trnsim.graph.ops.calls import CustomCall
+from trnsim.graph.ops.control_flow import While
 from trnsim.graph.origin import Origin
 from trnsim.graph.stored import graph_from_plain, plain_graph
 from trnsim.graph.types import TensorType
@@ -100,6 +101,20 @@ HARMFUL = {
 def test_values_that_are_no_graph_are_refused(name):
     with pytest.raises(BadInput, match=r"^the stored (values are no graph|graph is not legal)"):
         graph_from_plain(broken(HARMFUL[name]))
+
+
+def test_graphs_within_graphs_are_checked():
+    graph, body, condition = Graph(), Graph(), Graph()
+    x = body.input((3,), "float32")
+    body.outputs = [body.elementwise("negate", body.elementwise("square", x))]
+    condition.input((3,), "float32")
+    condition.outputs = [condition.constant(0.0, TensorType((), "bool"))]
+    graph.outputs = [graph.apply(While(condition, body), graph.input((3,), "float32"))]
+    stored = json.loads(json.dumps(plain_graph(graph)))
+    assert graph_from_plain(stored) == graph
+    stored["nodes"][0][1]["body"]["graph"]["nodes"][0][3][0][1] = [5]
+    with pytest.raises(BadInput, match=r"^the stored graph is not legal: square .* gives"):
+        graph_from_plain(stored)
 
 
 def test_graphs_within_graphs_have_an_end():

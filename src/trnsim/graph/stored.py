@@ -163,8 +163,9 @@ def _attribute(value: Any, kind: str, origins: Sequence[Origin], depth: int) -> 
         one = _SEVERAL[kind]
         return tuple(_attribute(each, one, origins, depth) for each in _listed(value))
     if kind == "Graph":
-        inner: Any = value
-        return _graph(inner["graph"], origins, depth + 1)
+        graph = _graph(value["graph"], origins, depth + 1)
+        verify(graph)
+        return graph
     return _READERS[kind](value)
 
 

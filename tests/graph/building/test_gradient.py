@@ -127,6 +127,25 @@ def test_attention():
         compared(lambda g, q: g.apply(Attention(0.5, cap=3.0), q, q, q), (1, 3, 4))
 
 
+def test_the_gradient_of_a_second_result_is_refused():
+    graph = Graph()
+    query, key, value = (graph.input((2, 3, 4), "float32") for _ in range(3))
+    _, logs = graph.apply_to_all(Attention(0.5), [query, key, value])
+    loss = graph.reduce("add", logs, (0, 1))
+    with pytest.raises(NotModelled, match="a result of attention that is not its first"):
+        gradients(graph, loss, [query], {})
+
+
+def test_elements_that_a_slice_leaves_out_have_no_gradient():
+    graph = Graph()
+    x = graph.input((4,), "float32")
+    nothing = graph.slice(x, (1,), (0,), (2,))
+    loss = graph.reduce("add", graph.concatenate([nothing, graph.slice(x, (0,), (2,))], 0), (0,))
+    graph.outputs = gradients(graph, loss, [x], {})
+    (slope,) = graph.reference([np.ones(4, np.float32)])
+    assert slope.tolist() == [1, 1, 0, 0]
+
+
 def test_rows_of_a_table_that_are_read_twice_are_added_up():
     graph = Graph()
     table, numbers = graph.input((4, 3), "float32"), graph.input((3,), "int32")

@@ -40,7 +40,14 @@ from trnsim.graph.ops.functions import (
     Silu,
     Tanh,
 )
-from trnsim.graph.ops.layout import BroadcastInDim, Concatenate, Reshape, Slice, Transpose
+from trnsim.graph.ops.layout import (
+    BroadcastInDim,
+    Concatenate,
+    Reshape,
+    Slice,
+    Transpose,
+    strided,
+)
 from trnsim.graph.ops.lookup import Gather
 from trnsim.graph.ops.reductions import Reduce
 from trnsim.graph.ops.rounding import Convert
@@ -61,12 +68,14 @@ def gradients(
     `shared` are exchanges that add up gradients over ranks, by the numbers of values.
 
     Raises:
-        NotModelled: for an operation between them that has no rule.
+        NotModelled: for an operation between them that has no rule, or none for a second result.
     """
     grads: dict[int, Value] = {loss.number: graph.constant(1.0, loss.type)}
     recomputed = _Recomputed(graph)
     needed = _dependent_values(graph, {value.number for value in wanted})
     for node in reversed(list(graph.nodes)):
+        if any(value.number in grads for value in node.results[1:]):
+            raise NotModelled(f"the gradient of a result of {node.name} that is not its first")
         if node.result.number in grads and node.result.number in needed:
             graph.came_from = node.origin
             grad = _exchange_gradient(graph, node.result, grads, shared)
@@ -333,13 +342,8 @@ def _cast(graph: Graph, value: Value, dtype: str) -> Value:
 
 def _slice(graph: Graph, node: Node, operation: Any, grad: Value) -> Gradients:
     (x,) = node.values
-    ends = [
-        start + (count - 1) * step + 1
-        for start, count, step in zip(
-            operation.starts, operation.shape, operation.strides, strict=True
-        )
-    ]
-    high = [side - end for side, end in zip(x.shape, ends, strict=True)]
+    reads = map(strided, operation.starts, operation.shape, operation.strides)
+    high = [side - read.stop for side, read in zip(x.shape, reads, strict=True)]
     return (graph.pad(grad, operation.starts, high, [step - 1 for step in operation.strides]),)
 
 
