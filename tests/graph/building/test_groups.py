@@ -38,3 +38,15 @@ def test_columns_of_a_group_are_multiplied_by_its_rows():
     (found,) = b.graph.reference([left, right, ENDS])
     wanted = np.stack([left[:, one] @ right[one] for one in groups()])
     np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_groups_without_rows():
+    b, x, matrices, ends = built((0, 5), (4, 5, 6))
+    y = b.graph.input((0, 6), "float32")
+    columns = by_columns(b, b.graph.transpose(x, (1, 0)), y, ends)
+    b.graph.outputs += [by_rows(b, x, matrices, ends), columns]
+    arrays = [np.ones(value.shape, value.dtype) for value in b.graph.inputs]
+    arrays[2] = np.zeros_like(ENDS)
+    rows, sums = b.graph.reference(arrays)
+    assert rows.shape == (0, 6)
+    np.testing.assert_array_equal(sums, np.zeros((4, 5, 6)))

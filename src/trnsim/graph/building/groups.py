@@ -37,7 +37,7 @@ class _Blocks:
 
 def _cut_into_blocks(b: Build, ends: Value, count: int) -> _Blocks:
     """Blocks of `count` rows whose groups end at `ends`."""
-    groups, size = ends.shape[0], min(_BLOCK_ROWS, count)
+    groups, size = ends.shape[0], max(min(_BLOCK_ROWS, count), 1)
     number = count // size + groups
     shape = (number, groups)
     end = b.convert(ends, "float32")
