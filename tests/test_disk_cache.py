@@ -8,7 +8,7 @@ from spoiled_cache import OTHER_FIELDS, spoil
 
 from trnsim import disk_cache
 from trnsim.graph import Graph
-from trnsim.lower import costs, groups, lowering
+from trnsim.lower import costs, fusion_groups, lowering
 
 KEY = (("add", (1, 2)), "trn2")
 
@@ -27,7 +27,7 @@ def _read(key):
 def test_a_kernels_time_with_other_fields_is_measured_again(folder, changes):
     graph = Graph()
     graph.outputs = [graph.elementwise("tanh", graph.input((3, 5), "float32"))]
-    (group,) = groups(graph)
+    (group,) = fusion_groups(graph)
     measured = lowering._cost(group, "trn2", False)
     spoil(folder, changes)
     lowering._cost_of.clear()

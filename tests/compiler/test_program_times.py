@@ -58,7 +58,7 @@ def test_what_is_remembered_is_what_was_found(tmp_path, monkeypatch):
     monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path))
     graph, weights = stack(8, width=256)
     first = time_graph(graph, weights, CompileOptions("trn2"))
-    monkeypatch.setattr(program_times, "trace", None)
+    monkeypatch.setattr(program_times, "trace_without_values", None)
     assert time_graph(graph, weights, CompileOptions("trn2")) == first
     with pytest.raises(TypeError):
         time_graph(graph, weights, CompileOptions("trn1"))
@@ -91,7 +91,7 @@ def test_kernels_cannot_stand_for_the_half_of_two_cores(monkeypatch):
         raise OutOfMemory("SBUF is full")
 
     monkeypatch.setenv(disk_cache.VARIABLE, "off")
-    monkeypatch.setattr(program_times, "trace", refuse)
+    monkeypatch.setattr(program_times, "trace_without_values", refuse)
     graph, weights = stack(2, width=256)
     assert program_figures(graph, weights, CompileOptions("trn2")).notes == (
         "not one program: SBUF is full",

@@ -13,7 +13,6 @@ from trnsim.compiler.program import legalize_graph
 from trnsim.compiler.schedules import CompileOptions, alternative_schedules, fastest_schedule
 from trnsim.graph import Graph
 from trnsim.lower.emit.schedule import FIRST_SCHEDULE, RING, ROOM, SbufSchedule
-from trnsim.lower.program import trace
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +73,7 @@ def test_the_first_of_the_fastest_is_kept(times, wanted):
 def test_an_interrupted_search_goes_on_where_it_was_and_more_search_is_no_slower(monkeypatch):
     """Levels share what was tried: each after the first pays for what it tries besides."""
     graph, weights = wide()
-    whole, calls = program_times.trace, []
+    whole, calls = program_times.trace_without_values, []
 
     def counted(*args, **options):
         calls.append(options["schedule"])
@@ -82,7 +81,7 @@ def test_an_interrupted_search_goes_on_where_it_was_and_more_search_is_no_slower
             raise KeyboardInterrupt
         return whole(*args, **options)
 
-    monkeypatch.setattr(program_times, "trace", counted)
+    monkeypatch.setattr(program_times, "trace_without_values", counted)
     with pytest.raises(KeyboardInterrupt):
         compile_graph(graph, weights=weights, flags=Flags(optlevel=3))
     tried = calls[:3]
@@ -90,9 +89,9 @@ def test_an_interrupted_search_goes_on_where_it_was_and_more_search_is_no_slower
     again = calls[4:]
     assert not set(tried) & set(again)
     assert {*tried, *again} >= {FIRST_SCHEDULE, *alternative_schedules(3, frozenset({ROOM}), 0)}
-    monkeypatch.setattr(program_times, "trace", None)
+    monkeypatch.setattr(program_times, "trace_without_values", None)
     assert compile_graph(graph, weights=weights, flags=Flags(optlevel=3)) == found
-    monkeypatch.setattr(program_times, "trace", whole)
+    monkeypatch.setattr(program_times, "trace_without_values", whole)
     first_s, second_s = (
         compile_graph(graph, weights=weights, flags=Flags(optlevel=level)).device_time_s
         for level in (1, 2)
@@ -104,13 +103,13 @@ def test_an_interrupted_search_goes_on_where_it_was_and_more_search_is_no_slower
 @pytest.mark.slow
 def test_the_layers_of_a_model_have_the_schedule_of_the_fewest(monkeypatch):
     graph, weights = stack(8, width=2048, rows=2048)
-    whole, calls = program_times.trace, []
+    whole, calls = program_times.trace_without_values, []
 
     def counted(*args, **options):
         calls.append(options["schedule"])
         return whole(*args, **options)
 
-    monkeypatch.setattr(program_times, "trace", counted)
+    monkeypatch.setattr(program_times, "trace_without_values", counted)
     compile_graph(graph, weights=weights)
     searched = 1 + len(alternative_schedules(2, frozenset({ROOM, RING}), 0))
     assert len(calls) <= searched + 2

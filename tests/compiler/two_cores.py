@@ -87,5 +87,5 @@ def rules_by_chance(graph, random):
 
 def follows(node, rule, made):
     """Whether it takes sums only of what was made as sums."""
-    pairs = zip(node.values, rule.takes, strict=True)
+    pairs = zip(node.values, rule.operands, strict=True)
     return all(split != SUM or made.get(value.number) == SUM for value, split in pairs)

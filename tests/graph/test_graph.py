@@ -51,7 +51,7 @@ def test_a_graph_begun_anew_keeps_numbers_and_takes_operations_that_have_theirs(
         made.add(node.operation, node.operands, node.results)
     made.outputs = list(graph.outputs)
     assert made == graph
-    assert made.origin(made.outputs[0]) == graph.origin(graph.outputs[0])
+    assert made.transpose_source(made.outputs[0]) == graph.transpose_source(graph.outputs[0])
     assert made.inputs is not graph.inputs
 
 

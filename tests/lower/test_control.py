@@ -139,6 +139,6 @@ def test_a_while_holds_what_passes_from_trip_to_trip_twice():
 
 
 def test_other_operations_run_no_graph():
-    assert control.graphs(Add()) == ()
+    assert control.inner_graphs(Add()) == ()
     with pytest.raises(InternalError, match="add runs no graph"):
         control.run(Add(), [], lambda _, given: given)

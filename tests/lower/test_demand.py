@@ -10,7 +10,7 @@ from trnsim.graph.ops.collectives import AllReduce
 from trnsim.graph.ops.contraction import Attention, Convolution
 from trnsim.graph.ops.layout import DynamicSlice, Reverse
 from trnsim.graph.ops.reductions import ReduceWindow, Sort
-from trnsim.lower.demand import demands, elements
+from trnsim.lower.demand import count_elements, demands
 
 
 def needed(graph, value):
@@ -245,4 +245,4 @@ def test_what_nobody_needs_has_no_demand():
     unread = graph.input((3,), "float32")
     graph.outputs = [graph.elementwise("abs", graph.input((0, 4), "float32"))]
     assert unread.number not in demands(graph)
-    assert not any(elements(box) for box in demands(graph).values())
+    assert not any(count_elements(box) for box in demands(graph).values())

@@ -9,7 +9,7 @@ from trnsim.graph.ops.contraction import Attention, DotGeneral
 from trnsim.graph.ops.elementwise import Elementwise
 from trnsim.graph.ops.layout import Concatenate, Pad, Reinterpret, Reverse
 from trnsim.graph.ops.reductions import Reduce, Sort
-from trnsim.lower import groups, launch
+from trnsim.lower import fusion_groups, launch
 from trnsim.lower.emit.attending import attention
 from trnsim.lower.emit.computing import product, reduction, rotation
 from trnsim.lower.kernels import integers, movement
@@ -85,4 +85,4 @@ def test_a_group_that_was_not_made_legal_names_what_has_kernels():
     g = Graph()
     g.outputs = list(g.apply_to_all(Sort(0), [g.input((4,), "float32")]))
     with pytest.raises(NotModelled, match="sort has no kernel yet; there are kernels for chains"):
-        launch(groups(g)[0], [np.zeros(4, np.float32)], "trn2")
+        launch(fusion_groups(g)[0], [np.zeros(4, np.float32)], "trn2")

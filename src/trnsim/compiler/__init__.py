@@ -8,7 +8,8 @@ instructions of exchanges. A graph comes with AWS's flags (`Flags`), which chang
 
 from __future__ import annotations
 
-from trnsim.compiler.compilation import CompiledProgram, compile  # noqa: A004  the compilers' name
+from trnsim.compiler.compilation import compile  # noqa: A004  the compilers' name
+from trnsim.compiler.compiled_program import CompiledProgram
 from trnsim.compiler.flags import Flags
 
 __all__ = ["CompiledProgram", "Flags", "compile"]

@@ -213,6 +213,3 @@ def _time_on_both(
     shared = (f"both cores do all of: {', '.join(half.repeated)}",) if half.repeated else ()
     notes = (*split.figures.notes, *shared)
     return replace(split, figures=replace(split.figures, notes=notes))
-
-
-__all__ = ["CompiledProgram", "compile"]

@@ -58,6 +58,3 @@ def operator_costs(graph: Graph, target: str, cores: int = 1) -> tuple[Cost, ...
 
 def _device_s(kernels: tuple[Cost, ...]) -> float:
     return sum(cost.device_time_s for cost in kernels)
-
-
-__all__ = ["operator_costs"]

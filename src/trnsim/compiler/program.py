@@ -18,7 +18,7 @@ from trnsim.lower.emit.images import convolution, pooling
 from trnsim.lower.legalize import legalize
 from trnsim.lower.lowering import checked_inputs, evaluate
 from trnsim.lower.program import run_graph
-from trnsim.lower.rules import check
+from trnsim.lower.rules import require_instructions
 
 Array = np.ndarray[Any, Any]
 _RULES: Final = (cores, exchange)
@@ -67,7 +67,7 @@ def evaluate_program(
     graph, weights = legalize_graph(parts.step, parts.weights)
     for node in graph.nodes:
         if node.kind is Kind.COLLECTIVE:
-            check(node)
+            require_instructions(node)
     results = run_graph(graph, inputs, target, weights, numerics=True).outputs
     arrays = iter(results if isinstance(results, tuple) else (results,))
     return [_array_of(value, arrays) for value in wanted]

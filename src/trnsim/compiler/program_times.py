@@ -62,7 +62,7 @@ class ProgramFigures:
         notes: sentences for the user on parts that are no single program.
         compiled_layers: number of layers of each stack that were compiled; empty if all were.
         schedule: division of SBUF.
-        lacks: shortages of SBUF that another division of it may remove: `ROOM` and `RING` of
+        shortages: shortages of SBUF that another division of it may remove: `ROOM` and `RING` of
             `lower.emit.schedule`.
         is_linked: whether exchanges between ranks are part of its time.
         wanted_bytes: peak of the bytes of an SBUF partition for all results not yet read.
@@ -75,7 +75,7 @@ class ProgramFigures:
     notes: tuple[str, ...] = ()
     compiled_layers: tuple[int, ...] = ()
     schedule: SbufSchedule = FIRST_SCHEDULE
-    lacks: frozenset[str] = frozenset()
+    shortages: frozenset[str] = frozenset()
     is_linked: bool = False
     wanted_bytes: int = 0
 
@@ -83,7 +83,12 @@ class ProgramFigures:
         """The figures as JSON."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         schedule = (self.schedule.passing_bytes, self.schedule.ring_bytes)
-        return {**values, "work": to_rows(self.work), "schedule": schedule, "lacks": [*self.lacks]}
+        return {
+            **values,
+            "work": to_rows(self.work),
+            "schedule": schedule,
+            "shortages": [*self.shortages],
+        }
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> ProgramFigures:
@@ -93,7 +98,7 @@ class ProgramFigures:
             "compiled_layers": tuple(values["compiled_layers"]),
             "work": from_rows(values["work"]),
             "schedule": SbufSchedule(*values["schedule"]),
-            "lacks": frozenset(values["lacks"]),
+            "shortages": frozenset(values["shortages"]),
         }
         return cls(*((values | decoded)[item.name] for item in fields(cls)))
 
@@ -192,7 +197,7 @@ def _try_schedules(
     work_s = busiest_engine_s(first.work, _places(whole.graph, graph), layers)
     if _WORK_IN_ALL_SCHEDULES * work_s >= options.limit_s:
         raise NoFasterProgramError
-    alternatives = alternative_schedules(options.level, first.lacks, first.instructions)
+    alternatives = alternative_schedules(options.level, first.shortages, first.instructions)
 
     def time_s(schedule: SbufSchedule) -> float:
         return program_figures(graph, weights, options, schedule).device_time_s
@@ -314,7 +319,7 @@ def program_figures(
             len(timeline),
             work,
             schedule=schedule,
-            lacks=traced.lacks,
+            shortages=traced.shortages,
             is_linked=links is not None,
             wanted_bytes=traced.wanted_bytes,
         )

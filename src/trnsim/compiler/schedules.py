@@ -1,8 +1,8 @@
 """Candidate schedules of a program: how SBUF is divided between resident and passing tensors.
 
 The time model prices each, and the fastest is taken. -O1 takes the first schedule, -O2 also tries a
-roomier one where the program lacks room, -O3 tries all. Whether AWS's compiler loads more weights
-ahead is not known: published times of encoders agree with the first ring.
+roomier one if results had no room, -O3 tries all. Whether AWS's compiler loads more weights ahead
+is not known: published times of encoders agree with the first ring.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class CompileOptions:
 
 
 def alternative_schedules(
-    level: int, lacks: Collection[str], instructions: int
+    level: int, shortages: Collection[str], instructions: int
 ) -> Sequence[SbufSchedule]:
     """The schedules to try beside the first, by the resources that its program lacked."""
-    if level == 1 or not lacks or (level == 2 and instructions > _MOST_INSTRUCTIONS_SEARCHED):  # noqa: PLR2004  -O2
+    if level == 1 or not shortages or (level == 2 and instructions > _MOST_INSTRUCTIONS_SEARCHED):  # noqa: PLR2004  -O2
         return ()
     if level == 2:  # noqa: PLR2004  -O2
-        return (_SMALL_PASSING,) if ROOM in lacks else ()
+        return (_SMALL_PASSING,) if ROOM in shortages else ()
     return tuple(schedule for schedule in _ALL_SCHEDULES if schedule != FIRST_SCHEDULE)
 
 

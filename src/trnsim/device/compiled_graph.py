@@ -11,7 +11,7 @@ from typing import Any
 
 from trnsim import arch, compiler
 from trnsim.compiler import Flags
-from trnsim.compiler.ncc.limits import memory_refused
+from trnsim.compiler.ncc.limits import memory_refusals
 from trnsim.device.call_time import CallTime, TensorSpec, spec_text
 from trnsim.device.device_core import device_core, target
 from trnsim.device.hbm import device_memory
@@ -196,7 +196,7 @@ def require_room(
     needed = memory.live_bytes + graph.plan.fresh_bytes
     memory.peak_bytes = max(memory.peak_bytes, min(needed, memory.capacity_bytes))
     if needed > memory.capacity_bytes:
-        codes = [f"{code}: " for code, _ in memory_refused(graph.plan, memory.capacity_bytes)]
+        codes = [f"{code}: " for code, _ in memory_refusals(graph.plan, memory.capacity_bytes)]
         raise error_class(
             f"{''.join(codes)}{graph.name} needs {bytes_text(graph.plan.fresh_bytes)} of HBM "
             f"beside the {bytes_text(memory.live_bytes)} in use; neuron:{core} has "

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from trnsim import arch, compiler
 from trnsim.compiler import CompiledProgram, Flags
 from trnsim.compiler.ncc.calls import FrameworkCall
-from trnsim.compiler.ncc.limits import instructions_refused, memory_refused
+from trnsim.compiler.ncc.limits import instruction_refusals, memory_refusals
 from trnsim.compiler.ncc.refusals import Refusal, refusals, require_accepted
 from trnsim.compiler.patterns.casts import apply_casts
 from trnsim.compiler.reports.explained import PatternUse, pattern_uses
@@ -421,7 +421,7 @@ def report_model(
     program = compiler.compile(
         model.graph, target, lnc=cores, flags=flags, weights=model.weights, tell=tell
     )
-    too_many = [Refusal(code, n) for code, n in instructions_refused(program.instructions)]
+    too_many = [Refusal(code, n) for code, n in instruction_refusals(program.instructions)]
     require_accepted(too_many, is_strict=is_strict)
     notes = (*flags.said, *map(str, (*refused, *too_many)))
     planned, no_plan_reason = _plan_estimate(subject, target, cores, flags)
@@ -462,7 +462,7 @@ def exchange_time(exchange: GraphExchange, target: str, lnc: int) -> CollectiveT
 
 
 def _require_room(title: str, plan: MemoryPlan, device: DeviceCore, target: str) -> None:
-    for code, _ in memory_refused(plan, device.hbm_bytes):
+    for code, _ in memory_refusals(plan, device.hbm_bytes):
         raise OutOfMemory(
             f"{code}: {title} needs {bytes_text(plan.peak_bytes)} of HBM at its peak; a "
             f"NeuronCore of {target} has {bytes_text(device.hbm_bytes)}\n{plan.table()}",

@@ -225,7 +225,7 @@ class Graph:
 
         Where only dimensions of length 1 change places nothing moves.
         """
-        value, before = self.origin(value)
+        value, before = self.transpose_source(value)
         order = tuple(before[dim] for dim in permutation)
         long = [dim for dim in order if value.shape[dim] > 1]
         if long == sorted(long):
@@ -292,7 +292,7 @@ class Graph:
         """The operation that made a value; None for an input."""
         return self._maker.get(value.number)
 
-    def origin(self, value: Value) -> tuple[Value, Shape]:
+    def transpose_source(self, value: Value) -> tuple[Value, Shape]:
         """The operand and permutation of a transpose; for other values themselves, in order."""
         maker = self._maker.get(value.number)
         if maker is not None and isinstance(maker.operation, Transpose):
@@ -318,7 +318,7 @@ class Graph:
                 needed.update(value.number for value in node.values)
         self.nodes = kept[::-1]
 
-    def forget(self, first: int) -> None:
+    def truncate(self, first: int) -> None:
         """Remove the nodes from place `first` on."""
         del self.nodes[first:]
 

@@ -22,8 +22,6 @@ from trnsim.graph.origin import Origin
 from trnsim.graph.types import ELEMENT_TYPES, TensorType
 from trnsim.graph.verifier import verify
 
-__all__ = ["graph_from_plain", "plain_graph"]
-
 _SIDE_MOST: Final = 1 << 48
 _RANK_MOST: Final = 64
 _DEPTH_MOST: Final = 16

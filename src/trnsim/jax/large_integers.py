@@ -19,7 +19,7 @@ from trnsim.graph.ops.contraction import Convolution, DotGeneral
 from trnsim.graph.ops.reductions import Reduce, ReduceWindow, Scan, TopK
 from trnsim.graph.ops.rounding import Convert
 from trnsim.graph.types import INTEGERS, round_to_dtype
-from trnsim.lower.control import graphs
+from trnsim.lower.control import inner_graphs
 
 Array = npt.NDArray[Any]
 
@@ -104,7 +104,7 @@ def _nodes_that_round(graph: Graph) -> list[Node]:
     outer = (
         node
         for node in graph.nodes
-        if _rounds(node) or any(map(_any_rounds, graphs(node.operation)))
+        if _rounds(node) or any(map(_any_rounds, inner_graphs(node.operation)))
     )
     makers = {value.number: node for node in graph.nodes for value in node.results}
     products = (

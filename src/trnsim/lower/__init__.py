@@ -8,7 +8,7 @@ not those that AWS's compiler would make.
 
 from trnsim.lower.bound import Bound, bound
 from trnsim.lower.exchanges import GraphExchange, between_exchanges, exchange, without_exchanges
-from trnsim.lower.fusion import FusionGroup, groups
+from trnsim.lower.fusion import FusionGroup, fusion_groups
 from trnsim.lower.lowering import Cost, costs, evaluate, launch
 from trnsim.lower.memory_plan import MemoryPlan, memory_plan
 
@@ -23,7 +23,7 @@ __all__ = [
     "costs",
     "evaluate",
     "exchange",
-    "groups",
+    "fusion_groups",
     "launch",
     "memory_plan",
     "without_exchanges",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from trnsim import arch
 from trnsim.arch.peaks import hbm_stack_bytes_per_s, peak_flop_per_s
 from trnsim.graph import Graph, Node, Value
-from trnsim.lower.demand import Box, demands, share
+from trnsim.lower.demand import Box, demands, fraction_of
 from trnsim.lower.needed_flop import needed_flop
 
 
@@ -110,7 +110,7 @@ def must_cross_bytes(graph: Graph, demand: Mapping[int, Box], short: Collection[
     inputs = {value.number for value in graph.inputs}
     outputs = {value.number: value.type.nbytes for value in graph.outputs}
     return sum(nbytes for number, nbytes in outputs.items() if number not in inputs) + sum(
-        int(share(demand.get(value.number), value.shape) * value.type.nbytes)
+        int(fraction_of(demand.get(value.number), value.shape) * value.type.nbytes)
         // (1 + _is_cast(value, short))
         for value in graph.inputs
         if value.number in read

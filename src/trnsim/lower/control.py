@@ -21,7 +21,7 @@ Evaluate = Callable[[Graph, Sequence[Array]], list[Array]]
 def run(operation: Operation, operands: Sequence[Array], evaluate: Evaluate) -> list[Array]:
     """The results of the graphs that the operands' values choose."""
     if isinstance(operation, While):
-        condition, body = graphs(operation)
+        condition, body = inner_graphs(operation)
         held = list(operands)
         while bool(evaluate(condition, held)[0]):
             held = evaluate(body, held)
@@ -31,7 +31,7 @@ def run(operation: Operation, operands: Sequence[Array], evaluate: Evaluate) -> 
     return evaluate(operation.branch(operands[0]), operands[1:])
 
 
-def graphs(operation: Operation) -> tuple[Graph, ...]:
+def inner_graphs(operation: Operation) -> tuple[Graph, ...]:
     """The graphs that an operation may run; those of a `while` are its condition and its body."""
     if isinstance(operation, Branching):
         return operation.branches
@@ -44,7 +44,7 @@ def nodes_within(graph: Graph) -> Iterator[Node]:
     """The operations of a graph and of those that it may run."""
     for node in graph.nodes:
         yield node
-        for inner in graphs(node.operation):
+        for inner in inner_graphs(node.operation):
             yield from nodes_within(inner)
 
 
@@ -59,12 +59,12 @@ def graph_counts(
         NotModelled: for a `while` whose number of trips is not known.
     """
     if not isinstance(operation, While):
-        dearest = max(graphs(operation), key=seconds)
+        dearest = max(inner_graphs(operation), key=seconds)
         return "at most, the dearest branch", [(dearest, 1)]
     if operation.trips is None:
         raise NotModelled(
             "while runs as often as its values decide, so it has no time",
             fix="give `trips`, or evaluate it",
         )
-    condition, body = graphs(operation)
+    condition, body = inner_graphs(operation)
     return f"{operation.trips} trips", [(condition, operation.trips + 1), (body, operation.trips)]

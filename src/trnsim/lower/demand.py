@@ -63,10 +63,10 @@ def demands(graph: Graph, wanted: Sequence[Box | None] | None = None) -> dict[in
     places = known_indices(graph)
     for node in reversed(graph.nodes):
         boxes = [boxes_by_number.get(value.number) for value in node.results]
-        if not any(box is not None and elements(box) for box in boxes):
+        if not any(box is not None and count_elements(box) for box in boxes):
             continue
         for value, box in zip(node.values, _operand_boxes(node, boxes, places), strict=True):
-            if box is not None and elements(box):
+            if box is not None and count_elements(box):
                 add(value, box)
     return boxes_by_number
 
@@ -76,21 +76,21 @@ def whole_box(shape: Sequence[int]) -> Box:
     return tuple(np.ones(length, np.bool_) for length in shape)
 
 
-def elements(box: Box) -> int:
+def count_elements(box: Box) -> int:
     """The count of elements in a box."""
     return prod(int(mask.sum()) for mask in box)
 
 
-def share(box: Box | None, shape: Sequence[int]) -> Fraction:
+def fraction_of(box: Box | None, shape: Sequence[int]) -> Fraction:
     """The fraction of a value's elements that a box has."""
-    return Fraction(elements(box), prod(shape) or 1) if box is not None else Fraction()
+    return Fraction(count_elements(box), prod(shape) or 1) if box is not None else Fraction()
 
 
 def _union(first: Box, second: Box) -> Box:
     """A box within the union of two: the union if they differ in one dimension, else the larger."""
     if sum(bool((a != b).any()) for a, b in zip(first, second, strict=True)) <= 1:
         return tuple(a | b for a, b in zip(first, second, strict=True))
-    return max(first, second, key=elements)
+    return max(first, second, key=count_elements)
 
 
 def _operand_boxes(
@@ -100,7 +100,7 @@ def _operand_boxes(
     operation: Any = node.operation
     if isinstance(operation, Attention):
         return _of_attention(node, boxes)
-    box = max((box for box in boxes if box is not None), key=elements)
+    box = max((box for box in boxes if box is not None), key=count_elements)
     if node.kind is Kind.ELEMENTWISE:
         return [box] * len(node.values)
     if type(operation) in _LOOKUPS:
@@ -113,7 +113,7 @@ def _operand_boxes(
 
 def _share_of(node: Node, boxes: list[Box | None]) -> Fraction:
     pairs = zip(boxes, node.results, strict=True)
-    return max(share(box, value.shape) for box, value in pairs)
+    return max(fraction_of(box, value.shape) for box, value in pairs)
 
 
 def _leading_box(shape: Sequence[int], part: Fraction) -> Box:
@@ -207,7 +207,9 @@ def _of_attention(node: Node, boxes: list[Box | None]) -> list[Box | None]:
     operation: Any = node.operation
     result, sums = boxes
     query, key = (value.shape for value in node.values[:2])
-    box = max((side for side in (result[:-1] if result else None, sums) if side), key=elements)
+    box = max(
+        (side for side in (result[:-1] if result else None, sums) if side), key=count_elements
+    )
     *batch, rows = box
     starts, ends = operation.visible_keys(query[-2], key[-2])
     visible = interval_counts(starts[rows], ends[rows], key[-2]) > 0
@@ -274,7 +276,7 @@ def _places_met(windows: _Windows, needed: Mask) -> Mask:
 
 def _of_lookup(node: Node, box: Box, places: Mapping[int, Array]) -> list[Box | None]:
     """The rows that are read; as many leading ones if the indices depend on values."""
-    part = share(box, node.result.shape)
+    part = fraction_of(box, node.result.shape)
     first, *others = node.values
     starts = [places[value.number] for value in others if value.number in places]
     read = None
@@ -392,7 +394,7 @@ def _regrouped(masks: Box, shape: Sequence[int]) -> Box:
         remaining = iter([mask for mask in masks if len(mask) > 1])
         return tuple(next(remaining) if length > 1 else np.ones(1, np.bool_) for length in shape)
     if prod(shape) > _MOST_MASK_ELEMENTS:
-        return _leading_box(shape, share(masks, [len(mask) for mask in masks]))
+        return _leading_box(shape, fraction_of(masks, [len(mask) for mask in masks]))
     flat: Any = reduce(np.logical_and.outer, masks)
     return _inner_box(flat.reshape(shape))
 
@@ -401,7 +403,7 @@ def _inner_box(needed: Any) -> Box:
     """The largest simple box in a mask: all of it if it is a box, else whole rows, else one row."""
     others = range(needed.ndim)
     masks = tuple(needed.any(axis=tuple(dim for dim in others if dim != own)) for own in others)
-    if elements(masks) == int(needed.sum()):
+    if count_elements(masks) == int(needed.sum()):
         return masks
     rows = needed.reshape(len(needed), -1)
     full = rows.all(1)

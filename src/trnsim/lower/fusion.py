@@ -55,7 +55,7 @@ class FusionGroup:
         return {value.number for node in self.nodes for value in node.results}
 
 
-def groups(graph: Graph) -> list[FusionGroup]:
+def fusion_groups(graph: Graph) -> list[FusionGroup]:
     """The graph's nodes in groups, in an order in which each group can run.
 
     An operation joins a group only if all it reads comes from that group or from earlier ones, so

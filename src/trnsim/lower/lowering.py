@@ -21,12 +21,12 @@ from trnsim.graph.ops.calls import CustomCall
 from trnsim.graph.rewriting import rewrite_graph
 from trnsim.graph.types import BOOL, TensorType
 from trnsim.lower import control
-from trnsim.lower.fusion import FusionGroup, groups
+from trnsim.lower.fusion import FusionGroup, fusion_groups
 from trnsim.lower.kernels.integers import is_exact
 from trnsim.lower.legalize import legalize
 from trnsim.lower.patterns.contractions import SPLIT_CONTRACTION
 from trnsim.lower.program import MIRRORED, trace
-from trnsim.lower.rules import check
+from trnsim.lower.rules import require_instructions
 from trnsim.profile.measures.busy import busy_s
 from trnsim.runs import Run
 
@@ -78,7 +78,7 @@ def evaluate(graph: Graph, inputs: Sequence[Array], target: str = "trn2") -> lis
             arrays[value.number] = source.view(value.type.numpy_dtype())
         return arrays[value.number].reshape(value.shape)
 
-    for group in groups(graph):
+    for group in fusion_groups(graph):
         results = _results_of(group, array_of, target)
         for value, array in zip(group.outputs, results, strict=True):
             arrays[value.number] = array.view(np.bool_) if value.dtype == BOOL else array
@@ -138,7 +138,9 @@ def costs(graph: Graph, target: str = "trn2", *, is_mirrored: bool = False) -> t
         if len(_costs) >= _MOST_CACHED_COSTS:  # its keys hold numbers, such as a learning rate
             _costs.clear()
         verify(graph)
-        kernels = tuple(_cost(group, target, is_mirrored) for group in groups(legalize(graph)))
+        kernels = tuple(
+            _cost(group, target, is_mirrored) for group in fusion_groups(legalize(graph))
+        )
         _costs[key] = kernels
     return kernels
 
@@ -250,7 +252,7 @@ def launch(
         NotModelled: an operation of the group has no kernel.
     """
     for node in group.nodes:
-        check(node)
+        require_instructions(node)
     graph = Graph(group.inputs, _widen_inner_values(group), group.outputs)
     if any(node.kind is Kind.CONTRACTION for node in group.nodes):
         graph = rewrite_graph(graph, [SPLIT_CONTRACTION])

@@ -18,7 +18,7 @@ from trnsim.graph import Graph, Kind, Node, TensorType
 from trnsim.graph.ops.control_flow import While
 from trnsim.lower import control
 from trnsim.lower.arena import Arena, Block, arena
-from trnsim.lower.fusion import groups
+from trnsim.lower.fusion import fusion_groups
 from trnsim.lower.legalize import legalize
 from trnsim.profile.units import bytes_text
 
@@ -77,7 +77,7 @@ class MemoryPlan:
         return list(accumulate(change))[: len(self.kernels)]
 
     @cached_property
-    def at_peak(self) -> list[TensorLifetime]:
+    def peak_tensors(self) -> list[TensorLifetime]:
         """The tensors in use during the first kernel with most bytes in use, the largest first."""
         use = self.in_use_bytes
         place = use.index(max(use)) if use else 0
@@ -89,7 +89,7 @@ class MemoryPlan:
     @cached_property
     def peak_bytes(self) -> int:
         """The most bytes at once, inputs included."""
-        return sum(life.type.nbytes for life in self.at_peak)
+        return sum(life.type.nbytes for life in self.peak_tensors)
 
     @property
     def fresh_bytes(self) -> int:
@@ -119,7 +119,7 @@ class MemoryPlan:
     def table(self) -> str:
         """A table of the tensors at the peak: equal ones in one row, the largest rows first."""
         alike: dict[tuple[str, str], tuple[int, int]] = {}
-        for life in self.at_peak:
+        for life in self.peak_tensors:
             key = (str(life.type), life.label if life.first >= 0 else "input")
             number, nbytes = alike.get(key, (0, 0))
             alike[key] = number + 1, nbytes + life.type.nbytes
@@ -140,7 +140,7 @@ class MemoryPlan:
 def memory_plan(graph: Graph, names: Mapping[int, str] | None = None) -> MemoryPlan:
     """The memory plan of `graph`; `names` are its inputs' names by the value's number."""
     graph = legalize(graph)
-    kernels = groups(graph)
+    kernels = fusion_groups(graph)
     source = {n.result.number: n.values[0].number for n in graph.nodes if n.kind is Kind.ALIAS}
 
     def origin(number: int) -> int:
@@ -182,7 +182,7 @@ def _inner_graph_bytes(node: Node) -> int:
     beside the results, while the next ones are computed.
     """
     operation = node.operation
-    plans = [memory_plan(graph) for graph in control.graphs(operation)]
+    plans = [memory_plan(graph) for graph in control.inner_graphs(operation)]
     inside = max((plan.arena.nbytes for plan in plans), default=0)
     carried = sum(value.type.nbytes for value in node.results)
     return inside + (carried if isinstance(operation, While) else 0)

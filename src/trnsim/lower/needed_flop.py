@@ -12,7 +12,7 @@ from trnsim.graph import Graph, Node
 from trnsim.graph.ops.contraction import Attention, AttentionBackward, AttentionBase, Convolution
 from trnsim.graph.ops.control_flow import Branching, While
 from trnsim.graph.types import Array
-from trnsim.lower.demand import Box, Mask, demands, elements, interval_counts, share
+from trnsim.lower.demand import Box, Mask, count_elements, demands, fraction_of, interval_counts
 
 
 def needed_flop(node: Node, demand: Mapping[int, Box]) -> float:
@@ -22,12 +22,12 @@ def needed_flop(node: Node, demand: Mapping[int, Box]) -> float:
     count, those with the zeros of padding do.
     """
     boxes = [demand.get(value.number) for value in node.results]
-    if not any(box is not None and elements(box) for box in boxes):
+    if not any(box is not None and count_elements(box) for box in boxes):
         return 0.0
     for kinds, rule in _RULES.items():
         if isinstance(node.operation, kinds):
             return rule(node, boxes)
-    shares = [share(box, value.shape) for box, value in zip(boxes, node.results, strict=True)]
+    shares = [fraction_of(box, value.shape) for box, value in zip(boxes, node.results, strict=True)]
     return float(node.operation.flop(*node.operand_types) * max(shares))
 
 
@@ -38,11 +38,11 @@ def _of_attention(node: Node, boxes: list[Box | None]) -> float:
     query, key = node.values[0].shape, node.values[1].shape
     pairs, _ = _pairs(operation, query[-2], key[-2])
     rows = [box for box in (result[:-1] if result else None, sums) if box is not None]
-    scores = max(elements(box[:-1]) * pairs[box[-1]].sum() for box in rows)
+    scores = max(count_elements(box[:-1]) * pairs[box[-1]].sum() for box in rows)
     flop = 2.0 * scores * query[-1]
     if result:
         *heads, rows_needed, columns = result
-        flop += 2.0 * elements(tuple(heads)) * pairs[rows_needed].sum() * int(columns.sum())
+        flop += 2.0 * count_elements(tuple(heads)) * pairs[rows_needed].sum() * int(columns.sum())
     return float(flop)
 
 
@@ -52,7 +52,7 @@ def _of_attention_backward(node: Node, boxes: list[Box | None]) -> float:
     query, key, value = (operand.shape for operand in node.values[:3])
     keys_seen, queries_seeing = _pairs(operation, query[-2], key[-2])
     counts = [
-        float(elements(box[:-2]) * pairs[box[-2]].sum()) if box is not None else 0.0
+        float(count_elements(box[:-2]) * pairs[box[-2]].sum()) if box is not None else 0.0
         for box, pairs in zip(boxes, (keys_seen, queries_seeing, queries_seeing), strict=True)
     ]
     widths = [int(box[-1].sum()) if box is not None else 0 for box in boxes]
@@ -78,7 +78,7 @@ def _of_convolution(node: Node, boxes: list[Box | None]) -> float:
             sides, operation.dilations, operation.gaps, strict=True
         )
     ]
-    return float(2 * elements(box[:2]) * node.values[1].shape[1] * prod(met))
+    return float(2 * count_elements(box[:2]) * node.values[1].shape[1] * prod(met))
 
 
 def _taps_of_data(needed: Mask, stride: int, low: int, taps: Any, period: int) -> int:

@@ -105,7 +105,7 @@ class TracedProgram:
             their layouts.
         outputs: serials of its outputs' storage.
         spilled: serials of results that are in HBM because SBUF had no room.
-        lacks: the shortages that another schedule may remove: `ROOM`, `RING`.
+        shortages: the shortages that another schedule may remove: `ROOM`, `RING`.
         wanted_bytes: the peak of the bytes of a partition for all unread results.
     """
 
@@ -114,7 +114,7 @@ class TracedProgram:
     inputs: dict[int, int]
     outputs: frozenset[int]
     spilled: frozenset[int]
-    lacks: frozenset[str]
+    shortages: frozenset[str]
     wanted_bytes: int
 
     def stretches(self) -> Integers:
@@ -206,8 +206,8 @@ def trace(
         run = collect()
     last = emissions[-1]
     names, residents = last.names.stretches, last.residents
-    lacks, spilled = _lacks(last, run), _serials(residents.spilled)
-    return TracedProgram(run, names, *serials[-1], spilled, lacks, residents.crowding.wanted_bytes)
+    spilled, wanted_bytes = _serials(residents.spilled), residents.crowding.wanted_bytes
+    return TracedProgram(run, names, *serials[-1], spilled, _shortages(last, run), wanted_bytes)
 
 
 def _serials(tensors: Iterable[Tensor]) -> frozenset[int]:
@@ -219,7 +219,7 @@ def _resident_bytes(chip: arch.Target, schedule: SbufSchedule) -> int:
     return chip.core.sbuf_partition_bytes - schedule.passing_bytes
 
 
-def _lacks(emission: Emission, run: Run) -> frozenset[str]:
+def _shortages(emission: Emission, run: Run) -> frozenset[str]:
     """The shortages of a program: `ROOM` if results spilled, `RING` if weights waited."""
     spilled = emission.residents.spilled
     is_spilled = spilled or any(entry.is_spill for entry in run.timeline.program.checked)

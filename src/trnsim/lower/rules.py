@@ -66,7 +66,7 @@ _DEFERRED_KINDS: Final = (Kind.ELEMENTWISE, Kind.LEAF, Kind.VIEW, Kind.ALIAS)
 """Kinds of operations that their readers compute."""
 
 
-def check(node: Node) -> None:
+def require_instructions(node: Node) -> None:
     """Refuse an operation without instructions.
 
     Raises:

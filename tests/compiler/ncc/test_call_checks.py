@@ -2,7 +2,7 @@ import pytest
 
 from trnsim import arch
 from trnsim.compiler import Flags
-from trnsim.compiler.ncc.call_checks import call_refused
+from trnsim.compiler.ncc.call_checks import call_refusals
 from trnsim.compiler.ncc.calls import CallTensor, CompileTarget, FrameworkCall
 
 STRICT = Flags(implicit_integer_downcast=())
@@ -18,7 +18,7 @@ def call(name, gives="float32", reason="", operator="", **arguments):
 
 
 def codes(one, flags=Flags(), target="trn2"):  # noqa: B008  frozen
-    return [code for code, _ in call_refused(one, CompileTarget(arch.target(target), flags))]
+    return [code for code, _ in call_refusals(one, CompileTarget(arch.target(target), flags))]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_type_that_no_core_has_is_refused_where_it_is_read_and_where_it_is_mad
 
 def test_the_first_type_that_holds_is_said_with_what_is_given_and_made():
     one = call("view_as_complex", gives="complex128", self=of("float64", 4, 2))
-    ((code, what),) = call_refused(one, CompileTarget(arch.target("trn2"), Flags()))
+    ((code, what),) = call_refusals(one, CompileTarget(arch.target("trn2"), Flags()))
     assert (code, what) == (
         "NCC_EVRF004",
         "aten::view_as_complex on float64[4, 2] gives complex128[4]",
@@ -71,7 +71,7 @@ def test_a_tensor_without_a_size_is_refused():
     one = FrameworkCall(
         "aten::nonzero", "nonzero", {"self": of("float32")}, (CallTensor((None, 1), "int64"),)
     )
-    ((code, what),) = call_refused(one, CompileTarget(arch.target("trn2"), Flags()))
+    ((code, what),) = call_refusals(one, CompileTarget(arch.target("trn2"), Flags()))
     assert (code, what) == ("NCC_EMOD025", "aten::nonzero on float32[4]")
     assert str(one.results[0]) == "int64[?, 1]"
 
@@ -222,7 +222,7 @@ def test_collectives_add_integers_as_a_flag_permits(name, flag, code):
 
 def test_an_operator_without_a_lowering_is_refused_for_that_alone_where_nothing_else_holds():
     one = call("linalg_eig", reason="there is no lowering of it", self=of("float32", 4, 4))
-    ((code, what),) = call_refused(one, CompileTarget(arch.target("trn2"), Flags()))
+    ((code, what),) = call_refusals(one, CompileTarget(arch.target("trn2"), Flags()))
     assert code == "NCC_EVRF001"
     assert what == "aten::linalg_eig on float32[4, 4]: there is no lowering of it"
     typed = call("linalg_eig", gives="complex64", reason="none", self=of("float32", 4, 4))

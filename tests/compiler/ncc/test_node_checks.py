@@ -3,7 +3,7 @@ import pytest
 from trnsim import arch
 from trnsim.compiler import Flags
 from trnsim.compiler.ncc.calls import CompileTarget
-from trnsim.compiler.ncc.node_checks import nodes_refused
+from trnsim.compiler.ncc.node_checks import node_refusals
 from trnsim.graph import Graph, TensorType
 from trnsim.graph.ops.bits import ShiftLeft, ShiftRightArithmetic
 from trnsim.graph.ops.collectives import AllGather, AllReduce, ReduceScatter
@@ -20,7 +20,7 @@ GROUP = ((0, 1),)
 def codes(graph, flags=Flags(), target="trn2", called=frozenset()):  # noqa: B008  frozen
     return [
         code
-        for code, _, _ in nodes_refused(graph, CompileTarget(arch.target(target), flags), called)
+        for code, _, _ in node_refusals(graph, CompileTarget(arch.target(target), flags), called)
     ]
 
 
@@ -142,7 +142,7 @@ def test_counted_places_end_where_a_tensor_does(length, start, is_refused):
     rows = graph.gather(graph.input((8, 4), "float32"), places)
     graph.outputs = [rows, graph.scatter(graph.input((8, 4), "float32"), places, rows)]
     assert codes(graph) == ["NCC_EVRF056", "NCC_EVRF031"] * is_refused
-    found = [*nodes_refused(graph, CompileTarget(arch.target("trn2"), Flags()), frozenset())]
+    found = [*node_refusals(graph, CompileTarget(arch.target("trn2"), Flags()), frozenset())]
     if is_refused:
         assert f"places to {start + length - 1} in a length of 8" in found[0][1]
 
@@ -199,7 +199,7 @@ def test_graphs_that_a_node_runs_are_looked_into():
     graph = Graph()
     index, x = graph.input((), "int32"), graph.input((8,), "int32")
     graph.outputs = [graph.apply(Case((branch, branch)), index, x)]
-    found = [*nodes_refused(graph, CompileTarget(arch.target("trn2"), Flags()), frozenset())]
+    found = [*node_refusals(graph, CompileTarget(arch.target("trn2"), Flags()), frozenset())]
     assert [code for code, _, _ in found] == ["NCC_EVRF013"] * 2
     assert {number for _, _, number in found} == {graph.outputs[0].number}
     assert found[0][1] == "top_k of tensor<8xint32>, in case"

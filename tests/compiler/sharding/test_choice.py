@@ -19,7 +19,7 @@ def gives(made, operation=DotGeneral):
     """How the results of its products are split."""
     choice = SplitChoice(made.graph, split_costs(made.graph, CORE))
     pairs = zip(made.graph.nodes, choice.rules, strict=True)
-    return [rule.gives[0] for node, rule in pairs if isinstance(node.operation, operation)]
+    return [rule.results[0] for node, rule in pairs if isinstance(node.operation, operation)]
 
 
 def mlp(tokens, width=4096, hidden=8192):

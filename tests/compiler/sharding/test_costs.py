@@ -23,7 +23,7 @@ def product(rows, inner, columns):
 def costs(graph):
     """Of the product, by the split of its result."""
     work, node = split_costs(graph, CORE), graph.nodes[-1]
-    return {rule.gives[0]: work.node_s(node, rule) for rule in split_rules(node)}
+    return {rule.results[0]: work.node_s(node, rule) for rule in split_rules(node)}
 
 
 def test_few_rows_are_not_worth_splitting_as_all_weights_are_read():

@@ -20,7 +20,7 @@ def ways(build, *shapes, dtype="float32"):
     graph = Graph()
     build(graph, *(graph.input(shape, dtype) for shape in shapes))
     node = graph.nodes[-1]
-    return [(rule.takes, rule.gives) for rule in split_rules(node)[1:]]
+    return [(rule.operands, rule.results) for rule in split_rules(node)[1:]]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_rows_of_a_table_are_split_by_indices_or_by_columns():
     graph = Graph()
     table, indices = graph.input((10, 6), "float32"), graph.input((4, 3), "int32")
     graph.gather(table, indices)
-    found = [(rule.takes, rule.gives) for rule in split_rules(graph.nodes[0])[1:]]
+    found = [(rule.operands, rule.results) for rule in split_rules(graph.nodes[0])[1:]]
     assert found == [((WHOLE, 0), (0,)), ((1, WHOLE), (2,))]
 
 
@@ -64,7 +64,7 @@ def test_a_batch_of_rows_is_split_with_its_indices():
     graph = Graph()
     rows, indices = graph.input((4, 7), "float32"), graph.input((4, 2), "int32")
     graph.apply(Gather.in_rows((4, 7)), rows, indices)
-    found = [(rule.takes, rule.gives) for rule in split_rules(graph.nodes[0])[1:]]
+    found = [(rule.operands, rule.results) for rule in split_rules(graph.nodes[0])[1:]]
     assert found == [((0, 0), (0,)), ((WHOLE, 1), (1,))]
 
 
@@ -73,7 +73,7 @@ def test_updates_that_are_added_to_nothing_are_sums():
     updates, indices = graph.input((4, 6), "float32"), graph.input((4,), "int32")
     kind = graph.input((10, 6), "float32").type
     graph.scatter(kind, indices, updates)
-    found = [(rule.takes, rule.gives) for rule in split_rules(graph.nodes[0])[1:]]
+    found = [(rule.operands, rule.results) for rule in split_rules(graph.nodes[0])[1:]]
     assert found == [((1, WHOLE), (1,)), ((0, 0), (SUM,))]
 
 

@@ -26,7 +26,7 @@ def test_each_way_of_an_operation_gives_what_it_gives_whole(example):
             if follows(graph.nodes[0], rule, {}):
                 for ours, theirs in zip(values_of(graph, arrays, [rule]), wanted, strict=True):
                     assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
-                    assert_equal(ours, theirs, is_sum=SUM in rule.gives)
+                    assert_equal(ours, theirs, is_sum=SUM in rule.results)
 
 
 def assert_equal(ours, theirs, *, is_sum):
@@ -68,7 +68,7 @@ def test_a_sum_goes_through_what_is_linear_alone(name, operands, is_linear):
     graph = Graph()
     x = graph.input((2, 2), "float32")
     graph.elementwise(name, *(x if one is None else one for one in operands))
-    assert any(SUM in rule.gives for rule in split_rules(graph.nodes[0])) == is_linear
+    assert any(SUM in rule.results for rule in split_rules(graph.nodes[0])) == is_linear
 
 
 def test_a_sum_is_not_rounded_before_it_is_whole():
@@ -76,7 +76,7 @@ def test_a_sum_is_not_rounded_before_it_is_whole():
     wide, short = graph.input((2, 2), "float32"), graph.input((2, 2), "bfloat16")
     graph.elementwise("convert", wide, dtype="bfloat16")
     graph.elementwise("convert", short, dtype="float32")
-    narrowing, widening = ([rule.gives for rule in split_rules(node)] for node in graph.nodes)
+    narrowing, widening = ([rule.results for rule in split_rules(node)] for node in graph.nodes)
     assert (SUM,) not in narrowing
     assert (SUM,) in widening
 
@@ -86,7 +86,7 @@ def test_a_sum_is_exchanged_once_and_a_half_is_gathered():
     x, y = graph.input((4, 6), "float32"), graph.input((6, 8), "float32")
     graph.outputs = [graph.elementwise("exponential", graph.dot_general(x, y, (1, 0)))]
     whole = split_rules(graph.nodes[1])[0]
-    product = {rule.gives[0]: rule for rule in split_rules(graph.nodes[0])}
+    product = {rule.results[0]: rule for rule in split_rules(graph.nodes[0])}
     names = {
         split: [
             node.name

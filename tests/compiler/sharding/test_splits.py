@@ -1,18 +1,24 @@
 import pytest
 
-from trnsim.compiler.sharding.splits import WHOLE, carried, halves, local, local_shape
+from trnsim.compiler.sharding.splits import (
+    WHOLE,
+    half_shape,
+    half_type,
+    matching_dims,
+    splittable_dims,
+)
 from trnsim.graph.types import TensorType
 
 
 def test_only_even_dimensions_have_halves():
-    assert list(halves((1, 2, 3, 4, 0))) == [1, 3]
-    assert list(halves(())) == []
+    assert list(splittable_dims((1, 2, 3, 4, 0))) == [1, 3]
+    assert list(splittable_dims(())) == []
 
 
 def test_a_core_has_half_of_the_dimension_that_is_split():
-    assert local_shape((6, 4), 0) == (3, 4)
-    assert local_shape((6, 4), WHOLE) == (6, 4)
-    assert local(TensorType((6, 4), "int8"), 1) == TensorType((6, 2), "int8")
+    assert half_shape((6, 4), 0) == (3, 4)
+    assert half_shape((6, 4), WHOLE) == (6, 4)
+    assert half_type(TensorType((6, 4), "int8"), 1) == TensorType((6, 2), "int8")
 
 
 @pytest.mark.parametrize(
@@ -28,4 +34,4 @@ def test_a_core_has_half_of_the_dimension_that_is_split():
     ],
 )
 def test_a_reshape_carries_halves_that_are_the_same_elements(before, after, pairs):
-    assert list(carried(before, after)) == pairs
+    assert list(matching_dims(before, after)) == pairs

@@ -14,7 +14,7 @@ ONES, NONE = (1, 1), (0, 0)
 
 
 def ways(graph):
-    return [(rule.takes, rule.gives) for rule in split_rules(graph.nodes[-1])[1:]]
+    return [(rule.operands, rule.results) for rule in split_rules(graph.nodes[-1])[1:]]
 
 
 @pytest.mark.parametrize("left", [1, 2])

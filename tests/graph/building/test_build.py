@@ -4,7 +4,7 @@ import pytest
 
 from trnsim.graph import TensorType
 from trnsim.graph.building.build import Build, converted_number
-from trnsim.lower.fusion import groups
+from trnsim.lower.fusion import fusion_groups
 from trnsim.lower.lowering import evaluate
 
 F32 = "float32"
@@ -50,7 +50,7 @@ def test_mixed_operands_are_promoted():
 def test_a_reduction_reads_its_operand_as_it_lies_where_rows_are_long(op, shape, dims, kernels):
     b = Build()
     b.graph.outputs = [b.reduce(op, b.graph.input(shape, F32), dims)]
-    found = [group.name for group in groups(b.graph)]
+    found = [group.name for group in fusion_groups(b.graph)]
     assert found == [name.replace("add", op) for name in kernels]
 
 

@@ -3,7 +3,7 @@ import pytest
 
 from trnsim.graph import Graph
 from trnsim.lower import evaluate, lowering
-from trnsim.lower.fusion import groups
+from trnsim.lower.fusion import fusion_groups
 
 X, Y = np.linspace(0.1, 0.9, 60, dtype=np.float32), np.linspace(0.5, 2, 60, dtype=np.float32)
 
@@ -71,7 +71,7 @@ def test_no_number_changes_the_instructions(name, is_first):
     """Times are remembered without them, so one that raised would hide behind another."""
 
     def measured(number):
-        (group,) = groups(of_a_number(name, number, is_first))
+        (group,) = fusion_groups(of_a_number(name, number, is_first))
         return lowering._measure(group, "trn2", is_mirrored=False)
 
     usual = measured(3.0)
@@ -99,7 +99,7 @@ def chain(given, dtype, *steps):
     results = []
     for outputs in ([value], made):
         g.outputs = outputs
-        assert len(groups(g)) == 1
+        assert len(fusion_groups(g)) == 1
         results.append(evaluate(g, [given])[-1])
     np.testing.assert_array_equal(*results)
     return results[0].tolist()

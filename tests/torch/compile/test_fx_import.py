@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
-from trnsim.lower import evaluate, groups
+from trnsim.lower import evaluate, fusion_groups
 from trnsim.torch import pytorch
 from trnsim.torch.compile.fx_import import import_graph, is_lowered
 
@@ -20,7 +20,7 @@ def exported(function, *args):
 
 def test_a_chain_of_operators_is_one_kernel():
     found = import_graph(exported(lambda x: (x * 2).exp() + 1, torch.randn(4, 4)))
-    (group,) = groups(found.graph)
+    (group,) = fusion_groups(found.graph)
     assert group.name == "multiply+exponential+add"
     assert [spec.shape for spec in found.inputs] == [(4, 4)]
     assert not found.missing
@@ -30,7 +30,7 @@ def test_what_an_operator_without_a_lowering_reads_is_still_computed():
     found = import_graph(exported(lambda x: torch.linalg.svdvals(x * 2) + 1, torch.randn(4, 4)))
     assert len(found.missing) == 1
     assert "linalg_svd" in found.missing[0]
-    assert [group.name for group in groups(found.graph)] == ["multiply", "add"]
+    assert [group.name for group in fusion_groups(found.graph)] == ["multiply", "add"]
 
 
 def test_inputs_are_named_as_in_pytorchs_graph():

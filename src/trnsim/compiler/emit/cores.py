@@ -20,7 +20,7 @@ from trnsim.lower.emit.places.walk import (
     frame_in_hbm,
     frame_of,
     load_tile,
-    spans,
+    tile_spans,
     write_span,
 )
 from trnsim.lower.kernels import tiles
@@ -52,7 +52,7 @@ def all_reduce(emission: Emission, node: Node) -> None:
     frame = frame_in_hbm(place)
     result = emission.residents.allocate_in_hbm(frame, place.storage.dtype)
     most = _LOADED_BYTES // place.storage.dtype.itemsize
-    for span in spans(frame, 0, frame.columns, most, most):
+    for span in tile_spans(frame, 0, frame.columns, most, most):
         chunk = load_tile(place, frame, span, place.storage.dtype)
         write_span(result, frame, span, _sum_with_peer(chunk))
     emission.places[node.result.number] = [result]

@@ -29,7 +29,7 @@ _LARGEST_UINT32: Final = 2**32 - 1
 Check = Callable[[FrameworkCall, CompileTarget], bool]
 
 
-def call_refused(call: FrameworkCall, target: CompileTarget) -> Iterator[tuple[str, str]]:
+def call_refusals(call: FrameworkCall, target: CompileTarget) -> Iterator[tuple[str, str]]:
     """The codes under which a call is refused, each with the operator and its operands."""
     of_types = [code for code, check in _TYPES.items() if check(call, target)]
     of_operators = [code for code, check in _OPERATORS.items() if check(call, target)]

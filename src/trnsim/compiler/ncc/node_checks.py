@@ -20,7 +20,7 @@ from trnsim.graph.ops.leaves import Constant, Iota
 from trnsim.graph.ops.lookup import Gather, Scatter
 from trnsim.graph.ops.reductions import ReduceWindow, TopK
 from trnsim.graph.types import Array
-from trnsim.lower.control import graphs
+from trnsim.lower.control import inner_graphs
 
 _WIDE_INTEGERS: Final = ("int32", "uint32")
 _SHORT_INTEGERS: Final = ("int16", "int8", "uint8", "bool")
@@ -33,7 +33,7 @@ _PLACES_MAX: Final = 1 << 18
 """Maximum number of elements of an index tensor whose values are computed for a check of bounds."""
 
 
-def nodes_refused(
+def node_refusals(
     graph: Graph, target: CompileTarget, called: frozenset[int]
 ) -> Iterator[tuple[str, str, int]]:
     """For each refused node: the code, a description, and the number of its result.
@@ -52,8 +52,8 @@ def nodes_refused(
                 yield code, _text(node), number
         for code, reach in places.past_the_end(node):
             yield code, f"{_text(node)}: {reach}", number
-        for branch in graphs(node.operation):
-            for code, node_text, _ in nodes_refused(branch, target, frozenset()):
+        for branch in inner_graphs(node.operation):
+            for code, node_text, _ in node_refusals(branch, target, frozenset()):
                 yield code, f"{node_text}, in {node.name}", number
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from trnsim import arch
 from trnsim.compiler.flags import Flags
-from trnsim.compiler.ncc.call_checks import call_refused
+from trnsim.compiler.ncc.call_checks import call_refusals
 from trnsim.compiler.ncc.calls import CompileTarget, FrameworkCall
 from trnsim.compiler.ncc.errors import NCC_ERRORS, NccError
-from trnsim.compiler.ncc.limits import instructions_refused, memory_refused
-from trnsim.compiler.ncc.node_checks import nodes_refused
+from trnsim.compiler.ncc.limits import instruction_refusals, memory_refusals
+from trnsim.compiler.ncc.node_checks import node_refusals
 from trnsim.errors import EmulatorError, IllegalInstruction, OutOfMemory, SourceLine
 from trnsim.graph import Graph
 from trnsim.lower import MemoryPlan
@@ -100,17 +100,17 @@ def refusals(
     refused = [*_flag_refusals(target_chip)]
     for call in calls:
         refused += [
-            Refusal(code, subject, call.line) for code, subject in call_refused(call, target_chip)
+            Refusal(code, subject, call.line) for code, subject in call_refusals(call, target_chip)
         ]
     # A program of JAX has no calls to check: its nodes' origins only name them.
     called = frozenset(calls_by_value) if calls else frozenset[int]()
-    for code, node_text, number in nodes_refused(graph, target_chip, called):
+    for code, node_text, number in node_refusals(graph, target_chip, called):
         origin = calls_by_value.get(number)
         named = f"{origin.operator}, {node_text}" if origin else node_text
         refused.append(Refusal(code, named, origin.line if origin else None))
     if plan is not None:
-        refused += [Refusal(code, excess) for code, excess in memory_refused(plan, hbm_bytes)]
-    refused += [Refusal(code, excess) for code, excess in instructions_refused(instructions)]
+        refused += [Refusal(code, excess) for code, excess in memory_refusals(plan, hbm_bytes)]
+    refused += [Refusal(code, excess) for code, excess in instruction_refusals(instructions)]
     return tuple(dict.fromkeys(refused))
 
 

@@ -34,6 +34,3 @@ def crowding_note(programs: Sequence[ProgramFigures], target: str) -> str:
         f"({time_text(crossing_s)}); about {percent_text(room_bytes / wanted_bytes)} of the tokens "
         "or images would fit: give a step fewer, or more ranks"
     )
-
-
-__all__ = ["crowding_note"]

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from trnsim.compiler.compilation import CompiledProgram, compile, split_programs  # noqa: A004  likewise
+from trnsim.compiler.compilation import compile, split_programs  # noqa: A004  the compilers' name
+from trnsim.compiler.compiled_program import CompiledProgram
 from trnsim.compiler.patterns.preparation import prepare_graph
 from trnsim.compiler.patterns.table import PATTERNS
 from trnsim.compiler.program import legalize_graph
@@ -122,6 +123,3 @@ def pattern_blocks(patterns: Collection[PatternUse], program: CompiledProgram) -
 
 def _figures(program: CompiledProgram) -> str:
     return f"{program.instructions:,}, {time_text(program.device_time_s)}"
-
-
-__all__ = ["PatternUse", "pattern_blocks", "pattern_uses"]

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from trnsim.compiler.compilation import CompiledProgram, split_programs, time_on_cores
+from trnsim.compiler.compilation import split_programs, time_on_cores
+from trnsim.compiler.compiled_program import CompiledProgram
 from trnsim.compiler.patterns.preparation import prepare_graph
 from trnsim.compiler.program_times import PROGRAM_ERRORS, is_separate
 from trnsim.compiler.schedules import CompileOptions

@@ -28,6 +28,3 @@ class CoreGather(AllGather, kind=Kind.KERNEL, abstract=True):
     """The halves of both cores, concatenated along `dim`, on both cores."""
 
     name: ClassVar = "all_gather between cores"
-
-
-__all__ = ["BOTH", "CoreGather", "CoreReduce"]

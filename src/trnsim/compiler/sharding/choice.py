@@ -12,7 +12,7 @@ from typing import Final
 
 from trnsim.compiler.sharding.costs import SplitCosts
 from trnsim.compiler.sharding.rules import SplitRule, split_rules
-from trnsim.compiler.sharding.splits import SUM, WHOLE, Split, halves
+from trnsim.compiler.sharding.splits import SUM, WHOLE, Split, splittable_dims
 from trnsim.graph import Graph, Node, Value
 
 ANY: Final = -3
@@ -34,7 +34,7 @@ class SplitChoice:
             self._uses[value.number] = self._uses.get(value.number, 0) + 1
         self._costs: dict[int, dict[Split, float]] = {}
         for value in graph.inputs:  # in HBM, which both cores read
-            self._costs[value.number] = dict.fromkeys((WHOLE, *halves(value.shape)), 0.0)
+            self._costs[value.number] = dict.fromkeys((WHOLE, *splittable_dims(value.shape)), 0.0)
         totals = [self._forward(node) for node in graph.nodes]
         self._needs: dict[int, set[Split]] = {value.number: {ANY} for value in graph.outputs}
         chosen: list[SplitRule] = []
@@ -49,13 +49,13 @@ class SplitChoice:
         costs: dict[SplitRule, float] = {}
         for rule in split_rules(node):
             operand_costs = (
-                self._reach(v, s) for v, s in zip(node.values, rule.takes, strict=True)
+                self._reach(v, s) for v, s in zip(node.values, rule.operands, strict=True)
             )
             costs[rule] = self._work.node_s(node, rule) + sum(operand_costs)
         for place, value in enumerate(node.results):
             ways = self._costs.setdefault(value.number, {})
             for rule, cost in costs.items():
-                split = rule.gives[place]
+                split = rule.results[place]
                 ways[split] = min(ways.get(split, float("inf")), cost / len(node.results))
         return costs
 
@@ -71,11 +71,11 @@ class SplitChoice:
         def cost(rule: SplitRule) -> float:
             return rules[rule] + sum(
                 self._exchange_s(value, split)
-                for value, split in zip(node.results, rule.gives, strict=True)
+                for value, split in zip(node.results, rule.results, strict=True)
             )
 
         best = min(rules, key=cost)
-        for value, split in zip(node.values, best.takes, strict=True):
+        for value, split in zip(node.values, best.operands, strict=True):
             self._needs.setdefault(value.number, set()).add(split)
         return best
 
@@ -84,6 +84,3 @@ class SplitChoice:
         needs = self._needs.get(value.number, set())
         wanted = {need if need != ANY else (WHOLE if split == SUM else split) for need in needs}
         return sum(self._work.move_s(value.type, split, need) for need in wanted)
-
-
-__all__ = ["ANY", "SplitChoice"]

@@ -12,7 +12,7 @@ from typing import Any, Final
 from trnsim.arch import NeuronCore
 from trnsim.arch.peaks import peak_flop_per_s
 from trnsim.compiler.sharding.rules import SplitRule
-from trnsim.compiler.sharding.splits import CORES, SUM, WHOLE, Split, local
+from trnsim.compiler.sharding.splits import CORES, SUM, WHOLE, Split, half_type
 from trnsim.graph import Graph, Kind, Node
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.ops.layout import Transpose
@@ -46,8 +46,12 @@ class SplitCosts:
         """Time of one core's part of an operation."""
         if is_view(node):
             return 0.0
-        operands = [local(v.type, split) for v, split in zip(node.values, rule.takes, strict=True)]
-        results = [local(v.type, split) for v, split in zip(node.results, rule.gives, strict=True)]
+        operands = [
+            half_type(v.type, split) for v, split in zip(node.values, rule.operands, strict=True)
+        ]
+        results = [
+            half_type(v.type, split) for v, split in zip(node.results, rule.results, strict=True)
+        ]
         pairs = zip(node.values, operands, strict=True)
         hbm_bytes = sum(
             operand.nbytes for value, operand in pairs if value.number in self.hbm_values
@@ -91,7 +95,7 @@ class SplitCosts:
         """Time on the Tensor Engine, whose array is used by whole blocks."""
         peak = peak_flop_per_s(self.core)
         if not isinstance(node.operation, DotGeneral):
-            is_split = any(split != WHOLE for split in (*rule.takes, *rule.gives))
+            is_split = any(split != WHOLE for split in (*rule.operands, *rule.results))
             return node.operation.flop(*node.operand_types) / peak / (CORES if is_split else 1)
         left, right = node.operation.contracting
         (lhs, rhs), rank = operands, len(operands[0].shape)
@@ -122,6 +126,3 @@ def split_costs(graph: Graph, core: NeuronCore, *, may_exchange: bool = True) ->
         if is_view(node) and node.values and node.values[0].number in hbm_values:
             hbm_values.add(node.result.number)
     return SplitCosts(core, frozenset(hbm_values), may_exchange)
-
-
-__all__ = ["SplitCosts", "is_view", "split_costs"]

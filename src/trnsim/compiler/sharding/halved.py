@@ -15,7 +15,7 @@ from trnsim.compiler.sharding.between import BOTH, CoreGather, CoreReduce
 from trnsim.compiler.sharding.choice import SplitChoice
 from trnsim.compiler.sharding.costs import split_costs
 from trnsim.compiler.sharding.rules import SplitRule
-from trnsim.compiler.sharding.splits import CORES, SUM, WHOLE, Split, local, local_shape
+from trnsim.compiler.sharding.splits import CORES, SUM, WHOLE, Split, half_shape, half_type
 from trnsim.errors import InternalError
 from trnsim.graph import Graph, Node, Operation, Value
 from trnsim.graph.ops.contraction import Convolution
@@ -81,7 +81,7 @@ def halve_graph(
     for node, rule in zip(graph.nodes, rules, strict=True):
         time_s = costs.node_s(node, rule)
         total_s += time_s
-        if time_s and set(rule.takes) | set(rule.gives) == {WHOLE}:
+        if time_s and set(rule.operands) | set(rule.results) == {WHOLE}:
             whole[node.name] = whole.get(node.name, 0.0) + time_s
     repeated = [name for name, time_s in whole.items() if time_s > _REPORTED_SHARE * total_s]
     half = halve_by_rules(graph, weights, rules, rank)
@@ -127,15 +127,15 @@ class _GraphHalving:
 
     def _node(self, node: Node, rule: SplitRule) -> None:
         self._graph.came_from = node.origin
-        takes = iter(rule.takes)
+        takes = iter(rule.operands)
         operands = [
             self._in_split(operand, next(takes)) if isinstance(operand, Value) else operand
             for operand in node.operands
         ]
         operation = _local(node, rule)
         results = self._graph.apply_to_all(operation, operands, node.result.dtype)
-        for value, split, local_result in zip(node.results, rule.gives, results, strict=True):
-            if local_result.type != local(value.type, split):
+        for value, split, local_result in zip(node.results, rule.results, results, strict=True):
+            if local_result.type != half_type(value.type, split):
                 raise InternalError(f"half of {node.name} is {local_result.type}, of {value.type}")
             self._local[value.number] = split, local_result
             self._by_split[value.number, split] = local_result
@@ -152,7 +152,7 @@ class _GraphHalving:
         if need == SUM:
             raise InternalError(f"%{value.number} is needed as partial sums, which nothing gives")
         if value.number not in self._local:
-            local_type = local(value.type, need)
+            local_type = half_type(value.type, need)
             local_input = graph.input(local_type.shape, local_type.dtype)
             self._inputs[local_input.number] = value.number, need
             return local_input
@@ -167,7 +167,7 @@ class _GraphHalving:
 
     def _half(self, value: Value, dim: Split) -> Value:
         """This core's half of a value that both cores have."""
-        shape = local_shape(value.shape, dim)
+        shape = half_shape(value.shape, dim)
         starts = [self._rank * shape[dim] if axis == dim else 0 for axis in range(len(shape))]
         return self._graph.slice(value, starts, shape)
 
@@ -175,19 +175,16 @@ class _GraphHalving:
 def _local(node: Node, rule: SplitRule) -> Operation:
     """A node's operation on one core's part of its operands."""
     operation: Any = node.operation
-    gives = rule.gives[0]
+    gives = rule.results[0]
     if isinstance(operation, _WITH_RESULT_SHAPE):
-        return replace(operation, shape=local_shape(node.result.shape, gives))
-    if isinstance(operation, Gather) and rule.takes[0] >= 0:
+        return replace(operation, shape=half_shape(node.result.shape, gives))
+    if isinstance(operation, Gather) and rule.operands[0] >= 0:
         table = node.values[0].shape
-        local_table = local_shape(table, rule.takes[0])
+        local_table = half_shape(table, rule.operands[0])
         sizes = tuple(map(min, operation.slice_sizes, local_table))
         return replace(operation, slice_sizes=sizes)
     if isinstance(operation, Scatter) and operation.type is not None:
-        return replace(operation, type=local(operation.type, gives))
-    if isinstance(operation, Convolution) and rule.takes == (1, 0):
+        return replace(operation, type=half_type(operation.type, gives))
+    if isinstance(operation, Convolution) and rule.operands == (1, 0):
         return replace(operation, groups=operation.groups // CORES)
     return node.operation
-
-
-__all__ = ["HalvedGraph", "halve_by_rules", "halve_graph"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trnsim.compiler.sharding.rules import SplitRule, declares_splits, equal_splits
-from trnsim.compiler.sharding.splits import SUM, WHOLE, Split, carried
+from trnsim.compiler.sharding.splits import SUM, WHOLE, Split, matching_dims
 from trnsim.graph import Node
 from trnsim.graph.ops.collectives import (
     AllGather,
@@ -36,7 +36,7 @@ _SUMS = SplitRule((SUM,), (SUM,))
 @declares_splits(Reshape)
 def reshape(node: Node) -> Iterator[SplitRule]:
     """Dimensions whose halves are the same elements."""
-    for before, after in carried(node.values[0].shape, node.result.shape):
+    for before, after in matching_dims(node.values[0].shape, node.result.shape):
         yield SplitRule((before,), (after,))
     yield _SUMS
 

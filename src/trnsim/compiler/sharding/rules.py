@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from trnsim.compiler.sharding.splits import SUM, WHOLE, Split, carried, halves
+from trnsim.compiler.sharding.splits import SUM, WHOLE, Split, splittable_dims
 from trnsim.graph import Kind, Node, Value
 from trnsim.graph.operation import Operation
 from trnsim.graph.types import ITEM_BYTES
@@ -21,12 +21,12 @@ class SplitRule:
     """A way in which an operation is split.
 
     Attributes:
-        takes: the split of each operand that is a tensor.
-        gives: the split of each result.
+        operands: the split of each operand that is a tensor.
+        results: the split of each result.
     """
 
-    takes: tuple[Split, ...]
-    gives: tuple[Split, ...]
+    operands: tuple[Split, ...]
+    results: tuple[Split, ...]
 
 
 SplitRules = Callable[[Node], Iterator[SplitRule]]
@@ -57,8 +57,8 @@ def _fits(node: Node, rule: SplitRule) -> bool:
     """True if every dimension that is split has two halves."""
     values = (*node.values, *node.results)
     return all(
-        split in (WHOLE, SUM) or split in halves(value.shape)
-        for value, split in zip(values, (*rule.takes, *rule.gives), strict=True)
+        split in (WHOLE, SUM) or split in splittable_dims(value.shape)
+        for value, split in zip(values, (*rule.operands, *rule.results), strict=True)
     )
 
 
@@ -71,7 +71,7 @@ _LINEAR_IN_FIRST: Final = ("multiply", "divide", "negate", "convert")
 def _elementwise(node: Node) -> Iterator[SplitRule]:
     """Any dimension; partial sums where the operation is linear in them."""
     count = len(node.values)
-    for dim in halves(node.result.shape):
+    for dim in splittable_dims(node.result.shape):
         yield SplitRule((dim,) * count, (dim,))
     if _is_linear(node):
         yield SplitRule((SUM,) * count, (SUM,))
@@ -95,6 +95,3 @@ def equal_splits(node: Node, dims: Iterator[Split]) -> Iterator[SplitRule]:
     """Rules by which all operands and results are split along the same dimension."""
     for dim in dims:
         yield SplitRule((dim,) * len(node.values), (dim,) * len(node.results))
-
-
-__all__ = ["SplitRule", "SplitRules", "carried", "declares_splits", "equal_splits", "split_rules"]

@@ -22,27 +22,24 @@ SUM: Final = -2
 """The value is the sum of the two cores' tensors."""
 
 
-def halves(shape: Shape) -> Iterator[Split]:
+def splittable_dims(shape: Shape) -> Iterator[Split]:
     """The dimensions that can be split."""
     return (dim for dim, length in enumerate(shape) if length and length % CORES == 0)
 
 
-def local_shape(shape: Shape, split: Split) -> Shape:
+def half_shape(shape: Shape, split: Split) -> Shape:
     """One core's part of a shape."""
     return tuple(n // CORES if dim == split else n for dim, n in enumerate(shape))
 
 
-def local(tensor: TensorType, split: Split) -> TensorType:
+def half_type(tensor: TensorType, split: Split) -> TensorType:
     """The type of one core's part of a tensor."""
-    return TensorType(local_shape(tensor.shape, split), tensor.dtype)
+    return TensorType(half_shape(tensor.shape, split), tensor.dtype)
 
 
-def carried(before: Shape, after: Shape) -> Iterator[tuple[Split, Split]]:
+def matching_dims(before: Shape, after: Shape) -> Iterator[tuple[Split, Split]]:
     """Pairs of dimensions of two shapes of the same elements whose halves are the same elements."""
-    for dim in halves(before):
-        for after_dim in halves(after):
+    for dim in splittable_dims(before):
+        for after_dim in splittable_dims(after):
             if prod(before[dim:]) == prod(after[after_dim:]):
                 yield dim, after_dim
-
-
-__all__ = ["CORES", "SUM", "WHOLE", "Split", "carried", "halves", "local", "local_shape"]

@@ -202,7 +202,7 @@ class Build:
         """The operand of a transpose of the last two dimensions; other values as they are."""
         order = list(range(len(value.shape)))
         order[-2:] = order[:-3:-1]
-        source, permutation = self.graph.origin(value)
+        source, permutation = self.graph.transpose_source(value)
         return source if permutation == tuple(order) else value
 
 

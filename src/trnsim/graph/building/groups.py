@@ -89,7 +89,7 @@ def _rows_of_group(b: Build, blocks: _Blocks, height: int) -> Value:
 def by_rows(b: Build, x: Value, matrices: Value, ends: Value) -> Value:
     """Groups of the rows of x [T, K], each times its matrix of [G, K, N]: [T, N]."""
     blocks = _cut_into_blocks(b, ends, x.shape[0])
-    source, order = b.graph.origin(matrices)
+    source, order = b.graph.transpose_source(matrices)
     is_flipped = order == (0, 2, 1)
     table = source if is_flipped else matrices
     height, width = table.shape[1:]

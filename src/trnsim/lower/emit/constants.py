@@ -9,7 +9,13 @@ from typing import Any
 from trnsim.lower.emit.inputs import ProgramInputs
 from trnsim.lower.emit.places import transposing
 from trnsim.lower.emit.places.tensor_place import TensorPlace
-from trnsim.lower.emit.places.walk import Frame, is_aligned, load_tile, repeat_partitions, spans
+from trnsim.lower.emit.places.walk import (
+    Frame,
+    is_aligned,
+    load_tile,
+    repeat_partitions,
+    tile_spans,
+)
 from trnsim.lower.kernels.tiles import P, Tensor, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -67,7 +73,7 @@ class Constants:
         steps = tuple(place.steps[dim] for dim in dims)
         own = TensorPlace(place.storage, thin.shape, steps, place.offset)
         if length == 1 and not place.is_on_chip:
-            tile = transposing.repeated(own, thin, frame.block)
+            tile = transposing.load_repeated(own, thin, frame.block)
         else:
             tile = repeat_partitions(transposing.copy_in_frame(own, thin).storage.tile, frame.block)
         self._tiles[key] = tile
@@ -93,7 +99,7 @@ class Constants:
                 if flat.is_on_chip and is_aligned(flat, thin.flipped()):
                     flat = transposing.copy_in_frame(flat, thin)
                 tile = new((min(thin.block, thin.rows), thin.blocks, 1), dtype)
-                for span in spans(thin, 0, 1, thin.blocks, 1):
+                for span in tile_spans(thin, 0, 1, thin.blocks, 1):
                     part = load_tile(flat, thin, span, dtype)
                     if span.partitions == thin.rows or span.blocks == thin.blocks:
                         tile = part

@@ -29,7 +29,7 @@ from trnsim.lower.exchanges import ExchangeIssuer
 from trnsim.lower.kernels import tiles
 from trnsim.lower.kernels.movement import concatenate
 from trnsim.lower.kernels.tiles import Tensor
-from trnsim.lower.rules import EMITTERS, check
+from trnsim.lower.rules import EMITTERS, require_instructions
 
 _MOST_CONVERTING_READERS: Final = 2
 """Readers of a wide value in HBM beyond which one narrow copy moves fewer bytes."""
@@ -87,7 +87,7 @@ class Emission:
     def _emit(self, node: Node) -> None:
         with self.names.stretch(node.name, node):
             if type(node.operation) not in EMITTERS:
-                check(node)
+                require_instructions(node)
             EMITTERS[type(node.operation)](self, node)
 
     def _output_tensor(self, value: Value) -> Tensor:

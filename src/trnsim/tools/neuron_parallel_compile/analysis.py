@@ -15,9 +15,9 @@ from trnsim import arch
 from trnsim.compiler import Flags
 from trnsim.compiler.compile_cache import CacheEntry
 from trnsim.compiler.compile_cache.settings import compiler_version
-from trnsim.compiler.ncc.call_checks import call_refused
+from trnsim.compiler.ncc.call_checks import call_refusals
 from trnsim.compiler.ncc.calls import CompileTarget, FrameworkCall
-from trnsim.compiler.ncc.node_checks import nodes_refused
+from trnsim.compiler.ncc.node_checks import node_refusals
 from trnsim.device.model_report import Subject
 from trnsim.errors import BadInput, EmulatorError, SourceLine
 from trnsim.graph import Graph, Node, Value
@@ -65,7 +65,7 @@ class Analysis:
         model = subject.model_graph
         called = frozenset(model.origins) if model.calls else frozenset[int]()
         refused_numbers = {
-            number: code for code, _, number in nodes_refused(model.graph, target, called)
+            number: code for code, _, number in node_refusals(model.graph, target, called)
         }
         refused_by_node = {id(model.origins[n]) for n in refused_numbers if n in model.origins}
         calls = {id(call): call for call in (*model.calls, *model.origins.values())}
@@ -77,7 +77,7 @@ class Analysis:
 
     def _add_call(self, call: FrameworkCall, target: CompileTarget, *, is_refused: bool) -> None:
         kind = _aten_name(call.operator)
-        codes = {code for code, _ in call_refused(call, target)}
+        codes = {code for code, _ in call_refusals(call, target)}
         if codes or call.reason or is_refused:
             place = _LOWERING if call.reason and codes <= {_NOT_LOWERED} else _COMPILER
             row = {"kind": kind, "failureAt": place, "call": _place(call.line)}

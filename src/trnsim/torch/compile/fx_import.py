@@ -78,7 +78,7 @@ def import_graph(
         builder.add(node)
     graph = builder.b.graph
     # A transposed result is returned as a view of the computed tensor.
-    origins = [graph.origin(value) for value in [*builder.outputs, *builder.read_outside]]
+    origins = [graph.transpose_source(value) for value in [*builder.outputs, *builder.read_outside]]
     graph.outputs = [value for value, _ in origins]
     graph.prune()
     read = {value.number for node in graph.nodes for value in node.values}
@@ -176,7 +176,7 @@ class _Import:
         try:
             return self._decompose(node, call, tensors)
         except (Unlowered, TypeError, ZeroDivisionError) as error:
-            self.b.graph.forget(before)
+            self.b.graph.truncate(before)
             inputs = self._as_inputs(node)
             if plain_name(name) in _ALLOCATIONS:
                 self.empty_values |= {value.number for value in values_in(inputs)}

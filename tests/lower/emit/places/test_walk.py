@@ -12,7 +12,7 @@ from trnsim.lower.emit.places.tensor_place import SbufMatrix, TensorPlace, in_hb
 from trnsim.lower.emit.places.walk import (
     Frame,
     TileSpan,
-    covers_pending,
+    covers_pending_result,
     frame_in_hbm,
     frame_of,
     group_spans,
@@ -24,7 +24,7 @@ from trnsim.lower.emit.places.walk import (
     row_major_frame,
     runs,
     slice_of,
-    spans,
+    tile_spans,
     write_span,
 )
 from trnsim.lower.kernels.tiles import new
@@ -46,7 +46,7 @@ def test_spans_cover_each_element_once(rows, columns, block, longest, most, data
     start = data.draw(st.integers(0, columns - 1))
     count = data.draw(st.integers(1, columns - start))
     seen = np.zeros((rows, columns), int)
-    for span in spans(frame, start, count, longest, most):
+    for span in tile_spans(frame, start, count, longest, most):
         assert span.columns <= most
         assert span.blocks * span.columns <= max(longest, span.columns)
         for number in range(span.block, span.block + span.blocks):
@@ -142,15 +142,17 @@ def test_what_is_pending_is_read_whole_or_computed_before():
     frame = Frame((2, 20, 30), (2,), (0, 1))
     pending = TensorPlace(SimpleNamespace(frame=frame, block=128, is_replicated=False),
                      frame.shape, frame.steps(), (0, 0))  # fmt: skip
-    assert covers_pending(pending)
-    assert covers_pending(pending.transposed((1, 0, 2)).transposed((1, 0, 2)))
-    assert covers_pending(pending.reshaped((40, 30)))
-    assert covers_pending(pending.transposed((1, 0, 2)))  # whose frame is the same rows and columns
-    assert not covers_pending(pending.sliced((2, 20, 15), (0, 0, 15), (1, 1, 1)))
-    assert not covers_pending(pending.sliced((2, 20, 15), (0, 0, 0), (1, 1, 1)))
-    assert not covers_pending(pending.sliced((2, 20, 15), (0, 0, 0), (1, 1, 2)))
-    assert not covers_pending(pending.sliced((2, 10, 30), (0, 0, 0), (1, 1, 1)))
-    assert not covers_pending(pending.repeated((2, 20, 3, 30), (0, 1, 3)))
+    assert covers_pending_result(pending)
+    assert covers_pending_result(pending.transposed((1, 0, 2)).transposed((1, 0, 2)))
+    assert covers_pending_result(pending.reshaped((40, 30)))
+    assert covers_pending_result(
+        pending.transposed((1, 0, 2))
+    )  # whose frame is the same rows and columns
+    assert not covers_pending_result(pending.sliced((2, 20, 15), (0, 0, 15), (1, 1, 1)))
+    assert not covers_pending_result(pending.sliced((2, 20, 15), (0, 0, 0), (1, 1, 1)))
+    assert not covers_pending_result(pending.sliced((2, 20, 15), (0, 0, 0), (1, 1, 2)))
+    assert not covers_pending_result(pending.sliced((2, 10, 30), (0, 0, 0), (1, 1, 1)))
+    assert not covers_pending_result(pending.repeated((2, 20, 3, 30), (0, 1, 3)))
 
 
 SOURCE = np.arange(300 * 12, dtype=np.float32).reshape(300, 12)
@@ -163,7 +165,7 @@ def moved(frame, view):
     def kernel(source):
         out = nl.ndarray(frame.shape, dtype=nl.float32, buffer=nl.shared_hbm)
         placed, target = view(in_hbm(source, (300, 12))), in_hbm(out, frame.shape)
-        for span in spans(frame, 0, frame.columns, 1, 7):
+        for span in tile_spans(frame, 0, frame.columns, 1, 7):
             tile = load_tile(placed, frame, span, nl.float32)
             if tile.shape[2] != span.columns:
                 wide = new((span.partitions, 1, span.columns))
@@ -206,7 +208,7 @@ def test_tiles_come_from_other_partitions_too():
     @nki.jit
     def kernel(source):
         whole = Frame((300, 12), (0,), (1,)).matrix(nl.float32)
-        for span in spans(Frame((300, 12), (0,), (1,)), 0, 12, 1, 12):
+        for span in tile_spans(Frame((300, 12), (0,), (1,)), 0, 12, 1, 12):
             rows = slice(span.block * 128, span.block * 128 + span.partitions)
             here = whole.storage.tile[: span.partitions, span.block]
             nisa.dma_copy(dst=here, src=source[rows])

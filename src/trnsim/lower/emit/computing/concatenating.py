@@ -16,12 +16,12 @@ from trnsim.lower.emit.places.transposing import write_all
 from trnsim.lower.emit.places.walk import (
     Frame,
     TileSpan,
+    axes_along,
     is_aligned,
     load_tile,
-    merged_axes,
     runs,
     slice_of,
-    spans,
+    tile_spans,
     write_span,
 )
 from trnsim.lower.kernels import tiles
@@ -96,7 +96,7 @@ def _place_operand(emission: Emission, value: Value, target: TensorPlace) -> Non
     if _try_compute_in_place(emission, value, target, frame):
         return
     source = _source(emission, value, frame)
-    for span in spans(frame, 0, frame.columns, 1, _TRANSFER_ELEMENTS):
+    for span in tile_spans(frame, 0, frame.columns, 1, _TRANSFER_ELEMENTS):
         if source.is_on_chip:
             _copy_from_chip(source, target, frame, span)
         else:
@@ -157,7 +157,7 @@ def _copy_from_chip(source: TensorPlace, target: TensorPlace, frame: Frame, span
 def _copy_from_hbm(source: TensorPlace, target: TensorPlace, frame: Frame, span: TileSpan) -> None:
     """Copy a span from HBM to HBM or SBUF."""
     first = span.block * frame.block
-    p_axes, f_axes = merged_axes(source, frame.p_dims), merged_axes(source, frame.f_dims)
+    p_axes, f_axes = axes_along(source, frame.p_dims), axes_along(source, frame.f_dims)
     for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, 1):
         for at, length, f_begin, f_step in runs(f_axes, span.start, span.columns, 1):
             begin = source.offset[0] + p_begin[0] + f_begin[0]

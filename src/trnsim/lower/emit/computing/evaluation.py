@@ -32,13 +32,13 @@ from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace, ch
 from trnsim.lower.emit.places.walk import (
     Frame,
     TileSpan,
-    covers_pending,
+    covers_pending_result,
     frame_of,
     group_spans,
     merged_span,
     slice_of,
     span_elements,
-    spans,
+    tile_spans,
     write_span,
 )
 from trnsim.lower.kernels import tiles
@@ -264,7 +264,7 @@ class Evaluation(FusedComputation):
         """The pending results, such as products, among the leaves."""
         return [leaf.storage for leaf in self.leaves.values() if leaf.is_pending]
 
-    def spans(self, start: int = 0, columns: int = 0) -> Iterator[TileSpan]:
+    def tile_spans(self, start: int = 0, columns: int = 0) -> Iterator[TileSpan]:
         """Spans of `columns` from `start` on, or of all; of one bank where sums come from PSUM."""
         for strip in self._strips(start, start + (columns or self.frame.columns)):
             yield from strip
@@ -284,7 +284,7 @@ class Evaluation(FusedComputation):
             for product in pending:
                 product.banks = _BANKS_OF_SUMS // len(pending)
                 product.load_columns(first, count)
-            yield from group_spans(spans(self.frame, first, count, longest, most), together)
+            yield from group_spans(tile_spans(self.frame, first, count, longest, most), together)
 
     def tile(self, span: TileSpan, dst: Tensor | None = None) -> Tensor:
         """The value's tile of a span, [partitions, blocks, columns]."""
@@ -403,7 +403,7 @@ class Evaluation(FusedComputation):
         if places[0].is_pending:
             view = follow(path, places[0])
             is_once = emission.facts.uses.get(value.number, 0) <= 1
-            if is_once and view is not None and covers_pending(view):
+            if is_once and view is not None and covers_pending_result(view):
                 return view
         for place in emission.materialize(value):
             view = follow(path, place)

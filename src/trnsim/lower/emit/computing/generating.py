@@ -7,7 +7,7 @@ from typing import Any, Final
 from trnsim.graph.ops.leaves import Iota, Rng
 from trnsim.isa import FREE_DIMENSIONS
 from trnsim.lower.emit.places.tensor_place import TensorPlace, TileSource
-from trnsim.lower.emit.places.walk import Frame, TileSpan, merged_axes
+from trnsim.lower.emit.places.walk import Frame, TileSpan, axes_along
 from trnsim.lower.kernels.tiles import Tensor, dtype_of, new
 from trnsim.nki import isa as nisa
 from trnsim.nki import language as nl
@@ -21,7 +21,7 @@ class IotaSource(TileSource):
 
     def tile(self, place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
         """The positions of a span's elements; None if they are not evenly spaced."""
-        rows, columns = merged_axes(place, frame.p_dims), merged_axes(place, frame.f_dims)
+        rows, columns = axes_along(place, frame.p_dims), axes_along(place, frame.f_dims)
         is_part = span.columns < frame.columns and len(columns) > 1
         if len(rows) > 1 or len(columns) >= FREE_DIMENSIONS or is_part:
             return None

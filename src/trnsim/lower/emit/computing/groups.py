@@ -21,7 +21,7 @@ def emit_group_sums(emission: Emission, node: Node, evaluation: Evaluation, dims
     frame, size = evaluation.frame, prod(evaluation.frame.shape[dim] for dim in dims)
     block = frame.block
     parts: dict[int, Tensor] = {}
-    for span in evaluation.spans():
+    for span in evaluation.tile_spans():
         tile = evaluation.tile(span, new((span.partitions, span.blocks, span.columns)))
         parts |= {span.block + number: tile[:, number] for number in range(span.blocks)}
     place = frame.matrix(nl.float32)

@@ -16,12 +16,12 @@ from trnsim.lower.emit.places.walk import (
     MANY_TRANSFERS,
     Frame,
     TileSpan,
+    axes_along,
     count_transfers,
     is_aligned,
     is_misaligned,
     is_movable,
     load_tile,
-    merged_axes,
     slice_of,
 )
 from trnsim.lower.kernels.instructions import copied
@@ -187,7 +187,7 @@ def load_span(place: TensorPlace, frame: Frame, span: TileSpan, dtype: Any) -> T
     Elements with a small stride are loaded with those between them, as a transfer of
     single elements takes as long for each as for a run of hundreds of bytes.
     """
-    dims_along = merged_axes(place, frame.f_dims)
+    dims_along = axes_along(place, frame.f_dims)
     if len(dims_along) == 1 and dims_along[0][1] == (1,):
         return load_tile(place, frame, span, dtype)
     moving = [dim for dim in frame.f_dims if any(place.steps[dim])]

@@ -19,7 +19,13 @@ from trnsim.lower.emit.graph_facts import MOST_TRANSPOSED_BYTES
 from trnsim.lower.emit.places.paths import is_view
 from trnsim.lower.emit.places.tensor_place import TensorPlace, in_hbm
 from trnsim.lower.emit.places.transposing import load_in_frame
-from trnsim.lower.emit.places.walk import Frame, TileSpan, row_major_frame, span_elements, spans
+from trnsim.lower.emit.places.walk import (
+    Frame,
+    TileSpan,
+    row_major_frame,
+    span_elements,
+    tile_spans,
+)
 from trnsim.lower.kernels import integers
 from trnsim.lower.kernels.balance import balanced
 from trnsim.lower.kernels.columns import column_reduce
@@ -140,7 +146,7 @@ def _sum_partitions(emission: Emission, node: Node, evaluation: Evaluation) -> N
     for start in range(0, frame.columns, BANK):
         columns = min(BANK, frame.columns - start)
         sums = new((P, columns), nl.float32, nl.psum)
-        for span in evaluation.spans(start, columns):
+        for span in evaluation.tile_spans(start, columns):
             tile = _span_tile(evaluation, span, dtype)
             for number in range(span.blocks):
                 nisa.nc_matmul(dst=sums, stationary=ones[: span.partitions], moving=tile[:, number])
@@ -261,7 +267,7 @@ def _reduce_groups(evaluation: Evaluation, op: str, inner: int, place: TensorPla
     frame = evaluation.frame
     most = max(_MOST_ELEMENTS_REDUCED // 4 // inner, 1) * inner
     longest = span_elements(frame, most) if evaluation.is_in_hbm() else most
-    for span in spans(frame, 0, frame.columns, longest, most):
+    for span in tile_spans(frame, 0, frame.columns, longest, most):
         shape = (span.partitions, span.blocks, span.columns)
         tile = widened(evaluation.tile(span), shape)
         groups, first = span.columns // inner, span.start // inner
@@ -278,7 +284,7 @@ def _reduce_groups(evaluation: Evaluation, op: str, inner: int, place: TensorPla
 def _as_integers(place: TensorPlace, frame: Frame, dtype: str) -> TensorPlace:
     """Whole numbers in float32 as integers of a type, modulo its range."""
     cast = frame.matrix(dtype_of(dtype))
-    for span in spans(frame, 0, frame.columns, P, frame.columns):
+    for span in tile_spans(frame, 0, frame.columns, P, frame.columns):
         here = slice(span.block, span.block + span.blocks)
         part = place.storage.tile[: span.partitions, here]
         target = cast.storage.tile[: span.partitions, here]
@@ -291,7 +297,7 @@ def _reduce_pieces(evaluation: Evaluation, op: str, inner: int, place: TensorPla
     frame, result = evaluation.frame, place.storage.tile
     parts = -(-inner // PIECE_ELEMENTS)
     for group, start in enumerate(range(0, frame.columns, inner)):
-        for rows in spans(frame, start, inner, 1, inner):
+        for rows in tile_spans(frame, start, inner, 1, inner):
             partials = new((rows.partitions, 1, parts))
             for number, (at, count) in enumerate(pieces(inner, PIECE_ELEMENTS)):
                 tile = evaluation.tile(replace(rows, start=start + at, columns=count))

@@ -24,10 +24,10 @@ from trnsim.lower.emit.places.tensor_place import PendingResult, TensorPlace
 from trnsim.lower.emit.places.walk import (
     Frame,
     TileSpan,
+    axes_along,
     frame_in_hbm,
     frame_of,
     load_tile,
-    merged_axes,
     runs,
     slice_of,
 )
@@ -95,7 +95,7 @@ class PendingRotation(PendingResult):
     def tile(self, span: TileSpan) -> Tensor:
         """A block with its halves exchanged, in PSUM."""
         sums = new((span.partitions, 1, span.columns), nl.float32, nl.psum)
-        columns = merged_axes(self.source, self.frame.f_dims)
+        columns = axes_along(self.source, self.frame.f_dims)
         for at, length, _, _ in runs(columns, span.start, span.columns, len(self.source.offset)):
             moving = self._moving(replace(span, start=span.start + at, columns=length))
             turn = self._turn(moving.dtype)

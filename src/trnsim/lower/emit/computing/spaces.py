@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from trnsim.lower.emit.computing.leaves import NEAR_STRIDE
 from trnsim.lower.emit.places.tensor_place import TensorPlace, merge_axes
-from trnsim.lower.emit.places.walk import MANY_TRANSFERS, Frame, count_transfers, merged_axes
+from trnsim.lower.emit.places.walk import MANY_TRANSFERS, Frame, axes_along, count_transfers
 from trnsim.lower.kernels.tiles import P
 
 _FEW_COLUMNS: Final = 512
@@ -62,7 +62,7 @@ def matrix_parts(places: Mapping[Any, TensorPlace], piece: int) -> list[MatrixPa
 def is_near(part: MatrixPart, keys: Iterable[Any]) -> bool:
     """True if the elements of tensors lie so near each other that transfers are fast."""
     for place in (part.places[key] for key in keys):
-        last = merged_axes(place, part.frame.f_dims)[-1:]
+        last = axes_along(place, part.frame.f_dims)[-1:]
         is_far = bool(last) and last[0][1][0] > NEAR_STRIDE
         if not place.is_generated and (
             is_far or count_transfers(place, part.frame) > MANY_TRANSFERS

@@ -17,15 +17,15 @@ from trnsim.lower.emit.places.walk import (
     MANY_TRANSFERS,
     Frame,
     TileSpan,
+    axes_along,
     count_transfers,
     fill_tile,
     frame_of,
     is_aligned,
     is_movable,
     load_tile,
-    merged_axes,
     slice_of,
-    spans,
+    tile_spans,
     varies_along_columns,
     write_span,
 )
@@ -112,7 +112,7 @@ def _fill_straight(source: TensorPlace, frame: Frame, tile: Tensor, part: TileSp
         nisa.tensor_copy(dst=here, src=widened(rows_tile, tuple(here.shape)))
 
 
-def repeated(row: TensorPlace, frame: Frame, partitions: int) -> Tensor:
+def load_repeated(row: TensorPlace, frame: Frame, partitions: int) -> Tensor:
     """A row in HBM loaded onto each partition by one transfer: [partitions, 1, columns]."""
     wide = TensorPlace(row.storage, (partitions, *row.shape), ((0,), *row.steps), row.offset)
     dims = tuple(dim + 1 for dim in frame.f_dims)
@@ -124,7 +124,7 @@ def repeated(row: TensorPlace, frame: Frame, partitions: int) -> Tensor:
 
 def _is_line(source: TensorPlace, frame: Frame) -> bool:
     """True if a single column lies contiguously in HBM."""
-    line = merged_axes(source, frame.p_dims)
+    line = axes_along(source, frame.p_dims)
     is_whole = frame.block == P and P < frame.rows <= P * P
     return not source.is_on_chip and is_whole and len(line) == 1 and line[0][1] == (1,)
 
@@ -231,7 +231,7 @@ def write_all(place: TensorPlace, value: Value, target: TensorPlace) -> None:
         return
     if frame.columns == 1 and place.is_on_chip and _write_as_line(place, frame, target):
         return
-    for span in spans(frame, 0, frame.columns, 1, _WRITTEN_ELEMENTS):
+    for span in tile_spans(frame, 0, frame.columns, 1, _WRITTEN_ELEMENTS):
         tile = slice_of(place, frame, span) if is_aligned(place, frame) else None
         if tile is None:
             tile = load_tile(place, frame, span, dtype_of(value.dtype))
@@ -278,7 +278,7 @@ def _write_as_line(place: TensorPlace, frame: Frame, target: TensorPlace) -> boo
     blocks, rest = divmod(frame.rows, P)
     if frame.block != P or not 1 < blocks <= P or not is_aligned(place, frame):
         return False
-    if merged_axes(target, frame.p_dims) != [(frame.rows, (1,))]:
+    if axes_along(target, frame.p_dims) != [(frame.rows, (1,))]:
         return False
     tile = slice_of(place, frame, TileSpan(0, blocks, P, 0, 1))
     flipped = new((blocks, P), place.storage.tile.dtype, nl.psum)

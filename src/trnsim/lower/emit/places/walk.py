@@ -99,15 +99,15 @@ def frame_of(place: TensorPlace) -> Frame:
     return Frame(shape, tuple(p_dims), tuple(f_dims), matrix.block, matrix.is_replicated)
 
 
-def covers_pending(pending: TensorPlace) -> bool:
+def covers_pending_result(pending: TensorPlace) -> bool:
     """True if a view of a result yet to be computed has all of it, in the order of its frame."""
     own, frame = pending.storage.frame, frame_of(pending)
-    columns = merged_axes(pending, frame.f_dims)
+    columns = axes_along(pending, frame.f_dims)
     return (
         not any(pending.offset)
         and (frame.rows, frame.columns) == (own.rows, own.columns)
-        and all(step[0] == 1 for _, step in merged_axes(pending, frame.p_dims)[-1:])
-        and len(merged_axes(pending, frame.p_dims)) <= 1
+        and all(step[0] == 1 for _, step in axes_along(pending, frame.p_dims)[-1:])
+        and len(axes_along(pending, frame.p_dims)) <= 1
         and (not columns or (len(columns) == 1 and columns[0][1][1] == 1))
     )
 
@@ -131,7 +131,9 @@ def row_major_frame(shape: Shape, columns: int = 1) -> Frame:
     return Frame(shape, tuple(range(first)), tuple(range(first, rank)))
 
 
-def spans(frame: Frame, start: int, columns: int, longest: int, most: int) -> Iterator[TileSpan]:
+def tile_spans(
+    frame: Frame, start: int, columns: int, longest: int, most: int
+) -> Iterator[TileSpan]:
     """Spans of the `columns` from `start` on, each of at most `most` columns.
 
     A span of whole rows has several blocks, of up to `longest` elements of a partition together.
@@ -177,7 +179,7 @@ def merged_span(strip: list[TileSpan]) -> TileSpan:
     return replace(strip[0], columns=sum(span.columns for span in strip))
 
 
-def merged_axes(place: TensorPlace, dims: Sequence[int]) -> list[tuple[int, Step]]:
+def axes_along(place: TensorPlace, dims: Sequence[int]) -> list[tuple[int, Step]]:
     """Lengths and strides of some dimensions of a place, neighbours merged."""
     return merge_axes(tuple(place.shape[dim] for dim in dims), [place.steps[dim] for dim in dims])
 
@@ -212,7 +214,7 @@ def count_transfers(place: TensorPlace, frame: Frame) -> int:
     """The count of evenly spaced pieces in which a frame's elements lie."""
     pieces = frame.blocks
     for dims in (frame.p_dims, frame.f_dims):
-        pieces *= prod(length for length, _ in merged_axes(place, dims)[:-1])
+        pieces *= prod(length for length, _ in axes_along(place, dims)[:-1])
     return pieces
 
 
@@ -227,7 +229,7 @@ def is_aligned(place: TensorPlace, frame: Frame) -> bool:
         return False
     if matrix.is_replicated:
         return True
-    row_axes = merged_axes(place, frame.p_dims)
+    row_axes = axes_along(place, frame.p_dims)
     if frame.is_replicated or matrix.block != frame.block or place.offset[0] % frame.block:
         return False
     return (not row_axes and frame.rows == 1) or (len(row_axes) == 1 and row_axes[0][1][0] == 1)
@@ -255,7 +257,7 @@ def slice_of(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
     if not matrix.is_replicated:
         first = place.offset[0] // matrix.block + span.block
         blocks = slice(first, first + span.blocks)
-    columns = list(runs(merged_axes(place, frame.f_dims), span.start, span.columns, 2))
+    columns = list(runs(axes_along(place, frame.f_dims), span.start, span.columns, 2))
     if len(columns) > 1:
         return None
     _, length, begin, step = columns[0]
@@ -280,14 +282,14 @@ def load_tile(
 
 def varies_along_columns(place: TensorPlace, frame: Frame) -> bool:
     """True if a place's elements differ along a frame's columns."""
-    return any(any(step) for _, step in merged_axes(place, frame.f_dims))
+    return any(any(step) for _, step in axes_along(place, frame.f_dims))
 
 
 def fill_tile(
     tile: Tensor, place: TensorPlace, frame: Frame, span: TileSpan, at_row: int = -1
 ) -> None:
     """Transfer a span's elements into a tile, which has one column where all are equal."""
-    p_axes, f_axes = merged_axes(place, frame.p_dims), merged_axes(place, frame.f_dims)
+    p_axes, f_axes = axes_along(place, frame.p_dims), axes_along(place, frame.f_dims)
     if not any(any(step) for _, step in f_axes):
         f_axes = []
     columns = tile.shape[2]
@@ -369,7 +371,7 @@ def _sources(
 
 def write_span(place: TensorPlace, frame: Frame, span: TileSpan, tile: Tensor) -> None:
     """Store a span's tile in HBM."""
-    p_axes, f_axes = merged_axes(place, frame.p_dims), merged_axes(place, frame.f_dims)
+    p_axes, f_axes = axes_along(place, frame.p_dims), axes_along(place, frame.f_dims)
     for number in range(span.blocks):
         first = (span.block + number) * frame.block
         for row, rows, p_begin, p_step in runs(p_axes, first, span.partitions, 1):
