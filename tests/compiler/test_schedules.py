@@ -13,6 +13,7 @@ from trnsim.compiler.program import legalize_graph
 from trnsim.compiler.schedules import CompileOptions, alternative_schedules, fastest_schedule
 from trnsim.graph import Graph
 from trnsim.lower.emit.schedule import FIRST_SCHEDULE, RING, ROOM, SbufSchedule
+from trnsim.lower.program import trace
 
 
 @pytest.fixture(autouse=True)

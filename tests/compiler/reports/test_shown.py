@@ -87,6 +87,6 @@ def test_what_is_not_one_program_says_why(monkeypatch):
 
     graph, weights = layered(3, width=256)
     made = compile_graph(graph, weights=weights)
-    monkeypatch.setattr("trnsim.compiler.reports.shown.trace", refuse)
+    monkeypatch.setattr("trnsim.compiler.reports.shown.trace_without_values", refuse)
     with pytest.raises(BadInput, match="net has no program to show, as it is not one: SBUF is"):
         reported_run(graph, made, "net", weights)
