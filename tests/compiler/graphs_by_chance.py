@@ -54,7 +54,7 @@ class Chance:
         found = step()
         is_small = found is not None and len(found.shape) <= 4 and prod(found.shape) <= MOST
         if not is_small or not self.suits(found, count):
-            self.graph.forget(count)
+            self.graph.truncate(count)
             del self.graph.inputs[arrays:], self.arrays[arrays:], self.pool[pool:]
             return
         self.pool.append(found)

@@ -81,7 +81,7 @@ def rules_by_chance(graph, random):
         legal = [rule for rule in split_rules(node) if follows(node, rule, made)]
         rules.append(random.choice(legal))
         numbers = (value.number for value in node.results)
-        made.update(zip(numbers, rules[-1].gives, strict=True))
+        made.update(zip(numbers, rules[-1].results, strict=True))
     return rules
 
 

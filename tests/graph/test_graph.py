@@ -27,7 +27,7 @@ def test_transposes_of_transposes_are_one():
     x = g.input((2, 3, 4), "float32")
     once = g.transpose(x, (1, 2, 0))
     assert g.transpose(once, (2, 0, 1)) is x
-    assert g.origin(g.transpose(once, (1, 0, 2))) == (x, (2, 1, 0))
+    assert g.transpose_source(g.transpose(once, (1, 0, 2))) == (x, (2, 1, 0))
 
 
 def test_what_no_output_needs_is_pruned():

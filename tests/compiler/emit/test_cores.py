@@ -49,7 +49,7 @@ def exchanges(halves):
 
 def way(node, split):
     """The way by which its result is split so."""
-    return next(rule for rule in split_rules(node) if rule.gives == (split,))
+    return next(rule for rule in split_rules(node) if rule.results == (split,))
 
 
 def product(made, rows, inner, columns):
