@@ -12,7 +12,7 @@ import transformers
 
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Pass, Phase
-from trnsim.workload.whole import whole_graph
+from trnsim.workload.whole_graph import whole_graph
 
 BATCH, TOKENS, WORDS = 2, 9, 41
 

@@ -9,7 +9,7 @@ from trnsim.workload.architecture import PLAIN, Mlp, Norm, Projection, Wiring
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Axis, Pass, Phase, Split
 from trnsim.workload.passes import RankTower, passes, summaries
-from trnsim.workload.whole import is_known
+from trnsim.workload.whole_graph import is_known
 
 PROMPT = Pass(Phase.PREFILL, 2, 10)
 

@@ -20,7 +20,7 @@ def test_a_weight_says_how_long_it_is_kept_and_multiplied():
     value = rank.weight((3.2, 5), 4.25, product_bits=8, use=Use.ROUTED, is_held=False)
     assert (value.shape, value.dtype) == ((4, 5), "float8_e4m3")
     assert rank.weights[value.number] == Weight(4.25, 8, Use.ROUTED, is_held=False)
-    rank.others(0)
+    rank.add_parameters(0)
     assert len(rank.weights) == 1
 
 

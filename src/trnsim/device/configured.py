@@ -19,7 +19,7 @@ from trnsim.workload.model_names import displayed, hub_id
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.quantization import DTYPES
 from trnsim.workload.shape import ModelShape
-from trnsim.workload.whole import is_known, whole_graph
+from trnsim.workload.whole_graph import is_known, whole_graph
 
 _DECODER_SUFFIXES: Final = ("ForCausalLM", "LMHeadModel")
 _DTYPE_KEYS: Final = ("dtype", "torch_dtype")
@@ -104,7 +104,7 @@ def _architecture(values: Mapping[str, Any], path: Path, dtype: str) -> Architec
         return None
     if not isinstance(architecture, Architecture):
         return None
-    return replace(architecture, short=_CAST_DTYPE if dtype == "float32" else dtype)
+    return replace(architecture, short_dtype=_CAST_DTYPE if dtype == "float32" else dtype)
 
 
 def unknown_part(path: Path) -> str:

@@ -117,7 +117,7 @@ class Attention:
 
 @dataclass(frozen=True)
 class LatentAttention:
-    """Multi-head latent attention: keys and values are products of one short vector a token.
+    """Multi-head latent attention: keys and values are products of one short vector per token.
 
     Attributes:
         heads: query heads.
@@ -239,7 +239,7 @@ class Wiring:
     Attributes:
         norm: the norm of its layers and ends.
         norm_position: position of norms: "before" a half of a layer (attention or MLP), "after" it,
-            "around" it, or of the "sum" with its input.
+            "around" it (both), or "sum": after the sum of its output and input.
         embedding_factor: factor of the embeddings.
         residual_factor: factor of the output of a half of a layer.
         score_factor: factor of the logits.
@@ -248,7 +248,7 @@ class Wiring:
         has_last_norm: whether a norm follows the layers.
         first_place: row of the position table that a sequence's first token takes.
         places: rows of a position table as wide as the embedding, before any product.
-        kinds: rows of a table of token types, likewise.
+        kinds: rows of a table of token types of the same width.
         has_table_norm: whether a norm follows these tables.
         has_mask: whether a padding mask is an input.
     """
@@ -397,7 +397,7 @@ class Architecture:
             quantized too.
         mlp_bits: bits of a weight of MLPs and experts; 0 for `weight_bits`.
         positions_key: the key that states `max_positions`, which errors name.
-        short: the floating-point type of 16 bits.
+        short_dtype: the floating-point type of 16 bits.
     """
 
     name: str
@@ -410,7 +410,7 @@ class Architecture:
     product_bits: float = 16
     mlp_bits: float = 0
     positions_key: str = "max_position_embeddings"
-    short: str = "bfloat16"
+    short_dtype: str = "bfloat16"
 
     @property
     def bits_of_mlp(self) -> float:

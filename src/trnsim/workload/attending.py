@@ -23,7 +23,7 @@ from trnsim.workload.architecture import (
     Wiring,
 )
 from trnsim.workload.operators import Axis, Pass, Phase, Split
-from trnsim.workload.places import bias, rotated_heads
+from trnsim.workload.positions import bias, rotated_heads
 from trnsim.workload.rank_graph import RankGraph
 
 _CACHING_PHASES: Final = (Phase.DECODE, Phase.PREFILL)

@@ -94,16 +94,16 @@ def _gradients(product: Product) -> tuple[Product, Product]:
     return by_input, by_weight
 
 
-def recomputation(summary: PartSummary, how: Recompute) -> PartSummary:
+def recomputation(summary: PartSummary, recompute: Recompute) -> PartSummary:
     """The part of a forward pass that is recomputed before its gradients.
 
     Full recomputation repeats exchanges too, such as a layer's sums over tensor ranks.
     """
-    if how is Recompute.FULL:
+    if recompute is Recompute.FULL:
         return replace(summary, cache=Cache(0, 0))
     products: tuple[Product, ...] = ()
     elementwise: tuple[Elementwise, ...] = ()
-    if how is Recompute.SELECTIVE:
+    if recompute is Recompute.SELECTIVE:
         products = tuple(
             product for product in summary.products if product.name in _ATTENTION_PRODUCTS
         )

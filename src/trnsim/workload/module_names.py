@@ -141,7 +141,7 @@ _T5: Final = _joined(
     ),
 )
 _FOUR_H: Final = _mlp("mlp.dense_h_to_4h", "mlp.dense_4h_to_h")
-_MIXED: Final = _joined(
+_BLOOM: Final = _joined(
     _fused("self_attention.query_key_value", "self_attention.dense"),
     _FOUR_H,
 )
@@ -183,7 +183,7 @@ _STYLES: Final[dict[str, _Style]] = {
             ),
         ),
     ),
-    **dict.fromkeys(("bloom", "falcon"), _Style(("transformer.h",), _MIXED)),
+    **dict.fromkeys(("bloom", "falcon"), _Style(("transformer.h",), _BLOOM)),
     "opt": _Style(("model.decoder.layers",), _BART),
     "biogpt": _Style(("biogpt.layers",), _BART),
     "mpt": _Style(

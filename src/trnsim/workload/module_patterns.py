@@ -17,8 +17,8 @@ from trnsim.workload.families.keys import ConfigKeys
 
 _EXPRESSION: Final = "re:"
 """The beginning of a regular expression among names."""
-_CLASS: Final = "Linear"
-"""The class of all matrices of layers."""
+EVERY_MATRIX: Final = "Linear"
+"""The class of all matrices of layers, as a target of compressed-tensors."""
 _LITERAL: Final = re.compile(r"[\w.\-]+")
 _NUMBER: Final = re.compile(r"[0-9\\\[?]")
 """A digit, or what may stand for one in a pattern."""
@@ -30,7 +30,7 @@ class ModulePatterns:
 
     Attributes:
         has_numbers: whether its names may depend on the number of a layer.
-        is_of_class: whether it names the class of all matrices, or is left out.
+        is_of_class: whether it is left out, or has the class of all matrices.
         has: the function that is True for a module of the list.
     """
 
@@ -43,7 +43,9 @@ class ModulePatterns:
         self._keys, self._key = keys, key
         self._is_exact = method == "compressed-tensors"
         names = keys.items(key, str, "names of modules")
-        self.is_of_class = self._is_exact and (_CLASS in names or keys.config.get(key) is None)
+        self.is_of_class = self._is_exact and (
+            EVERY_MATRIX in names or keys.config.get(key) is None
+        )
         self.has_numbers = any(_NUMBER.search(name) for name in names)
         self._literals, self._expressions = set[str](), list[re.Pattern[str]]()
         for name in names:

@@ -29,9 +29,15 @@ from trnsim.workload.architecture import (
     Wiring,
 )
 from trnsim.workload.attending import attention
-from trnsim.workload.feeding import Feeding
+from trnsim.workload.mlp import RankMlp
 from trnsim.workload.operators import WHOLE, Axis, Pass, Phase, Split
-from trnsim.workload.places import alibi_bias, angles, padding_bias, rotations, with_learned_places
+from trnsim.workload.positions import (
+    alibi_bias,
+    angles,
+    padding_bias,
+    rotations,
+    with_learned_places,
+)
 from trnsim.workload.rank_graph import RankGraph, Use
 from trnsim.workload.summary import PartSummary, graph_summary
 
@@ -143,7 +149,7 @@ class RankTower:
         return f"{self.tower.name}." if len(self.model.towers) > 1 else ""
 
     def _rank(self) -> RankGraph:
-        return RankGraph(self.model.other_bits, short=self.model.short)
+        return RankGraph(self.model.other_bits, short_dtype=self.model.short_dtype)
 
     def embedding(self) -> RankGraph:
         """Graph of the embedding: lookup of tokens or projection of patches, and positions."""
@@ -200,7 +206,7 @@ class RankTower:
         for rotary in rotations(tower):
             angles(rank, self.rows, rotary)
         forms = [form for layer in tower.layers for form in layer.attentions]
-        rank.others(tower.extra, before=0)
+        rank.add_parameters(tower.extra, before=0)
         if forms[0].has_slopes:
             heads = math.ceil(forms[0].heads / self.split.tensor)
             alibi_bias(rank, heads, self.model_pass.tokens + self.model_pass.past)
@@ -215,7 +221,7 @@ class RankTower:
         for name, count in (("kinds of tokens", wiring.kinds), ("learned places", wiring.places)):
             if count:
                 table = rank.weight((count, width), bits, use=Use.LOOKED_UP, name=name)
-                rank.small += count * width
+                rank.vector_elements += count * width
                 x = with_learned_places(rank, x, table, wiring.first_place, name)
         return rank.norm(x, wiring.norm, "table norm") if self.tower.before else x
 
@@ -226,7 +232,7 @@ class RankTower:
         wiring = self.wiring or _PLAIN_WIRING
         hidden = rank.norm(x, wiring.norm) if wiring.has_last_norm else x
         rank.shared.add(hidden.number)
-        rank.passed = 0.0 if wiring.has_last_norm else 2.0 * x.type.elements
+        rank.uncomputed_norm_elements = 0.0 if wiring.has_last_norm else 2.0 * x.type.elements
         for matrix in tower.behind:
             hidden = self._head_projection(rank, matrix, hidden)
         rank.named_outputs["hidden"] = hidden
@@ -235,7 +241,7 @@ class RankTower:
             self._scores(rank, hidden)
         elif is_classed and self.model_pass.phase is Phase.TRAIN and self.split.tensor == 1:
             self._loss(rank, hidden)
-        rank.others(tower.final, before=0)
+        rank.add_parameters(tower.final, before=0)
         return rank
 
     def _scores(self, rank: RankGraph, hidden: Value) -> None:
@@ -316,7 +322,7 @@ class RankTower:
         build = self._parallel_layer if layer.is_parallel else self._serial_layer
         rank.named_outputs["hidden"] = build(rank, layer, x)
         rank.half = ""
-        rank.others(layer.norms + layer.extra, before=0)
+        rank.add_parameters(layer.norms + layer.extra, before=0)
         return rank
 
     def _serial_layer(self, rank: RankGraph, layer: Layer, x: Value) -> Value:
@@ -350,16 +356,16 @@ class RankTower:
         return rank.add("residual", x, output)
 
     def _attention(self, rank: RankGraph, form: Attention | LatentAttention, rows: Value) -> Value:
-        setting, before = (form, self.model_pass, self.split), rank.small
+        setting, before = (form, self.model_pass, self.split), rank.vector_elements
         output = attention(rank, self.model, setting, rows, self.wiring)
         shared = getattr(form, "biases", 0) - self._bias_of_sum(form)
-        rank.others(form.norms + shared / self.split.tensor, before)
+        rank.add_parameters(form.norms + shared / self.split.tensor, before)
         return output
 
     def _mlp_output(self, rank: RankGraph, layer: Layer, rows: Value) -> Value:
         is_wired = self.wiring is not None
-        feeding = Feeding(rank, self.model, self.split, rows, is_wired=is_wired)
-        return feeding.result(layer.mlp)
+        mlp = RankMlp(rank, self.model, self.split, rows, is_wired=is_wired)
+        return mlp.result(layer.mlp)
 
     def _half_input(self, rank: RankGraph, x: Value) -> Value:
         """Input of a half of a layer, normed if norms precede it."""
@@ -436,10 +442,13 @@ class RankTower:
         rows = self.rows * matrix.rows if matrix.is_each_token else self.model_pass.batch
         columns = math.ceil(matrix.outputs / self.split.tensor)
         inputs = rank.first_rows(x, rows, matrix.inputs)
-        weight, before = rank.weight((matrix.inputs, columns), bits, name=matrix.name), rank.small
+        weight, before = (
+            rank.weight((matrix.inputs, columns), bits, name=matrix.name),
+            rank.vector_elements,
+        )
         is_biased = self.wiring is not None and matrix.biases > 0
         rank.use, use = Use.WHOLE, rank.use
         output = rank.product(matrix.name, inputs, weight, is_biased=is_biased)
-        rank.others(matrix.biases / self.split.tensor, before)
+        rank.add_parameters(matrix.biases / self.split.tensor, before)
         rank.use = use
         return output

@@ -19,7 +19,7 @@ from trnsim.workload.architecture import Layer, Tower
 from trnsim.workload.families.keys import ConfigKeys
 from trnsim.workload.matrix_bits import MatrixBits, with_own_bits
 from trnsim.workload.module_names import matrix_names
-from trnsim.workload.module_patterns import ModulePatterns
+from trnsim.workload.module_patterns import EVERY_MATRIX, ModulePatterns
 
 DTYPES: Final = {"float32": 32, "bfloat16": 16, "float16": 16}
 """Bits of an element by ``torch_dtype``."""
@@ -43,8 +43,6 @@ _SKIPPED_KEYS: Final = (
 )
 """Keys of the names of modules that are not quantized."""
 _MLP_PREFIX: Final = "mlp."
-_EVERY_MATRIX: Final = "Linear"
-"""The target of all matrices of layers."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class Bits:
 
 @dataclass(frozen=True)
 class _Method:
-    """What a quantization makes of a checkpoint.
+    """The bits that a quantization gives to a checkpoint.
 
     Attributes:
         weight: bits of a quantized weight, its share of scales and zero points included.
@@ -76,7 +74,7 @@ class _Method:
 
 
 def bits_of(keys: ConfigKeys) -> Bits:
-    """The bits of a checkpoint's matrices, but for those that lists of modules name.
+    """The bits of a checkpoint's matrices, except those that lists of modules name.
 
     Raises:
         BadInput: for an unknown dtype or method, or an illegal number.
@@ -271,7 +269,7 @@ def _groups(config: ConfigKeys, method: str) -> list[tuple[ModulePatterns, _Meth
         return []
     groups = config.nested("config_groups")
     schemes = [groups.nested(name) for name in groups.config]
-    if [scheme.config.get("targets") or [_EVERY_MATRIX] for scheme in schemes] == [[_EVERY_MATRIX]]:
+    if [scheme.config.get("targets") or [EVERY_MATRIX] for scheme in schemes] == [[EVERY_MATRIX]]:
         return []
     return [(ModulePatterns(scheme, "targets", method), _scheme(scheme)) for scheme in schemes]
 

@@ -70,12 +70,12 @@ class RankGraph:
         named_inputs: inputs from another part, by name: "hidden", "cosine".
         named_outputs: results that other parts read, by name.
         shared: numbers of values that all tensor ranks have, and whose gradients they sum.
-        small: elements of vectors that operators have added or multiplied by.
-        use: the way in which these are read.
-        passed: elements of norms that are counted here but computed elsewhere.
+        vector_elements: elements of the parameters that operators have added or multiplied by.
+        use: the way in which these parameters are read.
+        uncomputed_norm_elements: elements of norms that summaries count and the graph lacks.
         half: the half of a layer that is being built: "attention", "mlp".
-        short: the floating-point type of 16 bits.
-        own_bits: bits of weights that have others than those passed to `weight`, by their names.
+        short_dtype: the floating-point type of 16 bits.
+        own_bits: by a weight's name, its bits in place of those passed to `weight`.
     """
 
     bits: float = 16
@@ -88,11 +88,11 @@ class RankGraph:
     named_inputs: dict[str, Value] = field(default_factory=dict[str, Value])
     named_outputs: dict[str, Value] = field(default_factory=dict[str, Value])
     shared: set[int] = field(default_factory=set[int])
-    small: float = 0.0
+    vector_elements: float = 0.0
     use: Use = Use.WHOLE
-    passed: float = 0.0
+    uncomputed_norm_elements: float = 0.0
     half: str = ""
-    short: str = "bfloat16"
+    short_dtype: str = "bfloat16"
     own_bits: dict[str, MatrixBits] = field(default_factory=dict[str, MatrixBits])
 
     def operator(self, name: str) -> None:
@@ -102,7 +102,7 @@ class RankGraph:
     def dtype_of(self, bits: float) -> str:
         """The type of elements of `bits`."""
         kind = element_type(bits)
-        return self.short if kind == _ELEMENT_TYPES[16] else kind
+        return self.short_dtype if kind == _ELEMENT_TYPES[16] else kind
 
     def input(self, *shape: float, name: str = "", dtype: str = "") -> Value:
         """Activations from another part or rank; the same value for the same name."""
@@ -140,7 +140,7 @@ class RankGraph:
 
     def vector(self, elements: float, name: str, *shape: int) -> Value:
         """A parameter that an operator adds or multiplies by."""
-        self.small += elements
+        self.vector_elements += elements
         return self.weight(shape or (elements,), self.bits, use=self.use, name=name)
 
     def table(self, elements: int, name: str) -> Value:
@@ -149,13 +149,13 @@ class RankGraph:
         self.names[value.number] = f"{self.half}.{name}" if self.half else name
         return value
 
-    def others(self, elements: float, before: float = math.inf) -> None:
+    def add_parameters(self, elements: float, before: float = math.inf) -> None:
         """Add parameters whose operations are unknown.
 
-        Their number is `elements` less the vectors added since `small` had the value `before`.
+        Their number is `elements`, less the growth of `vector_elements` since it was `before`.
         """
-        counted = max(self.small - before, 0.0)
-        self.small -= counted
+        counted = max(self.vector_elements - before, 0.0)
+        self.vector_elements -= counted
         if elements > counted:
             self.weight((elements - counted,), self.bits, use=self.use)
 

@@ -31,8 +31,8 @@ def parameters(model: Architecture) -> int:
 def active_parameters(model: Architecture) -> int:
     """Parameters that one token uses; weights that layers share count once for each layer.
 
-    The input embedding counts whole, although a token reads one row of it. Cards differ: that of
-    gpt-oss (arXiv:2508.10925, table 1) counts the output embedding alone.
+    The input embedding counts whole, although a token reads one row of it. Model cards count
+    differently: gpt-oss's (arXiv:2508.10925, table 1) counts the output embedding alone.
     """
     return round(sum(part.times * part.active_parameters for part in _parts(model, WHOLE)))
 

@@ -24,7 +24,15 @@ from trnsim.graph.ops.layout import BroadcastInDim, Pad, Reshape, Slice, Transpo
 from trnsim.graph.ops.lookup import Gather
 from trnsim.graph.ops.reductions import TopK
 from trnsim.graph.ops.rounding import Convert
-from trnsim.workload.operators import Axis, Cache, Elementwise, Exchange, Product, bytes_of
+from trnsim.workload.operators import (
+    PER_MULTIPLICATION,
+    Axis,
+    Cache,
+    Elementwise,
+    Exchange,
+    Product,
+    bytes_of,
+)
 from trnsim.workload.rank_graph import RankGraph, Use, Weight
 
 _LAYER_NAME: Final = re.compile(r"^(.*?\.\d+)(\.|$)")
@@ -37,7 +45,6 @@ _STACKED_RANK: Final = 3
 """Number of dimensions of a weight that holds a matrix for each expert."""
 _GRADIENT_PRODUCTS: Final = 2.5
 """Products of attention's gradients for each of its own: five for two."""
-_FLOP_OF_MULTIPLY_ADD: Final = 2
 _PASSES_OF_ELEMENT: Final = 2
 """Passes of an element that is read and written."""
 CAST: Final = "cast"
@@ -234,7 +241,7 @@ class _Reader:
         image, taps = node.values
         k, n = math.prod(taps.shape[1:]), taps.shape[0] // operation.groups
         flop = operation.flop(*node.operand_types)
-        m = flop / (_FLOP_OF_MULTIPLY_ADD * k * n * operation.groups)
+        m = flop / (PER_MULTIPLICATION * k * n * operation.groups)
         weight = self.origin.get(taps.number)
         bits = _bits(weight) if weight else 0
         return Product(_operator(node), m, k, n, operation.groups, bits, bits=_bits(image))
@@ -273,7 +280,11 @@ class _BuiltReader(_Reader):
     def summary(self, name: str, times: int, share: float) -> PartSummary:
         """The summary of the graph, which holds a share of its weights."""
         rank, products, exchanges = self.rank, list[Product](), list[Exchange]()
-        elementwise = [Elementwise(_NORMS, rank.passed)] if rank.passed else []
+        elementwise = (
+            [Elementwise(_NORMS, rank.uncomputed_norm_elements)]
+            if rank.uncomputed_norm_elements
+            else []
+        )
         self._routing = next((node for node in rank.graph.nodes if _is_choice(node)), None)
         for origin, nodes in groupby(rank.graph.nodes, lambda node: node.origin):
             operator, group = origin.operator if origin else "", list(nodes)

@@ -16,6 +16,8 @@ SIZES = {
     "max_position_embeddings": 64,
 }
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+PHI = {"original_max_position_embeddings": 16, "max_position_embeddings": 128}
+ONE_POSITION = {"max_position_embeddings": 1}
 
 
 def tower(model_type="llama", **given):
@@ -41,6 +43,12 @@ def test_every_family_with_facts_is_one_of_decoders():
         ({"rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}, 1.0),
         ({"rope_scaling": {**YARN, "rope_type": "longrope"}}, math.sqrt(1.5)),
         ({"rope_scaling": {**YARN, "rope_type": "linear"}}, 1.0),
+        ({"rope_scaling": {"rope_type": "longrope"}, **PHI}, math.sqrt(1.75)),
+        (
+            {"rope_scaling": {**YARN, "rope_type": "longrope", "factor": None}, **PHI},
+            math.sqrt(1.75),
+        ),
+        ({"rope_scaling": {"rope_type": "longrope", "factor": 4.0}, **ONE_POSITION}, 1.0),
     ],
 )
 def test_cosines_grow_as_places_are_stretched(given, factor):
@@ -86,11 +94,22 @@ def test_what_is_not_known_leaves_sizes_alone(model_type, given):
         ("llama", {"rope_scaling": {**YARN, "factor": "x"}}, "rope_scaling.factor is 'x'"),
         ("llama", {"rms_norm_eps": 1e999}, "rms_norm_eps is inf; .* computed with it, so it is f"),
         ("granite", {"residual_multiplier": "x"}, "residual_multiplier is 'x'; legal: a number"),
+        ("granite", {"logits_scaling": 0}, "logits_scaling is 0.0; legal: any number but 0"),
+        (
+            "phi3",
+            {"rope_scaling": {"type": "longrope"}, "original_max_position_embeddings": 1},
+            "original_max_position_embeddings is 1, it must be a whole number from 2 on",
+        ),
     ],
 )
 def test_numbers_that_cannot_be_are_refused(model_type, given, said):
     with pytest.raises(BadInput, match=f"^mine.json: {said}"):
         tower(model_type, **given)
+
+
+def test_phi_3_was_trained_on_4096_positions_where_the_file_does_not_say():
+    found = tower("phi3", rope_scaling={"type": "longrope"}, max_position_embeddings=131072)
+    assert rotaries(found)[0].factor == pytest.approx(math.sqrt(1 + math.log(32) / math.log(4096)))
 
 
 GROUPED = {

@@ -1,6 +1,7 @@
 import pytest
 from parameter_formulas import of_layer, of_tower
 
+from trnsim.errors import BadInput
 from trnsim.workload.families.encoders import towers
 from trnsim.workload.families.keys import ConfigKeys
 
@@ -78,6 +79,18 @@ def test_windows_of_modernbert_reach_to_both_sides():
     assert (full.times, full.attentions[0].window) == (2, 0)
     assert (short.times, short.attentions[0].window) == (4, 9)
     assert not short.attentions[0].is_causal
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        (["sliding_attention"], "is 'a list of 1'; legal: a list of 6: one for each"),
+        (["full_attention"] * 5 + ["none"], "is 'none'; legal: full_attention, sliding"),
+    ],
+)
+def test_kinds_of_modernberts_layers_are_known_and_as_many_as_they(kinds, said):
+    with pytest.raises(BadInput, match=f"layer_types {said}"):
+        tower("modernbert", layer_types=kinds)
 
 
 def test_a_decoder_of_bert_is_causal():

@@ -20,14 +20,13 @@ from trnsim.workload.operators import ACTIVATIONS
 _EPSILON_KEYS: Final = ("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon")
 _FUNCTION_KEYS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation")
 _SCALING_KEYS: Final = ("rope_parameters", "rope_scaling")
+_ORIGINAL_KEY: Final = "original_max_position_embeddings"
 _UNMODELLED_KEYS: Final = ("clip_qkv", "scale_attn_by_inverse_layer_idx")
 """Keys of features that are not modelled when they are set."""
 _PAIR: Final = 2
 """Rotary embeddings turn pairs of elements."""
 _LOCAL_PREFIX: Final = "local "
-"""The table of frequencies of layers with a window, where they have their own."""
-
-
+"""Name of the table of frequencies of layers with a window, if they have one of their own."""
 _SOFTMAX: Final = Routing()
 
 
@@ -119,8 +118,12 @@ TRAITS: Final[dict[str, Traits]] = {
 }
 """Traits by ``model_type``."""
 _ALWAYS_NORMED: Final = ("mixtral", "ernie4_5_moe")
-_DEFAULTS: Final = {"glm4_moe": (1, 1, 1.0), "deepseek_v3": (8, 4, 2.5), "deepseek_v2": (1, 1, 1.0)}
-"""Defaults of the number of groups of experts, of those that a token uses, and of the factor."""
+_GROUP_DEFAULTS: Final = {
+    "glm4_moe": (1, 1, 1.0),
+    "deepseek_v3": (8, 4, 2.5),
+    "deepseek_v2": (1, 1, 1.0),
+}
+"""By ``model_type``: groups of experts, groups that a token uses, and the factor, by default."""
 
 
 class DecoderConfig:
@@ -265,8 +268,8 @@ class DecoderConfig:
         keys, traits = self.keys, self.traits or _PLAIN_TRAITS
         if self.model_type == "granitemoe":
             return Routing("chosen", is_normed=False)
-        groups, used, factor = _DEFAULTS.get(self.model_type, (1, 1, 1.0))
-        if self.model_type in _DEFAULTS:
+        groups, used, factor = _GROUP_DEFAULTS.get(self.model_type, (1, 1, 1.0))
+        if self.model_type in _GROUP_DEFAULTS:
             factor = _number(keys, "routed_scaling_factor", factor)
             groups = keys.whole("n_group", default=1 if count % groups else groups)
             used = keys.whole("topk_group", default=min(used, groups))
@@ -299,7 +302,10 @@ class DecoderConfig:
         is_before = keys.flag("do_layer_norm_before", default=True)
         is_root = traits.is_root_embedded and keys.flag("scale_embedding", default=True)
         usual = self.hidden**0.5 if is_root else 1.0
-        score_factor = 1 / _number(keys, "logits_scaling", 1.0)
+        divisor = _number(keys, "logits_scaling", 1.0)
+        if not divisor:
+            raise keys.refuse("logits_scaling", divisor, "any number but 0", "it divides logits")
+        score_factor = 1 / divisor
         if self.model_type in ("cohere", "cohere2"):
             score_factor = _number(keys, "logit_scale", 0.0625)
         usual_cap = 30.0 if self.model_type == "gemma2" else 0.0
@@ -346,10 +352,13 @@ def _factor(keys: ConfigKeys, turned: ConfigKeys | None) -> float:
     if kind not in ("yarn", "longrope") or turned.config.get("attention_factor") is not None:
         return _number(turned, "attention_factor", 1.0)
     positions = keys.whole("max_position_embeddings", default=1)
-    original = turned.whole("original_max_position_embeddings", default=positions)
+    # Phi-3 has the key outside, which counts first (RotaryEmbeddingConfigMixin of transformers).
+    outer = keys if keys.first((_ORIGINAL_KEY,)) else turned
+    original = outer.whole(_ORIGINAL_KEY, default=positions, least=2)
     factor = _number(turned, "factor", positions / original)
     if kind == "longrope":
-        return math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
+        is_longer = min(factor, original) > 1
+        return math.sqrt(1 + math.log(factor) / math.log(original)) if is_longer else 1.0
     ends = [_number(turned, name, 0.0) for name in ("mscale", "mscale_all_dim")]
     if all(ends):
         return _stretch(factor, ends[0]) / _stretch(factor, ends[1])

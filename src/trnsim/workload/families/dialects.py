@@ -121,6 +121,7 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "mistral": {**_WINDOW, **_KV_8},
     "mixtral": _KV_8,
     "olmo3": _WINDOW,
+    "phi3": {"original_max_position_embeddings": 4096},
     "phimoe": _KV_8,
     "qwen2": {**_QWEN, **_KV_32},
     "qwen2_moe": {**_QWEN, **_KV_16, "shared_expert_intermediate_size": 5632},

@@ -14,7 +14,7 @@ from typing import Final
 
 from trnsim.workload.architecture import Attention, Layer, Norm, Projection, Tower, Wiring
 from trnsim.workload.families.keys import ConfigKeys, Rule
-from trnsim.workload.families.layer_kinds import FULL, kind_counts
+from trnsim.workload.families.layer_kinds import FULL, SHORT, check_kinds, kind_counts
 from trnsim.workload.families.sizes import (
     ANSWER_COLUMNS,
     MOST_LAYERS,
@@ -47,11 +47,13 @@ class Encoder:
         reserved: positions that no token takes.
         types: default rows of the table of token types.
         width_default: default elements of a row of the tables; 0 for the hidden size.
-        is_projected: whether a projection follows the tables even if their rows are of hidden size.
+        is_projected: whether a projection follows the tables even if their rows have hidden size;
+            narrower rows are projected in every family.
         is_shared: whether all layers share weights.
         has_buckets: whether it has a table of relative position biases, by distance and head.
         has_pooler: whether the plain model has a pooler of the first token.
-        is_pooler_kept: whether classes follow the pooler; if not, a dense layer of their own.
+        is_pooler_kept: whether classifiers keep the pooler before the classes; else they have a
+            dense layer of their own.
         is_local: whether most layers have a window of attention.
         dense_bias: bias of the dense layer before the logits.
         classified: activation of the dense layer before the classes.
@@ -130,8 +132,8 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
             before=(Projection("project in", width, hidden, hidden),) if is_projected else (),
             extra=(types + places + row.norm) * width + _buckets(keys, row),
             behind=behind.matrices,
-            # ModernBERT has no first norm but a final one, so two for each layer count both; in
-            # others norms follow each sum, so there is no final one.
+            # No final norm: others have norms behind each sum, and ModernBERT's is counted with the
+            # layers, each of which has two, though its first layer has only one.
             final=behind.small,
             outputs=behind.outputs,
             is_tied=behind.outputs > 0 and keys.flag("tie_word_embeddings", default=True),
@@ -224,14 +226,19 @@ def _layers(keys: ConfigKeys, row: Encoder, hidden: int) -> tuple[tuple[Layer, .
 
 
 def _windows(keys: ConfigKeys, row: Encoder, layers: int) -> list[int]:
-    """Windows of ModernBERT's layers, which reach half their length to each side."""
+    """Windows of ModernBERT's layers, which reach half their length to each side.
+
+    Raises:
+        BadInput: for a list of kinds of another length, or with a kind that is not known.
+    """
     if not row.is_local:
         return [0] * layers
     window = keys.whole("local_attention", default=128) // 2 * 2 + 1
     kinds = keys.items("layer_types", str, f"{FULL}, sliding_attention")
-    if len(kinds) != layers:
+    if not kinds:
         every = keys.whole("global_attn_every_n_layers", default=3)
         return [window if place % every else 0 for place in range(layers)]
+    check_kinds(keys, "layer_types", kinds, (FULL, *SHORT), layers)
     return [0 if kind == FULL else window for kind in kinds]
 
 
@@ -300,7 +307,7 @@ def _classes(hidden: int, labels: int, *, is_each_token: bool) -> Projection:
 def _words(keys: ConfigKeys, row: Encoder, hidden: int, width: int, *, is_paired: bool) -> _Behind:
     """A dense product, a norm, and scores of words by the table.
 
-    `is_paired`: as in BERT's training, scores of whether the second sentence follows the first too.
+    With `is_paired`, as in BERT's training, also scores that the second sentence follows the first.
     """
     words = keys.whole("vocab_size")
     has_bias = keys.has(row.dense_bias)

@@ -255,7 +255,7 @@ def text(keys: ConfigKeys, model_type: str) -> Tower:
         BadInput: for sizes that do not go together.
     """
     is_clip = model_type.startswith("clip")
-    keys = _texts_of(keys, model_type)
+    keys = texts_of(keys, model_type)
     hidden = keys.whole(*PLAIN_NAMES.hidden)
     heads, dim = heads_of(keys, PLAIN_NAMES, hidden)
     attention = Attention(heads, heads, dim, dim, is_causal=is_clip, biases=4 * hidden)
@@ -283,13 +283,9 @@ def text(keys: ConfigKeys, model_type: str) -> Tower:
 def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
     """The configuration of the text encoder of CLIP or SigLIP, with the family's default sizes.
 
-    A pair has it under ``text_config``; a text encoder alone is it.
+    A pair has it under ``text_config``; that of a text encoder is `keys` itself.
     """
-    return _texts_of(keys.nested("text_config") if model_type in PAIRS else keys, model_type)
-
-
-def _texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
-    """`keys`, those of a text encoder, with the default sizes of CLIP or SigLIP."""
+    keys = keys.nested("text_config") if model_type in PAIRS else keys
     is_clip = model_type.startswith("clip")
     base = (
         _CLIP_TEXT_SIZES

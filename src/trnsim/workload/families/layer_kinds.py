@@ -49,11 +49,11 @@ def windows(keys: ConfigKeys, row: Decoder, layers: int) -> list[int]:
 
 def _short(keys: ConfigKeys, kinds: list[str], layers: int) -> list[bool]:
     """For each layer, True if its kind of attention is one to a limited range of tokens."""
-    _check_kinds(keys, "layer_types", kinds, (FULL, *SHORT), layers)
+    check_kinds(keys, "layer_types", kinds, (FULL, *SHORT), layers)
     return [kind != FULL for kind in kinds]
 
 
-def _check_kinds(
+def check_kinds(
     keys: ConfigKeys, name: str, kinds: list[str], legal: tuple[str, ...], layers: int
 ) -> None:
     """Check that the list of key `name` has a legal kind for each layer.
@@ -84,7 +84,7 @@ def expert_layers(keys: ConfigKeys, layers: int) -> list[bool]:
         return [place in named for place in places]
     kinds = keys.items("mlp_layer_types", str, f"{layers} of {', '.join(_MLP_KINDS)}")
     if kinds:
-        _check_kinds(keys, "mlp_layer_types", kinds, _MLP_KINDS, layers)
+        check_kinds(keys, "mlp_layer_types", kinds, _MLP_KINDS, layers)
         return [kind == _SPARSE_KIND for kind in kinds]
     first = keys.whole("first_k_dense_replace", "moe_layer_start_index", default=0, least=0)
     last = keys.whole("moe_layer_end_index", default=layers - 1, least=-1)

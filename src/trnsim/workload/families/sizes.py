@@ -42,16 +42,12 @@ GPT: Final = Spelling(
     positions=("n_positions", "max_position_embeddings", "n_ctx"),
 )
 """Keys of GPT-2."""
-
-
 MOST_LAYERS: Final = 10_000
 """Layers above which a file is refused as mistaken."""
 MOST_HEADS: Final = 100_000
 """Query heads above which a file is refused as mistaken."""
 MOST_EXPERTS: Final = 100_000
 """Experts of a layer above which a file is refused as mistaken."""
-
-
 _CLASSIFIERS: Final = ("SequenceClassification", "TokenClassification", "QuestionAnswering")
 """Ends of the names of classes that score classes instead of words."""
 ANSWER_COLUMNS: Final = 2

@@ -19,7 +19,7 @@ from trnsim.workload.passes import towers
 from trnsim.workload.rank_graph import RankGraph
 
 _PRECEDING_NORMS: Final = ("before", "around")
-"""Positions of norms (`Wiring.norm_position`) that precede the products split over ranks."""
+"""Positions of norms (`Wiring.norm_position`) before the products that ranks split."""
 _INPUT_NAMES: Final = ("words", "places", "kinds", "mask", "labels")
 """Names of the inputs of a pass, in order."""
 
@@ -74,15 +74,17 @@ def whole_graph(model: Architecture, model_pass: Pass, split: Split = WHOLE) -> 
             own = order.index(kind) if tower.tower.layers[kind].is_shared else number
             joined.add(kinds[kind], *(f"{tower.name}layers.{place}." for place in (number, own)))
         joined.add(tower.head(), tower.name, tower.name, outer_module="head")
-        joined.flows["source"] = joined.flows["hidden"]
+        joined.named_values["source"] = joined.named_values["hidden"]
     if model_pass.phase is Phase.TRAIN:
         return _training_graph(model, joined, split)
-    return joined.result([joined.flows.get("scores") or joined.flows["hidden"], *joined.outputs])
+    return joined.result(
+        [joined.named_values.get("scores") or joined.named_values["hidden"], *joined.outputs]
+    )
 
 
 def _training_graph(model: Architecture, joined: _JoinedGraph, split: Split) -> WholeGraph:
     """The loss, and its gradient by every parameter."""
-    loss, ranks = joined.flows.get("loss"), split.tensor
+    loss, ranks = joined.named_values.get("loss"), split.tensor
     is_shared = all(
         tower.wiring and tower.wiring.norm_position in _PRECEDING_NORMS for tower in model.towers
     )
@@ -98,12 +100,12 @@ class _JoinedGraph:
     """A graph under construction, to which parts are appended.
 
     Attributes:
-        flows: the newest value of each name by which parts are joined, such as "hidden".
+        named_values: by name, such as "hidden", the newest value that later parts read.
     """
 
     def __init__(self) -> None:
         self.graph = Graph()
-        self.flows: dict[str, Value] = {}
+        self.named_values: dict[str, Value] = {}
         self.weights_by_path: dict[str, Value] = {}
         self.outputs: list[Value] = []
         self.names: dict[int, str] = {}
@@ -124,7 +126,9 @@ class _JoinedGraph:
                 last = node.origin
                 self.operators.append(last.operator)
             self._append(node, values, path, outer_module)
-        self.flows |= {name: values[value.number] for name, value in rank.named_outputs.items()}
+        self.named_values |= {
+            name: values[value.number] for name, value in rank.named_outputs.items()
+        }
         self.shared |= {values[number].number for number in rank.shared}
         self.outputs += [values[value.number] for value in rank.graph.outputs]
 
@@ -135,14 +139,16 @@ class _JoinedGraph:
         for value in rank.graph.inputs:
             own = rank.names.get(value.number, "")
             name = named.get(value.number, "")
-            before = self.flows.get(name) or self.weights_by_path.get(f"{path}{own}" if own else "")
+            before = self.named_values.get(name) or self.weights_by_path.get(
+                f"{path}{own}" if own else ""
+            )
             if before is not None:
                 values[value.number] = before
                 continue
             outer = self.graph.input(value.shape, value.dtype)
             values[value.number] = outer
             if name:
-                self.flows[name] = outer
+                self.named_values[name] = outer
             self.names[outer.number] = name or (f"{path}{own}" if own else "")
             if own:
                 self.weights_by_path[f"{path}{own}"] = outer

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from workload_sizes import model
 
-from trnsim.workload import places
+from trnsim.workload import positions
 from trnsim.workload.architecture import Rotary
 from trnsim.workload.rank_graph import RankGraph
 
@@ -30,10 +30,10 @@ def turned(x, angles, is_paired):
 @pytest.mark.parametrize("is_paired", [False, True])
 def test_heads_are_turned_by_the_angles_of_their_places(width, is_paired):
     rank, rotary = RankGraph(bits=32), Rotary(width, is_paired, factor=2.0)
-    places.angles(rank, BATCH * TOKENS, rotary)
+    positions.angles(rank, BATCH * TOKENS, rotary)
     rank.named_inputs |= rank.named_outputs
     heads = rank.graph.input((BATCH, HEADS, TOKENS, WIDTH), "float32")
-    rank.graph.outputs.append(places.rotated_heads(rank, heads, rotary))
+    rank.graph.outputs.append(positions.rotated_heads(rank, heads, rotary))
     rng = np.random.default_rng(0)
     frequencies = rng.random(width // 2).astype(np.float32)
     numbers = rng.integers(0, 50, BATCH * TOKENS).astype(np.int32)
@@ -48,15 +48,15 @@ def test_heads_are_turned_by_the_angles_of_their_places(width, is_paired):
 def test_heads_without_a_rotation_stay():
     rank = RankGraph()
     heads = rank.input(1, 2, 3, 4)
-    assert places.rotated_heads(rank, heads, None) is heads
-    assert places.rotations(model().towers[0]) == ()
+    assert positions.rotated_heads(rank, heads, None) is heads
+    assert positions.rotations(model().towers[0]) == ()
 
 
 @pytest.mark.parametrize("first", [0, 2])
 def test_rows_of_a_table_are_added_at_their_places(first):
     rank = RankGraph(bits=32)
     x, table = rank.input(3, 4), rank.input(9, 4)
-    rank.graph.outputs.append(places.with_learned_places(rank, x, table, first))
+    rank.graph.outputs.append(positions.with_learned_places(rank, x, table, first))
     rows, values = np.ones((3, 4), np.float32), np.arange(36, dtype=np.float32).reshape(9, 4)
     (found,) = rank.graph.reference([rows, values, np.array([4, 0, 6], np.int32)])
     assert (found == rows + values[np.array([4, 0, 6]) + first]).all()
@@ -64,7 +64,7 @@ def test_rows_of_a_table_are_added_at_their_places(first):
 
 def test_scores_grow_with_the_key_by_a_number_of_each_head():
     rank = RankGraph(bits=32)
-    places.alibi_bias(rank, 2, 4)
+    positions.alibi_bias(rank, 2, 4)
     rank.graph.outputs.append(rank.named_outputs["bias"])
     (found,) = rank.graph.reference([np.array([0.5, 2], np.float32)])
     assert found.tolist() == [[0, 0.5, 1, 1.5], [0, 2, 4, 6]]
@@ -72,10 +72,10 @@ def test_scores_grow_with_the_key_by_a_number_of_each_head():
 
 def test_padding_is_hidden_from_all_queries():
     rank = RankGraph(bits=32)
-    places.padding_bias(rank, 1, 3)
+    positions.padding_bias(rank, 1, 3)
     query = rank.graph.input((1, 2, 3, 4), "float32")
     rank.named_inputs["bias"] = rank.named_outputs["bias"]
-    rank.graph.outputs.append(places.bias(rank, query, 3, of_heads=False))
+    rank.graph.outputs.append(positions.bias(rank, query, 3, of_heads=False))
     given = [np.array([[1, 1, 0]], np.int32), np.zeros((1, 2, 3, 4), np.float32)]
     (found,) = rank.graph.reference(given)
     assert found.shape == (1, 2, 3, 3)

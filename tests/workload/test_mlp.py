@@ -3,7 +3,7 @@ import pytest
 from workload_sizes import experts, model
 
 from trnsim.workload.architecture import PLAIN, Mlp
-from trnsim.workload.feeding import Feeding
+from trnsim.workload.mlp import RankMlp
 from trnsim.workload.operators import Split
 from trnsim.workload.rank_graph import RankGraph
 
@@ -15,7 +15,7 @@ def fed(mlp, *arrays, rows=3, is_wired=False):
     rank = RankGraph(bits=32)
     x = rank.input(rows, HIDDEN)
     whole = model(mlp=mlp, other_bits=32, weight_bits=32, product_bits=32)
-    rank.graph.outputs.append(Feeding(rank, whole, Split(), x, is_wired=is_wired).result(mlp))
+    rank.graph.outputs.append(RankMlp(rank, whole, Split(), x, is_wired=is_wired).result(mlp))
     return rank.graph.reference([array.astype(np.float32) for array in arrays])[0]
 
 
@@ -37,7 +37,7 @@ def test_a_wired_mlp_has_its_gate_apart_and_nothing_to_cut():
     found = fed(Mlp(5), x, gate, up, down, is_wired=True)
     assert np.allclose(found, (silu(x @ gate) * (x @ up)) @ down, atol=1e-5)
     rank = RankGraph(half="mlp")
-    Feeding(rank, model(), Split(tensor=2), rank.input(3, HIDDEN), is_wired=True).result(Mlp(5))
+    RankMlp(rank, model(), Split(tensor=2), rank.input(3, HIDDEN), is_wired=True).result(Mlp(5))
     assert list(rank.names.values()) == ["mlp.gate", "mlp.up", "mlp.down"]
     assert [value.shape for value in rank.graph.inputs[1:]] == [(4, 3), (4, 3), (3, 4)]
     assert "slice" not in {node.name for node in rank.graph.nodes}

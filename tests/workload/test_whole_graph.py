@@ -8,7 +8,7 @@ from trnsim.graph.graph import reference_of
 from trnsim.graph.operation import Kind
 from trnsim.workload.config import from_config
 from trnsim.workload.operators import Pass, Phase, Split
-from trnsim.workload.whole import is_known, whole_graph
+from trnsim.workload.whole_graph import is_known, whole_graph
 
 SIZES = {
     "vocab_size": 40,

@@ -13,7 +13,7 @@ from trnsim.workload.rank_graph import RankGraph, Use
 from trnsim.workload.routing import ExpertChoice, ExpertRows
 
 
-class Feeding:
+class RankMlp:
     """One rank's share of an MLP or of experts.
 
     Attributes:
@@ -34,10 +34,10 @@ class Feeding:
 
     def result(self, mlp: Mlp | Experts) -> Value:
         """Output [rows, hidden]: each tensor rank has one summand."""
-        before = self.rank.small
+        before = self.rank.vector_elements
         if isinstance(mlp, Experts):
             output = self._experts(mlp)
-            self.rank.others(mlp.router_biases + mlp.shared_gate, before)
+            self.rank.add_parameters(mlp.router_biases + mlp.shared_gate, before)
             return output
         return self._matrices("", mlp, self.rows)
 
@@ -67,7 +67,7 @@ class Feeding:
         wide = ups * columns // len(names)
         weights = [self._weight(name, hidden, wide, experts) for name in names]
         down = self._weight(f"{prefix}down", columns, hidden, experts)
-        is_biased, before = self.is_wired and mlp.biases > 0 and not experts, rank.small
+        is_biased, before = self.is_wired and mlp.biases > 0 and not experts, rank.vector_elements
         parts = [
             self._product(name, rows, weight, choice, is_biased=is_biased)
             for name, weight in zip(names, weights, strict=True)
@@ -122,7 +122,7 @@ class Feeding:
         if elements and experts:
             self.rank.weight((experts, elements), self.model.other_bits, use=Use.ROUTED)
         else:
-            self.rank.others(elements, before)
+            self.rank.add_parameters(elements, before)
 
     def _experts(self, mlp: Experts) -> Value:
         """Output of the experts; each expert rank is assumed to have as many tokens as this one."""
