@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, ClassVar, Final, TypeVar
 
 import typer
@@ -12,7 +13,15 @@ from trnsim.cli.help_text import help_text, usage
 from trnsim.cli.terminal import complain
 from trnsim.cli.usage_errors import usage_text
 
-__all__ = ["ENDS_AT_PROGRAM", "HELP_OPTIONS", "USAGE_ERROR", "Command", "CommandGroup", "Parser"]
+__all__ = [
+    "ENDS_AT_PROGRAM",
+    "HELP_OPTIONS",
+    "USAGE_ERROR",
+    "Command",
+    "CommandGroup",
+    "CommandsOfFiles",
+    "Parser",
+]
 
 HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 ENDS_AT_PROGRAM: Final = {"allow_interspersed_args": False}
@@ -96,3 +105,29 @@ class Parser(typer.Typer):
     ) -> Callable[[_Callback], _Callback]:
         """A decorator that makes a function a command."""
         return super().command(name, cls=cls or Command, **settings)
+
+
+class CommandsOfFiles(CommandGroup):
+    """Commands by name, each a function of its name in a file; until called, only names exist.
+
+    Attributes:
+        room: the package of the files.
+        names: the commands.
+    """
+
+    room: ClassVar[str]
+    names: ClassVar[Sequence[str]]
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name in self.names:
+            self.add_command(TyperCommand(name))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command, from its file; None of another name."""
+        del ctx
+        if cmd_name not in self.names:
+            return None
+        alone = Parser()
+        alone.command(cmd_name)(getattr(import_module(f"{self.room}.{cmd_name}"), cmd_name))
+        return typer.main.get_command(alone)

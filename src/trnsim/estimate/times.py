@@ -6,7 +6,7 @@ There are two kinds of source: a user's measured table, and formulas with few co
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -75,6 +75,14 @@ class SumErrors:
     def _add(self, source: str, error_s: float) -> None:
         if error_s:
             self._errors_s[source] = self._errors_s.get(source, 0.0) + error_s
+
+
+def summed_errors(sums: Iterable[tuple[LayerTime, float, float]]) -> dict[str, float]:
+    """The errors of a sum of layers, each with its seconds and those of its exchanges."""
+    errors = SumErrors()
+    for layer, time_s, exchanged_s in sums:
+        errors.add(layer, time_s, exchanged_s)
+    return errors.by_source()
 
 
 class Sources:

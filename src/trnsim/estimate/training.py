@@ -1,11 +1,15 @@
-"""The time of a layer's forward pass, of both its gradients, and of recomputation."""
+"""The time of a layer's forward pass, of both its gradients, of recomputation, and of a step."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from trnsim.estimate.certainty import FEW
+from trnsim.estimate.estimate import EXCHANGES, HOST, Estimate
 from trnsim.estimate.times import LayerTime, LayerTimes
+from trnsim.fabric.constants import BANDWIDTHS
 from trnsim.workload.architecture import Layer
 from trnsim.workload.gradients import Recompute, has_dropout, is_fused, recomputation
 from trnsim.workload.operators import Pass
@@ -92,3 +96,17 @@ def _recomputed_part(
         scores = tuple(product for product in summary.products if product.name == "scores")
         return replace(part, products=scores)
     return part
+
+
+def step_estimate(passes: Estimate, once_s: Mapping[str, float], host_s: float) -> Estimate:
+    """The estimate of a step, from that of its passes and the seconds of other parts.
+
+    The other parts have the relative error of the passes, except that with a user's measured times
+    of layers the collectives of data ranks have the error of bandwidths: only rows of whole steps
+    contain them.
+    """
+    estimate, proportional_s = passes, dict(once_s)
+    if not any(source.startswith(FEW) for source in estimate.errors_s):
+        data_s, spread = proportional_s.pop("data"), BANDWIDTHS.provenance.spread
+        estimate = estimate.plus("data", data_s, source=EXCHANGES, spread=spread)
+    return estimate.with_parts_in_proportion(proportional_s).plus(HOST, float(host_s))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from trnsim.arch import TARGETS, target_of_chip
@@ -16,6 +16,7 @@ MOST_INSTANCES: Final = 1_000_000
 
 _GPU_INSTANCES: Final = {"p5": "p5.48xlarge", "p5en": "p5en.48xlarge"}
 _COMPARED_GPU: Final = "p5en"
+_RANK_NAMES: Final = {0: "GPU", 1: "NeuronCore"}
 _LNC_SOURCE: Final = "aws-neuron-sdk, logical-neuroncore-config.rst"
 
 
@@ -29,6 +30,14 @@ class Machine:
         chip: chip or GPU of that type.
         count: number of instances.
         lnc: NeuronCores of a rank; 0 for a GPU.
+        is_neuron: whether its chips are AWS's.
+        note: a caveat for readers of a plan, or "".
+        ranks_per_chip: logical NeuronCores of a chip; 1 for a GPU.
+        ranks_per_instance: ranks of one instance.
+        ranks: ranks of all instances.
+        chips: chips of all instances.
+        rank_name: the kind of a rank in words.
+        memory_bytes: HBM of one rank: on Trainium2 a bank, which two NeuronCores share.
     """
 
     name: str
@@ -36,50 +45,28 @@ class Machine:
     chip: Accelerator
     count: int
     lnc: int
+    is_neuron: bool = field(init=False, repr=False, compare=False)
+    note: str = field(init=False, repr=False, compare=False)
+    ranks_per_chip: int = field(init=False, repr=False, compare=False)
+    ranks_per_instance: int = field(init=False, repr=False, compare=False)
+    ranks: int = field(init=False, repr=False, compare=False)
+    chips: int = field(init=False, repr=False, compare=False)
+    rank_name: str = field(init=False, repr=False, compare=False)
+    memory_bytes: float = field(init=False, repr=False, compare=False)
 
-    @property
-    def is_neuron(self) -> bool:
-        """True if its chips are AWS's."""
-        return self.chip.is_neuron
-
-    @property
-    def note(self) -> str:
-        """A caveat for readers of a plan, or ""."""
-        target = target_of_chip(self.chip.name)
-        return target.plan_note if target else ""
-
-    @property
-    def ranks_per_chip(self) -> int:
-        """Logical NeuronCores of a chip; 1 for a GPU."""
-        return self.chip.cores // self.lnc if self.lnc else 1
-
-    @property
-    def ranks_per_instance(self) -> int:
-        """Ranks of one instance."""
-        return self.ranks_per_chip * self.instance.count
-
-    @property
-    def ranks(self) -> int:
-        """Ranks of all instances."""
-        return self.ranks_per_instance * self.count
-
-    @property
-    def chips(self) -> int:
-        """Chips of all instances."""
-        return self.instance.count * self.count
-
-    @property
-    def rank_name(self) -> str:
-        """The kind of a rank in words."""
-        if not self.lnc:
-            return "GPU"
-        return "NeuronCore" if self.lnc == 1 else f"logical NeuronCore (LNC={self.lnc})"
-
-    @property
-    def memory_bytes(self) -> float:
-        """HBM of one rank: on Trainium2 a bank, which two NeuronCores share."""
-        chips = self.instance.memory_bytes / self.instance.count
-        return float(chips) / self.ranks_per_chip
+    def __post_init__(self) -> None:
+        target, chips = target_of_chip(self.chip.name), self.instance.count
+        per_chip = self.chip.cores // self.lnc if self.lnc else 1
+        vars(self).update(  # what follows from the first fields, of which no other may be set
+            is_neuron=self.chip.is_neuron,
+            note=target.plan_note if target else "",
+            ranks_per_chip=per_chip,
+            ranks_per_instance=per_chip * chips,
+            ranks=per_chip * chips * self.count,
+            chips=chips * self.count,
+            rank_name=_RANK_NAMES.get(self.lnc, f"logical NeuronCore (LNC={self.lnc})"),
+            memory_bytes=float(self.instance.memory_bytes / chips) / per_chip,
+        )
 
     def peak(self, dtype: str) -> Rate:
         """Published dense FLOP per second of a whole chip in "fp32", "fp16", "bf16" or "fp8".

@@ -329,9 +329,8 @@ def serve(options: ServeOptions) -> Document | None:
             raise BadInput("--save-trace has one platform", fix="name one: --on trn2")
         files.check_writable(options.save_trace)
     table = measured_table(options.measured, [name for name, _ in kinds])
-    rows = catalogue_with(options.prices)
-    plan_on = partial(plan, model, slo=slo, spare=_spare(options), rows=rows, measured=table)
-    plans = []
+    spare, rows, plans = _spare(options), catalogue_with(options.prices), []
+    plan_on = partial(plan, model, slo=slo, spare=spare, rows=rows, measured=table)
     with progress() as tell:
         for name, kind in kinds:
             tell(f"layouts of {name}")

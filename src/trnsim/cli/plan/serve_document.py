@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from trnsim.cli.plan.serve_capacity import (
     capacities,
@@ -61,6 +61,8 @@ def serve_document(
     model: Architecture, plans: Sequence[ServingPlan], demand: Demand, remarks: PriceRemarks
 ) -> Document:
     """All tables, then what each platform's figures rest on."""
+    values = [{"model": model.name, **report.values(plan)} for plan in plans]
+    basis = _basis(plans, values)
     title = f"{model.name}: {size_of(model)}; {_load(demand)}"
     tables: tuple[tuple[str, list[Block]], ...] = (
         ("Layouts", [_layouts(plans, remarks.mark)]),
@@ -72,14 +74,13 @@ def serve_document(
     sections = [
         Section("", [Note(title, place="text")]),
         *(Section(name, blocks, heading_place="page") for name, blocks in tables),
-        Section("What it rests on", _basis(plans), heading_place="page"),
+        Section("What it rests on", basis, heading_place="page"),
     ]
     capacity = [capacities(plans), *(block for plan in plans for block in capacity_items(plan))]
     loads = [("The most load", capacity), ("Load against latency and cost", curve_blocks(plans))]
     sections[_BEHIND_LATENCIES:_BEHIND_LATENCIES] = [
         Section(name, blocks, heading_place="page") for name, blocks in loads if blocks
     ]
-    values = [{"model": model.name, **report.values(plan)} for plan in plans]
     document = compared_document(title, values, sections, remarks, "plan-serve/1")
     return replace(document, rows=curve_rows(values))
 
@@ -215,31 +216,32 @@ def _parts_bars(plans: Sequence[ServingPlan]) -> str:
     return parts_chart("A token by its parts", rows)
 
 
-def _basis(plans: Sequence[ServingPlan]) -> list[Block]:
+def _basis(plans: Sequence[ServingPlan], values: Sequence[dict[str, Any]]) -> list[Block]:
     """Of each platform the instance, the price, where times come from, what a start takes."""
     blocks: list[Block] = []
     seen: dict[str, list[str]] = {}
-    for plan in plans:
+    for plan, figures in zip(plans, values, strict=True):
         machine = plan.deployment.machine
         blocks.append(Note(f"{machine.name}: {machine.instance.name}; {plan.quote}", kind="strong"))
-        blocks.append(Items(_details(plan), indent=2))
-        for name in report.assumed_facts(plan.deployment):
+        blocks.append(Items(_details(plan, figures), indent=2))
+        for name in figures["assumed"]:
             seen.setdefault(name, []).append(machine.name)
     assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
     return [*blocks, Note("assumed:", kind="strong"), Items(assumed, indent=2)]
 
 
-def _details(plan: ServingPlan) -> list[str]:
+def _details(plan: ServingPlan, figures: dict[str, Any]) -> list[str]:
     deployment = plan.deployment
+    beyond = report.extrapolations(deployment)
     state = "; ".join(f"{name} {rows}" for name, rows in report.evidence(deployment).items())
-    sources, startup_s = deployment.steps.sources, report.startup_s(deployment)
+    sources, startup_s = sources_by_phase(figures["sources"]), figures["startup_s"]
     starts = ", ".join(f"{name} {durations(time_s)}" for name, time_s in startup_s.items())
     lines = [
-        f"{state}; {'; '.join(sources_by_phase(sources))}",
+        f"{state}; {'; '.join(sources)}",
         *floor_notes(deployment.steps.split.ranks, deployment.machine.lnc),
         f"longest sequence {deployment.engine.max_model_len:,} tokens; start: {starts}",
-        *(f"extrapolated: {text}" for text in report.extrapolations(deployment)),
-        *filter(None, [deployment.machine.note]),
+        *(f"extrapolated: {text}" for text in beyond),
+        *filter(None, [figures["note"]]),
     ]
     if not plan.is_met:
         lines.append("the SLO is missed under this load")
@@ -249,7 +251,7 @@ def _details(plan: ServingPlan) -> list[str]:
             f"note: TP{deployment.options.tensor} is not faster than TP{split.tensor}: a "
             f"request takes {seconds(split.requested_e2e_s)} against {seconds(split.e2e_s)}"
         )
-    idle = report.idle_replicas(plan)
+    idle = figures["idle_replicas"]
     if idle:
         lines.append(f"{idle} of {deployment.replicas} replicas had no request")
     return lines

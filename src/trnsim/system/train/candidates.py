@@ -93,6 +93,7 @@ def _layouts_of_all_ranks(
     model: Architecture, machine: Machine, request: LayoutRequest
 ) -> Iterator[Layout]:
     depth = sum(tower.depth for tower in model.towers)
+    expert_sizes = divisors(model.experts.count if model.experts else 1)
     fixed = request.fixed_fields
     for tensor in _choices(request.tensor, _tensor_sizes(model, machine)):
         ranks_left = machine.ranks // tensor if machine.ranks % tensor == 0 else 0
@@ -104,7 +105,8 @@ def _layouts_of_all_ranks(
                 if request.data not in (None, data) or data > request.global_batch:
                     continue
                 shared = {"tensor": tensor, "pipeline": pipeline, "context": context}
-                for more in _fields_beside_ranks(model, request, data, depth // pipeline):
+                shares = [ranks for ranks in expert_sizes if data % ranks == 0]
+                for more in _fields_beside_ranks(request, shares, data, depth // pipeline):
                     sizes = fixed | shared | {"data": data} | more
                     sizes.setdefault("is_sequence", tensor > 1)
                     if pipeline > 1 or sizes["virtual"] == 1:
@@ -112,15 +114,14 @@ def _layouts_of_all_ranks(
 
 
 def _fields_beside_ranks(
-    model: Architecture, request: LayoutRequest, data: int, depth: int
+    request: LayoutRequest, expert_sizes: list[int], data: int, depth: int
 ) -> Iterator[dict[str, Any]]:
     """Combinations of the fields that do not change the number of ranks.
 
-    `data` is the number of data ranks, `depth` the layers of a stage.
+    `expert_sizes` are the choices of expert ranks, `data` is the number of data ranks, `depth` the
+    layers of a stage.
     """
-    experts = model.experts.count if model.experts else 1
     virtual = [n for n in _VIRTUAL_STAGES if depth % n == 0 and request.schedule == "1f1b"]
-    expert_sizes = [ranks for ranks in divisors(experts) if data % ranks == 0]
     zeros = [1, 3] if data > 1 else [1]
     for micro in _choices(request.micro_batch, _micro_batches(request, data)):
         for chunks in _choices(request.virtual, virtual or [1]):

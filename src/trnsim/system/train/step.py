@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trnsim.estimate.certainty import FEW, judged_estimate
+from trnsim.estimate.certainty import judged_estimate
 from trnsim.estimate.choice import bytes_per_s, layer_times
-from trnsim.estimate.estimate import EXCHANGES, HOST, Estimate
+from trnsim.estimate.estimate import HOST, Estimate
 from trnsim.estimate.measured import MeasuredTimes
 from trnsim.estimate.times import LayerTimes, Sources
-from trnsim.fabric.constants import BANDWIDTHS
+from trnsim.estimate.training import step_estimate
 from trnsim.facts import Interval, assumed
 from trnsim.place.machine import Machine
 from trnsim.system.train import memory, pipeline
@@ -187,16 +187,15 @@ class TrainingSteps:
         update_s = max(self._update_s(part, layout) for part in parameters)
         stage = by_stage.index(max(by_stage, key=lambda stage: stage.total_s))
         layers = [layer for chunk in work[stage::count] for layer in chunk]
-        passes_estimate = replace(
-            self._passes_estimate(layers, busiest, layout), sources=_sources(pipe, work)
-        )
+        flop = self.flop(layout)
         once_s = {
             "data": busiest.data_s + slowest.exposed_s,
             "bubble": max(pipe_s - busiest.total_s, 0.0) if layout.pipeline > 1 else 0.0,
             "optimizer": update_s,
         }
-        estimate = _whole_step(passes_estimate, once_s)
-        time_s, step_s, flop = estimate.time_s, estimate.interval, self.flop(layout)
+        passes_estimate = self._passes_estimate(layers, busiest, _sources(pipe, work), layout)
+        estimate = step_estimate(passes_estimate, once_s, _HOST_S)
+        time_s, step_s = estimate.time_s, estimate.interval
         peak, chips = self.machine.peak(layout.dtype), self.machine.chips
         return TrainingStep(
             layout,
@@ -211,19 +210,18 @@ class TrainingSteps:
             step_s.inverse(layout.global_batch * layout.sequence / chips),
         )
 
-    def _passes_estimate(self, layers: list[Passes], work: StageWork, layout: Layout) -> Estimate:
+    def _passes_estimate(
+        self, layers: list[Passes], work: StageWork, sources: Mapping[str, str], layout: Layout
+    ) -> Estimate:
         """The passes of a step on its busiest stage, with the relative error of one pass."""
         rounds = layout.micro_batches
         exchanged_s = {"tensor": work.tensor_s, "context": work.context_s, "expert": work.expert_s}
         errors_s = _sums((layer.errors_s, rounds * layer.count) for layer in layers)
         causes_s = _sums((layer.causes_s, rounds * layer.count) for layer in layers)
-        return judged_estimate(
-            Estimate(causes_s | exchanged_s, errors_s),
-            self.model,
-            training_pass(layout),
-            self.machine,
-            layout.tensor,
-        )
+        passed = Estimate(causes_s | exchanged_s, errors_s)
+        micro_batch = training_pass(layout)
+        judged = judged_estimate(passed, self.model, micro_batch, self.machine, layout.tensor)
+        return replace(judged, sources=sources)
 
     def rough_s(self, layout: Layout) -> float:
         """Rough seconds of a step, without a simulated schedule, by which a search ranks layouts.
@@ -363,22 +361,6 @@ def _sums(counted: Iterable[tuple[Mapping[str, float], float]]) -> dict[str, flo
         for name, figure in figures.items():
             sums[name] = sums.get(name, 0.0) + count * figure
     return sums
-
-
-def _whole_step(passes_estimate: Estimate, once_s: Mapping[str, float]) -> Estimate:
-    """The estimate of a step, from that of its passes and the seconds of other parts.
-
-    The other parts have the relative error of the passes, except that with a user's measured times
-    of layers the collectives of data ranks have the error of bandwidths: only rows of whole steps
-    contain them.
-    """
-    estimate, proportional_s = passes_estimate, dict(once_s)
-    if not any(source.startswith(FEW) for source in estimate.errors_s):
-        spread = BANDWIDTHS.provenance.spread
-        estimate = estimate.plus(
-            "data", proportional_s.pop("data"), source=EXCHANGES, spread=spread
-        )
-    return estimate.with_parts_in_proportion(proportional_s).plus(HOST, float(_HOST_S))
 
 
 def _by_activity(parts_s: Mapping[str, float]) -> dict[str, float]:

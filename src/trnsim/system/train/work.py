@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from trnsim.estimate.times import LayerTime, LayerTimes, SumErrors
+from trnsim.estimate.times import LayerTime, LayerTimes, summed_errors
 from trnsim.estimate.training import layer_passes
 from trnsim.system.train.exchanges import Exchanges
 from trnsim.system.train.layout import Layout
@@ -97,20 +97,21 @@ def passes_without_zero(
     It does not depend on the number of data ranks.
     """
     summary, recompute = part.summary, Recompute(layout.recompute)
+    gradient_collectives = gradient_exchanges(summary.exchanges)
     layer = layer_passes(summary, part.layer, training_pass(layout), recompute, times)
     forward_time, backward_time = layer.forward, layer.backward
     forward = _with_exchanges(forward_time.time_s, summary.exchanges, layout, exchanges)
-    gradient_collectives = gradient_exchanges(summary.exchanges)
     gradients = _with_exchanges(backward_time.time_s, gradient_collectives, layout, exchanges)
     recomputed_collectives = layer.recomputed.exchanges
     recomputed = _with_exchanges(layer.recomputed_s, recomputed_collectives, layout, exchanges)
-    errors = SumErrors()
-    for time, work in (
-        (forward_time, forward),
-        (backward_time, gradients),
-        (forward_time, recomputed),
-    ):
-        errors.add(time, work.compute_s, work.total_s - work.compute_s)
+    timed = [
+        (time, work.compute_s, work.total_s - work.compute_s)
+        for time, work in (
+            (forward_time, forward),
+            (backward_time, gradients),
+            (forward_time, recomputed),
+        )
+    ]
     return Passes(
         forward,
         gradients + recomputed,
@@ -118,7 +119,7 @@ def passes_without_zero(
         forward_time,
         backward_time,
         layer.causes_s,
-        errors.by_source(),
+        summed_errors(timed),
     )
 
 
