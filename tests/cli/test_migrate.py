@@ -93,6 +93,13 @@ def test_write_rewrites_the_file(file):
     assert "nothing changes until NKI 0.7" in " ".join(run(file).split())
 
 
+@pytest.mark.parametrize("control", ["\r\n", "\n\x0c\n", "\n# \x85 \u2028 \x1b\n"])
+def test_write_keeps_line_endings_and_control_characters(file, control):
+    file.write_bytes(OLD.replace("\n", control).encode())
+    run(file, "--write")
+    assert file.read_bytes() == NEW.replace("\n", control).encode()
+
+
 @pytest.mark.parametrize("options", [("--write",), ("--output", "{}")])
 def test_a_file_that_cannot_be_written_is_refused_before_the_versions_run(
     options, file, monkeypatch

@@ -64,6 +64,12 @@ WRONG = {
     "two lengths open": (("b", ("h", "w")), ("b", "h", "w"), {}),
     "a length that does not divide": (("b", ("h", "w")), ("b", "h", "w"), {"h": 5}),
     "lengths that do not fit": (("b", ("h", "w")), ("b", "h", "w"), {"h": 4, "w": 5}),
+    "a length of 0": (("b", ("h", "w")), ("b", "h", "w"), {"h": 0}),
+    "a length below 0": (("b", ("h", "w")), ("b", "h", "w"), {"h": -4}),
+    "a length that is no number": (("b", ("h", "w")), ("b", "h", "w"), {"h": "4"}),
+    "lengths without names": (("b", ("h", "w")), ("b", "h", "w"), [4]),
+    "names that are numbers": ((0, 1), (1, 0), {}),
+    "names within a group that are numbers": (("b", (0, 1)), ("b", 0, 1), {}),
 }
 
 

@@ -134,7 +134,7 @@ def migrate(
     is_tried = bool(report.statements or arrays or extents or kernel)
     trials = trials_of(report, migration.text, extents, arrays, kernel, seed) if is_tried else []
     if new is not None:
-        files.write(new, migration.text)
+        files.write(new, migration.text.encode())  # a program keeps its control characters
     document = migrate_document(report, trials, migration if new is not None else None, new)
     answered = PrintedAnswer(document, files=[new] if new is not None else [])
     answer(answered, folder, answer_file, as_json=as_json)

@@ -10,6 +10,7 @@ from math import prod
 from typing import NoReturn
 
 from trnsim.errors import IllegalInstruction
+from trnsim.isa.language.fields import is_whole
 
 Group = str | Sequence[str]
 _SOURCE = "nki.language.NkiTensor.rearrange"
@@ -28,6 +29,10 @@ def split_lengths(
     Raises:
         IllegalInstruction: if the pattern does not fit the shape.
     """
+    if not isinstance(sizes, Mapping) or any(
+        not is_whole(length) or length < 1 for length in sizes.values()
+    ):
+        _refuse(f"fixed_sizes={sizes!r}")
     if len(pattern) != len(shape):
         _refuse(f"the pattern {tuple(pattern)} for a tensor of shape {tuple(shape)}")
     return [
@@ -36,8 +41,16 @@ def split_lengths(
 
 
 def names(group: Group) -> tuple[str, ...]:
-    """The names of a group, or of a single name."""
-    return (group,) if isinstance(group, str) else tuple(group)
+    """The names of a group, or of a single name.
+
+    Raises:
+        IllegalInstruction: for any other value.
+    """
+    if isinstance(group, str):
+        return (group,)
+    if not isinstance(group, Sequence) or not all(isinstance(name, str) for name in group):
+        _refuse(f"the group {group!r}")
+    return tuple(group)
 
 
 def order(source: Sequence[Group], target: Sequence[Group]) -> list[int]:
@@ -46,11 +59,11 @@ def order(source: Sequence[Group], target: Sequence[Group]) -> list[int]:
     Raises:
         IllegalInstruction: if they are not the same names, each once.
     """
-    have = [name for group in source for name in names(group)]
-    want = [name for group in target for name in names(group)]
-    if sorted(have) != sorted(want) or len(set(have)) != len(have):
-        _refuse(f"the names {have} to {want}")
-    return [have.index(name) for name in want]
+    old = [name for group in source for name in names(group)]
+    new = [name for group in target for name in names(group)]
+    if sorted(old) != sorted(new) or len(set(old)) != len(old):
+        _refuse(f"the names {old} to {new}")
+    return [old.index(name) for name in new]
 
 
 def _split(length: int, group: tuple[str, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -66,8 +79,8 @@ def _split(length: int, group: tuple[str, ...], sizes: Mapping[str, int]) -> tup
 
 def _refuse(reason: str) -> NoReturn:
     raise IllegalInstruction(
-        f"rearrange: {reason}; legal: one group a dimension, each name once on both sides, at most "
-        "one length of a group left open",
+        f"rearrange: {reason}; legal: a name or a tuple of names per dimension, each name once on both "
+        "sides, lengths of at least 1, and at most one length of a group left open",
         fix="give the lengths that are not known: fixed_sizes={'h': 4}",
         source=_SOURCE,
     )

@@ -72,6 +72,13 @@ def test_a_constant_comes_from_an_array_or_a_file(tmp_path):
         np.testing.assert_array_equal(filled(partial(nl.shared_constant, constant)), values)
 
 
+@pytest.mark.usefixtures("on_core")
+def test_a_constant_of_lists_of_several_lengths_is_refused():
+    with pytest.raises(BadInput, match=r"nl\.shared_constant of a list that is no array") as caught:
+        nl.shared_constant([[1], [1, 2]])
+    assert "one length" in caught.value.fix
+
+
 def test_a_constant_is_the_programs_own():
     values = np.zeros((2, 3), np.float32)
 

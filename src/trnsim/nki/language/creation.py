@@ -208,7 +208,15 @@ def shared_constant(constant: Array | str | Path) -> NkiTensor:
         constant = _file(constant)
     elif is_torch_tensor(constant):
         constant = array_of(constant, "the constant of nl.shared_constant")
-    return _constant(np.asarray(constant))
+    try:
+        array = np.asarray(constant)
+    except ValueError as error:  # of lists of different lengths
+        raise BadInput(
+            f"nl.shared_constant of a {type(constant).__name__} that is no array: {error}",
+            fix="pass a numpy array, whose rows have one length",
+            source="nki.language.shared_constant",
+        ) from None
+    return _constant(array)
 
 
 @documented
