@@ -353,3 +353,12 @@ def test_a_frameworks_launcher_is_there_once_the_program_has_imported_it(monkeyp
     assert not kernels.launchers  # what is numpy's needs none
     assert [shown(*args), shown(*args)] == ["launched"] * 2
     assert len(kernels.launchers) == 1
+
+
+@pytest.mark.parametrize("value", ["kernel", 3])
+def test_only_a_function_becomes_a_kernel(value):
+    for make in (jit, simulate, jit(compile_config=None)):
+        with pytest.raises(BadInput, match=f"nki.jit of {type(value).__name__}; legal: a function"):
+            make(value)
+    with pytest.raises(BadInput, match=r"nki\.simulate without a kernel; legal: a kernel"):
+        simulate(None)

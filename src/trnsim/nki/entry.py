@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trnsim.arch.environment import GENERATION_VARIABLE, simulated_target
+from trnsim.errors import BadInput
 from trnsim.nki.arguments import documented_in
 from trnsim.nki.kernel import Kernel, emulate, jit
 
@@ -22,7 +23,17 @@ class Simulated:
     """A kernel that runs as on AWS's simulator; `simulated[2](...)` launches it on two cores."""
 
     def __init__(self, kernel: Kernel, *variables: str) -> None:
-        """A simulated kernel; `variables` are environment variables that may name the chip."""
+        """A simulated kernel; `variables` are environment variables that may name the chip.
+
+        Raises:
+            BadInput: for a value that is no kernel.
+        """
+        if not isinstance(kernel, Kernel):
+            raise BadInput(
+                "nki.simulate without a kernel; legal: a kernel, or a function",
+                fix="pass the kernel: nki.simulate(kernel)(x)",
+                source="nki.simulate",
+            )
         self._kernel = kernel
         self._variables = variables
         functools.update_wrapper(self, kernel)

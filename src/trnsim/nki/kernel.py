@@ -409,6 +409,12 @@ def jit(
         return functools.partial(jit, **options)
     if isinstance(fn, Kernel):
         return fn
+    if not callable(fn):
+        raise BadInput(
+            f"nki.jit of {type(fn).__name__}; legal: a function",
+            fix="decorate the kernel's function: @nki.jit",
+            source="nki.jit",
+        )
     _refuse_without_end(fn)
     return Kernel(fn, options)
 

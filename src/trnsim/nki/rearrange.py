@@ -79,8 +79,8 @@ def _split(length: int, group: tuple[str, ...], sizes: Mapping[str, int]) -> tup
 
 def _refuse(reason: str) -> NoReturn:
     raise IllegalInstruction(
-        f"rearrange: {reason}; legal: a name or a tuple of names per dimension, each name once on both "
-        "sides, lengths of at least 1, and at most one length of a group left open",
+        f"rearrange: {reason}; legal: a name or a tuple of names per dimension, each name once on "
+        "both sides, lengths of at least 1, and at most one length of a group left open",
         fix="give the lengths that are not known: fixed_sizes={'h': 4}",
         source=_SOURCE,
     )

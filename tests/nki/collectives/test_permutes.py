@@ -8,6 +8,7 @@ import pytest
 import trnsim
 from trnsim.errors import IllegalInstruction
 
+CURRENT_RANK = "collective_permute_implicit_current_processing_rank_id"
 LISTS = {
     "collective_permute: `source_target_pairs` is (0, 1); legal: a tuple, each of it a tuple": (
         lambda a, b, _: ncc.collective_permute([a], [b], [0, 1])
@@ -17,6 +18,16 @@ LISTS = {
     ),
     "collective_permute_implicit: `channel_ids` is 0; legal: a tuple": (
         lambda a, b, g: ncc.collective_permute_implicit([[a]], [[b]], g, 0)
+    ),
+    f"{CURRENT_RANK}: `iteration_id` is None; legal: a whole number": (
+        lambda *_: ncc.collective_permute_implicit_current_processing_rank_id(
+            None, ncc.ReplicaGroup([[0, 1]])
+        )
+    ),
+    f"{CURRENT_RANK}: `iteration_id` is 1.5; legal: a whole number": (
+        lambda *_: ncc.collective_permute_implicit_current_processing_rank_id(
+            1.5, ncc.ReplicaGroup([[0, 1]])
+        )
     ),
     "all_reduce: `srcs` is NkiTensor; legal: a list of tensors": (
         lambda a, b, g: ncc.all_reduce(a, b, g, nki.language.add)

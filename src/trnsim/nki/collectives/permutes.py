@@ -139,7 +139,9 @@ def collective_permute_implicit_current_processing_rank_id(
     instruction = instruction_of(
         CollectivePermuteImplicitCurrentProcessingRankId,
         dst=register,
-        iteration_id=int(iteration_id),
+        iteration_id=int(iteration_id)
+        if isinstance(iteration_id, VirtualRegister)
+        else iteration_id,
         replica_group=groups_of(
             "collective_permute_implicit_current_processing_rank_id", replica_group
         ),
