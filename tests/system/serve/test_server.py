@@ -196,10 +196,25 @@ def test_experts_share_the_ranks_of_a_replica():
     found = deploy(MIXTRAL, machine("trn2"), options(tensor=4, expert=4))
     assert found.ranks == 16
     assert found.replicas == 4
-    with pytest.raises(
-        BadInput, match=r"^--expert-parallel-size of 3; mixtral has 8 experts; legal: 1, 2, 4, 8\n"
-    ):
-        deploy(MIXTRAL, machine("trn2"), options(tensor=4, expert=3))
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"tensor": 4, "expert": 3}, "3; mixtral has 8 experts; legal: 1, 2, 4, 8"),
+        ({"expert": 128}, "128; mixtral has 8 experts; legal: 1, 2, 4, 8"),
+        (
+            {"tensor": 16, "expert": 8},
+            (
+                "8 times --tensor-parallel-size of 16 on trn2.48xlarge, which has 64 ranks, "
+                "each a logical NeuronCore (LNC=2); legal: 1, 2, 4"
+            ),
+        ),
+    ],
+)
+def test_expert_ranks_that_share_out_no_experts_are_refused_with_the_legal_counts(given, reason):
+    with pytest.raises(BadInput, match=f"^--expert-parallel-size of {re.escape(reason)}\n"):
+        deploy(MIXTRAL, machine("trn2"), options(**given))
 
 
 def test_bits_are_those_of_the_options():

@@ -262,15 +262,14 @@ def check_split(model: Architecture, machine: Machine, options: ServerOptions) -
     Raises:
         BadInput: names the option and the legal values.
     """
-    tensor, stage = options.tensor or 1, (options.tensor or 1) * options.expert
-    if stage > machine.ranks:
+    tensor = options.tensor or 1
+    if tensor > machine.ranks:
         raise BadInput(
-            f"--tensor-parallel-size of {tensor}"
-            + (f" times --expert-parallel-size of {options.expert}" if options.expert > 1 else "")
-            + f" on {machine.instance.name}, which has {machine.ranks} ranks, each a "
-            f"{machine.rank_name}; legal: 1 to {machine.ranks}",
+            f"--tensor-parallel-size of {tensor} on {_ranks_of(machine)}; legal: 1 to "
+            f"{machine.ranks}",
             fix="--pipeline-parallel-size spreads layers over several instances",
         )
+    _check_experts(model, machine, options)
     heads = _heads(model)
     if tensor >= 2 * heads or (not machine.is_neuron and heads % tensor):
         legal = legal_tensor_sizes(model, machine)
@@ -285,16 +284,35 @@ def check_split(model: Architecture, machine: Machine, options: ServerOptions) -
             f"--pipeline-parallel-size of {options.stages}; {model.name} has {depth} layers; "
             f"legal: 1 to {depth}"
         )
-    count = model.experts.count if model.experts else 0
-    if options.expert > 1 and (not count or count % options.expert):
-        sizes = [str(size) for size in range(1, count + 1) if count % size == 0] or ["1"]
-        raise BadInput(
-            f"--expert-parallel-size of {options.expert}; {model.name} has {count or 'no'} experts"
-            f"; legal: {', '.join(sizes)}",
-            fix="a divisor of its experts" if count else "leave it out",
-        )
-    if options.stages > 1 and stage * options.stages > machine.ranks:
+    if options.stages > 1 and tensor * options.expert * options.stages > machine.ranks:
         _check_efa(machine)
+
+
+def _check_experts(model: Architecture, machine: Machine, options: ServerOptions) -> None:
+    """Refuse a number of expert ranks that shares out no experts, or has too few ranks.
+
+    Raises:
+        BadInput: names the option and the legal values.
+    """
+    tensor, expert = options.tensor or 1, options.expert
+    count = model.experts.count if model.experts else 0
+    most = machine.ranks // tensor
+    sizes = [size for size in range(1, min(count, most) + 1) if count % size == 0] or [1]
+    if expert in sizes:
+        return
+    why = f"; {model.name} has {count or 'no'} experts"
+    if count and count % expert == 0:
+        beside = f"times --tensor-parallel-size of {tensor} " if tensor > 1 else ""
+        why = f" {beside}on {_ranks_of(machine)}"
+    raise BadInput(
+        f"--expert-parallel-size of {expert}{why}; legal: {', '.join(map(str, sizes))}",
+        fix="a divisor of its experts, for which there are ranks" if count else "leave it out",
+    )
+
+
+def _ranks_of(machine: Machine) -> str:
+    ranks = f"{machine.ranks} ranks, each a {machine.rank_name}"
+    return f"{machine.instance.name}, which has {ranks}"
 
 
 def _check_platform(machine: Machine, options: ServerOptions) -> None:
