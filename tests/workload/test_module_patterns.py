@@ -50,6 +50,11 @@ def test_a_name_of_modelopt_has_wildcards(name, is_there):
     assert of([name], "modelopt").has(MODULE) is is_there
 
 
+@pytest.mark.parametrize("method", ["fp8", "compressed-tensors"])
+def test_a_pattern_with_many_ways_to_fail_fails_soon(method):
+    assert not of(["re:([a-z.0-9_]+)+!"], method).has(MODULE * 3)
+
+
 def test_a_class_is_told_apart_and_is_the_default():
     assert of(["Linear"], "compressed-tensors").is_of_class
     assert of(None, "compressed-tensors").is_of_class

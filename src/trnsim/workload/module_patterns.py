@@ -14,6 +14,7 @@ from functools import cache
 from typing import Final
 
 from trnsim.workload.families.keys import ConfigKeys
+from trnsim.workload.module_expressions import ModuleExpression
 
 _EXPRESSION: Final = "re:"
 """The beginning of a regular expression among names."""
@@ -47,7 +48,8 @@ class ModulePatterns:
             EVERY_MATRIX in names or keys.config.get(key) is None
         )
         self.has_numbers = any(_NUMBER.search(name) for name in names)
-        self._literals, self._expressions = set[str](), list[re.Pattern[str]]()
+        self._literals = set[str]()
+        self._expressions: list[ModuleExpression | re.Pattern[str]] = []
         for name in names:
             self._add(name, is_glob=method == "modelopt")
         self._ends = tuple(name for name in self._literals if name and "." not in name)
@@ -59,13 +61,13 @@ class ModulePatterns:
         elif self._is_exact or _LITERAL.fullmatch(name):
             self._literals.add(name)
         elif is_glob:
-            self._expressions.append(self._compiled(name, translate(name)))
+            self._expressions.append(re.compile(translate(name)))
         else:
             self._expressions.append(self._compiled(name, f"(?:{name}){_BOUNDARY}"))
 
-    def _compiled(self, name: str, expression: str) -> re.Pattern[str]:
+    def _compiled(self, name: str, expression: str) -> ModuleExpression:
         try:
-            return re.compile(expression)
+            return ModuleExpression(expression)
         except (re.error, RecursionError, OverflowError) as error:
             why = f"as a regular expression it has an error: {error}"
             raise self._keys.refuse(self._key, name, "names of modules", why) from error

@@ -1,0 +1,182 @@
+"""Regular expressions of other people's files, matched in a time that their length bounds.
+
+Python's own matching tries one way after another, which takes forever for ``(a+)+$``. Where there
+may be many ways, each part of an expression is tried here once at each place of a text, and gives
+all places where it may end. Python's parser of expressions reads them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+_parser: Final[Any] = import_module("re._parser")
+_kinds: Final[Any] = import_module("re._constants")
+
+_MOST_DEPTH: Final = 100
+_MOST_WAYS: Final = 1e8
+_LENGTH: Final = 60
+"""Characters of a long name of a module."""
+_REPEATS: Final = (_kinds.MAX_REPEAT, _kinds.MIN_REPEAT)
+_CHARACTERS: Final = (_kinds.LITERAL, _kinds.NOT_LITERAL, _kinds.ANY, _kinds.IN)
+_ASSERTIONS: Final = (_kinds.ASSERT, _kinds.ASSERT_NOT)
+_OTHERS: Final = (_kinds.BRANCH, _kinds.SUBPATTERN, _kinds.AT, _kinds.FAILURE)
+_MATCHED: Final = (*_REPEATS, *_CHARACTERS, *_ASSERTIONS, *_OTHERS)
+_IS_OF_CATEGORY: Final[dict[Any, Callable[[str], Any]]] = {
+    getattr(_kinds, f"CATEGORY_{name}"): re.compile(expression).match
+    for name, expression in {
+        "DIGIT": r"\d",
+        "NOT_DIGIT": r"\D",
+        "SPACE": r"\s",
+        "NOT_SPACE": r"\S",
+        "WORD": r"\w",
+        "NOT_WORD": r"\W",
+    }.items()
+}
+
+
+class ModuleExpression:
+    """A regular expression, for names of modules.
+
+    Attributes:
+        match: the function that is True for a text, without line ends, that begins with it.
+    """
+
+    def __init__(self, expression: str) -> None:
+        """An expression in Python's syntax.
+
+        Raises:
+            re.error: it is none, or it has a part that depends on what another part matched.
+        """
+        pattern = re.compile(expression)
+        self._cases = (str.lower, str.upper) if pattern.flags & re.IGNORECASE else (str,)
+        self._parts = _parser.parse(expression)
+        _check(self._parts, expression)
+        self._pattern = pattern if _ways(self._parts) <= _MOST_WAYS else None
+        self.match = cache(self._match)
+
+    def _match(self, text: str) -> bool:
+        if self._pattern is not None:
+            return self._pattern.match(text) is not None
+        return bool(_Matching(text, self._cases).ends(self._parts, 0))
+
+
+def _check(parts: Any, expression: str, depth: int = 0) -> None:
+    """Refuse parts that are not matched here, and those nested too deeply.
+
+    Raises:
+        re.error: names the part.
+    """
+    if depth > _MOST_DEPTH:
+        raise re.error(f"more than {_MOST_DEPTH} parts in one another", expression)
+    for kind, operand in parts:
+        if kind not in _MATCHED or (kind is _kinds.SUBPATTERN and (operand[1] or operand[2])):
+            name = str(kind).lower().replace("_", " ")
+            raise re.error(f"its {name} is not matched here", expression)
+        for inner in _inner(kind, operand):
+            _check(inner, expression, depth + 1)
+
+
+def _inner(kind: Any, operand: Any) -> Iterable[Any]:
+    """The sequences of parts in a part."""
+    if kind is _kinds.BRANCH:
+        return list(operand[1])
+    return [operand[-1]] if kind in (*_REPEATS, *_ASSERTIONS, _kinds.SUBPATTERN) else []
+
+
+def _ways(parts: Any) -> float:
+    """The most ways in which Python tries to match a sequence of parts with a name."""
+    return math.prod(_ways_of(kind, operand) for kind, operand in parts)
+
+
+def _ways_of(kind: Any, operand: Any) -> float:
+    ways = sum(map(_ways, _inner(kind, operand)))
+    if kind not in _REPEATS:
+        return max(ways, 1)
+    _, most, body = operand
+    if most == 1:
+        return 1 + ways
+    return _LENGTH if len(body) == 1 and body[0][0] in _CHARACTERS else math.inf
+
+
+class _Matching:
+    """Matches of the parts of an expression with one text."""
+
+    def __init__(self, text: str, cases: tuple[Callable[[str], str], ...]) -> None:
+        self._text, self._cases = text, cases
+        self._known: dict[tuple[int, int], frozenset[int]] = {}
+
+    def ends(self, parts: Any, start: int) -> frozenset[int]:
+        """The places where a sequence of parts that begins at `start` may end."""
+        key = id(parts), start
+        if key not in self._known:
+            reached = {start}
+            for kind, operand in parts:
+                reached = {end for place in reached for end in self._part(kind, operand, place)}
+            self._known[key] = frozenset(reached)
+        return self._known[key]
+
+    def _part(self, kind: Any, operand: Any, place: int) -> Iterable[int]:
+        if kind in _REPEATS:
+            return self._repeated(place, *operand)
+        if kind in _CHARACTERS:
+            is_there = place < len(self._text) and self._fits(kind, operand, self._text[place])
+            return (place + 1,) if is_there else ()
+        if kind in _ASSERTIONS:
+            return (place,) if self._holds(place, *operand) is (kind is _kinds.ASSERT) else ()
+        if kind is _kinds.AT:
+            return (place,) if self._is_at(operand, place) else ()
+        return {end for inner in _inner(kind, operand) for end in self.ends(inner, place)}
+
+    def _repeated(self, place: int, least: int, most: int, body: Any) -> set[int]:
+        reached = {place}
+        for _ in range(least):
+            further = self._all_ends(body, reached)
+            if further == reached:
+                break
+            reached = further
+        new, more = reached, most - least
+        while new and more:
+            new, more = self._all_ends(body, new) - reached, more - 1
+            reached = reached | new
+        return reached
+
+    def _all_ends(self, body: Any, starts: set[int]) -> set[int]:
+        return {end for start in starts for end in self.ends(body, start)}
+
+    def _holds(self, place: int, direction: int, body: Any) -> bool:
+        """True if a look ahead, or one back over as many characters as it has, is met."""
+        if direction > 0:
+            return bool(self.ends(body, place))
+        start = place - body.getwidth()[0]
+        return start >= 0 and place in self.ends(body, start)
+
+    def _is_at(self, where: Any, place: int) -> bool:
+        if where in (_kinds.AT_BEGINNING, _kinds.AT_BEGINNING_STRING):
+            return place == 0
+        if where in (_kinds.AT_END, _kinds.AT_END_STRING):
+            return place == len(self._text)
+        around = self._text[max(place - 1, 0) : place], self._text[place : place + 1]
+        before, behind = (bool(re.match(r"\w", one)) for one in around)
+        return (before != behind) is (where is _kinds.AT_BOUNDARY)
+
+    def _fits(self, kind: Any, operand: Any, character: str) -> bool:
+        if kind is _kinds.ANY:
+            return True
+        options = operand if kind is _kinds.IN else [(_kinds.LITERAL, operand)]
+        is_negated = kind is _kinds.NOT_LITERAL or options[0][0] is _kinds.NEGATE
+        forms = {case(character) for case in self._cases}
+        return any(_is_in(one, *option) for one in forms for option in options) != is_negated
+
+
+def _is_in(character: str, kind: object, operand: Any) -> bool:
+    """True if a character is one, in a range, or of a category."""
+    if kind is _kinds.LITERAL:
+        return bool(ord(character) == operand)
+    if kind is _kinds.RANGE:
+        return bool(operand[0] <= ord(character) <= operand[1])
+    return kind is _kinds.CATEGORY and _IS_OF_CATEGORY[operand](character) is not None
