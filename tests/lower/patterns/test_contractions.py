@@ -7,6 +7,7 @@ from made_graphs import CHIPS, Made
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.graph.rewriting import rewrite_graph
+from trnsim.lower.lowering import costs
 from trnsim.lower.patterns.contractions import PANEL_BYTES, SPLIT_CONTRACTION, panel_bytes
 
 
@@ -53,6 +54,22 @@ def test_parts_are_blocks_that_a_panel_holds(M, K, dtype, wanted, places):
     for node in made.nodes:
         if isinstance(node.operation, DotGeneral):
             assert panel_bytes(node) <= PANEL_BYTES
+
+
+@pytest.mark.parametrize(
+    ("M", "N", "K", "wanted"),
+    [
+        (64, 128, 32768, [32768]),
+        (64, 128, 32769, [16512, 16257]),
+        (1, 256, 58880, [29440, 29440]),
+        (16, 128, 58880, [19712, 19712, 19456]),
+        (1, 64, 58880, [58880]),
+    ],
+)
+def test_few_rows_leave_room_for_the_columns_of_the_other_operand(M, N, K, wanted):
+    made = in_parts(product(M, K, N))
+    assert lengths(made) == wanted
+    assert all(kernel.device_time_s > 0 for kernel in costs(made))
 
 
 @pytest.mark.slow_but_every(3)

@@ -1,7 +1,8 @@
 """Long contractions in parts: sums over more than a panel of SBUF holds for a bank of columns.
 
 The moving operand would have fewer columns in SBUF than a bank of PSUM, so that the array waits
-for the stationary one; beyond that it has no room at all. A part's sums are added to earlier ones
+for the stationary one; beyond that it has no room at all. Nor has the stationary operand, which
+has 128 columns, beside few of the moving one. A part's sums are added to earlier ones
 in float32, on their way out of PSUM.
 """
 
@@ -18,6 +19,8 @@ from trnsim.lower.kernels.tiles import BANK, P
 
 PANEL_BYTES: Final = 64 * 1024
 """Bytes of a partition for the moving operand of a product: a third of SBUF."""
+_SBUF_BYTES: Final = 3 * PANEL_BYTES
+"""Bytes of a partition of SBUF, the least of any chip's (trainium_inferentia2_arch.rst)."""
 _SUM_DTYPE: Final = "float32"
 """The dtype in which products of parts are added up."""
 
@@ -31,12 +34,22 @@ def panel_bytes(node: Node) -> int:
     return int(blocks * min(columns, BANK) * ITEM_BYTES[passes.dtype])
 
 
+def _least_bytes(node: Node) -> int:
+    """Bytes of a partition of both operands' fewest columns in SBUF at once, 128 if it has them."""
+    sizes, itemsize = node.result.shape[-2:], ITEM_BYTES[node.values[0].dtype]
+    operation: Any = node.operation
+    blocks = -(-node.values[0].shape[operation.contracting[0]] // P)
+    return int(blocks * sum(min(columns, P) for columns in sizes) * itemsize)
+
+
 def _lengths(node: Node) -> list[int]:
     """The lengths of a product's parts, in blocks of 128 as even as they can be."""
     operation: Any = node.operation
     length = node.values[0].shape[operation.contracting[0]]
-    blocks = -(-length // P)
+    blocks, least_bytes = -(-length // P), _least_bytes(node)
     parts = min(-(-panel_bytes(node) // PANEL_BYTES), blocks)
+    if least_bytes > _SBUF_BYTES * parts:
+        parts = min(-(-least_bytes // (2 * PANEL_BYTES)), blocks)
     if parts <= 1:
         return [length]
     full, rest = divmod(length, -(-blocks // parts) * P)
