@@ -8,7 +8,7 @@ import trnsim
 from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
-from trnsim.nki.settling import MOST_LEFT
+from trnsim.nki.settling import MOST_IN_PSUM
 
 TARGETS = ["trn1", "trn2", "trn3"]
 
@@ -163,7 +163,7 @@ def test_broadcasts_leave_psum_before_the_kernel_uses_it(random):
 
 def test_no_more_broadcasts_than_half_of_psum_wait(random):
     def many(row):
-        kept = [nl.broadcast_to(row, (128, 512)) for _ in range(2 * MOST_LEFT + 1)]
+        kept = [nl.broadcast_to(row, (128, 512)) for _ in range(2 * MOST_IN_PSUM + 1)]
         total = nl.ndarray((128, 512), nl.float32)
         nisa.memset(total, 0.0)
         for wide in kept:
@@ -173,4 +173,4 @@ def test_no_more_broadcasts_than_half_of_psum_wait(random):
     row = random((1, 512))
     run = broadcasting(many, row)
     np.testing.assert_allclose(run.outputs, 9 * np.repeat(row, 128, axis=0), rtol=1e-6)
-    assert opcodes(run).count("tensor_copy") == MOST_LEFT + 1
+    assert opcodes(run).count("tensor_copy") == MOST_IN_PSUM + 1

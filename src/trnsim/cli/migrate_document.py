@@ -21,7 +21,7 @@ from trnsim.document.answer import (
 from trnsim.document.values import picked
 from trnsim.nki.migrate.report import Report, Statement
 from trnsim.nki.migrate.trial import Trial
-from trnsim.nki.migrate.writing import Rewritten, way_of
+from trnsim.nki.migrate.writing import Rewritten, manual_reason
 
 _COLUMNS: Final = (
     Column("line", is_number=True, is_right=True),
@@ -80,7 +80,11 @@ def migrate_document(
         ],
         "written": None
         if written is None
-        else {"file": str(path), "rewritten": written.rewritten, "comments": len(written.left)},
+        else {
+            "file": str(path),
+            "rewritten": written.rewritten,
+            "comments": len(written.commented),
+        },
     }
     rows: list[dict[str, Any]] = [
         dict(zip(_ROWS, _row(each), strict=True)) for each in report.statements
@@ -128,11 +132,11 @@ def _trials(report: Report, trials: Sequence[Trial]) -> Section:
 
 def _rewriting(written: Rewritten) -> str:
     """The number of places that were rewritten, and of those that were not."""
-    left = ", ".join(str(line) for line in dict.fromkeys(each.line for each in written.left))
+    left = ", ".join(str(line) for line in dict.fromkeys(each.line for each in written.commented))
     if not left:
         return f"{_places(written.rewritten)} rewritten; no comment was needed."
     return (
-        f"{_places(written.rewritten)} rewritten; {_places(len(written.left))} "
+        f"{_places(written.rewritten)} rewritten; {_places(len(written.commented))} "
         f"for you, below a comment: line {left}."
     )
 
@@ -204,7 +208,7 @@ def _fix(report: Report, statement: Statement) -> str:
 
 def _reason_by_hand(report: Report, statement: Statement) -> str:
     """Why a statement is for a person; "" if --write rewrites it, or need not."""
-    return way_of(report, statement) if statement.holds_in(report.target) else ""
+    return manual_reason(report, statement) if statement.holds_in(report.target) else ""
 
 
 def _row(statement: Statement) -> tuple[Any, ...]:

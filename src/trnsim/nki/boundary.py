@@ -109,18 +109,18 @@ class Boundary:
         return self._as_dtype(name, value) if array is None else self._adopt(name, value, array)
 
     def positions(self, arrays: Sequence[Any]) -> list[int | None]:
-        """The position among a call's `arrays` of each that entered; None for one of an object.
+        """For each array that entered, its position among a call's `arrays`.
 
-        Arrays enter in the order of the kernel's parameters, and a call may name its arguments in
-        another.
+        None for an array within an object. Arrays enter in the order of the kernel's parameters; a
+        call may name its arguments in another order.
         """
         unmatched = dict(enumerate(arrays))
         positions = list[int | None]()
         for entered in self._arrays:
-            found = next((n for n, array in unmatched.items() if array is entered), None)
-            positions.append(found)
-            if found is not None:
-                del unmatched[found]
+            position = next((n for n, array in unmatched.items() if array is entered), None)
+            positions.append(position)
+            if position is not None:
+                del unmatched[position]
         return positions
 
     def write_back(self) -> None:

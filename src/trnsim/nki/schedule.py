@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _SOURCE: Final = "how-to-scheduling-apis.rst, Adding dependency edges"
 _FORM: Final = '[("act1", "act0"), ("store", ["act0", "act1"])]'
-_FEW: Final = 12
+_MOST_LISTED: Final = 12
 """Names that an error lists."""
 
 
@@ -52,7 +52,8 @@ class Schedule:
         absent: set[str] = set()
         for consumer, producer in self.pairs:
             consumers, producers = (self._named(core, first, n) for n in (consumer, producer))
-            absent |= {n for n, at in ((consumer, consumers), (producer, producers)) if not at}
+            named = ((consumer, consumers), (producer, producers))
+            absent |= {name for name, indices in named if not indices}
             for index, turns in consumers.items() if producers else ():
                 self._add(core, (consumer, index, turns), producer, producers)
         return absent
@@ -61,9 +62,9 @@ class Schedule:
         """Raise the error of names that no core has."""
         missing = sorted(absent)
         known = list(dict.fromkeys(name for core in cores for name in core.labels))
-        near = [name for each in missing for name in get_close_matches(each, known, 1)]
-        more = f" and {len(known) - _FEW} more" if len(known) > _FEW else ""
-        names = ", ".join(map(repr, known[:_FEW])) + more if known else "none"
+        near = [match for name in missing for match in get_close_matches(name, known, 1)]
+        more = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
+        names = ", ".join(map(repr, known[:_MOST_LISTED])) + more if known else "none"
         raise IllegalInstruction(
             f"with_schedule names {', '.join(map(repr, missing))}, which no instruction of the run "
             f"has; names of this run: {names}",
@@ -88,7 +89,7 @@ class Schedule:
             lines = list(dict.fromkeys(str(core.program.line(index)) for index, _ in labels))
             raise IllegalInstruction(
                 f"with_schedule names {name!r}, which {len(labels)} instructions have, at "
-                f"{', '.join(lines[:_FEW])}; legal: a name of one instruction",
+                f"{', '.join(lines[:_MOST_LISTED])}; legal: a name of one instruction",
                 fix='number the names of a Python loop: name=f"act{i}"',
                 source=f"{_SOURCE}: the second example names each turn of its loop",
                 line=self.line,

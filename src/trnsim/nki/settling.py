@@ -20,7 +20,7 @@ from trnsim.memory import Memory, Storage, Tile
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
 from trnsim.program import current_core
 
-MOST_LEFT: Final = 4
+MOST_IN_PSUM: Final = 4
 """Maximum number of broadcasts left in PSUM at once: half of its banks, a bank each. Assumed."""
 
 _PSUM_READERS: Final = frozenset(
@@ -29,14 +29,14 @@ _PSUM_READERS: Final = frozenset(
 _READING_ENGINES: Final = (Engine.vector, Engine.scalar)
 
 
-def leave_in_psum(home: NkiTensor, product: NkiTensor) -> None:
-    """Let reads of the SBUF tile `home` read `product` in PSUM, until it is copied to `home`."""
+def leave_in_psum(sbuf_tile: NkiTensor, product: NkiTensor) -> None:
+    """Let reads of `sbuf_tile` read `product` in PSUM, until it is copied to the tile."""
     core = current_core()
     core.may_be_in_psum = True
-    left = core.left_in_psum
-    while len(left) >= MOST_LEFT:
-        _copy_to_sbuf(next(iter(left)))
-    left[home.storage] = product
+    in_psum = core.left_in_psum
+    while len(in_psum) >= MOST_IN_PSUM:
+        _copy_to_sbuf(next(iter(in_psum)))
+    in_psum[sbuf_tile.storage] = product
 
 
 def in_sbuf(tile: NkiTensor) -> NkiTensor:
@@ -51,20 +51,20 @@ def settle(instruction: Instruction) -> Instruction:
 
     An instruction that writes PSUM causes the copies of all broadcasts.
     """
-    left = current_core().left_in_psum
-    if not left:
+    in_psum = current_core().left_in_psum
+    if not in_psum:
         return instruction
     tiles = [tile for _, tile in instruction.tiles()]
     writes = instruction.accesses()[1]
     if any(tile.memory is Memory.PSUM for tile in writes):
-        for storage in list(left):
+        for storage in list(in_psum):
             _copy_to_sbuf(storage)
         return instruction
-    pending = [tile for tile in tiles if tile.storage in left]
+    pending = [tile for tile in tiles if tile.storage in in_psum]
     if len(pending) == 1 and _may_read_psum(instruction, pending[0], tiles, writes):
         return instruction.with_tiles(_in_psum)
     for tile in pending:
-        if tile.storage in left:
+        if tile.storage in in_psum:
             _copy_to_sbuf(tile.storage)
     return instruction
 
@@ -96,5 +96,5 @@ def _copy_to_sbuf(storage: Storage) -> None:
     """Copy a broadcast from PSUM to its SBUF tile."""
     core = current_core()
     product = core.left_in_psum.pop(storage)
-    home = NkiTensor(storage, product.dtype, product.pattern, MemoryRegion.sbuf)
-    core.issue(TensorCopy(home, product))
+    sbuf_tile = NkiTensor(storage, product.dtype, product.pattern, MemoryRegion.sbuf)
+    core.issue(TensorCopy(sbuf_tile, product))

@@ -49,7 +49,7 @@ _AS_NUMBER = (
     "integers",
     "load one element into a register: nisa.register_load(register, tensor[0:1, 0:1])",
 )
-_QUESTIONS = {
+_VALUE_METHODS = {
     "bool": _AS_CONDITION,
     "iter": _AS_SEQUENCE,
     "contains": _AS_CONTAINER,
@@ -194,18 +194,18 @@ class Valueless(Tile):
         )
 
 
-def _refuse(tensor: Tile, how: str, legal: str, fix: str) -> NoReturn:
+def _refuse(tensor: Tile, use: str, legal: str, fix: str) -> NoReturn:
     raise UnsupportedOperator(
-        f"{tensor} is used {how}: its elements are not known when the kernel is compiled; "
+        f"{tensor} is used {use}: its elements are not known when the kernel is compiled; "
         f"legal: {legal}",
         fix=fix,
         source="nki-language-guide.rst, Tensor Values",
     )
 
 
-def _refusal(how: str, legal: str, fix: str) -> Callable[..., NoReturn]:
+def _refusal(use: str, legal: str, fix: str) -> Callable[..., NoReturn]:
     def refuse(self: Valueless, *_: Any, **__: Any) -> NoReturn:
-        _refuse(self, how, legal, fix)
+        _refuse(self, use, legal, fix)
 
     return refuse
 
@@ -224,7 +224,7 @@ def _comparison_refusal(
     return compare
 
 
-for _name, _words in _QUESTIONS.items():
+for _name, _words in _VALUE_METHODS.items():
     setattr(Valueless, f"__{_name}__", _refusal(*_words))
 for _name, _compared in _EQUALITY_OPERATORS.items():
     setattr(Valueless, f"__{_name}__", _comparison_refusal(*_compared))

@@ -3,7 +3,7 @@
 import pytest
 
 from trnsim.nki.migrate.report import report_of
-from trnsim.nki.migrate.writing import rewritten, way_of
+from trnsim.nki.migrate.writing import manual_reason, rewritten
 
 HEAD = (
     "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n\n@nki.jit\ndef k(d, s, o):\n"
@@ -74,5 +74,5 @@ def test_a_choice_in_the_call_becomes_branches():
 )
 def test_a_copy_that_is_for_a_person(lines, words):
     told = report(*lines)
-    assert any(words in way_of(told, statement) for statement in told.statements)
+    assert any(words in manual_reason(told, statement) for statement in told.statements)
     assert "# nki 0.7: nisa." in rewritten(told).text

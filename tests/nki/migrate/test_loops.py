@@ -4,7 +4,7 @@ import pytest
 
 from trnsim.behaviours import VERSIONS
 from trnsim.nki.migrate.report import report_of
-from trnsim.nki.migrate.writing import rewritten, way_of
+from trnsim.nki.migrate.writing import manual_reason, rewritten
 
 HEAD = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n\n@nki.jit\ndef k(x, n):\n"
 
@@ -74,7 +74,7 @@ def test_a_register_gets_a_name_that_is_free():
 )
 def test_a_loop_that_is_no_function_is_for_a_person(body, words):
     told = report(body)
-    ways = {way_of(told, statement) for statement in told.statements}
+    ways = {manual_reason(told, statement) for statement in told.statements}
     assert len(ways) == 1
     assert words in ways.pop()
     made = rewritten(told)
@@ -93,6 +93,6 @@ def test_a_loop_that_computes_with_its_variable_stays_in_0_6():
     assert rewritten(found["i"]).rewritten == 1
     assert [rewritten(found[by]).rewritten for by in ("i * 4", "-i", "g[0] += i")] == [0] * 3
     (statement,) = found["i * 4"].statements
-    assert "computes with the variable" in way_of(found["i * 4"], statement)
+    assert "computes with the variable" in manual_reason(found["i * 4"], statement)
     later = rewritten(report_of(loops["i * 4"], "k.py"))
     assert (later.rewritten, "nl.fori_loop(0, n, body)" in later.text) == (1, True)

@@ -72,6 +72,6 @@ def test_values_are_equal(name):
     report = report_of(HEAD + body + END, "kernels.py", origin="0.2")
     assert report.statements
     made = rewritten(report)
-    assert made.left == []
+    assert made.commented == []
     (trial,) = trials_of(report, made.text, shapes_of(["x=128x64", "counts=1x1:int32"]))
     assert (trial.end, trial.says) == ("equal values", "")

@@ -2,7 +2,7 @@
 
 from trnsim.behaviours import VERSIONS
 from trnsim.nki.migrate.report import report_of
-from trnsim.nki.migrate.writing import rewritten, way_of
+from trnsim.nki.migrate.writing import manual_reason, rewritten
 
 TEXT = """# nki: 0.4
 import nki
@@ -28,7 +28,7 @@ def test_comments_stand_once_above_a_statement_and_the_marker_is_renewed():
         "        nisa.quantize_mx(  # of the input",
     ]
     assert made.text.count("# nki 0.7") == 1
-    assert len(made.left) == 2
+    assert len(made.commented) == 2
 
 
 def test_a_comment_that_is_there_is_not_written_again():
@@ -44,7 +44,10 @@ def test_a_file_without_statements_stays_as_it_is():
 
 def test_the_reason_of_a_row_without_a_rewrite_is_its_replacement():
     report = report_of(TEXT, "k.py")
-    assert way_of(report, report.statements[0]) == "compare dequantized values, not the packed ones"
+    assert (
+        manual_reason(report, report.statements[0])
+        == "compare dequantized values, not the packed ones"
+    )
 
 
 def test_what_the_text_leaves_open_is_said_once_in_a_function():

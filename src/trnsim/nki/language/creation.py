@@ -205,7 +205,7 @@ def empty_like(
 def shared_constant(constant: Array | str | Path) -> NkiTensor:
     """A constant tensor in shared HBM, from an array or a .npy file."""
     if isinstance(constant, str | Path):
-        constant = _file(constant)
+        constant = _array_of_file(constant)
     elif is_torch_tensor(constant):
         constant = array_of(constant, "the constant of nl.shared_constant")
     try:
@@ -266,7 +266,7 @@ def random_seed(seed: Any) -> None:
     issue("set_rng_seed", seed)
 
 
-def _file(path: str | Path) -> Array:
+def _array_of_file(path: str | Path) -> Array:
     """The array of a .npy file.
 
     Raises:

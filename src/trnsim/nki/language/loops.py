@@ -231,7 +231,7 @@ def _turns(loop: str, first: object, last: object, step: Any) -> range:
         step: distance of the values.
     """
     source = f"nki.language.{loop.removeprefix('nl.')}"
-    if _constant(step) < 1:
+    if _constant_step(step) < 1:
         raise IllegalInstruction(
             f"{loop} with step {step}; legal: a positive integer known at compile time",
             fix="count up by a constant, and compute the index from it",
@@ -249,7 +249,7 @@ def _turns(loop: str, first: object, last: object, step: Any) -> range:
     return turns
 
 
-def _constant(step: Any) -> int:
+def _constant_step(step: Any) -> int:
     """The step as an integer; 0 (an illegal step) for a value that is known only at run time."""
     if isinstance(step, VirtualRegister | Scalar):
         return 0

@@ -72,7 +72,7 @@ class SourceFile:
         self.tree = syntax_tree(text)
         self.reader = Reader(self.tree)
         self.nodes = list(ast.walk(self.tree))
-        self._told: dict[tuple[Function, str], TensorText] = {}
+        self._named_tensors: dict[tuple[Function, str], TensorText] = {}
         self._roots: dict[Function, list[ast.AST]] = {}
         self._reached: dict[Function, frozenset[ast.AST]] = {}
         self._parents = {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
@@ -80,8 +80,8 @@ class SourceFile:
     @cached_property
     def functions(self) -> list[Function]:
         """All functions of the file, in the order of their lines."""
-        found = [node for node in self.nodes if isinstance(node, Function)]
-        return sorted(found, key=lambda node: node.lineno)
+        functions = [node for node in self.nodes if isinstance(node, Function)]
+        return sorted(functions, key=lambda node: node.lineno)
 
     @cached_property
     def kernels(self) -> list[Function]:
@@ -185,11 +185,11 @@ class SourceFile:
         while function is not None:
             key = function, node.id
             values = self._assigned.get(key)
-            if values is not None and key not in self._told:
-                self._told[key] = _UNKNOWN  # where names are bound to each other
-                self._told[key] = self._common(values)
+            if values is not None and key not in self._named_tensors:
+                self._named_tensors[key] = _UNKNOWN  # where names are bound to each other
+                self._named_tensors[key] = self._common(values)
             if values is not None:
-                return self._told[key]
+                return self._named_tensors[key]
             function = self.function_of(function)
         return _UNKNOWN
 

@@ -37,7 +37,7 @@ class Trial:
 
     Attributes:
         kernel: its name.
-        end: the outcome: `EQUAL`, `OTHER`, `REFUSED` or `NOT_RUN`.
+        end: the outcome, one of `EQUAL`, `OTHER`, `REFUSED` and `NOT_RUN`.
         says: details, such as an error; "" if there are none.
         inputs: its arrays by parameter, as "128x512:float32".
         causes: the rows of the table of behaviours that explain other values.
@@ -111,13 +111,13 @@ def _trial(
         with pinned(origin, "trnsim migrate"):
             expected = old()
     except Exception as error:  # noqa: BLE001  the program's own, which is reported
-        return Trial(kernel, NOT_RUN, f"under {origin}: {_said(error)}", words)
+        return Trial(kernel, NOT_RUN, f"under {origin}: {_error_line(error)}", words)
     current = watched(report.target)
     try:
         with pinned(current, "trnsim migrate"):
             outputs = _outputs(text, report.path, kernel, inputs)
     except Exception as error:  # noqa: BLE001  likewise
-        return Trial(kernel, REFUSED, f"under {report.target}: {_said(error)}", words)
+        return Trial(kernel, REFUSED, f"under {report.target}: {_error_line(error)}", words)
     if equal_outputs(outputs, expected):
         return Trial(kernel, EQUAL, "", words)
     rows = rows_apart(current, origin)
@@ -175,7 +175,7 @@ def _module(text: str, path: str) -> Generator[ModuleType]:
             sys.modules[name] = before
 
 
-def _said(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     """An error in one line."""
     if isinstance(error, EmulatorError):
         return error.reason

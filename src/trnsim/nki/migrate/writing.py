@@ -15,7 +15,7 @@ from trnsim.nki.migrate.file import SourceFile
 from trnsim.nki.migrate.report import Report, Statement, statements_of
 from trnsim.nki.migrate.rewrites import REWRITES, ByHand
 
-__all__ = ["Rewritten", "rewritten", "way_of"]
+__all__ = ["Rewritten", "manual_reason", "rewritten"]
 
 _LOOPS: Final = {language.WHILE_REGISTER.name, language.DYNAMIC_LOOPS_WARN.name, "nl.dynamic_range"}
 _ROOMS: Final = (copies, loops)
@@ -31,15 +31,15 @@ class Rewritten:
     Attributes:
         text: its text.
         rewritten: number of places that were rewritten.
-        left: statements that became comments, with lines of the rewritten file before comments.
+        commented: statements that became comments; their lines are those before the comments.
     """
 
     text: str
     rewritten: int
-    left: Sequence[Statement]
+    commented: Sequence[Statement]
 
 
-def way_of(report: Report, statement: Statement) -> str:
+def manual_reason(report: Report, statement: Statement) -> str:
     """Why the user has to edit a statement's place; "" if its rewrite is mechanical."""
     if statement.row is language.UNMIXED:
         return ""
@@ -64,9 +64,9 @@ def rewritten(report: Report) -> Rewritten:
         text = applied(text, [edit for each in edits for edit in each])
         count += len(edits)
     file = SourceFile(text)
-    left = _commented(file, _open(file, report))
-    text = applied(text, _comments(Places(file), left, report.target))
-    return Rewritten(_marked(text, report.target), count, left)
+    commented = _commented(file, _open(file, report))
+    text = applied(text, _comments(Places(file), commented, report.target))
+    return Rewritten(_marked(text, report.target), count, commented)
 
 
 def _open(file: SourceFile, report: Report) -> list[Statement]:
@@ -119,11 +119,11 @@ def _commented(file: SourceFile, statements: Sequence[Statement]) -> list[Statem
     return list(chosen.values())
 
 
-def _comments(places: Places, left: Sequence[Statement], target: Version) -> list[Edit]:
+def _comments(places: Places, statements: Sequence[Statement], target: Version) -> list[Edit]:
     """The edits that put a comment above each place, without repeating a comment that is there."""
     lines: dict[int, tuple[Edit, list[str]]] = {}
     text = places.text.split("\n")
-    for statement in left:
+    for statement in statements:
         node = places.file.statement(statement.trace.node)
         if node is None:
             continue
