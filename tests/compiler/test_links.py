@@ -6,7 +6,7 @@ from trnsim import disk_cache
 from trnsim.compiler import compile as compile_graph
 from trnsim.compiler.links import RankExchange, RankLinks, links_of
 from trnsim.compiler.program_times import time_graph
-from trnsim.compiler.reports.shown import reported_run
+from trnsim.compiler.reports.reported_run import reported_run
 from trnsim.compiler.schedules import CompileOptions
 from trnsim.graph import Graph
 from trnsim.graph.ops.collectives import (

@@ -3,7 +3,7 @@
 import numpy as np
 
 from trnsim import arch
-from trnsim.compiler.sharding.between import CoreGather, CoreReduce
+from trnsim.compiler.sharding.core_exchanges import CoreGather, CoreReduce
 from trnsim.compiler.sharding.halved import halve_by_rules, halve_graph
 from trnsim.compiler.sharding.rules import split_rules
 from trnsim.compiler.sharding.splits import SUM

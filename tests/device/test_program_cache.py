@@ -1,8 +1,8 @@
 import pytest
 
 from trnsim.compiler.compile_cache import cache_settings, entries
+from trnsim.compiler.compile_cache.cached_compilation import CachedFailure
 from trnsim.compiler.compile_cache.entry import EntryState
-from trnsim.compiler.compile_cache.through import CachedFailure
 from trnsim.compiler.stand_in import parse_program
 from trnsim.device import program_cache
 from trnsim.device.graph_file import GraphFile, parse_graph_file

@@ -4,7 +4,7 @@ import pytest
 from trnsim.graph import Graph
 from trnsim.lower import (
     evaluate,
-    groups,
+    fusion_groups,
 )
 
 
@@ -18,7 +18,7 @@ def softmax(g, x):
 def test_a_softmax_is_one_kernel():
     g = Graph()
     g.outputs = [softmax(g, g.input((4, 8), "float32"))]
-    (group,) = groups(g)
+    (group,) = fusion_groups(g)
     assert group.name == "reduce+subtract+exponential+divide"
     assert (group.shape, group.columns) == ((4, 8), 1)
 
@@ -27,14 +27,14 @@ def test_a_product_stands_alone_and_what_follows_is_another_kernel():
     g = Graph()
     product = g.dot_general(g.input((4, 8), "float32"), g.input((8, 4), "float32"), (1, 0))
     g.outputs = [g.elementwise("tanh", g.elementwise("add", product, 1.0))]
-    assert [group.name for group in groups(g)] == ["dot_general", "add+tanh"]
+    assert [group.name for group in fusion_groups(g)] == ["dot_general", "add+tanh"]
 
 
 def test_what_reads_a_reshaped_result_comes_after_it():
     g = Graph()
     doubled = g.elementwise("multiply", g.input((4, 8), "float32"), 2.0)
     g.outputs = [g.elementwise("abs", g.reshape(doubled, (32,)))]
-    assert [group.name for group in groups(g)] == ["multiply", "abs"]
+    assert [group.name for group in fusion_groups(g)] == ["multiply", "abs"]
 
 
 def test_no_kernel_waits_for_a_later_one():
@@ -44,7 +44,7 @@ def test_no_kernel_waits_for_a_later_one():
     product = g.dot_general(first, w, (1, 0))
     g.outputs = [g.elementwise("add", first, g.elementwise("abs", product))]
     done = {value.number for value in g.inputs}
-    for group in groups(g):
+    for group in fusion_groups(g):
         assert {value.number for value in group.inputs} <= done
         done |= {value.number for value in group.outputs}
 
@@ -54,13 +54,13 @@ def test_counts_are_made_where_they_are_read():
     x = g.input((4, 8), "float32")
     place = g.iota((4, 8), 1)
     g.outputs = [g.elementwise("add", x, place)]
-    assert [group.name for group in groups(g)] == ["iota+add"]
+    assert [group.name for group in fusion_groups(g)] == ["iota+add"]
 
 
 def test_what_another_kernel_reads_is_made_before_it():
     g = Graph()
     g.outputs = [g.transpose(g.rng((4, 8)), (1, 0))]
-    assert [group.name for group in groups(g)] == ["rng", "transpose"]
+    assert [group.name for group in fusion_groups(g)] == ["rng", "transpose"]
 
 
 def test_slices_are_read_where_they_lie_by_the_kernel_that_wants_them():
@@ -68,7 +68,7 @@ def test_slices_are_read_where_they_lie_by_the_kernel_that_wants_them():
     x = g.input((4, 9), "float32")
     parts = [g.slice(x, (0, at), (4, 3), (1, 3)) for at in range(3)]
     g.outputs = [g.elementwise("maximum", g.elementwise("maximum", *parts[:2]), parts[2])]
-    (group,) = groups(g)
+    (group,) = fusion_groups(g)
     assert (group.name, group.inputs) == ("maximum", [x])
     array = np.random.default_rng(0).standard_normal((4, 9)).astype(np.float32)
     np.testing.assert_array_equal(evaluate(g, [array])[0], array.reshape(4, 3, 3).max(2))
@@ -78,7 +78,7 @@ def test_a_slice_of_what_is_computed_waits_until_it_stands_in_hbm():
     g = Graph()
     doubled = g.elementwise("multiply", g.input((4, 8), "float32"), 2.0)
     g.outputs = [g.elementwise("add", *(g.slice(doubled, (0, at), (4, 4)) for at in (0, 4)))]
-    assert [group.name for group in groups(g)] == ["multiply", "add"]
+    assert [group.name for group in fusion_groups(g)] == ["multiply", "add"]
     array = np.arange(32, dtype=np.float32).reshape(4, 8)
     np.testing.assert_array_equal(evaluate(g, [array])[0], 2 * (array[:, :4] + array[:, 4:]))
 
@@ -88,7 +88,7 @@ def test_what_no_fused_kernel_reads_in_place_is_copied_first():
     x = g.input((4, 8), "float32")
     row = g.slice(x, (1, 0), (1, 8))
     g.outputs = [g.elementwise("add", x, g.broadcast_in_dim(row, (4, 8), (0, 1)))]
-    assert [group.name for group in groups(g)] == ["slice", "add"]
+    assert [group.name for group in fusion_groups(g)] == ["slice", "add"]
     array = np.arange(32, dtype=np.float32).reshape(4, 8)
     np.testing.assert_array_equal(evaluate(g, [array])[0], array + array[1])
 
@@ -102,7 +102,7 @@ def test_a_kernel_has_at_most_48_operations(length, sizes):
     for _ in range(length):
         value = g.elementwise("abs", value)
     g.outputs = [value]
-    assert [len(group.nodes) for group in groups(g)] == sizes
+    assert [len(group.nodes) for group in fusion_groups(g)] == sizes
 
 
 def reduced_and_spread(shape, reduced, dims):
@@ -131,7 +131,7 @@ def reduced_and_spread(shape, reduced, dims):
 )
 def test_a_broadcast_joins_the_reduction_whose_rows_it_fills(shape, reduced, dims, is_one):
     g = reduced_and_spread(shape, reduced, dims)
-    names = [group.name for group in groups(g)]
+    names = [group.name for group in fusion_groups(g)]
     assert (len(names) == 1) is is_one, names
     array = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     largest = array.max(reduced)
@@ -146,7 +146,7 @@ def test_a_broadcast_leaves_an_older_kernel_with_its_rows_alone():
     product = g.dot_general(x, w, (1, 0))
     wide = g.broadcast_in_dim(total, (4, 8), (0,))
     g.outputs = [g.elementwise("multiply", product, wide)]
-    first, _, last = groups(g)
+    first, _, last = fusion_groups(g)
     assert [value.shape for value in first.outputs] == [(4,)]
     assert [node.name for node in last.nodes] == ["broadcast_in_dim", "multiply"]
 
@@ -170,7 +170,12 @@ def test_what_a_kernel_of_its_own_reads_twice_is_made_once():
     row = g.slice(x, (1, 0), (1, 8))
     places = g.iota((2, 8), 1)
     g.outputs = [g.concatenate([row, row, row], 0), g.concatenate([places, places], 0)]
-    assert [group.name for group in groups(g)] == ["slice", "concatenate", "iota", "concatenate"]
+    assert [group.name for group in fusion_groups(g)] == [
+        "slice",
+        "concatenate",
+        "iota",
+        "concatenate",
+    ]
     array = np.arange(32, dtype=np.float32).reshape(4, 8)
     rows, counted = evaluate(g, [array])
     np.testing.assert_array_equal(rows, np.repeat(array[1:2], 3, 0))

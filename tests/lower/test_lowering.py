@@ -13,7 +13,7 @@ from trnsim.graph.ops.collectives import AllReduce
 from trnsim.lower import (
     costs,
     evaluate,
-    groups,
+    fusion_groups,
     lowering,
 )
 
@@ -38,7 +38,7 @@ def test_what_runs_is_named_by_its_operations(random):
     g = product()
     launched = [
         lowering.launch(group, [random(v.shape) for v in group.inputs], "trn2")
-        for group in groups(g)
+        for group in fusion_groups(g)
     ]
     assert [run.title for run in launched] == ["dot_general", "relu"]
 
@@ -76,7 +76,7 @@ def test_how_large_an_integer_it_is_compared_with_changes_the_time(monkeypatch):
         return g
 
     for number in (5.0, 2.0**25, 2.0**26):
-        (group,), (cost,) = groups(compared_with(number)), costs(compared_with(number))
+        (group,), (cost,) = fusion_groups(compared_with(number)), costs(compared_with(number))
         assert cost == lowering._measure(group, "trn2", is_mirrored=False), number
 
 

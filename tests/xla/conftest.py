@@ -18,7 +18,7 @@ PRELOADED = [
     *("torch", "torch._dynamo", "torch.distributed", "pytest"),  # optimizers load the second
     *("trnsim.torch", "trnsim.torch.aten.decompositions", "trnsim.torch.compile.fx_import"),
     *("trnsim.device.compiled_graph", "trnsim.device.watch", "trnsim.instance.state.writer"),
-    *("trnsim.compiler.reports.explained", "trnsim.compiler.compile_cache.through"),
+    *("trnsim.compiler.reports.pattern_uses", "trnsim.compiler.compile_cache.cached_compilation"),
     *("trnsim.xla.cuts.compiling", "trnsim.xla.cuts.recorder"),
 ]
 """What is imported before the fork: all that renames nothing and that most tests need."""

@@ -17,7 +17,7 @@ from trnsim.cli.progress import progress
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.report_files import AsJson, Output, answer, check_output
 from trnsim.compiler import Flags
-from trnsim.compiler.reports.explained import PatternUse, pattern_blocks
+from trnsim.compiler.reports.pattern_uses import PatternUse, pattern_blocks
 from trnsim.document.answer import Document, Section, label_table, records
 from trnsim.errors import BadInput
 from trnsim.files import check_folder, read_bytes, write

@@ -18,7 +18,7 @@ from trnsim.cli.parsing import ENDS_AT_PROGRAM
 from trnsim.cli.quantity_options import whole
 from trnsim.cli.terminal import complain, echo
 from trnsim.compiler.compile_cache import CacheSettings, cache_settings, entries
-from trnsim.compiler.compile_cache.through import log_line
+from trnsim.compiler.compile_cache.cached_compilation import log_line
 from trnsim.document.values import json_text
 from trnsim.errors import BadInput
 from trnsim.files import check_folder, write

@@ -27,8 +27,8 @@ from trnsim.compiler.program_times import (
     TimedGraph,
     time_graph,
 )
-from trnsim.compiler.reports.crowded import crowding_note
-from trnsim.compiler.reports.shares import module_shares
+from trnsim.compiler.reports.crowding import crowding_note
+from trnsim.compiler.reports.module_shares import module_shares
 from trnsim.compiler.schedules import CompileOptions
 from trnsim.compiler.sharding import halve_graph
 from trnsim.compiler.sharding.splits import CORES

@@ -21,8 +21,8 @@ from trnsim.compiler.ncc.calls import FrameworkCall
 from trnsim.compiler.ncc.limits import instruction_refusals, memory_refusals
 from trnsim.compiler.ncc.refusals import Refusal, refusals, require_accepted
 from trnsim.compiler.patterns.casts import apply_casts
-from trnsim.compiler.reports.explained import PatternUse, pattern_uses
-from trnsim.compiler.reports.shown import reported_run
+from trnsim.compiler.reports.pattern_uses import PatternUse, pattern_uses
+from trnsim.compiler.reports.reported_run import reported_run
 from trnsim.device.collective_log import kind_of
 from trnsim.device.device_core import DeviceCore, compiled_cores, device_core, device_text
 from trnsim.device.fallback_policy import state

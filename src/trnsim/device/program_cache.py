@@ -20,8 +20,8 @@ from trnsim.compiler.compile_cache import (
     extract_graph,
     is_extracting,
 )
+from trnsim.compiler.compile_cache.cached_compilation import Tell, tell_on_stderr
 from trnsim.compiler.compile_cache.settings import compiler_version, is_cache_named
-from trnsim.compiler.compile_cache.through import Tell, tell_on_stderr
 from trnsim.compiler.flags import VARIABLE, program_flags
 from trnsim.compiler.stand_in import StandIn
 from trnsim.device import graph_file

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from trnsim.compiler.compile_cache import CacheEntry, CacheSettings, EntryState, entries
-from trnsim.compiler.compile_cache.lock import held_lock
-from trnsim.compiler.compile_cache.through import (
+from trnsim.compiler.compile_cache.cached_compilation import (
     CachedFailure,
     compile_entry,
     failure_text,
     log_line,
 )
+from trnsim.compiler.compile_cache.lock import held_lock
 from trnsim.compiler.stand_in import parse_program
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.jax.programs import compile_program

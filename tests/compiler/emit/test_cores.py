@@ -7,7 +7,7 @@ from two_cores import EXCHANGES, half_of, halves_of
 
 from trnsim import arch
 from trnsim import run as run_kernel
-from trnsim.compiler.sharding.between import BOTH, CoreGather, CoreReduce
+from trnsim.compiler.sharding.core_exchanges import BOTH, CoreGather, CoreReduce
 from trnsim.compiler.sharding.rules import split_rules
 from trnsim.compiler.sharding.splits import SUM
 from trnsim.graph import Graph

@@ -17,10 +17,14 @@ archive/tutorials/multinode-training-model-profiling.rst, step 8; huggingface/op
 optimum/neuron/cache/AGENTS.md, Local Compile Cache.
 """
 
+from trnsim.compiler.compile_cache.cached_compilation import (
+    CachedProgram,
+    compile_cached,
+    extract_graph,
+)
 from trnsim.compiler.compile_cache.entry import CacheEntry, CacheKey, EntryState
 from trnsim.compiler.compile_cache.listing import entries
 from trnsim.compiler.compile_cache.settings import CacheSettings, cache_settings, is_extracting
-from trnsim.compiler.compile_cache.through import CachedProgram, compile_cached, extract_graph
 
 __all__ = [
     "CacheEntry",

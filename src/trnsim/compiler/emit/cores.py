@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from trnsim.compiler.sharding.between import CoreGather, CoreReduce
+from trnsim.compiler.sharding.core_exchanges import CoreGather, CoreReduce
 from trnsim.graph import Node, Value
 from trnsim.lower.emit.emission import Emission
 from trnsim.lower.emit.places import transposing

@@ -11,8 +11,8 @@ from typing import Any
 
 from trnsim.arch import NeuronCore
 from trnsim.compiler.sharding import moves, sums
-from trnsim.compiler.sharding.between import BOTH, CoreGather, CoreReduce
 from trnsim.compiler.sharding.choice import SplitChoice
+from trnsim.compiler.sharding.core_exchanges import BOTH, CoreGather, CoreReduce
 from trnsim.compiler.sharding.costs import split_costs
 from trnsim.compiler.sharding.rules import SplitRule
 from trnsim.compiler.sharding.splits import CORES, SUM, WHOLE, Split, half_shape, half_type

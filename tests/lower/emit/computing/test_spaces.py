@@ -10,7 +10,7 @@ from trnsim.graph import (
 from trnsim.lower import (
     costs,
     evaluate,
-    groups,
+    fusion_groups,
 )
 from trnsim.lower.emit.computing import generating
 from trnsim.lower.emit.computing.spaces import matrix_parts
@@ -59,7 +59,7 @@ def test_every_other_element_of_a_vector_is_read_where_it_lies(random, elements,
     g = Graph()
     part = g.slice(g.input((step * elements,), "float32"), (0,), (elements,), (step,))
     g.outputs = [g.elementwise("multiply", part, 2.0)]
-    (group,) = groups(g)
+    (group,) = fusion_groups(g)
     assert group.name == "multiply"
     x = random((step * elements,))
     np.testing.assert_array_equal(evaluate(g, [x])[0], x[::step] * 2)
@@ -106,7 +106,7 @@ def test_a_count_beside_a_reduction_is_one_number_to_a_row(dim, random):
     sums = g.reduce("maximum", x, (2,))
     places = g.elementwise("convert", g.iota((3, 40), dim), dtype="float32")
     g.outputs = [g.elementwise("add", sums, places)]
-    assert len(groups(g)) == 1
+    assert len(fusion_groups(g)) == 1
     given = random((3, 40, 50))
     counted = np.broadcast_to(np.arange(3)[:, None] if dim == 0 else np.arange(40), (3, 40))
     np.testing.assert_array_equal(evaluate(g, [given])[0], given.max(2) + np.float32(counted))

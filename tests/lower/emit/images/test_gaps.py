@@ -57,7 +57,7 @@ def test_a_band_holds_all_that_its_windows_meet(grid):
     gaps = Gaps(grid)
     for row in range(grid.window_counts[0]):
         part = WindowBox(0, row, 0, 1, min(2, grid.window_counts[0] - row), grid.window_counts[1])
-        band = gaps.part(part)
+        band = gaps.elements_under(part)
         assert band.rows >= 1
         for phase in gaps.phases(part):
             for _, seen in phase.taps:

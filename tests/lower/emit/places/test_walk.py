@@ -16,8 +16,8 @@ from trnsim.lower.emit.places.walk import (
     frame_in_hbm,
     frame_of,
     group_spans,
+    has_loadable_columns,
     is_aligned,
-    is_movable,
     load_tile,
     merged_span,
     repeat_partitions,
@@ -129,13 +129,13 @@ def test_aligned_is_partition_by_partition():
 def test_transfers_move_rows_whose_columns_lie_along_columns():
     frame = Frame((6, 40), (0,), (1,))
     placed = on_chip((6, 40), frame.steps(), rows=6)
-    assert is_movable(placed, frame)
-    assert not is_movable(placed, frame.flipped())
-    assert is_movable(in_hbm(SimpleNamespace(shape=(6, 40)), (6, 40)), frame.flipped())
+    assert has_loadable_columns(placed, frame)
+    assert not has_loadable_columns(placed, frame.flipped())
+    assert has_loadable_columns(in_hbm(SimpleNamespace(shape=(6, 40)), (6, 40)), frame.flipped())
     # Of two dimensions along the partitions, neither frame has one alone.
     both = on_chip((6, 5, 8), ((5, 0), (1, 0), (0, 1)), rows=30)
     across = Frame((6, 5, 8), (1,), (0, 2))
-    assert not is_movable(both, across)
+    assert not has_loadable_columns(both, across)
 
 
 def test_what_is_pending_is_read_whole_or_computed_before():

@@ -18,9 +18,8 @@ from trnsim.lower.emit.places.walk import (
     TileSpan,
     axes_along,
     count_transfers,
+    has_loadable_columns,
     is_aligned,
-    is_misaligned,
-    is_movable,
     load_tile,
     slice_of,
 )
@@ -106,10 +105,9 @@ class Leaves:
 
     def _bring_nearer(self, key: tuple[int, Path], place: TensorPlace) -> TensorPlace:
         """The place of a leaf from which transfers can load the frame: dense, or transposed."""
-        is_movable_across = has_no_repeats(place) and is_movable(place, self.frame.flipped())
-        if not is_movable(place, self.frame) and not is_movable_across:
-            return self._dense_leaf(*key)
-        if is_misaligned(place, self.frame) or count_transfers(place, self.frame) > MANY_TRANSFERS:
+        is_transposable = has_no_repeats(place) and is_aligned(place, self.frame.flipped())
+        is_reachable = has_loadable_columns(place, self.frame) or is_transposable
+        if not is_reachable or count_transfers(place, self.frame) > MANY_TRANSFERS:
             return self._dense_leaf(*key)
         if not has_no_repeats(place) or is_straight(place, self.frame):
             return place

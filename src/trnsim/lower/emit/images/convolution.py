@@ -164,7 +164,7 @@ class PendingConvolution(PendingResult):
             return
         taps, gaps = self.kernels.taps, self.gaps
         boxes = window_boxes(self.grid.window_counts, start, columns)
-        seen_boxes = boxes if gaps is None else map(gaps.part, boxes)
+        seen_boxes = boxes if gaps is None else map(gaps.elements_under, boxes)
         self._bands = [self.image.band(part, taps) for part in seen_boxes]
 
     def tile(self, span: TileSpan) -> Tensor:

@@ -21,8 +21,8 @@ from trnsim.lower.emit.places.walk import (
     count_transfers,
     fill_tile,
     frame_of,
+    has_loadable_columns,
     is_aligned,
-    is_movable,
     load_tile,
     slice_of,
     tile_spans,
@@ -57,7 +57,9 @@ def load_in_frame(
     """
     places = emission.materialize(value)
     source = next((place for place in places if is_aligned(place, frame.flipped())), places[0])
-    if not is_movable(source, frame) and not is_movable(source, frame.flipped()):
+    if not has_loadable_columns(source, frame) and not has_loadable_columns(
+        source, frame.flipped()
+    ):
         source = in_hbm(emission.dense(value), value.shape)
     return copy_in_frame(source, frame, start, columns, dtype_of(value.dtype))
 
@@ -146,7 +148,7 @@ def _fill_from_line(source: TensorPlace, frame: Frame, tile: Tensor) -> None:
 def is_straight(source: TensorPlace, frame: Frame) -> bool:
     """True if the frame's columns lie in runs, so that no transpose is needed."""
     if source.is_on_chip:
-        return is_movable(source, frame)
+        return has_loadable_columns(source, frame)
     if frame.columns == 1 and _is_line(source, frame):
         return False
     inner = frame.f_dims[-1:]

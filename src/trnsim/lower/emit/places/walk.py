@@ -100,7 +100,7 @@ def frame_of(place: TensorPlace) -> Frame:
 
 
 def covers_pending_result(pending: TensorPlace) -> bool:
-    """True if a view of a result yet to be computed has all of it, in the order of its frame."""
+    """True if a view of a pending result has all of its elements, in the order of its frame."""
     own, frame = pending.storage.frame, frame_of(pending)
     columns = axes_along(pending, frame.f_dims)
     return (
@@ -235,16 +235,14 @@ def is_aligned(place: TensorPlace, frame: Frame) -> bool:
     return (not row_axes and frame.rows == 1) or (len(row_axes) == 1 and row_axes[0][1][0] == 1)
 
 
-def is_movable(place: TensorPlace, frame: Frame) -> bool:
-    """True if transfers can fetch a frame's columns: in HBM, or along the columns of SBUF."""
+def has_loadable_columns(place: TensorPlace, frame: Frame) -> bool:
+    """True if transfers can load the columns of a frame from a place.
+
+    They can from HBM, and from SBUF where these columns do not lie along partitions.
+    """
     return not place.is_on_chip or not any(
         place.steps[dim][0] for dim in frame.f_dims if place.shape[dim] > 1
     )
-
-
-def is_misaligned(place: TensorPlace, frame: Frame) -> bool:
-    """True if neither transfers nor a transpose of whole blocks bring a place into the frame."""
-    return not is_movable(place, frame) and not is_aligned(place, frame.flipped())
 
 
 def slice_of(place: TensorPlace, frame: Frame, span: TileSpan) -> Tensor | None:
@@ -320,7 +318,9 @@ def _fill_blocks(
     """
     (block, step), (many, space, (column, length, begin, inner)) = rows, group
     first = place.offset[0] + begin[0] + span.block * (block or 1) * step
-    is_spread = length > 1 and inner[0] != 1  # elements move singly; all wait for a transfer's last
+    # Elements with a stride are transferred one by one, and their readers wait for the whole
+    # transfer, so a transfer is short.
+    is_spread = length > 1 and inner[0] != 1
     most = 1 if is_spread else max(_LOADED_BYTES // (length * tile.dtype.itemsize), 1)
     for run, count in tiles.pieces(many, most):
         for at, blocks in tiles.pieces(span.blocks, max(most // count, 1)):

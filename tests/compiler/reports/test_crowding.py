@@ -3,7 +3,7 @@
 import pytest
 
 from trnsim.compiler.program_times import ProgramFigures
-from trnsim.compiler.reports.crowded import crowding_note
+from trnsim.compiler.reports.crowding import crowding_note
 from trnsim.compiler.schedules import SbufSchedule
 from trnsim.profile.measures.parts import PartCost
 

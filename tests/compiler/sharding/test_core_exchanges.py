@@ -1,4 +1,4 @@
-from trnsim.compiler.sharding.between import BOTH, CoreGather, CoreReduce
+from trnsim.compiler.sharding.core_exchanges import BOTH, CoreGather, CoreReduce
 from trnsim.graph import OPERATIONS, Graph
 from trnsim.graph.ops.collectives import AllGather, AllReduce
 from trnsim.lower import without_exchanges

@@ -17,7 +17,7 @@ from trnsim.compiler.compile_cache import (
     compile_cached,
     extract_graph,
 )
-from trnsim.compiler.compile_cache.through import CachedFailure, log_line
+from trnsim.compiler.compile_cache.cached_compilation import CachedFailure, log_line
 from trnsim.compiler.ncc.errors import NCC_ERRORS
 from trnsim.compiler.ncc.refusals import CompilerRefusal, Refusal, require_accepted
 from trnsim.compiler.stand_in import StandIn

@@ -7,7 +7,7 @@ from made_graphs import Made
 
 from trnsim import compiler
 from trnsim.compiler.patterns.attention import ATTENTION
-from trnsim.compiler.reports.explained import PatternUse, pattern_blocks, pattern_uses
+from trnsim.compiler.reports.pattern_uses import PatternUse, pattern_blocks, pattern_uses
 from trnsim.document.text import section_text
 from trnsim.graph.ops.reductions import Sort
 from trnsim.profile.units import time_text

@@ -10,7 +10,7 @@ from trnsim.compiler import Flags, compilation
 from trnsim.compiler import compile as compile_graph
 from trnsim.compiler.layers import stacks_of
 from trnsim.compiler.patterns.preparation import prepare_graph
-from trnsim.compiler.reports.shares import module_shares
+from trnsim.compiler.reports.module_shares import module_shares
 from trnsim.graph import Graph, Origin
 from trnsim.profile.measures.parts import PartCost
 

@@ -7,8 +7,8 @@ from layered_graphs import layered
 
 from trnsim.compiler import compile as compile_graph
 from trnsim.compiler.compilation import time_on_cores
-from trnsim.compiler.reports import shown
-from trnsim.compiler.reports.shown import reported_run
+from trnsim.compiler.reports import reported_run as reported
+from trnsim.compiler.reports.reported_run import reported_run
 from trnsim.errors import BadInput, OutOfMemory, SourceLine
 from trnsim.graph import Graph, Origin
 from trnsim.graph.ops.control_flow import If
@@ -64,8 +64,8 @@ def test_it_has_the_schedule_that_was_fastest(monkeypatch):
         schedules.append(options.get("schedule"))
         return trace_without_values(*args, **options)
 
-    monkeypatch.setattr(shown, "time_on_cores", timed_with_it)
-    monkeypatch.setattr(shown, "trace_without_values", traced)
+    monkeypatch.setattr(reported, "time_on_cores", timed_with_it)
+    monkeypatch.setattr(reported, "trace_without_values", traced)
     reported_run(graph, made, "stack", weights)
     assert schedules == [fastest]
 
@@ -87,6 +87,6 @@ def test_what_is_not_one_program_says_why(monkeypatch):
 
     graph, weights = layered(3, width=256)
     made = compile_graph(graph, weights=weights)
-    monkeypatch.setattr("trnsim.compiler.reports.shown.trace_without_values", refuse)
+    monkeypatch.setattr("trnsim.compiler.reports.reported_run.trace_without_values", refuse)
     with pytest.raises(BadInput, match="net has no program to show, as it is not one: SBUF is"):
         reported_run(graph, made, "net", weights)
