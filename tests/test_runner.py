@@ -73,3 +73,31 @@ def test_a_run_tells_who_observes_it_even_where_it_fails(monkeypatch, random):
     with pytest.raises(BadInput):
         runner.observed_run(scaled, (), {}, arch.target("trn2"))
     assert [name for name, *_ in observer.method_calls] == ["begins", "issues", "all_over"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "meaning", "fix"),
+    [
+        ("lnc", 2, "the NeuronCores of a rank", "run kernel[2] for both cores of a logical one"),
+        ("instance", "trn2.48xlarge", "the instance type of the ranks", "target= for the chip"),
+        ("inputs", (), "the arguments of each rank", "pass the arguments themselves"),
+    ],
+)
+def test_a_keyword_that_goes_with_ranks_says_so_where_the_kernel_has_none(
+    name, value, meaning, fix, random
+):
+    with pytest.raises(
+        BadInput, match=rf"^run\({name}=\) without ranks=, and scaled has no p"
+    ) as e:
+        trnsim.run(scaled, random((4, 8)), **{name: value})
+    assert e.value.reason.endswith(f"it is {meaning}")
+    assert e.value.fix.startswith(f"write ranks= too, or {fix}")
+
+
+def test_a_keyword_that_goes_with_ranks_may_be_a_parameter_of_the_kernel(random):
+    @jit
+    def of_instance(x, instance):
+        assert instance == "mine"
+        return scaled(x)
+
+    trnsim.run(of_instance, random((4, 8)), instance="mine")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -101,6 +102,7 @@ def run(
     options = {"numerics": numerics, "races": races, "capacity": capacity, "order": order}
     with pinned(nki, f"run(nki={nki!r})"):
         if ranks is None:
+            _check_keywords(kernel, kwargs)
             arguments = {**kwargs, **(kernel_kwargs or {})}
             result = observed_run(kernel, args, arguments, chip, **options)
             warn_of_overfull(result)
@@ -108,6 +110,26 @@ def run(
         world_options = {name: kwargs.pop(name) for name in _WORLD_KEYWORDS if name in kwargs}
         arguments = {**kwargs, **(kernel_kwargs or {})}
         return _run_on_ranks(kernel, args, arguments, chip, ranks=ranks, **options, **world_options)
+
+
+def _check_keywords(kernel: Launchable, kwargs: Mapping[str, Any]) -> None:
+    """Refuse keywords that go with `ranks`, unless the kernel has parameters of their names.
+
+    Raises:
+        BadInput: says what the keyword is for and what to write.
+    """
+    given = kwargs.keys() & _WORLD_KEYWORDS
+    if not given or not callable(kernel):
+        return
+    parameters = inspect.signature(kernel).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return
+    for name in sorted(given - parameters.keys()):
+        raise BadInput(
+            f"run({name}=) without ranks=, and {kernel.title} has no parameter "
+            f"{name}: it is {_WORLD_KEYWORDS[name][0]}",
+            fix=f"write ranks= too, or {_WORLD_KEYWORDS[name][1]}",
+        )
 
 
 def _is_launchable(kernel: object) -> TypeGuard[Launchable]:
@@ -143,8 +165,12 @@ def observed_run(
 _LAUNCHABLE_TYPES: Final[set[type]] = set()
 """Types of kernels that ran."""
 
-_WORLD_KEYWORDS: Final = ("inputs", "lnc", "instance")
-"""Keywords of `run` if it has `ranks`; otherwise of the kernel."""
+_WORLD_KEYWORDS: Final = {
+    "inputs": ("the arguments of each rank", "pass the arguments themselves"),
+    "lnc": ("the NeuronCores of a rank", "run kernel[2] for both cores of a logical one"),
+    "instance": ("the instance type of the ranks", "target= for the chip alone"),
+}
+"""Keywords of `run` if it has `ranks`, otherwise of the kernel: meaning, and a way without it."""
 
 
 def _run_on_ranks(kernel: Launchable, *args: Any, **options: Any) -> World:

@@ -268,6 +268,33 @@ def test_an_error_in_the_kernels_own_python_is_not_touched():
         kernel(np.zeros((4, 8), np.float32))
 
 
+@pytest.mark.parametrize("value", [None, 3, "x.npy", (1, 2), 2.5])
+def test_an_argument_that_is_no_array_is_named_where_the_kernel_reads_it_as_one(value):
+    with pytest.raises(
+        AttributeError, match=r"^doubled reads \.shape of its argument `x`, which is"
+    ) as caught:
+        trnsim.run(doubled, value)
+    assert isinstance(caught.value, IllegalInstruction)
+    assert caught.value.fix == "pass an array of numpy, torch or jax"
+
+
+def test_an_attribute_of_no_argument_is_the_kernels_own_error():
+    @jit
+    def kernel(x, missing=None):
+        del x
+        found = missing
+        return found.shape
+
+    @jit
+    def other(x, missing=None):
+        del x
+        return missing.shapes
+
+    for wrong in (kernel, other):
+        with pytest.raises(AttributeError, match=r"^'NoneType' object has no attribute"):
+            wrong(np.zeros((4, 8), np.float32))
+
+
 def test_the_options_seen_in_the_wild_are_kept_and_change_nothing(random):
     options = {"mode": "trace", "debug_kernel": True, "experimental_flags": "x", "enable_cache": 0}
     made = jit(**options)(doubled.__wrapped__)

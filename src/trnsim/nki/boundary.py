@@ -9,17 +9,18 @@ end only bytes that instructions wrote are copied back, since other arguments ma
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NoReturn
 
 import numpy as np
 
+from trnsim.absence import NoAttribute
 from trnsim.behaviours.language import OUTPUT_IN_ANY_HBM
 from trnsim.behaviours.tensors import JAX_DTYPES
 from trnsim.dtypes import Array, as_dtype
-from trnsim.errors import BadInput, IllegalInstruction, SourceLine
+from trnsim.errors import BadInput, EmulatorError, IllegalInstruction, SourceLine
 from trnsim.memory import AccessPattern, ByteMask
 from trnsim.nki.language.grids import NkiGrid
 from trnsim.nki.language.objects import NKIObject
@@ -348,3 +349,33 @@ def _refuse_output(reason: str, fix: str, line: SourceLine | None) -> NoReturn:
     raise IllegalInstruction(
         f"the kernel {reason}", fix=fix, source="nki/migration/index.rst", line=line
     )
+
+
+def refuse_argument_read_as_tensor(
+    error: AttributeError, title: str, function: object, arguments: Mapping[str, object]
+) -> None:
+    """Refuse an argument of a kernel that is no array, and of which the kernel read an attribute.
+
+    Args:
+        error: the error of the kernel's own code.
+        title: the kernel's name.
+        function: the kernel's function.
+        arguments: its arguments by name.
+
+    Raises:
+        NoAttribute: names the argument, if the attribute is one of tensors.
+    """
+    code, frame = getattr(function, "__code__", None), error.__traceback__
+    while frame is not None and frame.tb_frame.f_code is not code:
+        frame = frame.tb_next
+    if frame is None or isinstance(error, EmulatorError) or error.name is None:
+        return
+    if not hasattr(NkiTensor, error.name):
+        return
+    read = [name for name, value in frame.tb_frame.f_locals.items() if value is error.obj]
+    if read and arguments.keys() >= set(read):
+        names = " or ".join(f"`{name}`" for name in read)
+        raise NoAttribute(
+            f"{title} reads .{error.name} of its argument {names}, which is {error.obj!r}",
+            fix="pass an array of numpy, torch or jax",
+        ) from error

@@ -32,7 +32,7 @@ from trnsim.behaviours.simulator import CASTS_SATURATE, PRECISE
 from trnsim.errors import BadInput, NotModelled, SourceLine, user_line
 from trnsim.isa.language.fields import is_whole
 from trnsim.nki.arguments import documented_in
-from trnsim.nki.boundary import Boundary
+from trnsim.nki.boundary import Boundary, refuse_argument_read_as_tensor
 from trnsim.nki.builtin_buffers import builtin_buffers
 from trnsim.nki.collectives.prepared import check_triggered
 from trnsim.nki.configs import (
@@ -229,6 +229,9 @@ class Kernel:
         try:
             with builtin_buffers(self._function, line, version):
                 result, *_ = team.run(lambda: self._call(function, absent), inputs)
+        except AttributeError as error:
+            refuse_argument_read_as_tensor(error, self.title, self._function, bound.arguments)
+            raise
         finally:  # values written before an error reach the caller's arrays too
             boundary.write_back()
         if self.schedule is not None and (lacking := set.intersection(*absent)):
