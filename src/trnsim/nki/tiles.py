@@ -31,14 +31,12 @@ _BROADCAST_SOURCE = "release notes of NKI 0.4, Known issues: binary operations a
 
 
 def new_tile(
-    shape: Sequence[int], dtype: Any, buffer: MemoryRegion = MemoryRegion.sbuf, name: str = ""
+    shape: Sequence[int], dtype: Any, buffer: MemoryRegion = MemoryRegion.sbuf
 ) -> NkiTensor:
     """A new uninitialised tensor in SBUF, PSUM or HBM of the current core."""
     dtype_stored = stored_dtype(dtype)
     lengths = tuple(int(length) for length in shape)
-    storage, layout = current_core().memory.allocate(
-        lengths, dtype_stored, buffer.memory, name=name
-    )
+    storage, layout = current_core().memory.allocate(lengths, dtype_stored, buffer.memory)
     return with_sentinels(NkiTensor.laid_out(storage, dtype_stored, layout, buffer))
 
 

@@ -24,7 +24,7 @@ class Declared:
     kept: object = updates("P F", Memory.SBUF)
     data: object = reads("K M", Memory.SBUF)
     named: object = names("", Memory.HBM)
-    several: object = reads_many("P F", Memory.SBUF)
+    several: object = reads_many(Memory.SBUF)
     scale: object = vector_or_number("P 1", Memory.SBUF, default=1.0)
     mask: object = reads("P F", Memory.SBUF, default=None)
 

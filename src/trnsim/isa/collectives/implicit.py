@@ -89,8 +89,8 @@ class CollectivePermuteImplicit(
 ):
     """``dst = src of the previous rank in the ring``, for each channel."""
 
-    srcs_by_channel: tuple[Tile, ...] = reads_many("", HBM, SBUF)
-    dsts_by_channel: tuple[Tile, ...] = writes_many("", HBM, SBUF)
+    srcs_by_channel: tuple[Tile, ...] = reads_many(HBM, SBUF)
+    dsts_by_channel: tuple[Tile, ...] = writes_many(HBM, SBUF)
     replica_group: tuple[tuple[int, ...], ...]
     channel_ids: tuple[int, ...] = (0,)
 
@@ -116,9 +116,9 @@ class CollectivePermuteImplicitReduce(
 ):
     """``dst = op(src0, src1) of the previous rank in the ring``, for each channel."""
 
-    srcs0_by_channel: tuple[Tile, ...] = reads_many("", HBM, SBUF)
-    srcs1_by_channel: tuple[Tile, ...] = reads_many("", HBM, SBUF)
-    dsts_by_channel: tuple[Tile, ...] = writes_many("", HBM, SBUF)
+    srcs0_by_channel: tuple[Tile, ...] = reads_many(HBM, SBUF)
+    srcs1_by_channel: tuple[Tile, ...] = reads_many(HBM, SBUF)
+    dsts_by_channel: tuple[Tile, ...] = writes_many(HBM, SBUF)
     replica_group: tuple[tuple[int, ...], ...]
     op: str
     channel_ids: tuple[int, ...] = (0,)

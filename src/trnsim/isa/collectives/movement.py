@@ -25,8 +25,8 @@ class AllGather(
     """``dst = concatenate(src of each rank of the group)`` on every rank of the group."""
 
     kind = "all_gather"
-    srcs: tuple[Tile, ...] = reads_many("", HBM, SBUF)
-    dsts: tuple[Tile, ...] = writes_many("", HBM, SBUF)
+    srcs: tuple[Tile, ...] = reads_many(HBM, SBUF)
+    dsts: tuple[Tile, ...] = writes_many(HBM, SBUF)
     replica_group: tuple[tuple[int, ...], ...]
     collective_dim: int
 
@@ -65,8 +65,8 @@ class AllToAll(
     """``part s of dst on rank r = part r of src on rank s``, ranks counted within the group."""
 
     kind = "all_to_all"
-    srcs: tuple[Tile, ...] = reads_many("", HBM)
-    dsts: tuple[Tile, ...] = writes_many("", HBM)
+    srcs: tuple[Tile, ...] = reads_many(HBM)
+    dsts: tuple[Tile, ...] = writes_many(HBM)
     replica_group: tuple[tuple[int, ...], ...]
     collective_dim: int
 
@@ -109,8 +109,8 @@ class CollectivePermute(
     """
 
     kind = "permute"
-    srcs: tuple[Tile, ...] = reads_many("", HBM)
-    dsts: tuple[Tile, ...] = writes_many("", HBM)
+    srcs: tuple[Tile, ...] = reads_many(HBM)
+    dsts: tuple[Tile, ...] = writes_many(HBM)
     source_target_pairs: tuple[tuple[int, ...], ...]
 
     def check(self, core: NeuronCore, n: Dims) -> None:

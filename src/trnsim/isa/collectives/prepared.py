@@ -74,8 +74,8 @@ class Preparation(Instruction, engines=()):
     """
 
     one_step: ClassVar[type[VariableCollective]]
-    srcs: tuple[Tile, ...] = mentions_many("", HBM)
-    dsts: tuple[Tile, ...] = mentions_many("", HBM)
+    srcs: tuple[Tile, ...] = mentions_many(HBM)
+    dsts: tuple[Tile, ...] = mentions_many(HBM)
     replica_group: tuple[tuple[int, ...], ...]
     metadata_tensor: Tile = reads("", HBM, SBUF, dtypes=(UINT32,))
     recv_counts_known: bool = False
@@ -135,8 +135,8 @@ class Preparation(Instruction, engines=()):
 class Trigger(VariableCollective, engines=()):
     """Common base of all_to_all_v_trigger and all_gather_v_trigger: metadata from the slot."""
 
-    srcs: tuple[Tile, ...] = field(metadata=_hidden(reads_many("", HBM)))
-    dsts: tuple[Tile, ...] = field(metadata=_hidden(writes_many("", HBM)))
+    srcs: tuple[Tile, ...] = field(metadata=_hidden(reads_many(HBM)))
+    dsts: tuple[Tile, ...] = field(metadata=_hidden(writes_many(HBM)))
     replica_group: tuple[tuple[int, ...], ...] = field(metadata=HIDDEN)
     metadata_tensor: Tile = field(metadata=_hidden(updates("", HBM, SBUF, dtypes=(UINT32,))))
     recv_counts_known: bool = field(default=False, metadata=HIDDEN)

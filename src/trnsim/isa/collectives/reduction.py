@@ -74,8 +74,8 @@ class AllReduce(
     """``dst = reduce(op, src of each rank of the group)`` on every rank of the group."""
 
     kind = "all_reduce"
-    srcs: tuple[Tile, ...] = reads_many("", HBM, SBUF)
-    dsts: tuple[Tile, ...] = writes_many("", HBM, SBUF)
+    srcs: tuple[Tile, ...] = reads_many(HBM, SBUF)
+    dsts: tuple[Tile, ...] = writes_many(HBM, SBUF)
     replica_group: tuple[tuple[int, ...], ...]
     op: str
 
@@ -99,8 +99,8 @@ class ReduceScatter(
     """``dst = part r of reduce(op, src of each rank of the group)`` on the group's r-th rank."""
 
     kind = "reduce_scatter"
-    srcs: tuple[Tile, ...] = reads_many("", HBM, SBUF)
-    dsts: tuple[Tile, ...] = writes_many("", HBM, SBUF)
+    srcs: tuple[Tile, ...] = reads_many(HBM, SBUF)
+    dsts: tuple[Tile, ...] = writes_many(HBM, SBUF)
     replica_group: tuple[tuple[int, ...], ...]
     collective_dim: int
     op: str

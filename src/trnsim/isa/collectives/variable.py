@@ -44,8 +44,8 @@ class VariableCollective(Collective, engines=()):
             of N ranks goes to the n-th of N equal parts.
     """
 
-    srcs: tuple[Tile, ...] = reads_many("", HBM)
-    dsts: tuple[Tile, ...] = writes_many("", HBM)
+    srcs: tuple[Tile, ...] = reads_many(HBM)
+    dsts: tuple[Tile, ...] = writes_many(HBM)
     replica_group: tuple[tuple[int, ...], ...]
     metadata_tensor: Tile = updates("", HBM, SBUF, dtypes=(UINT32,))
     recv_counts_known: bool = False

@@ -28,7 +28,7 @@ class DmaCompute(Instruction, engines=(Engine.dma,)):
     """
 
     dst: Tile = writes("", SBUF, HBM)
-    srcs: tuple[Tile, ...] = reads_many("", SBUF, HBM)
+    srcs: tuple[Tile, ...] = reads_many(SBUF, HBM)
     reduce_op: str
     scales: tuple[float, ...] | None = None
     unique_indices: bool = True

@@ -96,11 +96,9 @@ def writes(
     return _operand(Operand("write", tuple(axes.split()), memories, dtypes), default)
 
 
-def updates(
-    axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = (), default: Any = MISSING
-) -> Any:
+def updates(axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = ()) -> Any:
     """A tile of which the instruction writes a part; its old contents must have been written."""
-    return _operand(Operand("update", tuple(axes.split()), memories, dtypes), default)
+    return _operand(Operand("update", tuple(axes.split()), memories, dtypes), MISSING)
 
 
 def names(axes: str, *memories: Memory) -> Any:
@@ -108,19 +106,19 @@ def names(axes: str, *memories: Memory) -> Any:
     return _operand(Operand("name", tuple(axes.split()), memories, ()), MISSING)
 
 
-def reads_many(axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = ()) -> Any:
-    """A tuple of tiles that the instruction reads."""
-    return _operand(Operand("read", tuple(axes.split()), memories, dtypes, is_many=True), MISSING)
+def reads_many(*memories: Memory) -> Any:
+    """A tuple of tiles, of any axes and dtypes, that the instruction reads."""
+    return _operand(Operand("read", (), memories, (), is_many=True), MISSING)
 
 
-def writes_many(axes: str, *memories: Memory, dtypes: tuple[Dtype, ...] = ()) -> Any:
-    """A tuple of tiles of which the instruction writes every element."""
-    return _operand(Operand("write", tuple(axes.split()), memories, dtypes, is_many=True), MISSING)
+def writes_many(*memories: Memory) -> Any:
+    """A tuple of tiles, of any axes and dtypes, of which the instruction writes every element."""
+    return _operand(Operand("write", (), memories, (), is_many=True), MISSING)
 
 
-def mentions_many(axes: str, *memories: Memory) -> Any:
+def mentions_many(*memories: Memory) -> Any:
     """A tuple of tiles that the instruction neither accesses nor orders, but checks."""
-    return _operand(Operand("mention", tuple(axes.split()), memories, (), is_many=True), MISSING)
+    return _operand(Operand("mention", (), memories, (), is_many=True), MISSING)
 
 
 def vector_or_number(axes: str, *memories: Memory, default: Any = MISSING) -> Any:
