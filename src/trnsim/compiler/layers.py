@@ -46,7 +46,7 @@ class LayerRun:
         return self.start + self.length * self.count
 
     @property
-    def saved(self) -> int:
+    def saved_operations(self) -> int:
         """Operations of all layers but one."""
         return self.length * (self.count - 1)
 
@@ -103,7 +103,7 @@ def stacks_of(graph: Graph) -> list[Stack]:
                 break
         else:
             stacks.append(Stack((run,)))
-    return sorted(stacks, key=lambda stack: -sum(run.saved for run in stack.runs))
+    return sorted(stacks, key=lambda stack: -sum(run.saved_operations for run in stack.runs))
 
 
 def _best_runs(graph: Graph) -> list[LayerRun]:
@@ -111,8 +111,8 @@ def _best_runs(graph: Graph) -> list[LayerRun]:
     keys = _operation_numbers(graph.nodes)
     candidates = [run for length in _distances(keys) for run in _runs(keys, length)]
     best: list[LayerRun] = []
-    for run in sorted(candidates, key=lambda run: (-run.saved, run.length)):
-        is_worth_it = not best or run.saved * _LEAST_SAVING_DIVISOR >= len(keys)
+    for run in sorted(candidates, key=lambda run: (-run.saved_operations, run.length)):
+        is_worth_it = not best or run.saved_operations * _LEAST_SAVING_DIVISOR >= len(keys)
         if is_worth_it and not any(run.meets(other) for other in best):
             best.append(run)
     return best

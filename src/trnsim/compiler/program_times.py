@@ -40,7 +40,7 @@ KERNELS: Final = "kernels"
 _MANY_INSTRUCTIONS: Final = 4000
 """Instructions of the shortest graph (n layers a stack) above which n and n + 1 layers are
 compiled; for fewer instructions, 2 n and 4 n layers are."""
-_MAX_SHORTEST: Final = 3
+_MOST_SHORTEST_LAYERS: Final = 3
 """The most layers of each stack that the shortest graph may have."""
 _WORK_IN_ALL_SCHEDULES: Final = 0.95
 """The share of an engine's work that no other schedule saves: they differ in spills, by less."""
@@ -266,7 +266,7 @@ def _places(graph: Graph, shorter: Graph) -> list[int]:
 
 def _min_layers(whole: TimedGraph) -> int:
     """The fewest layers of each stack that a shorter graph can have; 0 if there is none."""
-    return next((n for n in range(1, _MAX_SHORTEST + 1) if _shorten(whole, n)), 0)
+    return next((n for n in range(1, _MOST_SHORTEST_LAYERS + 1) if _shorten(whole, n)), 0)
 
 
 def _shorten(

@@ -192,9 +192,9 @@ class Graph:
         """The index of each element along `dim`, int32."""
         return self.apply(Iota(tuple(shape), "int32", dim))
 
-    def constant(self, number: float, wanted: TensorType) -> Value:
+    def constant(self, number: float, type_: TensorType) -> Value:
         """A tensor filled with a number."""
-        return self.apply(Constant(wanted.shape, wanted.dtype, number))
+        return self.apply(Constant(type_.shape, type_.dtype, number))
 
     def rng(self, shape: Sequence[int]) -> Value:
         """Uniform random numbers in [0, 1), float32, of the chip's own generator."""

@@ -69,7 +69,7 @@ def fusion_groups(graph: Graph) -> list[FusionGroup]:
     for node in graph.nodes:
         if gives_nothing(node):
             continue
-        if _is_brought(node, leaves) and node.result.number not in returned:
+        if _is_recomputed(node, leaves) and node.result.number not in returned:
             leaves[node.result.number] = node
             # A slice reads HBM, so the group of its operand must have ended.
             ended = max(
@@ -94,7 +94,7 @@ def fusion_groups(graph: Graph) -> list[FusionGroup]:
     return fused
 
 
-def _is_brought(node: Node, leaves: dict[int, Node]) -> bool:
+def _is_recomputed(node: Node, leaves: dict[int, Node]) -> bool:
     """True if each group that reads a node's result computes it anew: leaves, slices of HBM."""
     return node.kind is Kind.LEAF or (
         isinstance(node.operation, Slice) and node.values[0].number not in leaves
@@ -122,7 +122,7 @@ def _group_number(node: Node, fused: list[FusionGroup], latest: int) -> int:
     A broadcast joins the newest alone: an older group would put its elements in HBM for readers.
     """
     newest = len(fused) - 1
-    for place in dict.fromkeys((newest, newest if _is_repeat(node) else latest)):
+    for place in dict.fromkeys((newest, newest if _is_broadcast(node) else latest)):
         if max(latest, 0) <= place < len(fused) and _try_join(node, fused[place]):
             return place
     return len(fused)
@@ -139,14 +139,14 @@ def _add_leaves(leaves: dict[int, Node], node: Node, group: FusionGroup) -> None
 
 def single_node_group(node: Node) -> FusionGroup:
     """A group of one node."""
-    if node.kind in (Kind.ELEMENTWISE, Kind.LEAF) or _is_repeat(node):
+    if node.kind in (Kind.ELEMENTWISE, Kind.LEAF) or _is_broadcast(node):
         return FusionGroup([node], node.result.shape, is_fused=True)
     if _trailing_dims(node):
         return FusionGroup([node], node.values[0].shape, _trailing_dims(node), is_fused=True)
     return FusionGroup([node])
 
 
-def _is_repeat(node: Node) -> bool:
+def _is_broadcast(node: Node) -> bool:
     """True if a node is a broadcast, which a kernel computes on the chip."""
     return isinstance(node.operation, BroadcastInDim)
 
@@ -169,7 +169,7 @@ def _try_join(node: Node, group: FusionGroup) -> bool:
         suits = node.values[0].shape == group.shape and columns and group.columns in (0, columns)
         if suits:
             group.columns = columns
-    elif _is_repeat(node):
+    elif _is_broadcast(node):
         suits = node.result.shape == group.shape and _is_column(node, group, rows)
     else:
         suits = node.kind is Kind.ELEMENTWISE and (

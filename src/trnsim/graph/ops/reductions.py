@@ -171,7 +171,7 @@ def _order(values: Array, dim: int, *, is_descending: bool) -> Array:
     return np.flip(values.shape[dim] - 1 - backwards, dim)
 
 
-class Windows(Operation, abstract=True):
+class WindowOperation(Operation, abstract=True):
     """Windows that move over the operand.
 
     Attributes:
@@ -205,7 +205,7 @@ class Windows(Operation, abstract=True):
         )
 
 
-class ReduceWindow(Windows, kind=Kind.KERNEL):
+class ReduceWindow(WindowOperation, kind=Kind.KERNEL):
     """The sum (add), product (multiply), maximum or minimum of each window.
 
     Attributes:
@@ -255,7 +255,7 @@ class ReduceWindow(Windows, kind=Kind.KERNEL):
         )
 
 
-class SelectAndScatter(Windows, kind=Kind.KERNEL):
+class SelectAndScatter(WindowOperation, kind=Kind.KERNEL):
     """The gradient of a maximum or minimum over windows.
 
     Each element of `source` is added at the extreme of its window of the operand, the first of
