@@ -17,7 +17,7 @@ from trnsim.errors import EmulatorError, SourceLine
 from trnsim.isa import Engine, Instruction
 from trnsim.isa.language.machine import Machine
 from trnsim.memory import Tile
-from trnsim.program.lockstep import Lockstep, Meetings
+from trnsim.program.lockstep import Lockstep, Meetings, do_nothing
 from trnsim.program.program import Program
 
 Step: TypeAlias = Callable[[Machine], None]
@@ -129,7 +129,7 @@ class Execution:
             return
         lockstep = Lockstep(len(self._cores))
         watcher: Watcher | None = self._watcher
-        meetings = Meetings(lockstep, watcher.meets if watcher is not None else _unwatched)
+        meetings = Meetings(lockstep, watcher.meets if watcher is not None else do_nothing)
 
         def on(number: int) -> Callable[[], None]:
             machine = Machine(self._core, meetings.link(number))
@@ -199,8 +199,3 @@ def earlier(program: Program) -> list[list[int]]:
             last[engine] = index
         result.append(ordered)
     return result
-
-
-def _unwatched(group: Sequence[int], data: Iterable[Tile] = ()) -> None:
-    """Do nothing where cores meet: nobody watches."""
-    del group, data

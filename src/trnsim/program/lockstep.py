@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 _NOTHING: Final = np.empty(0, np.void)
 
 
+def do_nothing(*_: object) -> None:
+    """Do nothing: the callback of an event that no one observes."""
+
+
 class Lockstep:
     """Runs a function per core, switching between them after every instruction.
 

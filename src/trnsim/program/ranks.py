@@ -27,6 +27,7 @@ from trnsim.fabric.fabric import Fabric
 from trnsim.isa.collectives.setting import Groups, in_words
 from trnsim.isa.language.meeting import Exchange
 from trnsim.program.likeness import keeps_classes
+from trnsim.program.lockstep import do_nothing
 
 if TYPE_CHECKING:
     Arrays = Sequence[Array]
@@ -224,7 +225,7 @@ class Member:
 
     def __init__(self, ranks: Ranks, rank: int) -> None:
         self.rank = rank
-        self.joined: Callable[[], None] = _nobody
+        self.joined: Callable[[], None] = do_nothing
         self.inside: Callable[[], list[Wait]] = list
         self._ranks = ranks
 
@@ -282,10 +283,6 @@ class WorldLink:
     def number_was_read(self) -> None:
         """Record that the kernel has read a value that depends on the number of the rank."""
         self._world.number_was_read(self.rank)
-
-
-def _nobody() -> None:
-    """Do nothing: a rank whose cores have no observer."""
 
 
 def _ranks_text(ranks: Sequence[int]) -> str:

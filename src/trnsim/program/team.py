@@ -13,7 +13,7 @@ from trnsim.program.context import CoreContext, LoopObserver, Peer
 from trnsim.program.current import issuing_to
 from trnsim.program.execution import Watcher
 from trnsim.program.joint import JointCall
-from trnsim.program.lockstep import Lockstep, Meetings, Mirror
+from trnsim.program.lockstep import Lockstep, Meetings, Mirror, do_nothing
 from trnsim.program.ranks import Member, Wait
 from trnsim.program.records import Call, RankCall
 
@@ -150,9 +150,6 @@ class Team:
 
 def _mirrored(shared: SharedTensors) -> Peer:
     """The peer of a mirrored core, which runs the same instructions; races are not checked."""
-
-    def nobody(*_: object) -> None:
-        """Do nothing: no other core runs."""
-
     mirror = Mirror()
-    return Peer(mirror.rank, mirror.cores, mirror, nobody, nobody, nobody, shared)
+    callbacks = do_nothing, do_nothing, do_nothing
+    return Peer(mirror.rank, mirror.cores, mirror, *callbacks, shared)
