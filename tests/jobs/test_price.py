@@ -174,6 +174,46 @@ def test_a_server_without_room_for_the_assumed_requests_has_no_plan_and_says_so(
     assert reason.endswith("; trnsim plan serve takes others")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("vllm", "serve", MODEL),
+        ("srun", "/opt/bin/vllm", "serve", MODEL),
+        ("python", "-m", "vllm.entrypoints.openai.api_server", "--model", MODEL),
+    ],
+)
+def test_a_batch_job_that_starts_a_server_is_priced_as_one(command):
+    words = (
+        *command,
+        "--tensor-parallel-size",
+        "8",
+        "--max-model-len",
+        "2048",
+        "--block-size",
+        "32",
+    )
+    role = replace(FULL, instance="trn1.32xlarge", command=words)
+    price = price_job(Job(roles=(role,), time_limit_s=60.0))
+    (reason,) = price.reasons
+    assert "--max-model-len is 2,048, and a request has 2,304 tokens" in reason
+    assert (price.basis, price.time_s.p90) == (TimeBasis.LIMIT, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("--quantization", "w4a8", "--quantization is 'w4a8' on trn1"),
+        ("--kv-cache-dtype", "int3", "--kv-cache-dtype is 'int3'"),
+        ("--expert-parallel-size", "2", "--expert-parallel-size of 2; llama-3.2-1b has no experts"),
+    ],
+)
+def test_a_server_has_the_options_of_its_command(option, value, reason):
+    command = ("vllm", "serve", MODEL, "--tensor-parallel-size", "8", option, value)
+    role = replace(FULL, instance="trn1.32xlarge", command=command)
+    (said,) = price_job(Job(kind=JobKind.SERVING, roles=(role,))).reasons
+    assert said.startswith(f"no plan: {reason}")
+
+
 def test_models_and_layouts_are_read_from_commands():
     command = ("srun", "train.py", "--model_name_or_path", "meta-llama/Llama-3.1-8B", "--tp_size=4")
     job = Job(roles=(Role(command=command),), parallelism=Parallelism(pipeline=2))

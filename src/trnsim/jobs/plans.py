@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from itertools import pairwise
+from typing import Any, Final
 
 from trnsim.errors import BadInput, EmulatorError
 from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.job import Job
-from trnsim.jobs.parallelism import MODEL_OPTIONS, Parallelism, options_of, parallelism_in
+from trnsim.jobs.parallelism import (
+    MODEL_OPTIONS,
+    Parallelism,
+    options_of,
+    parallelism_in,
+    whole_number,
+)
 from trnsim.jobs.role_price import RolePrice, replica_part
 from trnsim.place.machine import Machine, machine
 from trnsim.system.serve.demand import USUAL_INPUT, USUAL_OUTPUT, open_rate_demand
@@ -28,11 +35,23 @@ __all__ = [
     "model_name",
     "parallelism_of",
     "serving_plan",
+    "starts_server",
     "training_plan",
 ]
 
 _SERVE: Final = "serve"
 """The word of `vllm serve MODEL` before the model."""
+_SERVER_MODULES: Final = "vllm.entrypoints."
+"""The beginning of the names of vLLM's servers as modules: vllm.entrypoints.openai.api_server."""
+_SERVER_OPTIONS: Final = {
+    "max-model-len": "max_model_len",
+    "expert-parallel-size": "expert",
+    "max-num-batched-tokens": "max_num_batched_tokens",
+    "block-size": "block_tokens",
+    "quantization": "quantization",
+    "kv-cache-dtype": "kv_dtype",
+}
+"""Options that a server's plan reads, beside those of its ranks. Source: vLLM, EngineArgs."""
 _NOT_OF_LAYOUT: Final = (
     *("accumulation", "steps", "checkpoint_steps", "logical_cores", "global_batch"),
     "server_sequences",
@@ -65,6 +84,30 @@ def model_name(job: Job) -> str:
         if named:
             return named[0]
     return ""
+
+
+def starts_server(job: Job) -> bool:
+    """True if a command of the job's roles starts vLLM's server, whatever its spec is for."""
+    return any(_is_server(role.command) for role in job.roles)
+
+
+def _is_server(words: Sequence[str]) -> bool:
+    return any(word.startswith(_SERVER_MODULES) for word in words) or any(
+        second == _SERVE and first.rpartition("/")[2] == "vllm" for first, second in pairwise(words)
+    )
+
+
+def _server_options(job: Job) -> dict[str, Any]:
+    """The fields of a plan's options that commands state beside those of their ranks."""
+    stated: dict[str, Any] = {}
+    for role in job.roles:
+        options = options_of(role.command)
+        for name, field in _SERVER_OPTIONS.items():
+            is_text = field in ("quantization", "kv_dtype")
+            value = options.get(name) if is_text else whole_number(options.get(name))
+            if value:
+                stated.setdefault(field, value)
+    return stated
 
 
 def architecture_of(job: Job) -> Architecture:
@@ -129,7 +172,7 @@ def serving_plan(job: Job, roles: Sequence[RolePrice], assumption: SpecAssumptio
         replicas=parallelism.data,
         instances=instances,
         max_num_seqs=parallelism.server_sequences,
-        max_model_len=parallelism.sequence,
+        **({"max_model_len": job.parallelism.sequence} | _server_options(job)),
     )
     demand = open_rate_demand(USUAL_INPUT, USUAL_OUTPUT)
     try:

@@ -17,7 +17,7 @@ from typing import Final
 from trnsim.facts import Interval
 from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.job import Job, JobKind
-from trnsim.jobs.plans import Unplanned, serving_plan, training_plan
+from trnsim.jobs.plans import Unplanned, serving_plan, starts_server, training_plan
 from trnsim.jobs.role_price import HOSTING, RolePrice, role_prices
 from trnsim.price import KINDS
 from trnsim.price.regions import REGION, is_region
@@ -107,10 +107,10 @@ def price_job(
     training, serving = None, None
     if len(roles) == len(job.roles):
         try:
-            if job.kind is JobKind.TRAINING:
-                training = training_plan(job, roles, assumption)
-            elif job.kind is JobKind.SERVING:
+            if job.kind is JobKind.SERVING or starts_server(job):
                 serving = serving_plan(job, roles, assumption)
+            elif job.kind is JobKind.TRAINING:
+                training = training_plan(job, roles, assumption)
         except Unplanned as unplanned:
             reasons.append(str(unplanned))
     basis, time_s = TimeBasis.NONE, None
