@@ -158,9 +158,9 @@ def build(call: OperatorCall) -> Build:
 
 
 def _arguments_named_by(error: TypeError) -> str:
-    """The arguments that a decomposition does not take, from Python's error of the call."""
-    found = _UNEXPECTED.search(str(error))
-    return f"the argument {found[1]}" if found else f"these arguments: {error}"
+    """The arguments that a decomposition does not take, by Python's error of its call."""
+    match = _UNEXPECTED.search(str(error))
+    return f"the argument {match[1]}" if match else f"these arguments: {error}"
 
 
 _UNEXPECTED: Final = re.compile(r"unexpected keyword argument '(\w+)'")

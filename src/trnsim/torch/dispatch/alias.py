@@ -60,6 +60,11 @@ def host_alias(tensor: Tensor) -> Tensor:
     return negative_view(host) if tensor.is_neg() else host
 
 
+def on_host(tensor: Tensor) -> Tensor:
+    """A CPU tensor itself, and the `host_alias` of a neuron tensor."""
+    return tensor if tensor.is_cpu else host_alias(tensor)
+
+
 def host_aliases(tensors: Sequence[Any], core: int) -> list[Tensor] | None:
     """`host_alias` of each operand in a list; None if any is not a tensor on neuron:`core`.
 

@@ -2,8 +2,8 @@
 
 PyTorch's `scaled_dot_product_attention` chooses a form by device, in C++, and takes products and a
 softmax for unknown devices. Where the CPU would use its fused form, this device uses the fused form
-that PyTorch has for third-party backends. Elsewhere (a mask with a gradient, dropout, heads that
-share keys) PyTorch's products and softmax stay.
+that PyTorch has for third-party backends. For all other calls (a mask with a gradient, dropout,
+heads that share keys) PyTorch's products and softmax stay.
 
 Tensors distributed over processes take the forms that DTensor can split, `flash` without a mask and
 `efficient` with one; each process then computes the form above.
@@ -23,7 +23,7 @@ from trnsim.torch.api.memory import place
 from trnsim.torch.call_recording import recorded_kernel
 from trnsim.torch.clients.imports import when_imported
 from trnsim.torch.device_name import DEVICE_TYPE
-from trnsim.torch.dispatch.alias import host_alias
+from trnsim.torch.dispatch.alias import on_host
 from trnsim.torch.dispatch.contracts import read_contract
 from trnsim.torch.dispatch.shape_kernels import shape_kernel
 from trnsim.torch.pytorch import Kernel, Library
@@ -260,13 +260,8 @@ def attention_backward(grad: Tensor, *rest: Any, **options: Any) -> tuple[Any, .
 def _through_host(compute: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, ...]:
     """Call `compute` on the memory of neuron tensors, and place its results on the device."""
     core = args[0].get_device()
-    results = compute(*(_host_argument(argument) for argument in args), **options)
+    results = compute(*(on_host(a) if isinstance(a, Tensor) else a for a in args), **options)
     return tuple(place(part, core) if isinstance(part, Tensor) else part for part in results)
-
-
-def _host_argument(argument: Any) -> Any:
-    is_ours = isinstance(argument, Tensor) and not argument.is_cpu
-    return host_alias(argument) if is_ours else argument
 
 
 def host_attention(

@@ -28,7 +28,7 @@ from trnsim.torch.aten.operator_call import (
 )
 from trnsim.torch.aten.spec import spec_of
 from trnsim.torch.device_errors import OperatorNotModelled
-from trnsim.torch.dispatch.alias import host_alias
+from trnsim.torch.dispatch.alias import host_alias, on_host
 from trnsim.torch.dispatch.fallback_policy import leave_to_host
 from trnsim.torch.dispatch.host_arrays import array_of, tensor_of
 from trnsim.torch.pytorch import Kernel
@@ -143,7 +143,7 @@ def mixes_lowest(name: str, args: Sequence[Any]) -> bool:
     """
     if not (name.startswith("max_pool") and name.endswith("with_indices")):
         return False
-    image = args[0] if args[0].is_cpu else host_alias(args[0])
+    image = on_host(args[0])
     is_low = image.is_floating_point() and image.numel()
     return bool(is_low) and not bool((image > torch.finfo(image.dtype).min).all())
 
@@ -208,7 +208,7 @@ def _graph_inputs(name: str, args: Any, kwargs: Any) -> list[Tensor]:
 def _in_storage_order(tensor: Tensor) -> Tensor:
     """A copy of a tensor's elements in memory order; broadcast elements appear once."""
     spec = spec_of(tensor)
-    host = tensor if tensor.is_cpu else host_alias(tensor)
+    host = on_host(tensor)
     for dim in spec.repeated:
         host = host.narrow(dim, 0, 1)
     return host.permute(spec.order).clone(memory_format=torch.contiguous_format)

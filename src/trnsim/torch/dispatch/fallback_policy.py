@@ -52,7 +52,7 @@ def leave_to_host(name: str, reason: str, tensors: str, near: Sequence[str] = ()
         name: the operator's full name.
         reason: the reason that it has no kernel.
         tensors: its operands as text ("on float32[4]").
-        near: operators with a similar name that have a kernel.
+        near: names of similar operators that have a kernel.
 
     Raises:
         OperatorNotModelled: under the policy `chip`.

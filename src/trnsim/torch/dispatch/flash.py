@@ -2,9 +2,9 @@
 
 aten::_flash_attention_forward and aten::_efficient_attention_forward are GPU operators that models
 call by name. Here each sequence is a fused attention (`attention`) with its values and its time;
-sequences of equal length are batched. Their results are gathered in one tensor without a time: a
-kernel of the GPU writes them there directly. Logsumexps are log-sum-exps: for each query the
-logarithm of the sum of its exponentials, which the gradients need.
+sequences of equal length are batched. The copies of their results to one tensor take no time, as a
+kernel of the GPU writes them there directly. The logsumexp of a query, which the gradients need, is
+the logarithm of the sum of the exponentials of its scores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from trnsim.errors import BadInput, NotModelled
 from trnsim.torch.api.memory import place
-from trnsim.torch.dispatch.alias import host_alias
+from trnsim.torch.dispatch.alias import on_host
 from trnsim.torch.dispatch.attention import FUSED, host_attention, host_attention_backward
 from trnsim.torch.dispatch.packed import PackedPiece, Window, pieces, uniform_lengths
 from trnsim.torch.pytorch import Kernel, Library
@@ -42,10 +42,6 @@ def register(library: Library) -> None:
         library.impl(name, kernel, "PrivateUse1")
 
 
-def _on_host(tensor: Tensor) -> Tensor:
-    return tensor if tensor.is_cpu else host_alias(tensor)
-
-
 def _place_like(like: Tensor, host_tensor: Tensor) -> Tensor:
     """A host tensor, placed on the device of `like`."""
     return host_tensor if like.is_cpu else place(host_tensor, like.get_device())
@@ -57,7 +53,7 @@ def _infinite(*shape: int) -> Tensor:
 
 
 def _write(target: Tensor, part: Tensor) -> None:
-    _on_host(target).copy_(_on_host(part))
+    on_host(target).copy_(on_host(part))
 
 
 def _refuse(feature: str, fix: str) -> None:
@@ -213,9 +209,9 @@ def _pieces(
     """The packed sequences of a call; None if its tensors are batched."""
     if starts_q is None:
         return None
-    ends = _on_host(starts_q), _on_host(starts_q if starts_k is None else starts_k)
+    ends = on_host(starts_q), on_host(starts_q if starts_k is None else starts_k)
     totals = query.shape[0], key.shape[0]
-    return pieces(*ends, totals, None if used is None else _on_host(used))
+    return pieces(*ends, totals, None if used is None else on_host(used))
 
 
 def _outputs(
@@ -228,7 +224,7 @@ def _outputs(
     bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The result, and each query's logsumexp: infinity for a query that sees no key."""
-    out = _place_like(query, torch.zeros_like(_on_host(query)))
+    out = _place_like(query, torch.zeros_like(on_host(query)))
     heads = query.shape[-2]
     shape = (query.shape[0], heads, query.shape[1]) if pieces is None else (heads, query.shape[0])
     logs = _place_like(query, _infinite(*shape))
@@ -250,7 +246,7 @@ def _gradients(
     """Gradients of queries, keys and values."""
     grad, query, key, value, out, logs = operands
     grads = [
-        _place_like(query, torch.zeros_like(_on_host(operand))) for operand in (query, key, value)
+        _place_like(query, torch.zeros_like(on_host(operand))) for operand in (query, key, value)
     ]
     for batch in _batches(pieces):
         of_q, of_k = batch.queries, batch.keys

@@ -1,7 +1,8 @@
 """Visibility of keys in attention: windows, diagonals, and packed sequences.
 
-Queries are ``[length, heads, width]``, sequences end to end, or ``[batch, length, heads, width]``.
-If the numbers of queries and keys differ, the last query is aligned with the last key.
+Queries of packed sequences are ``[length, heads, width]``, sequence after sequence; those of a
+batch are ``[batch, length, heads, width]``. If the numbers of queries and keys differ, the last
+query is aligned with the last key.
 
 Source: PyTorch, torch/nn/attention/varlen.py, `varlen_attn` (`window_size`, `cu_seq_q`); the
 alignment, and the result of a query without a key: flash-attention README, 2.1.

@@ -39,7 +39,7 @@ _SAME_ON_EVERY_DEVICE: Final = (
     "set_.source_Storage_storage_offset",
 )
 
-# These make no value: what they call does, or nothing.
+# These compute no values themselves: an operator that they call does, or there are none.
 _WITHOUT_VALUES: Final = frozenset(
     {"is_set_to", "set_", "set_.source_Tensor", "set_.source_Storage", "resize_", "record_stream"}
     | {"set_.source_Storage_storage_offset", "_to_copy", "_copy_from_and_resize"}
@@ -203,7 +203,7 @@ def resize(
 ) -> Tensor:
     """aten::resize_, without effect on a tensor of that size.
 
-    A storage that is too small is replaced: other views keep the old one.
+    A storage that is too small is replaced by a larger one; other views keep the old storage.
     """
     if memory_format is None and tensor.shape == tuple(size):
         return tensor
@@ -236,10 +236,10 @@ def _point_at(
 
 
 def can_exchange_data(tensor: Tensor, source: Tensor) -> bool:
-    """aten::_has_compatible_shallow_copy_type: true if `tensor.data = source` may move a tensor.
+    """aten::_has_compatible_shallow_copy_type: true if `tensor.data = source` is permitted.
 
-    For its own devices PyTorch answers yes. Otherwise `Module.to` would make new parameters, and an
-    optimizer created before would train the old ones.
+    PyTorch permits it on its own devices. If it were refused, `Module.to` would make new parameters
+    and an optimizer created before would train the old ones.
     """
     return tensor.layout is source.layout
 

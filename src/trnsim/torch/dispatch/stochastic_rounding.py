@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_map
 from trnsim.torch import pytorch
 from trnsim.torch.api.rng import rounding_generator
 from trnsim.torch.aten.operator_call import tensors_in
-from trnsim.torch.dispatch.alias import host_alias
+from trnsim.torch.dispatch.alias import host_alias, on_host
 from trnsim.torch.dispatch.contracts import read_contract
 from trnsim.torch.dispatch.host_arrays import tensor_of
 from trnsim.torch.pytorch import Kernel
@@ -77,7 +77,7 @@ def _should_round(operator: OpOverload[..., Any], args: Any, kwargs: Any) -> boo
 def _widen(value: Any) -> Any:
     """A copy on the host, with low-precision dtypes widened to float32."""
     if isinstance(value, Tensor):
-        host = value if value.is_cpu else host_alias(value)
+        host = on_host(value)
         return host.to(torch.float32) if host.dtype in ROUNDED else host.clone()
     if isinstance(value, torch.device):
         return torch.device("cpu")

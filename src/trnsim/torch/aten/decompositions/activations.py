@@ -36,8 +36,6 @@ def gelu_backward(b: Build, grad: Value, x: Value, *, approximate: str = "none")
 
 
 _GELU_CUBE: Final = 0.044715  # torch.nn.functional.gelu, approximate="tanh"
-
-
 _GELU_SCALE: Final = math.sqrt(2 / math.pi)
 
 
@@ -179,7 +177,10 @@ def softplus_backward(b: Build, grad: Value, x: Value, beta: float, bound: float
 
 
 def log_sigmoid(b: Build, x: Value) -> tuple[Value, ...]:
-    """``min(x, 0) - log(1 + exp(-abs(x)))``; and the exponential, PyTorch's buffer."""
+    """``min(x, 0) - log(1 + exp(-abs(x)))``; and the exponential, if PyTorch returns a buffer.
+
+    Only the CPU's form of the operator fills the buffer, for the backward pass.
+    """
     power = b.ew("exponential", b.ew("negate", b.ew("abs", x)))
     soft = b.ew("log_plus_one", power)
     value = b.as_result(b.ew("subtract", b.ew("minimum", x, 0.0), soft))

@@ -42,7 +42,7 @@ def grouped_rows_backward(
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "_grouped_mm": grouped_mm,
-    # Operators of transformers, in whose place PyTorch's are not compiled for every dtype.
+    # Operators of transformers, which replace PyTorch's for dtypes that these do not take.
     "grouped_mm_fallback": grouped_mm,
     "grouped_mm_fallback_backward": grouped_rows_backward,
 }

@@ -26,7 +26,10 @@ def _with_bias(b: Build, gates: Value, bias: Value | None) -> Value:
 
 
 def _sigmoid_gradient(b: Build, *factors: Value) -> Value:
-    """The product of the factors times ``1 - y``: the gradient through a sigmoid y, the last."""
+    """The product of the factors, of which y is the last, and ``1 - y``, for y a sigmoid's result.
+
+    That is the gradient through the sigmoid, if the other factors are the gradient of y.
+    """
     slope = b.ew("multiply", factors[-1], b.ew("subtract", 1.0, factors[-1]))
     for factor in factors[:-1]:
         slope = b.ew("multiply", slope, factor)

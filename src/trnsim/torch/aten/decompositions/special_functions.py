@@ -25,7 +25,7 @@ Source: Giles, Approximating the erfinv function (2010), table 5."""
 _TAIL_FROM_W: Final = 5.0
 """The w from which the second polynomial holds."""
 _RECURRENCE_STEPS: Final = 7
-"""By how much an argument is raised before an asymptotic series is used."""
+"""The integer that is added to an argument before an asymptotic series is used."""
 _STIRLING_SERIES: Final = (1 / 1260, -1 / 360, 1 / 12)
 """Coefficients of log(gamma(x)) in 1 / x**2, times 1 / x. Source: DLMF 5.11.1."""
 _DIGAMMA_SERIES: Final = (-1 / 252, 1 / 120, -1 / 12)
