@@ -230,11 +230,11 @@ def _emulating(
     with (
         script.program_output(is_apart=is_apart),
         watching(tell),
-        ordered(order),
         on_ranks(*ranks_on),
+        collecting_worlds() as worlds,
+        ordered(order),
         pinned(nki, "--nki"),
         one_program(),
-        collecting_worlds() as worlds,
     ):
         yield worlds
 

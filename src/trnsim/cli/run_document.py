@@ -91,6 +91,7 @@ def kernel_part(
     is_verbose: bool,
 ) -> RunPart:
     """One kernel: its runs, one per chip, and the stored profile of each."""
+    summaries = [profile_values(profile) for profile in profiles]
     outputs = array_files.leaves(runs[0].outputs)
     output = ("output", ", ".join(map(_array_text, outputs)) or "none")
     figures = [
@@ -101,7 +102,7 @@ def kernel_part(
         "name": runs[0].title,
         "nki": picked(runs[0].version, "reason", version=runs[0].version.version.name),
         "outputs": [_array_values(values) for values in outputs],
-        "profiles": [with_schema(profile_values(profile), SUMMARY_SCHEMA) for profile in profiles],
+        "profiles": [with_schema(summary, SUMMARY_SCHEMA) for summary in summaries],
     }
     shown = _kernel_in_full if is_verbose else _kernel_in_brief
     groups = shown(runs, profiles, output, files, reason)
@@ -184,7 +185,7 @@ def step_part(report: StepReport, files: Files, *, is_verbose: bool) -> RunPart:
 
 def _heading(runs: Sequence[Run], reason: str) -> Note:
     chips = ", ".join(run.target.name for run in runs)
-    count = f"{len(runs[0].program)} instructions"
+    count = f"{runs[0].summary.instructions} instructions"
     return Note(f"{runs[0].title} on {chips}{_because(reason)}: {count}")
 
 

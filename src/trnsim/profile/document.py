@@ -104,13 +104,12 @@ def profile_values(profile: JsonObject) -> dict[str, Any]:
 def brief_rows(profile: JsonObject) -> list[tuple[str, str]]:
     """Labels and words of the time, what bounds it, and the change that shortens it most."""
     summary = summary_of(profile)
-    median_s = summary.total_time_p50_s if summary.is_corrected else summary.total_time_s
-    model = f", {time_text(summary.total_time_s)} by the model" if summary.is_corrected else ""
-    time = (
-        f"{time_text(median_s)} (P10 to P90: {summary.interval_text()}{model}); "
-        f"assumes {summary.conditions.brief()}"
-    )
-    return [("time", time), ("bound by", _bottleneck(summary)), next_action_row(profile)]
+    is_corrected, bottleneck = summary.is_corrected, _bottleneck(summary)
+    interval, assumed = summary.interval_text(), summary.conditions.brief()
+    median_s = summary.total_time_p50_s if is_corrected else summary.total_time_s
+    model = f", {time_text(summary.total_time_s)} by the model" if is_corrected else ""
+    time = f"{time_text(median_s)} (P10 to P90: {interval}{model}); assumes {assumed}"
+    return [("time", time), ("bound by", bottleneck), next_action_row(profile)]
 
 
 def next_action_row(profile: JsonObject) -> tuple[str, str]:

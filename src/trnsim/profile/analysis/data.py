@@ -24,6 +24,7 @@ from trnsim.profile.analysis.roofline import roofline
 from trnsim.profile.analysis.summary import Summary
 from trnsim.profile.measures.core import Core
 from trnsim.profile.measures.lines import LineTime, line_text, time_by_line
+from trnsim.profile.measures.throughput import Throughput
 from trnsim.timing import Timeline
 from trnsim.timing.occupancy import Integers, Seconds, columns, critical_steps, occupancy
 
@@ -76,18 +77,19 @@ class ProfiledRun(Protocol):
 
 def profile_data(run: ProfiledRun) -> JsonObject:
     """The data of one run's report, for the core that took longest."""
-    timeline = run.timeline
+    timeline, warnings, summary = run.timeline, run.warnings, run.summary
     program = timeline.program
     effects = edge_effects(timeline)
     edge_lines = (effect.line for effect in effects if effect.line is not None)
     lines = list(dict.fromkeys([*program.lines, *edge_lines]))
     numbers = {line: number for number, line in enumerate(lines)}
+    texts, hbm, line_times = [*map(_line, lines)], Core(timeline, 0).hbm, time_by_line(timeline)
     return {
         "title": f"{run.title} on {run.target.name}",
         "kernel": run.title,
         "target": run.target.name,
-        "summary": run.summary.as_dict(),
-        "warnings": list(run.warnings),
+        "summary": summary.as_dict(),
+        "warnings": list(warnings),
         "semaphore_ns": _ns(float(program.core.engine_semaphore_s)),
         "device_ns": _ns(timeline.device_time_s),
         "distinct": [
@@ -98,16 +100,16 @@ def profile_data(run: ProfiledRun) -> JsonObject:
             }
             for checked in program.checked
         ],
-        "lines": [_line(line) for line in lines],
+        "lines": texts,
         "sources": _sources(lines),
         "spans": _spans(timeline),
         "critical": critical_steps(timeline).index.tolist(),
         "memories": _memories(timeline),
         "placements": [placement(timeline, memory) for memory in (Memory.SBUF, Memory.PSUM)],
-        "hbm": _hbm(timeline),
-        "roofline": roofline(timeline, run.summary),
+        "hbm": _hbm(hbm),
+        "roofline": roofline(timeline, summary),
         "opcodes": _opcodes(timeline),
-        "by_line": [_line_time(row, numbers) for row in time_by_line(timeline)],
+        "by_line": [_line_time(row, numbers) for row in line_times],
         "advice": [_advice(advice, numbers) for advice in advise(timeline)],
         "edges": [_edge(effect, numbers) for effect in effects],
         "gains": [
@@ -241,9 +243,8 @@ def _downsampled(time_s: Seconds, level_bytes: Integers) -> tuple[Seconds, Integ
     return time_s[first], np.maximum.reduceat(level_bytes, first)
 
 
-def _hbm(timeline: Timeline) -> JsonObject:
+def _hbm(hbm: Throughput) -> JsonObject:
     """Bytes a second into and out of HBM, in steps."""
-    hbm = Core(timeline, 0).hbm
     time_s, level = _downsampled(hbm.time_s, np.round(hbm.bytes_per_s).astype(np.int64))
     return {"time": _column_ns(time_s), "bytes_per_s": level.tolist()}
 

@@ -64,4 +64,5 @@ def _free(timeline: Timeline, line: SourceLine) -> Gain:
     ]
     which, line_of = program.which, program.line_of
     time_s = timeline.device_time_if_s(lambda i: (free if line_of[i] == own else placed)[which[i]])
-    return Gain(f"{line} for nothing", line, timeline.undisturbed_s - time_s)
+    gain_s = timeline.undisturbed_s - time_s
+    return Gain(f"{line} for nothing", line, gain_s)

@@ -185,32 +185,36 @@ class Summary:
 def summarize(timeline: Timeline) -> Summary:
     """The summary of `timeline`."""
     program, core = timeline.program, timeline.program.core
-    expected = unseen_error(core, timeline.total_time_s, publication_of(program))
-    interval, expected = own_interval(core, timeline.total_time_s, timeline.interval(), expected)
-    device_s = timeline.device_time_s
+    total_s, device_s = timeline.total_time_s, timeline.device_time_s
+    expected = unseen_error(core, total_s, publication_of(program))
+    interval, issuing_s = timeline.interval(), timeline.issuing_s()
+    waits_s = critical_steps(timeline).waiting_s
+    order, assumed, facts = timeline.order, conditions(timeline), timeline.facts()
+    peaks = {
+        memory: occupancy(timeline, memory).peak_bytes for memory in (Memory.SBUF, Memory.PSUM)
+    }
+    interval, expected = own_interval(core, total_s, interval, expected)
     measured = measure(timeline)
     engines = _engine_uses(timeline, measured.values)
-    steps = critical_steps(timeline)
-    facts = timeline.facts()
     return Summary(
         target=core.name,
-        total_time_s=timeline.total_time_s,
+        total_time_s=total_s,
         total_time_p10_s=interval.p10,
         total_time_p50_s=interval.p50,
         total_time_p90_s=interval.p90,
         unseen_error=expected,
-        order=timeline.order.policy.name,
-        conditions=conditions(timeline),
+        order=order.policy.name,
+        conditions=assumed,
         launch_s=timeline.launch_s,
         device_time_s=device_s,
-        bound_by=_bottleneck(timeline, engines),
-        waiting_share=_share(float(steps.waiting_s.sum()), device_s),
+        bound_by=_bottleneck(timeline, engines, issuing_s),
+        waiting_share=_share(float(waits_s.sum()), device_s),
         engines=engines,
         instructions=len(program),
         opcodes=_opcodes(program),
-        sbuf_peak_bytes=occupancy(timeline, Memory.SBUF).peak_bytes,
+        sbuf_peak_bytes=peaks[Memory.SBUF],
         sbuf_bytes=capacity_bytes(core, Memory.SBUF),
-        psum_peak_bytes=occupancy(timeline, Memory.PSUM).peak_bytes,
+        psum_peak_bytes=peaks[Memory.PSUM],
         psum_bytes=capacity_bytes(core, Memory.PSUM),
         facts={kind.value: len(facts[kind]) for kind in Evidence},
         assumed=tuple(name for name, _ in facts[Evidence.ASSUMED]),
@@ -236,9 +240,8 @@ def bound_by(
     return ISSUE if issuing_s > busiest.active_s else busiest.engine
 
 
-def _bottleneck(timeline: Timeline, engines: tuple[EngineUse, ...]) -> str:
+def _bottleneck(timeline: Timeline, engines: tuple[EngineUse, ...], issuing_s: float) -> str:
     """`bound_by`; of several busy engines, the one whose speed matters most."""
-    issuing_s = timeline.issuing_s()
     bottleneck = bound_by(timeline.launch_s, timeline.device_time_s, engines, issuing_s)
     # A collective is as fast as links are, not as an engine.
     if bottleneck in (LAUNCH, LATENCY, ISSUE, Engine.collective.label) or len(engines) == 1:
