@@ -172,13 +172,3 @@ def quote_values(price: Quote) -> dict[str, Any]:
         "terms": terms
         and picked(terms, f"{limits} start_within_days is_interruptible source=provenance.source"),
     }
-
-
-def credit_lines(rows: Catalogue) -> list[str]:
-    """The user's credits, which AWS deducts from the bill and not from the price of an hour."""
-    return [
-        f"credit: {credit.usd:,.2f} USD"
-        + (f" until {credit.until}" if credit.until else "")
-        + (f" ({credit.note})" if credit.note else "")
-        for credit in rows.credits
-    ]

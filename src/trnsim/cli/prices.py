@@ -12,7 +12,6 @@ from trnsim import files
 from trnsim.arch.catalogue import Catalogue
 from trnsim.cli.options import AsOf, MixedPrices, OwnPrices, catalogue_with, day_of, parser
 from trnsim.cli.price_blocks import (
-    credit_lines,
     history_sections,
     overview,
     quote_values,
@@ -26,7 +25,7 @@ from trnsim.cli.terminal import echo
 from trnsim.document.answer import Block, Document, Note, Section, Table, columns
 from trnsim.errors import BadInput
 from trnsim.place.platform import platform
-from trnsim.price import KINDS, Quote, caveats, check_kind, quote, relative_cost
+from trnsim.price import KINDS, Quote, caveats, check_kind, credit_lines, quote, relative_cost
 from trnsim.price.live import as_table, instance_types
 from trnsim.price.live import refresh as read_from_aws
 from trnsim.price.regions import check_region

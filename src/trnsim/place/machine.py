@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from trnsim.arch import TARGETS, target_of_chip
+from trnsim.arch import TARGETS, Target, target_of_chip
 from trnsim.arch.catalogue import Accelerator, Catalogue, Instance, catalogue
 from trnsim.errors import BadInput
 from trnsim.facts import Rate
@@ -140,19 +140,19 @@ def machine(
             fix="leave the number out for the smallest that fits",
         )
     chip = rows.accelerator(instance.accelerator)
-    return Machine(named.name, instance, chip, count, _lnc(named.name, chip, lnc))
+    cores = _lnc(named.name, chip.is_neuron, target_of_chip(chip.name), lnc)
+    return Machine(named.name, instance, chip, count, cores)
 
 
-def _lnc(name: str, chip: Accelerator, requested: int | None) -> int:
+def _lnc(name: str, is_neuron: bool, target: Target | None, requested: int | None) -> int:
     """NeuronCores of a rank: the requested number, or the chip's default; 0 on a GPU."""
-    if not chip.is_neuron:
+    if not is_neuron:
         if requested is not None:
             raise BadInput(
                 f"lnc is {requested} on {name}; GPUs have no logical NeuronCores",
                 fix="leave out --lnc",
             )
         return 0
-    target = target_of_chip(chip.name)
     default = int(target.core.logical_core_max) if target else 1
     legal = sorted({1, default})
     if requested is not None and requested not in legal:

@@ -5,7 +5,7 @@ blocks only and publishes nothing for Trainium3, so "no public price" is an answ
 error. This room knows nothing about performance: rates of work come from ``trnsim.system``.
 """
 
-from trnsim.price.comparison import caveats
+from trnsim.price.comparison import caveats, credit_lines
 from trnsim.price.formulas import relative_cost, usd_per_million_tokens
 from trnsim.price.own import with_own_prices
 from trnsim.price.quotes import KINDS, Quote, check_day, check_kind, history, quote, today
@@ -18,6 +18,7 @@ __all__ = [
     "caveats",
     "check_day",
     "check_kind",
+    "credit_lines",
     "history",
     "purchase",
     "quote",

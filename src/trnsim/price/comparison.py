@@ -1,10 +1,11 @@
-"""Comparability of prices: one kind of purchase, and days that are not far apart."""
+"""Remarks beside prices: kinds of purchase and days that do not compare, and the user's credits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
+from trnsim.arch.catalogue import Catalogue
 from trnsim.arch.prices import Price
 from trnsim.errors import BadInput
 from trnsim.price.quotes import STALE_AFTER, Quote
@@ -47,3 +48,13 @@ def _distant_days(old: Price, new: Price) -> list[str]:
         return []
     dates = f"{old.last_seen} ({old.instance}) and {new.first_seen} ({new.instance})"
     return [f"prices of {dates}, {days} days apart"]
+
+
+def credit_lines(rows: Catalogue) -> list[str]:
+    """The user's credits, which AWS deducts from the bill and not from the price of an hour."""
+    return [
+        f"credit: {credit.usd:,.2f} USD"
+        + (f" until {credit.until}" if credit.until else "")
+        + (f" ({credit.note})" if credit.note else "")
+        for credit in rows.credits
+    ]

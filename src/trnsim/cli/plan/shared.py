@@ -11,7 +11,6 @@ import typer
 
 from trnsim.arch.catalogue import Catalogue
 from trnsim.cli.on import listed_names, on_option
-from trnsim.cli.price_blocks import credit_lines
 from trnsim.document.answer import Document, Note, Section
 from trnsim.document.figure import pointer
 from trnsim.errors import BadInput
@@ -20,7 +19,7 @@ from trnsim.fabric.floors import Floor
 from trnsim.formatting import enumerated
 from trnsim.place.machine import compared_platforms
 from trnsim.place.platform import platform
-from trnsim.price import Quote, caveats, check_kind
+from trnsim.price import Quote, caveats, check_kind, credit_lines
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.model_names import config_file
 from trnsim.workload.resident import active_parameters, parameters

@@ -46,10 +46,7 @@ def train_document(
     model: Architecture, runs: Sequence[TrainingEstimate], remarks: PriceRemarks
 ) -> Document:
     """Runs, their layouts, where steps go, what else is as good, and what it rests on."""
-    title = (
-        f"{model.name}: {size_of(model)}; "
-        f"{amount(runs[0].tokens)} tokens in sequences of {runs[0].step.layout.sequence}"
-    )
+    values = [_values(run) for run in runs]
     bound = bound_note(dict(zip(_labels(runs), (run.step.parts_s for run in runs), strict=True)))
     tables: tuple[tuple[str, Sequence[Block]], ...] = (
         ("Runs", [_runs(runs)]),
@@ -60,13 +57,15 @@ def train_document(
         ("What else is as good", _pareto_blocks(runs, remarks.mark)),
         ("What it rests on", _basis(runs)),
     )
+    title = (
+        f"{model.name}: {size_of(model)}; "
+        f"{amount(runs[0].tokens)} tokens in sequences of {runs[0].step.layout.sequence}"
+    )
     sections = [
         Section("", [Note(title, place="text")]),
         *(Section(name, blocks, heading_place="page") for name, blocks in tables),
     ]
-    return compared_document(
-        title, [_values(run) for run in runs], sections, remarks, "plan-train/1"
-    )
+    return compared_document(title, values, sections, remarks, "plan-train/1")
 
 
 def _labels(runs: Sequence[TrainingEstimate]) -> list[str]:

@@ -142,9 +142,9 @@ def estimate(
     result = best(model, on, instances, request, effort, measured)
     if measured is not None:
         matching.check_used(measured, result.step.estimate.sources, _pass_words(result.step))
-    price = quote(result.machine.instance.name, kind, as_of=as_of, rows=rows)
+    basis, price = _basis(result), quote(result.machine.instance.name, kind, as_of=as_of, rows=rows)
     sized_run = partial(_size, tokens, price.usd_per_hour, reliability or Reliability())
-    own, basis = sized_run(result.machine, result.step), _basis(result)
+    own = sized_run(result.machine, result.step)
     run = TrainingEstimate(
         **vars(own),
         model=model,

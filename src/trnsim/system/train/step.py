@@ -193,8 +193,10 @@ class TrainingSteps:
             "bubble": max(pipe_s - busiest.total_s, 0.0) if layout.pipeline > 1 else 0.0,
             "optimizer": update_s,
         }
-        passes_estimate = self._passes_estimate(layers, busiest, _sources(pipe, work), layout)
-        estimate = step_estimate(passes_estimate, once_s, _HOST_S)
+        passes, micro_batch = _passes_estimate(layers, busiest, layout), training_pass(layout)
+        passes = replace(passes, sources=_sources(pipe, work))
+        passes = judged_estimate(passes, self.model, micro_batch, self.machine, layout.tensor)
+        estimate = step_estimate(passes, once_s, _HOST_S)
         time_s, step_s = estimate.time_s, estimate.interval
         peak, chips = self.machine.peak(layout.dtype), self.machine.chips
         return TrainingStep(
@@ -209,19 +211,6 @@ class TrainingSteps:
             step_s.inverse(layout.global_batch),
             step_s.inverse(layout.global_batch * layout.sequence / chips),
         )
-
-    def _passes_estimate(
-        self, layers: list[Passes], work: StageWork, sources: Mapping[str, str], layout: Layout
-    ) -> Estimate:
-        """The passes of a step on its busiest stage, with the relative error of one pass."""
-        rounds = layout.micro_batches
-        exchanged_s = {"tensor": work.tensor_s, "context": work.context_s, "expert": work.expert_s}
-        errors_s = _sums((layer.errors_s, rounds * layer.count) for layer in layers)
-        causes_s = _sums((layer.causes_s, rounds * layer.count) for layer in layers)
-        passed = Estimate(causes_s | exchanged_s, errors_s)
-        micro_batch = training_pass(layout)
-        judged = judged_estimate(passed, self.model, micro_batch, self.machine, layout.tensor)
-        return replace(judged, sources=sources)
 
     def rough_s(self, layout: Layout) -> float:
         """Rough seconds of a step, without a simulated schedule, by which a search ranks layouts.
@@ -361,6 +350,15 @@ def _sums(counted: Iterable[tuple[Mapping[str, float], float]]) -> dict[str, flo
         for name, figure in figures.items():
             sums[name] = sums.get(name, 0.0) + count * figure
     return sums
+
+
+def _passes_estimate(layers: list[Passes], work: StageWork, layout: Layout) -> Estimate:
+    """The passes of a step on its busiest stage, with the errors of each layer."""
+    rounds = layout.micro_batches
+    exchanged_s = {"tensor": work.tensor_s, "context": work.context_s, "expert": work.expert_s}
+    errors_s = _sums((layer.errors_s, rounds * layer.count) for layer in layers)
+    causes_s = _sums((layer.causes_s, rounds * layer.count) for layer in layers)
+    return Estimate(causes_s | exchanged_s, errors_s)
 
 
 def _by_activity(parts_s: Mapping[str, float]) -> dict[str, float]:
