@@ -37,7 +37,12 @@ class LiveRange:
 
 @dataclass
 class FamilyRange(LiveRange):
-    """The live range of a family: that of all its members."""
+    """The live range of a family's buffer, from the first use of a member to the last.
+
+    Attributes:
+        members: the live ranges of the members, in order.
+        distance_bytes: the bytes from one member to the next.
+    """
 
     members: Sequence[LiveRange] = ()
     distance_bytes: int = 0

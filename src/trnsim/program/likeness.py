@@ -109,7 +109,7 @@ def _alone(ranks: Ranks) -> list[Ranks]:
 
 
 def _key(value: Any, *, is_operand: bool = True) -> Hashable:
-    """Key of what a run without values can read of an argument; if unknown, its identity.
+    """Key of all that a run without values can read of an argument; else the object's identity.
 
     Args:
         value: the argument, or a part of it.

@@ -79,7 +79,7 @@ class KernelRecord:
         storages: its storages, without bytes: inputs first, then by first use.
         descriptions: properties of each storage that a program or an error message shows.
         inputs: number of storages that are inputs.
-        outcome: results derived from the program: its timeline and warnings.
+        outcome: results derived from the program, such as its timeline and warnings.
         plain: the result of `plain_step` for each step; empty while the record grows.
         others: the records of the other cores of the launch (`program.joint`).
         is_watched: whether values decide which accesses of its cores race.

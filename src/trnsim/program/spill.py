@@ -96,9 +96,9 @@ class _Residence:
         is_copied: true if the next memory has its data.
         is_loaded: true if its data were copied from tensors in HBM that no instruction changes.
         writers: the instructions that wrote its data since it was last saved.
-        users: the instructions that accessed it since its arrival; of a compute engine, which
+        users: the instructions that accessed it since its arrival; of each compute engine, which
             works nearly in order, only the last.
-        arrived: the first of these.
+        arrived: the first instruction that accessed it since its arrival, or -1.
         saved: the instruction that saved it last, or -1.
         reloaded: the instruction that reloaded its current data, or -1.
     """

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from trnsim.timing.order import Order
 
 _ROUNDS: Final = 8
-"""Number of schedules after which times are accepted.
+"""Maximum number of schedules; the times of the last are accepted.
 
-Each fixes at least the next collective that depends on a slower transfer.
+Each settles at least one more collective that depends on a slower transfer.
 """
 
 

@@ -32,7 +32,7 @@ class Columns:
         end_s: the time when its result could be read.
         issued_s: the time when the queue of a transfer had issued it; 0 for other instructions.
         waited_for: the last instruction that it waited for, or -1.
-        which: its number among the distinct instructions, `program.checked`.
+        which: the number of its distinct instruction in `program.checked`.
         line_of: the number of its source line in `program.lines`, or -1.
     """
 

@@ -44,7 +44,7 @@ class Order:
         stretches: for each core and instruction, the factor on its interval: for matmuls by the
             Tensor Engine's utilization limit, for transfers by collectives (`timing.contention`).
         limits: for each core, the Tensor Engine's utilization limit over time.
-        loads: for each core, the instructions before which the engine loads a table or a tile.
+        loads: for each core, the instructions before which their engine loads a table or a tile.
         queues: for each core, transfer -> the DMA queue that issues it.
     """
 
@@ -111,7 +111,7 @@ class _Queue:
         free_s: the time from which it is idle.
         window: the number of next instructions that it chooses from.
         members: all its instructions, in the order of issue.
-        started: the number of them that have started.
+        started: the number of members that have started.
         soon: a heap of (ready time, instruction) whose predecessors have all started.
         now: a heap of the instructions whose ready time has passed.
     """

@@ -1,4 +1,4 @@
-"""Models without a formula: built without weights by transformers or diffusers, read from graphs.
+"""Models without a formula: transformers or diffusers builds them without values, for their graphs.
 
 `workload` gives an `Architecture` where sizes are known, else a `CapturedModel`;
 `summaries_of` gives the parts of either.

@@ -179,7 +179,7 @@ def _attention_bytes(form: Attention | LatentAttention, sequence: int, policy: K
 
 
 def _mlp_bytes(mlp: Mlp | Experts, hidden: int, policy: KeepPolicy, tensor: int) -> float:
-    """Bytes per token between its matrices; of experts, their inputs and results too."""
+    """Bytes per token between the MLP's matrices; for experts, of their inputs and results too."""
     if isinstance(mlp, Mlp):
         between = 3 if mlp.matrices == GATED else 2
         return bytes_of(between * mlp.intermediate, policy.bits)

@@ -1,4 +1,4 @@
-"""Bits of a layer's matrices, where a checkpoint has some of them in another type than the rest."""
+"""Bits of a layer's matrices, for checkpoints that have matrices of different types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class MatrixBits:
     """The bits of a matrix.
 
     Attributes:
-        name: its half of a layer and name, as in `RankGraph.names`: "attention.query".
+        name: the half of the layer and the matrix, as in `RankGraph.names`: "attention.query".
         weight_bits: bits of a weight as a rank holds it, its share of scales included.
         product_bits: bits of the operands of its product.
     """

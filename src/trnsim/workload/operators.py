@@ -51,8 +51,8 @@ class Pass:
         batch: sequences.
         tokens: new tokens of each sequence.
         past: earlier tokens, whose keys and values are cached.
-        source: tokens of each sequence of the encoder, for cross attention; 0 for as many as
-            `tokens`.
+        source: tokens of each sequence of the encoder, which cross attention reads; 0 for as many
+            as `tokens`.
         image: pixels of an image along a side; 0 for the model's own.
         is_one_kernel: whether attention is one kernel, which keeps its scores on the chip.
     """
@@ -119,8 +119,8 @@ class Product:
         k: elements of a row, which are added up.
         n: columns.
         times: number of products.
-        weight_bits: bits of an element of (k, n) if it is a weight; 0 if it is computed.
-        causal: the part of its multiplications that a mask leaves.
+        weight_bits: bits of an element of (k, n) if (k, n) is a weight; 0 if it is computed.
+        causal: the share of its multiplications whose results no mask discards.
         bits: bits of its operands, which decide the rate.
     """
 

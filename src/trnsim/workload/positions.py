@@ -1,7 +1,7 @@
 """Positions of tokens in a graph: rotations, learned positions, slopes of scores, padding.
 
-Angles are computed once for all layers, from positions (an input) and frequencies (of the model);
-layers read cosines and sines.
+Angles are computed once for all layers, from positions (an input) and frequencies (a constant of
+the model); layers read their cosines and sines.
 
 Source: transformers 5.23, modeling_llama.py and modeling_gptj.py (halves, neighbours), bloom's
 build_alibi_tensor.

@@ -1,7 +1,7 @@
 """Routing: the choice of experts for each row, and its weights, from a router's scores.
 
-With no more rows than experts, each row fetches its experts' matrices; else rows are sorted by
-expert, and blocks of them share a matrix.
+If there are no more rows than experts, each row fetches its experts' matrices; else rows are sorted
+by expert, and blocks of them share a matrix.
 
 Source: transformers 5.23, the routers of modeling_mixtral.py and modeling_deepseek_v3.py.
 """
@@ -27,7 +27,7 @@ class ExpertChoice:
     Attributes:
         experts: the expert of each row, int32 [rows].
         ends: end of the rows of each expert, int32 [experts], if rows are sorted.
-        order: index of each sorted row in the order of tokens.
+        order: index of each sorted row in the order of tokens, if rows are sorted.
     """
 
     experts: Value

@@ -1,4 +1,4 @@
-"""The static shape of a model's pass in a question."""
+"""The static shape of a pass through a model, as a user states it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from trnsim.errors import BadInput
 
 PHASES: Final = ("encode", "prefill", "decode", "train")
-"""All inputs at once; a prompt, scores of its last token; one more token; a step's gradients."""
+"""All inputs at once; a prompt, with scores of its last token; one more token; a training step."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The graph of a whole pass on one rank: the parts of `passes`, joined.
 
-Values between parts have names: the hidden state, cosines, the output of the tower before.
+A part reads results of earlier parts by name: the hidden state, cosines, another tower's output.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def whole_graph(model: Architecture, model_pass: Pass, split: Split = WHOLE) -> 
     In training, its outputs are the loss and its gradients.
 
     Raises:
-        NotModelled: only sizes of the model are known, or ranks do not share its tables, or a
+        NotModelled: if only sizes of the model are known, if ranks do not share its tables, or if a
             gradient has no rule.
     """
     if not is_known(model):

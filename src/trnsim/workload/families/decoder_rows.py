@@ -63,8 +63,8 @@ class Decoder:
         head_norm: whether heads of queries and keys have norms.
         is_head_norm_each: whether each head's norm has weights of its own.
         is_parallel: whether attention and MLP read the same input and are summed together.
-        parallel_norms: norms of such a layer; 0 for `norms`.
-        is_tied: default of the configuration.
+        parallel_norms: norms of a layer if `is_parallel`; 0 for `norms`.
+        is_tied: whether the logits use the embedding table where no key says so.
         head_dim: default elements of a head; 0 for an equal part of the hidden size.
         places: rows of learned positions beyond the longest sequence; None for no table.
         has_fixed_length: whether its angles or slopes are a table for the longest sequence, which

@@ -66,7 +66,7 @@ class ImageEncoder:
 
     Attributes:
         defaults: default sizes.
-        tokens: tokens beside the patches: a class token, a teacher token.
+        tokens: number of tokens beside the patches: a class token, a teacher token.
         extra_positions: rows of learned positions beyond the patches.
         mask_vectors: learned vectors that stand in for masked patches.
         patch_bias: whether the projection of patches has a bias.
@@ -74,11 +74,11 @@ class ImageEncoder:
         is_normed_first: whether a norm is before the layers.
         has_scales: whether the outputs of halves of layers are scaled element by element
             (LayerScale).
-        has_ratio: whether the size of its MLP is stated as a ratio.
+        has_ratio: whether the size of its MLP is stated as a ratio to the hidden size.
         has_pooler: whether the plain model has a pooler of the class token.
         has_probe: whether the plain model ends in an attention of one learned query and an MLP.
         has_adapter: whether an MLP joins neighbouring patches to one token.
-        parts: hidden vectors that a classifier reads.
+        parts: number of hidden vectors that a classifier reads.
     """
 
     defaults: Mapping[str, Any] = field(default_factory=lambda: _VIT_SIZES)

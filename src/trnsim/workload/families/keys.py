@@ -20,9 +20,9 @@ _SHOWN_CHARS: Final = 60
 
 
 class ConfigGap(BadInput):
-    """A configuration that no formula reads and transformers may.
+    """A configuration that no formula covers; transformers may know it.
 
-    It leaves a key out, or has a kind that is not known here, or names code of its own.
+    It leaves a key out, has a value that is not known here, or names code of its own.
     """
 
 
