@@ -121,7 +121,7 @@ def ring(cores, one):
     members, (meeting,) = [one], one.came.values()
     while meeting.following != one.rank:
         one_after = cores[meeting.following]
-        if [met.at for met in one_after.came.values()] != [meeting.at]:
+        if [met.label for met in one_after.came.values()] != [meeting.label]:
             return None
         members.append(one_after)
         (meeting,) = one_after.came.values()

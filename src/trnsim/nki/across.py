@@ -64,7 +64,7 @@ class WatchedVersion(Version):
 
     Attributes:
         exchanged: behaviours whose answer is the opposite of the version's.
-        answers: behaviour -> its answer, in the order of the last look-up.
+        answers: behaviour -> the answer given, in the order of the last look-ups.
     """
 
     exchanged: frozenset[Behaviour] = frozenset()
@@ -92,7 +92,7 @@ def watched(version: Version, *exchanged: Behaviour) -> WatchedVersion:
 def across(
     program: Program, reference: Version, tell: Callable[[str], None] = lambda _text: None
 ) -> list[VersionEnd]:
-    """The end of `program` under each version, the oldest first.
+    """The outcome of `program` under each version, the oldest first.
 
     Args:
         program: it is run once for each version, and again for each cause that is tried.
@@ -100,7 +100,7 @@ def across(
         tell: progress callback, which receives a line of text before each run.
 
     Raises:
-        Exception: of the program under the reference.
+        Exception: the program's own, under the reference version.
     """
     expected = _outputs(program, reference)
     return [

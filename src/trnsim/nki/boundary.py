@@ -77,7 +77,7 @@ class Boundary:
     """The tensors that entered one launch, and the way back to the caller's arrays.
 
     Attributes:
-        entered: the arrays that entered, in order, as the kernel's tensors.
+        entered: the kernel's tensors of the arrays that entered, in order.
     """
 
     def __init__(self, context: CoreContext, kernel_line: SourceLine | None = None) -> None:

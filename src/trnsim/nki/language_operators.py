@@ -237,4 +237,4 @@ def _operator(name: str) -> Operator:
 
 
 OPERATORS = {name: _operator(name) for name in {**ALU, **ACTIVATIONS, "average": None}}
-"""The operators that instructions take as `op`, by name."""
+"""Name -> operator, for the operators that instructions take as `op`."""

@@ -29,7 +29,7 @@ _running: WeakKeyDictionary[CoreContext, Kernel] = WeakKeyDictionary()
 
 @contextmanager
 def one_program() -> Generator[None]:
-    """Context in which all kernels that run belong to one program."""
+    """Context whose kernels all belong to one program."""
     token = _program.set([])
     try:
         yield

@@ -58,7 +58,7 @@ class Scalar:
 
     Attributes:
         dtype: its format, which fixes the width of all that is derived from it.
-        is_comparison: true for the result of a comparison, which nothing can use.
+        is_comparison: true for the result of a comparison, which no instruction accepts.
         origins: the instructions that its value comes from (see `memory.index.Register`).
     """
 

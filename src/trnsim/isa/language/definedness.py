@@ -32,8 +32,8 @@ class Movement:
 
 
 Dependence = Literal["", "same element", "elements so far", "row"]
-"""The elements of an operand on which a result element depends: the element at its own place, that
-and all before it in the row, or the whole row. "": the operand must be written as a whole."""
+"""The elements of an operand on which a result element depends: the one at the same place, this one
+and all before it in the row, or the whole row. "": all, so the operand must be fully written."""
 
 
 def result_flags(

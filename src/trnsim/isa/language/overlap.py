@@ -21,7 +21,7 @@ _MOST_CACHED_PAIRS = 1 << 12
 
 
 def is_streaming(instruction: Instruction) -> bool:
-    """True if it reads and writes element by element, so that the place of a result matters."""
+    """True for instructions that read and write element by element: a result's place matters."""
     return (
         instruction.result_depends_on in {"same element", "elements so far"}
         or instruction.movement() is not None

@@ -173,11 +173,11 @@ def multiply_onto(
 
 
 _written_as: Final[WeakKeyDictionary[Storage, set[AccessPattern]]] = WeakKeyDictionary()
-"""The patterns in which matmuls wrote to a tensor, on AWS's simulator before NKI 0.6."""
+"""Tensor -> the patterns in which matmuls wrote to it, on AWS's simulator before NKI 0.6."""
 
 
 def _is_first_there(core: NeuronCore, dst: Tile) -> bool:
-    """True where AWS's simulator takes an overlapping write for a first one."""
+    """True on AWS's older simulator, if no matmul has written to `dst` in this very pattern."""
     if core.does(OVERLAPS_ACCUMULATE):
         return False
     patterns = _written_as.setdefault(dst.storage, set())

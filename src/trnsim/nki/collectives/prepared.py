@@ -121,7 +121,7 @@ def all_gather_v_trigger(prepare_instr: NkiInstruction, name: str | None = None)
 
 
 def check_triggered() -> None:
-    """Refuse the end of a kernel on the current core before the trigger of its last preparation.
+    """Refuse a kernel that ends, on the current core, before its last preparation is triggered.
 
     Raises:
         IllegalInstruction: at the line of the preparation.

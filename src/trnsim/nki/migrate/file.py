@@ -33,13 +33,13 @@ _VIEWS: Final = {
 
 @dataclass(frozen=True)
 class TensorText:
-    """Facts of a tensor that the text of a file states; "" or None for each fact that it does not.
+    """Facts that a file states of a tensor; those that it does not state are "" or None.
 
     Attributes:
         buffer: its memory, "nl.psum".
         dtype: its dtype, "nl.int32", or "x.dtype".
         rank: its number of dimensions.
-        is_view: true if it is a part or another view of a tensor.
+        is_view: true if it is a view of a tensor, or a part of one.
         buffer_node: the expression of its buffer.
     """
 

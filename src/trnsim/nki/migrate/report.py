@@ -46,7 +46,7 @@ class Statement:
     Attributes:
         trace: the place, and its row of the table of behaviours.
         version: the first version that refuses or changes it.
-        kernels: names of the kernels that contain or call the place.
+        kernels: names of the kernels that contain the place, or call a function that does.
         last: the last such version.
     """
 
@@ -67,7 +67,7 @@ class Statement:
 
     @property
     def says(self) -> str:
-        """The rule from that version on."""
+        """The rule that holds from `version` on."""
         row = self.row
         says = row.otherwise if row.until == self.version.name else row.rule
         return f"{row.form} {says.removeprefix('it ')}" if says.startswith("it ") else says
@@ -227,7 +227,7 @@ def _version_of(
     traces: Sequence[Trace],
     chosen: tuple[Version, str] | None,
 ) -> KernelVersion:
-    """The version of a kernel, or of the whole file."""
+    """The version of a kernel; of the whole file if `kernel` is None."""
     roots = file.roots_of(kernel) if kernel is not None else [file.tree]
     uses = [
         Use(form, getattr(node, "lineno", 0), node)

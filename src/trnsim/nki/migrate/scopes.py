@@ -29,7 +29,7 @@ class NameUse(NamedTuple):
     Attributes:
         name: the name.
         is_bound: true for a binding, false for a read.
-        is_sure: false if the code around it may be skipped.
+        is_sure: false if the use may be skipped, as in the block of an `if`.
     """
 
     name: str

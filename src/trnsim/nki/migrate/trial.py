@@ -38,7 +38,7 @@ class Trial:
     Attributes:
         kernel: its name.
         end: the outcome, one of `EQUAL`, `OTHER`, `REFUSED` and `NOT_RUN`.
-        says: details, such as an error; "" if there are none.
+        says: the details in words, such as an error; "" if there are none.
         inputs: its arrays by parameter, as "128x512:float32".
         causes: the rows of the table of behaviours that explain other values.
     """
