@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from trnsim.cli import app
-from trnsim.cli.terminal import complain, echo, emphasised, is_coloured
+from trnsim.cli.terminal import complain, echo, emphasis, is_coloured
 
 NAMED = """
 import numpy as np
@@ -65,7 +65,7 @@ def test_colour_is_for_terminals_that_want_it(
     for stream in ("stdout", "stderr"):
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: is_terminal)
     assert is_coloured() == is_coloured(is_error=True) == is_wanted
-    assert ("\x1b" in emphasised("a")) == is_wanted
+    assert ("\x1b" in emphasis().start) == is_wanted
     complain("a")
     assert ("\x1b[1m\x1b[31mtrnsim: error:\x1b[0m a" in capsys.readouterr().err) == is_wanted
 

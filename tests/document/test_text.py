@@ -20,6 +20,7 @@ from trnsim.document.answer import (
     columns,
 )
 from trnsim.document.text import WIDTH, section_text, text, words_text, wrapped
+from trnsim.document.wrapping import Emphasis
 
 PLAN = Table(
     columns("platform | latency P50 (P10 to P90) | items/s"),
@@ -179,5 +180,5 @@ def test_headings_stand_out_where_that_is_wanted():
     table = Table(columns("a | b"), [["x", "1"]])
     blocks = [Note("strong", kind="strong"), Note("plain"), table]
     document = Document("", {}, [Section("head", blocks)])
-    assert text(document, 80, lambda line: f"*{line}*") == "*head*\n*strong*\nplain\n*a  b*\nx  1"
+    assert text(document, 80, Emphasis("*", "*")) == "*head*\n*strong*\nplain\n*a  b*\nx  1"
     assert text(document, 80) == "head\nstrong\nplain\na  b\nx  1"

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from trnsim.cli.terminal import emphasised, width
+from trnsim.cli.terminal import emphasis, width
 from trnsim.document.wrapping import wrapped
 
 __all__ = ["HIDDEN_NAMES", "call", "example_of", "help_text", "usage"]
@@ -186,7 +186,8 @@ def _listing(heading: str, rows: Iterable[Row], columns: int, least_chars: int =
     most = min(_MOST_NAME_CHARS, int(columns * _NAMES_PART))
     longest = max((len(name) for name, _ in rows if len(name) <= most), default=most)
     column = _INDENT_CHARS + max(longest, min(least_chars, most)) + _GAP_CHARS
-    lines = [emphasised(f"{heading}:")]
+    bold, plain = emphasis()
+    lines = [f"{bold}{heading}:{plain}"]
     for name, prose in rows:
         start = " " * _INDENT_CHARS + name
         if len(start) + _GAP_CHARS > column:

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from trnsim import files
-from trnsim.cli.terminal import echo, emphasised, width
+from trnsim.cli.terminal import echo, emphasis, width
 from trnsim.document.answer import Document, Note, Section
 from trnsim.document.html import html
 from trnsim.document.markdown import markdown
@@ -228,7 +228,7 @@ def answer(
     if as_json:
         echo(answered.as_json)
     elif document.sections:  # a command that writes files may have no more to say
-        echo(text(document, width(), emphasised), is_safe=True)
+        echo(text(document, width(), emphasis()), is_safe=True)
     written = list(answered.files)
     if output is not None:
         written.append(write_output(output, answered))

@@ -91,9 +91,9 @@ def kernel_part(
     is_verbose: bool,
 ) -> RunPart:
     """One kernel: its runs, one per chip, and the stored profile of each."""
-    summaries = [profile_values(profile) for profile in profiles]
     outputs = array_files.leaves(runs[0].outputs)
     output = ("output", ", ".join(map(_array_text, outputs)) or "none")
+    summaries = [profile_values(profile) for profile in profiles]
     figures = [
         ("kernel", run.title, run.target.name, *picked(run.summary, _TIME_NAMES).values())
         for run in runs

@@ -15,7 +15,7 @@ from typing import Final
 
 import typer
 
-from trnsim.document.wrapping import WIDTH, wrapped
+from trnsim.document.wrapping import WIDTH, Emphasis, wrapped
 from trnsim.foreign_text import terminal_text
 
 _ERROR_PREFIX: Final = "trnsim: error: "
@@ -71,9 +71,9 @@ def _is_terminal(*, is_error: bool) -> bool:
     return not stream.closed and stream.isatty()
 
 
-def emphasised(line: str) -> str:
-    """A heading for stdout: in bold letters on a terminal that shows them."""
-    return f"{_BOLD}{line}{_PLAIN}" if is_coloured() else line
+def emphasis() -> Emphasis:
+    """The codes of a heading on stdout: bold letters on a terminal that shows them."""
+    return Emphasis(_BOLD, _PLAIN) if is_coloured() else Emphasis()
 
 
 def complain(text: str) -> None:

@@ -8,8 +8,8 @@ takes two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from trnsim.document.answer import (
     Block,
@@ -26,24 +26,21 @@ from trnsim.document.answer import (
     Table,
     Words,
 )
-from trnsim.document.wrapping import WIDTH, columns_of, wrapped
+from trnsim.document.wrapping import WIDTH, Emphasis, columns_of, wrapped
 from trnsim.foreign_text import terminal_text
 
 __all__ = ["WIDTH", "section_text", "text", "words_text", "wrapped"]
 
 _GAP: Final = 2
-Emphasis: TypeAlias = Callable[[str], str]
+_PLAIN: Final = Emphasis()
 _LEAST_CELL_WIDTH: Final = 12
 """Width below which no cell is narrowed, unless its text is shorter."""
 _LONG_WORD_WIDTH: Final = 24
 """Width from which a word of a cell, such as a path, may be broken to keep the table a table."""
 
 
-def text(document: Document, width: int = WIDTH, emphasis: Emphasis = str) -> str:
-    """The document in lines of at most `width` columns, without a line end.
-
-    `emphasis` returns a line of a heading with the terminal's codes for bold, or as it is.
-    """
+def text(document: Document, width: int = WIDTH, emphasis: Emphasis = _PLAIN) -> str:
+    """The document in lines of at most `width` columns, without a line end."""
     shown = (section for section in document.sections if section.place != "page")
     parts = (
         section_text(
@@ -58,13 +55,17 @@ def text(document: Document, width: int = WIDTH, emphasis: Emphasis = str) -> st
 
 
 def section_text(
-    heading: str, blocks: Sequence[Block], width: int = WIDTH, emphasis: Emphasis = str
+    heading: str, blocks: Sequence[Block], width: int = WIDTH, emphasis: Emphasis = _PLAIN
 ) -> str:
     """Blocks below each other, below their heading."""
-    lines = [emphasis(line) for line in wrapped(words_text(heading), width)] if heading else []
+    lines = _emphasised(wrapped(words_text(heading), width), emphasis) if heading else []
     for block in blocks:
         lines += _lines(block, width, emphasis)
     return "\n".join(lines)
+
+
+def _emphasised(lines: Iterable[str], emphasis: Emphasis) -> list[str]:
+    return [f"{emphasis.start}{line}{emphasis.end}" for line in lines]
 
 
 def words_text(words: Words) -> str:
@@ -86,7 +87,7 @@ def _lines(block: Block, width: int, emphasis: Emphasis) -> list[str]:
         case Note():
             line_text = words_text(block.words).replace("\n", " ")
             lines = wrapped(line_text, width, block.indent, block.hanging)
-            lines = [emphasis(line) for line in lines] if block.kind == "strong" else lines
+            lines = _emphasised(lines, emphasis) if block.kind == "strong" else lines
         case Items():
             lines = _items(block, width)
         case Table():
@@ -128,7 +129,7 @@ def _table(block: Table, width: int, emphasis: Emphasis) -> list[str]:
             lines += _card(header, row, room)
             lines += _below(block, number, room)
     else:
-        lines += map(emphasis, _row(header, widths, right) if any(header) else [])
+        lines += _emphasised(_row(header, widths, right) if any(header) else [], emphasis)
         for number, row in enumerate(rows):
             lines += _row(row, widths, right)
             lines += _below(block, number, room)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Final
+from typing import Final, NamedTuple
 
-__all__ = ["WIDTH", "columns_of", "wrapped"]
+__all__ = ["WIDTH", "Emphasis", "columns_of", "wrapped"]
 
 WIDTH: Final = 100
 """Columns of a text that no terminal shows."""
@@ -26,6 +26,13 @@ _LEAST_PATH: Final = 8
 """Characters of a path before a slash at which it may be broken; else it is broken in a name."""
 _NARROWEST: Final = 8
 """Columns of text beside an indent; a narrower terminal breaks the lines."""
+
+
+class Emphasis(NamedTuple):
+    """The terminal's codes before and after a line of a heading; none by default."""
+
+    start: str = ""
+    end: str = ""
 
 
 def columns_of(line: str) -> int:

@@ -104,7 +104,7 @@ def profile_values(profile: JsonObject) -> dict[str, Any]:
 def brief_rows(profile: JsonObject) -> list[tuple[str, str]]:
     """Labels and words of the time, what bounds it, and the change that shortens it most."""
     summary = summary_of(profile)
-    is_corrected, bottleneck = summary.is_corrected, _bottleneck(summary)
+    bottleneck, is_corrected = _bottleneck(summary), summary.is_corrected
     interval, assumed = summary.interval_text(), summary.conditions.brief()
     median_s = summary.total_time_p50_s if is_corrected else summary.total_time_s
     model = f", {time_text(summary.total_time_s)} by the model" if is_corrected else ""

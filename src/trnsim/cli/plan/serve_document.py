@@ -62,7 +62,7 @@ def serve_document(
 ) -> Document:
     """All tables, then what each platform's figures rest on."""
     values = [{"model": model.name, **report.values(plan)} for plan in plans]
-    basis = _basis(plans, values)
+    basis = _basis(plans, values, [report.extrapolations(plan.deployment) for plan in plans])
     title = f"{model.name}: {size_of(model)}; {_load(demand)}"
     tables: tuple[tuple[str, list[Block]], ...] = (
         ("Layouts", [_layouts(plans, remarks.mark)]),
@@ -216,23 +216,26 @@ def _parts_bars(plans: Sequence[ServingPlan]) -> str:
     return parts_chart("A token by its parts", rows)
 
 
-def _basis(plans: Sequence[ServingPlan], values: Sequence[dict[str, Any]]) -> list[Block]:
+def _basis(
+    plans: Sequence[ServingPlan],
+    values: Sequence[dict[str, Any]],
+    beyond_rows: Sequence[Sequence[str]],
+) -> list[Block]:
     """Of each platform the instance, the price, where times come from, what a start takes."""
     blocks: list[Block] = []
     seen: dict[str, list[str]] = {}
-    for plan, figures in zip(plans, values, strict=True):
+    for plan, figures, beyond in zip(plans, values, beyond_rows, strict=True):
         machine = plan.deployment.machine
         blocks.append(Note(f"{machine.name}: {machine.instance.name}; {plan.quote}", kind="strong"))
-        blocks.append(Items(_details(plan, figures), indent=2))
+        blocks.append(Items(_details(plan, figures, beyond), indent=2))
         for name in figures["assumed"]:
             seen.setdefault(name, []).append(machine.name)
     assumed = [f"{name} [{', '.join(platforms)}]" for name, platforms in seen.items()]
     return [*blocks, Note("assumed:", kind="strong"), Items(assumed, indent=2)]
 
 
-def _details(plan: ServingPlan, figures: dict[str, Any]) -> list[str]:
+def _details(plan: ServingPlan, figures: dict[str, Any], beyond_rows: Sequence[str]) -> list[str]:
     deployment = plan.deployment
-    beyond = report.extrapolations(deployment)
     state = "; ".join(f"{name} {rows}" for name, rows in report.evidence(deployment).items())
     sources, startup_s = sources_by_phase(figures["sources"]), figures["startup_s"]
     starts = ", ".join(f"{name} {durations(time_s)}" for name, time_s in startup_s.items())
@@ -240,7 +243,7 @@ def _details(plan: ServingPlan, figures: dict[str, Any]) -> list[str]:
         f"{state}; {'; '.join(sources)}",
         *floor_notes(deployment.steps.split.ranks, deployment.machine.lnc),
         f"longest sequence {deployment.engine.max_model_len:,} tokens; start: {starts}",
-        *(f"extrapolated: {text}" for text in beyond),
+        *(f"extrapolated: {text}" for text in beyond_rows),
         *filter(None, [figures["note"]]),
     ]
     if not plan.is_met:

@@ -193,6 +193,7 @@ def summarize(timeline: Timeline) -> Summary:
     peaks = {
         memory: occupancy(timeline, memory).peak_bytes for memory in (Memory.SBUF, Memory.PSUM)
     }
+    sbuf_bytes, psum_bytes = (capacity_bytes(core, memory) for memory in peaks)
     interval, expected = own_interval(core, total_s, interval, expected)
     measured = measure(timeline)
     engines = _engine_uses(timeline, measured.values)
@@ -213,9 +214,9 @@ def summarize(timeline: Timeline) -> Summary:
         instructions=len(program),
         opcodes=_opcodes(program),
         sbuf_peak_bytes=peaks[Memory.SBUF],
-        sbuf_bytes=capacity_bytes(core, Memory.SBUF),
+        sbuf_bytes=sbuf_bytes,
         psum_peak_bytes=peaks[Memory.PSUM],
-        psum_bytes=capacity_bytes(core, Memory.PSUM),
+        psum_bytes=psum_bytes,
         facts={kind.value: len(facts[kind]) for kind in Evidence},
         assumed=tuple(name for name, _ in facts[Evidence.ASSUMED]),
         metrics=measured.values,

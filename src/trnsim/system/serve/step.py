@@ -177,7 +177,8 @@ class ReplicaSteps:
             draft_s: seconds of drafting; their relative error is taken to be that of the model.
             times: number of passes, which may be fractional.
         """
-        hops_s = self._hops_s(model_pass)
+        hops_s, host_s = self._hops_s(model_pass), self.host.step_overhead_s(sequences)
+        spread = self.host.step_s.provenance.spread
         is_ported = isinstance(self.times, PortedTimes)
         tensor = self.split.tensor
         estimate = judged_estimate(
@@ -186,7 +187,6 @@ class ReplicaSteps:
         estimate = estimate.scaled(times).plus(_EXCHANGES_PART, hops_s)
         if draft_s:
             estimate = estimate.with_parts_in_proportion({_DRAFT_PART: draft_s})
-        host_s, spread = self.host.step_overhead_s(sequences), self.host.step_s.provenance.spread
         return estimate.plus(HOST, host_s, source=HOST, spread=spread)
 
     def _blocks(self, model: Architecture, model_pass: Pass) -> list[PartSummary]:
