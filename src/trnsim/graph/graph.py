@@ -100,7 +100,7 @@ class Graph:
     """Operations in an order in which each comes after its operands.
 
     Two graphs are equal if they have the same inputs, nodes and outputs; a graph that is an
-    attribute or a key must not change. A node that is added gets the origin `came_from`.
+    attribute or a key must not change. `came_from` is the origin of the nodes that are added next.
     """
 
     inputs: list[Value] = field(default_factory=list[Value])
@@ -249,7 +249,11 @@ class Graph:
         interior: Sequence[int] = (),
         number: float = 0.0,
     ) -> Value:
-        """`value` with a number before, after and between its elements; below 0 takes some away."""
+        """`value` with `number` before, after and between its elements.
+
+        `low`, `high` and `interior` are counts for each dimension; a negative `low` or `high`
+        removes elements.
+        """
         between = tuple(interior) or (0,) * len(value.shape)
         if not any((*low, *high, *between)):
             return value
@@ -270,10 +274,10 @@ class Graph:
     def scatter(
         self, table: Value | TensorType, indices: Value, updates: Value, op: str = "add"
     ) -> Value:
-        """A table [V, *D], or zeros of that type, with updates [*I, *D] in the rows of [*I].
+        """A table [V, *D] with updates [*I, *D] in the rows that indices [*I] name.
 
-        `op` combines a row with its updates: add, multiply, maximum, minimum, or assign, where the
-        last of several updates of a row stays.
+        A type as `table` stands for a table of zeros. `op` combines a row with its updates: add,
+        multiply, maximum, minimum, or assign, by which the last of several updates stays.
         """
         if isinstance(table, Value):
             scatter = Scatter.rows(table.shape, indices.shape, op, None)
@@ -293,7 +297,10 @@ class Graph:
         return self._maker.get(value.number)
 
     def transpose_source(self, value: Value) -> tuple[Value, Shape]:
-        """The operand and permutation of a transpose; for other values themselves, in order."""
+        """The operand and the permutation of the transpose that makes a value.
+
+        Any other value is its own operand, with its dimensions in order.
+        """
         maker = self._maker.get(value.number)
         if maker is not None and isinstance(maker.operation, Transpose):
             return maker.values[0], maker.operation.permutation
@@ -319,11 +326,11 @@ class Graph:
         self.nodes = kept[::-1]
 
     def truncate(self, first: int) -> None:
-        """Remove the nodes from place `first` on."""
+        """Remove the nodes from index `first` on."""
         del self.nodes[first:]
 
     def reference(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs in numpy: each operation at full precision, its result rounded once."""
+        """The outputs, computed in numpy: each operation in 64 bits, its result rounded once."""
         arrays = {v.number: array for v, array in zip(self.inputs, inputs, strict=True)}
         for node in self.nodes:
             results = reference_of(
@@ -418,8 +425,8 @@ def rounding_with(round_to: Callable[[Array, str], Array]) -> Generator[None]:
 def _precise(operand: Array | float, *, is_real: bool) -> Array:
     """An operand in the precision of a reference: float64, int64 or bool.
 
-    `is_real`: the result is floating point, so integers become float64, as engines compute. Else a
-    whole number becomes an integer, like the tensors beside it.
+    Where the operation's result is floating point (`is_real`), integers become float64, as engines
+    compute. Else a number without a fraction becomes an integer, like the tensors beside it.
     """
     array = widen(np.asarray(operand))
     if is_real:

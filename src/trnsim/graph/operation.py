@@ -41,7 +41,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A typical instance, on which the reference is compared with the lowered kernel.
+    """An operation with operands, on which the reference is compared with the lowered kernel.
 
     Attributes:
         operation: the operation with its attributes.
@@ -72,11 +72,11 @@ class Operation:
 
     Attributes:
         name: StableHLO's name without the dialect, where it has the operation.
-        kind: how it uses its operands.
+        kind: the way in which it uses its operands.
         source: the document that defines its meaning.
-        operands: names of the operands; a last one with a star stands for any number.
-        legal: the element types that each operand may have; the last entry holds for further
-            operands, and () allows all.
+        operands: names of the operands; a last name with a star stands for any number of operands.
+        legal: for each operand the element types that it may have; the last entry holds for all
+            further operands, and an empty tuple allows all types.
         names_dtype: True if a graph may choose the result's element type: an engine rounds its
             output to any type.
         reference: a method from the operands, as arrays in float64, int64 or bool, to the result
@@ -120,7 +120,7 @@ class Operation:
         raise NotImplementedError
 
     def flop(self, *tensors: TensorType) -> float:
-        """The number of multiplications and additions in its sums of products; else 0."""
+        """Multiplications and additions in its sums of products; 0 for operations without any."""
         del tensors
         return 0.0
 

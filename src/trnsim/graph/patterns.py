@@ -30,7 +30,7 @@ class Makers:
 
     Attributes:
         nodes: nodes by the numbers of their results.
-        uses: number of operands and outputs that are a value, by its number.
+        uses: how often each value is an operand or an output, by its number.
     """
 
     nodes: Mapping[int, Node]
@@ -64,16 +64,20 @@ class Form:
     ) -> Captures | None:
         """`captures` with those of this form; None where the operand does not match.
 
-        `readers`, if it is above 0, is the most readers that the operand may have.
+        `readers` is the maximum number of readers of the operand; 0 for any number.
         """
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class TensorForm(Form):
-    """The form of a tensor, optionally with a largest number of readers.
+    """The form of a tensor.
 
-    A name that occurs several times stands for the same tensor; without a name it is any tensor.
+    Attributes:
+        name: the name under which it is captured; a name that occurs several times stands for the
+            same tensor.
+        form: the form of the operation that makes it; None for any tensor.
+        readers: maximum number of its readers; 0 for any number.
     """
 
     name: str = ""
@@ -112,7 +116,7 @@ class Op(Form):
         operations: the operation's class, or several alternatives.
         operands: their forms; () matches any operands.
         name: the name under which its result is captured.
-        readers: the most readers of its result; 0 for any number.
+        readers: maximum number of readers of its result; 0 for any number.
         past: predicate of the nodes that are skipped on the way from the reader to the operation,
             if each has one reader.
         where: predicate of a matching node, and of the value that its reader reads: the node's
@@ -203,8 +207,8 @@ class Chain(Form):
 
     Attributes:
         step: the form of each operation.
-        base: the form of the first one's first operand.
-        name: the name under which their results are captured, the last one first.
+        base: the form of the first operation's first operand.
+        name: the name under which the results are captured, the last operation's first.
     """
 
     step: Op

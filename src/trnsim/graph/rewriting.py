@@ -3,7 +3,7 @@
     DOUBLE = Pattern(
         "double negation",
         "-(-x) is x",
-        before=of(Negate, of(Negate, TensorForm("x"))),
+        before=form_of(Negate, form_of(Negate, TensorForm("x"))),
         after=lambda match: match["x"],
     )
     rewrite_graph(graph, [DOUBLE])
@@ -66,7 +66,7 @@ class Match:
 
     Attributes:
         node: the last one; its operands are those of the new graph.
-        captured: the captures by name, in the old graph.
+        captured: the captured values of the old graph, by name.
         walk: the rewriting in progress.
     """
 
@@ -112,7 +112,7 @@ class Match:
 def rewrite_graph(graph: Graph, patterns: Sequence[Pattern], facts: Any = None) -> Graph:
     """A graph rewritten by patterns; itself where none matches.
 
-    Inputs keep their numbers. `facts` are for the patterns' conditions.
+    Inputs keep their numbers. `facts` are what the patterns' conditions read as `Match.facts`.
 
     Raises:
         InternalError: a pattern's results have other types, or the new graph is malformed.

@@ -4,8 +4,8 @@
      "nodes": [[name, attributes, operands, results, place of origin], ..],
      "outputs": [number, ..]}
 
-An operand is ``[number]`` for a tensor, else a number. Kernels of the user's own (`CustomCall`) are
-code and are not stored.
+An operand is ``[number]`` for a tensor, else a number. Calls of the user's own kernels
+(`CustomCall`) are not stored, as a kernel is code.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ _SEVERAL: Final = {
     "tuple[tuple[int, ...], ...]": "Shape",
     "tuple[tuple[int, int], ...]": "Shape",
 }
-"""Kinds of attributes of several values, each of a kind."""
+"""The kinds of attributes that are tuples, with the kind of an element."""
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "float": _float,
     "Shape": _integers,

@@ -20,7 +20,7 @@ INTEGERS: Final = ("int32", "uint32", "int16", "int8", "uint8")
 BOOL: Final = "bool"
 NUMBERS: Final = (*FLOATS, *INTEGERS)
 ELEMENT_TYPES: Final = (*NUMBERS, BOOL)
-"""Element types of tensors. A truth value lies in memory as a byte, 0 or 1."""
+"""Element types of tensors. A truth value is stored as a byte, 0 or 1."""
 
 ITEM_BYTES: Final = {
     name: np.dtype(getattr(ml_dtypes, name, name)).itemsize for name in ELEMENT_TYPES

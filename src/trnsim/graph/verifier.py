@@ -14,7 +14,7 @@ from trnsim.graph.graph import Graph, Node, Value, check_numbers, result_types
 
 
 def verify(graph: Graph, verified: Collection[int] = ()) -> None:
-    """Check a graph; of nodes whose id is in `verified`, only their order.
+    """Check a graph; nodes whose id is in `verified` are checked for their order alone.
 
     Raises:
         InternalError: the graph is malformed, with the operation at fault.

@@ -1,9 +1,9 @@
 """Graphs as instructions: which nodes run together, their values, their time, their memory.
 
-Each operation has instructions of our own `nki`, which give both its values, one instruction after
-the other, and its time. A single operation is a graph of one node. Operations without instructions
-become others that have some (`legalize`); control flow runs graphs (`control`). The programs are
-not those that AWS's compiler would make.
+Each operation has instructions of `trnsim.nki`: executed one after the other they give its values,
+and their timeline gives its time. A single operation is a graph of one node. Operations without
+instructions become others that have some (`legalize`); control flow runs graphs (`control`). The
+programs are not those that AWS's compiler would make.
 """
 
 from trnsim.lower.bound import Bound, bound

@@ -1,7 +1,7 @@
 """Addresses for tensors by lifetime: one arena, in which space is used again.
 
-Greedy, the largest first: each tensor takes the smallest hole between those that live at the same
-time and are placed already, or the space behind them. Finding the smallest arena would be
+The largest tensor is placed first. Each takes the smallest hole between the placed tensors that
+live at the same time, or the space behind them. Finding the smallest arena would be
 a packing problem; `least_bytes` bounds how far from it this one is.
 """
 
@@ -20,7 +20,7 @@ ALIGNMENT_BYTES: Final = count(
     "no document gives one for HBM; what PyTorch's allocators of other devices round to",
     Evidence.ASSUMED,
 )
-"""Offsets are multiples of this, and sizes are rounded up to it."""
+"""Bytes of which offsets are multiples, and to multiples of which sizes are rounded up."""
 
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -30,7 +30,7 @@ class Block:
     """A tensor that needs a place in the arena.
 
     Attributes:
-        nbytes: its bytes.
+        nbytes: bytes of the tensor.
         first: the index of the kernel that writes it.
         last: the index of the kernel that reads it last.
     """
@@ -45,9 +45,9 @@ class Arena:
     """A layout of blocks in memory.
 
     Attributes:
-        offsets_bytes: the offset of each block, in the order given.
+        offsets_bytes: the offset of each block, in the order of the blocks.
         nbytes: the size of the arena.
-        least_bytes: the most bytes that live at once; no arena is smaller.
+        least_bytes: the maximum of the bytes that live at once; no arena is smaller.
     """
 
     offsets_bytes: tuple[int, ...]

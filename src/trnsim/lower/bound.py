@@ -62,7 +62,7 @@ def bound(
 ) -> Bound:
     """The bound of a graph on a logical core of `lnc` physical ones.
 
-    `is_cast` says that products are cast to bfloat16, and weights with them, ahead of time.
+    `is_cast`: products are cast to bfloat16, and the matrices among the weights ahead of time.
     """
     core = arch.target(target).core
     peak = peak_flop_per_s(core)
@@ -103,8 +103,8 @@ def hbm_rate(target: str, lnc: int = 1) -> float:
 def must_cross_bytes(graph: Graph, demand: Mapping[int, Box], short: Collection[int] = ()) -> int:
     """Bytes of outputs, and of the parts of inputs in `demand`, each counted once.
 
-    An output that is an input stays where it is. Matrices of float32 among `short` cross as
-    bfloat16.
+    An output that is an input does not cross again. Matrices of float32 whose numbers are in
+    `short` cross as bfloat16.
     """
     read = {value.number for node in graph.nodes for value in node.values}
     inputs = {value.number for value in graph.inputs}

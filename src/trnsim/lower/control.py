@@ -32,7 +32,7 @@ def run(operation: Operation, operands: Sequence[Array], evaluate: Evaluate) -> 
 
 
 def inner_graphs(operation: Operation) -> tuple[Graph, ...]:
-    """The graphs that an operation may run; those of a `while` are its condition and its body."""
+    """The graphs that an operation may run: branches, or the condition and body of a `while`."""
     if isinstance(operation, Branching):
         return operation.branches
     if isinstance(operation, While) and operation.condition and operation.body:
@@ -51,9 +51,9 @@ def nodes_within(graph: Graph) -> Iterator[Node]:
 def graph_counts(
     operation: Operation, seconds: Callable[[Graph], float]
 ) -> tuple[str, list[tuple[Graph, int]]]:
-    """The graphs that an operation runs, with their counts, and those counts in words.
+    """A phrase on the runs of an operation's graphs, and each graph with its number of runs.
 
-    Of branches the slowest one: the time is an upper bound.
+    Of several branches the slowest counts, so the time is an upper bound.
 
     Raises:
         NotModelled: for a `while` whose number of trips is not known.

@@ -1,10 +1,10 @@
 """A lower bound of the elements of each value that the outputs of a graph need.
 
-A demand is a box: a mask of the needed indices along each dimension. Operands are needed as their
-node computes the result: an element of a product needs a row and a column, one of attention a query
-and all of its keys. Where several boxes meet, or the indices depend on values, a subset is taken,
-so a demand is never too large, except that unknown indices are replaced by leading ones. Indices
-that follow from tokens are those of representative tokens (`lookup_indices`).
+A demand is a box: a mask of the needed indices along each dimension. An element of a product needs
+a row of one operand and a column of the other; an element of attention needs a query and the keys
+that it sees. If the needed elements are no box, the demand is a box within them, so it is never too
+large. Where needed indices depend on values they are not known, and as many leading indices stand
+for them; indices that follow from tokens are those of representative tokens (`lookup_indices`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MOST_MASK_ELEMENTS: Final = 1 << 26
 def demands(graph: Graph, wanted: Sequence[Box | None] | None = None) -> dict[int, Box]:
     """The needed box of each value, by its number; values that are not needed have no entry.
 
-    `wanted` is the needed box of each output; all of every output if it is not given.
+    `wanted` is the needed box of each output; None if all elements of all outputs are needed.
     """
     boxes = [whole_box(value.shape) for value in graph.outputs] if wanted is None else wanted
     boxes_by_number = dict[int, Box]()
@@ -82,12 +82,15 @@ def count_elements(box: Box) -> int:
 
 
 def fraction_of(box: Box | None, shape: Sequence[int]) -> Fraction:
-    """The fraction of a value's elements that a box has."""
+    """The fraction of a value's elements that are in a box; 0 for None."""
     return Fraction(count_elements(box), prod(shape) or 1) if box is not None else Fraction()
 
 
 def _union(first: Box, second: Box) -> Box:
-    """A box within the union of two: the union if they differ in one dimension, else the larger."""
+    """A box within the union of two boxes.
+
+    It is the union if they differ in one dimension at most, else the larger box.
+    """
     if sum(bool((a != b).any()) for a, b in zip(first, second, strict=True)) <= 1:
         return tuple(a | b for a, b in zip(first, second, strict=True))
     return max(first, second, key=count_elements)
@@ -275,7 +278,7 @@ def _places_met(windows: _Windows, needed: Mask) -> Mask:
 
 
 def _of_lookup(node: Node, box: Box, places: Mapping[int, Array]) -> list[Box | None]:
-    """The rows that are read; as many leading ones if the indices depend on values."""
+    """The needed rows of a lookup; as many leading rows if the indices depend on values."""
     part = fraction_of(box, node.result.shape)
     first, *others = node.values
     starts = [places[value.number] for value in others if value.number in places]
@@ -336,7 +339,7 @@ def _of_windows(node: Node, box: Box) -> list[Box | None]:
 
 
 def _of_line(node: Node, box: Box) -> list[Box | None]:
-    """Needed lines as a whole: an element of a sort or top-k depends on all of its line."""
+    """Whole lines: an element of a sort or top-k depends on all elements of its line."""
     operation: Any = node.operation
     dim = (operation.dim if isinstance(operation, Sort) else -1) % len(box)
     line = np.ones(node.values[0].shape[dim], np.bool_)
@@ -400,7 +403,7 @@ def _regrouped(masks: Box, shape: Sequence[int]) -> Box:
 
 
 def _inner_box(needed: Any) -> Box:
-    """The largest simple box in a mask: all of it if it is a box, else whole rows, else one row."""
+    """A box in a mask: the mask itself if it is a box, else its full rows, else part of a row."""
     others = range(needed.ndim)
     masks = tuple(needed.any(axis=tuple(dim for dim in others if dim != own)) for own in others)
     if count_elements(masks) == int(needed.sum()):

@@ -1,7 +1,7 @@
 """Exchanges between ranks, separated from the graph that one rank computes.
 
-A graph is lowered for one core. At an exchange with other ranks its program waits: the
-operand leaves the graph, the result comes into it, and the time between them is the fabric's.
+A graph is lowered for one core. Its program waits at an exchange with other ranks: the operand is
+an output of the program, the result an input, and the time between them is that of the links.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class GraphExchange:
 
 
 class ExchangeIssuer(Protocol):
-    """Issues exchanges between ranks as instructions."""
+    """An object that issues exchanges between ranks as instructions."""
 
     def issue(self, dst: Any, src: Any, node: Node) -> None:
         """Issue the exchange of an operation, from `src` to `dst`."""
@@ -90,7 +90,7 @@ _OUTSIDE_PARTS: Final = -1
 
 
 def _part(nodes: list[Node], place: int, readers: Mapping[int, set[int]]) -> Graph:
-    """Nodes as a graph: values from other parts are inputs, values that others read are outputs."""
+    """Nodes as a graph, whose inputs are values of other parts, and outputs what others read."""
     results = {value.number: value for node in nodes for value in node.results}
     read = {value.number: value for node in nodes for value in node.values}
     inputs = [value for number, value in read.items() if number not in results]

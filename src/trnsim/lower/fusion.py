@@ -25,9 +25,10 @@ class FusionGroup:
 
     Attributes:
         nodes: the nodes, each after its operands.
-        shape: the iteration space of a fused kernel; empty for an operation of its own.
-        columns: the count of the space's last dimensions that its reductions run over; 0 for none.
+        shape: lengths of the iteration space of a fused kernel; empty if it is not fused.
+        columns: number of the space's last dimensions over which its reductions run; 0 for none.
         outputs: the values that other groups or the caller read.
+        is_fused: True if further nodes can join; False for an operation with a kernel of its own.
     """
 
     nodes: list[Node]
@@ -95,7 +96,7 @@ def fusion_groups(graph: Graph) -> list[FusionGroup]:
 
 
 def _is_recomputed(node: Node, leaves: dict[int, Node]) -> bool:
-    """True if each group that reads a node's result computes it anew: leaves, slices of HBM."""
+    """True if each group that reads a node's result computes it again: leaves and slices of HBM."""
     return node.kind is Kind.LEAF or (
         isinstance(node.operation, Slice) and node.values[0].number not in leaves
     )
@@ -106,8 +107,8 @@ def _values_needed_in_hbm(node: Node, leaves: dict[int, Node]) -> list[Value]:
     read = [value for value in dict.fromkeys(node.values) if value.number in leaves]
     if not single_node_group(node).is_fused:
         return read
-    # A broadcast is a view already, and a slice of other shape does not suit the space. An
-    # iota or random tensor that a broadcast repeats is generated once.
+    # A fused group computes its leaves and slices itself, with two exceptions: a slice of another
+    # shape than the iteration space, and an iota or random tensor that a broadcast repeats.
     return [
         value
         for value in read
@@ -117,9 +118,9 @@ def _values_needed_in_hbm(node: Node, leaves: dict[int, Node]) -> list[Value]:
 
 
 def _group_number(node: Node, fused: list[FusionGroup], latest: int) -> int:
-    """The index of the group that `node` joins: the newest, else its operands', else a new one.
+    """The index of the group that `node` joins: the newest, its operands' group, or a new one.
 
-    A broadcast joins the newest alone: an older group would put its elements in HBM for readers.
+    A broadcast joins only the newest group: an older one would write all copies to HBM.
     """
     newest = len(fused) - 1
     for place in dict.fromkeys((newest, newest if _is_broadcast(node) else latest)):
@@ -129,7 +130,7 @@ def _group_number(node: Node, fused: list[FusionGroup], latest: int) -> int:
 
 
 def _add_leaves(leaves: dict[int, Node], node: Node, group: FusionGroup) -> None:
-    """Add the leaves that `node` reads (iota, random numbers) to its own group."""
+    """Add the leaves and slices that `node` reads, and each group computes, to its group."""
     results = group.results
     for value in node.values:
         if value.number in leaves and value.number not in results:
@@ -152,7 +153,7 @@ def _is_broadcast(node: Node) -> bool:
 
 
 def _trailing_dims(node: Node) -> int:
-    """The count of last dimensions that a reduction runs over, if over these alone; else 0."""
+    """The number of dimensions that a node reduces, if they are the last ones; else 0."""
     if not isinstance(node.operation, Reduce):
         return 0
     rank, dims = len(node.values[0].shape), node.operation.dims

@@ -1,7 +1,7 @@
 """The pass that replaces operations without a kernel by others that have one.
 
-It runs before operations are grouped. Their legal forms are in `trnsim.lower.legal`, a
-file for each family.
+It runs before operations are grouped. The replacements, called legal forms, are in
+`trnsim.lower.legal`, a file for each family of operations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Indices of lookups, as far as they follow from shapes and from representative tokens.
 
-The time of a program does not depend on its tokens. Representative tokens stand for all of them:
-integers that count up and end with the number that the program searches for, as a text encoder does
-for the end of its text. The elements that they need count as needed.
+The time of a program does not depend on its tokens, so representative tokens stand for them:
+integers that count up. If the program compares its tokens with a number, as a text encoder does to
+find the end of its text, they end with this number.
 """
 
 from __future__ import annotations

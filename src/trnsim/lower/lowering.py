@@ -43,8 +43,8 @@ class Cost:
         launch_s: the fixed time to start it.
         instructions: the count of its instructions.
         flop: multiplications and additions of its matrix products.
-        hbm_bytes: bytes that it must read and write.
-        busy_s: seconds in which each engine works, by the engine's name; those that do not are
+        hbm_bytes: bytes of its inputs and outputs in HBM.
+        busy_s: seconds in which each engine works, by the name of the engine; idle engines are
             left out.
     """
 
@@ -126,8 +126,8 @@ def costs(graph: Graph, target: str = "trn2", *, is_mirrored: bool = False) -> t
 
     With `is_mirrored`, the other core of a logical one runs the same kernels beside it.
 
-    Branches cost as much as the slowest one, and the name says so. A loop takes as many trips
-    as the program says.
+    Of several branches the slowest is the cost, and the name says so. A loop costs the trips that
+    its operation states.
 
     Raises:
         NotModelled: for an operation without a kernel, by name, or a loop of unknown length.

@@ -2,8 +2,8 @@
 
 A tensor lives from the kernel that writes it to the last one that reads it; inputs and outputs
 belong to the caller and live from the beginning, or to the end. Values inside a fused kernel take
-no HBM. Tensors that are neither inputs nor outputs share one arena (`arena`), which has holes: the
-bytes at once are the least of any placement, the arena's size is that of one placement.
+no HBM. Tensors that are neither inputs nor outputs share one arena (`arena`). It may have holes, so
+it can be larger than the bytes that are in use at once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TensorLifetime:
         type: its shape and dtype.
         first: the index of the kernel that writes it; -1 for an input.
         last: the index of the kernel that reads it last.
-        is_returned: whether it is an output of the graph.
+        is_returned: True if it is an output of the graph.
     """
 
     label: str

@@ -18,8 +18,8 @@ from trnsim.lower.demand import Box, Mask, count_elements, demands, fraction_of,
 def needed_flop(node: Node, demand: Mapping[int, Box]) -> float:
     """The FLOP of a node for the needed elements of its results.
 
-    Each product in the sum of a needed element counts two. Products with the zeros of a gap do not
-    count, those with the zeros of padding do.
+    A multiplication and an addition count for each product in the sum of a needed element. Products
+    with zeros of padding count, those with zeros in gaps do not.
     """
     boxes = [demand.get(value.number) for value in node.results]
     if not any(box is not None and count_elements(box) for box in boxes):

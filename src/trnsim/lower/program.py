@@ -1,6 +1,7 @@
-"""A graph's program: the instructions of the whole graph, traced once, with values or without.
+"""A graph's program: the instructions of the whole graph, traced with or without values.
 
-Weights come in the layouts that the program requests. A first run, without values, records them.
+The program requests a layout for each weight. A run with values is preceded by one without, which
+records these requests.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class WeightPanel:
     """A range of a weight's columns in the layout of a frame: [rows of a block, blocks, columns].
 
     Attributes:
-        number: the number of the graph's input.
-        frame: the matrix that its dimensions form.
+        number: number of the weight's value among the graph's inputs.
+        frame: the matrix that the weight's dimensions form.
         start: the first column.
         columns: the count of columns.
     """
@@ -101,11 +102,11 @@ class TracedProgram:
     Attributes:
         run: the outputs and the timeline.
         names: the named stretches of its instructions.
-        inputs: numbers of the graph's inputs by the serial of their storage; of weights, of each of
-            their layouts.
+        inputs: numbers of the graph's inputs by the serial of their storage; a weight has a storage
+            for each of its layouts.
         outputs: serials of its outputs' storage.
         spilled: serials of results that are in HBM because SBUF had no room.
-        shortages: the shortages that another schedule may remove: `ROOM`, `RING`.
+        shortages: the shortages of SBUF that another schedule may remove: `ROOM`, `RING`.
         wanted_bytes: the peak of the bytes of a partition for all unread results.
     """
 
@@ -164,10 +165,10 @@ def trace(
     links: ExchangeIssuer | None = None,
     name: str = "graph",
 ) -> TracedProgram:
-    """The run of a graph's program, with the operations that instructions belong to.
+    """The run of a graph's program, and the operation to which each instruction belongs.
 
-    With `lnc` 2 it is the program of one of two equal cores; it has no values, nor has
-    a program with `links`, in which exchanges between ranks take time.
+    With `lnc` 2 it is the program of one of two equal cores. Such a program has no values, nor has
+    one with `links`, in which exchanges between ranks take time.
     """
     tracers: list[_Trace] = []
     emissions: list[Emission] = []

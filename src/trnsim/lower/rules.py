@@ -9,11 +9,11 @@
     @legal(DynamicSlice)
     def dynamic_slice(b: Build, op: DynamicSlice, operand: Value, *starts: Value) -> Value: ...
 
-An emitter puts the places of the results into `emission.places`. A kernel is one that runs from
-HBM to HBM: it takes the operation, its place in the graph and its operands in HBM. A rule on tiles
-takes the operation's node, where its result is written and the tiles, or numbers, of its operands,
-and is computed with others. A legal form takes the graph that is being built, the operation and its
-operands there, and gives the results.
+An emitter issues a node's instructions and puts the places of its results into `emission.places`.
+A kernel computes from HBM to HBM: it takes the operation, its node and the operands in HBM. A rule
+on tiles computes a part of an elementwise node: it takes the node, a function that makes the
+result's tile, and the operands as tiles or numbers. A legal form takes a graph under construction,
+the operation and its operands in that graph, and returns the results.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def legal(
 ) -> Callable[[Rule], Rule]:
     """Declare the legal form of operations without a kernel; `unless` is true where a node has one.
 
-    The form has the operation's name unless `name` is given.
+    The pattern is named `name`, or after the operation if that is empty.
     """
 
     def has_none(match: Match) -> bool:

@@ -23,8 +23,8 @@ class Build:
 
     Attributes:
         graph: the graph so far.
-        result_types: those of the operator that is being built, in order.
-        replica_groups: the ranks of each group that collectives name.
+        result_types: types of the results of the operator that is being built, in order.
+        replica_groups: the ranks of each group of ranks, by the name that collectives use.
     """
 
     def __init__(self, replica_groups: Mapping[str, ReplicaGroups] | None = None) -> None:
@@ -89,12 +89,12 @@ class Build:
         return value if value.dtype == dtype else self.ew("convert", value, dtype=dtype)
 
     def as_result(self, value: Value, place: int = 0) -> Value:
-        """`value` as result number `place` of the operator: broadcast and converted to its type."""
+        """`value` broadcast and converted to the type of the operator's result number `place`."""
         type_ = self.result_types[place]
         return self.convert(self.broadcast(value, type_.shape), type_.dtype)
 
     def as_reshaped_result(self, value: Value, place: int = 0) -> Value:
-        """`value` as result number `place` of the operator: reshaped and converted to its type."""
+        """`value` reshaped and converted to the type of the operator's result number `place`."""
         type_ = self.result_types[place]
         return self.convert(self.graph.reshape(value, type_.shape), type_.dtype)
 
@@ -170,7 +170,7 @@ class Build:
         return self.graph.reshape(self.graph.reduce(op, line, (1,)), ())
 
     def dot(self, lhs: Value, rhs: Value, dtype: str = "") -> Value:
-        """``lhs @ rhs`` of [*B, M, K] and [*B, K, N]; a transposed side is read as it lies."""
+        """``lhs @ rhs`` of [*B, M, K] and [*B, K, N]; the operand of a transpose is read itself."""
         rank = len(lhs.shape)
         if not lhs.shape[-1]:  # an expert that no token chose: a sum of nothing
             shape = (*lhs.shape[:-1], rhs.shape[-1])
@@ -213,8 +213,8 @@ def converted_number(operand: float, dtype: str) -> float: ...
 def converted_number(operand: Operand, dtype: str) -> Operand:
     """A Python number converted to an element type as by PyTorch; tensors stay as they are.
 
-    Integers of 8 and 16 bits keep the low bytes; 32-bit ones may stand for 64 bits, and take the
-    nearest value of their range.
+    For integers of 8 and 16 bits the low bytes stay. Integers of 32 bits may stand for 64 bits of
+    the framework, so a number beyond their range becomes the nearest value in it.
     """
     if isinstance(operand, Value):
         return operand

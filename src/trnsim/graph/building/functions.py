@@ -72,7 +72,7 @@ def _log_with_root(b: Build, x: Value, shift: float) -> Value:
 
 
 _ROOT_IS_ITSELF: Final = 2.0**20
-"""Beyond it 1 is lost beside a square in float32."""
+"""A number beyond which ``x * x + 1`` is ``x * x`` in float32."""
 
 
 def atan2(b: Build, y: Value, x: Value) -> Value:
@@ -113,4 +113,4 @@ FUNCTIONS: Final[dict[str, Callable[[Build, Value], Value]]] = {
     "cosh": _hyperbolic(1.0),
     "sinh": _hyperbolic(-1.0),
 }
-"""By their names in CHLO."""
+"""Builders of functions, by their names in CHLO."""

@@ -1,9 +1,8 @@
 """The gradients of a scalar of a graph by other values, operation by operation.
 
-Each rule computes the gradients of an operation's operands from that of its result. Indices, masks
-and choices have none. Of exchanges between ranks, the gradient of a sum reaches each rank as it is;
-that of a value which all ranks have, each using it for another part (`shared`), is summed over
-ranks.
+Each rule computes the gradients of an operation's operands from the gradient of its result. Indices
+and masks have none. The gradient of an all-reduce is passed on unchanged. A value that all ranks
+have and each uses for another part (`shared`) has the sum of the ranks' gradients.
 
 Source: of exchanges, Megatron-LM (arXiv:1909.08053), section 3.
 """
@@ -63,9 +62,9 @@ GradientRule = Callable[[Graph, Node, Any, Value], Gradients]
 def gradients(
     graph: Graph, loss: Value, wanted: Sequence[Value], shared: Mapping[int, Any]
 ) -> list[Value]:
-    """The gradients of `loss` by those of `wanted` that it depends on, added to the graph.
+    """The gradients of `loss` by the values of `wanted` on which it depends, added to the graph.
 
-    `shared` are exchanges that add up gradients over ranks, by the numbers of values.
+    `shared` has the exchange that adds up a value's gradients over ranks, by the value's number.
 
     Raises:
         NotModelled: for an operation between them that has no rule, or none for a second result.

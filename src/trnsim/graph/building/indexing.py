@@ -34,7 +34,7 @@ def linear_index(b: Build, parts: Sequence[Value], lengths: Sequence[int]) -> Va
 
 
 def places_in(b: Build, index: Value, shape: Sequence[int]) -> Value:
-    """Flat indices into a dense `shape`; `index` holds those of the last dimension."""
+    """Flat indices into a dense `shape`, from indices into its last dimension."""
     last = len(shape) - 1
     outer = [b.graph.iota(index.shape, dim) for dim in range(last)]
     return linear_index(b, [*outer, index], shape)
