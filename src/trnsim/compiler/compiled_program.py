@@ -21,7 +21,7 @@ class CompiledProgram:
     Attributes:
         target: the chip.
         lnc: physical cores of a logical one.
-        flags: those of neuronx-cc.
+        flags: the flags of neuronx-cc with which it was compiled.
         device_time_s: time from the first instruction to the last result.
         launch_s: the fixed cost of starting it.
         instructions: number of instructions.
@@ -31,7 +31,7 @@ class CompiledProgram:
         shares: work of the operations by modules of the model, in its order.
         bound: the time below which no program can be.
         notes: reasons why parts of it are kernels one after another, and work of one core alone.
-        exchanges: exchanges between ranks outside of the program, whose time the caller adds.
+        exchanges: exchanges between ranks that are not in the program; the caller adds their time.
         crowding: a sentence on results that do not fit in SBUF; "" where that costs little time.
     """
 

@@ -23,12 +23,12 @@ class CompilerFlag:
     Attributes:
         name: its name without leading dashes, words joined by hyphens.
         sets: the field of `Flags` that it sets; "" if it has no effect here.
-        values: legal values, each with the one that the field of `Flags` gets; the key "" is the
-            flag without a value.
-        takes: legal values in words, where they are too many to list in `values`.
+        values: the value that the field of `Flags` gets, by the text after the flag; the key "" is
+            the flag without a value.
+        takes: legal values in words, if `values` cannot list all of them; "" if it does.
         note: why it has no effect here, as the end of a sentence.
         notes: the same for some of its values.
-        is_of_host: whether it says where files, logs and caches lie, and changes no program.
+        is_of_host: True if it concerns files, logs and caches of the host, and changes no program.
     """
 
     name: str

@@ -55,7 +55,7 @@ class Flags:
         saturate_infinity: True if infinities become the largest numbers where a matmul transposes.
         fp8_e4m3fn_as_e4m3: True if float8_e4m3fn is taken for float8_e4m3.
         target: the instance family that was named, or "".
-        said: a sentence on each flag that is accepted without effect. It is no part of equality.
+        said: a sentence on each flag that was accepted without effect. Equality ignores it.
 
     Raises:
         BadInput: for a value that a flag does not take.
@@ -138,9 +138,10 @@ def flag_settings(
     Args:
         source: the text or list.
         where: the origin of `source`, for errors.
-        operands: receives the words that are no flag and no value of one; None if there are none.
+        operands: receives the words that are neither flags nor their values; None if such words
+            are refused.
 
-    Words after a flag for a part of AWS's compiler are its value, where there are no operands.
+    Words after a flag for a part of AWS's compiler are its value if `operands` is None.
 
     Raises:
         BadInput: for a word that is no flag of neuronx-cc, and a flag that lacks a value or takes

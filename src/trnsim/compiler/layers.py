@@ -47,7 +47,7 @@ class LayerRun:
 
     @property
     def saved_operations(self) -> int:
-        """Operations of all layers but one."""
+        """Number of operations in all layers but one."""
         return self.length * (self.count - 1)
 
     def meets(self, other: LayerRun) -> bool:
@@ -63,7 +63,7 @@ class LayerRun:
 class Tie:
     """Layer j of a run belongs to layer ``offset + sign * j`` of its stack's first run.
 
-    A backward pass has a sign of -1.
+    The sign is -1 for a backward pass, whose layers come in reverse order.
     """
 
     sign: int

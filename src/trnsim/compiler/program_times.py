@@ -59,9 +59,9 @@ class ProgramFigures:
         launch_s: the fixed cost of starting it.
         instructions: number of instructions.
         work: work of each operation, by its name and its index in the graph.
-        notes: sentences for the user on parts that are no single program.
+        notes: sentences for the user on parts that are kernels one after another.
         compiled_layers: number of layers of each stack that were compiled; empty if all were.
-        schedule: division of SBUF.
+        schedule: the division of SBUF between results and passing tiles.
         shortages: shortages of SBUF that another division of it may remove: `ROOM` and `RING` of
             `lower.emit.schedule`.
         is_linked: whether exchanges between ranks are part of its time.

@@ -47,9 +47,9 @@ class StandIn:
     Attributes:
         target: the chip.
         lnc: physical cores of a logical one.
-        flags: those of the compiler, in order.
+        flags: the compiler's flags, in order.
         compiler: the compiler's version.
-        graph_format: the format of the graph: hlo, stablehlo, or that of a framework's room.
+        graph_format: the format of the graph: hlo, stablehlo, or a framework's own.
         graph: its bytes.
         report: the estimate, as `trnsim compile --json` has it.
     """

@@ -22,7 +22,7 @@ from trnsim.profile.measures.parts import PartCost, part_costs
 from trnsim.timing.occupancy import Integers
 
 Work = dict[tuple[str, int], PartCost]
-"""Work by name of the operation and place of its node in the graph; -1 for work of no node."""
+"""Work by name of the operation and index of its node in the graph; index -1 without a node."""
 REASONS: Final = ("weights", "cache", "inputs", "outputs", "spills", "intermediate")
 """Reasons of HBM traffic.
 
@@ -107,8 +107,8 @@ def scale_work(
 ) -> Work:
     """The work of a graph with all of its layers, from that of one with a few layers of each stack.
 
-    Each compiled layer is scaled so that times and instructions add up to `time_s` and
-    `instructions`; the places are those of the first layer.
+    The work of compiled layers is scaled so that all times and instructions add up to `time_s` and
+    `instructions`. It is attributed to the operations of the first layer.
 
     Args:
         work: the work of the shorter graph.

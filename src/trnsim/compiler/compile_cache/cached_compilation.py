@@ -208,7 +208,7 @@ def _stored(entry: CacheEntry, tell: Tell, *, retries_failed: bool) -> CachedPro
 
 
 def _remember(entry: CacheEntry, reason: str, tell: Tell) -> None:
-    """Remember a failure; a full disk is told."""
+    """Remember a failure; if it cannot be written, say so."""
     try:
         entry.store_failure(reason)
     except BadInput as error:

@@ -22,7 +22,7 @@ from trnsim.graph.rewriting import Match, Pattern
 
 
 def _leaves_rows(node: Node) -> bool:
-    """True for a reshape that keeps the last two dimensions, or a conversion, of floats."""
+    """True for a conversion of floats, or a reshape that keeps their last two dimensions."""
     if not isinstance(node.operation, Convert | Reshape):
         return False
     (operand,) = node.values

@@ -37,8 +37,8 @@ class PatternUse:
     Attributes:
         pattern: the pattern.
         times: number of matches in the graph, of each of equal layers.
-        without: the program without the pattern; None where the chip has no instructions for the
-            operations that it replaces.
+        without: the program that is compiled without the pattern; None if the chip has no
+            instructions for the operations that it replaces.
     """
 
     pattern: Pattern

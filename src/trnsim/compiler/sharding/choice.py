@@ -1,8 +1,8 @@
 """The choice of a split for each operation, by least cost of work and exchanges.
 
 Two walks visit every operation once. The first computes for each value the cost of making it in
-each split, all operations before it included; a value that several operations read is paid by all
-of them in equal parts. The second goes back from the outputs: an operation gets the split that
+each split, all operations before it included. If several operations read a value, each has an equal
+part of its cost. The second goes back from the outputs: an operation gets the split that
 costs least with the exchanges that its readers need.
 """
 

@@ -1,4 +1,4 @@
-"""Deferred nodes: those that their readers compute, and when one is computed before."""
+"""Deferred nodes, which their readers compute, and the cases in which one is computed before."""
 
 from __future__ import annotations
 
@@ -32,7 +32,13 @@ class DeferredNodes:
         places: Mapping[int, list[TensorPlace]],
         materialize: Callable[[Value], list[TensorPlace]],
     ) -> None:
-        """Of a graph with the places of its values; `materialize` computes a deferred one."""
+        """The deferred nodes of a graph.
+
+        Args:
+            facts: the facts of the graph.
+            places: the places of the values that are computed.
+            materialize: a function that computes a deferred value.
+        """
         self._facts, self._places, self._materialize = facts, places, materialize
         self.concatenations: set[int] = set()
         self.reductions: dict[int, Node] = {}

@@ -1,8 +1,8 @@
-"""Eviction: room in SBUF for values read soon, by moving values read late to HBM.
+"""Eviction: room in SBUF for values that are read soon, by moving others to HBM.
 
-A value moves if it is read later than the one that needs room: an output in row-major order, as it
-is returned; any other as it lies. Of two values the one whose next reader is farther moves first
-(Belady, IBM Systems Journal 5(2), 1966).
+A value moves if its next reader comes after that of the value that needs room; the one whose next
+reader is farthest moves first (Belady, IBM Systems Journal 5(2), 1966). An output is written in
+row-major order, as it is returned; any other value in the layout that it has in SBUF.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class GraphFacts:
         producers: the node that produces each value.
         order: the position of that node in the graph.
         uses: the count of nodes that read each value, looking through views.
-        is_narrow: whether neither an input nor an output is float32 or float16.
+        is_narrow: True if no input and no output of the graph is float32 or float16.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -136,9 +136,9 @@ def contracted_values(graph: Graph) -> set[int]:
 
 
 def long_row_values(graph: Graph) -> set[int]:
-    """Values of a size of which some row-wise maximum is taken, too large to be transposed.
+    """Values as large as one of which row-wise extremes are taken, too large to be transposed.
 
-    Their rows lie best along the partitions, as those of the scores of a vocabulary.
+    Their rows lie best along the partitions: the scores of a vocabulary, for example.
     """
     sizes: set[tuple[int, int]] = set()
     for node in graph.nodes:

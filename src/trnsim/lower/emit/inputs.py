@@ -18,7 +18,7 @@ class ProgramInputs:
     Attributes:
         weights: numbers of the inputs that never change, so that their layout may be chosen.
         prepare: returns a range of columns of a weight in HBM, in the layout of a frame.
-        is_ring_full: whether a tile in the ring had to wait until an earlier one was read.
+        is_ring_full: True if a tile in the ring buffer had to wait until an earlier one was read.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ProgramInputs:
         return id(tensor) in self._numbers
 
     def weight_of(self, place: TensorPlace) -> int | None:
-        """The number of the weight that a place is all of, in row-major order; else None."""
+        """The number of the weight that a place holds whole, in row-major order; else None."""
         number = None if place.is_on_chip else self._numbers.get(id(place.storage))
         return number if number in self.weights and is_dense(place) else None
 

@@ -29,8 +29,8 @@ class Residents:
     Attributes:
         facts: the facts of the graph.
         places: the places of each value, by its number.
-        dense: returns a value in HBM in row-major order, and writes it there if it is not.
-        most_bytes: the bytes of a partition for all results.
+        dense: a function that returns a value in HBM in row-major order, written there if needed.
+        most_bytes: maximum bytes of a partition for all results.
         spilled: tensors in HBM of the results for which SBUF had no room.
         crowding: the bytes that all unread results want at once.
     """

@@ -13,9 +13,9 @@ class SbufSchedule:
     """The split of a partition's bytes between resident results and passing tiles.
 
     Attributes:
-        passing_bytes: for weights in transit and tiles of single instructions; the rest holds
+        passing_bytes: bytes for weights that pass and tiles of single instructions; the others hold
             results.
-        ring_bytes: the part of these for the ring buffer of weights that are loaded ahead.
+        ring_bytes: bytes among these for the ring buffer of weights that are loaded ahead.
     """
 
     passing_bytes: int = 72 * KIB

@@ -1,8 +1,8 @@
 """Balance of engines: each elementwise instruction goes to the least loaded engine that has it.
 
-Inside `balanced` each instruction that several engines have goes to the engine after which the
-busiest one has least to do. The cost of a way is the documented interval of its instructions; where
-the Vector Engine and GpSimd share a port to SBUF, GpSimd gains nothing and is left out.
+A way is one of several lists of instructions for the same work. In the context `balanced` the way
+is taken after which the busiest engine has least to do, by documented intervals of instructions.
+Where the Vector Engine and GpSimd share a port to SBUF, GpSimd gains nothing and is left out.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ def _exponential_minus_one(node: Node, into: Into, tile: Tensor) -> Tensor:
 def _log_plus_one(node: Node, into: Into, tile: Tensor) -> Tensor:
     """``log(u) x / (u - 1)`` with u = 1 + x; x where u is 1.
 
-    Source: as above, problem 1.5.
+    Source: N. Higham, as in `_exponential_minus_one`, problem 1.5.
     """
     del node, into
     shifted = alu(nl.add, tile, 1.0)

@@ -68,7 +68,7 @@ def _row_parts(width: int, item_bytes: int, accessed_bytes: int) -> Iterator[tup
 _TILES_OF_A_ROW: Final = 4
 """Tiles of a partition that a scatter needs at once: updates, their total, old and new rows."""
 _TILES_OF_A_SUM: Final = 3
-"""Those of them that one instruction accesses."""
+"""The tiles among these that one instruction accesses."""
 
 
 def _gather_in_rows(node: Node, data: Tensor, indices: Tensor) -> Tensor:
@@ -218,7 +218,11 @@ def _extreme_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: s
 
 
 def _integers_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
-    """Integers likewise, modulo 2**32, by halves: GpSimd combines two of them exactly."""
+    """Row i: all integer updates whose index is that of row i, combined modulo 2**32.
+
+    GpSimd combines two integers exactly, so the first half of them is combined with the second
+    until one is left.
+    """
     is_unlike = new((rows, rows), nl.uint8)
     nisa.tensor_scalar(dst=is_unlike, data=equal, op0=nl.equal, operand0=0.0)
     number = int(neutral(op, np.dtype(updates.dtype.name)))

@@ -23,7 +23,7 @@ _MASKED_SCORE: Final = -3.0e38
 
 
 def _is_usual(node: Node) -> bool:
-    """True if the mask is plain, the operands of one type, the scale positive, no cap given."""
+    """True if the mask is plain, operands have one type, the scale is positive, without a cap."""
     operation = node.operation
     if not isinstance(operation, AttentionBase):
         raise InternalError(f"{node.name} is no attention")

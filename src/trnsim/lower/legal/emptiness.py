@@ -45,7 +45,7 @@ def _reads_nothing(node: Node) -> bool:
 
 
 def _remainder(b: Build, op: Any, *operands: Value) -> Value:
-    """The result of an operation that reads an empty operand: its other operands, or a sum of 0."""
+    """The result of an operation that reads an empty operand: its other operands, or a constant."""
     if isinstance(op, Concatenate):
         return b.graph.concatenate(
             [operand for operand in operands if operand.type.elements], op.dim

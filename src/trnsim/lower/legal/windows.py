@@ -88,7 +88,7 @@ def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: V
 def _taps_inside(
     b: Build, windows: Windows, lengths: Sequence[int], places: Sequence[int]
 ) -> list[Value | None]:
-    """For each tap, 1 where it lies in the operand; None if it does in every window."""
+    """For each tap and window 1 if the tap is inside the operand; None if all of them are."""
     ones = b.filled(1.0, TensorType(tuple(lengths), "float32"))
     wide = windows.pad_to_windows(b, ones, places)
     if wide.shape == ones.shape:
@@ -97,7 +97,10 @@ def _taps_inside(
 
 
 def _extremes(b: Build, op: str, taps: Sequence[Value], inside: Sequence[Value | None]) -> Value:
-    """The number of the first tap that is each window's extreme; NaN is one. -1 for none."""
+    """For each window the number of the first tap that is its extreme; -1 without a tap inside.
+
+    NaN counts as the extreme.
+    """
     keeps = "GE" if op == "maximum" else "LE"
     best, chosen = taps[0], b.filled(0.0, TensorType(taps[0].shape, "float32"))
     if inside[0] is not None:

@@ -1,8 +1,8 @@
 """Attention of few queries with keys of their own, as in decoding.
 
-Up to 128 queries share the partitions though each reads its own keys: in the stationary operand the
-columns of the other queries are zero, and products with all keys add up in one tile
-of PSUM. The result comes with its values along the partitions, a column for each query.
+Up to 128 queries share the partitions though each reads its own keys: the stationary operand of a
+product has zeros in the columns of all other queries, and the products with the keys of all queries
+add up in one tile of PSUM. The result is transposed: a column for each query.
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ class QueryRows:
     Attributes:
         places: (index of the head, first query, count) of each stretch of queries.
         queries: a tile for each 128 elements of E: [elements, queries].
-        shift: ``-scale * maximum`` of the scores of each query until now.
-        result: the weighted sums of the values of each query until now, and of the weights.
+        shift: ``-scale * maximum`` of the scores of each query so far; None before the first.
+        result: sums of weighted values for each query so far, and in the last column of weights.
     """
 
     places: list[tuple[tuple[int, ...], int, int]]
@@ -355,7 +355,7 @@ class Operands:
     def _side(
         self, heads: list[tuple[int, ...]], at: Stretch, side: int
     ) -> tuple[TensorPlace, bool]:
-        """The keys (side 0) or values (side 1) of a part, and whether any order of keys will do."""
+        """The keys (side 0) or values (side 1) of a part, and True if the order of keys is free."""
         key, value, length = self.parts[at.part]
         near = [self._near_head(side, heads[0], length) for side in (key, value)]
         both = lies_in_rows(near[0], self.E) and lies_in_rows(near[1], self.V)
@@ -381,8 +381,8 @@ class Operands:
     ) -> Iterator[tuple[int, Tensor]]:
         """Load a stretch of a head from HBM, as (first key in it, tile [rows, blocks, width]).
 
-        Where any order of keys will do (`is_free`), a partition gets neighbouring keys, which are
-        one long run in HBM.
+        If the order of keys is free (`is_free`), a partition gets neighbouring keys, which are one
+        long run in HBM.
         """
         step, start, count = place.steps[0][0], stretch.start, stretch.count
         whole = None if slot is None else self._slot_tile((P, -(-count // P), width), slot)

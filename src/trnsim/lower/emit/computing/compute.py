@@ -37,7 +37,15 @@ _ON_THREE_DIMS = (arithmetic.Divide, arithmetic.Reciprocal, arithmetic.Square)
 
 @dataclass(frozen=True, slots=True)
 class ScaledOperation:
-    """``data <op> other``, where `other` is a number or one number for each partition."""
+    """``data <op> other``, where `other` is a number or has one number for each partition.
+
+    Attributes:
+        data: the tensor.
+        op: the operator of `nki.language`.
+        other: the number, or the value with a number for each partition.
+        is_reversed: True for ``other <op> data``.
+        is_shift: True for the addition of a value, which an activation takes as its bias.
+    """
 
     data: Value
     op: Any
@@ -125,7 +133,7 @@ def compute_with(
     *,
     is_reversed: bool = False,
 ) -> Tensor:
-    """``(data <op0> column) <op1> other`` in one instruction."""
+    """``(data <op0> column) <op1> second`` in one instruction, or in two if faster or needed."""
     op0, operand, first = step
     operation: Any = node.operation
     op1 = getattr(nl, operation.alu)

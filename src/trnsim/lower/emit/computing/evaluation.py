@@ -79,10 +79,14 @@ class Evaluation(FusedComputation):
         *,
         is_kept: bool = True,
     ) -> None:
-        """The computation of a value, or of a `pending` place of it alone.
+        """The computation of a value.
 
-        Without `is_kept` the value is only read by another operation and not stored; values with
-        several readers are then computed and stored before.
+        Args:
+            emission: the program.
+            value: the value.
+            pending: a pending place of it, which is then the only leaf.
+            is_kept: True if the value is stored. False if only another operation reads it: values
+                on the way that have several readers are then computed and stored before.
         """
         super().__init__(emission)
         self.value = value
@@ -152,7 +156,7 @@ class Evaluation(FusedComputation):
             return place
 
     def _run_in_parts(self, *, is_asked: bool = False) -> TensorPlace | None:
-        """Compute from HBM to HBM, in matrices that suit the engines; None if it does not apply."""
+        """Compute from HBM to HBM, in matrices that suit the engines; None if impossible."""
         values = (*self._beside.values(), self.value)
         is_asked |= prod(self.value.shape) == max(self.value.shape, default=0) >= _LONG_VECTOR
         if self._rows or not (is_asked or all(map(self._is_last, values))):

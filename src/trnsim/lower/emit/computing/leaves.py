@@ -45,7 +45,7 @@ class Leaves:
 
     Attributes:
         emission: the program.
-        leaves: the place of each in the shape that is computed, by its number and its path.
+        leaves: the place of each leaf in the shape that is computed, by its number and its path.
     """
 
     def __init__(self, emission: Emission) -> None:

@@ -196,7 +196,7 @@ class PendingProduct(PendingResult):
 class _RowProduct(PendingProduct):
     """A product [B * T, N] read as [B, T, N], with T along partitions, N and B along columns.
 
-    The values of attention have this layout, as the sum over keys runs along the partitions.
+    Attention reads its values in this layout, as it sums over keys along the partitions.
     """
 
     def __init__(self, emission: Emission, node: Node, split: Value) -> None:

@@ -29,7 +29,7 @@ _LONGEST_ROW: Final = 4096
 
 
 def should_defer_reduction(emission: Emission, node: Node) -> bool:
-    """True if a reduction's reader can compute it: of whole rows that lie in HBM."""
+    """True if the reader of a reduction can compute it: it reduces whole rows that lie in HBM."""
     operation: Any = node.operation
     (value,) = node.values
     outer = len(value.shape) - len(operation.dims)
@@ -137,7 +137,7 @@ def has_rows_on_partitions(frame: Frame, shape: Shape, outer: int) -> bool:
 
 
 def is_inside(emission: Emission, value: Value, inside: set[int]) -> bool:
-    """True if every reader of a value is computed already, or inside this computation."""
+    """True if each reader of a value is computed already or is among the values `inside`."""
     for node in emission.facts.readers(value):
         number = node.result.number
         if number in emission.places:

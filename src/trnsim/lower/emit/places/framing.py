@@ -123,5 +123,5 @@ def _is_channel_vector(readers: list[Node], vectors: set[int]) -> bool:
 
 
 def has_no_repeats(place: TensorPlace) -> bool:
-    """True if no dimension of a leaf is repeated."""
+    """True if no dimension of a leaf is repeated by a stride of 0."""
     return all(any(step) for step, n in zip(place.steps, place.shape, strict=True) if n > 1)

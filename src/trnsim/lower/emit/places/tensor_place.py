@@ -49,7 +49,7 @@ class PendingResult:
         is_replicated: whether every partition holds the same row.
         frame: the matrix that its dimensions form.
         name: the operation's name.
-        banks: banks of PSUM that its reader leaves to sums that are computed ahead of it.
+        banks: number of PSUM banks that its reader leaves for sums of the next spans.
     """
 
     name: str = ""
@@ -81,9 +81,9 @@ class PendingResult:
 
 
 def chunks_of(pending: list[PendingResult], start: int, end: int) -> list[tuple[int, int]]:
-    """Columns from `start` to `end` by (first, count) of those whose operands are in SBUF at once.
+    """Ranges (first, count) of columns from `start` to `end` whose operands are in SBUF at once.
 
-    They begin at the other end if the last operands are in SBUF since an earlier reader.
+    They come in reverse order if an earlier reader left the operands of the last range in SBUF.
     """
     most = min((result.chunk_columns() for result in pending), default=end - start)
     chunks = [(first, min(most, end - first)) for first in range(start, end, most)]

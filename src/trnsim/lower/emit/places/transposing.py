@@ -51,7 +51,7 @@ _WRITTEN_ELEMENTS: Final = 4096
 def load_in_frame(
     emission: Emission, value: Value, frame: Frame, start: int = 0, columns: int = 0
 ) -> TensorPlace:
-    """A copy of a value in SBUF, laid out in a frame; of `columns` from `start` on if stated.
+    """A copy of a value in SBUF, laid out in a frame: of `columns` from `start` on, 0 for all.
 
     The source is a place that a transpose alone brings into the frame, or else the first place.
     """
@@ -67,7 +67,7 @@ def load_in_frame(
 def copy_in_frame(
     source: TensorPlace, frame: Frame, start: int = 0, columns: int = 0, wanted: Any = None
 ) -> TensorPlace:
-    """A copy in SBUF of the tensor at a place; of the frame's `columns` from `start` on if stated.
+    """A copy in SBUF of the tensor at a place, or of a range of the frame's columns.
 
     Args:
         source: the place, in HBM or SBUF.
@@ -213,7 +213,7 @@ def is_fragmented(place: TensorPlace, value: Value) -> bool:
 
 
 def write_dense(place: TensorPlace, value: Value) -> Tensor:
-    """A new tensor in HBM with a value's elements in row-major order."""
+    """A new tensor in HBM with the elements of a value, in row-major order."""
     out = tiles.output(value.shape, value.dtype)
     write_all(place, value, in_hbm(out, value.shape))
     return out

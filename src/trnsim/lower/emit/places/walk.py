@@ -1,4 +1,4 @@
-"""Frames and spans: a tensor as a matrix, its parts, and the tiles of an operand's elements."""
+"""Frames and spans: a tensor as a matrix in SBUF, parts of it, and transfers of their elements."""
 
 from __future__ import annotations
 
@@ -134,9 +134,10 @@ def row_major_frame(shape: Shape, columns: int = 1) -> Frame:
 def tile_spans(
     frame: Frame, start: int, columns: int, longest: int, most: int
 ) -> Iterator[TileSpan]:
-    """Spans of the `columns` from `start` on, each of at most `most` columns.
+    """The spans that cover `columns` columns from `start` on, each of at most `most` columns.
 
-    A span of whole rows has several blocks, of up to `longest` elements of a partition together.
+    A span with all columns of the frame may have several blocks, with at most `longest` elements of
+    a partition together.
     """
     full, rest = divmod(frame.rows, frame.block)
     groups = [(0, full, frame.block)] if full else []
@@ -150,11 +151,11 @@ def tile_spans(
 
 
 _FEWEST_HBM_SPANS: Final = 16
-"""Minimum number of spans of operands from HBM, so that one is loaded while another is computed."""
+"""Spans into which operands from HBM are cut, so that one is loaded while another is computed."""
 
 
 def span_elements(frame: Frame, longest: int) -> int:
-    """Elements of a partition in a span: at most `longest`, and few enough for several spans."""
+    """Elements of a partition in a span: at most `longest`, and few enough for many spans."""
     return min(longest, max(frame.blocks // _FEWEST_HBM_SPANS, 1) * frame.columns)
 
 
