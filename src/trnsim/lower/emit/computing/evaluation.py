@@ -79,14 +79,10 @@ class Evaluation(FusedComputation):
         *,
         is_kept: bool = True,
     ) -> None:
-        """The computation of a value.
+        """The computation of a value; a `pending` place of it is the only leaf.
 
-        Args:
-            emission: the program.
-            value: the value.
-            pending: a pending place of it, which is then the only leaf.
-            is_kept: True if the value is stored. False if only another operation reads it: values
-                on the way that have several readers are then computed and stored before.
+        Without `is_kept` the value is not stored, as only another operation reads it; values on the
+        way that have several readers are then computed and stored before.
         """
         super().__init__(emission)
         self.value = value
