@@ -20,7 +20,7 @@ from trnsim.compiler import program
 from trnsim.graph import Kind
 from trnsim.jax.stablehlo import graph_of
 from trnsim.lower import evaluate
-from trnsim.torch.models.model_graph import _import_traced as imported_of_pytorch
+from trnsim.torch.models.model_graph import module_graph as imported_of_pytorch
 
 IMAGE = np.random.default_rng(3).standard_normal((2, 8, 8, 4)).astype(np.float32)
 TAPS = np.random.default_rng(4).standard_normal((3, 3, 4, 8)).astype(np.float32)
