@@ -64,6 +64,7 @@ def test_a_kernel_that_trnsim_wrote_is_read(form):
         (f"{TILE}.dtype", "", r"operands.dst.dtype: ''"),
         (f"{TILE}.shape", [4], r"operands.dst.shape: \(4,\); legal: as many lengths"),
         (f"{TILE}.shape", [-4, 8], r"operands.dst.shape -4"),
+        (f"{TILE}.shape", [1 << 24, 1 << 23], r"operands.dst.shape: .*; legal: at most 33,554,432"),
         (f"{TILE}.strides_bytes", [-32, 4], r"operands.dst.strides_bytes -32"),
         (f"{TILE}.offset_bytes", -1, r"operands.dst.offset_bytes -1"),
         (f"{TILE}.index", INDEX | {"limit": -1}, r"operands.dst.index.limit -1"),
@@ -81,6 +82,16 @@ def test_a_kernel_that_trnsim_wrote_is_read(form):
 def test_a_value_that_is_not_legal_is_refused_with_its_field(form, path, value, text):
     with pytest.raises(MalformedProgram, match=rf"kernels\[0\]\.(.*\.)?{text}"):
         checked_kernel(with_value(form, path, value), "kernels[0]")
+
+
+def test_a_tile_may_have_as_many_elements_as_the_largest_tensor(form):
+    with_value(form, "arguments.0.shape", [128, 1 << 20])
+    with_value(form, f"{TILE}.strides_bytes", [0, 0])
+    with_value(form, f"{TILE}.shape", [128, 1 << 20])
+    assert checked_kernel(form, "kernels[0]")
+    with_value(form, f"{TILE}.shape", [129, 1 << 20])
+    with pytest.raises(MalformedProgram, match=r"shape: .*; legal: at most 134,217,728 elements"):
+        checked_kernel(form, "kernels[0]")
 
 
 def test_an_edge_of_instructions_that_are_not_there_is_refused(form):

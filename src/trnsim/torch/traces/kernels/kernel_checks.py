@@ -29,6 +29,9 @@ _RANK_MAX: Final = 16
 """Maximum number of dimensions of a tile; the hardware's patterns have five."""
 _CORES_MAX: Final = 2
 """Maximum number of NeuronCores of a logical core."""
+_BROADCAST_MAX: Final = 1 << 25
+"""Maximum number of elements of a tile that repeats those of its tensor, if no tensor has more:
+256 KiB of 128 partitions, as SBUF has (trainium3_arch.rst)."""
 _TITLE: Final = re.compile(r"[A-Za-z_]\w{0,200}", re.ASCII)
 """A kernel's name, of which a name of PyTorch's registry is made."""
 _LINE_MAX: Final = 1 << 24
@@ -51,6 +54,7 @@ class _Checks:
 
     def __init__(self, kernel: StoredKernel) -> None:
         self._kernel = kernel
+        self._elements_max = _BROADCAST_MAX
 
     def check(self, path: str) -> None:
         """Check the kernel.
@@ -71,6 +75,9 @@ class _Checks:
         self._check_line(kernel.line, path)
         for number, tensor in enumerate(kernel.arguments):
             self._check_tensor(tensor, f"{path}.arguments[{number}]", is_argument=True)
+        made = (tensor for core in kernel.cores for tensor in core.tensors)
+        lengths = [prod(tensor.shape) for tensor in (*kernel.arguments, *made)]
+        self._elements_max = max(_BROADCAST_MAX, *lengths)
         for number, core in enumerate(kernel.cores):
             self._check_core(core, f"{path}.cores[{number}]")
         for number, result in enumerate(kernel.results):
@@ -134,6 +141,8 @@ class _Checks:
         for name in ("shape", "strides_bytes"):
             for number in getattr(tile, name):
                 index_of(number, INT_MAX, f"{path}.{name}")
+        if prod(tile.shape) > self._elements_max:
+            _refuse(f"{path}.shape", tile.shape, f"at most {self._elements_max:,} elements")
         index_of(tile.offset_bytes, INT_MAX, f"{path}.offset_bytes")
         if tile.index is None:
             return
