@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # loaded where a graph is built
 
 LARGEST_EXACT: Final = 2**24
 """The magnitude up to which instructions that compute in float32 have all integers."""
+_SEARCHES: Final = ("bucketize", "searchsorted")
 _WITH_ANY_PLACE: Final = frozenset({"sort", "topk", "kthvalue", "median", "mode"})
 """Operators whose second result may be the place of any of several equal elements."""
 _INTEGERS_BEYOND: Final = (
@@ -103,6 +104,8 @@ def _overwrite(name: str, args: Any, kwargs: Any, result: Any, inputs: list[Tens
     ]
     if not any(tensor.is_floating_point() for tensor in inputs):
         _check_integers(name, pairs[:1] if plain_name(name) in _WITH_ANY_PLACE else pairs)
+    if plain_name(name) in _SEARCHES:
+        _check_places(name, pairs)
     if mixes_lowest(plain_name(name), args):
         _check_maxima(name, pairs)
     for host, own in pairs:
@@ -134,6 +137,17 @@ def _check_integers(name: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
     for host, own in pairs:
         if not host.is_floating_point() and not torch.equal(host, own.to(host.dtype)):
             raise Unlowered(_INTEGERS_BEYOND.format(name))
+
+
+def _check_places(name: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
+    """Check places among boundaries against the host's.
+
+    Raises:
+        Unlowered: where they differ: PyTorch halves the boundaries, so that those in no order, or
+            with NaN, lead elsewhere than their number below an element.
+    """
+    if not all(torch.equal(host, own.to(host.dtype)) for host, own in pairs):
+        raise Unlowered(f"{name} has no lowering for boundaries in no order, or with NaN")
 
 
 def mixes_lowest(name: str, args: Sequence[Any]) -> bool:

@@ -2,6 +2,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.device.numerics import numerics
+
 torch.manual_seed(0)
 X = torch.randint(-9, 9, (3, 20, 4)).float()
 
@@ -78,6 +80,19 @@ def test_nan_comes_after_all_boundaries(agree, right):
         pair = x.to(dtype), bounds.to(dtype)
         agree(lambda x, b: torch.bucketize(x, b, right=right), *pair, tolerance=0)
         agree(lambda x, b: torch.searchsorted(b, x, right=right), *pair, tolerance=0)
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("bounds", [[1.0, 2.0, torch.nan], [torch.nan] * 3, [3.0, 1.0, 2.0]])
+def test_boundaries_with_nan_or_in_no_order_are_the_hosts(bounds, right):
+    rows, x = torch.tensor(bounds), torch.tensor([0.0, 1.0, 1.5, 5.0, torch.nan])
+    for search in (torch.bucketize, lambda x, b, right: torch.searchsorted(b, x, right=right)):
+        with numerics("exact") as on_host:
+            found = search(x.to("neuron"), rows.to("neuron"), right=right)
+        assert found.tolist() == search(x, rows, right=right).tolist()
+        assert [reason.partition(" ")[2] for reason in on_host] == [
+            "has no lowering for boundaries in no order, or with NaN"
+        ]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.uint8])

@@ -24,6 +24,16 @@ def test_functions_made_of_others(agree, function, x):
     agree(function, x)
 
 
+@pytest.mark.parametrize("function", [torch.digamma, torch.lgamma])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
+def test_poles_and_zeros_are_those_of_the_host(function, dtype):
+    x = torch.tensor([-3.0, -2.0, -1.0, -0.0, 0.0, 1.0, 2.0]).to(dtype)
+    with numerics("exact") as on_host:
+        found = function(x.to("neuron"))
+    assert not on_host
+    torch.testing.assert_close(found.cpu(), function(x), equal_nan=True, rtol=1e-5, atol=1e-5)
+
+
 def test_erfinv_far_from_the_middle(agree):
     agree(torch.erfinv, torch.tensor([-0.999999, 0.9999, 0.99999]))
 

@@ -63,7 +63,10 @@ def erfinv(b: Build, x: Value) -> Value:
 
 
 def lgamma(b: Build, x: Value) -> Value:
-    """The logarithm of gamma's magnitude: Stirling's series at x + 7, reflected below 1/2."""
+    """The logarithm of gamma's magnitude: Stirling's series at x + 7, reflected below 1/2.
+
+    Infinity at whole numbers up to 0.
+    """
     x = b.convert(x, "float32")
     is_low = _is_below(b, x, 0.5)
     upper = b.ew("select", is_low, b.ew("subtract", 1.0, x), x, dtype="float32")
@@ -77,12 +80,18 @@ def lgamma(b: Build, x: Value) -> Value:
     raised = b.ew("add", b.ew("subtract", slope, high), 0.5 * math.log(math.tau))
     logarithm = b.ew("subtract", b.ew("add", raised, series), b.ew("log", product))
     wave = b.ew("abs", b.ew("sine", _half_turns(b, x)))
-    mirrored = b.ew("subtract", math.log(math.pi), b.ew("add", b.ew("log", wave), logarithm))
-    return b.as_result(b.ew("select", is_low, mirrored, logarithm, dtype="float32"))
+    is_whole = b.ew("compare", wave, 0.0, dtype="bool", direction="EQ")
+    safe = b.ew("select", is_whole, 1.0, wave, dtype="float32")
+    mirrored = b.ew("subtract", math.log(math.pi), b.ew("add", b.ew("log", safe), logarithm))
+    low = b.ew("select", is_whole, math.inf, mirrored, dtype="float32")
+    return b.as_result(b.ew("select", is_low, low, logarithm, dtype="float32"))
 
 
 def digamma(b: Build, x: Value) -> Value:
-    """The derivative of lgamma: its series at x + 7, reflected below 1/2."""
+    """The derivative of lgamma: its series at x + 7, reflected below 1/2.
+
+    NaN at negative whole numbers; at 0, infinity of the other sign.
+    """
     x = b.convert(x, "float32")
     is_low = _is_below(b, x, 0.5)
     upper = b.ew("select", is_low, b.ew("subtract", 1.0, x), x, dtype="float32")
@@ -97,8 +106,14 @@ def digamma(b: Build, x: Value) -> Value:
     derivative = b.ew(
         "subtract", b.ew("add", b.ew("log", high), series), b.ew("add", half, recurrence_terms)
     )
-    slope = b.ew("divide", math.pi, b.ew("tan", _half_turns(b, x)))
+    turns = _half_turns(b, x)
+    is_whole = b.ew("compare", turns, 0.0, dtype="bool", direction="EQ")
+    slope = b.ew(
+        "divide", math.pi, b.ew("tan", b.ew("select", is_whole, 1.0, turns, dtype="float32"))
+    )
     mirrored = b.ew("subtract", derivative, slope)
+    pole = b.ew("select", _is_below(b, x, 0.0), math.nan, b.ew("divide", -1.0, x), dtype="float32")
+    mirrored = b.ew("select", is_whole, pole, mirrored, dtype="float32")
     return b.as_result(b.ew("select", is_low, mirrored, derivative, dtype="float32"))
 
 
