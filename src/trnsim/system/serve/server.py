@@ -278,13 +278,13 @@ def check_split(model: Architecture, machine: Machine, options: ServerOptions) -
             f"{machine.name}: {', '.join(map(str, legal))}",
             fix=f"--tensor-parallel-size {max(legal)}",
         )
-    depth = sum(tower.depth for tower in model.towers)
-    if options.stages > depth:
+    stages, depth = options.stages, sum(tower.depth for tower in model.towers)
+    if stages > depth:
         raise BadInput(
-            f"--pipeline-parallel-size of {options.stages}; {model.name} has {depth} layers; "
+            f"--pipeline-parallel-size of {stages}; {model.name} has {depth} layers; "
             f"legal: 1 to {depth}"
         )
-    if options.stages > 1 and tensor * options.expert * options.stages > machine.ranks:
+    if stages > 1 and tensor * options.expert * stages > machine.ranks:
         _check_efa(machine)
 
 
