@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from trnsim.arch.catalogue import parse, read_rows
@@ -25,6 +27,15 @@ def test_ranks_are_logical_cores_or_gpus(name, lnc, ranks, gib, rank):
     assert one.memory_bytes * ranks == pytest.approx(float(one.instance.memory_bytes))
     assert one.rank_name == rank
     assert one.is_neuron is (rank != "GPU")
+
+
+def test_a_changed_machine_has_the_sizes_of_its_own_fields():
+    one = machine("trn2", lnc=2)
+    three = replace(one, count=3, lnc=1)
+    assert three == machine("trn2", 3, lnc=1) != one
+    assert three.ranks == 3 * 2 * one.ranks
+    assert three.memory_bytes == one.memory_bytes / 2
+    assert (three.chips, three.rank_name) == (3 * one.chips, "NeuronCore")
 
 
 def test_several_instances_have_as_many_times_the_ranks_and_chips():

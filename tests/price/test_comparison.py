@@ -1,12 +1,15 @@
 """What is said beside a comparison: two kinds, and days more than 90 apart."""
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
 
-from trnsim.arch.catalogue import parse, read_rows
+from trnsim.arch.catalogue import catalogue, parse, read_rows
+from trnsim.arch.prices import Credit
 from trnsim.errors import BadInput
-from trnsim.price import caveats, quote
+from trnsim.facts import assumed
+from trnsim.price import caveats, credit_lines, quote
 
 DAY = date(2026, 11, 20)
 
@@ -65,3 +68,15 @@ def test_nothing_is_said_of_what_has_no_price():
     none = quote("Trn3 Gen2 UltraServer", "on_demand", as_of=DAY)
     assert caveats([none, quote("p5.48xlarge", "on_demand", as_of=DAY)]) == ()
     assert caveats([]) == ()
+
+
+def test_credits_are_said_with_their_last_day_and_note():
+    owned = (
+        Credit(assumed(1500.0, "own"), DAY, "activate"),
+        Credit(assumed(2.5, "own"), None, ""),
+    )
+    assert credit_lines(replace(catalogue(), credits=owned)) == [
+        "credit: 1,500.00 USD until 2026-11-20 (activate)",
+        "credit: 2.50 USD",
+    ]
+    assert credit_lines(catalogue()) == []
