@@ -1,5 +1,6 @@
 """Absent names of a module: two errors with the same words, and a near name for a misspelt one."""
 
+import importlib
 import sys
 from types import ModuleType
 
@@ -49,6 +50,41 @@ def test_a_misspelt_name_is_told_the_near_one(module):
         ImportError, match=r"cannot import name 'newst' from 'public'; did you mean"
     ):
         from gone import newst  # noqa: F401, PLC0415
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("newst", "newest"),
+        ("newes_", "newest"),
+        ("nest", "newest"),
+        ("new", "newer"),
+        ("net", ""),
+        ("newer", "newer"),
+        ("newxr", "newer"),
+        ("_newest", ""),
+        ("__pat__", ""),
+    ],
+)
+def test_the_near_name_is_the_most_like_one_of_three_quarters(module, name, near):
+    module.newer = 2
+    assert AbsentNames("gone", "public", {}.get).near(name) == near
+
+
+def test_a_namespace_that_is_no_module_has_no_near_names(module):
+    del module
+    assert not AbsentNames("gone.further", "public.further", {}.get).near("newst")
+
+
+def test_a_name_of_the_module_that_is_no_submodule_is_pythons_matter(module):
+    del module
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'gone\.newest'"):
+        importlib.import_module("gone.newest")
+
+
+def test_a_submodule_that_is_loaded_is_another_finders(module, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gone.newst", module)
+    assert absence._finder.find_spec("gone.newst") is None
 
 
 def test_any_other_name_is_pythons_matter(module):

@@ -1,11 +1,15 @@
 """Programs in columns: what is recorded and what can be asked of it."""
 
+from array import array
+from itertools import accumulate
+
 from trnsim.dtypes import BFLOAT16, UINT8
 from trnsim.errors import SourceLine
 from trnsim.isa import DmaCopy, Engine, Memset, TensorCopy
 from trnsim.memory import Memory
 from trnsim.program import Program
 from trnsim.program.dependencies import Before
+from trnsim.program.program import Successors
 
 
 def test_an_empty_program_has_no_instructions(core_v3):
@@ -71,3 +75,16 @@ def test_placed_tensors_have_no_recorded_life_and_hbm_tensors_what_moved(bench):
     assert (target_use.first_write, target_use.written_bytes, target_use.reads) == (2, 16, 0)
     serials = [source.storage.serial, source.storage.serial, target.storage.serial]
     assert list(work.program.tensor_of) == serials
+
+
+def test_the_successors_of_an_instruction_are_in_the_order_of_the_program():
+    count = 400  # of few, any sort is stable
+    rows = [[], *([0] for _ in range(1, count)), [count - 1, 0, 1]]
+    before = array("l", [one for row in rows for one in row])
+    starts = array("l", [0, *accumulate(map(len, rows))])
+    followed = Successors(before, starts)
+    assert list(followed.of(0)) == [*range(1, count), count]
+    assert [list(followed.of(index)) for index in (1, 2, count - 1, count)] == [
+        *([count], [], [count], []),
+    ]
+    assert followed.counts.tolist() == [len(row) for row in rows]

@@ -11,6 +11,7 @@ from trnsim.isa import Engine
 from trnsim.timing import Policy, choose, replay
 
 V, S, G, T = Engine.vector, Engine.scalar, Engine.gpsimd, Engine.tensor
+C = Engine.collective
 
 
 @pytest.mark.slow
@@ -155,7 +156,7 @@ def test_what_becomes_ready_with_a_meeting_starts_no_earlier_than_it(core_v3):
     assert other.start_s[4] == other.end_s[2] + semaphore_s > other.end_s[5]
 
 
-@pytest.mark.parametrize("engines", [(V, V), (DMA, V), (V, DMA), (DMA, DMA)])
+@pytest.mark.parametrize("engines", [(V, V), (DMA, V), (V, DMA), (DMA, DMA), (C, C)])
 def test_a_core_comes_to_one_meeting_at_a_time(core_v3, engines):
     first, second = engines
     late = [(Work(S, 9, 0), [], []), (meeting(first, latency=7)[0], [0], []), meeting(second)]
@@ -163,6 +164,15 @@ def test_a_core_comes_to_one_meeting_at_a_time(core_v3, engines):
     one, other = schedules(core_v3, COMPILER, late, early)
     assert list(one.start_s[1:]) == list(other.start_s)
     assert 0 < other.start_s[0] <= other.start_s[1] < other.end_s[0]
+
+
+@pytest.mark.parametrize("engines", [(C, V), (V, C), (C, DMA)])
+def test_a_collective_and_a_meeting_of_cores_do_not_wait_for_each_other(core_v3, engines):
+    first, second = engines
+    late = [(Work(S, 9, 0), [], []), (meeting(first)[0], [0], []), meeting(second)]
+    one, other = schedules(core_v3, COMPILER, late, [meeting(first), meeting(second)])
+    assert one.start_s[1] == other.start_s[0] > 0
+    assert one.start_s[2] == other.start_s[1] == 0
 
 
 def test_a_core_that_meets_itself_waits_for_nobody(core_v3):

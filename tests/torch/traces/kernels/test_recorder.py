@@ -1,3 +1,5 @@
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from trnsim.nki import isa as nisa
 from trnsim.nki import jit
 from trnsim.nki import language as nl
 from trnsim.program import current_core
-from trnsim.runs import collecting
+from trnsim.runs import OBSERVERS, collecting
 from trnsim.torch.dispatch.nki_calls import call_of_kernel
 from trnsim.torch.traces.kernels.recorder import record_kernel
 from trnsim.torch.traces.kernels.stored_kernel import TensorPlace
@@ -42,6 +44,15 @@ def test_a_kernel_is_recorded_without_being_told_to_the_user():
     assert runs == []
     assert kernel.version == "0.7"
     assert {line.file for line in kernel.lines} == {__file__}
+
+
+def test_a_kernel_is_recorded_unobserved(monkeypatch):
+    observer = Mock()
+    monkeypatch.setattr(OBSERVERS, "present", [observer])
+    record_kernel(call(combined, X, {"b": X, "c": (X,)}, 2.0), "trn2")
+    assert observer.method_calls == []
+    combined(X, {"b": X, "c": (X,)}, 2.0)
+    assert observer.method_calls
 
 
 def test_each_core_has_a_shared_tensor_once():
