@@ -1,5 +1,6 @@
 import sys
 from dataclasses import dataclass
+from unittest.mock import Mock
 
 import nki
 import nki.language as nl
@@ -10,7 +11,7 @@ from trnsim.device.call_time import TensorSpec, time_of
 from trnsim.device.kernel_call import KernelCall, ResultSpec, results_in, with_results
 from trnsim.errors import BadInput
 from trnsim.graph import TensorType
-from trnsim.runs import collecting
+from trnsim.runs import OBSERVERS, collecting
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,17 @@ def crowded(source):
     for at in range(3):
         nl.store(result[at], value=tiles[at])
     return result
+
+
+def test_neither_runs_nor_outlines_of_a_call_are_observed(monkeypatch):
+    observer = Mock()
+    monkeypatch.setattr(OBSERVERS, "present", [observer])
+    found = call(halves, Spec((8, 6)), Spec((8, 6)))
+    found.measure("trn2")
+    found.run([np.ones((8, 6), np.float32) for _ in range(2)], "trn2")
+    assert observer.method_calls == []
+    halves(*(np.ones((8, 6), np.float32) for _ in range(2)))
+    assert observer.method_calls
 
 
 def test_an_outline_says_what_the_kernel_holds_beside_tensors():

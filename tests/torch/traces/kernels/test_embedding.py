@@ -56,6 +56,16 @@ def test_a_program_that_was_read_computes_what_its_function_does(program):
     assert torch.equal(double, (3 * X + 1) * 2)
 
 
+def test_a_kernel_without_results_is_called_for_none(program):
+    first = replace(program.calls[0], result=None)
+    silent = replace(program.kernels[0], results=())
+    calling = replace(program, calls=[first], kernels=[silent], outputs=[0])
+    assert torch.equal(graph_module(again(calling), "cpu")(X, X)[0], X)
+    for wrong in ([None], program.calls[0].result):
+        with pytest.raises(BadInput, match="with other results than it has"):
+            graph_module(replace(calling, calls=[replace(first, result=wrong)]), "cpu")
+
+
 def test_arguments_by_name_are_those_of_the_kernel(stored):
     traced = stored(lambda x, y: sum_and_difference(b=x, a=y)["difference"], (X, X + 1))[1]
     (difference,) = graph_module(again(with_kernels(traced)), "cpu")(X, 3 * X)
