@@ -4,6 +4,9 @@ Each statement runs in processes of its own, in turn with the others, all with c
 one folder. The time is the CPU time that the process used in user mode, which other work on the
 machine disturbs less than wall time, and has Python's own start in it; the figure is the ratio of
 the least times, with the median of the ratios of each round beside it.
+
+PyTorch loads the device when it is imported. What that takes is the difference from an import with
+TORCH_DEVICE_BACKEND_AUTOLOAD=0: of the least times, and the median of each round's.
 """
 
 from __future__ import annotations
@@ -24,6 +27,10 @@ ROWS = {
     "from trnsim.cli import app; app(['--help'])": (PARSER, 1.8),
 }
 """A statement, what it is compared with, and the ratio that it should not exceed."""
+PYTORCH = "import torch"
+PYTORCH_ROWS = {PYTORCH: 0.2, "import torch; torch.ones(1, device='neuron')": 0.5}
+"""A statement, and the seconds that it should at most take above PyTorch without backends."""
+WITHOUT_BACKENDS = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 
 
 def seconds(statement, environment):
@@ -39,22 +46,27 @@ def seconds(statement, environment):
 
 
 def measured(statements, folder):
-    """The times of each statement, round by round; a first round compiles."""
+    """The times of each statement, round by round; a first round compiles.
+
+    `statements` are by name, each with the variables of its environment.
+    """
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = folder
-    times = {statement: [] for statement in statements}
+    times = {name: [] for name in statements}
     for turn in range(ROUNDS + 1):
-        for statement in statements:
-            spent = seconds(statement, environment)
+        for name, (statement, variables) in statements.items():
+            spent = seconds(statement, environment | variables)
             if turn:
-                times[statement].append(spent)
+                times[name].append(spent)
     return times
 
 
 def main():
     """A row for each statement."""
     with tempfile.TemporaryDirectory() as folder:
-        times = measured((NUMPY, PARSER, *ROWS), folder)
+        times = measured({name: (name, {}) for name in (NUMPY, PARSER, *ROWS)}, folder)
+        statements = {"": (PYTORCH, WITHOUT_BACKENDS)} | {row: (row, {}) for row in PYTORCH_ROWS}
+        pytorch_times = measured(statements, folder)
     print(f"{'':<45} {'ms':>5}   {'ratio to':<20} {'best':>5} {'median':>6}   at most")
     for statement, (other, limit) in ROWS.items():
         ours, theirs = times[statement], times[other]
@@ -63,6 +75,13 @@ def main():
             f"{statement:<45} {min(ours) * 1e3:5.0f}   {other:<20} {min(ours) / min(theirs):5.2f}"
             f" {middle:6.2f}   {'-' if limit is None else limit}"
         )
+    print(f"\n{'':<45} {'ms':>5}   above PyTorch without backends, s: best, median; at most")
+    theirs = pytorch_times[""]
+    for statement, limit in PYTORCH_ROWS.items():
+        ours = pytorch_times[statement]
+        middle = statistics.median(a - b for a, b in zip(ours, theirs, strict=True))
+        above = min(ours) - min(theirs)
+        print(f"{statement:<45} {min(ours) * 1e3:5.0f}   {above:.2f} {middle:.2f}; {limit}")
 
 
 if __name__ == "__main__":

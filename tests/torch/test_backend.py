@@ -37,6 +37,7 @@ def python(program, **environment):
         ("import torch_neuronx, torch; torch.ones(2, device='neuron')", "1"),
         ("import torch_neuron, torch; torch.ones(2, device='neuron')", "0"),
         ("import trnsim, sys; assert 'torch' not in sys.modules", "1"),
+        ("import torch, sys; assert 'trnsim.fabric.collective_time' not in sys.modules", "1"),
     ],
 )
 def test_every_way_to_import_it(program, autoload):

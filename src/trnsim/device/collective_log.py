@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trnsim.device.places import placed_time
-from trnsim.fabric.choice import KINDS
 from trnsim.fabric.floors import Floor
 from trnsim.profile.units import bytes_text
 
@@ -34,6 +32,8 @@ _SHOWN: Final = 8
 
 def kind_of(name: str) -> str | None:
     """The kind of a collective in `trnsim.fabric`; None for one that it does not time."""
+    from trnsim.fabric.choice import KINDS  # noqa: PLC0415  as below
+
     kind = _BY_NAME.get(name, name)
     return kind if kind in KINDS else None
 
@@ -57,7 +57,9 @@ class CollectiveCall:
 
 def collectives_blocks(log: Sequence[CollectiveCall], target: str) -> tuple[Block, ...]:
     """A table of the program's collectives: count, bytes, group, algorithm, time; () for none."""
-    from trnsim.document.answer import Items, Note, Table, columns  # noqa: PLC0415  for a report
+    # For a report: whatever imports PyTorch imports this module.
+    from trnsim.device.places import placed_time  # noqa: PLC0415
+    from trnsim.document.answer import Items, Note, Table, columns  # noqa: PLC0415
 
     alike = Counter(log)
     if not alike:
