@@ -27,7 +27,7 @@ nightly: .venv/.test .venv-clients/.made .venv-notebook/.made .venv-site/.made .
 	$(BIN)/python tests/suite/nightly.py
 
 bench: .venv/.test ## time the emulator against plain numpy and PyTorch, as ratios in one run
-	for script in run torch_steps watch imports ranks jax_dispatch estimating peers; do $(BIN)/python bench/$$script.py || exit; done
+	for script in run torch_steps ddp watch imports ranks jax_dispatch estimating peers; do $(BIN)/python bench/$$script.py || exit; done
 
 docs: .venv/.test ## write the pages that the source makes, and put what is printed today into README and docs
 	$(BIN)/python docs/makers/pages.py
