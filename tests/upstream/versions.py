@@ -1,16 +1,19 @@
 """Run the public suites under every version of NKI and write docs/generated/versions.md.
 
-usage: python tests/upstream/versions.py FOLDER [--suites D1 D6 ...] [--sample N] [--page]
+usage: python tests/upstream/versions.py FOLDER [--suites D1 D6 ...] [--versions 0.4 found ...]
+                                         [--sample N] [--page]
 
 FOLDER holds the clones, as for conformance.py. Outcomes are kept in build/versions, a folder a
-version, and a stopped run goes on. `--sample N` takes N cases of each suite; `--page` runs nothing
-and writes the page of what is kept.
+version, and a stopped run goes on. `found` is no version: each file follows the one that is found
+from its forms. `--sample N` takes N cases of each suite; `--page` runs nothing and writes the page
+of what is kept.
 """
 
 import argparse
 import os
 import re
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 from ledger import read
@@ -24,6 +27,10 @@ from trnsim.behaviours.table import TABLE
 from trnsim.nki.dialect import inferred_version_of_file
 
 KEPT = ROOT / "build" / "versions"
+PIN = "TRNSIM_NKI"
+FOUND = "found"
+"""The run without a chosen version."""
+RUNS = (*VERSIONS, FOUND)
 PAGE = ROOT / "docs" / "generated" / "versions.md"
 REFUSAL = re.compile(r"under NKI 0[.][0-9]|exists (in|from) NKI 0[.]")
 HEAD = """# Public suites by version of NKI
@@ -35,8 +42,9 @@ has *other values* or another error, and the rows of the table of behaviours tha
 for and that the nearest version in which it runs has otherwise stand beside it. A case that fails
 under every version fails for a reason of its own ([Public suites](conformance.md) has it) and is
 counted as such. Where a version has `-`, the suite was not run. A sample is drawn from a seed, and
-is the same for every version. *Emulator* is the last commit, at the time of the run, of the source
-behind kernels.
+is the same for every version. Under *found* no version was chosen: each file follows the newest one
+under which every form that it uses exists. *Emulator* is the last commit, at the time of the run,
+of the source behind kernels.
 
 """
 
@@ -73,9 +81,8 @@ def reasons(suite, version, by_version):
     head = f"- {suite} under NKI {version}"
     lines = [f"{head}: {n} refused by `{row}`\n" for row, n in refusals.items()]
     for (reason, rows), names in others.items():
-        more = f" and {len(names) - 1} more" if names[1:] else ""
         why = ", ".join(f"`{row}`" for row in rows) or "none was asked"
-        lines.append(f"{head}, `{names[0]}`{more}: {reason}; rows: {why}\n")
+        lines.append(f"{head}, `{names[0]}`{_and_more(names)}: {reason}; rows: {why}\n")
     return lines
 
 
@@ -89,6 +96,28 @@ def rows_of(name, version, by_version):
     asked = {row for each in (version, nearest) for row in by_version[each][name][2]}
     sides = VERSIONS[version], VERSIONS[nearest]
     return tuple(sorted(row for row in asked if len({s.follows(TABLE[row]) for s in sides}) > 1))
+
+
+def lost_cases(suite, as_found, by_version):
+    """Lines on the cases that fail as found and run under a version, by reason and versions."""
+    cases = defaultdict(list)
+    for name, (end, reason, _) in as_found.items():
+        running = [
+            version
+            for version, ends_of_cases in by_version.items()
+            if ends_of_cases.get(name, ("",))[0] == "passed"
+        ]
+        if running and end in ("refused", "other"):
+            cases[", ".join(running), reason[:160]].append(short(name))
+    return [
+        f"- {suite}, `{names[0]}`{_and_more(names)}: runs under {running}; as found: {reason}\n"
+        for (running, reason), names in cases.items()
+    ]
+
+
+def _and_more(names):
+    """How many names a line leaves out, in words."""
+    return f" and {len(names) - 1} more" if names[1:] else ""
 
 
 def row_of(reason):
@@ -111,18 +140,22 @@ def files(folder):
 
 def page(folder):
     """The page of what is kept."""
-    rows, lines = [], []
+    rows, lines, lost = [], [], []
     for suite in (*SUITES, *PINNED):
-        by_version = {name: ends(read(KEPT / name / f"{suite.name}.jsonl")) for name in VERSIONS}
+        by_version = {name: ends(read(KEPT / name / f"{suite.name}.jsonl")) for name in RUNS}
         if not any(by_version.values()):
             continue
         mark_own_failures(by_version)
-        outcomes = (cell(found) for found in by_version.values())
+        outcomes = (cell(cases) for cases in by_version.values())
         rows.append((suite.name, what(suite), commits(suite), *outcomes))
+        as_found = by_version.pop(FOUND)
+        lost += lost_cases(suite.name, as_found, by_version)
         for name in by_version:
             lines += reasons(suite.name, name, by_version)
-    text = HEAD + table(("suite", "what", "emulator", *VERSIONS), rows)
+    text = HEAD + table(("suite", "what", "emulator", *RUNS), rows)
     text += "## What is refused, and what has other values\n\n" + ("".join(lines) or "Nothing.\n")
+    text += "\n## Cases that run under a version and not under the one that is found\n\n"
+    text += "".join(lost) or "None.\n"
     text += (
         "\n## Files that are not of the latest version\n\nFound from the forms that they use.\n\n"
     )
@@ -141,13 +174,13 @@ def page(folder):
 
 def commits(suite):
     """The commits of the emulator under which the kept runs of a suite were made."""
-    heads = [read(KEPT / name / f"{suite.name}.jsonl")[:1] for name in VERSIONS]
+    heads = [read(KEPT / name / f"{suite.name}.jsonl")[:1] for name in RUNS]
     return ", ".join(dict.fromkeys(head["emulator"] for (head,) in filter(None, heads)))
 
 
 def what(suite):
     """The suite in words, with the size of the sample that was run."""
-    for name in VERSIONS:
+    for name in RUNS:
         for entry in read(KEPT / name / f"{suite.name}.jsonl"):
             if entry.get("chosen", 0) < entry.get("population", 0):
                 return f"{suite.what}: a sample of {entry['chosen']} of {entry['population']}"
@@ -168,13 +201,22 @@ def mark_own_failures(by_version):
                     cases[name] = ("own", *cases[name][1:])
 
 
-def run(suite, folder, sample):
-    """Run a suite under each version."""
-    for name in VERSIONS:
-        ledger = conformance.opened(suite, folder, KEPT / name)
-        options = [f"--nki={name}", *([] if sample is None else [f"--sample={sample}"])]
-        os.environ["TRNSIM_NKI"] = name
-        conformance.run(suite, folder, None, options, ledger)
+def run(suite, folder, sample, names):
+    """Run a suite under each of these versions, or as found."""
+    sampled = [] if sample is None else [f"--sample={sample}"]
+    unpinned = {name: value for name, value in suite.environment.items() if name != PIN}
+    for name in names:
+        is_pinned = name != FOUND
+        os.environ.pop(PIN, None)
+        if is_pinned:
+            os.environ[PIN] = name
+        conformance.run(
+            replace(suite, environment=unpinned),
+            folder,
+            None,
+            [f"--nki={name}", *sampled] if is_pinned else sampled,
+            conformance.opened(suite, folder, KEPT / name),
+        )
 
 
 def main():
@@ -182,6 +224,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the clones lie")
     parser.add_argument("--suites", nargs="*", default=["D", "V"], help="beginnings of names")
+    parser.add_argument("--versions", nargs="*", default=RUNS, choices=RUNS)
     parser.add_argument("--sample", type=int, help="cases of each suite, not all")
     parser.add_argument("--page", action="store_true", help="write the page of what is kept")
     given = parser.parse_args()
@@ -190,8 +233,8 @@ def main():
         for suite in (*SUITES, *PINNED):
             is_there = all((folder / clone).is_dir() for clone in suite.clones)
             if is_there and suite.name.startswith(tuple(given.suites)):
-                run(suite, folder, given.sample)
-    os.environ.pop("TRNSIM_NKI", None)
+                run(suite, folder, given.sample, given.versions)
+    os.environ.pop(PIN, None)
     PAGE.write_text(page(folder), encoding="utf-8")
 
 
