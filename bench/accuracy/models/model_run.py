@@ -5,8 +5,8 @@ usage: model_run.py [--only WORD] [--patience SECONDS] [--graphs | --kept]
 Each graph is made once and priced once; what was found lies in build/accuracy/models, a file a
 graph, so that a stopped run goes on where it was. `--only` takes rows whose id, class or model has
 the word, `--graphs` makes graphs alone, `--kept` takes what is known already, `--patience` leaves
-out what takes longer to compile. programs.json, beside this file, keeps what is not taken;
-docs/generated/accuracy-models.md is written from it by `bench/system/page.py`.
+out what takes longer to compile. programs.json, beside this file, keeps rows that are not taken or
+left out; docs/generated/accuracy-models.md is written from it by `bench/system/page.py`.
 """
 
 from __future__ import annotations
@@ -178,10 +178,12 @@ def main():
                 known.graph(part.spec)
         else:
             found = priced(known, case)
-            kept, other = (refused, rows) if isinstance(found, str) else (rows, refused)
-            kept[name] = found
-            other.pop(name, None)
-            programs.keep(rows, refused)
+            is_refused = isinstance(found, str)
+            if not (is_refused and found.startswith(_LATE) and name in rows):
+                kept, other = (refused, rows) if is_refused else (rows, refused)
+                kept[name] = found
+                other.pop(name, None)
+                programs.keep(rows, refused)
         spent = time.monotonic() - started
         print(f"{number}/{len(chosen)} {name} {spent:.1f} s", file=sys.stderr)
 
