@@ -6,7 +6,8 @@ A line of FILE is one JSON object: a case with its outcome, reason, seconds and 
 cases there were to choose from; or that the run reached its end. `--sample N` chooses N of the
 cases that the suite does not skip, the same ones each time, spread over files and functions.
 With `--nki` kernels follow that version, and a case has the rows of the table of behaviours that it
-asked for and that the latest version answers otherwise.
+asked for and that the latest version answers otherwise; with `--nki=found` each kernel follows the
+version that is found from its file, whatever version the modules of tests were imported under.
 """
 
 import json
@@ -20,6 +21,9 @@ from pathlib import Path
 import pytest
 
 SEED = 0
+FOUND = "found"
+"""The version of a run in which none is chosen."""
+PIN = "TRNSIM_NKI"
 
 
 def pytest_addoption(parser):
@@ -131,6 +135,14 @@ def following(version):
     rows = []
     if version is None:
         yield rows
+        return
+    if version == FOUND:
+        chosen = os.environ.pop(PIN, None)
+        try:
+            yield rows
+        finally:
+            if chosen is not None:
+                os.environ[PIN] = chosen
         return
     from trnsim.behaviours import LATEST, version_named  # noqa: PLC0415  most runs need none
     from trnsim.behaviours.chosen import pinned  # noqa: PLC0415

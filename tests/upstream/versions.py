@@ -13,10 +13,9 @@ import argparse
 import os
 import re
 from collections import Counter, defaultdict
-from dataclasses import replace
 from pathlib import Path
 
-from ledger import read
+from ledger import FOUND, PIN, read
 from suites import PINNED, ROOT, SUITES
 from suites_page import short, table
 
@@ -27,9 +26,6 @@ from trnsim.behaviours.table import TABLE
 from trnsim.nki.dialect import inferred_version_of_file
 
 KEPT = ROOT / "build" / "versions"
-PIN = "TRNSIM_NKI"
-FOUND = "found"
-"""The run without a chosen version."""
 RUNS = (*VERSIONS, FOUND)
 PAGE = ROOT / "docs" / "generated" / "versions.md"
 REFUSAL = re.compile(r"under NKI 0[.][0-9]|exists (in|from) NKI 0[.]")
@@ -203,20 +199,13 @@ def mark_own_failures(by_version):
 
 def run(suite, folder, sample, names):
     """Run a suite under each of these versions, or as found."""
-    sampled = [] if sample is None else [f"--sample={sample}"]
-    unpinned = {name: value for name, value in suite.environment.items() if name != PIN}
     for name in names:
-        is_pinned = name != FOUND
+        ledger = conformance.opened(suite, folder, KEPT / name)
+        options = [f"--nki={name}", *([] if sample is None else [f"--sample={sample}"])]
         os.environ.pop(PIN, None)
-        if is_pinned:
+        if name != FOUND:
             os.environ[PIN] = name
-        conformance.run(
-            replace(suite, environment=unpinned),
-            folder,
-            None,
-            [f"--nki={name}", *sampled] if is_pinned else sampled,
-            conformance.opened(suite, folder, KEPT / name),
-        )
+        conformance.run(suite, folder, None, options, ledger)
 
 
 def main():

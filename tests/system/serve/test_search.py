@@ -66,7 +66,9 @@ def test_layouts_of_one_split_share_the_times_of_their_steps():
     assert len(shared) == 5
 
 
-def test_more_expert_ranks_than_an_instance_has_are_refused():
+def test_expert_ranks_of_a_model_without_experts_are_refused_before_any_layout():
     options = ServerOptions(expert=128, max_model_len=512)
-    with pytest.raises(BadInput, match=r"--expert-parallel-size of 128 on .* has 64 ranks"):
+    with pytest.raises(
+        BadInput, match=r"^--expert-parallel-size of 128; .* no experts; legal: 1\n"
+    ):
         Search(LLAMA, machine("trn2"), options, saturating_demand(256, 32), None, Slo()).best()
