@@ -77,10 +77,20 @@ def convolution(operation, shapes, made):
 def pairs(operation, shapes):
     """Queries, each with the keys that it sees, of all heads."""
     (*heads, queries, _), keys = shapes[0], shapes[1][-2]
-    if not operation.is_causal:
-        return prod(heads) * queries * keys
-    early = min(queries, keys)
-    return prod(heads) * (early * (early + 1) // 2 + (queries - early) * keys)
+    places = [operation.first + operation.apart * query for query in range(queries)]
+    seen = [sees(operation, place, key) for place in places for key in range(keys)]
+    return prod(heads) * sum(seen)
+
+
+def sees(operation, place, key):
+    """Whether no mask hides a key from the query at a place among the keys."""
+    if operation.is_causal and key > place:
+        return False
+    if not operation.window:
+        return True
+    if operation.is_causal:
+        return place - key < operation.window
+    return 2 * abs(place - key) < operation.window
 
 
 def attention(operation, shapes, _):

@@ -30,8 +30,8 @@ def runs(monkeypatch):
     """The runs of programs with values."""
     found, trace = [], lowered.trace
 
-    def watched(*args, numerics):
-        one = trace(*args, numerics=numerics)
+    def watched(*args, numerics, **options):
+        one = trace(*args, numerics=numerics, **options)
         found.extend([one.run] if numerics else [])
         return one
 
