@@ -104,10 +104,11 @@ def lost_cases(suite, as_found, by_version):
             if ends_of_cases.get(name, ("",))[0] == "passed"
         ]
         if running and end in ("refused", "other"):
-            cases[", ".join(running), reason[:160]].append(short(name))
+            why = f"refused by `{row_of(reason)}`" if end == "refused" else reason[:160]
+            cases[", ".join(running), why].append(short(name))
     return [
-        f"- {suite}, `{names[0]}`{_and_more(names)}: runs under {running}; as found: {reason}\n"
-        for (running, reason), names in cases.items()
+        f"- {suite}, `{names[0]}`{_and_more(names)}: runs under {running}; as found: {why}\n"
+        for (running, why), names in cases.items()
     ]
 
 
