@@ -104,8 +104,8 @@ class OfFirstNode(LaunchJob):
 
 def test_ranks_of_other_machines_that_do_not_start_are_named_by_their_node(tmp_path):
     job = job_of(tmp_path, "time.sleep(30)")
-    values = vars(job) | {"hosts": ("here", "there"), "start_s": 0.5}
-    with pytest.raises(BadInput, match=r"2 ranks have not started in 0\.5 s, of there"):
+    values = vars(job) | {"hosts": ("here", "there"), "start_s": 4}  # enough for those of here
+    with pytest.raises(BadInput, match="2 ranks have not started in 4 s, of there"):
         launch(OfFirstNode(**values), print, print)
 
 
