@@ -3,7 +3,7 @@
 import os
 
 # Before JAX is imported, and before the device counts its cores.
-os.environ["JAX_PLATFORMS"] = "neuron,cpu"
+os.environ.setdefault("JAX_PLATFORMS", "neuron,cpu")
 os.environ["NEURON_RT_NUM_CORES"] = "8"
 
 import subprocess
