@@ -145,11 +145,11 @@ def test_constants_of_another_chip_are_assumed():
 
 def test_a_half_of_a_prompt_on_trainium2_is_of_its_own_rows():
     own = choice.facts(TRN2, Phase.PREFILL)
-    assert float(own[choice.HALF]) == float(constants.KERNEL_PROMPTS.half_s)
-    assert own[choice.HALF].provenance.kind is Evidence.DERIVED
+    assert float(own[choice.HALF_LAYER]) == float(constants.KERNEL_PROMPTS.half_s)
+    assert own[choice.HALF_LAYER].provenance.kind is Evidence.DERIVED
     assert own[choice.PRODUCTS].provenance.kind is Evidence.ASSUMED
     carried = choice.facts(rank("trainium3", 2), Phase.PREFILL)
-    assert carried[choice.HALF].provenance.kind is Evidence.ASSUMED
+    assert carried[choice.HALF_LAYER].provenance.kind is Evidence.ASSUMED
 
 
 @pytest.mark.parametrize("is_denoiser", [False, True])

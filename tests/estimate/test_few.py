@@ -154,7 +154,9 @@ def test_of_a_graph_the_longest_of_three_counts(longest):
         "weights": {"bytes_per_s": 1e6, "cache_passes": 0.0},
         "elements": {"element_s": 1e-6},
     }[longest]
-    given_form = replace(FORM, is_beside=True, fixed_s=0.0, repeats_keys=False, element_s=1e-11)
+    given_form = replace(
+        FORM, overlaps_elements=True, fixed_s=0.0, repeats_keys=False, element_s=1e-11
+    )
     form = replace(given_form, **slow)
     each_s = {
         "products": block.flop / form.flop_per_s,

@@ -363,7 +363,7 @@ def test_arguments_that_do_not_fit_are_refused():
     with pytest.raises(BadInput, match=r"^add\(a, b, scale=1.0\) was called with 4 positional"):
         add(x, x, 1.0, 2.0)
     with pytest.raises(
-        BadInput, match=r"add was called with a set, \{1, 2\}, by which no compiled"
+        BadInput, match=r"add was called with a set, \{1, 2\}, which is not hashable"
     ):
         add(x, x, {1, 2})
 

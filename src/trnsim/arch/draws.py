@@ -1,6 +1,6 @@
 """Random samples of a core's rates, and many samples as one core with arrays of rates.
 
-A time that is computed with such arrays has all samples at once: its distribution.
+A time that is computed with such arrays is itself an array, with an element for each sample.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Detection of logs that mix two chips: two sets of factors explain such rows far better than one.
 
-Each row of a chip belongs to the set whose factors fit it better, and the sets' factors to their
-rows, in turn until no row changes (Bishop 2006, section 9.1: k-means, here of a regression). Rows
-of one chip that are halved so keep six tenths of their scatter, if that is normal; those of two
-chips keep what runs differ by.
+Two steps alternate until no row changes its set: each set's factors are fitted to its rows, and
+each row joins the set whose factors fit it better (Bishop 2006, section 9.1: k-means, here of a
+regression). Two sets made of the rows of one chip have six tenths of the scatter of one set, if the
+scatter is normal; sets of two chips have only the scatter between runs, which is far less.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trnsim.facts import assumed
 from trnsim.reader import fault
 
 LEAST_SCATTER: Final = assumed(
-    0.12, "one sigma of rows of one chip about their factors, beyond which two are looked for"
+    0.12, "one sigma of rows of one chip about their factors, beyond which two sets are looked for"
 )
 MOST_SHARE: Final = assumed(
     0.45, "most of the scatter that two sets may leave; a halved normal distribution keeps 0.60"
@@ -41,7 +41,13 @@ _MOST_NAMED: Final = 6
 
 @dataclass(frozen=True)
 class _Split:
-    """Two sets of rows: those of the second, the scatter about both, and the factor between."""
+    """Two sets of rows.
+
+    Attributes:
+        second: for each row, True if it is in the second set.
+        scatter: root mean square of the rows' residuals, each in its own set.
+        log_factor: logarithm of the second set's times over the first's.
+    """
 
     second: tuple[bool, ...]
     scatter: float
@@ -87,7 +93,7 @@ def check_machines(rows: Sequence[Row]) -> None:
 
 
 def _starts(rows: Sequence[Row], robust: Fit) -> list[list[bool]]:
-    """First guesses of the second set: slower rows, by all factors and by those of groups alone."""
+    """First guesses of the second set: the slower rows, within each group or among all rows."""
     groups = grouped(rows, lambda row: row.group)
     ratios = {group: [row.log_ratio for row in own] for group, own in groups.items()}
     middles = {group: (max(own) + min(own)) / 2 for group, own in ratios.items()}
@@ -113,14 +119,14 @@ def _split(rows: Sequence[Row], start: Sequence[bool]) -> _Split:
             ]
         )
         both = [(fitted.residual(row), fitted.residual(_labelled(row))) for row in rows]
-        changed = [abs(other) < abs(own) for own, other in both]
+        nearer_second = [abs(other) < abs(own) for own, other in both]
         residuals = [
             other if is_second else own
-            for (own, other), is_second in zip(both, changed, strict=True)
+            for (own, other), is_second in zip(both, nearer_second, strict=True)
         ]
-        if changed == second:
+        if nearer_second == second:
             break
-        second = changed
+        second = nearer_second
     between = [own - other for own, other in both]
     return _Split(tuple(second), _scatter(residuals), float(np.mean(between)))
 

@@ -71,7 +71,7 @@ def _suffixed_values(outputs: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _saved(values: Any, path: Path) -> Array:
-    """`values` as numpy saves them; types of 8 bits that it cannot read again as float32.
+    """`values` as an array for numpy; float32 in place of 8-bit floats, which it could not load.
 
     Raises:
         BadInput: they are no numbers.
@@ -82,7 +82,7 @@ def _saved(values: Any, path: Path) -> Array:
         raise _refusal(path, values) from error
     if array.dtype.hasobject:
         raise _refusal(path, values)
-    # numpy writes the floats of ml_dtypes as raw bytes, of which only bfloat16's two name a type.
+    # numpy writes ml_dtypes' floats as raw bytes: two are bfloat16's, one may be any 8-bit float's.
     is_nameless = array.dtype.itemsize == 1 and array.dtype.kind in "fV"
     return array.astype(np.float32) if is_nameless else array
 

@@ -48,8 +48,8 @@ def why(
     """Say why two answers differ, term by term, the largest first.
 
     A and B are each what compile, assess or plan infer, serve, train, layer or collective wrote
-    with --json; one of these commands in quotes, which is then run; or a log of vLLM's benchmark,
-    guidellm, torchtitan or NeMo, or in CSV, whose steps, TTFT or TPOT stand beside a plan's.
+    with --json; one of these commands in quotes, which is then run; or a measured log (vLLM's
+    benchmark, guidellm, torchtitan, NeMo, CSV), whose steps, TTFT or TPOT stand beside a plan's.
 
     Example: trnsim why "plan infer bert.json --on trn2" "plan infer bert.json --on trn1"
 
@@ -127,7 +127,7 @@ def _run(name: str, words: list[str]) -> Any:
     """The JSON that a command prints, run in this process.
 
     Raises:
-        EmulatorError: its own, which also says whose it is.
+        EmulatorError: the command's own; its reason begins with the side's name.
     """
     arguments = words if _JSON_OPTION in words else [*words, _JSON_OPTION]
     try:

@@ -30,7 +30,7 @@ class CompiledProgram:
         compiled_layers: number of those layers that were compiled.
         shares: work of the operations by modules of the model, in its order.
         bound: the time below which no program can be.
-        notes: reasons why parts of it are kernels one after another, and work of one core alone.
+        notes: sentences: why parts of it run as separate kernels, and what one core computes alone.
         exchanges: exchanges between ranks that are not in the program; the caller adds their time.
         crowding: a sentence on results that do not fit in SBUF; "" where that costs little time.
     """
@@ -108,7 +108,7 @@ class CompiledProgram:
         return self._utilization(self.bound.hbm_bytes, hbm_rate(self.target, self.lnc) / self.lnc)
 
     def whole(self, links_s: float = 0.0, exchanges_s: float = 0.0) -> Whole:
-        """The estimate of a step with `exchanges_s` of exchanges; `links_s` enters its bound."""
+        """The estimate of a step, with `exchanges_s` of exchanges; its bound includes `links_s`."""
         limit = replace(self.bound, links_s=links_s)
         return Whole(
             self.launch_s,

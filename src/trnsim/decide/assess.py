@@ -214,10 +214,10 @@ def _predicted_pairs(
     ]
     full: dict[str, Pair] = {}
     while True:
-        current = [full.get(move.instance, (place, move)) for place, move in pairs]
-        best = verdict.best(current) or verdict.quotable(current)
+        latest = [full.get(move.instance, (place, move)) for place, move in pairs]
+        best = verdict.best(latest) or verdict.quotable(latest)
         if best is None or best[1].instance in full:
-            return current
+            return latest
         name = best[1].instance
         full[name] = _pair(workload, name, places, comparison, is_brief=False)
 
@@ -230,7 +230,7 @@ def _pair(
     *,
     is_brief: bool,
 ) -> Pair:
-    """The placement of a workload on an instance type, and the candidate that it is."""
+    """The placement of a workload on an instance type, and its candidate with costs and savings."""
     there = places.there(workload, instance, comparison.here, is_brief=is_brief)
     cost = migration_between(comparison.here, there)
     return there, comparison.candidate(there, cost)
@@ -330,7 +330,7 @@ def assumptions() -> tuple[Assumption, ...]:
         "doubt about effort": (EFFORT_SPREAD, "one sigma"),
         "share of draws for a move": (verdict.SURE, "of 1"),
         "share of draws for a pilot": (verdict.LIKELY, "of 1"),
-        "bill over what is predicted here, or the inverse": (
+        "stated bill over the predicted one, or the inverse": (
             verdict.MOST_BILL_RATIO,
             "at most for a move",
         ),

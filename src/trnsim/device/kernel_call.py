@@ -118,7 +118,7 @@ class KernelCall:
             if not _is_hashable(leaf):
                 raise BadInput(
                     f"the kernel {kernel.title} was called with a {type(leaf).__name__}, "
-                    f"{leaf!r:.60}, by which no compiled kernel can be found again",
+                    f"{leaf!r:.60}, which is not hashable: no compiled kernel is found by it",
                     fix="pass tensors, numbers, words, dtypes, or tuples of them",
                     source="nki-language-guide.rst, kernels are cached by their arguments",
                     line=program_line(),
@@ -133,7 +133,7 @@ class KernelCall:
 
     @property
     def operation(self) -> str:
-        """The kernel's name."""
+        """The kernel's name alone ("softmax")."""
         return self.kernel.title
 
     @property

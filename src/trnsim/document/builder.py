@@ -22,6 +22,7 @@ _ESCAPES: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 def page(title: str, body: str, style: str = "") -> str:
     """A whole page: `title` is text, `body` is markup, `style` adds to the style of all pages."""
+    # `rules`: the styles by which wide tables become lists on narrow pages.
     parts = {
         "title": escape(title),
         "style": resource("page.css") + rules(body) + style,

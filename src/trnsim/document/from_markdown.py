@@ -1,7 +1,7 @@
 """The reader of the Markdown that instructions are documented in: blocks, for their page.
 
-It reads what `isa.reference.page` writes: headings, fenced code, tables, lists and paragraphs, with
-code between backquotes and links, of which a page keeps the words.
+It reads what `isa.reference.page` writes: headings, fenced code, tables, lists and paragraphs. In
+their text it reads code between backquotes, and links, of which only the words are kept.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _kind(line: str) -> str:
 
 
 def _joined_lines(lines: list[str]) -> list[str]:
-    """Lines with those that go on with them: an item each, or a paragraph."""
+    """A line for each item of a list and each paragraph, their continuation lines joined to it."""
     joined: list[str] = []
     for line in lines:
         if joined and not _ITEM.match(line):

@@ -118,11 +118,11 @@ def _padded(cell: str, width: int, *, is_right: bool) -> str:
 def _table(block: Table, width: int, emphasis: Emphasis) -> list[str]:
     shown = [at for at, column in enumerate(block.columns) if column.place != "page"]
     rows = [[words_text(row[at]) for at in shown] for row in block.rows[: block.most or None]]
-    known = [block.columns[at] for at in shown]
-    header = [words_text(column.name) for column in known]
-    right = [column.is_right for column in known]
+    columns = [block.columns[at] for at in shown]
+    header = [words_text(column.name) for column in columns]
+    right = [column.is_right for column in columns]
     room = width - block.indent
-    widths = _widths([header, *rows], known, room)
+    widths = _widths([header, *rows], columns, room)
     lines: list[str] = []
     if widths is None:
         for number, row in enumerate(rows):
@@ -154,15 +154,19 @@ def _widths(
         [part for cell in column for part in cell.split("\n")] for column in zip(*rows, strict=True)
     ]
     widths = [max(map(columns_of, column)) for column in cells]
-    words = [
+    word_widths = [
         max(columns_of(word) for part in column for word in part.split(" ")) for column in cells
     ]
     kept = [width if column.is_number else 0 for width, column in zip(widths, columns, strict=True)]
-    for least in (map(max, words, kept), (max(_LONG_WORD_WIDTH, width) for width in kept), words):
+    for least in (
+        map(max, word_widths, kept),
+        (max(_LONG_WORD_WIDTH, width) for width in kept),
+        word_widths,
+    ):
         narrowed = _narrowed(widths, list(least), room)
         if narrowed is not None:
             return narrowed
-    return _narrowed(widths, [_LONG_WORD_WIDTH] * len(words), room)
+    return _narrowed(widths, [_LONG_WORD_WIDTH] * len(widths), room)
 
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:

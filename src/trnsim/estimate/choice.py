@@ -22,7 +22,7 @@ from trnsim.workload.operators import Pass, Phase
 from trnsim.workload.summary import PartSummary
 
 PRODUCTS: Final = "part of the peak that products reach"
-HALF: Final = "half a layer s"
+HALF_LAYER: Final = "half a layer s"
 _EIGHT_BIT_PEAKS: Final = ("fp8", "fp8_e4", "mxfp8", "cfp8")
 """Names of 8-bit floating-point peaks in the catalogue."""
 _LANES: Final = 128
@@ -32,7 +32,7 @@ _INF2: Final = "inferentia2"
 
 NETWORK: Final = "networks"
 DENOISER: Final = "diffusion"
-"""Families of models whose graph is read; the other families are phases."""
+"""Families of models that are captured as graphs; every other family is named by a `Phase`."""
 _GRAPH_CONSTANTS: Final = {NETWORK: constants.NETWORKS, DENOISER: constants.DIFFUSION}
 """Constants of these families."""
 
@@ -101,8 +101,8 @@ def layer_times(
         modelled: LayerTimes = gpu.gpu_times(machine.chip, dtype)
         return MeasuredFirst(site_times(modelled, machine.chip), measured)
     phases = (Phase(family),) if family else tuple(Phase)
-    forms = {phase: _neuron(machine, _constants(machine, phase), dtype, phase) for phase in phases}
-    return MeasuredFirst(site_times(ByPhase(forms), machine.chip), measured)
+    few = {phase: _neuron(machine, _constants(machine, phase), dtype, phase) for phase in phases}
+    return MeasuredFirst(site_times(ByPhase(few), machine.chip), measured)
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ def graph_times(machine: Hardware, dtype: str, *, is_denoiser: bool) -> tuple[La
     if not machine.lnc:
         return layer_times(machine, Phase.ENCODE, dtype), 0.0
     name = DENOISER if is_denoiser else NETWORK
-    form = _neuron(machine, _GRAPH_CONSTANTS[name], dtype, name)
-    times = site_times(replace(form, is_beside=True, repeats_keys=False), machine.chip, name)
+    few = _neuron(machine, _GRAPH_CONSTANTS[name], dtype, name)
+    times = site_times(replace(few, overlaps_elements=True, repeats_keys=False), machine.chip, name)
     return times, float(_GRAPH_CONSTANTS[name].call_s)
 
 
@@ -176,7 +176,7 @@ def facts(machine: Hardware, phase: Phase) -> dict[str, Rate]:
     rates = {
         PRODUCTS: fit.products,
         "HBM bytes/s of a NeuronCore-v2": fit.bytes_per_s,
-        HALF: fit.half_s,
+        HALF_LAYER: fit.half_s,
     }
     if target is not None and target.is_fitted:
         return rates
@@ -185,7 +185,7 @@ def facts(machine: Hardware, phase: Phase) -> dict[str, Rate]:
         name: assumed(fact, f"{reason}: {fact.provenance.source}") for name, fact in rates.items()
     }
     has_half_rows = fit is constants.KERNEL_PROMPTS and target is not None and target.validated
-    return {**extrapolated, HALF: rates[HALF]} if has_half_rows else extrapolated
+    return {**extrapolated, HALF_LAYER: rates[HALF_LAYER]} if has_half_rows else extrapolated
 
 
 def shared_spread(chip: Accelerator, phase: str) -> float:
@@ -234,7 +234,7 @@ def peak(machine: Hardware, dtype: str) -> float:
 
 
 def published_products_share(machine: Hardware, family: str) -> float:
-    """Seconds of products at the largest published peak, over those by a family's constants.
+    """The rate of products by a family's constants, as a share of the largest published peak.
 
     0 for a GPU, where products of different shapes reach different parts of the peak.
     """
@@ -249,7 +249,7 @@ def published_products_share(machine: Hardware, family: str) -> float:
 
 
 def published_memory_share(machine: Hardware) -> float:
-    """Seconds of memory traffic at HBM's published bandwidth, over those by the constants."""
+    """The rate of memory traffic by the constants, as a share of HBM's published bandwidth."""
     published = float(machine.chip.memory_bytes_per_s) / machine.ranks_per_chip
     return min(bytes_per_s(machine) / published, 1.0)
 
@@ -278,7 +278,7 @@ def _neuron(
     half_s = float(fit.inf2_half_s if is_inf2 and fit.inf2_half_s else fit.half_s)
     products = float(fit.products) * (float(fit.inf2_products) if is_inf2 else 1.0)
     vector_hz = float(target.core.vector_clock_hz if target else constants.V1_VECTOR_HZ)
-    once_s = 1 / (machine.lnc * _LANES * vector_hz)
+    vector_element_s = 1 / (machine.lnc * _LANES * vector_hz)
     verb = "fitted to" if is_fitted else "extrapolated from"
     return FewConstants(
         flop_per_s=products * peak(machine, dtype),
@@ -289,10 +289,10 @@ def _neuron(
         source=f"few constants of {family}, {verb} {fit.rows}",
         sequence_s=float(fit.sequence_s),
         score_s=float(fit.score_s) * constants.V2_PEAK / peak(machine, "bf16"),
-        element_s=float(fit.element_passes) * once_s,
+        element_s=float(fit.element_passes) * vector_element_s,
         softmax_weight=float(fit.softmax_weight),
-        kernel_softmax_s=float(constants.KERNEL_PASSES) * once_s,
+        kernel_softmax_s=float(constants.KERNEL_PASSES) * vector_element_s,
         host_bytes_per_s=float(fit.host_bytes_per_s),
         repeats_keys=True,
-        kernel_score_s=float(fit.kernel_passes) * once_s,
+        kernel_score_s=float(fit.kernel_passes) * vector_element_s,
     )

@@ -63,7 +63,7 @@ class FewConstants:
         host_bytes_per_s: bytes per second of results to the host; 0 where they stay.
         repeats_keys: whether keys and values are read once for each query head, not once for the
             heads that share them.
-        is_beside: whether elements pass at the same time as products.
+        overlaps_elements: whether elements pass at the same time as products.
         kernel_score_s: seconds of an unmasked score, where attention of a prompt is one kernel; 0
             where it is not.
     """
@@ -81,7 +81,7 @@ class FewConstants:
     kernel_softmax_s: float = 0.0
     host_bytes_per_s: float = 0.0
     repeats_keys: bool = False
-    is_beside: bool = False
+    overlaps_elements: bool = False
     kernel_score_s: float = 0.0
 
     def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
@@ -132,7 +132,7 @@ class FewConstants:
             )
         products_s, weights_s = flop / self.flop_per_s, weights / self.bytes_per_s
         elements_s = passes * self._elements_s(summary, model_pass)
-        if self.is_beside:
+        if self.overlaps_elements:
             elements_s = max(elements_s - max(products_s, weights_s), 0.0)
         parts = {
             "products": products_s,

@@ -98,14 +98,18 @@ def _recomputed_part(
     return part
 
 
-def step_estimate(passes: Estimate, once_s: Mapping[str, float], host_s: float) -> Estimate:
+def step_estimate(passes: Estimate, other_parts_s: Mapping[str, float], host_s: float) -> Estimate:
     """The estimate of a step, from that of its passes and the seconds of other parts.
 
-    The other parts have the relative error of the passes, except that with a user's measured times
-    of layers the collectives of data ranks have the error of bandwidths: only rows of whole steps
-    contain them.
+    The other parts have the relative error of the passes. With a user's measured times of layers
+    the collectives of data ranks have the error of bandwidths: such a table does not measure them.
+
+    Args:
+        passes: the estimate of all forward and backward passes.
+        other_parts_s: seconds of the parts "data" (collectives of data ranks), "bubble" and so on.
+        host_s: seconds of the host.
     """
-    estimate, proportional_s = passes, dict(once_s)
+    estimate, proportional_s = passes, dict(other_parts_s)
     if not any(source.startswith(FEW) for source in estimate.errors_s):
         data_s, spread = proportional_s.pop("data"), BANDWIDTHS.provenance.spread
         estimate = estimate.plus("data", data_s, source=EXCHANGES, spread=spread)

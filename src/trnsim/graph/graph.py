@@ -100,7 +100,7 @@ class Graph:
     """Operations in an order in which each comes after its operands.
 
     Two graphs are equal if they have the same inputs, nodes and outputs; a graph that is an
-    attribute or a key must not change. `came_from` is the origin of the nodes that are added next.
+    attribute or a key must not change. `came_from` is the origin given to nodes as they are added.
     """
 
     inputs: list[Value] = field(default_factory=list[Value])
@@ -394,7 +394,10 @@ def check_numbers(
 
 
 def reference_of(node: Node, operands: Sequence[Any]) -> tuple[Array, ...]:
-    """A node's results by its reference, rounded as tensors store them."""
+    """A node's results by its reference, rounded as tensors store them.
+
+    Operands are taken in full precision, or in their stored dtype (`Operation.reads_stored`).
+    """
     operation = node.operation
     if not operation.reads_stored:
         is_real = node.kind is Kind.ELEMENTWISE and node.result.type.is_floating

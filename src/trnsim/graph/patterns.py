@@ -117,10 +117,10 @@ class Op(Form):
         operands: their forms; () matches any operands.
         name: the name under which its result is captured.
         readers: maximum number of readers of its result; 0 for any number.
-        past: predicate of the nodes that are skipped on the way from the reader to the operation,
-            if each has one reader.
-        where: predicate of a matching node, and of the value that its reader reads: the node's
-            result, or that of the last node that was skipped.
+        past: predicate of nodes that may stand between the operand and the operation, such as
+            casts; they are skipped as long as each has one reader.
+        where: further condition, on the operation's node and on the operand: the node's result, or
+            the result of the first skipped node.
         is_commutative: True if the operands may match in reverse order.
     """
 
@@ -155,7 +155,7 @@ class Op(Form):
     ) -> Captures | None:
         """`captures` with those of a node; None where it does not match.
 
-        `read` is the value that the reader reads: as in `where`; None for the node's result.
+        `read` is the operand that `where` is given; None for the node's result.
         """
         if not isinstance(node.operation, self.operations):
             return None

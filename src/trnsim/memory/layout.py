@@ -17,7 +17,7 @@ from trnsim.memory.storage import Memory
 _CACHED_LAYOUTS = 1 << 16
 _BUCKET_ROWS = 128
 _BUCKET_BYTES = 1 << 16
-"""Minimum bytes of a bucket, where rows are short: those of a vector in HBM are its elements."""
+"""Minimum bytes of a bucket: a row may be short, as in a vector in HBM, whose rows are elements."""
 _CACHED_CUTS = 1 << 12
 _ALIGNED_BYTES = 64
 """Strictest alignment of a byte within a partition that a rule can ask for."""
@@ -30,12 +30,12 @@ class TileLayout(NamedTuple):
         pattern: the bytes of the storage that the tile covers.
         box: the tile's bounding rectangle.
         runs: the pattern's contiguous runs and the bytes of one (`AccessPattern.runs`).
-        signature: one object for all layouts that every rule and cost treats alike, equal to
-            nothing else; in HBM it ignores the offset, on chip most of it within a partition.
+        signature: an object that layouts share if no rule and no cost tells them apart. So in HBM
+            it ignores the offset; on chip it ignores most of the offset within a partition.
         nbytes: bytes of all elements of the tile.
         is_whole: whether the tile covers every byte of the storage.
-        buckets: the box cut at multiples of a number of rows (128, or more where rows are short),
-            each part with the number of its multiple.
+        buckets: the box cut into groups of rows (of 128 rows, or more where rows are short), each
+            with the group's number in the storage.
         cuts: cache of indexing: index -> layout of the indexed part.
     """
 
@@ -114,9 +114,9 @@ def _buckets(box: Box, pitch_bytes: int) -> tuple[tuple[int, Box], ...]:
 def _start(memory: Memory, pattern: AccessPattern, pitch_bytes: int, box: Box) -> tuple[int, ...]:
     """The properties of a tile's place that rules may depend on; empty in HBM.
 
-    On chip they are the partition, the alignment, the step from partition to partition, and in
-    PSUM whether it lies within a bank: for banks of any power of two, the highest bit by which its
-    first and last byte differ decides.
+    On chip they are the partition, the alignment, whether the step between rows is one partition,
+    and in PSUM the highest bit by which its first and last byte differ: by that a rule sees whether
+    the tile lies within a bank, for banks of any power of two.
     """
     if not memory.is_on_chip:
         return ()

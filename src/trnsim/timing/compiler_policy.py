@@ -6,7 +6,7 @@ are not public, so the schedule makes these choices:
 - A compute engine takes the first instruction that is ready among the next few, under the policy
   `compiler`, or its instructions in the order in which the kernel issues them, under `issued`.
 - A transfer starts as soon as it is ready and the DMA engines are free, whatever was issued before.
-- A tensor without an address has its own buffer: no transfer waits until another tensor leaves it.
+- A tensor without an address has a buffer of its own, so no transfer waits for a buffer to be free.
 """
 
 from __future__ import annotations

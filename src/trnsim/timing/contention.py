@@ -7,8 +7,9 @@ descriptors made ahead of time; for others no size is stated). So a collective k
 collective is as fast as alone. Its demand is the time for which the engines copy the data that the
 rank passes on (`Cost.engine_share`), spread evenly over the collective.
 
-A transfer lasts longer by the share that it loses, so a program beside collectives never takes
-longer than both in sequence. Not modelled: that they share HBM, and that Trn3 has priorities.
+A transfer lasts longer by the share that it loses (its stretch), so a program beside collectives
+never takes longer than both in sequence. Not modelled: that they share HBM, and that Trn3 has
+priorities.
 
 Source: aws-neuron-sdk neuron-runtime/explore/compute-comm-overlap.rst, Adjusting Static DMA
 Priority.
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _ROUNDS: Final = 8
 """Maximum number of schedules; the times of the last are accepted.
 
-Each settles at least one more collective that depends on a slower transfer.
+In each, the times of at least one more collective that depends on a slower transfer become final.
 """
 
 
@@ -51,10 +52,11 @@ def contended(
     order: Order,
     tables: Sequence[Sequence[EnginePlacement]],
 ) -> Order:
-    """The order with the stretches of transfers beside collectives; unchanged without collectives.
+    """The order with longer times for transfers beside collectives; unchanged without collectives.
 
-    The transfers beside a collective depend on its start, and that depends on earlier transfers:
-    scheduling is iterated to a fixed point.
+    The times are factors on those of transfers alone (`Order.stretches`). The transfers beside a
+    collective depend on its start, and that depends on earlier transfers: scheduling is iterated to
+    a fixed point.
     """
     taking = [[cost.engine_share > 0 for _, cost in table] for table in tables]
     if not any(map(any, taking)):
@@ -103,7 +105,7 @@ def _stretches(
     current: array[float],
     takes: Sequence[bool],
 ) -> array[float]:
-    """The stretches of a core, with those of transfers by their overlap with its collectives."""
+    """`current`, the factors on a core's times, with those of transfers by their collectives."""
     if not any(takes):
         return current
     start_s, end_s = schedule.start_s, schedule.busy_until_s

@@ -141,7 +141,7 @@ def buffers_of(values: Any) -> list[int]:
 
 
 def call_core(*values: Any) -> int:
-    """The core of the first neuron tensor in a call."""
+    """The core of the first neuron tensor in a call; 0 without one."""
     groups = (list(value.values()) if isinstance(value, dict) else value for value in values)
     return next((tensor.get_device() for tensor in tensors_in([*groups]) if not tensor.is_cpu), 0)
 

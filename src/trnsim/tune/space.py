@@ -19,7 +19,8 @@ from trnsim.gate.source import source_digest
 from trnsim.runs import Launchable
 
 SCHEDULE: Final = "schedule"
-"""The name of a parameter for `kernel.with_schedule`: its values are lists of edges.
+"""The name of a parameter for `kernel.with_schedule`: its values are lists of edges, each of which
+orders two instructions.
 
 If the kernel has a keyword of this name, the parameter is that keyword instead."""
 
@@ -73,13 +74,13 @@ class SettingSpace:
 
     def values(self, setting: Setting) -> dict[str, Any]:
         """The values of a setting by name."""
-        rows = zip(self.parameters, setting, strict=True)
-        return {parameter.name: parameter.values[index] for parameter, index in rows}
+        pairs = zip(self.parameters, setting, strict=True)
+        return {parameter.name: parameter.values[index] for parameter, index in pairs}
 
     def text(self, setting: Setting) -> str:
         """A setting in words: ``tile=256, depth=2``."""
-        rows = zip(self.parameters, setting, strict=True)
-        return ", ".join(f"{row.name}={row.text(index)}" for row, index in rows)
+        pairs = zip(self.parameters, setting, strict=True)
+        return ", ".join(f"{each.name}={each.text(index)}" for each, index in pairs)
 
     def kernel_for(self, setting: Setting) -> tuple[Launchable, dict[str, Any]]:
         """The kernel, and the keywords of its call, for a setting."""
@@ -138,13 +139,13 @@ def _parameter(case: KernelCase, name: str, values: tuple[Any, ...]) -> Paramete
 
 
 def _with_default(name: str, values: tuple[Any, ...], default: Any) -> Parameter:
-    """A parameter with a default; a default that the file does not declare is its first value."""
+    """A parameter with a default, which becomes its first value if the file does not declare it."""
     if default in values:
         return Parameter(name, values, values.index(default))
     return Parameter(name, (default, *values), 0)
 
 
 def _keywords(kernel: Any) -> Mapping[str, Any]:
-    """The parameters of a kernel and their defaults."""
+    """The keywords that a kernel takes, and their defaults."""
     signature = inspect.signature(kernel.function)
     return {name: parameter.default for name, parameter in signature.parameters.items()}

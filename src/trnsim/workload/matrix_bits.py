@@ -27,10 +27,10 @@ class MatrixBits:
 
 
 def with_own_bits(tower: Tower, own_bits: Callable[[Layer, int], tuple[MatrixBits, ...]]) -> Tower:
-    """The tower with matrices whose bits differ from the model's, by their layer and its index.
+    """The tower with `own_bits` set in its layers: the bits that differ from the model's.
 
-    Groups of equal layers are divided where their bits differ; layers that share their weights
-    have the first one's.
+    The function `own_bits` is given a layer and its index in the model. Groups of equal layers are
+    divided where their bits differ; layers that share their weights have the first one's.
     """
     in_turn = (index for index, layer in enumerate(tower.layers) for _ in range(layer.times))
     order = tower.order or tuple(in_turn)

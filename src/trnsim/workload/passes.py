@@ -3,7 +3,8 @@
 Heads that the ranks do not divide are padded with unused ones, and KV heads are copied where there
 are more ranks than heads, as NxD Inference does (aws-neuron-sdk,
 libraries/nxd-inference/developer_guides/feature-guide.rst). Columns, vocabularies and experts are
-padded likewise.
+padded likewise. Here `rank` is the graph of a rank; `places` are positions, `kinds` token types,
+`forms` the attentions of a layer.
 """
 
 from __future__ import annotations
@@ -187,7 +188,10 @@ class RankTower:
         return rank
 
     def _add_outputs(self, rank: RankGraph, x: Value, use: Use) -> None:
-        """Add the outputs that layers read: hidden state with positions, rotations, masks."""
+        """Add the outputs that layers read: hidden state with positions, rotations, masks.
+
+        The tower's `extra` parameters are counted here; those `final`, in the head.
+        """
         tower, wiring, bits = self.tower, self.wiring, self.model.other_bits
         places = tower.positions, tower.hidden
         if wiring is None:
@@ -336,7 +340,10 @@ class RankTower:
         return self._residual_sum(rank, x, output, layer.mlp)
 
     def _parallel_layer(self, rank: RankGraph, layer: Layer, x: Value) -> Value:
-        """Output of a layer whose attentions and MLP read one input, or each a norm of its own."""
+        """Output of a layer whose attentions and MLP read one input, or each a norm of its own.
+
+        `rows` is the attentions' input, `read` the MLP's, and `beside` has the attentions' outputs.
+        """
         tower, wiring = self.tower, self.wiring
         rank.half = "attention"
         rows = read = self._half_input(rank, x)
@@ -389,7 +396,7 @@ class RankTower:
         return rank.along(output, "add", rank.vector(output.shape[1], name))
 
     def _bias_of_sum(self, matrices: Half | None) -> int:
-        """Elements of the bias that each tensor rank adds to the sum over ranks."""
+        """Elements of a bias that is added to the sum over ranks; 0 where a product adds it."""
         count = getattr(matrices, "biases" if isinstance(matrices, Mlp) else "output_biases", 0)
         is_apart = count and self.wiring is not None and self.split.tensor > 1
         return self.tower.hidden if is_apart else 0

@@ -33,7 +33,7 @@ class VllmFields(ForeignRecord):
     completed: int = declared(help="requests that were finished", least=0)
     num_prompts: int | None = declared(None, help="requests that were sent", least=0)
     duration: float = declared(help="time of the test", unit="s")
-    output_throughput: float = declared(help="rate of the server", unit="tokens/s")
+    output_throughput: float = declared(help="tokens generated a second", unit="tokens/s")
     median_ttft_ms: float = _ms("time to the first token, P50", is_required=True)
     p90_ttft_ms: float | None = _ms("P90 of it")
     p99_ttft_ms: float | None = _ms("P99 of it")
@@ -61,7 +61,7 @@ class GuidellmFields(ForeignRecord):
         alias=("total",),
     )
     output_tokens_per_s: float = declared(
-        help="mean rate of the server",
+        help="mean of tokens generated a second",
         unit="tokens/s",
         inside=("metrics", "output_tokens_per_second", _SUCCESSFUL),
         alias=("mean",),
@@ -127,13 +127,13 @@ def guidellm(place: SourcePlace) -> RunLog:
 
 
 def _model(benchmark: dict[str, Any]) -> str | None:
-    """Model by the name that guidellm's worker or backend gives it."""
-    for place in ("worker", "config", "backend"):
-        within = benchmark.get(place)
-        if isinstance(within, dict):
+    """Name of the model, under whichever of guidellm's keys has it; None without one."""
+    for part_key in ("worker", "config", "backend"):
+        part = benchmark.get(part_key)
+        if isinstance(part, dict):
             for key in ("model", "backend_model", "target_model"):
-                if isinstance(within.get(key), str):
-                    return str(within[key])
+                if isinstance(part.get(key), str):
+                    return str(part[key])
     return None
 
 

@@ -72,7 +72,7 @@ class Load:
     Attributes:
         requests: number of finished requests.
         failed: number of failed requests.
-        output_tokens_per_s: rate of the server.
+        output_tokens_per_s: tokens generated a second.
         ttft_s: time to the first token, by percentile.
         tpot_s: time between the further tokens, by percentile.
     """

@@ -13,7 +13,7 @@ from trnsim.reader import FileContent
 def with_numbers(document: FileContent, names: Collection[str]) -> FileContent:
     """The table with the plain numbers of these fields read as numbers.
 
-    What is no plain number, such as 2ms, stays text, which the declaration of its field reads.
+    A number with a unit, such as 2ms, stays text: the field's declaration reads it.
     """
     parsed = document.parsed
     if not isinstance(parsed.content, list):

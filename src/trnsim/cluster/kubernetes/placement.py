@@ -51,7 +51,7 @@ def place(
     """A set of the `free` cores for each container; None where there is no room.
 
     Containers that run together get disjoint sets, the largest first. Init containers run one after
-    the other, on the devices of the others as far as their sets allow.
+    the other before them, and share their cores as far as legal sets allow.
     """
     together = _largest_first(node, [each for each in demands if not each.is_initial])
     initial = _largest_first(node, [each for each in demands if each.is_initial])

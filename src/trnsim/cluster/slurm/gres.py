@@ -2,9 +2,9 @@
 
 Slurm chooses devices with the most links between them (gres.conf(5), Links). With the links of a
 torus Slurm 22.05 gave four devices that no legal set has: 8, 9, 11 and 12. So the number of links
-of two devices is written as the number of legal sets that have both. Cores= is left out: NUMA nodes
-do not follow the sets (of trn2.48xlarge one has the devices 4 to 11), and Slurm, which prefers
-devices of one socket, then gave eight devices that are none.
+of two devices is written as the number of legal sets that have both. Cores= is left out: with it
+Slurm prefers devices of one socket, and gave eight devices that no legal set has, as NUMA nodes do
+not follow the sets (one node of trn2.48xlarge has the devices 4 to 11).
 
 Source: gres.conf(5), slurm.conf(5) of Slurm 22.05.
 """

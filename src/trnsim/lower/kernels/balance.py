@@ -1,8 +1,8 @@
 """Balance of engines: each elementwise instruction goes to the least loaded engine that has it.
 
 A way is one of several lists of instructions for the same work. In the context `balanced` the way
-is taken after which the busiest engine has least to do, by documented intervals of instructions.
-Where the Vector Engine and GpSimd share a port to SBUF, GpSimd gains nothing and is left out.
+is taken after which the busiest engine has least to do. An instruction counts with its documented
+time. Where the Vector Engine and GpSimd share a port to SBUF, GpSimd gains nothing and is left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trnsim.nki import language as nl
 from trnsim.program import current_core
 
 Way = tuple[tuple[Engine, float], ...]
-"""The instructions of an alternative: the engine and the seconds of each."""
+"""One list of instructions for some work: the engine and the seconds of each."""
 
 _LOADS: ContextVar[dict[Engine, float] | None] = ContextVar("loads", default=None)
 _SHORT_BYTES: Final = 2
@@ -72,7 +72,7 @@ def seconds(engine: Engine, tile: Tensor, cycles: float) -> float:
 
 
 def with_number(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
-    """Seconds of an operation with a number or a column, by engine."""
+    """Seconds of an operation of a tile with a number or a column, on each engine that has it."""
     core = current_core().core
     fast = core.vector_16bit_copy_speedup if _are_short(tile, *others) else 1.0
     if _uses_psum(tile, *others):
@@ -84,7 +84,7 @@ def with_number(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
 
 
 def with_tensor(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
-    """Seconds of an operation of two tensors, by engine; GpSimd has no port to PSUM."""
+    """Seconds of an operation of two tiles, on each engine that has it; GpSimd cannot use PSUM."""
     cycles = 1.0 if _are_short(tile, *others) else 2.0
     costs = {Engine.vector: seconds(Engine.vector, tile, cycles)}
     if has_own_port() and not _uses_psum(tile, *others):
@@ -95,8 +95,8 @@ def with_tensor(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
 def scalar_blocks(tile: Tensor) -> int:
     """The count of blocks of a tile in PSUM that the Scalar Engine copies, not the Vector Engine.
 
-    Outside `balanced` it is half of them. Where both engines share a port to PSUM, the faster one
-    copies all.
+    Outside `balanced` it is half of them. Where engines share ports (`has_own_port`), these two
+    share that to PSUM, and the faster one copies all.
     """
     blocks, core = int(tile.shape[1]), current_core().core
     if _LOADS.get() is None:

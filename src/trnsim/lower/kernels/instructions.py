@@ -46,7 +46,7 @@ def binary(dst: Tensor, op: Any, left: Operand, right: Operand) -> None:
             )
             return
     shape = tuple(dst.shape)
-    if left.buffer is nl.psum and right.buffer is nl.psum:  # nki.isa.tensor_tensor: at most one
+    if left.buffer is nl.psum and right.buffer is nl.psum:  # nki.isa.tensor_tensor: one in PSUM
         right = copied(right, nl.float32)
     left, right = widened(left, shape), widened(right, shape)
     engine = Engine.unknown  # nki.isa.tensor_tensor: GpSimd alone has powers
@@ -68,7 +68,7 @@ def unary_engine(dst: Tensor, data: Tensor, *, is_on_scalar: bool) -> Engine:
 
 
 def column(operand: Operand) -> Operand:
-    """A number, or a column [partitions, 1] in float32."""
+    """A number as it is; of a tile with one element a partition, [partitions, 1] in float32."""
     if is_number(operand):
         return operand
     wide = operand if operand.dtype == nl.float32 else copied(operand, nl.float32)

@@ -1,7 +1,7 @@
 """DmaPacket, DmaPacketAggregated, DmaQueuesInfo, DmaUsage, HbmUsage.
 
 A packet is one DMA engine's share of a transfer (`profile.measures.transfers`); an aggregated row
-is the transfer. A queue is named after the engine that triggers it and the maker of descriptors.
+is the transfer. A queue is named after the engine that triggers it and its descriptors' type.
 
 Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the tables of that name.
 """
@@ -57,7 +57,7 @@ def aggregated_transfers(core: Core) -> Table:
     start, end = ns(moved.start_s), ns(moved.end_s)
     which = core.spans.which[moved.index].tolist()
     checked = core.program.checked
-    ends = {row: _ends(checked[row].instruction) for row in set(which)}
+    sides = {row: _sides(checked[row].instruction) for row in set(which)}
     return {
         "start_ts": start,
         "end_ts": end,
@@ -74,11 +74,11 @@ def aggregated_transfers(core: Core) -> Table:
         "write_bytes": moved.write_bytes,
         "transfer_bytes": moved.bytes,
         "throughput": _rate(moved.bytes, moved.end_s - moved.start_s),
-        **{name: [ends[row][name] for row in which] for name in _END_COLUMNS},
+        **{name: [sides[row][name] for row in which] for name in _SIDE_COLUMNS},
     }
 
 
-_END_COLUMNS = (
+_SIDE_COLUMNS = (
     "source",
     "dest",
     "read_num_sbuf_partitions",
@@ -91,7 +91,7 @@ _END_COLUMNS = (
 )
 
 
-def _ends(instruction: Instruction) -> dict[str, Any]:
+def _sides(instruction: Instruction) -> dict[str, Any]:
     """Source and destination of a transfer; of several tiles, the first."""
     sources, targets = instruction.accesses()
     columns: dict[str, Any] = {
@@ -99,8 +99,8 @@ def _ends(instruction: Instruction) -> dict[str, Any]:
         "dest": f"[{targets[0].memory.value}]" if targets else "",
         "is_transpose_mode": "transpose" in instruction.opcode,
     }
-    for end, tiles in (("read", sources), ("write", targets)):
-        columns |= {f"{end}_{name}": value for name, value in _shape(tiles[:1]).items()}
+    for side, tiles in (("read", sources), ("write", targets)):
+        columns |= {f"{side}_{name}": value for name, value in _shape(tiles[:1]).items()}
     return columns
 
 

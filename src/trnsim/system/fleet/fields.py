@@ -83,7 +83,7 @@ class FleetFields(FileRecord):
     )
     spares: int | None = declared(
         None,
-        help="spare UltraServers of each building; those under repair nine times in ten if empty",
+        help="spare UltraServers of each building; if empty, enough for repairs in 90 % of hours",
         least=0,
     )
     chip_mtbf_hours: float = between(
@@ -118,7 +118,7 @@ class ShapeFields(FileRecord):
     """Demand that follows the hours of a day and the days of a week."""
 
     peak_requests_per_s: float = between(
-        "the median where both shapes are one", 0, _MOST_PER_S, unit="requests/s"
+        "median demand in an hour for which both shapes are 1", 0, _MOST_PER_S, unit="requests/s"
     )
     hours: tuple[float, ...] = between(
         "shape of a day, hour by hour from midnight",
@@ -177,11 +177,14 @@ class JobFields(FileRecord):
     smallest_chips: int = declared(help="the smallest width", unit="chips", least=1)
     largest_chips: int = declared(help="the largest width", unit="chips", least=1)
     step_chips: int | None = declared(
-        None, help="between widths; a block if empty", unit="chips", least=1
+        None,
+        help="chips from a width to the next; those of a block if empty",
+        unit="chips",
+        least=1,
     )
     tokens_per_s: dict[int, float] | None = declared(
         None,
-        help="rate by chips, in place of model; straight lines lie between",
+        help="rate by chips, in place of model; interpolated linearly",
         least=1,
         each=Rule(unit="tokens/s", least=1e-9, most=_MOST_TOKENS_PER_S),
     )

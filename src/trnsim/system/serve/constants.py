@@ -105,6 +105,6 @@ def host_times(machine: Machine, *, is_ported: bool = False) -> HostTimes:
 
 
 def user_host_times(step_s: float) -> HostTimes:
-    """Host times of a user who states `step_s` seconds between two steps, of whatever sequences."""
+    """Host times of a user who states the time between two steps, for any number of sequences."""
     step, sequence = (derived(time_s, "--host-time", spread=0.0) for time_s in (step_s, 0.0))
     return HostTimes(step, sequence)

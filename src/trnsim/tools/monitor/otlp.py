@@ -1,7 +1,7 @@
-"""The series of neuron-monitor to a collector of OpenTelemetry, through opentelemetry-sdk.
+"""The export of neuron-monitor's series to a collector of OpenTelemetry, by opentelemetry-sdk.
 
 Names are those of Prometheus without its suffixes, as the collector's awscontainerinsight receiver
-has them; labels are attributes, those of the instance attributes of the resource.
+has them. A series' labels become its attributes; the instance's become the resource's attributes.
 """
 
 from __future__ import annotations

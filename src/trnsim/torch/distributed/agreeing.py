@@ -29,8 +29,8 @@ class _Current:
     """The agreement of the default group.
 
     Attributes:
-        agreement: it; None before there is a default group.
-        store: the group's store; None until `agreement()` was called for it.
+        agreement: the agreement; None before there is a default group.
+        store: the group's store; None until `agreement()` is called after `begin`.
         number: the number of default groups so far.
     """
 
@@ -119,15 +119,15 @@ def _splits(arguments: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]
         sends, receives = (tuple(tensor.numel() for tensor in side) for side in sides)
         return sends, receives
     unboxed: Any = dist.ProcessGroup.unbox(arguments["process_group"])
-    number = unboxed.size()
+    size = unboxed.size()
     return (
-        _elements_by_rank(arguments["input"], arguments["input_split_sizes"], number),
-        _elements_by_rank(arguments["output"], arguments["output_split_sizes"], number),
+        _elements_by_rank(arguments["input"], arguments["input_split_sizes"], size),
+        _elements_by_rank(arguments["output"], arguments["output_split_sizes"], size),
     )
 
 
-def _elements_by_rank(tensor: Tensor, rows: list[int], number: int) -> tuple[int, ...]:
+def _elements_by_rank(tensor: Tensor, rows: list[int], size: int) -> tuple[int, ...]:
     if not rows:
-        return (tensor.numel() // number,) * number
+        return (tensor.numel() // size,) * size
     per_row = tensor[0].numel() if len(tensor) else 0
     return tuple(per_row * count for count in rows)

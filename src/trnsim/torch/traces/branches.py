@@ -52,7 +52,7 @@ class FrozenBranches(_Mode):  # type: ignore[misc]
         """A sentence on each line that reads a value."""
         return [
             f"{self._title} reads the value of a tensor{f' at {line}' if line else ''}: the trace "
-            f"has what the example's, {value}, leads to, for every input"
+            f"takes the example's value, {value}, for every input"
             f"{f' ({times} times)' if times > 1 else ''}\n  source: {_SOURCE}"
             for (line, value), times in list(self._reads.items())[:_MOST_SHOWN]
         ]

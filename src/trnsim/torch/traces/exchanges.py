@@ -1,6 +1,6 @@
 """Exchanges between ranks in a traced program: PyTorch's functional collectives over named groups.
 
-A group's name has the ranks of all groups, as "0,1/2,3", so that it goes with a stored program. A
+A group's name lists the ranks of all groups, as "0,1/2,3": a stored program needs nothing else. A
 rank's functions compute the exchanges when the program runs (`trnsim.torch.traces.communicators`).
 """
 
@@ -146,7 +146,7 @@ def _operand(node: fx.Node) -> Any:
 
 
 def _check_arguments(name: str, node: fx.Node) -> None:
-    """Check the arguments of a collective, which a file may have from anywhere.
+    """Check the arguments of a collective: a stored program may come from anywhere.
 
     Raises:
         MalformedProgram: for others than a trace writes.

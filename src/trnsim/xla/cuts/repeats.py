@@ -2,10 +2,10 @@
 
 The calls of each step are a path of a tree, which steps share as far as they are equal. A call is
 the next one of an earlier step if its operator, constants, shapes and line are equal, and it reads
-the same results, the same numbers and the same data. Data and numbers of two steps are the same if
-one takes the other's place in all calls of a step: a batch that of the step before, a learning
-rate another one. So a step that repeats another makes no call anew, and its programs are known by
-their calls.
+the same results, the same numbers and the same data. Data or a number is the same as that of an
+earlier step if it takes its place in all calls of the step, as a new batch or a new learning rate
+does, whatever its value. So a step that repeats another makes no new calls, and its compiled
+programs are found by their calls.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Repeats:
     """
 
     def __init__(self, move: Callable[[RecordedValue, RecordedValue], None]) -> None:
-        """`move` puts a value where another one is held."""
+        """`move(old, new)` puts `new` in the memory and the views that hold `old`."""
         self._move = move
         self._root = RepeatedCall(None)
         self._size = 0
@@ -70,7 +70,7 @@ class Repeats:
         self.numbers: dict[tuple[complex, Any], HostNumber] = {}
 
     def begin_step(self) -> None:
-        """Begin a step: all values are data."""
+        """Begin a step, in which every result of earlier steps has become data."""
         if self._size >= MOST_KEPT:
             self.forget()
         self.latest = self._root
@@ -112,7 +112,7 @@ class Repeats:
         return call
 
     def _read(self, operand: Operand) -> Operand:
-        """An operand of a new call; an equal number is the step's."""
+        """An operand as a new call reads it: the step's equal number, or the heir of data."""
         if isinstance(operand, HostNumber):
             operand = self.numbers.setdefault((operand.value, operand.dtype), operand)
             operand.step = self.step
@@ -163,10 +163,13 @@ class Repeats:
         return True
 
     def _takes_place(self, data: RecordedValue, earlier: RecordedValue) -> bool:
-        """True if data takes the place of an earlier step's; what else holds that gets its own."""
+        """True if data takes the place of an earlier step's.
+
+        Memory that still holds the earlier data is given a new value in its place.
+        """
         if (
             self.step in (data.step, earlier.step)
-            or earlier.event == self.event  # an operand that stands for its own data
+            or earlier.event == self.event  # an operand of this very call
             or data.has_layouts
             or earlier.has_layouts
             or data.source is not earlier.source

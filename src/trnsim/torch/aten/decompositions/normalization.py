@@ -17,8 +17,8 @@ def _reduce_and_spread(b: Build, op: str, x: Value) -> Value:
     """A reduction over the last dimension, broadcast along it; a scalar is its own reduction."""
     if not x.shape:
         return x
-    rows = range(len(x.shape) - 1)
-    return b.graph.broadcast_in_dim(b.graph.reduce(op, x, (len(rows),)), x.shape, rows)
+    last = len(x.shape) - 1
+    return b.graph.broadcast_in_dim(b.graph.reduce(op, x, (last,)), x.shape, range(last))
 
 
 def softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
@@ -32,7 +32,7 @@ def softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
 
 
 def safe_softmax(b: Build, x: Value, dim: int, dtype: Any = None) -> Value:
-    """Softmax, which gives NaN for a row without any finite element; fast numerics give zeros."""
+    """Softmax; a row without any finite element gives NaN here, and zeros in fast numerics."""
     del dtype
     return softmax(b, x, dim)
 
@@ -164,9 +164,9 @@ def group_norm(
     shape, inverse_count = (batch, groups, channels // groups), groups / (channels * places)
 
     def group_means(value: Value) -> tuple[Value, Value]:
-        """Means over each group: of each channel, [N, C], and of each group, [N, groups]."""
-        channel_means = b.ew("multiply", b.graph.reduce("add", value, (2,)), inverse_count)
-        total = b.graph.reduce("add", b.graph.reshape(channel_means, shape), (2,))
+        """Means over each group: repeated for its channels, [N, C], and once, [N, groups]."""
+        channel_shares = b.ew("multiply", b.graph.reduce("add", value, (2,)), inverse_count)
+        total = b.graph.reduce("add", b.graph.reshape(channel_shares, shape), (2,))
         spread = b.graph.broadcast_in_dim(total, shape, (0, 1))
         return b.graph.reshape(spread, (batch, channels)), total
 
