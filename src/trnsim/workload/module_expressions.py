@@ -37,6 +37,17 @@ _IS_OF_CATEGORY: Final[dict[Any, Callable[[str], Any]]] = {
         "NOT_WORD": r"\W",
     }.items()
 }
+_IS_AT: Final[dict[Any, Callable[[str, int], Any]]] = {
+    getattr(_kinds, f"AT_{name}"): re.compile(expression).match
+    for name, expression in {
+        "BEGINNING": "^",
+        "BEGINNING_STRING": r"\A",
+        "BOUNDARY": r"\b",
+        "NON_BOUNDARY": r"\B",
+        "END": "$",
+        "END_STRING": r"\Z",
+    }.items()
+}
 
 
 class ModuleExpression:
@@ -129,7 +140,7 @@ class _Matching:
         if kind in _ASSERTIONS:
             return (place,) if self._holds(place, *operand) is (kind is _kinds.ASSERT) else ()
         if kind is _kinds.AT:
-            return (place,) if self._is_at(operand, place) else ()
+            return (place,) if _IS_AT[operand](self._text, place) else ()
         return {end for inner in _inner(kind, operand) for end in self.ends(inner, place)}
 
     def _repeated(self, place: int, least: int, most: int, body: Any) -> set[int]:
@@ -154,15 +165,6 @@ class _Matching:
             return bool(self.ends(body, place))
         start = place - body.getwidth()[0]
         return start >= 0 and place in self.ends(body, start)
-
-    def _is_at(self, where: Any, place: int) -> bool:
-        if where in (_kinds.AT_BEGINNING, _kinds.AT_BEGINNING_STRING):
-            return place == 0
-        if where in (_kinds.AT_END, _kinds.AT_END_STRING):
-            return place == len(self._text)
-        around = self._text[max(place - 1, 0) : place], self._text[place : place + 1]
-        before, behind = (bool(re.match(r"\w", one)) for one in around)
-        return (before != behind) is (where is _kinds.AT_BOUNDARY)
 
     def _fits(self, kind: Any, operand: Any, character: str) -> bool:
         if kind is _kinds.ANY:
