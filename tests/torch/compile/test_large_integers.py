@@ -50,6 +50,8 @@ BEYOND = {
     "truth value of a sum": (lambda x: x.sum() > 2**24, LONG[2:]),
     "indices": (lambda x: x.argmax() + 2**31, torch.randn(5)),
     "64 bits beside floating point": (lambda x: x * torch.tensor(1.5), 2**31 + LONG),
+    "copy of 64 bits": (lambda x: x.clone(), 2**31 + LONG),
+    "transposed copy of 64 bits": (lambda x: x.T.contiguous(), 2**31 + LONG.repeat(2, 1)),
     "64 bits of floating point": (lambda x: x.long() % 7, torch.tensor([1.5, 2.0**40])),
 }
 
@@ -121,6 +123,19 @@ def test_a_graph_with_integers_beyond_a_programs_is_computed_operator_by_operato
     assert len(said) == 1
     assert "operator by operator: " in said[0]
     assert "integers beyond " in said[0]
+
+
+@pytest.mark.parametrize("make", [torch.ones_like, lambda i, dtype: i.new_ones(3, dtype=dtype)])
+def test_integers_of_which_a_program_reads_the_shape_alone_may_be_large(make):
+    x = torch.tensor([0.5, 2.5, 3.5])
+    ours = torch.compile(
+        lambda x, i: x * 2 + make(i, dtype=x.dtype), backend="neuron", dynamic=False
+    )
+    with numerics("exact") as on_host, warnings.catch_warnings():
+        warnings.simplefilter("error", CompilerWarning)
+        found = ours(x.to("neuron"), torch.tensor([2**40, 2**62, 3]).to("neuron"))
+    assert found.tolist() == [2, 6, 8]
+    assert not on_host
 
 
 @pytest.mark.slow

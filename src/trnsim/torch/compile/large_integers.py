@@ -7,6 +7,7 @@ program are not, so a graph with larger integers runs operator by operator.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 import torch
@@ -44,8 +45,15 @@ _WHOLE: Final = frozenset(
 class LargeIntegers:
     """Finds integers that are too large for a graph's program, by values that the host computes."""
 
-    def __init__(self, module: fx.GraphModule) -> None:
+    def __init__(self, module: fx.GraphModule, unread: AbstractSet[str] = frozenset()) -> None:
+        """The integers of a traced graph.
+
+        Args:
+            module: the graph.
+            unread: names of the arguments and constants that its program does not read.
+        """
         self._host = _of_integers(module)
+        self._unread = unread
 
     def reason(self, args: tuple[Any, ...]) -> str:
         """The reason that the program cannot compute the graph for these arguments; "" if it can.
@@ -58,7 +66,7 @@ class LargeIntegers:
             host_alias(value) if isinstance(value, Tensor) and not value.is_cpu else value
             for value in args
         ]
-        search = _Search(self._host)
+        search = _Search(self._host, self._unread)
         try:
             with pytorch.without_modes(), torch.no_grad():
                 search.run(*aliases)
@@ -78,7 +86,14 @@ class _TooLarge(Exception):
 
 
 class _Search(fx.Interpreter):
-    """Runs a graph until an operator has integers that a program would round."""
+    """Runs a graph until an operator has integers that a program would round.
+
+    Arguments and constants that the program does not read are zeros here.
+    """
+
+    def __init__(self, module: fx.GraphModule, unread: AbstractSet[str]) -> None:
+        super().__init__(module)
+        self._unread = unread
 
     def run_node(self, n: fx.Node) -> Any:
         """The node's result.
@@ -87,6 +102,8 @@ class _Search(fx.Interpreter):
             _TooLarge: if it, or a part of its sum, is beyond what a program computes exactly.
         """
         result = super().run_node(n)
+        if n.name in self._unread:
+            return torch.zeros_like(result)
         tensors = tensors_in(result)
         if any(_is_integer(tensor) and _leaves(_IN_32_BITS, tensor) for tensor in tensors):
             raise _TooLarge(f"{n.target} has integers beyond 32 bits")

@@ -115,7 +115,8 @@ class ProgramRun:
 
     @cached_property
     def _large_integers(self) -> LargeIntegers:
-        return LargeIntegers(self.module)
+        names = self.imported.names
+        return LargeIntegers(self.module, {names[one] for one in names.keys() - self._values_read})
 
     def _is_beyond(self, args: tuple[Any, ...]) -> bool:
         """True, with a warning, if the program would round integers of these arguments."""
