@@ -290,9 +290,34 @@ def test_an_attribute_of_no_argument_is_the_kernels_own_error():
         del x
         return missing.shapes
 
-    for wrong in (kernel, other):
+    def length(tensor):
+        return tensor.shape
+
+    @jit
+    def helped(x, missing=None):
+        del x
+        return length(None), missing
+
+    @jit
+    def nested(x, missing=None):
+        holder = {"bias": missing}
+        return holder["bias"].shape, x
+
+    for wrong in (kernel, other, helped, nested):
         with pytest.raises(AttributeError, match=r"^'NoneType' object has no attribute"):
-            wrong(np.zeros((4, 8), np.float32))
+            wrong(np.zeros((4, 8), np.float32), None)
+
+
+def test_an_argument_is_named_where_an_inner_function_uses_it_too():
+    @jit
+    def kernel(x):
+        def rows():
+            return x.shape[0]
+
+        return x.reshape((rows(), -1))
+
+    with pytest.raises(AttributeError, match=r"^kernel reads \.reshape of its argument `x`, which"):
+        trnsim.run(kernel, None)
 
 
 def test_the_options_seen_in_the_wild_are_kept_and_change_nothing(random):

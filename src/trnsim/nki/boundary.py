@@ -11,7 +11,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dis import get_instructions
 from importlib import import_module
+from types import CodeType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -365,17 +367,25 @@ def refuse_argument_read_as_tensor(
     Raises:
         NoAttribute: names the argument, if the attribute is one of tensors.
     """
-    code, frame = getattr(function, "__code__", None), error.__traceback__
-    while frame is not None and frame.tb_frame.f_code is not code:
-        frame = frame.tb_next
-    if frame is None or isinstance(error, EmulatorError) or error.name is None:
+    if isinstance(error, EmulatorError) or error.name is None or not hasattr(NkiTensor, error.name):
         return
-    if not hasattr(NkiTensor, error.name):
-        return
-    read = [name for name, value in frame.tb_frame.f_locals.items() if value is error.obj]
-    if read and arguments.keys() >= set(read):
-        names = " or ".join(f"`{name}`" for name in read)
+    name = _name_read(error, getattr(function, "__code__", None))
+    if name is not None and name in arguments and arguments[name] is error.obj:
         raise NoAttribute(
-            f"{title} reads .{error.name} of its argument {names}, which is {error.obj!r}",
+            f"{title} reads .{error.name} of its argument `{name}`, which is {error.obj!r}",
             fix="pass an array of numpy, torch or jax",
         ) from error
+
+
+def _name_read(error: AttributeError, code: CodeType | None) -> str | None:
+    """The local variable of `code` whose attribute is missing; None if it is read elsewhere."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if code is None or last is None or last.tb_frame.f_code is not code:
+        return None
+    earlier = [each for each in get_instructions(code) if each.offset < last.tb_lasti]
+    if not earlier or not earlier[-1].opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
+        return None
+    loaded: str | tuple[str, str] = earlier[-1].argval  # an instruction of Python 3.13 may load two
+    return loaded if isinstance(loaded, str) else loaded[-1]
