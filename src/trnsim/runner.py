@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, overload
 
 from trnsim import arch
 from trnsim.behaviours.chosen import pinned
@@ -91,11 +91,7 @@ def run(
             without logical cores.
         EmulatorError: where the chip or its compiler would refuse the kernel; names its line.
     """
-    if not _is_launchable(kernel):
-        raise BadInput(
-            f"run was given {kernel!r}; legal: a kernel",
-            fix="decorate the function with @nki.jit",
-        )
+    kernel = _launchable(kernel)
     if has_current_core():
         current_core().refuse_capture("it runs another kernel by trnsim.run")
     chip = arch.target(target)
@@ -132,14 +128,21 @@ def _check_keywords(kernel: Launchable, kwargs: Mapping[str, Any]) -> None:
         )
 
 
-def _is_launchable(kernel: object) -> TypeGuard[Launchable]:
-    """True for a kernel; to ask the protocol each time takes longer than some kernels."""
+def _launchable(kernel: object) -> Launchable:
+    """`kernel`, if it is one; to ask the protocol each time takes longer than some kernels.
+
+    Raises:
+        BadInput: for any other object.
+    """
     kind = type(kernel)
     if kind not in _LAUNCHABLE_TYPES:
         if not isinstance(kernel, Launchable):
-            return False
+            raise BadInput(
+                f"run was given {kernel!r}; legal: a kernel",
+                fix="decorate the function with @nki.jit",
+            )
         _LAUNCHABLE_TYPES.add(kind)
-    return True
+    return cast("Launchable", kernel)
 
 
 def observed_run(
