@@ -79,8 +79,8 @@ def refuse_attribute(
         error: class of the error.
 
     Raises:
-        NoAttribute: for all names but those that Python and libraries probe for.
-        AttributeError: for those, the ".name" that begins with an underscore.
+        AttributeError: for a ".name" with an underscore before it, as libraries probe for such.
+        NoAttribute: for every other name.
     """
     if name.startswith("_") and not asked:
         raise AttributeError(name)

@@ -85,11 +85,11 @@ class Answer:
     """The answer of a command.
 
     Attributes:
-        values: its JSON, as `--json` prints it.
-        status: its exit status: 0, or 1 where a check fails or the user's program ended so.
+        values: the JSON that the command prints with `--json`.
+        status: the command's exit status: 0, or 1 if a check or the user's program failed.
         messages: the end of what the command and the user's program wrote to stderr.
         command: the command, without trnsim.
-        page: its answer as a page, of a plan; "" for others.
+        page: the answer of a plan as an HTML page; "" for other commands.
     """
 
     values: Any

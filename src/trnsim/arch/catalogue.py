@@ -133,7 +133,7 @@ class Announced:
         status: its state of announcement or availability, in words.
         multiples: multiples of that chip's figures, as announced, by quantity.
         derived: figures that follow from the multiples.
-        hybrids: announced systems with it and other makers' chips: text and source.
+        hybrids: announced systems of this chip and other makers': text and source.
     """
 
     name: str

@@ -25,9 +25,12 @@ _NO = ("", "0", "false", "no")
 
 
 def default_target(platform: str = "") -> str:
-    """The target of a plain call: the variable's, `platform`, that of TRNSIM_INSTANCE, else trn2.
+    """The target of a call that names none: the first that is set of the following.
 
-    If NKI_SIMULATOR is set, the last is trn3 instead of trn2.
+    1. The target that NEURON_PLATFORM_TARGET_OVERRIDE or NKI_NC_VERSION names.
+    2. `platform`.
+    3. The chip of TRNSIM_INSTANCE.
+    4. The default: trn2, or trn3 if NKI_SIMULATOR is set.
 
     Args:
         platform: the platform_target of `nki.jit`, or "".

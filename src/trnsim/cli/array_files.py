@@ -71,7 +71,7 @@ def _suffixed_values(outputs: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _saved(values: Any, path: Path) -> Array:
-    """`values` as an array for numpy; float32 in place of 8-bit floats, which it could not load.
+    """`values` as an array that numpy can load from a file: 8-bit floats become float32.
 
     Raises:
         BadInput: they are no numbers.

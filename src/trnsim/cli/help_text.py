@@ -157,7 +157,7 @@ def _parameters(command: Any, context: Any, columns: int) -> Iterator[str]:
 def _commands(
     command: Any, context: Any, groups: Mapping[str, Sequence[str]] | None, columns: int
 ) -> Iterator[str]:
-    """Commands of a group, each with its summary, in one list or by `groups`."""
+    """Commands of a group with their summaries: one list, or one for each heading of `groups`."""
     known: dict[str, Any] = getattr(command, "commands", {})
     for heading, names in (groups or {"Commands": list(known)}).items() if known else ():
         rows = [(name, _summary(command.get_command(context, name))) for name in names]

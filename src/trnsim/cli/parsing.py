@@ -108,7 +108,9 @@ class Parser(typer.Typer):
 
 
 class CommandsOfFiles(CommandGroup):
-    """Commands by name, each a function of its name in a file; until called, only names exist.
+    """Commands in files: a command is the function of its name in the file of that name.
+
+    The file is imported when the command is called, or its help is asked for.
 
     Attributes:
         room: the package of the files.

@@ -164,10 +164,10 @@ def run_script(
 
 
 def _answer_file(output: Path | None) -> Path | None:
-    """The file of --output if it takes the answer; None if it takes what the kernel returns.
+    """The file of --output if its ending is an answer's; None for arrays that the kernel returns.
 
     Raises:
-        BadInput: it cannot be written.
+        BadInput: the file cannot be written.
     """
     if output is None:
         return None

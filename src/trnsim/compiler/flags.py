@@ -141,7 +141,7 @@ def flag_settings(
         operands: receives the words that are neither flags nor their values; None if such words
             are refused.
 
-    Words after a flag for a part of AWS's compiler are its value if `operands` is None.
+    If `operands` is None, words after a flag for a part of AWS's compiler are that flag's value.
 
     Raises:
         BadInput: for a word that is no flag of neuronx-cc, and a flag that lacks a value or takes

@@ -39,7 +39,7 @@ class CompiledGraph:
         reason: reason for the compilation.
         flags: AWS's flags of the compilation.
         weights: numbers of the graph's inputs that do not change from call to call.
-        own_constant_bytes: bytes of arrays that are part of it, except those of called kernels.
+        own_constant_bytes: bytes of its constant arrays, except those of called kernels.
     """
 
     name: str
@@ -60,7 +60,7 @@ class CompiledGraph:
 
     @property
     def constant_bytes(self) -> int:
-        """Bytes of arrays that are part of it, including those of called kernels."""
+        """Bytes of the graph's constant arrays, including those of called kernels."""
         return self.own_constant_bytes + sum(kernel.constant_bytes for kernel in self._kernels)
 
     @property

@@ -62,7 +62,7 @@ class Outline:
 
     Attributes:
         written: positions of the tensors that it writes, among `KernelCall.specs`.
-        lost: those of tensors that it does not return.
+        lost: positions of the tensors that it writes but does not return.
         results: a spec for each tensor that it returns, nested as they are.
         cost: its time.
         timelines: timelines of the run from which the outline was made.

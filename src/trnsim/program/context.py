@@ -352,9 +352,9 @@ class CoreContext:
         named: list[Tile],
         after: tuple[int, ...],
     ) -> None:
-        """Leave the record before an instruction writes to shared memory, if it does not agree.
+        """Leave the record if the next instruction, a write to shared memory, differs from it.
 
-        The detector then finds the earlier bytes in memory.
+        It is left before the write, so that the detector finds the earlier bytes in memory.
         """
         line, follower = user_line(), self._follower
         if follower is None or not follower.would_agree(info, line, reads, writes, named, after):
@@ -448,7 +448,7 @@ class CoreContext:
         return before
 
     def _renumbered(self, info: SignatureInfo) -> SignatureInfo:
-        """A recorded signature's properties, renumbered for this program."""
+        """A recorded signature's properties, with the signature's number in this program."""
         renumbered = self._signatures.get(info.signature)
         if renumbered is None:
             renumbered = replace(info, number=len(self.program.checked))

@@ -105,7 +105,7 @@ def _stretches(
     current: array[float],
     takes: Sequence[bool],
 ) -> array[float]:
-    """`current`, the factors on a core's times, with those of transfers by their collectives."""
+    """The factors on a core's times: on transfers by collectives beside them, else `current`."""
     if not any(takes):
         return current
     start_s, end_s = schedule.start_s, schedule.busy_until_s

@@ -393,8 +393,8 @@ class Architecture:
             included.
         other_bits: bits of every other parameter, and of hidden states.
         kv_bits: bits of an element of the key-value cache.
-        product_bits: bits of the operands of the layers' products: 8 only if activations are
-            quantized too.
+        product_bits: bits of the operands of the layers' products: below 16 only if activations
+            are quantized too.
         mlp_bits: bits of a weight of MLPs and experts; 0 for `weight_bits`.
         positions_key: the key that states `max_positions`, which errors name.
         short_dtype: the floating-point type of 16 bits.

@@ -114,7 +114,7 @@ class RankMlp:
     def _biases(self, mlp: Mlp, experts: int, before: float) -> None:
         """Add parameters of biases, whose columns the tensor ranks share.
 
-        In a wired graph the bias of the sum over tensor ranks is added behind it, on each.
+        Not among them is the bias that a wired graph adds after the sum over tensor ranks.
         """
         is_apart = self.is_wired and self.split.tensor > 1 and mlp.biases > 0 and not experts
         shared = mlp.biases - self.rows.shape[1] * is_apart

@@ -54,14 +54,14 @@ class ModuleExpression:
     """A regular expression, for names of modules.
 
     Attributes:
-        match: the function that is True for a text, without line ends, that begins with it.
+        match: the function that is True for a text, without line ends, whose start matches.
     """
 
     def __init__(self, expression: str) -> None:
         """An expression in Python's syntax.
 
         Raises:
-            re.error: it is none, or it has a part that depends on what another part matched.
+            re.error: the text is none, or has a part that depends on what another part matched.
         """
         pattern = re.compile(expression)
         self._cases = (str.lower, str.upper) if pattern.flags & re.IGNORECASE else (str,)
@@ -160,7 +160,7 @@ class _Matching:
         return {end for start in starts for end in self.ends(body, start)}
 
     def _holds(self, place: int, direction: int, body: Any) -> bool:
-        """True if a look ahead, or one back over as many characters as it has, is met."""
+        """True if `body` matches from `place` on (`direction` 1), or ends there (-1)."""
         if direction > 0:
             return bool(self.ends(body, place))
         start = place - body.getwidth()[0]
@@ -176,7 +176,7 @@ class _Matching:
 
 
 def _is_in(character: str, kind: object, operand: Any) -> bool:
-    """True if a character is one, in a range, or of a category."""
+    """True if a character equals a literal, lies in a range, or is of a category."""
     if kind is _kinds.LITERAL:
         return bool(ord(character) == operand)
     if kind is _kinds.RANGE:

@@ -31,7 +31,7 @@ class ModulePatterns:
 
     Attributes:
         has_numbers: whether its names may depend on the number of a layer.
-        is_of_class: whether it is left out, or has the class of all matrices.
+        is_of_class: whether the list is missing, or names the class of all matrices.
         has: the function that is True for a module of the list.
     """
 

@@ -190,7 +190,7 @@ class RankTower:
     def _add_outputs(self, rank: RankGraph, x: Value, use: Use) -> None:
         """Add the outputs that layers read: hidden state with positions, rotations, masks.
 
-        The tower's `extra` parameters are counted here; those `final`, in the head.
+        The tower's `extra` parameters are counted here, its `final` ones in the head.
         """
         tower, wiring, bits = self.tower, self.wiring, self.model.other_bits
         places = tower.positions, tower.hidden

@@ -27,7 +27,7 @@ def rotations(tower: Tower) -> tuple[Rotary, ...]:
 
 
 def angles(rank: RankGraph, rows: int, rotary: Rotary) -> None:
-    """Add cosines and sines [rows, width] of `turned`, the angles of each position (`numbers`)."""
+    """Add the cosines and sines [rows, width] of the angles (`turned`) of positions (`numbers`)."""
     rank.operator("rotation")
     graph, half = rank.graph, rotary.width // 2
     frequencies = rank.input(half, name=f"frequencies{rotary.table}", dtype=_FLOAT_DTYPE)
@@ -95,7 +95,7 @@ def _rotated_pairs(rank: RankGraph, x: Value, *, is_paired: bool) -> Value:
 def with_learned_places(
     rank: RankGraph, x: Value, table: Value, first: int, name: str = "learned places"
 ) -> Value:
-    """Rows of x plus rows of a table at their positions; any other `name`, at their token types."""
+    """Rows of x plus rows of a table, by position; by token type if `name` is not the default."""
     is_of_places = name == "learned places"
     numbers = rank.input(x.shape[0], name="places" if is_of_places else "kinds", dtype="int32")
     rank.operator(name)
@@ -115,7 +115,7 @@ def alibi_bias(rank: RankGraph, heads: int, keys: int) -> None:
 
 
 def padding_bias(rank: RankGraph, batch: int, tokens: int) -> None:
-    """Add the padding mask, `there` (1 for a token) as 0 for a token and very negative else."""
+    """Add the bias of scores by the padding mask: 0 for a token, very negative for padding."""
     there = rank.input(batch, tokens, name="mask", dtype="int32")
     rank.operator("mask")
     wide = rank.graph.elementwise("convert", there, dtype=rank.dtype_of(rank.bits))

@@ -306,7 +306,7 @@ def _mxfp4(config: ConfigKeys) -> _Method:
 
 
 def _modelopt(config: ConfigKeys) -> _Method:
-    """FP8, or NVFP4: four bits, and eight of scale for each 16 weights; of keys and values too.
+    """The bits of FP8, or NVFP4 (4, and 8 of scale for each 16 weights), and of keys and values.
 
     Source: NVIDIA, TensorRT Model Optimizer, formats of config.json.
     """

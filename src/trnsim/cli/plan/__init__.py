@@ -16,7 +16,7 @@ COMMANDS: Final = ("train", "serve", "fleet", "infer", "collective", "layer")
 
 
 class PlanCommands(CommandsOfFiles):
-    """The commands by name."""
+    """The commands of `trnsim plan`."""
 
     room, names = __name__, COMMANDS
 

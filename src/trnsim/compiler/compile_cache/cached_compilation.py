@@ -208,7 +208,7 @@ def _stored(entry: CacheEntry, tell: Tell, *, retries_failed: bool) -> CachedPro
 
 
 def _remember(entry: CacheEntry, reason: str, tell: Tell) -> None:
-    """Remember a failure; if it cannot be written, say so."""
+    """Store a failure in the cache, or say why it cannot be stored."""
     try:
         entry.store_failure(reason)
     except BadInput as error:

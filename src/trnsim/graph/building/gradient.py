@@ -62,12 +62,13 @@ GradientRule = Callable[[Graph, Node, Any, Value], Gradients]
 def gradients(
     graph: Graph, loss: Value, wanted: Sequence[Value], shared: Mapping[int, Any]
 ) -> list[Value]:
-    """The gradients of `loss` by the values of `wanted` on which it depends, added to the graph.
+    """Add to the graph the gradients of `loss` by those values of `wanted` that it depends on.
 
     `shared` has the exchange that adds up a value's gradients over ranks, by the value's number.
 
     Raises:
-        NotModelled: for an operation between them that has no rule, or none for a second result.
+        NotModelled: for an operation on the way from these values to `loss` that has no rule, or of
+            which another result than the first is read.
     """
     grads: dict[int, Value] = {loss.number: graph.constant(1.0, loss.type)}
     recomputed = _Recomputed(graph)

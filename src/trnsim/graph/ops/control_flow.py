@@ -64,7 +64,7 @@ class Case(Branching):
     legal = (("int32",), ELEMENT_TYPES)
 
     def branch(self, selector: Array) -> Graph:
-        """The graph of an index."""
+        """The graph that runs for an index."""
         place, last = int(selector.item()), len(self.branches) - 1
         return self.branches[place if 0 <= place <= last else last]
 
@@ -95,7 +95,7 @@ class If(Branching):
             self.refuse(f"of {len(self.branches)} graphs; legal: two graphs")
 
     def branch(self, selector: Array) -> Graph:
-        """The graph of a truth value."""
+        """The graph that runs for a truth value."""
         return self.branches[0 if selector.item() else 1]
 
     @classmethod

@@ -123,9 +123,9 @@ def check_index_start(
 def _check_partners(
     instruction: Instruction, views: dict[str, Tile], written: str, read: str
 ) -> None:
-    """Refuse a gathered tile that does not start with its index.
+    """Refuse a gathered tile that starts at another partition than its index.
 
-    Refuse a scatter's index that does not start with the read tile.
+    Refuse a scatter's index that starts at another partition than the tile that is read.
     """
     source: Tile = getattr(instruction, read)
     gathered, scattered = views.get(read), views.get(written)

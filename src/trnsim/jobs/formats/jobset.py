@@ -86,7 +86,7 @@ def _replicas(reader: SpecReader, keys: Keys, field: str) -> int | None:
     """Pods of a replicated job: ``replicas * parallelism``; None where a template fills in either.
 
     `replicas` is not taken from the reader, so it is kept with the job and written again. So are
-    the other numbers where a template fills one in, or there are no pods.
+    `parallelism` and `completions` where a template fills in a number, or there are no pods.
     """
     jobs = stated_count(reader, *keys, "replicas", field=field)
     pods = stated_count(reader, *keys, *_JOB, "parallelism", field=field)

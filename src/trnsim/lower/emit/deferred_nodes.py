@@ -1,4 +1,4 @@
-"""Deferred nodes, which their readers compute, and the cases in which one is computed before."""
+"""Deferred nodes, which their readers compute, and the cases in which one is computed earlier."""
 
 from __future__ import annotations
 

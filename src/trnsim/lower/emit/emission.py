@@ -102,7 +102,7 @@ class Emission:
         return out
 
     def materialize(self, value: Value) -> list[TensorPlace]:
-        """All places of a value, which is computed if it was not; on-chip places first."""
+        """All places of a value, on-chip places first; a pending value is computed before."""
         places = self.find_places(value)
         if places[0].is_pending:
             places = self._compute_pending(value)

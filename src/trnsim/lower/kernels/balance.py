@@ -95,8 +95,8 @@ def with_tensor(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
 def scalar_blocks(tile: Tensor) -> int:
     """The count of blocks of a tile in PSUM that the Scalar Engine copies, not the Vector Engine.
 
-    Outside `balanced` it is half of them. Where engines share ports (`has_own_port`), these two
-    share that to PSUM, and the faster one copies all.
+    Outside `balanced` it is half of them. Where engines share ports (see `has_own_port`), these two
+    share the port to PSUM, and the faster engine copies all blocks.
     """
     blocks, core = int(tile.shape[1]), current_core().core
     if _LOADS.get() is None:

@@ -220,8 +220,8 @@ def _extreme_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: s
 def _integers_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: str) -> Tensor:
     """Row i: all integer updates whose index is that of row i, combined modulo 2**32.
 
-    GpSimd combines two integers exactly, so the first half of them is combined with the second
-    until one is left.
+    GpSimd combines two integers exactly, so the first half of the updates is combined with the
+    second until one is left.
     """
     is_unlike = new((rows, rows), nl.uint8)
     nisa.tensor_scalar(dst=is_unlike, data=equal, op0=nl.equal, operand0=0.0)

@@ -68,7 +68,7 @@ def unary_engine(dst: Tensor, data: Tensor, *, is_on_scalar: bool) -> Engine:
 
 
 def column(operand: Operand) -> Operand:
-    """A number as it is; of a tile with one element a partition, [partitions, 1] in float32."""
+    """A number unchanged; a tile with one element a partition as float32 [partitions, 1]."""
     if is_number(operand):
         return operand
     wide = operand if operand.dtype == nl.float32 else copied(operand, nl.float32)

@@ -1,9 +1,9 @@
 """Long contractions in parts: sums over more than a panel of SBUF holds for a bank of columns.
 
-The moving operand would have fewer columns in SBUF than a bank of PSUM, so that the array waits
-for the stationary one; beyond that it has no room at all. Nor has the stationary operand, which
-has 128 columns, beside few of the moving one. A part's sums are added to earlier ones
-in float32, on their way out of PSUM.
+Undivided, such a sum leaves room in SBUF for fewer columns of the moving operand than a bank of
+PSUM has, and the array waits for the stationary one. A still longer sum has no room for any column,
+or for 128 columns of the stationary operand beside a few of the moving one. The sums of a part are
+added to those of earlier parts in float32, on their way out of PSUM.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def panel_bytes(node: Node) -> int:
 
 
 def _least_bytes(node: Node) -> int:
-    """Bytes of a partition of both operands' fewest columns in SBUF at once, 128 if it has them."""
+    """Least bytes of a partition for both operands: 128 columns of each, or all if it has fewer."""
     sizes, itemsize = node.result.shape[-2:], ITEM_BYTES[node.values[0].dtype]
     operation: Any = node.operation
     blocks = -(-node.values[0].shape[operation.contracting[0]] // P)

@@ -110,7 +110,7 @@ class Top(App[None]):
         self.redraw()
 
     def redraw(self) -> None:
-        """Draw the page anew, unless the screen is being closed and has it no more."""
+        """Draw the page anew; does nothing while the screen closes and has no page."""
         self.query(Page).refresh()
 
     def lines(self, width: int, height: int) -> list[Text]:

@@ -143,8 +143,8 @@ def _check_places(name: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
     """Check places among boundaries against the host's.
 
     Raises:
-        Unlowered: where they differ: PyTorch halves the boundaries, so that those in no order, or
-            with NaN, lead elsewhere than their number below an element.
+        Unlowered: where they differ. PyTorch searches by halves; among boundaries in no order, or
+            with NaN, that does not end at the number of boundaries below the element.
     """
     if not all(torch.equal(host, own.to(host.dtype)) for host, own in pairs):
         raise Unlowered(f"{name} has no lowering for boundaries in no order, or with NaN")

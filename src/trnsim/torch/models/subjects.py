@@ -21,7 +21,7 @@ from trnsim.workload.shape import ModelShape
 def of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> Subject:
     """A model of transformers, by its configuration.
 
-    The subject also has the question of the same pass to `trnsim plan`, for a second estimate.
+    The subject also has the same pass as a question to `trnsim plan`, for a second estimate.
 
     Raises:
         BadInput: for a file that is no configuration, or a shape that it does not have.

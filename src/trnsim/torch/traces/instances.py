@@ -375,7 +375,7 @@ def _with_strides(tensor: Tensor, form: StoredTensor) -> Tensor:
 
 
 def _fix(name: str, form: StoredTensor, tensor: Tensor) -> str:
-    """The fix for an input of another form, or without elements as programs have them."""
+    """The fix for an input that is no tensor, has no elements in memory, or has another form."""
     if not isinstance(tensor, Tensor):
         return f"pass a tensor for {name}"
     if not _has_elements(tensor):

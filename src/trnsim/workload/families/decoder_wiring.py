@@ -352,7 +352,8 @@ def _factor(keys: ConfigKeys, turned: ConfigKeys | None) -> float:
     if kind not in ("yarn", "longrope") or turned.config.get("attention_factor") is not None:
         return _number(turned, "attention_factor", 1.0)
     positions = keys.whole("max_position_embeddings", default=1)
-    # Phi-3 has the key outside, which counts first (RotaryEmbeddingConfigMixin of transformers).
+    # Phi-3 has the key beside rope_scaling; there it counts first (transformers,
+    # RotaryEmbeddingConfigMixin).
     outer = keys if keys.first((_ORIGINAL_KEY,)) else turned
     original = outer.whole(_ORIGINAL_KEY, default=positions, least=2)
     factor = _number(turned, "factor", positions / original)

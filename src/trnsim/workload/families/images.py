@@ -283,7 +283,7 @@ def text(keys: ConfigKeys, model_type: str) -> Tower:
 def texts_of(keys: ConfigKeys, model_type: str) -> ConfigKeys:
     """The configuration of the text encoder of CLIP or SigLIP, with the family's default sizes.
 
-    A pair has it under ``text_config``; that of a text encoder is `keys` itself.
+    A model of images and texts has it under ``text_config``; a text encoder's is `keys` itself.
     """
     keys = keys.nested("text_config") if model_type in PAIRS else keys
     is_clip = model_type.startswith("clip")

@@ -2,9 +2,9 @@
 
 The calls of each step are a path of a tree, which steps share as far as they are equal. A call is
 the next one of an earlier step if its operator, constants, shapes and line are equal, and it reads
-the same results, the same numbers and the same data. Data or a number is the same as that of an
-earlier step if it takes its place in all calls of the step, as a new batch or a new learning rate
-does, whatever its value. So a step that repeats another makes no new calls, and its compiled
+the same results, the same numbers and the same data. Data or a number of a step is the same as an
+earlier step's if all calls read it in that one's place, as they do a new batch or a new learning
+rate, whatever its value. So a step that repeats another makes no new calls, and its compiled
 programs are found by their calls.
 """
 

@@ -31,7 +31,7 @@ def lies_in_rows(place: TensorPlace, width: int) -> bool:
 
 
 class Neighbours:
-    """Heads of HBM in groups of one transfer each, and the groups that are loaded."""
+    """Heads in HBM, in groups that one transfer loads, and the groups that are loaded."""
 
     def __init__(self, heads: tuple[int, ...]) -> None:
         self._heads = list(product(*map(range, heads)))

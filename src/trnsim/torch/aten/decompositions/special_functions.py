@@ -90,7 +90,7 @@ def lgamma(b: Build, x: Value) -> Value:
 def digamma(b: Build, x: Value) -> Value:
     """The derivative of lgamma: its series at x + 7, reflected below 1/2.
 
-    NaN at negative whole numbers; at 0, infinity of the other sign.
+    NaN at negative whole numbers; minus infinity at 0, infinity at -0.
     """
     x = b.convert(x, "float32")
     is_low = _is_below(b, x, 0.5)
