@@ -25,7 +25,7 @@ from trnsim.errors import BadInput
 from trnsim.nki.forms import Use, uses_of
 from trnsim.program import current_core, has_current_core
 
-MARKER: Final = re.compile(r"^[ \t]*#[ \t]*nki[ \t]*:[ \t]*(\S+)[ \t]*$", re.MULTILINE)
+MARKER: Final = re.compile(r"^[ \t]*#[ \t]*nki[ \t]*:[ \t]*(\S+)[ \t\r]*$", re.MULTILINE)
 ROW_OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form}
 REMOVED: Final = {form: row for form, row in ROW_OF_FORM.items() if row.until is not None}
 """Form -> its row of the table of behaviours: all forms, and those that a version removed."""

@@ -59,3 +59,26 @@ def test_what_the_text_leaves_open_is_said_once_in_a_function():
     assert [each.effect for each in report.statements] == ["perhaps other values"] * 2
     made = rewritten(report).text
     assert made.count("# nki 0.7: perhaps, here and below: tensor.ap(offset=) adds") == 1
+
+
+LOOP = """import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def k(x, n):
+    for i in nl.dynamic_range(n):
+        nisa.memset(x[i], 0)
+"""
+
+
+def test_what_is_added_to_a_file_has_its_line_ends():
+    for text in (TEXT, LOOP):
+        made = rewritten(report_of(text, "k.py"))
+        crlf = rewritten(report_of(text.replace("\n", "\r\n"), "k.py"))
+        assert crlf.text == made.text.replace("\n", "\r\n")
+        assert (crlf.rewritten, len(crlf.commented)) == (made.rewritten, len(made.commented))
+        assert rewritten(report_of(crlf.text, "k.py")).text == crlf.text
+    mixed = rewritten(report_of(LOOP.replace("\n", "\r\n", 3), "k.py"))
+    assert mixed.text == rewritten(report_of(LOOP, "k.py")).text.replace("\n", "\r\n", 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -22,6 +23,8 @@ _ROOMS: Final = (copies, loops)
 """Modules imported so that they register their rewrites."""
 _MOST_PASSES: Final = 1000
 _WIDTH: Final = 96
+_LINE_FEED: Final = re.compile(r"(?<!\r)\n")
+"""A line's end that is no CRLF."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,15 @@ def rewritten(report: Report) -> Rewritten:
     file = SourceFile(text)
     commented = _commented(file, _open(file, report))
     text = applied(text, _comments(Places(file), commented, report.target))
-    return Rewritten(_marked(text, report.target), count, commented)
+    return Rewritten(_with_line_ends(_marked(text, report.target), report), count, commented)
+
+
+def _with_line_ends(text: str, report: Report) -> str:
+    """The text with lines that end in CRLF, if all lines of the report's file do."""
+    original = report.file.text
+    if "\r\n" not in original or _LINE_FEED.search(original):
+        return text
+    return _LINE_FEED.sub("\r\n", text)
 
 
 def _open(file: SourceFile, report: Report) -> list[Statement]:
