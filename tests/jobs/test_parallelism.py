@@ -6,6 +6,7 @@ from trnsim.jobs.parallelism import (
     OPTIONS,
     Parallelism,
     has_launcher,
+    option_index,
     options_of,
     parallelism_in,
     started_ranks,
@@ -25,6 +26,13 @@ def test_options_are_read_in_both_forms_and_the_last_counts():
         "flag": "",
     }
     assert options_of(["--", "x", "--a=b=c"]) == {"a": "b=c"}
+
+
+def test_short_options_of_a_server_are_read_by_their_long_names():
+    words = ["vllm", "serve", "-tp", "8", "--flag", "-pp=2", "-x", "-dp", "4"]
+    names = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size")
+    assert options_of(words) == {"flag": "", **dict(zip(names, ("8", "2", "4"), strict=True))}
+    assert [option_index(words, {name}) for name in names] == [2, 5, 7]
 
 
 def test_every_option_names_a_field():

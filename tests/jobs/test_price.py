@@ -205,6 +205,14 @@ def test_a_batch_job_that_starts_a_server_is_priced_as_one(command):
         ("--quantization", "w4a8", "--quantization is 'w4a8' on trn1"),
         ("--kv-cache-dtype", "int3", "--kv-cache-dtype is 'int3'"),
         ("--expert-parallel-size", "2", "--expert-parallel-size of 2; llama-3.2-1b has no experts"),
+        ("--expert-parallel-size", "0", "--expert-parallel-size is '0'; legal: whole numbers from"),
+        ("--tensor-parallel-size", "x", "--tensor-parallel-size is 'x'; legal: whole numbers from"),
+        ("-tp", "0", "--tensor-parallel-size is '0'; legal: whole numbers from 1 on"),
+        ("-tp", "65", "--tensor-parallel-size of 65 on trn1.32xlarge"),
+        ("--max-model-len", "0", "--max-model-len is '0'; legal: whole numbers from 1 on, 8k"),
+        ("--max-model-len", "1.5K", "--max-model-len is '1.5K'; legal: whole numbers from 1 on"),
+        ("--max-num-batched-tokens", "--x", "--max-num-batched-tokens has no value; legal: whole"),
+        ("--quantization", "--x", "--quantization has no value; legal: a name"),
     ],
 )
 def test_a_server_has_the_options_of_its_command(option, value, reason):
@@ -212,6 +220,24 @@ def test_a_server_has_the_options_of_its_command(option, value, reason):
     role = replace(FULL, instance="trn1.32xlarge", command=command)
     (said,) = price_job(Job(kind=JobKind.SERVING, roles=(role,))).reasons
     assert said.startswith(f"no plan: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("length", "tokens"), [("2k", "2,000"), ("2K", "2,048"), ("2.2k", "2,200")]
+)
+def test_lengths_of_a_server_have_the_suffixes_of_vllm(length, tokens):
+    command = ("vllm", "serve", MODEL, "-tp=8", "--max-model-len", length)
+    role = replace(FULL, instance="trn1.32xlarge", command=command)
+    (said,) = price_job(Job(kind=JobKind.SERVING, roles=(role,))).reasons
+    assert f"--max-model-len is {tokens}, and a request has 2,304 tokens" in said
+
+
+@pytest.mark.parametrize("length", ["auto", "-1", "$LENGTH"])
+def test_a_length_that_is_left_to_the_server_is_none(length):
+    command = ("vllm", "serve", MODEL, "--max-model-len", length, "--quantization", "w4a8")
+    role = replace(FULL, instance="trn1.32xlarge", command=command)
+    (said,) = price_job(Job(kind=JobKind.SERVING, roles=(role,))).reasons
+    assert said.startswith("no plan: --quantization is 'w4a8'")
 
 
 def test_models_and_layouts_are_read_from_commands():

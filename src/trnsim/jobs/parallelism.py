@@ -166,6 +166,12 @@ _DENIALS: Final = ("0", "false", "False", "no")
 """Values with which an option of `_FLAGS` sets nothing."""
 MODEL_OPTIONS: Final = ("model", "model-name", "model-id", "model-path", "model-name-or-path")
 """Options that name a model or the folder of one."""
+_SHORT_OPTIONS: Final = {
+    "-tp": "tensor-parallel-size",
+    "-pp": "pipeline-parallel-size",
+    "-dp": "data-parallel-size",
+}
+"""Options with one dash, and their long names. Source: vLLM, EngineArgs."""
 RANK_OPTIONS: Final = ("nproc-per-node", "ranks-per-node")
 """Options of launchers for the ranks of an instance, the first that is stated before others."""
 
@@ -181,26 +187,36 @@ def whole_number(text: str | None) -> int | None:
 def options_of(words: Sequence[str]) -> dict[str, str]:
     """Options of a command by name with dashes for underscores; "" for one without a value.
 
-    Both `--name value` and `--name=value` are read. The last of equal options counts.
+    Both `--name value` and `--name=value` are read, and vLLM's short options by their long names.
+    The last of equal options counts.
     """
     options: dict[str, str] = {}
     for index, word in enumerate(words):
-        if not word.startswith("--") or len(word) == len("--"):
+        name, equals, value = word.partition("=")
+        if not _is_option(word) or name == "--":
             continue
-        name, equals, value = word.removeprefix("--").partition("=")
-        if not equals and index + 1 < len(words) and not words[index + 1].startswith("--"):
+        if not equals and index + 1 < len(words) and not _is_option(words[index + 1]):
             value = words[index + 1]
-        options[name.replace("_", "-")] = value
+        options[_long_name(word)] = value
     return options
 
 
 def option_index(words: Sequence[str], names: Container[str]) -> int | None:
     """The index of the last word of a command that is one of these options; None without one."""
     for index in range(len(words) - 1, -1, -1):
-        name = words[index].removeprefix("--").partition("=")[0]
-        if words[index].startswith("--") and name.replace("_", "-") in names:
+        if _is_option(words[index]) and _long_name(words[index]) in names:
             return index
     return None
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("--") or word.partition("=")[0] in _SHORT_OPTIONS
+
+
+def _long_name(word: str) -> str:
+    """The name of an option, without its value, with dashes for underscores."""
+    name = word.partition("=")[0]
+    return _SHORT_OPTIONS.get(name, name.removeprefix("--").replace("_", "-"))
 
 
 def rank_count_text(words: Sequence[str]) -> str:

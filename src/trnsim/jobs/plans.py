@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Final
 
@@ -11,12 +13,14 @@ from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.job import Job
 from trnsim.jobs.parallelism import (
     MODEL_OPTIONS,
+    OPTIONS,
     Parallelism,
     options_of,
     parallelism_in,
     whole_number,
 )
 from trnsim.jobs.role_price import RolePrice, replica_part
+from trnsim.jobs.spec import is_template
 from trnsim.place.machine import Machine, machine
 from trnsim.system.serve.demand import USUAL_INPUT, USUAL_OUTPUT, open_rate_demand
 from trnsim.system.serve.load import check_lengths
@@ -51,7 +55,23 @@ _SERVER_OPTIONS: Final = {
     "quantization": "quantization",
     "kv-cache-dtype": "kv_dtype",
 }
-"""Options that a server's plan reads, beside those of its ranks. Source: vLLM, EngineArgs."""
+"""Options that a server's plan reads beside `_SERVER_COUNTS`. Source: vLLM, EngineArgs."""
+_SERVER_COUNTS: Final = ("tensor", "pipeline", "data", "server_sequences")
+"""Fields of a parallelism that a server's plan reads."""
+_TEXTS: Final = ("quantization", "kv_dtype")
+_LENGTHS: Final = ("max_model_len", "max_num_batched_tokens")
+_LONGEST: Final = ("auto", "-1")
+"""Values of --max-model-len for the longest sequence that fits. Source: vLLM, ModelConfig."""
+_DECIMAL: Final = re.compile(r"\d{1,15}\.\d{1,15}", re.ASCII)
+_MULTIPLES: Final = {
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "K": 2**10,
+    "M": 2**20,
+    "G": 2**30,
+}
+"""Suffixes of lengths. Source: vLLM, arg_utils.human_readable_int."""
 _NOT_OF_LAYOUT: Final = (
     *("accumulation", "steps", "checkpoint_steps", "logical_cores", "global_batch"),
     "server_sequences",
@@ -98,16 +118,50 @@ def _is_server(words: Sequence[str]) -> bool:
 
 
 def _server_options(job: Job) -> dict[str, Any]:
-    """The fields of a plan's options that commands state beside those of their ranks."""
+    """The fields of a plan's options that commands state beside those of their ranks.
+
+    Raises:
+        Unplanned: an option that a plan reads has a value that it cannot have.
+    """
     stated: dict[str, Any] = {}
     for role in job.roles:
-        options = options_of(role.command)
-        for name, field in _SERVER_OPTIONS.items():
-            is_text = field in ("quantization", "kv_dtype")
-            value = options.get(name) if is_text else whole_number(options.get(name))
-            if value:
+        for name, text in options_of(role.command).items():
+            field = _SERVER_OPTIONS.get(name, "")
+            if is_template(text) or not (field or OPTIONS.get(name) in _SERVER_COUNTS):
+                continue
+            value = _server_value(name, field, text)
+            if field and value is not None:
                 stated.setdefault(field, value)
     return stated
+
+
+def _server_value(name: str, field: str, text: str) -> str | int | None:
+    """The value of a server's option; None for the longest sequence that fits.
+
+    Raises:
+        Unplanned: it is none.
+    """
+    if field in _TEXTS and text:
+        return text
+    if field == "max_model_len" and text in _LONGEST:
+        return None
+    value = _tokens_in(text) if field in _LENGTHS else whole_number(text)
+    if field in _TEXTS or not value:
+        given = f"is {text!r}" if text else "has no value"
+        legal = "a name" if field in _TEXTS else "whole numbers from 1 on"
+        legal += ", 8k (8,000) or 8K (8,192)" if field in _LENGTHS else ""
+        raise Unplanned(f"no plan: --{name} {given}; legal: {legal}; correct it in the command")
+    return value
+
+
+def _tokens_in(text: str) -> int | None:
+    """The number of tokens that a text spells as vLLM reads it; None for any other text."""
+    size = _MULTIPLES.get(text[-1:], 1)
+    number = text[:-1] if size > 1 else text
+    if size > 1 and text[-1].islower() and _DECIMAL.fullmatch(number):
+        return int(Fraction(number) * size)
+    count = whole_number(number)
+    return None if count is None else count * size
 
 
 def architecture_of(job: Job) -> Architecture:
