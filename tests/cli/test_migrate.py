@@ -100,6 +100,12 @@ def test_write_keeps_line_endings_and_control_characters(file, control):
     assert file.read_bytes() == NEW.replace("\n", control).encode()
 
 
+def test_a_file_that_begins_with_the_mark_of_utf_8_keeps_it(file):
+    file.write_bytes(b"\xef\xbb\xbf" + OLD.encode())
+    assert "4 places rewritten" in run(file, "--write")
+    assert file.read_bytes() == b"\xef\xbb\xbf" + NEW.encode()
+
+
 @pytest.mark.parametrize("options", [("--write",), ("--output", "{}")])
 def test_a_file_that_cannot_be_written_is_refused_before_the_versions_run(
     options, file, monkeypatch

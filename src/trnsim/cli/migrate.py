@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -126,7 +127,8 @@ def migrate(
     new = output if is_program else path if is_written else None
     answer_file = None if is_program else output
     _check_files(path, new, answer_file, folder)
-    report = report_of(_text(path), str(path), version_named(to, "--to"), origin)
+    mark, text = _text(path)
+    report = report_of(text, str(path), version_named(to, "--to"), origin)
     _check_kernel(report, kernel, inputs)
     migration = rewritten(report)
     arrays = [array_files.load(file) for file in inputs or []]
@@ -134,7 +136,7 @@ def migrate(
     is_tried = bool(report.statements or arrays or extents or kernel)
     trials = trials_of(report, migration.text, extents, arrays, kernel, seed) if is_tried else []
     if new is not None:
-        files.write(new, migration.text.encode())  # a program keeps its control characters
+        files.write(new, mark + migration.text.encode())  # a program keeps its control characters
     document = migrate_document(report, trials, migration if new is not None else None, new)
     answered = PrintedAnswer(document, files=[new] if new is not None else [])
     answer(answered, folder, answer_file, as_json=as_json)
@@ -175,14 +177,16 @@ def _check_files(path: Path, new: Path | None, output: Path | None, folder: Path
         check_report(folder)
 
 
-def _text(path: Path) -> str:
-    """The text of a file.
+def _text(path: Path) -> tuple[bytes, str]:
+    """The mark of UTF-8 with which editors on Windows begin a file, or b"", and the file's text.
 
     Raises:
         BadInput: it cannot be read, or is no text.
     """
     fix = "name a Python file of kernels"
     try:
-        return files.read_bytes(path, fix).decode("utf-8")
+        stored = files.read_bytes(path, fix)
+        mark = BOM_UTF8 if stored.startswith(BOM_UTF8) else b""
+        return mark, stored.removeprefix(mark).decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not valid Python: {error}", fix=fix) from error
