@@ -69,6 +69,8 @@ WRONG = {
     "a length that is no number": (("b", ("h", "w")), ("b", "h", "w"), {"h": "4"}),
     "lengths without names": (("b", ("h", "w")), ("b", "h", "w"), [4]),
     "names that are numbers": ((0, 1), (1, 0), {}),
+    "a pattern that is none": (None, ("b", "hw"), {}),
+    "a target that is none": (("b", "hw"), 5, {}),
     "names within a group that are numbers": (("b", (0, 1)), ("b", 0, 1), {}),
 }
 

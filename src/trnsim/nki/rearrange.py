@@ -33,6 +33,7 @@ def split_lengths(
         not is_whole(length) or length < 1 for length in sizes.values()
     ):
         _refuse(f"fixed_sizes={sizes!r}")
+    _check_pattern(pattern)
     if len(pattern) != len(shape):
         _refuse(f"the pattern {tuple(pattern)} for a tensor of shape {tuple(shape)}")
     return [
@@ -53,12 +54,18 @@ def names(group: Group) -> tuple[str, ...]:
     return tuple(group)
 
 
+def _check_pattern(pattern: object) -> None:
+    if not isinstance(pattern, Sequence):
+        _refuse(f"the pattern {pattern!r}")
+
+
 def order(source: Sequence[Group], target: Sequence[Group]) -> list[int]:
     """For each name of `target`, its index among the names of `source`.
 
     Raises:
         IllegalInstruction: if they are not the same names, each once.
     """
+    _check_pattern(target)
     old = [name for group in source for name in names(group)]
     new = [name for group in target for name in names(group)]
     if sorted(old) != sorted(new) or len(set(old)) != len(old):

@@ -12,7 +12,7 @@ import numpy as np
 from trnsim.dtypes import BFLOAT16, FLOAT16, FLOAT32, Dtype
 from trnsim.errors import IllegalInstruction, NotModelled
 from trnsim.isa import Engine, Instruction, NcMatmul
-from trnsim.isa.language.fields import tensor_fix
+from trnsim.isa.language.fields import is_too_large, tensor_fix
 from trnsim.memory import Memory
 from trnsim.nki.notices import refuse_or_warn
 from trnsim.nki.precision import stored_dtype
@@ -60,6 +60,22 @@ def issue(opcode: str, *operands: Any, **options: Any) -> None:
 def plain_number(value: Any) -> Any:
     """Python's number for a number of numpy's; any other value unchanged."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def check_number(label: str, value: Any, source: str) -> int | float:
+    """Python's number for a number; `label` names it in the error.
+
+    Raises:
+        IllegalInstruction: for any other value, and for an integer beyond float64.
+    """
+    number = plain_number(value)
+    if not isinstance(number, int | float) or is_too_large(number):
+        raise IllegalInstruction(
+            f"{label} is {type(number).__name__}; legal: a number of float64",
+            fix="pass a number that the dtype can hold",
+            source=source,
+        )
+    return number
 
 
 def as_tile(label: str, value: Any) -> NkiTensor:

@@ -206,6 +206,14 @@ def test_numbers_divide_and_are_divided(computed, name):
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("value", [10**400, "2", None], ids=["large", "text", "None"])
+@pytest.mark.parametrize("name", ["divide", "mod", "fmod"])
+@pytest.mark.filterwarnings("ignore::trnsim.nki.notices.SimulatorOnlyWarning")
+def test_only_a_number_that_python_can_handle_divides(computed, name, value):
+    with pytest.raises(IllegalInstruction, match=r"^nl\.(divide|mod).*; legal: .*number"):
+        computed(getattr(nl, name), np.float32([[7, -5]]), value, as_simulator=True)
+
+
 @pytest.mark.filterwarnings("ignore::trnsim.nki.notices.SimulatorOnlyWarning")
 def test_remainders_end_where_multiples_are_rounded(computed):
     x = np.float32([[2.0**24 - 1, -(2.0**24) + 1, 1e10, 5, -5, 5, np.inf]])

@@ -1,5 +1,6 @@
 """Reductions along the last free axes, softmax and rms_norm, against numpy in float64."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -53,6 +54,13 @@ def test_rms_norm_divides_by_the_root_of_the_mean_square(computed, random, targe
     wide = x.astype(np.float64)
     expected = wide / np.sqrt((wide**2).mean(1, keepdims=True) + 1e-5) * w
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_rms_norm_takes_a_number_of_any_type(computed):
+    x, w = np.float32([[3, 4, 0, 0]]), np.ones((1, 4), np.float32)
+    expected = computed(nl.rms_norm, x, w, axis=1, n=4)
+    for count in (np.int64(4), np.float32(4), ml_dtypes.bfloat16(4)):
+        np.testing.assert_array_equal(computed(nl.rms_norm, x, w, axis=1, n=count), expected)
 
 
 @pytest.mark.parametrize("count", [0, -1, None, float("nan")])

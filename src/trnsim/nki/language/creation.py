@@ -15,7 +15,6 @@ from trnsim import files
 from trnsim.behaviours.language import STRING_BUFFERS
 from trnsim.dtypes import UINT8, UINT32, Array, round_to
 from trnsim.errors import BadInput, IllegalInstruction, NotModelled
-from trnsim.isa.language.fields import is_too_large
 from trnsim.memory import Memory
 from trnsim.nki.arguments import check_tensor, documented, integers, lengths
 from trnsim.nki.dialect import require
@@ -23,7 +22,7 @@ from trnsim.nki.language.legacy import check_partition_axis
 from trnsim.nki.precision import is_widening, stored_dtype
 from trnsim.nki.sentinels import with_sentinels
 from trnsim.nki.tensor import MemoryRegion, NkiTensor
-from trnsim.nki.tiles import issue, new_tile, plain_number
+from trnsim.nki.tiles import check_number, issue, new_tile
 from trnsim.nki.torch_tensors import array_of, is_torch_tensor
 from trnsim.program import current_core
 
@@ -155,13 +154,7 @@ def full(
     if tensor.memory.is_on_chip:
         issue("memset", tensor, fill_value)
         return tensor
-    number = plain_number(fill_value)
-    if not isinstance(number, int | float) or is_too_large(number):
-        raise IllegalInstruction(
-            f"nl.full: fill_value is {type(number).__name__}; legal: a number of float64",
-            fix="pass a number that the dtype can hold",
-            source="nki.language.full",
-        )
+    number = check_number("nl.full: fill_value", fill_value, "nki.language.full")
     value = round_to(np.asarray([number], np.float64), tensor.dtype)
     issue("dma_copy", tensor, _constant(np.full(tensor.shape, value[0], tensor.dtype.dtype)))
     return tensor

@@ -17,7 +17,15 @@ from trnsim.nki.arguments import check_tensor
 from trnsim.nki.language_operators import OPERATORS, Composed, Operator, UnaryOperator
 from trnsim.nki.precision import stored_dtype
 from trnsim.nki.tensor import NkiTensor
-from trnsim.nki.tiles import as_tile, cast, issue, match_shapes, new_tile, plain_number
+from trnsim.nki.tiles import (
+    as_tile,
+    cast,
+    check_number,
+    issue,
+    match_shapes,
+    new_tile,
+    plain_number,
+)
 
 _NO_FRACTIONS_FROM = 2.0**23  # float32 has 24 bits of mantissa
 _INTEGER_SHIFT = 1.5 * _NO_FRACTIONS_FROM  # adding and subtracting it rounds to an integer
@@ -202,6 +210,7 @@ def divide(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     """``x * (1 / y)``: the product of x and the reciprocal of y."""
     y = plain_number(y)
     if isinstance(y, int | float):
+        y = check_number("nl.divide: y", y, "nki.language.divide")
         return _multiply(x, 1.0 / y if y else math.copysign(math.inf, y), dtype)
     divisor = as_tile("nl.divide", y)
     return _multiply(
@@ -291,7 +300,8 @@ def _as_float32(value: Any, like: NkiTensor) -> NkiTensor:
     if isinstance(value, NkiTensor):
         return cast(as_tile("nl.mod", value), FLOAT32)
     tile = new_tile(like.shape, FLOAT32)
-    issue("memset", tile, float(value))
+    number = check_number("nl.mod: an operand", value, "nki.language.mod")
+    issue("memset", tile, float(number))
     return tile
 
 

@@ -15,7 +15,7 @@ from trnsim.errors import IllegalInstruction
 from trnsim.nki.arguments import boolean, lengths
 from trnsim.nki.language_operators import OPERATORS, Composed, Operator
 from trnsim.nki.tensor import NkiTensor
-from trnsim.nki.tiles import as_tile, issue, match_shapes, new_tile, spread
+from trnsim.nki.tiles import as_tile, issue, match_shapes, new_tile, plain_number, spread
 
 Axes = int | tuple[int, ...] | list[int]
 
@@ -71,7 +71,8 @@ def rms_norm(
 
     The sum is along `axis`; `n` is the number of its elements.
     """
-    if not isinstance(n, int | float | np.number) or not n > 0:
+    n = plain_number(n)
+    if not isinstance(n, int | float) or not n > 0:
         raise IllegalInstruction(
             f"nl.rms_norm(n={n!r}); legal: the number of elements along axis, at least 1",
             fix="pass the length of the axis: n=x.shape[1]",
