@@ -6,7 +6,7 @@ from trnsim.errors import BadInput
 from trnsim.jobs.assumption import SpecAssumption
 from trnsim.jobs.job import Job, JobKind, Role
 from trnsim.jobs.parallelism import Parallelism
-from trnsim.jobs.plans import architecture_of, model_name, parallelism_of
+from trnsim.jobs.plans import architecture_of, model_name, parallelism_of, starts_server
 from trnsim.jobs.price import TimeBasis, price_job
 from trnsim.place.machine import machine
 from trnsim.system.serve.demand import open_rate_demand
@@ -197,6 +197,11 @@ def test_a_batch_job_that_starts_a_server_is_priced_as_one(command):
     (reason,) = price.reasons
     assert "--max-model-len is 2,048, and a request has 2,304 tokens" in reason
     assert (price.basis, price.time_s.p90) == (TimeBasis.LIMIT, 60.0)
+
+
+def test_a_training_that_names_a_server_starts_none():
+    words = ("srun", "train.py", "--eval-server", "vllm.entrypoints.openai", "--do", "serve")
+    assert not starts_server(Job(roles=(replace(FULL, command=words),)))
 
 
 @pytest.mark.parametrize(

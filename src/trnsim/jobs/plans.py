@@ -112,8 +112,10 @@ def starts_server(job: Job) -> bool:
 
 
 def _is_server(words: Sequence[str]) -> bool:
-    return any(word.startswith(_SERVER_MODULES) for word in words) or any(
-        second == _SERVE and first.rpartition("/")[2] == "vllm" for first, second in pairwise(words)
+    return any(
+        (second == _SERVE and first.rpartition("/")[2] == "vllm")
+        or (first == "-m" and second.startswith(_SERVER_MODULES))
+        for first, second in pairwise(words)
     )
 
 
