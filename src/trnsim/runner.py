@@ -173,7 +173,7 @@ _WORLD_KEYWORDS: Final = {
     "lnc": ("the NeuronCores of a rank", "run kernel[2] for both cores of a logical one"),
     "instance": ("the instance type of the ranks", "target= for the chip alone"),
 }
-"""Keywords of `run` if it has `ranks`, otherwise of the kernel: meaning, and a way without it."""
+"""Keywords that `run` takes only beside `ranks`: the meaning, and what to write without `ranks`."""
 
 
 def _run_on_ranks(kernel: Launchable, *args: Any, **options: Any) -> World:

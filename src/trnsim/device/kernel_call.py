@@ -63,7 +63,7 @@ class Outline:
     Attributes:
         written: positions of the tensors that it writes, among `KernelCall.specs`.
         lost: positions of the tensors that it writes but does not return.
-        results: a spec for each tensor that it returns, nested as they are.
+        results: a spec for each tensor that it returns, nested as it returns them.
         cost: its time.
         timelines: timelines of the run from which the outline was made.
         constant_bytes: bytes of arrays that are part of the kernel.

@@ -20,7 +20,7 @@ ALIGNMENT_BYTES: Final = count(
     "no document gives one for HBM; what PyTorch's allocators of other devices round to",
     Evidence.ASSUMED,
 )
-"""Bytes of which offsets are multiples, and to multiples of which sizes are rounded up."""
+"""The unit of offsets and sizes: offsets are its multiples, sizes are rounded up to them."""
 
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 

@@ -28,7 +28,7 @@ from trnsim.program import current_core, has_current_core
 MARKER: Final = re.compile(r"^[ \t]*#[ \t]*nki[ \t]*:[ \t]*(\S+)[ \t\r]*$", re.MULTILINE)
 ROW_OF_FORM: Final = {row.form: row for row in TABLE.values() if row.form}
 REMOVED: Final = {form: row for form, row in ROW_OF_FORM.items() if row.until is not None}
-"""Form -> its row of the table of behaviours: all forms, and those that a version removed."""
+"""The row of the table of behaviours of each form that a version removed."""
 _HINTS: Final = re.compile(
     "|".join(
         sorted({re.findall(r"\w+", form)[-1] for form in REMOVED} | {"register_alloc", "rank_id"})

@@ -43,9 +43,9 @@ _POSITIONS: Final = (
 _STRETCH_FACTOR_END: Final = 1e6
 """The smallest factor of stretched positions that is refused."""
 _STRETCHES: Final = ("default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
-"""Kinds of rotary positions: ROPE_INIT_FUNCTIONS of modeling_rope_utils.py, and not stretched."""
+"""Kinds of rotary positions: "default", and those of transformers' ROPE_INIT_FUNCTIONS."""
 _OLD_STRETCHES: Final = ("su", "mrope")
-"""Their older names (configuration_phi3.py, configuration_qwen2_vl.py)."""
+"""Older names of such kinds (configuration_phi3.py, configuration_qwen2_vl.py)."""
 
 
 def read(path: str | Path) -> Architecture:

@@ -136,9 +136,10 @@ def contracted_values(graph: Graph) -> set[int]:
 
 
 def long_row_values(graph: Graph) -> set[int]:
-    """Values as large as one of which row-wise extremes are taken, too large to be transposed.
+    """Large values whose rows lie best along the partitions, as the scores of a vocabulary do.
 
-    Their rows lie best along the partitions: the scores of a vocabulary, for example.
+    They have the size and the row length of a value of which extremes of rows are taken, and that
+    is too large to be transposed.
     """
     sizes: set[tuple[int, int]] = set()
     for node in graph.nodes:

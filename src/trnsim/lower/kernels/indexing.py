@@ -68,7 +68,7 @@ def _row_parts(width: int, item_bytes: int, accessed_bytes: int) -> Iterator[tup
 _TILES_OF_A_ROW: Final = 4
 """Tiles of a partition that a scatter needs at once: updates, their total, old and new rows."""
 _TILES_OF_A_SUM: Final = 3
-"""The tiles among these that one instruction accesses."""
+"""How many of the `_TILES_OF_A_ROW` one instruction accesses."""
 
 
 def _gather_in_rows(node: Node, data: Tensor, indices: Tensor) -> Tensor:

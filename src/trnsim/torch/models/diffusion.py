@@ -22,7 +22,7 @@ _TOKENS: Final = 77
 _TIME_IDS: Final = 6
 """Numbers of the sizes and corners of an image, which are inputs of SDXL."""
 _ID_WIDTH: Final = 256
-"""Elements of the embedding of each of these numbers."""
+"""Elements of the embedding of one of the `_TIME_IDS`."""
 
 
 def diffusion_graph(

@@ -30,8 +30,8 @@ _RANK_MAX: Final = 16
 _CORES_MAX: Final = 2
 """Maximum number of NeuronCores of a logical core."""
 _BROADCAST_MAX: Final = 1 << 25
-"""Maximum number of elements of a tile that repeats those of its tensor, if no tensor has more:
-256 KiB of 128 partitions, as SBUF has (trainium3_arch.rst)."""
+"""Maximum number of elements of a tile that repeats elements of its tensor, if no tensor has more:
+the bytes of SBUF, 256 KiB of 128 partitions (trainium3_arch.rst)."""
 _TITLE: Final = re.compile(r"[A-Za-z_]\w{0,200}", re.ASCII)
 """A kernel's name, of which a name of PyTorch's registry is made."""
 _LINE_MAX: Final = 1 << 24
