@@ -98,7 +98,7 @@ def internal_lives(
 
     Args:
         own: the live ranges on that core.
-        lives: those on all cores.
+        lives: the live ranges on all cores.
         bound: serials of inputs, results and constants, which have bytes already.
     """
     return {

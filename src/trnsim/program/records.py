@@ -84,8 +84,8 @@ class KernelRecord:
         others: the records of the other cores of the launch (`program.joint`).
         is_watched: whether values decide which accesses of its cores race.
         common: number of each shared storage among those that all cores use.
-        written_common: the numbers in `common` of the storages that it writes.
-        indexed_common: the numbers in `common` of those that it accesses by a vector of indices.
+        written_common: the numbers in `common` of shared storages that it writes.
+        indexed_common: the numbers in `common` of shared storages that it accesses by indices.
     """
 
     program: Program

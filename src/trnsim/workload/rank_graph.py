@@ -71,7 +71,7 @@ class RankGraph:
         named_outputs: results that other parts read, by name.
         shared: numbers of values that all tensor ranks have, and whose gradients they sum.
         vector_elements: elements of the parameters that operators have added or multiplied by.
-        use: the way in which these parameters are read.
+        use: the way in which the parameters of `vector_elements` are read.
         uncomputed_norm_elements: elements of norms that summaries count and the graph lacks.
         half: the half of a layer that is being built: "attention", "mlp".
         short_dtype: the floating-point type of 16 bits.

@@ -15,7 +15,7 @@ class SbufSchedule:
     Attributes:
         passing_bytes: bytes for weights that pass and tiles of single instructions; the others hold
             results.
-        ring_bytes: bytes among these for the ring buffer of weights that are loaded ahead.
+        ring_bytes: the part of `passing_bytes` for a ring buffer of weights that are loaded ahead.
     """
 
     passing_bytes: int = 72 * KIB

@@ -33,7 +33,7 @@ def diffusion_graph(
     An `image` of 0 stands for the model's default size, and 0 `tokens` for 77.
 
     Raises:
-        BadInput: diffusers is not installed, the configuration is not one of its own, or the model
+        BadInput: diffusers is not installed, the configuration is none of diffusers, or the model
             does not take images of this size.
         NotModelled: for a class whose inputs are not known.
     """

@@ -42,7 +42,7 @@ def grouped_rows_backward(
 
 DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "_grouped_mm": grouped_mm,
-    # Operators of transformers, which replace PyTorch's for dtypes that these do not take.
+    # Operators of transformers, for dtypes that PyTorch's own operators do not take.
     "grouped_mm_fallback": grouped_mm,
     "grouped_mm_fallback_backward": grouped_rows_backward,
 }
