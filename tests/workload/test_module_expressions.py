@@ -41,6 +41,7 @@ def test_an_expression_matches_as_pythons(expression, flags, text):
         "(a|aa)+$",
         ".*.*.*.*.*.*.*.*.*.*b",
         "(" * 40 + "a" + "+)" * 40 + "$",
+        "(ab|cd|)" * 1100 + "(a+)+$",
     ],
 )
 def test_an_expression_with_many_ways_to_fail_fails_soon(expression):

@@ -101,7 +101,7 @@ def _inner(kind: Any, operand: Any) -> Iterable[Any]:
 
 def _ways(parts: Any) -> float:
     """The most ways in which Python tries to match a sequence of parts with a name."""
-    return math.prod(_ways_of(kind, operand) for kind, operand in parts)
+    return math.prod((_ways_of(kind, operand) for kind, operand in parts), start=1.0)
 
 
 def _ways_of(kind: Any, operand: Any) -> float:
