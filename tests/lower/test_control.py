@@ -45,7 +45,7 @@ BRANCHES = (of_one("negate"), of_one("square"), of_one("exponential"))
 
 
 @pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
-@pytest.mark.parametrize("index", [-1, 0, 1, 2, 3, 2**31 - 1])
+@pytest.mark.parametrize("index", [-2, -1, 0, 1, 2, 3, 2**31 - 1])
 def test_case_runs_the_branch_of_its_number_else_the_last(index, chip, random):
     graph, x = graph_of(Case(BRANCHES), COUNT, ROW), random(ROW.shape)
     (found,) = evaluate(graph, [np.array(index, np.int32), x], chip)

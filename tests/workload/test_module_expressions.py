@@ -38,6 +38,7 @@ def test_an_expression_matches_as_pythons(expression, flags, text):
         "(a+)+$",
         "(a|a)*$",
         "(a|a)" * 60 + "b",
+        "a?" * 60 + "b",
         "(a|aa)+$",
         ".*.*.*.*.*.*.*.*.*.*b",
         "(" * 40 + "a" + "+)" * 40 + "$",

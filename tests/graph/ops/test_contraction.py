@@ -46,6 +46,25 @@ def test_visible_pairs_of_causal_attention_are_the_finite_scores(first, apart, w
     assert operation.visible_pairs(queries, keys) == np.isfinite(scores).sum()
 
 
+@pytest.mark.parametrize(
+    ("mask", "starts", "ends"),
+    [
+        ({}, [0, 0, 0], [5, 5, 5]),
+        ({"window": 3}, [0, 0, 1], [2, 3, 4]),
+        ({"window": 4}, [0, 0, 1], [2, 3, 4]),
+        ({"window": 5, "first": 2}, [0, 1, 2], [5, 5, 5]),
+        ({"is_causal": True}, [0, 0, 0], [1, 2, 3]),
+        ({"is_causal": True, "window": 2}, [0, 0, 1], [1, 2, 3]),
+        ({"is_causal": True, "first": 1, "apart": 2, "window": 3}, [0, 1, 3], [2, 4, 5]),
+        ({"is_causal": True, "first": 4, "apart": 3, "window": 2}, [3, 5, 5], [5, 5, 5]),
+    ],
+    ids=str,
+)
+def test_the_keys_that_queries_see(mask, starts, ends):
+    seen = Attention(1.0, **mask).visible_keys(3, 5)
+    assert [side.tolist() for side in seen] == [starts, ends]
+
+
 def test_visible_pairs_without_a_causal_mask():
     assert Attention(1.0).visible_pairs(3, 9) == 27
     assert Attention(1.0, window=4).visible_pairs(3, 9) == 12
