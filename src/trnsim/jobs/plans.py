@@ -141,7 +141,7 @@ def _server_value(name: str, field: str, text: str) -> str | int | None:
     """The value of a server's option; None for the longest sequence that fits.
 
     Raises:
-        Unplanned: it is none.
+        Unplanned: the option cannot have this value.
     """
     if field in _TEXTS and text:
         return text

@@ -63,7 +63,7 @@ def plain_number(value: Any) -> Any:
 
 
 def check_number(label: str, value: Any, source: str) -> int | float:
-    """Python's number for a number; `label` names it in the error.
+    """A number as one of Python's own types; `label` names it in the error.
 
     Raises:
         IllegalInstruction: for any other value, and for an integer beyond float64.

@@ -64,8 +64,8 @@ def layer(
     """The time of one layer on one rank, without exchanges, and where it comes from.
 
     Each product has its FLOP, bytes and time, and what bounds it: the array or memory. A row of a
-    file for --measured stands for such a layer. If the layers of a model differ, it is one of the
-    most common kind.
+    file for --measured stands for such a layer. If the layers of a model differ, this is one of
+    the most common kind.
 
     Example: trnsim plan layer llama-3.1-8b --on trn1 --tensor-parallel-size 32
     """

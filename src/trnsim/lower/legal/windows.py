@@ -88,7 +88,7 @@ def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: V
 def _taps_inside(
     b: Build, windows: Windows, lengths: Sequence[int], places: Sequence[int]
 ) -> list[Value | None]:
-    """For each tap, 1 in windows where it is inside the operand; None if it is in all windows."""
+    """For each tap, 1 in windows where it is inside the operand; all None if nothing is padded."""
     ones = b.filled(1.0, TensorType(tuple(lengths), "float32"))
     wide = windows.pad_to_windows(b, ones, places)
     if wide.shape == ones.shape:

@@ -79,7 +79,7 @@ class Evaluation(FusedComputation):
         *,
         is_kept: bool = True,
     ) -> None:
-        """The computation of a value; if it has a `pending` place, that is the only leaf.
+        """The computation of a value; its place `pending`, if given, is the only leaf.
 
         Without `is_kept` the value is not stored, as only another operation reads it; values on the
         way that have several readers are then computed and stored before.

@@ -160,7 +160,7 @@ def span_elements(frame: Frame, longest: int) -> int:
 
 
 def group_spans(pieces: Iterable[TileSpan], most: int) -> Iterator[list[TileSpan]]:
-    """Groups of successive spans that are neighbours in one block, of at most `most` columns."""
+    """Groups, of at most `most` columns, of successive spans that are neighbours in one block."""
     strip: list[TileSpan] = []
     for span in pieces:
         last = strip[-1] if strip else span

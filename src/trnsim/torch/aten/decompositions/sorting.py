@@ -75,7 +75,7 @@ def _last_element(b: Build, x: Value, dim: int) -> Value:
 
 
 def randperm(b: Build, count: int, **_: Any) -> Value:
-    """A random permutation of 0 to ``count - 1``: the order in which random numbers are sorted."""
+    """A random permutation of 0 to ``count - 1``: the order that sorts random numbers."""
     draws = b.graph.rng((1, count))
     return b.as_result(b.graph.reshape(b.graph.top_k(draws, count), (count,)))
 
