@@ -31,6 +31,13 @@ def test_machinery_is_no_line_of_the_users(file):
     assert error_text.message(BadInput("what", line=SourceLine(file, 8))) == "what"
 
 
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_line_of_a_file_of_any_name_is_shown_where_the_command_names_it(is_named, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["trnsim", "migrate", "kernels.txt"][: 2 + is_named])
+    error = BadInput("no Python", fix="f", line=SourceLine("kernels.txt", 3))
+    assert error_text.message(error) == "no Python\n  fix: f" + "\n  at kernels.txt:3" * is_named
+
+
 def test_a_traceback_begins_at_the_script():
     error = raised("def f():\n    1/0\nf()")
     assert traceback.extract_tb(error.__traceback__)[0].filename == __file__

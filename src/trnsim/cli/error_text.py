@@ -74,7 +74,8 @@ def _users_frames(frames: list[FrameSummary], script: Path) -> list[FrameSummary
 
 def _is_users(line: SourceLine) -> bool:
     """True if a line belongs to the user's program and not to the machinery that runs it."""
-    return not _is_machinery(line.file) and line.file.endswith(".py")
+    is_named = line.file in sys.argv[1:]
+    return not _is_machinery(line.file) and (is_named or line.file.endswith(".py"))
 
 
 def _is_machinery(file: str) -> bool:
