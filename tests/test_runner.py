@@ -101,3 +101,12 @@ def test_a_keyword_that_goes_with_ranks_may_be_a_parameter_of_the_kernel(random)
         return scaled(x)
 
     trnsim.run(of_instance, random((4, 8)), instance="mine")
+
+
+def test_a_keyword_that_goes_with_ranks_may_be_one_of_any_that_the_kernel_takes(random):
+    @jit
+    def of_any(x, **options):
+        assert options == {"instance": "mine", "lnc": 2}
+        return scaled(x)
+
+    trnsim.run(of_any, random((4, 8)), instance="mine", lnc=2)

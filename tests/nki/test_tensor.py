@@ -84,6 +84,7 @@ def test_views_by_equal_keys_are_found_again_and_others_are_not(make):
     for _ in range(2):
         shapes = [tensor[key].shape for key in keys]
         assert shapes == [(2, 16), (4, 16), (2, 16), (1, 16), (2, 16), (1, 4)]
+    assert len(tensor.layout.cuts) == len(keys)
     for key in keys:
         assert tensor[key].layout is tensor[key].layout
 

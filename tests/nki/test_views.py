@@ -40,6 +40,12 @@ def test_the_rows_that_an_index_tensor_picks_stay_as_they_are(rows, name):
     assert caught.value.fix
 
 
+def test_a_dimension_that_picked_rows_have_not_is_named(rows):
+    for dim in (3, -4, 6):
+        with pytest.raises(IllegalInstruction, match=f"dimension {dim} of a tensor of shape"):
+            rows.select(dim, 0)
+
+
 @pytest.mark.usefixtures("on_core")
 @pytest.mark.parametrize("dim", [3, -4, 6])
 @pytest.mark.parametrize(

@@ -139,3 +139,12 @@ def test_values_in_the_places_of_range_select_are_for_a_person():
     text = "\n".join(new(f"nisa.range_select(x, y, nl.less, nl.less, {by_place})"))
     assert by_place in text
     assert "# nki 0.7: " in text
+
+
+@pytest.mark.parametrize("value", ["1e999", "-1e999", "2.5"])
+def test_a_fill_that_is_no_whole_number_is_for_a_person(value):
+    line = f"nisa.memset(t, {value})"
+    text = HEAD + f"@nki.jit\ndef k(x):\n    t = nl.ndarray((2, 4), nl.int32)\n    {line}\n"
+    made = rewritten(report_of(text, "k.py", VERSIONS["0.7"], "0.2"))
+    assert (made.rewritten, line in made.text) == (0, True)
+    assert "# nki 0.7: the value of nisa.memset must be" in made.text

@@ -37,6 +37,14 @@ def test_a_comment_that_is_there_is_not_written_again():
     assert rewritten(report_of(again, "k.py")).text == made
 
 
+def test_a_comment_below_control_characters_is_not_written_again():
+    made = rewritten(
+        report_of(TEXT.replace("import nki\n", "# \x85 \u2028\n\x0c\nimport nki\n"), "k.py")
+    ).text
+    assert made.count("# nki 0.7") == 1
+    assert rewritten(report_of(made.replace("# nki: 0.7", "# nki: 0.4"), "k.py")).text == made
+
+
 def test_a_file_without_statements_stays_as_it_is():
     report = report_of(TEXT, "k.py", VERSIONS["0.4"])
     assert rewritten(report).text == TEXT
