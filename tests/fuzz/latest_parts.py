@@ -11,6 +11,7 @@ import numpy as np
 from scalars import wrapped
 
 RANKS = 2
+PARTITIONS = 128
 
 
 @dataclass
@@ -77,7 +78,7 @@ def tiles(draft):
     shape = slabs + tuple(draft.draw(1, 40) for _ in range(2)) + (draft.draw(1, 6),) * (rank - 2)
     tile = tuple(draft.draw(1, 24) for _ in range(2)) + (draft.draw(1, 6),) * (rank - 2)
     while np.prod([-(-n // t) for n, t in zip(shape[len(slabs) :], tile, strict=True)]) > 16:
-        tile = tuple(2 * t for t in tile)
+        tile = tuple(min(2 * t, PARTITIONS) for t in tile)
     values = draft.numbers(*shape)
     added = coordinates(shape, (1,) * len(slabs) + tile)
     held = draft.pick(
