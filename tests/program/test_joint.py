@@ -2,6 +2,8 @@
 
 # nki: 0.5
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -330,3 +332,27 @@ def test_a_call_that_ends_in_an_error_leaves_the_record_as_it_was():
         (TABLE, indices(*range(8))),
         errors=1,
     )
+
+
+def test_the_cores_of_a_run_are_freed_when_it_ends():
+    """Tensors of a run would else be kept until Python looks for cycles."""
+
+    def copied(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        rows = nl.ds(nl.program_id(0) * 2, 2)
+        nisa.dma_copy(dst=out[rows], src=x[rows])
+        return out
+
+    def contexts():
+        return sum(isinstance(each, CoreContext) for each in gc.get_objects())
+
+    again, x = jit(copied)[2], np.ones((4, 8), np.float32)
+    gc.collect()
+    gc.disable()
+    try:
+        of_others = contexts()
+        for _ in range(4):  # traced, recorded, agreeing
+            assert trnsim.run(again, x).outputs.all()
+            assert contexts() == of_others
+    finally:
+        gc.enable()

@@ -72,7 +72,7 @@ class Peer:
     cores: int
     link: CoreLink
     hand_over: Callable[[], None]
-    before: Callable[[int, list[Tile]], None]
+    before: Callable[[int, Sequence[Tile]], None]
     accessed: Callable[[int, list[Tile], list[Tile], SourceLine | None, Sequence[int]], None]
     shared: SharedTensors
 
@@ -223,7 +223,7 @@ class CoreContext:
             return False
         info, operands = plain.info, instruction.__dict__
         peer, together = self.peer, self._together
-        shared = plain.shared_tiles(operands) if together is not None else ([], [])
+        shared = plain.shared_tiles(operands) if together is not None else ((), ())
         if peer is not None and shared[1]:
             peer.before(peer.rank, shared[1])
         for name in plain.reads:

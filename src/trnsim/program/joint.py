@@ -96,6 +96,10 @@ class AgreeingCores:
         else:
             self._log.append(_Meeting(group, list(data)))
 
+    def part(self) -> None:
+        """Forget the cores, whose run is over: they refer to this object, and would be kept."""
+        self._contexts = ()
+
     def leave(self) -> None:
         """Let all cores leave their records, and tell the detector what has happened.
 
@@ -156,10 +160,12 @@ class JointCall:
             return
         if all(context.agreed_to_the_end() for context in self._contexts):
             self.outcome = self._followed.outcome
-            return
-        if self._contexts[0].is_following:
-            self._together.leave()
-        self._records.forget(self._key)
+        else:
+            if self._contexts[0].is_following:
+                self._together.leave()
+            self._records.forget(self._key)
+        self._together.part()
+        self._contexts = ()
 
     def conclude(self, outcome: object, *, is_certain: bool) -> None:
         """Store new records, if any, with the `outcome`, if it `is_certain` that there is no race.
@@ -167,6 +173,7 @@ class JointCall:
         They are stored with the record of the first core.
         """
         ended = [context.end()[1] for context in self._contexts] if self._made else []
+        self._contexts = ()  # they refer to this call, and would be kept
         complete = [record for record in ended if record is not None]
         if not is_certain or not ended or len(complete) < len(ended):
             return

@@ -125,9 +125,11 @@ class PlainStep(NamedTuple):
             return True
         return all(map(is_, map(type, values), self.kinds)) and all(map(eq, values, constants))
 
-    def shared_tiles(self, operands: dict[str, Any]) -> tuple[list[Tile], list[Tile]]:
+    def shared_tiles(self, operands: dict[str, Any]) -> tuple[Sequence[Tile], Sequence[Tile]]:
         """The tiles in memory that cores share which it reads, and which it writes."""
         reads, writes = self.shared_reads, self.shared_writes
+        if not (reads or writes):
+            return (), ()
         return [operands[name] for name in reads], [operands[name] for name in writes]
 
     def storages_of(self, instruction: Instruction) -> list[Storage] | None:
