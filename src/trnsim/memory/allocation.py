@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -90,7 +93,7 @@ class CoreMemory:
         self._core = core
         self._has_values = has_values
         self._roots: dict[Memory, Storage] = {}
-        self._places = {memory: MemoryPlaces() for memory in Memory}
+        self._places: defaultdict[Memory, MemoryPlaces] = defaultdict(MemoryPlaces)
         self._sizes: dict[tuple[object, ...], tuple[int, int, TileLayout]] = {}
         self._loop_storages: list[Storage] | None = None
         self.hbm = HbmBytes()
@@ -125,7 +128,8 @@ class CoreMemory:
         kind = (shape, dtype.name, dtype.dtype, memory)
         size = self._sizes.get(kind)
         if size is None:
-            size = self._sizes[kind] = self._size(shape, dtype, memory)
+            self._check(shape, dtype, memory)
+            size = self._sizes[kind] = _size(*kind)
         if address is not None and memory.is_on_chip:
             return self._recorded(self._place(shape, dtype, memory, address, name))
         nbytes, pitch, layout = size
@@ -166,20 +170,6 @@ class CoreMemory:
         if self._loop_storages is not None:
             self._loop_storages.append(allocation[0])
         return allocation
-
-    def _size(
-        self, shape: tuple[int, ...], dtype: Dtype, memory: Memory
-    ) -> tuple[int, int, TileLayout]:
-        """Bytes of the tensor, its pitch in bytes, and its layout; refuses illegal shapes."""
-        self._check(shape, dtype, memory)
-        row_bytes = prod(shape[1:]) * dtype.itemsize if memory.is_on_chip else 0
-        pitch = row_bytes or shape[-1] * dtype.itemsize
-        nbytes = prod(shape) * dtype.itemsize
-        pattern = AccessPattern.dense(shape, dtype.itemsize)
-        layout = layout_of(memory, nbytes, pitch, 0, dtype.name, dtype.dtype, pattern)
-        if layout is None:
-            raise InternalError(f"a tensor of shape {shape} leaves its own storage")
-        return nbytes, pitch, layout
 
     def allocate_shared(
         self, shape: tuple[int, ...], dtype: Dtype, *, name: str = ""
@@ -312,3 +302,28 @@ class CoreMemory:
                 fix="tile the tensor so that a part of it is on chip at a time",
                 source=capacity_source(core, memory),
             )
+
+
+_SIZES_KEPT = 1 << 12
+
+
+@lru_cache(maxsize=_SIZES_KEPT)
+def _size(
+    shape: tuple[int, ...], name: str, dtype: np.dtype[Any], memory: Memory
+) -> tuple[int, int, TileLayout]:
+    """Bytes of a tensor, its pitch in bytes, and its layout.
+
+    Args:
+        shape: lengths, which some core has.
+        name: name of the elements' format.
+        dtype: numpy dtype that stores it.
+        memory: HBM, SBUF or PSUM.
+    """
+    row_bytes = prod(shape[1:]) * dtype.itemsize if memory.is_on_chip else 0
+    pitch = row_bytes or shape[-1] * dtype.itemsize
+    nbytes = prod(shape) * dtype.itemsize
+    pattern = AccessPattern.dense(shape, dtype.itemsize)
+    layout = layout_of(memory, nbytes, pitch, 0, name, dtype, pattern)
+    if layout is None:
+        raise InternalError(f"a tensor of shape {shape} leaves its own storage")
+    return nbytes, pitch, layout

@@ -232,9 +232,10 @@ class Tile:
         if index is None:
             return pattern
         if isinstance(index, VectorIndex):
-            return pattern._replace(
-                shape=(index.limit, *pattern.shape[1:]),
-                strides_bytes=(index.stride_bytes, *pattern.strides_bytes[1:]),
+            return AccessPattern(
+                (index.limit, *pattern.shape[1:]),
+                (index.stride_bytes, *pattern.strides_bytes[1:]),
+                pattern.offset_bytes,
             )
         if isinstance(index, SnakeIndex):
             return pattern._replace(shape=(pattern.shape[0], index.limit))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from dataclasses import replace
 from types import EllipsisType
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 from trnsim.behaviours.language import DYNAMIC_VARIABLE_IS_REGISTER
 from trnsim.behaviours.tensors import RANGE_INDEXES
@@ -322,6 +322,9 @@ def _scalar_index(scalar: Scalar, step: int, limit: int, *, is_on_chip: bool) ->
     return ScalarIndex(scalar, step, reach, reason)
 
 
+_LIMITED: Final = (ScalarIndex, VectorIndex)
+
+
 def limit_index(
     index: Index | None, access: AccessPattern, itemsize: int, nbytes: int
 ) -> Index | None:
@@ -335,19 +338,22 @@ def limit_index(
         itemsize: bytes of an element.
         nbytes: bytes of the tensor's storage.
     """
-    if not isinstance(index, ScalarIndex | VectorIndex) or index.stride_bytes < 1:
+    if not isinstance(index, _LIMITED) or index.stride_bytes < 1:
         return index
     own = 1 if isinstance(index, VectorIndex) else 0
     lengths, strides = access.shape[own:], access.strides_bytes[own:]
-    row = itemsize + sum((n - 1) * step for n, step in zip(lengths, strides, strict=True))
+    row = itemsize + sum([(n - 1) * step for n, step in zip(lengths, strides, strict=True)])
     fitting = (nbytes - access.offset_bytes - row) // index.stride_bytes + 1
-    return replace(index, limit=min(index.limit, fitting)) if fitting >= 1 else index
+    return replace(index, limit=fitting) if 1 <= fitting < index.limit else index
+
+
+_NO_OFFSETS: Final = frozenset({INT64, BOOL})
 
 
 def _offsets(label: str, index: Tile) -> Tile:
     """`index`, checked to be a tensor of integers."""
     offsets = check_tensor(label, index, f"{SOURCE}.ap")
-    if not offsets.dtype.is_integer or offsets.dtype in {INT64, BOOL}:
+    if not offsets.dtype.is_integer or offsets.dtype in _NO_OFFSETS:
         raise IllegalInstruction(
             f"{label} is {offsets}; legal: a tensor of integers of up to 32 bits",
             fix="copy it to an int32 or uint32 tile with nisa.tensor_copy",

@@ -309,10 +309,9 @@ def _counts_and_strides(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]
     Raises:
         IllegalInstruction: for values other than pairs of integers, each count at least 1.
     """
-    if (
-        pattern.__class__ is list and pattern and all(map(_is_plain_pair, pattern))
-    ):  # the usual case
-        return tuple(pair[1] for pair in pattern), tuple(pair[0] for pair in pattern)
+    if pattern.__class__ is list and pattern and all(map(_is_plain_pair, pattern)):
+        plain_strides, plain_counts = zip(*pattern, strict=True)  # the usual case
+        return plain_counts, plain_strides
     source = f"{SOURCE}.ap"
     is_sequence = isinstance(pattern, list | tuple)
     pairs = [lengths("ap", pair, source) for pair in pattern] if is_sequence else []
