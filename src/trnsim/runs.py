@@ -245,7 +245,8 @@ def launch(
     policy = policy_named(order)
     if is_mirrored and (numerics or kernel.cores > 1):
         raise InternalError("a mirrored run is of one core and without values")
-    core = core_of(kernel, chip, is_paired=is_mirrored or kernel.cores > 1)
+    version = kernel.version()
+    core = core_of(version, chip, is_paired=is_mirrored or kernel.cores > 1)
     detector = RaceDetector(kernel.cores, is_strict=races == "raise") if kernel.cores > 1 else None
     loops = [LoopWatcher() for _ in range(kernel.cores)]
     records = None if is_mirrored or captures else kernel.records
@@ -265,7 +266,7 @@ def launch(
     on_start(team, kernel.title)
     with seldom_collected():
         outputs = kernel.launch(team, args, kwargs)
-        carried, version, title = carried_of(loops), kernel.version(), kernel.title
+        carried, title = carried_of(loops), kernel.title
         certain, doubtful = _races(detector)
         if call is not None and isinstance(call.outcome, Run):
             return replace(
@@ -315,11 +316,10 @@ def capacity_of(kernel: Launchable, capacity: str) -> str:
     return "raise" if capacity == "spill" and not kernel.may_spill else capacity
 
 
-def core_of(kernel: Launchable, chip: arch.Target, *, is_paired: bool) -> arch.NeuronCore:
-    """The core of `chip` for `kernel`, which follows the rules of the kernel's version of NKI."""
+def core_of(version: VersionChoice, chip: arch.Target, *, is_paired: bool) -> arch.NeuronCore:
+    """The core of `chip` for a kernel that follows the rules of a version of NKI."""
     core = arch.paired(chip) if is_paired else chip.core
-    choice = kernel.version()
-    return core.following(choice.version, is_simulated=choice.is_simulated)
+    return core.following(version.version, is_simulated=version.is_simulated)
 
 
 def policy_named(order: str | None) -> Policy:

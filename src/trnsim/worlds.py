@@ -273,7 +273,7 @@ class _Launch:
     ) -> None:
         kernel, chip = setup.kernel, setup.chip
         count = kernel.cores
-        core = core_of(kernel, chip, is_paired=count > 1)
+        core = core_of(kernel.version(), chip, is_paired=count > 1)
         races, numerics = setup.races, setup.numerics
         self.outputs: object = None
         self.call = RankCall(records) if count == 1 and records is not None else None

@@ -421,6 +421,8 @@ def target(name: str) -> Target:
 
     Source: nki.jit, NEURON_PLATFORM_TARGET_OVERRIDE.
     """
+    if isinstance(name, str) and name in TARGETS:  # pyright: ignore[reportUnnecessaryIsInstance]  of a user
+        return TARGETS[name]
     generations = {chip.generation_name: chip for chip in TARGETS.values() if chip.generation_name}
     by_name = TARGETS | generations
     if not isinstance(name, str) or name not in by_name:  # pyright: ignore[reportUnnecessaryIsInstance]  of a user

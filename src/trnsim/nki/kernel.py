@@ -228,7 +228,7 @@ class Kernel:
         absent: list[set[str]] = []
         try:
             with builtin_buffers(self._function, line, version):
-                result, *_ = team.run(lambda: self._call(function, absent), inputs)
+                result, *_ = team.run(lambda: self._call(function, line, absent), inputs)
         except AttributeError as error:
             refuse_argument_read_as_tensor(error, self.title, self._function, bound.arguments)
             raise
@@ -294,14 +294,17 @@ class Kernel:
             self._parts, self._kept_signature = parts, inspect.signature(function)
         return self._kept_signature
 
-    def _call(self, function: Callable[[], Any], absent: list[set[str]]) -> Any:
+    def _call(
+        self, function: Callable[[], Any], line: SourceLine | None, absent: list[set[str]]
+    ) -> Any:
         """Call `function`, the kernel's with its arguments, on one of the cores.
 
-        `absent` receives the names of the schedule that no instruction of this core has.
+        `line` is that of its definition; `absent` receives the names of the schedule that no
+        instruction of this core has.
         """
         core = current_core()
         first = core.issued()
-        with launched(self.title, self._configs, self.line):
+        with launched(self.title, self._configs, line):
             result = function()
             check_triggered()
         if self.schedule is not None:
