@@ -3,16 +3,23 @@
 from trnsim.workload.architecture import Attention, Experts, LatentAttention
 
 
-def of_attention(form, hidden):
+def of_attention(attention, hidden):
     """``hidden (heads (d + v) + kv_heads (d + v))``, biases and norms; or of latent vectors."""
-    if isinstance(form, LatentAttention):
-        queries = (form.query_rank or hidden) * (form.plain_dim + form.rotary_dim)
-        made = form.kv_rank * (form.plain_dim + form.value_dim)
-        fixed = hidden * (form.query_rank + form.kv_rank + form.rotary_dim) + form.norms
-        return form.heads * (queries + made + form.value_dim * hidden) + fixed
-    assert isinstance(form, Attention)
-    per_head = form.head_dim + form.value_dim
-    return hidden * per_head * (form.heads + form.kv_heads) + form.biases + form.norms
+    if isinstance(attention, LatentAttention):
+        queries = (attention.query_rank or hidden) * (attention.plain_dim + attention.rotary_dim)
+        made = attention.kv_rank * (attention.plain_dim + attention.value_dim)
+        fixed = (
+            hidden * (attention.query_rank + attention.kv_rank + attention.rotary_dim)
+            + attention.norms
+        )
+        return attention.heads * (queries + made + attention.value_dim * hidden) + fixed
+    assert isinstance(attention, Attention)
+    per_head = attention.head_dim + attention.value_dim
+    return (
+        hidden * per_head * (attention.heads + attention.kv_heads)
+        + attention.biases
+        + attention.norms
+    )
 
 
 def of_mlp(mlp, hidden, *, is_active=False):
@@ -26,16 +33,16 @@ def of_mlp(mlp, hidden, *, is_active=False):
 
 def of_layer(layer, hidden, *, is_active=False):
     """Those of one of equal layers."""
-    attentions = sum(of_attention(form, hidden) for form in layer.attentions)
+    attentions = sum(of_attention(attention, hidden) for attention in layer.attentions)
     mlp = of_mlp(layer.mlp, hidden, is_active=is_active)
-    return attentions + mlp + layer.norms + layer.extra
+    return attentions + mlp + layer.norms + layer.other_parameters
 
 
 def of_table(tower):
     """Those that are looked up, not multiplied; a tied table counts with the product."""
     is_own = not (tower.is_tied or tower.is_table_shared)
-    looked_up = tower.looked_up * tower.width if is_own else 0
-    return looked_up + tower.positions * tower.hidden + tower.extra
+    table_rows = tower.table_rows * tower.width if is_own else 0
+    return table_rows + tower.positions * tower.hidden + tower.embedding_parameters
 
 
 def of_ends(tower):
@@ -43,7 +50,7 @@ def of_ends(tower):
     is_own = not (tower.is_tied and tower.is_table_shared)
     outputs = tower.outputs * tower.width if is_own else 0
     products = ((one.inputs * one.outputs + one.biases) for one in (*tower.before, *tower.behind))
-    return outputs + sum(products) + tower.final
+    return outputs + sum(products) + tower.head_parameters
 
 
 def of_tower(tower, *, is_active=False):

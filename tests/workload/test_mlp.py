@@ -12,11 +12,13 @@ HIDDEN = 4
 
 def fed(mlp, *arrays, rows=3, is_wired=False):
     """The result of a graph of an MLP on one rank, of rows and of its weights."""
-    rank = RankGraph(bits=32)
-    x = rank.input(rows, HIDDEN)
+    rank_graph = RankGraph(bits=32)
+    x = rank_graph.input(rows, HIDDEN)
     whole = model(mlp=mlp, other_bits=32, weight_bits=32, product_bits=32)
-    rank.graph.outputs.append(RankMlp(rank, whole, Split(), x, is_wired=is_wired).result(mlp))
-    return rank.graph.reference([array.astype(np.float32) for array in arrays])[0]
+    rank_graph.graph.outputs.append(
+        RankMlp(rank_graph, whole, Split(), x, is_wired=is_wired).result(mlp)
+    )
+    return rank_graph.graph.reference([array.astype(np.float32) for array in arrays])[0]
 
 
 def silu(x):
@@ -36,11 +38,13 @@ def test_a_wired_mlp_has_its_gate_apart_and_nothing_to_cut():
     down = rng.normal(size=(5, 4))
     found = fed(Mlp(5), x, gate, up, down, is_wired=True)
     assert np.allclose(found, (silu(x @ gate) * (x @ up)) @ down, atol=1e-5)
-    rank = RankGraph(half="mlp")
-    RankMlp(rank, model(), Split(tensor=2), rank.input(3, HIDDEN), is_wired=True).result(Mlp(5))
-    assert list(rank.names.values()) == ["mlp.gate", "mlp.up", "mlp.down"]
-    assert [value.shape for value in rank.graph.inputs[1:]] == [(4, 3), (4, 3), (3, 4)]
-    assert "slice" not in {node.name for node in rank.graph.nodes}
+    rank_graph = RankGraph(half="mlp")
+    RankMlp(
+        rank_graph, model(), Split(tensor=2), rank_graph.input(3, HIDDEN), is_wired=True
+    ).result(Mlp(5))
+    assert list(rank_graph.names.values()) == ["mlp.gate", "mlp.up", "mlp.down"]
+    assert [value.shape for value in rank_graph.graph.inputs[1:]] == [(4, 3), (4, 3), (3, 4)]
+    assert "slice" not in {node.name for node in rank_graph.graph.nodes}
 
 
 def test_an_mlp_without_a_gate_multiplies_two():

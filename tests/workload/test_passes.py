@@ -150,7 +150,7 @@ def test_towers_of_images_have_their_own_tokens():
     images = replace(
         one.towers[0],
         name="images",
-        looked_up=0,
+        table_rows=0,
         outputs=0,
         before=(patches,),
         behind=(Projection("classes", 32, 7, is_each_token=False),),
@@ -224,9 +224,9 @@ def test_the_bias_of_shared_experts_is_added_once_to_the_sum_over_ranks(tensor):
     whole = model(mlp=experts(shared=Mlp(20, PLAIN, biases=20 + 32)))
     tower = replace(whole.decoder, wiring=wiring)
     built = RankTower(whole, tower, PROMPT, Split(tensor=tensor), wiring)
-    graph = (rank := built.layer(tower.layers[0])).graph
-    (bias,) = (n for n, name in rank.names.items() if name == "mlp.shared down bias")
-    read = {rank.named_outputs["hidden"].number}
+    graph = (rank_graph := built.layer(tower.layers[0])).graph
+    (bias,) = (n for n, name in rank_graph.names.items() if name == "mlp.shared down bias")
+    read = {rank_graph.named_outputs["hidden"].number}
     for node in reversed(graph.nodes):
         if node.result.number in read:
             read |= {value.number for value in node.values}
@@ -242,8 +242,12 @@ def test_tensor_ranks_hold_their_columns_biases_and_the_whole_biases_of_sums(ten
     (layer,) = whole.decoder.layers
     tower = replace(whole.decoder, wiring=wiring, layers=(replace(layer, is_parallel=is_parallel),))
     split = Split(tensor=tensor)
-    rank = RankTower(whole, tower, PROMPT, split, wiring).layer(tower.layers[0])
-    held = sum(value.type.elements for value in rank.graph.inputs if value.number in rank.weights)
+    rank_graph = RankTower(whole, tower, PROMPT, split, wiring).layer(tower.layers[0])
+    held = sum(
+        value.type.elements
+        for value in rank_graph.graph.inputs
+        if value.number in rank_graph.weights
+    )
     heads = 8 // tensor + 2 * -(-2 // tensor)
     matrices = 32 * 4 * (heads + 8 // tensor) + 2 * 32 * 20 // tensor
     assert held == matrices + 4 * heads + 20 // tensor + 2 * 32 + 64

@@ -16,31 +16,31 @@ def test_activations_have_the_shortest_type_that_holds_them(bits, kind):
 
 
 def test_a_weight_says_how_long_it_is_kept_and_multiplied():
-    rank = RankGraph()
-    value = rank.weight((3.2, 5), 4.25, product_bits=8, use=Use.ROUTED, is_held=False)
+    rank_graph = RankGraph()
+    value = rank_graph.weight((3.2, 5), 4.25, product_bits=8, use=Use.ROUTED, is_held=False)
     assert (value.shape, value.dtype) == ((4, 5), "float8_e4m3")
-    assert rank.weights[value.number] == Weight(4.25, 8, Use.ROUTED, is_held=False)
-    rank.add_parameters(0)
-    assert len(rank.weights) == 1
+    assert rank_graph.weights[value.number] == Weight(4.25, 8, Use.ROUTED, is_held=False)
+    rank_graph.add_parameters(0)
+    assert len(rank_graph.weights) == 1
 
 
 def test_a_norm_divides_by_the_root_of_the_mean_square():
-    rank = RankGraph(bits=32)
-    rank.graph.outputs.append(rank.norm(rank.input(2, 5)))
+    rank_graph = RankGraph(bits=32)
+    rank_graph.graph.outputs.append(rank_graph.norm(rank_graph.input(2, 5)))
     x = np.arange(10, dtype=np.float32).reshape(2, 5)
-    (found,) = rank.graph.reference([x])
+    (found,) = rank_graph.graph.reference([x])
     wanted = x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6)
     assert np.allclose(found, wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("heads", "groups"), [(4, 4), (4, 2), (4, 1), (3, 2)])
 def test_heads_share_keys_and_values(heads, groups):
-    rank, rng = RankGraph(bits=32), np.random.default_rng(0)
+    rank_graph, rng = RankGraph(bits=32), np.random.default_rng(0)
     shapes = (1, heads, 3, 4), (1, groups, 5, 4), (1, groups, 5, 6)
-    query, key, value = (rank.input(*shape) for shape in shapes)
-    rank.graph.outputs.append(rank.attention(query, key, value, Attention(0.5)))
+    query, key, value = (rank_graph.input(*shape) for shape in shapes)
+    rank_graph.graph.outputs.append(rank_graph.attention(query, key, value, Attention(0.5)))
     q, k, v = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
-    (found,) = rank.graph.reference([q, k, v])
+    (found,) = rank_graph.graph.reference([q, k, v])
     share = -(-heads // groups)
     for head in range(heads):
         scores = 0.5 * q[0, head] @ k[0, head // share].T
@@ -53,20 +53,20 @@ def test_heads_share_keys_and_values(heads, groups):
     [("all_reduce", 5), ("all_gather", 15), ("reduce_scatter", 2), ("all_to_all", 6)],
 )
 def test_an_exchange_fills_up_rows_that_ranks_do_not_divide(kind, rows):
-    rank = RankGraph()
-    found = rank.exchange(kind, rank.input(5, 4), Axis.TENSOR, 3)
+    rank_graph = RankGraph()
+    found = rank_graph.exchange(kind, rank_graph.input(5, 4), Axis.TENSOR, 3)
     assert found.shape == (rows, 4)
-    verify(rank.graph)
+    verify(rank_graph.graph)
 
 
 def test_rows_that_fit_are_taken_and_others_are_given():
-    rank = RankGraph()
-    rows = rank.input(6, 4)
-    assert rank.first_rows(rows, 6, 4) is rows
-    assert rank.first_rows(rows, 2, 4).shape == (2, 4)
-    assert rank.first_rows(rows, 3, 8).shape == (3, 8)
-    assert rank.graph.inputs == [rows]
-    assert rank.first_rows(rows, 7, 4) == rank.graph.inputs[-1]
+    rank_graph = RankGraph()
+    rows = rank_graph.input(6, 4)
+    assert rank_graph.first_rows(rows, 6, 4) is rows
+    assert rank_graph.first_rows(rows, 2, 4).shape == (2, 4)
+    assert rank_graph.first_rows(rows, 3, 8).shape == (3, 8)
+    assert rank_graph.graph.inputs == [rows]
+    assert rank_graph.first_rows(rows, 7, 4) == rank_graph.graph.inputs[-1]
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_rows_that_fit_are_taken_and_others_are_given():
     ],
 )
 def test_first_rows_are_whole_numbers_of_them(shape, count, width, expected, operation):
-    rank = RankGraph()
-    rows = rank.first_rows(rank.input(*shape), count, width)
+    rank_graph = RankGraph()
+    rows = rank_graph.first_rows(rank_graph.input(*shape), count, width)
     assert rows.shape == expected
-    names = [type(node.operation).__name__ for node in rank.graph.nodes]
+    names = [type(node.operation).__name__ for node in rank_graph.graph.nodes]
     assert names == ([operation] if operation else [])
-    verify(rank.graph)
+    verify(rank_graph.graph)

@@ -67,7 +67,11 @@ def test_graphs_have_the_parameters_of_the_formulas(attention, mlp, is_tied):
 
 def test_products_outside_the_layers_count():
     one = model()
-    more = {"before": (Projection("patches", 5, 32, 32),), "positions": 9, "extra": 4}
+    more = {
+        "before": (Projection("patches", 5, 32, 32),),
+        "positions": 9,
+        "embedding_parameters": 4,
+    }
     larger = replace(one, towers=(replace(one.towers[0], **more),))
     assert parameters(larger) - parameters(one) == 5 * 32 + 32 + 9 * 32 + 4
     assert multiplied(larger) - multiplied(one) == 5 * 32 + 32

@@ -22,14 +22,14 @@ def logistic(x):
 
 def found(routing, correction=None, *, is_whole=True):
     """Each token's rows as its experts take them, and their sum where each gives what it got."""
-    rank = RankGraph(bits=32)
-    scores, rows = rank.input(TOKENS, COUNT), rank.input(TOKENS, HIDDEN)
+    rank_graph = RankGraph(bits=32)
+    scores, rows = rank_graph.input(TOKENS, COUNT), rank_graph.input(TOKENS, HIDDEN)
     mlp = Experts(COUNT, EACH, Mlp(3), routing=routing)
-    routed = ExpertRows(rank, mlp, scores, is_wired=True, is_whole=is_whole)
+    routed = ExpertRows(rank_graph, mlp, scores, is_wired=True, is_whole=is_whole)
     taken = routed.repeat_rows(rows)
-    rank.graph.outputs = [routed.choice.experts, taken, routed.combine(taken, rows.shape)]
+    rank_graph.graph.outputs = [routed.choice.experts, taken, routed.combine(taken, rows.shape)]
     given = [SCORES, ROWS, *([] if correction is None else [correction])]
-    return rank.graph.reference(given)
+    return rank_graph.graph.reference(given)
 
 
 def wanted(known, chosen_by, routing):
@@ -65,10 +65,10 @@ def test_tokens_are_weighed_by_the_scores_of_their_experts(routing, known, is_wh
 
 @pytest.mark.parametrize(("tokens", "is_sorted"), [(1, False), (3, False), (4, True)])
 def test_rows_are_sorted_by_expert_where_they_are_more_than_the_experts(tokens, is_sorted):
-    rank = RankGraph(bits=32)
-    scores = rank.input(tokens, COUNT)
+    rank_graph = RankGraph(bits=32)
+    scores = rank_graph.input(tokens, COUNT)
     choice = ExpertRows(
-        rank, Experts(COUNT, EACH, Mlp(3)), scores, is_wired=True, is_whole=True
+        rank_graph, Experts(COUNT, EACH, Mlp(3)), scores, is_wired=True, is_whole=True
     ).choice
     assert (choice.order is not None, choice.ends is not None) == (is_sorted, is_sorted)
 
@@ -90,20 +90,22 @@ def test_experts_of_the_best_groups_are_left():
 
 
 def test_routers_of_which_sizes_are_known_alone_choose_and_do_not_weigh():
-    rank = RankGraph()
-    scores = rank.input(TOKENS, COUNT)
-    routed = ExpertRows(rank, Experts(COUNT, EACH, Mlp(3)), scores, is_wired=False, is_whole=True)
+    rank_graph = RankGraph()
+    scores = rank_graph.input(TOKENS, COUNT)
+    routed = ExpertRows(
+        rank_graph, Experts(COUNT, EACH, Mlp(3)), scores, is_wired=False, is_whole=True
+    )
     assert routed.weights is None
-    assert isinstance(rank.graph.nodes[0].operation, TopK)
+    assert isinstance(rank_graph.graph.nodes[0].operation, TopK)
 
 
 def test_corrections_that_are_parameters_are_added_in_float32():
-    rank = RankGraph(bits=16)
-    scores, rows = rank.input(TOKENS, COUNT), rank.input(TOKENS, HIDDEN)
+    rank_graph = RankGraph(bits=16)
+    scores, rows = rank_graph.input(TOKENS, COUNT), rank_graph.input(TOKENS, HIDDEN)
     routing = Routing("logistic", is_corrected=True)
     mlp = Experts(COUNT, EACH, Mlp(3), router_biases=COUNT, routing=routing)
-    ExpertRows(rank, mlp, scores, is_wired=True, is_whole=True).repeat_rows(rows)
-    (bias,) = (value for value in rank.graph.inputs if value.number in rank.weights)
-    readers = [node for node in rank.graph.nodes if bias in node.values]
+    ExpertRows(rank_graph, mlp, scores, is_wired=True, is_whole=True).repeat_rows(rows)
+    (bias,) = (value for value in rank_graph.graph.inputs if value.number in rank_graph.weights)
+    readers = [node for node in rank_graph.graph.nodes if bias in node.values]
     assert bias.dtype == "bfloat16"
     assert [(node.name, node.result.dtype) for node in readers] == [("convert", "float32")]

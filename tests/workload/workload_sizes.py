@@ -20,7 +20,9 @@ MLP = Mlp(50)
 def model(attention=GROUPED, mlp=MLP, *, layers=3, is_tied=False, **given):
     """A decoder of 32 elements and 100 words."""
     layer = Layer(layers, (attention,), mlp, norms=64)
-    tower = Tower("decoder", 32, (layer,), looked_up=100, final=32, outputs=100, is_tied=is_tied)
+    tower = Tower(
+        "decoder", 32, (layer,), table_rows=100, head_parameters=32, outputs=100, is_tied=is_tied
+    )
     return Architecture("small", "llama", (tower,), **given)
 
 

@@ -246,9 +246,9 @@ class Wiring:
         cap: bound of the logits, by a tanh; 0 for none.
         has_score_bias: whether the logits have a bias.
         has_last_norm: whether a norm follows the layers.
-        first_place: row of the position table that a sequence's first token takes.
-        places: rows of a position table as wide as the embedding, before any product.
-        kinds: rows of a table of token types of the same width.
+        first_position_row: row of the position table that a sequence's first token takes.
+        position_rows: rows of a position table as wide as the embedding, before any product.
+        token_types: rows of a table of token types of the same width.
         has_table_norm: whether a norm follows these tables.
         has_mask: whether a padding mask is an input.
     """
@@ -261,9 +261,9 @@ class Wiring:
     cap: float = 0.0
     has_score_bias: bool = False
     has_last_norm: bool = True
-    first_place: int = 0
-    places: int = 0
-    kinds: int = 0
+    first_position_row: int = 0
+    position_rows: int = 0
+    token_types: int = 0
     has_table_norm: bool = False
     has_mask: bool = False
 
@@ -277,7 +277,7 @@ class Layer:
         attentions: self attention, and cross attention where it has one.
         mlp: its MLP or experts.
         norms: elements of the weights and biases of its norms.
-        extra: other parameters outside products.
+        other_parameters: parameters outside products and norms.
         is_shared: whether all share one set of weights, as in ALBERT.
         is_parallel: whether attention and MLP read the same input and are summed together, as in
             GPT-J; tensor ranks then exchange one sum a layer instead of two.
@@ -288,7 +288,7 @@ class Layer:
     attentions: tuple[Attention | LatentAttention, ...]
     mlp: Mlp | Experts
     norms: int
-    extra: int = 0
+    other_parameters: int = 0
     is_shared: bool = False
     is_parallel: bool = False
     own_bits: tuple[MatrixBits, ...] = ()
@@ -332,13 +332,13 @@ class Tower:
         name: "decoder", "encoder", "images".
         hidden: elements of a token.
         layers: groups of equal layers, in the order of their first layers.
-        looked_up: rows of the embedding table; 0 for images.
+        table_rows: rows of the embedding table; 0 for images.
         table_width: elements of a row of that table; 0 for `hidden`.
         before: products before the layers.
         positions: rows of the table of learned positions.
-        extra: other parameters before the layers: norms, types, a class token.
+        embedding_parameters: other parameters before the layers: norms, types, a class token.
         behind: products behind the layers, before the last.
-        final: parameters of norms and biases behind the layers.
+        head_parameters: parameters of norms and biases behind the layers.
         outputs: size of the vocabulary of the logits; 0 without logits.
         is_tied: whether the weights of the logits are the embedding table.
         is_table_shared: whether the embedding table is that of the tower before.
@@ -353,13 +353,13 @@ class Tower:
     name: str
     hidden: int
     layers: tuple[Layer, ...]
-    looked_up: int = 0
+    table_rows: int = 0
     table_width: int = 0
     before: tuple[Projection, ...] = ()
     positions: int = 0
-    extra: int = 0
+    embedding_parameters: int = 0
     behind: tuple[Projection, ...] = ()
-    final: int = 0
+    head_parameters: int = 0
     outputs: int = 0
     is_tied: bool = False
     is_table_shared: bool = False

@@ -29,28 +29,28 @@ from trnsim.workload.rank_graph import RankGraph
 _CACHING_PHASES: Final = (Phase.DECODE, Phase.PREFILL)
 """Phases that write keys and values to a cache."""
 _NO_NORM: Final = HeadNorm(Norm(), "")
-_MOST_CACHED_FORMS: Final = 256
-"""Maximum number of forms of attention whose sizes are kept."""
+_MOST_CACHED_SIZES: Final = 256
+"""Maximum number of results of `_sizes_of` that are cached."""
 
 
-def attention(
-    rank: RankGraph,
+def attention_output(
+    rank_graph: RankGraph,
     model: Architecture,
     setting: tuple[Attention | LatentAttention, Pass, Split],
     rows: Value,
     wiring: Wiring | None = None,
 ) -> Value:
     """Output of a layer's attention [rows, hidden]: each tensor rank has one summand."""
-    form = _Latent if isinstance(setting[0], LatentAttention) else _Grouped
-    return form(rank, model, setting, rows, wiring).result()
+    rank_attention = _Latent if isinstance(setting[0], LatentAttention) else _Grouped
+    return rank_attention(rank_graph, model, setting, rows, wiring).result()
 
 
-@lru_cache(_MOST_CACHED_FORMS)
-def _sizes_of(form: Attention | LatentAttention) -> Attention | LatentAttention:
+@lru_cache(_MOST_CACHED_SIZES)
+def _sizes_of(attention: Attention | LatentAttention) -> Attention | LatentAttention:
     """The attention with sizes alone, without wiring."""
-    if isinstance(form, LatentAttention):
-        return replace(form, rotary=None)
-    return replace(form, rotary=None, head_norm=None, has_slopes=False, has_sinks=False)
+    if isinstance(attention, LatentAttention):
+        return replace(attention, rotary=None)
+    return replace(attention, rotary=None, head_norm=None, has_slopes=False, has_sinks=False)
 
 
 class _RankAttention:
@@ -64,16 +64,16 @@ class _RankAttention:
 
     def __init__(
         self,
-        rank: RankGraph,
+        rank_graph: RankGraph,
         model: Architecture,
         setting: tuple[Attention | LatentAttention, Pass, Split],
         rows: Value,
         wiring: Wiring | None,
     ) -> None:
-        self.rank, self.model, self.rows, self.wiring = rank, model, rows, wiring
-        form, self.model_pass, self.split = setting
-        self.form = form if wiring else _sizes_of(form)
-        self.heads = math.ceil(self.form.heads / self.split.tensor)
+        self.rank_graph, self.model, self.rows, self.wiring = rank_graph, model, rows, wiring
+        attention, self.model_pass, self.split = setting
+        self.attention = attention if wiring else _sizes_of(attention)
+        self.heads = math.ceil(self.attention.heads / self.split.tensor)
         self.is_step = self.model_pass.phase is Phase.DECODE
         self.new = math.ceil(self.model_pass.tokens / (1 if self.is_step else self.split.context))
         self.keys = math.ceil(self._keys() / (self.split.context if self.is_step else 1))
@@ -86,33 +86,35 @@ class _RankAttention:
     def weighted(self, name: str, rows: Value, columns: int, *, is_biased: bool = False) -> Value:
         """``rows @ weight`` with a weight of `columns` columns, and a bias."""
         weight = self.weight(name, (rows.shape[-1], columns))
-        return self.rank.product(name, rows, weight, is_biased=is_biased)
+        return self.rank_graph.product(name, rows, weight, is_biased=is_biased)
 
     def weight(self, name: str, shape: tuple[int, ...]) -> Value:
         """A weight of the attention's products."""
         model = self.model
-        return self.rank.weight(
+        return self.rank_graph.weight(
             shape, model.weight_bits, product_bits=model.product_bits, name=name
         )
 
     def _keys(self) -> int:
         """Keys that a query attends to over all context ranks, masked ones too."""
-        if self.form.is_cross:
+        if self.attention.is_cross:
             return self.model_pass.source or self.model_pass.tokens
         keys = self.model_pass.tokens + self.model_pass.past
-        if self.form.window and self.is_step:
-            keys = min(keys, self.form.window + self.model_pass.tokens - 1)
+        if self.attention.window and self.is_step:
+            keys = min(keys, self.attention.window + self.model_pass.tokens - 1)
         return keys
 
     @property
     def mask(self) -> AttentionOp:
         """The mask of the rank's queries; context ranks take the tokens of a sequence in turn."""
-        form = self.form
-        plain = AttentionOp(form.scale or self.width**-0.5, cap=form.cap)
-        if form.is_cross:
+        attention = self.attention
+        plain = AttentionOp(attention.scale or self.width**-0.5, cap=attention.cap)
+        if attention.is_cross:
             return plain
-        window = form.window if form.window < self._keys() or not form.is_causal else 0
-        if not form.is_causal:
+        window = (
+            attention.window if attention.window < self._keys() or not attention.is_causal else 0
+        )
+        if not attention.is_causal:
             return replace(plain, window=window)
         if self.is_step:  # earlier tokens are shared out, and none of them is masked
             first, apart = max(self.keys - self.new, 0), 1
@@ -124,11 +126,11 @@ class _RankAttention:
     def attend(self, query: Value, key: Value, value: Value) -> Value:
         """Attention of the queries to keys and values: [rows, heads x width]."""
         added = None
-        if self.form.has_slopes or (self.wiring and self.wiring.has_mask):
-            added = bias(self.rank, query, self.keys, of_heads=self.form.has_slopes)
-        results = self.rank.attention(query, key, value, self.mask, added)
-        rows = self.rank.heads_to_rows(self._without_sinks(results))
-        if self.split.context > 1 and self.is_step and not self.form.is_cross:
+        if self.attention.has_slopes or (self.wiring and self.wiring.has_mask):
+            added = bias(self.rank_graph, query, self.keys, of_heads=self.attention.has_slopes)
+        results = self.rank_graph.attention(query, key, value, self.mask, added)
+        rows = self.rank_graph.heads_to_rows(self._without_sinks(results))
+        if self.split.context > 1 and self.is_step and not self.attention.is_cross:
             return self._context_sum(rows)
         return rows
 
@@ -137,62 +139,64 @@ class _RankAttention:
 
         ``sum(exp(s)) / (sum(exp(s)) + exp(sink)) = logistic(log(sum(exp(s))) - sink)``.
         """
-        rank, statistics = self.rank, self.rank.statistics
-        if not self.form.has_sinks or statistics is None:
+        rank_graph, statistics = self.rank_graph, self.rank_graph.statistics
+        if not self.attention.has_sinks or statistics is None:
             return results
-        rank.operator("sinks")
-        graph, shape = rank.graph, results.shape
-        own = rank.cast(rank.vector(shape[1], "sinks"), 32)
+        rank_graph.operator("sinks")
+        graph, shape = rank_graph.graph, results.shape
+        own = rank_graph.cast(rank_graph.vector(shape[1], "sinks"), 32)
         logs = graph.reshape(statistics, shape[:3])
         apart = graph.elementwise("subtract", logs, graph.broadcast_in_dim(own, shape[:3], (1,)))
-        left = rank.cast(graph.elementwise("logistic", apart), rank.bits)
+        left = rank_graph.cast(graph.elementwise("logistic", apart), rank_graph.bits)
         return graph.elementwise(
             "multiply", results, graph.broadcast_in_dim(left, shape, (0, 1, 2))
         )
 
     def _context_sum(self, rows: Value) -> Value:
         """The sum over context ranks of results with their softmax statistics."""
-        rank, width = self.rank, rows.shape[1]
-        statistics = rank.statistics
+        rank_graph, width = self.rank_graph, rows.shape[1]
+        statistics = rank_graph.statistics
         if statistics is None:
             return rows
-        short = rank.cast(rank.graph.reshape(statistics, (rows.shape[0], self.heads)), rank.bits)
-        packed = rank.graph.concatenate((rows, short, short), 1)
-        summed = rank.exchange("all_reduce", packed, Axis.CONTEXT, self.split.context)
-        return rank.columns(summed, width)[0]
+        short = rank_graph.cast(
+            rank_graph.graph.reshape(statistics, (rows.shape[0], self.heads)), rank_graph.bits
+        )
+        packed = rank_graph.graph.concatenate((rows, short, short), 1)
+        summed = rank_graph.exchange("all_reduce", packed, Axis.CONTEXT, self.split.context)
+        return rank_graph.columns(summed, width)[0]
 
     def past_and_new(self, *new: Value) -> list[Value]:
         """Keys and values [*B, T, C] of all tokens: earlier ones from the cache, and the new ones.
 
         Context ranks gather each other's; in a decode step, each uses its part of the earlier ones.
         """
-        self.rank.operator("cache")
+        self.rank_graph.operator("cache")
         parts = [self._with_past(part) for part in new]
         if self.split.context == 1 or self.is_step:
             return parts
         return self._of_all_ranks(parts)
 
     def _with_past(self, new: Value) -> Value:
-        rank, model_pass = self.rank, self.model_pass
-        if model_pass.phase not in _CACHING_PHASES or not self.form.is_causal:
+        rank_graph, model_pass = self.rank_graph, self.model_pass
+        if model_pass.phase not in _CACHING_PHASES or not self.attention.is_causal:
             return new
-        rank.write_cache(new, self.model.kv_bits)
+        rank_graph.write_cache(new, self.model.kv_bits)
         before = math.ceil((self._keys() - model_pass.tokens) / self.split.context)
         before = self.keys - self.new if self.is_step else before
         if before <= 0:
             return new
         *outer, _, width = new.shape
-        earlier = rank.cached_input((*outer, before, width), self.model.kv_bits)
-        return rank.graph.concatenate((earlier, new), len(outer))
+        earlier = rank_graph.cached_input((*outer, before, width), self.model.kv_bits)
+        return rank_graph.graph.concatenate((earlier, new), len(outer))
 
     def _of_all_ranks(self, parts: list[Value]) -> list[Value]:
         """Keys and values of all context ranks, gathered in one exchange."""
-        rank, graph, last = self.rank, self.rank.graph, len(parts[0].shape) - 1
+        rank_graph, graph, last = self.rank_graph, self.rank_graph.graph, len(parts[0].shape) - 1
         merged = graph.concatenate(parts, last)
         *outer, tokens, width = merged.shape
         rows = graph.reshape(merged, (math.prod(outer) * tokens, width))
-        every = rank.exchange("all_gather", rows, Axis.CONTEXT, self.split.context)
-        rank.operator("cache")
+        every = rank_graph.exchange("all_gather", rows, Axis.CONTEXT, self.split.context)
+        rank_graph.operator("cache")
         every = graph.reshape(every, (*outer, tokens * self.split.context, width))
         starts, at = [0] * len(merged.shape), 0
         pieces: list[Value] = []
@@ -206,43 +210,43 @@ class _RankAttention:
 class _Grouped(_RankAttention):
     """Grouped-query attention: groups of query heads share keys and values."""
 
-    form: Attention
+    attention: Attention
 
     def result(self) -> Value:
         """The attention's output."""
-        form = self.form
+        attention = self.attention
         query = self._headed(
             self.weighted(
-                "query", self.rows, self.heads * form.head_dim, is_biased=self._is_biased
+                "query", self.rows, self.heads * attention.head_dim, is_biased=self._is_biased
             ),
             self.heads,
             "query norm",
         )
-        key, value = self._source() if form.is_cross else self._own_keys_and_values()
-        results = self.attend(rotated_heads(self.rank, query, form.rotary), key, value)
+        key, value = self._source() if attention.is_cross else self._own_keys_and_values()
+        results = self.attend(rotated_heads(self.rank_graph, query, attention.rotary), key, value)
         is_whole = self.wiring is not None and self.split.tensor == 1
-        is_biased = is_whole and form.output_biases > 0
+        is_biased = is_whole and attention.output_biases > 0
         return self.weighted("output", results, self.rows.shape[1], is_biased=is_biased)
 
     @property
     def width(self) -> int:
         """Elements of a query."""
-        return self.form.head_dim
+        return self.attention.head_dim
 
     @property
     def _is_biased(self) -> bool:
         """True if queries, keys and values have biases of known sizes."""
-        return self.wiring is not None and self.form.biases > self.form.output_biases
+        return self.wiring is not None and self.attention.biases > self.attention.output_biases
 
     def _headed(self, rows: Value, heads: int, name: str) -> Value:
         """Rows as heads [B, H, T, D], normed if a norm precedes the rotation."""
-        rank, norm = self.rank, self.form.head_norm or _NO_NORM
+        rank_graph, norm = self.rank_graph, self.attention.head_norm or _NO_NORM
         if norm.over == "row":
-            rows = rank.norm(rows, norm.norm, name)
-        by_head = rank.heads(rows, self.model_pass.batch, heads)
+            rows = rank_graph.norm(rows, norm.norm, name)
+        by_head = rank_graph.heads(rows, self.model_pass.batch, heads)
         if norm.over in ("row", ""):
             return by_head
-        return rank.norm(by_head, norm.norm, name, heads if norm.over == "heads" else 0)
+        return rank_graph.norm(by_head, norm.norm, name, heads if norm.over == "heads" else 0)
 
     def _pair(self, rows: Value) -> tuple[Value, Value]:
         """Keys and values [B, G, T, C] of rows, the keys normed.
@@ -250,57 +254,68 @@ class _Grouped(_RankAttention):
         They are two matrices in a wired graph, as most checkpoints have them: a program lays the
         columns of keys along the partitions, and of values the rows.
         """
-        form, rank, batch = self.form, self.rank, self.model_pass.batch
-        groups = math.ceil(form.kv_heads / self.split.tensor)
-        widths = groups * form.head_dim, groups * form.value_dim
+        attention, rank_graph, batch = self.attention, self.rank_graph, self.model_pass.batch
+        groups = math.ceil(attention.kv_heads / self.split.tensor)
+        widths = groups * attention.head_dim, groups * attention.value_dim
         if self.wiring is None:
-            key, value = rank.columns(self.weighted("key and value", rows, sum(widths)), *widths)
+            key, value = rank_graph.columns(
+                self.weighted("key and value", rows, sum(widths)), *widths
+            )
         else:
             key, value = (
                 self.weighted(name, rows, width, is_biased=self._is_biased)
                 for name, width in zip(("key", "value"), widths, strict=True)
             )
-        return self._headed(key, groups, "key norm"), rank.heads(value, batch, groups)
+        return self._headed(key, groups, "key norm"), rank_graph.heads(value, batch, groups)
 
     def _own_keys_and_values(self) -> tuple[Value, Value]:
         """Keys and values of the tower's own tokens, and of those before them."""
         key, value = self._pair(self.rows)
-        key, value = self.past_and_new(rotated_heads(self.rank, key, self.form.rotary), value)
+        key, value = self.past_and_new(
+            rotated_heads(self.rank_graph, key, self.attention.rotary), value
+        )
         return key, value
 
     def _source(self) -> tuple[Value, Value]:
         """Keys and values of the tower before; a decode step reads them from the cache."""
-        rank, batch, bits, form = self.rank, self.model_pass.batch, self.model.kv_bits, self.form
+        rank_graph, batch, bits, attention = (
+            self.rank_graph,
+            self.model_pass.batch,
+            self.model.kv_bits,
+            self.attention,
+        )
         if self.is_step:
-            groups = math.ceil(form.kv_heads / self.split.tensor)
+            groups = math.ceil(attention.kv_heads / self.split.tensor)
             shape = batch, groups, self.keys
-            widths = form.head_dim, form.value_dim
-            key, value = (rank.cached_input((*shape, width), bits) for width in widths)
+            widths = attention.head_dim, attention.value_dim
+            key, value = (rank_graph.cached_input((*shape, width), bits) for width in widths)
             return key, value
-        key, value = self._pair(rank.input(batch * self.keys, self.rows.shape[1], name="source"))
+        key, value = self._pair(
+            rank_graph.input(batch * self.keys, self.rows.shape[1], name="source")
+        )
         if self.model_pass.phase in _CACHING_PHASES:
-            rank.write_cache(key, bits)
-            rank.write_cache(value, bits)
+            rank_graph.write_cache(key, bits)
+            rank_graph.write_cache(value, bits)
         return key, value
 
 
 class _Latent(_RankAttention):
     """Latent attention: prompts expand latent vectors to keys and values, steps do not."""
 
-    form: LatentAttention
+    attention: LatentAttention
 
     def result(self) -> Value:
         """The attention's output."""
-        form, rank, batch = self.form, self.rank, self.model_pass.batch
-        query = self._rotated_query(rank.heads(self._queries(), batch, self.heads))
-        latent = self.weighted("latent", self.rows, form.kv_rank + form.rotary_dim)
-        short, place = rank.columns(latent, form.kv_rank, form.rotary_dim)
+        attention, rank_graph, batch = self.attention, self.rank_graph, self.model_pass.batch
+        query = self._rotated_query(rank_graph.heads(self._queries(), batch, self.heads))
+        latent = self.weighted("latent", self.rows, attention.kv_rank + attention.rotary_dim)
+        short, place = rank_graph.columns(latent, attention.kv_rank, attention.rotary_dim)
         if self.wiring:
-            short = rank.norm(short, form.norm, "latent norm")
-            turned = rotated_heads(rank, rank.heads(place, batch, 1), form.rotary)
-            place = rank.heads_to_rows(turned)
-        merged = rank.graph.concatenate((short, place), 1)
-        latent = rank.graph.reshape(merged, (batch, self.new, latent.shape[1]))
+            short = rank_graph.norm(short, attention.norm, "latent norm")
+            turned = rotated_heads(rank_graph, rank_graph.heads(place, batch, 1), attention.rotary)
+            place = rank_graph.heads_to_rows(turned)
+        merged = rank_graph.graph.concatenate((short, place), 1)
+        latent = rank_graph.graph.reshape(merged, (batch, self.new, latent.shape[1]))
         (latent,) = self.past_and_new(latent)
         results = self._absorbed(query, latent) if self.is_step else self._expanded(query, latent)
         return self.weighted("output", results, self.rows.shape[1])
@@ -308,66 +323,80 @@ class _Latent(_RankAttention):
     @property
     def width(self) -> int:
         """Elements of a query."""
-        return self.form.plain_dim + self.form.rotary_dim
+        return self.attention.plain_dim + self.attention.rotary_dim
 
     def _rotated_query(self, query: Value) -> Value:
         """Queries with their last elements rotated."""
-        form, rank, zeros = self.form, self.rank, (0, 0, 0)
-        if form.rotary is None:
+        attention, rank_graph, zeros = self.attention, self.rank_graph, (0, 0, 0)
+        if attention.rotary is None:
             return query
         shape = query.shape[:3]
-        plain = rank.graph.slice(query, (*zeros, 0), (*shape, form.plain_dim))
-        placed = rank.graph.slice(query, (*zeros, form.plain_dim), (*shape, form.rotary_dim))
-        return rank.graph.concatenate((plain, rotated_heads(rank, placed, form.rotary)), 3)
+        plain = rank_graph.graph.slice(query, (*zeros, 0), (*shape, attention.plain_dim))
+        placed = rank_graph.graph.slice(
+            query, (*zeros, attention.plain_dim), (*shape, attention.rotary_dim)
+        )
+        return rank_graph.graph.concatenate(
+            (plain, rotated_heads(rank_graph, placed, attention.rotary)), 3
+        )
 
     def _queries(self) -> Value:
         """Queries [rows, heads x (plain + rotary)], from a latent vector if there is one."""
         rows = self.rows
-        if self.form.query_rank:
-            rows = self.weighted("query latent", rows, self.form.query_rank)
+        if self.attention.query_rank:
+            rows = self.weighted("query latent", rows, self.attention.query_rank)
             if self.wiring:
-                rows = self.rank.norm(rows, self.form.norm, "query norm")
-        width = self.form.plain_dim + self.form.rotary_dim
+                rows = self.rank_graph.norm(rows, self.attention.norm, "query norm")
+        width = self.attention.plain_dim + self.attention.rotary_dim
         return self.weighted("query", rows, self.heads * width)
 
     def _expanded(self, query: Value, latent: Value) -> Value:
         """Attention to keys and values of each head; the rotated part of a key is shared."""
-        form, rank = self.form, self.rank
+        attention, rank_graph = self.attention, self.rank_graph
         batch, keys, _ = latent.shape
-        flat = rank.graph.reshape(latent, (batch * keys, latent.shape[2]))
-        short, rotary = rank.columns(flat, form.kv_rank, form.rotary_dim)
-        width = form.plain_dim + form.value_dim
-        pairs = rank.heads(
+        flat = rank_graph.graph.reshape(latent, (batch * keys, latent.shape[2]))
+        short, rotary = rank_graph.columns(flat, attention.kv_rank, attention.rotary_dim)
+        width = attention.plain_dim + attention.value_dim
+        pairs = rank_graph.heads(
             self.weighted("keys and values", short, self.heads * width), batch, self.heads
         )
         shape = batch, self.heads, keys
-        plain = rank.graph.slice(pairs, (0, 0, 0, 0), (*shape, form.plain_dim))
-        value = rank.graph.slice(pairs, (0, 0, 0, form.plain_dim), (*shape, form.value_dim))
-        placed = rank.heads(rotary, batch, 1)
-        placed = rank.graph.broadcast_in_dim(placed, (*shape, form.rotary_dim), (0, 1, 2, 3))
-        return self.attend(query, rank.graph.concatenate((plain, placed), 3), value)
+        plain = rank_graph.graph.slice(pairs, (0, 0, 0, 0), (*shape, attention.plain_dim))
+        value = rank_graph.graph.slice(
+            pairs, (0, 0, 0, attention.plain_dim), (*shape, attention.value_dim)
+        )
+        placed = rank_graph.heads(rotary, batch, 1)
+        placed = rank_graph.graph.broadcast_in_dim(
+            placed, (*shape, attention.rotary_dim), (0, 1, 2, 3)
+        )
+        return self.attend(query, rank_graph.graph.concatenate((plain, placed), 3), value)
 
     def _absorbed(self, query: Value, latent: Value) -> Value:
         """Attention to latent vectors, with up-projections moved to queries and results.
 
         Source: DeepSeek-V2 (arXiv:2405.04434), section 2.1.2.
         """
-        form, rank, heads = self.form, self.rank, self.heads
+        attention, rank_graph, heads = self.attention, self.rank_graph, self.heads
         batch, _, tokens, _ = query.shape
         rows = (heads, batch * tokens)
-        by_head = rank.graph.transpose(query, (1, 0, 2, 3))
-        by_head = rank.graph.reshape(by_head, (*rows, query.shape[3]))
-        plain = rank.graph.slice(by_head, (0, 0, 0), (*rows, form.plain_dim))
-        placed = rank.graph.slice(by_head, (0, 0, form.plain_dim), (*rows, form.rotary_dim))
-        up = self.weight("keys absorbed", (heads, form.plain_dim, form.kv_rank))
-        merged = rank.graph.concatenate((rank.product("keys absorbed", plain, up), placed), 2)
-        apart = rank.graph.reshape(merged, (heads, batch, tokens, merged.shape[2]))
-        absorbed = rank.graph.transpose(apart, (1, 0, 2, 3))
-        key = rank.graph.reshape(latent, (batch, 1, *latent.shape[1:]))
-        value = rank.graph.slice(key, (0, 0, 0, 0), (*key.shape[:3], form.kv_rank))
+        by_head = rank_graph.graph.transpose(query, (1, 0, 2, 3))
+        by_head = rank_graph.graph.reshape(by_head, (*rows, query.shape[3]))
+        plain = rank_graph.graph.slice(by_head, (0, 0, 0), (*rows, attention.plain_dim))
+        placed = rank_graph.graph.slice(
+            by_head, (0, 0, attention.plain_dim), (*rows, attention.rotary_dim)
+        )
+        up = self.weight("keys absorbed", (heads, attention.plain_dim, attention.kv_rank))
+        merged = rank_graph.graph.concatenate(
+            (rank_graph.product("keys absorbed", plain, up), placed), 2
+        )
+        apart = rank_graph.graph.reshape(merged, (heads, batch, tokens, merged.shape[2]))
+        absorbed = rank_graph.graph.transpose(apart, (1, 0, 2, 3))
+        key = rank_graph.graph.reshape(latent, (batch, 1, *latent.shape[1:]))
+        value = rank_graph.graph.slice(key, (0, 0, 0, 0), (*key.shape[:3], attention.kv_rank))
         results = self.attend(absorbed, key, value)
-        apart = rank.graph.reshape(results, (batch * tokens, heads, form.kv_rank))
-        down = self.weight("values absorbed", (heads, form.kv_rank, form.value_dim))
-        results = rank.product("values absorbed", rank.graph.transpose(apart, (1, 0, 2)), down)
-        moved = rank.graph.transpose(results, (1, 0, 2))
-        return rank.graph.reshape(moved, (batch * tokens, heads * form.value_dim))
+        apart = rank_graph.graph.reshape(results, (batch * tokens, heads, attention.kv_rank))
+        down = self.weight("values absorbed", (heads, attention.kv_rank, attention.value_dim))
+        results = rank_graph.product(
+            "values absorbed", rank_graph.graph.transpose(apart, (1, 0, 2)), down
+        )
+        moved = rank_graph.graph.transpose(results, (1, 0, 2))
+        return rank_graph.graph.reshape(moved, (batch * tokens, heads * attention.value_dim))

@@ -163,18 +163,22 @@ def activation_bytes(
     return outside / around + inside / split.tensor
 
 
-def _attention_bytes(form: Attention | LatentAttention, sequence: int, policy: KeepPolicy) -> float:
+def _attention_bytes(
+    attention: Attention | LatentAttention, sequence: int, policy: KeepPolicy
+) -> float:
     """Bytes per token of queries, keys, values and results, and of scores if they are stored."""
-    if isinstance(form, LatentAttention):
-        queries = keys = form.plain_dim + form.rotary_dim
-        elements = form.heads * (queries + keys + 2 * form.value_dim)
-        elements += form.query_rank + form.kv_rank + form.rotary_dim
+    if isinstance(attention, LatentAttention):
+        queries = keys = attention.plain_dim + attention.rotary_dim
+        elements = attention.heads * (queries + keys + 2 * attention.value_dim)
+        elements += attention.query_rank + attention.kv_rank + attention.rotary_dim
     else:
-        elements = form.heads * (form.head_dim + form.value_dim) + form.cached_elements
+        elements = (
+            attention.heads * (attention.head_dim + attention.value_dim) + attention.cached_elements
+        )
     nbytes = bytes_of(elements, policy.bits)
     if policy.recompute is Recompute.NONE:
         of_score = bytes_of(2 if policy.has_dropout else 1, policy.bits) + policy.has_dropout
-        nbytes += of_score * form.heads * sequence
+        nbytes += of_score * attention.heads * sequence
     return nbytes
 
 

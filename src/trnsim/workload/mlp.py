@@ -22,28 +22,28 @@ class RankMlp:
 
     def __init__(
         self,
-        rank: RankGraph,
+        rank_graph: RankGraph,
         model: Architecture,
         split: Split,
         rows: Value,
         *,
         is_wired: bool = False,
     ) -> None:
-        self.rank, self.model, self.split, self.rows = rank, model, split, rows
+        self.rank_graph, self.model, self.split, self.rows = rank_graph, model, split, rows
         self.is_wired = is_wired
 
     def result(self, mlp: Mlp | Experts) -> Value:
         """Output [rows, hidden]: each tensor rank has one summand."""
-        before = self.rank.vector_elements
+        before = self.rank_graph.vector_elements
         if isinstance(mlp, Experts):
             output = self._experts(mlp)
-            self.rank.add_parameters(mlp.router_biases + mlp.shared_gate, before)
+            self.rank_graph.add_parameters(mlp.router_biases + mlp.shared_gate, before)
             return output
         return self._matrices("", mlp, self.rows)
 
     def _weight(self, name: str, inputs: int, outputs: int, experts: int) -> Value:
         shape = (experts, inputs, outputs) if experts else (inputs, outputs)
-        return self.rank.weight(
+        return self.rank_graph.weight(
             shape,
             self.model.bits_of_mlp,
             product_bits=self.model.product_bits,
@@ -60,25 +60,28 @@ class RankMlp:
         choice: ExpertChoice | None = None,
     ) -> Value:
         """``down(act(gate) up)`` or ``down(act(up))``; each row with its expert's matrices."""
-        rank, hidden = self.rank, self.rows.shape[1]
+        rank_graph, hidden = self.rank_graph, self.rows.shape[1]
         columns = math.ceil(mlp.intermediate / self.split.tensor)
         names = self._ups(prefix, mlp, experts)
         ups = mlp.matrices - 1
         wide = ups * columns // len(names)
         weights = [self._weight(name, hidden, wide, experts) for name in names]
         down = self._weight(f"{prefix}down", columns, hidden, experts)
-        is_biased, before = self.is_wired and mlp.biases > 0 and not experts, rank.vector_elements
+        is_biased, before = (
+            self.is_wired and mlp.biases > 0 and not experts,
+            rank_graph.vector_elements,
+        )
         parts = [
             self._product(name, rows, weight, choice, is_biased=is_biased)
             for name, weight in zip(names, weights, strict=True)
         ]
         if len(parts) < ups:
-            parts = rank.columns(parts[0], *[columns] * ups)
-        rank.operator("activation")
-        between = rank.activation(parts[0], mlp.activation if self.is_wired else "silu")
+            parts = rank_graph.columns(parts[0], *[columns] * ups)
+        rank_graph.operator("activation")
+        between = rank_graph.activation(parts[0], mlp.activation if self.is_wired else "silu")
         if mlp.matrices == GATED:
-            rank.operator("gating")
-            between = rank.graph.elementwise("multiply", between, parts[1])
+            rank_graph.operator("gating")
+            between = rank_graph.graph.elementwise("multiply", between, parts[1])
         is_biased = is_biased and self.split.tensor == 1
         output = self._product(f"{prefix}down", between, down, choice, is_biased=is_biased)
         self._biases(mlp, experts, before)
@@ -97,19 +100,19 @@ class RankMlp:
         self, name: str, rows: Value, weight: Value, choice: ExpertChoice | None, *, is_biased: bool
     ) -> Value:
         """Rows times a matrix, or each row times the matrix of its expert."""
-        rank = self.rank
+        rank_graph = self.rank_graph
         if choice is None:
-            return rank.product(name, rows, weight, is_biased=is_biased)
-        rank.operator(name)
-        lhs = rank.cast(rows, rank.weights[weight.number].product_bits)
+            return rank_graph.product(name, rows, weight, is_biased=is_biased)
+        rank_graph.operator(name)
+        lhs = rank_graph.cast(rows, rank_graph.weights[weight.number].product_bits)
         if choice.ends is not None:
             build = Build()
-            build.graph = rank.graph
-            return rank.cast(by_rows(build, lhs, weight, choice.ends), rank.bits)
-        own = rank.graph.gather(weight, choice.experts)
-        apart = rank.graph.reshape(lhs, (rows.shape[0], 1, rows.shape[1]))
-        results = rank.cast(rank.graph.dot_general(apart, own, (2, 1)), rank.bits)
-        return rank.graph.reshape(results, (rows.shape[0], weight.shape[2]))
+            build.graph = rank_graph.graph
+            return rank_graph.cast(by_rows(build, lhs, weight, choice.ends), rank_graph.bits)
+        own = rank_graph.graph.gather(weight, choice.experts)
+        apart = rank_graph.graph.reshape(lhs, (rows.shape[0], 1, rows.shape[1]))
+        results = rank_graph.cast(rank_graph.graph.dot_general(apart, own, (2, 1)), rank_graph.bits)
+        return rank_graph.graph.reshape(results, (rows.shape[0], weight.shape[2]))
 
     def _biases(self, mlp: Mlp, experts: int, before: float) -> None:
         """Add parameters of biases, whose columns the tensor ranks share.
@@ -120,42 +123,42 @@ class RankMlp:
         shared = mlp.biases - self.rows.shape[1] * is_apart
         elements = math.ceil(shared / self.split.tensor)
         if elements and experts:
-            self.rank.weight((experts, elements), self.model.other_bits, use=Use.ROUTED)
+            self.rank_graph.weight((experts, elements), self.model.other_bits, use=Use.ROUTED)
         else:
-            self.rank.add_parameters(elements, before)
+            self.rank_graph.add_parameters(elements, before)
 
     def _experts(self, mlp: Experts) -> Value:
         """Output of the experts; each expert rank is assumed to have as many tokens as this one."""
-        rank, split, hidden = self.rank, self.split, self.rows.shape[1]
+        rank_graph, split, hidden = self.rank_graph, self.split, self.rows.shape[1]
         bits = self.model.other_bits
-        router = rank.weight((hidden, mlp.count), bits, name="router")
-        scores = rank.product("router", self.rows, router)
+        router = rank_graph.weight((hidden, mlp.count), bits, name="router")
+        scores = rank_graph.product("router", self.rows, router)
         is_whole = split.expert == 1
-        routed = ExpertRows(rank, mlp, scores, is_wired=self.is_wired, is_whole=is_whole)
+        routed = ExpertRows(rank_graph, mlp, scores, is_wired=self.is_wired, is_whole=is_whole)
         rows = routed.repeat_rows(self.rows)
         count = rows.shape[0]
         if split.expert > 1:
-            rows = rank.exchange("all_to_all", rows, Axis.EXPERT, split.expert)
-            rows = rank.first_rows(rows, count, hidden)
+            rows = rank_graph.exchange("all_to_all", rows, Axis.EXPERT, split.expert)
+            rows = rank_graph.first_rows(rows, count, hidden)
         here = math.ceil(mlp.count / split.expert)
         outputs = self._matrices("expert ", mlp.expert, rows, here, routed.choice)
         if split.expert > 1:
-            outputs = rank.exchange("all_to_all", outputs, Axis.EXPERT, split.expert)
+            outputs = rank_graph.exchange("all_to_all", outputs, Axis.EXPERT, split.expert)
         result = routed.combine(outputs, self.rows.shape)
         if mlp.shared:
             shared = self._gated(mlp, self._matrices("shared ", mlp.shared, self.rows))
-            rank.operator("sum")
-            result = rank.graph.elementwise("add", result, shared)
+            rank_graph.operator("sum")
+            result = rank_graph.graph.elementwise("add", result, shared)
         return result
 
     def _gated(self, mlp: Experts, shared: Value) -> Value:
         """Output of the shared experts, scaled by a gate for each token if there is one."""
         if not (self.is_wired and mlp.shared_gate):
             return shared
-        rank = self.rank
-        rank.operator("gate of the shared part")
-        own = rank.vector(mlp.shared_gate, "gate of the shared part")
-        part = rank.graph.reduce("add", rank.along(self.rows, "multiply", own), (1,))
-        gate = rank.graph.elementwise("logistic", part)
-        wide = rank.graph.broadcast_in_dim(gate, shared.shape, (0,))
-        return rank.graph.elementwise("multiply", shared, wide)
+        rank_graph = self.rank_graph
+        rank_graph.operator("gate of the shared part")
+        own = rank_graph.vector(mlp.shared_gate, "gate of the shared part")
+        part = rank_graph.graph.reduce("add", rank_graph.along(self.rows, "multiply", own), (1,))
+        gate = rank_graph.graph.elementwise("logistic", part)
+        wide = rank_graph.graph.broadcast_in_dim(gate, shared.shape, (0,))
+        return rank_graph.graph.elementwise("multiply", shared, wide)

@@ -3,8 +3,7 @@
 Heads that the ranks do not divide are padded with unused ones, and KV heads are copied where there
 are more ranks than heads, as NxD Inference does (aws-neuron-sdk,
 libraries/nxd-inference/developer_guides/feature-guide.rst). Columns, vocabularies and experts are
-padded likewise. Here `rank` is the graph of a rank; `places` are positions, `kinds` token types,
-`forms` the attentions of a layer.
+padded likewise. In the names of inputs and tables "places" are positions, "kinds" token types.
 """
 
 from __future__ import annotations
@@ -29,15 +28,16 @@ from trnsim.workload.architecture import (
     Tower,
     Wiring,
 )
-from trnsim.workload.attending import attention
+from trnsim.workload.attending import attention_output
 from trnsim.workload.mlp import RankMlp
 from trnsim.workload.operators import WHOLE, Axis, Pass, Phase, Split
 from trnsim.workload.positions import (
+    add_rotations,
     alibi_bias,
-    angles,
     padding_bias,
     rotations,
-    with_learned_places,
+    with_learned_positions,
+    with_token_types,
 )
 from trnsim.workload.rank_graph import RankGraph, Use
 from trnsim.workload.summary import PartSummary, graph_summary
@@ -57,7 +57,7 @@ def summaries(
     (wiring) add nothing to summaries and are left out by default, to save time.
     """
     return tuple(
-        graph_summary(part.rank, part.name, part.times, part.copies)
+        graph_summary(part.rank_graph, part.name, part.times, part.copies)
         for part in parts(model, model_pass, split, is_wired=is_wired)
     )
 
@@ -69,13 +69,13 @@ class PassPart:
     Attributes:
         name: "layer", "embedding", "head".
         times: number of layers.
-        rank: the graph of one of them.
+        rank_graph: the graph of one of these layers, or of the embedding or head.
         copies: number of these layers that have weights of their own; others share them.
     """
 
     name: str
     times: int
-    rank: RankGraph
+    rank_graph: RankGraph
     copies: int = 1
 
 
@@ -140,8 +140,8 @@ class RankTower:
     ) -> None:
         self.model, self.tower, self.model_pass, self.split = model, tower, model_pass, split
         self.wiring = wiring
-        shared = 1 if model_pass.phase is Phase.DECODE else split.context
-        self.rows = model_pass.batch * math.ceil(model_pass.tokens / shared)
+        context_ranks = 1 if model_pass.phase is Phase.DECODE else split.context
+        self.rows = model_pass.batch * math.ceil(model_pass.tokens / context_ranks)
         self.norm_rows = math.ceil(self.rows / (split.tensor if split.is_sequence else 1))
 
     @property
@@ -154,129 +154,140 @@ class RankTower:
 
     def embedding(self) -> RankGraph:
         """Graph of the embedding: lookup of tokens or projection of patches, and positions."""
-        rank, tower, tensor = self._rank(), self.tower, self.split.tensor
+        rank_graph, tower, tensor = self._rank(), self.tower, self.split.tensor
         bits = self.model.other_bits
-        width = math.ceil((tower.width if tower.looked_up else tower.hidden) / tensor)
-        use = rank.use = Use.LOOKED_UP if tower.looked_up else Use.WHOLE
-        if tower.looked_up:
+        width = math.ceil((tower.width if tower.table_rows else tower.hidden) / tensor)
+        use = rank_graph.use = Use.LOOKED_UP if tower.table_rows else Use.WHOLE
+        if tower.table_rows:
             is_held = not tower.is_table_shared
-            shape = tower.looked_up, width
-            table = rank.weight(shape, bits, use=use, is_held=is_held, name="table")
+            shape = tower.table_rows, width
+            table = rank_graph.weight(shape, bits, use=use, is_held=is_held, name="table")
             if is_held:
-                rank.named_outputs["table"] = table
+                rank_graph.named_outputs["table"] = table
             else:
-                rank.named_inputs["table"] = table
-            words = rank.input(self.rows, name="words", dtype="int32")
-            rank.operator("lookup")
-            x = rank.graph.gather(table, words)
+                rank_graph.named_inputs["table"] = table
+            words = rank_graph.input(self.rows, name="words", dtype="int32")
+            rank_graph.operator("lookup")
+            x = rank_graph.graph.gather(table, words)
             if tensor > 1:
-                x = rank.columns(rank.gathered_columns(x, tensor), tower.width)[0]
-            x = self._with_table_rows(rank, x)
+                x = rank_graph.columns(rank_graph.gathered_columns(x, tensor), tower.width)[0]
+            x = self._with_table_rows(rank_graph, x)
             for matrix in tower.before:
-                x = self._projection(rank, matrix, x)
-            x = rank.first_rows(x, self.rows, tower.hidden)
+                x = self._projection(rank_graph, matrix, x)
+            x = rank_graph.first_rows(x, self.rows, tower.hidden)
         else:
-            x = rank.input(self.rows, width)
+            x = rank_graph.input(self.rows, width)
             for matrix in tower.before:
-                x = self._projection(rank, matrix, x)
-            x = rank.add(
-                "places", rank.first_rows(x, self.rows, width), rank.input(self.rows, width)
+                x = self._projection(rank_graph, matrix, x)
+            x = rank_graph.add(
+                "places",
+                rank_graph.first_rows(x, self.rows, width),
+                rank_graph.input(self.rows, width),
             )
             if tensor > 1 and tower.before:
-                x = rank.columns(rank.gathered_columns(x, tensor), tower.hidden)[0]
-        self._add_outputs(rank, x, use)
-        return rank
+                x = rank_graph.columns(rank_graph.gathered_columns(x, tensor), tower.hidden)[0]
+        self._add_outputs(rank_graph, x, use)
+        return rank_graph
 
-    def _add_outputs(self, rank: RankGraph, x: Value, use: Use) -> None:
+    def _add_outputs(self, rank_graph: RankGraph, x: Value, use: Use) -> None:
         """Add the outputs that layers read: hidden state with positions, rotations, masks.
 
-        The tower's `extra` parameters are counted here, its `final` ones in the head.
+        The tower's `embedding_parameters` are counted here, its `head_parameters` in the head.
         """
         tower, wiring, bits = self.tower, self.wiring, self.model.other_bits
-        places = tower.positions, tower.hidden
+        table_shape = tower.positions, tower.hidden
         if wiring is None:
-            for elements in (math.prod(places), tower.extra):
+            for elements in (math.prod(table_shape), tower.embedding_parameters):
                 if elements:
-                    rank.weight((elements,), bits, use=use)
-            rank.named_outputs["hidden"] = x
+                    rank_graph.weight((elements,), bits, use=use)
+            rank_graph.named_outputs["hidden"] = x
             return
-        x = rank.scale("scale", x, wiring.embedding_factor)
+        x = rank_graph.scale("scale", x, wiring.embedding_factor)
         if tower.positions:
-            table = rank.weight(places, bits, use=use, name="learned places")
-            x = with_learned_places(rank, x, table, wiring.first_place)
+            table = rank_graph.weight(table_shape, bits, use=use, name="learned places")
+            x = with_learned_positions(rank_graph, x, table, wiring.first_position_row)
         if wiring.has_table_norm and not tower.before:
-            x = rank.norm(x, wiring.norm, "table norm")
-        rank.named_outputs["hidden"] = x
+            x = rank_graph.norm(x, wiring.norm, "table norm")
+        rank_graph.named_outputs["hidden"] = x
         for rotary in rotations(tower):
-            angles(rank, self.rows, rotary)
-        forms = [form for layer in tower.layers for form in layer.attentions]
-        rank.add_parameters(tower.extra, before=0)
-        if forms[0].has_slopes:
-            heads = math.ceil(forms[0].heads / self.split.tensor)
-            alibi_bias(rank, heads, self.model_pass.tokens + self.model_pass.past)
+            add_rotations(rank_graph, self.rows, rotary)
+        attentions = [attention for layer in tower.layers for attention in layer.attentions]
+        rank_graph.add_parameters(tower.embedding_parameters, before=0)
+        if attentions[0].has_slopes:
+            heads = math.ceil(attentions[0].heads / self.split.tensor)
+            alibi_bias(rank_graph, heads, self.model_pass.tokens + self.model_pass.past)
         if wiring.has_mask:
-            padding_bias(rank, self.model_pass.batch, self.model_pass.tokens)
+            padding_bias(rank_graph, self.model_pass.batch, self.model_pass.tokens)
 
-    def _with_table_rows(self, rank: RankGraph, x: Value) -> Value:
+    def _with_table_rows(self, rank_graph: RankGraph, x: Value) -> Value:
         """Embeddings with rows of the tables of token types and positions added."""
-        wiring, width, bits = self.wiring, self.tower.width, self.model.other_bits
-        if wiring is None or not (wiring.places or wiring.kinds):
+        wiring = self.wiring
+        if wiring is None or not (wiring.position_rows or wiring.token_types):
             return x
-        for name, count in (("kinds of tokens", wiring.kinds), ("learned places", wiring.places)):
-            if count:
-                table = rank.weight((count, width), bits, use=Use.LOOKED_UP, name=name)
-                rank.vector_elements += count * width
-                x = with_learned_places(rank, x, table, wiring.first_place, name)
-        return rank.norm(x, wiring.norm, "table norm") if self.tower.before else x
+        if wiring.token_types:
+            table = self._added_table(rank_graph, wiring.token_types, "kinds of tokens")
+            x = with_token_types(rank_graph, x, table)
+        if wiring.position_rows:
+            table = self._added_table(rank_graph, wiring.position_rows, "learned places")
+            x = with_learned_positions(rank_graph, x, table, wiring.first_position_row)
+        return rank_graph.norm(x, wiring.norm, "table norm") if self.tower.before else x
+
+    def _added_table(self, rank_graph: RankGraph, rows: int, name: str) -> Value:
+        """A table whose rows are added to embeddings, as wide as the embedding table."""
+        width = self.tower.width
+        rank_graph.vector_elements += rows * width
+        return rank_graph.weight((rows, width), self.model.other_bits, use=Use.LOOKED_UP, name=name)
 
     def head(self) -> RankGraph:
         """Graph of the head: the last norm, projections behind the layers, and the logits."""
-        rank, tower = self._rank(), self.tower
-        x = rank.input(self.rows, tower.hidden, name="hidden")
+        rank_graph, tower = self._rank(), self.tower
+        x = rank_graph.input(self.rows, tower.hidden, name="hidden")
         wiring = self.wiring or _PLAIN_WIRING
-        hidden = rank.norm(x, wiring.norm) if wiring.has_last_norm else x
-        rank.shared.add(hidden.number)
-        rank.uncomputed_norm_elements = 0.0 if wiring.has_last_norm else 2.0 * x.type.elements
+        hidden = rank_graph.norm(x, wiring.norm) if wiring.has_last_norm else x
+        rank_graph.shared.add(hidden.number)
+        rank_graph.uncomputed_norm_elements = 0.0 if wiring.has_last_norm else 2.0 * x.type.elements
         for matrix in tower.behind:
-            hidden = self._head_projection(rank, matrix, hidden)
-        rank.named_outputs["hidden"] = hidden
+            hidden = self._head_projection(rank_graph, matrix, hidden)
+        rank_graph.named_outputs["hidden"] = hidden
         is_classed = bool(tower.behind) and not tower.behind[-1].is_each_token
         if tower.outputs:
-            self._scores(rank, hidden)
+            self._scores(rank_graph, hidden)
         elif is_classed and self.model_pass.phase is Phase.TRAIN and self.split.tensor == 1:
-            self._loss(rank, hidden)
-        rank.add_parameters(tower.final, before=0)
-        return rank
+            self._loss(rank_graph, hidden)
+        rank_graph.add_parameters(tower.head_parameters, before=0)
+        return rank_graph
 
-    def _scores(self, rank: RankGraph, hidden: Value) -> None:
+    def _scores(self, rank_graph: RankGraph, hidden: Value) -> None:
         """Add the logits, of which each tensor rank has some columns, and their exchange."""
         tower, split = self.tower, self.split
         is_training = self.model_pass.phase is Phase.TRAIN
         if is_training and split.is_sequence and split.tensor > 1:
-            part = rank.first_rows(hidden, self.norm_rows, tower.hidden)
-            rank.exchange("all_gather", part, Axis.TENSOR, split.tensor)
+            part = rank_graph.first_rows(hidden, self.norm_rows, tower.hidden)
+            rank_graph.exchange("all_gather", part, Axis.TENSOR, split.tensor)
         bits, batch = self.model.other_bits, self.model_pass.batch
         is_prompt = self.model_pass.phase is Phase.PREFILL
-        last = rank.token(hidden, batch, -1) if is_prompt else hidden
+        last = rank_graph.token(hidden, batch, -1) if is_prompt else hidden
         columns = math.ceil(tower.outputs / split.tensor)
         shape, is_held = (columns, tower.width), not tower.is_tied
-        words = rank.weight(shape, bits, is_held=is_held, name="scores of words")
+        words = rank_graph.weight(shape, bits, is_held=is_held, name="scores of words")
         if tower.is_tied and split.tensor == 1:
-            rank.named_inputs["table"] = words
-        last = rank.first_rows(last, batch if is_prompt else self.rows, tower.width)
+            rank_graph.named_inputs["table"] = words
+        last = rank_graph.first_rows(last, batch if is_prompt else self.rows, tower.width)
         wiring = self.wiring or _PLAIN_WIRING
         is_biased = wiring.has_score_bias
-        scores = rank.product("scores of words", last, words, is_biased=is_biased, is_turned=True)
-        scores = rank.scale("scale", scores, wiring.score_factor)
-        rank.named_outputs["scores"] = rank.soft_capped("cap", scores, wiring.cap)
+        scores = rank_graph.product(
+            "scores of words", last, words, is_biased=is_biased, is_turned=True
+        )
+        scores = rank_graph.scale("scale", scores, wiring.score_factor)
+        rank_graph.named_outputs["scores"] = rank_graph.soft_capped("cap", scores, wiring.cap)
         if is_training:
-            self._loss(rank, rank.named_outputs["scores"])
+            self._loss(rank_graph, rank_graph.named_outputs["scores"])
         elif split.tensor > 1:
-            rank.named_outputs["scores"] = rank.exchange(
-                "all_gather", rank.named_outputs["scores"], Axis.TENSOR, split.tensor
+            rank_graph.named_outputs["scores"] = rank_graph.exchange(
+                "all_gather", rank_graph.named_outputs["scores"], Axis.TENSOR, split.tensor
             )
 
-    def _loss(self, rank: RankGraph, scores: Value) -> None:
+    def _loss(self, rank_graph: RankGraph, scores: Value) -> None:
         """Add the mean of ``log(sum(exp(scores))) - scores[label]`` over rows that have a label.
 
         Scores are not gathered: ranks exchange each row's largest score, sum of exponentials and
@@ -284,178 +295,190 @@ class RankTower:
 
         Source: Megatron-LM (arXiv:1909.08053), section 3.
         """
-        rank.operator("loss")
-        graph, rows = rank.graph, scores.shape[0]
-        labels = rank.input(rows, name="labels", dtype="int32")
+        rank_graph.operator("loss")
+        graph, rows = rank_graph.graph, scores.shape[0]
+        labels = rank_graph.input(rows, name="labels", dtype="int32")
         largest = self._over_ranks(
-            rank, graph.reduce("maximum", rank.cast(scores, 32), (1,)), "maximum"
+            rank_graph, graph.reduce("maximum", rank_graph.cast(scores, 32), (1,)), "maximum"
         )
         below_largest = graph.elementwise(
-            "subtract", rank.cast(scores, 32), graph.broadcast_in_dim(largest, scores.shape, (0,))
+            "subtract",
+            rank_graph.cast(scores, 32),
+            graph.broadcast_in_dim(largest, scores.shape, (0,)),
         )
         total = graph.reduce("add", graph.elementwise("exponential", below_largest), (1,))
-        total = self._over_ranks(rank, total, "add")
+        total = self._over_ranks(rank_graph, total, "add")
         columns = labels
         if self.split.tensor > 1:
-            first = rank.input(1, name="first word", dtype="int32")
+            first = rank_graph.input(1, name="first word", dtype="int32")
             first = graph.broadcast_in_dim(graph.reshape(first, ()), (rows,), ())
             columns = graph.elementwise("subtract", labels, first)
         # Compared, not gathered: a gather of single elements takes a transfer for each.
-        wide = graph.broadcast_in_dim(columns, scores.shape, (0,))
-        numbers = graph.iota(scores.shape, 1)
-        is_label = graph.elementwise("compare", numbers, wide, dtype="float32", direction="EQ")
+        label_columns = graph.broadcast_in_dim(columns, scores.shape, (0,))
+        all_columns = graph.iota(scores.shape, 1)
+        is_label = graph.elementwise(
+            "compare", all_columns, label_columns, dtype="float32", direction="EQ"
+        )
         picked = graph.reduce("add", graph.elementwise("multiply", below_largest, is_label), (1,))
-        picked = self._over_ranks(rank, picked, "add")
+        picked = self._over_ranks(rank_graph, picked, "add")
         losses = graph.elementwise("subtract", graph.elementwise("log", total), picked)
         has_label = graph.elementwise("compare", labels, 0.0, dtype="float32", direction="GE")
         counted = graph.elementwise("multiply", losses, has_label)
         sums = [graph.reduce("add", values, (0,)) for values in (counted, has_label)]
-        rank.named_outputs["loss"] = graph.elementwise("divide", *sums)
+        rank_graph.named_outputs["loss"] = graph.elementwise("divide", *sums)
 
-    def _over_ranks(self, rank: RankGraph, value: Value, op: str) -> Value:
+    def _over_ranks(self, rank_graph: RankGraph, value: Value, op: str) -> Value:
         """The sum or maximum of a value over the tensor ranks."""
         if self.split.tensor == 1:
             return value
-        return rank.graph.apply(AllReduce((tuple(range(self.split.tensor)),), op), value)
+        return rank_graph.graph.apply(AllReduce((tuple(range(self.split.tensor)),), op), value)
 
     def layer(self, layer: Layer) -> RankGraph:
         """Graph of one of equal layers: attentions and an MLP, each with a norm and a residual."""
-        rank, tower = self._rank(), self.tower
-        rank.own_bits = {matrix.name: matrix for matrix in layer.own_bits}
-        x = rank.input(self.norm_rows, tower.hidden, name="hidden")
+        rank_graph, tower = self._rank(), self.tower
+        rank_graph.own_bits = {matrix.name: matrix for matrix in layer.own_bits}
+        x = rank_graph.input(self.norm_rows, tower.hidden, name="hidden")
         build = self._parallel_layer if layer.is_parallel else self._serial_layer
-        rank.named_outputs["hidden"] = build(rank, layer, x)
-        rank.half = ""
-        rank.add_parameters(layer.norms + layer.extra, before=0)
-        return rank
+        rank_graph.named_outputs["hidden"] = build(rank_graph, layer, x)
+        rank_graph.half = ""
+        rank_graph.add_parameters(layer.norms + layer.other_parameters, before=0)
+        return rank_graph
 
-    def _serial_layer(self, rank: RankGraph, layer: Layer, x: Value) -> Value:
+    def _serial_layer(self, rank_graph: RankGraph, layer: Layer, x: Value) -> Value:
         """Output of a layer whose halves follow each other."""
-        for number, form in enumerate(layer.attentions):
-            rank.half = "cross attention" if number else "attention"
-            rows = self._half_input(rank, x)
-            x = self._residual_sum(rank, x, self._attention(rank, form, rows), form)
-        rank.half = "mlp"
-        output = self._mlp_output(rank, layer, self._half_input(rank, x))
-        return self._residual_sum(rank, x, output, layer.mlp)
+        for number, attention in enumerate(layer.attentions):
+            rank_graph.half = "cross attention" if number else "attention"
+            rows = self._half_input(rank_graph, x)
+            x = self._residual_sum(
+                rank_graph, x, self._attention(rank_graph, attention, rows), attention
+            )
+        rank_graph.half = "mlp"
+        output = self._mlp_output(rank_graph, layer, self._half_input(rank_graph, x))
+        return self._residual_sum(rank_graph, x, output, layer.mlp)
 
-    def _parallel_layer(self, rank: RankGraph, layer: Layer, x: Value) -> Value:
+    def _parallel_layer(self, rank_graph: RankGraph, layer: Layer, x: Value) -> Value:
         """Output of a layer whose attentions and MLP read one input, or each a norm of its own.
 
-        `rows` is the attentions' input, `read` the MLP's, and `beside` has the attentions' outputs.
+        The attentions' outputs are added to the MLP's before the sum over ranks.
         """
         tower, wiring = self.tower, self.wiring
-        rank.half = "attention"
-        rows = read = self._half_input(rank, x)
-        beside = [self._attention(rank, form, rows) for form in layer.attentions]
-        rank.half = "mlp"
+        rank_graph.half = "attention"
+        attention_input = mlp_input = self._half_input(rank_graph, x)
+        attention_outputs = [
+            self._attention(rank_graph, attention, attention_input)
+            for attention in layer.attentions
+        ]
+        rank_graph.half = "mlp"
         if wiring and layer.norms > wiring.norm.parts * tower.hidden:
-            normed = rank.norm(x, wiring.norm, "second norm")
-            rank.shared.add(normed.number)
-            read = self._all_rows(rank, normed)
-        output = self._mlp_output(rank, layer, read)
-        for part in beside:
-            output = rank.add("sum", part, output)
-        output = self._rank_sum(rank, output)
+            normed = rank_graph.norm(x, wiring.norm, "second norm")
+            rank_graph.shared.add(normed.number)
+            mlp_input = self._all_rows(rank_graph, normed)
+        output = self._mlp_output(rank_graph, layer, mlp_input)
+        for value in attention_outputs:
+            output = rank_graph.add("sum", value, output)
+        output = self._rank_sum(rank_graph, output)
         for half in (layer.mlp, *layer.attentions):
-            output = self._with_bias(rank, output, half)
-            rank.half = "attention"
-        return rank.add("residual", x, output)
+            output = self._with_bias(rank_graph, output, half)
+            rank_graph.half = "attention"
+        return rank_graph.add("residual", x, output)
 
-    def _attention(self, rank: RankGraph, form: Attention | LatentAttention, rows: Value) -> Value:
-        setting, before = (form, self.model_pass, self.split), rank.vector_elements
-        output = attention(rank, self.model, setting, rows, self.wiring)
-        shared = getattr(form, "biases", 0) - self._bias_of_sum(form)
-        rank.add_parameters(form.norms + shared / self.split.tensor, before)
+    def _attention(
+        self, rank_graph: RankGraph, attention: Attention | LatentAttention, rows: Value
+    ) -> Value:
+        setting, before = (attention, self.model_pass, self.split), rank_graph.vector_elements
+        output = attention_output(rank_graph, self.model, setting, rows, self.wiring)
+        product_biases = getattr(attention, "biases", 0) - self._bias_of_sum(attention)
+        biases = product_biases / self.split.tensor
+        rank_graph.add_parameters(attention.norms + biases, before)
         return output
 
-    def _mlp_output(self, rank: RankGraph, layer: Layer, rows: Value) -> Value:
+    def _mlp_output(self, rank_graph: RankGraph, layer: Layer, rows: Value) -> Value:
         is_wired = self.wiring is not None
-        mlp = RankMlp(rank, self.model, self.split, rows, is_wired=is_wired)
+        mlp = RankMlp(rank_graph, self.model, self.split, rows, is_wired=is_wired)
         return mlp.result(layer.mlp)
 
-    def _half_input(self, rank: RankGraph, x: Value) -> Value:
+    def _half_input(self, rank_graph: RankGraph, x: Value) -> Value:
         """Input of a half of a layer, normed if norms precede it."""
         wiring = self.wiring
         if wiring is None:
-            return self._all_rows(rank, rank.norm(x))
+            return self._all_rows(rank_graph, rank_graph.norm(x))
         if wiring.norm_position not in ("before", "around"):
-            return self._all_rows(rank, x)
-        normed = rank.norm(x, wiring.norm)
-        rank.shared.add(normed.number)
-        return self._all_rows(rank, normed)
+            return self._all_rows(rank_graph, x)
+        normed = rank_graph.norm(x, wiring.norm)
+        rank_graph.shared.add(normed.number)
+        return self._all_rows(rank_graph, normed)
 
-    def _with_bias(self, rank: RankGraph, output: Value, half: Half) -> Value:
+    def _with_bias(self, rank_graph: RankGraph, output: Value, half: Half) -> Value:
         """A half's output with a bias, added once to the sum over ranks."""
         matrices = half.shared if isinstance(half, Experts) else half
         if not self._bias_of_sum(matrices):
             return output
-        rank.operator("bias")
+        rank_graph.operator("bias")
         name = "down bias" if isinstance(matrices, Mlp) else "output bias"
         name = f"shared {name}" if isinstance(half, Experts) else name
-        return rank.along(output, "add", rank.vector(output.shape[1], name))
+        return rank_graph.along(output, "add", rank_graph.vector(output.shape[1], name))
 
     def _bias_of_sum(self, matrices: Half | None) -> int:
-        """Elements of a bias that is added to the sum over ranks; 0 where a product adds it."""
+        """Elements of a half's bias added to the sum over ranks; 0 where a product adds it."""
         count = getattr(matrices, "biases" if isinstance(matrices, Mlp) else "output_biases", 0)
         is_apart = count and self.wiring is not None and self.split.tensor > 1
         return self.tower.hidden if is_apart else 0
 
-    def _residual_sum(self, rank: RankGraph, x: Value, output: Value, half: Half) -> Value:
+    def _residual_sum(self, rank_graph: RankGraph, x: Value, output: Value, half: Half) -> Value:
         """A half's input plus its output, normed if norms follow it."""
-        wiring, output = self.wiring, self._rank_sum(rank, output)
+        wiring, output = self.wiring, self._rank_sum(rank_graph, output)
         if wiring is None:
-            return rank.add("residual", x, output)
-        output = self._with_bias(rank, output, half)
+            return rank_graph.add("residual", x, output)
+        output = self._with_bias(rank_graph, output, half)
         if wiring.norm_position in ("after", "around"):
             name = "norm" if wiring.norm_position == "after" else "outer norm"
-            output = rank.norm(output, wiring.norm, name)
-        output = rank.scale("scale", output, wiring.residual_factor)
-        total = rank.add("residual", x, output)
-        return rank.norm(total, wiring.norm) if wiring.norm_position == "sum" else total
+            output = rank_graph.norm(output, wiring.norm, name)
+        output = rank_graph.scale("scale", output, wiring.residual_factor)
+        total = rank_graph.add("residual", x, output)
+        return rank_graph.norm(total, wiring.norm) if wiring.norm_position == "sum" else total
 
-    def _all_rows(self, rank: RankGraph, x: Value) -> Value:
+    def _all_rows(self, rank_graph: RankGraph, x: Value) -> Value:
         """All rows, gathered from the tensor ranks, each of which computed norms of a part."""
         if not self.split.is_sequence or self.split.tensor == 1:
             return x
-        rows = rank.exchange("all_gather", x, Axis.TENSOR, self.split.tensor)
-        return rank.first_rows(rows, self.rows, self.tower.hidden)
+        rows = rank_graph.exchange("all_gather", x, Axis.TENSOR, self.split.tensor)
+        return rank_graph.first_rows(rows, self.rows, self.tower.hidden)
 
-    def _rank_sum(self, rank: RankGraph, output: Value) -> Value:
+    def _rank_sum(self, rank_graph: RankGraph, output: Value) -> Value:
         """The sum of an output over the tensor ranks."""
         if self.split.tensor == 1:
             return output
         kind = "reduce_scatter" if self.split.is_sequence else "all_reduce"
-        return rank.exchange(kind, output, Axis.TENSOR, self.split.tensor)
+        return rank_graph.exchange(kind, output, Axis.TENSOR, self.split.tensor)
 
-    def _head_projection(self, rank: RankGraph, matrix: Projection, x: Value) -> Value:
+    def _head_projection(self, rank_graph: RankGraph, matrix: Projection, x: Value) -> Value:
         """A projection behind the layers, of each token or of the first of each sequence."""
         is_wired, batch = self.wiring is not None, self.model_pass.batch
         if is_wired and not matrix.is_each_token and x.shape[0] > batch:
-            x = rank.token(x, batch, 0)
-        x = self._projection(rank, matrix, x)
+            x = rank_graph.token(x, batch, 0)
+        x = self._projection(rank_graph, matrix, x)
         if self.wiring is None:
             return x
         if matrix.activation:
-            rank.operator("function")
-            x = rank.activation(x, matrix.activation)
+            rank_graph.operator("function")
+            x = rank_graph.activation(x, matrix.activation)
         if matrix.is_normed:
-            x = rank.norm(x, self.wiring.norm, f"{matrix.name} norm")
+            x = rank_graph.norm(x, self.wiring.norm, f"{matrix.name} norm")
         return x
 
-    def _projection(self, rank: RankGraph, matrix: Projection, x: Value) -> Value:
+    def _projection(self, rank_graph: RankGraph, matrix: Projection, x: Value) -> Value:
         """A projection outside the layers, whose columns the tensor ranks share."""
         bits = self.model.other_bits
         rows = self.rows * matrix.rows if matrix.is_each_token else self.model_pass.batch
         columns = math.ceil(matrix.outputs / self.split.tensor)
-        inputs = rank.first_rows(x, rows, matrix.inputs)
+        inputs = rank_graph.first_rows(x, rows, matrix.inputs)
         weight, before = (
-            rank.weight((matrix.inputs, columns), bits, name=matrix.name),
-            rank.vector_elements,
+            rank_graph.weight((matrix.inputs, columns), bits, name=matrix.name),
+            rank_graph.vector_elements,
         )
         is_biased = self.wiring is not None and matrix.biases > 0
-        rank.use, use = Use.WHOLE, rank.use
-        output = rank.product(matrix.name, inputs, weight, is_biased=is_biased)
-        rank.add_parameters(matrix.biases / self.split.tensor, before)
-        rank.use = use
+        rank_graph.use, use = Use.WHOLE, rank_graph.use
+        output = rank_graph.product(matrix.name, inputs, weight, is_biased=is_biased)
+        rank_graph.add_parameters(matrix.biases / self.split.tensor, before)
+        rank_graph.use = use
         return output

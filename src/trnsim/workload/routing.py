@@ -43,14 +43,14 @@ class ExpertRows:
     """
 
     def __init__(
-        self, rank: RankGraph, mlp: Experts, scores: Value, *, is_wired: bool, is_whole: bool
+        self, rank_graph: RankGraph, mlp: Experts, scores: Value, *, is_wired: bool, is_whole: bool
     ) -> None:
-        self.rank, self.mlp, self.graph = rank, mlp, rank.graph
+        self.rank_graph, self.mlp, self.graph = rank_graph, mlp, rank_graph.graph
         self.tokens, self.per_token = scores.shape[0], mlp.per_token
-        rank.operator("routing")
+        rank_graph.operator("routing")
         self.weights: Value | None = None
         if is_wired:
-            places, self.weights = self._weighted_choice(rank.cast(scores, 32))
+            places, self.weights = self._weighted_choice(rank_graph.cast(scores, 32))
         else:
             places = self.graph.top_k(scores, self.per_token)
         count = self.tokens * self.per_token
@@ -64,14 +64,16 @@ class ExpertRows:
         if routing.is_corrected:
             gates = self._function(scores, routing.function)
             places = graph.top_k(
-                self._limited_scores(self.rank.along(gates, "add", self._correction())),
+                self._limited_scores(self.rank_graph.along(gates, "add", self._correction())),
                 self.per_token,
             )
             weights = graph.gather_in_rows(gates, places)
         else:
             if self.mlp.router_biases:
-                bias = self.rank.cast(self.rank.vector(self.mlp.count, "router bias"), 32)
-                scores = self.rank.along(scores, "add", bias)
+                bias = self.rank_graph.cast(
+                    self.rank_graph.vector(self.mlp.count, "router bias"), 32
+                )
+                scores = self.rank_graph.along(scores, "add", bias)
             is_late = routing.function == "chosen"
             gates = scores if is_late else self._function(scores, routing.function)
             places = graph.top_k(self._limited_scores(gates), self.per_token)
@@ -81,13 +83,13 @@ class ExpertRows:
             total = graph.reduce("add", weights, (1,))
             total = graph.elementwise("add", total, _WEIGHT_SUM_EPSILON)
             weights = self._by_row(weights, "divide", total)
-        return places, self.rank.scale("routing", weights, routing.factor)
+        return places, self.rank_graph.scale("routing", weights, routing.factor)
 
     def _correction(self) -> Value:
         """The correction of each expert's score; no parameter if training sets it by a rule."""
         if self.mlp.router_biases:
-            return self.rank.cast(self.rank.vector(self.mlp.count, "router bias"), 32)
-        return self.rank.table(self.mlp.count, "router bias")
+            return self.rank_graph.cast(self.rank_graph.vector(self.mlp.count, "router bias"), 32)
+        return self.rank_graph.table(self.mlp.count, "router bias")
 
     def _function(self, scores: Value, name: str) -> Value:
         """A softmax of each row, or the logistic function."""
@@ -107,7 +109,7 @@ class ExpertRows:
         graph, routing, (tokens, count) = self.graph, self.mlp.routing, scores.shape
         if routing.groups == routing.groups_per_token:
             return scores
-        self.rank.operator("groups of experts")
+        self.rank_graph.operator("groups of experts")
         size = count // routing.groups
         apart = graph.reshape(scores, (tokens * routing.groups, size))
         best = graph.gather_in_rows(apart, graph.top_k(apart, routing.scores_per_group))
@@ -120,13 +122,13 @@ class ExpertRows:
         )
         is_kept = graph.reduce("add", same, (1,))
         wide = graph.broadcast_in_dim(is_kept, (tokens, routing.groups, size), (0, 1))
-        self.rank.operator("routing")
+        self.rank_graph.operator("routing")
         return graph.elementwise("multiply", scores, graph.reshape(wide, scores.shape))
 
     def _sorted_choice(self, experts: Value) -> ExpertChoice:
         """The choice with rows sorted by expert."""
         graph, (count,) = self.graph, experts.shape
-        self.rank.operator("order of experts")
+        self.rank_graph.operator("order of experts")
         numbers = graph.elementwise("convert", experts, dtype=_FLOAT_DTYPE)
         order = graph.top_k(graph.elementwise("negate", numbers), count)
         shape = count, self.mlp.count
@@ -157,7 +159,7 @@ class ExpertRows:
     def combine(self, outputs: Value, shape: tuple[int, ...]) -> Value:
         """The weighted sum of the outputs of a token's experts."""
         graph, (count, hidden) = self.graph, shape
-        self.rank.operator("routing")
+        self.rank_graph.operator("routing")
         short = graph.slice(outputs, (0, 0), (count * self.per_token, hidden))
         if self.choice.order is not None:
             back = TensorType(short.shape, short.dtype)
@@ -165,6 +167,8 @@ class ExpertRows:
         if self.weights is not None:
             weights = graph.reshape(self.weights, (count * self.per_token,))
             wide = graph.broadcast_in_dim(weights, short.shape, (0,))
-            short = graph.elementwise("multiply", short, self.rank.cast(wide, self.rank.bits))
+            short = graph.elementwise(
+                "multiply", short, self.rank_graph.cast(wide, self.rank_graph.bits)
+            )
         apart = graph.reshape(short, (count, self.per_token, hidden))
         return graph.reduce("add", apart, (1,))

@@ -107,9 +107,9 @@ class PartSummary:
         return products + sum(operator.weight_bytes for operator in self.elementwise)
 
 
-def graph_summary(rank: RankGraph, name: str, times: int, copies: int) -> PartSummary:
+def graph_summary(rank_graph: RankGraph, name: str, times: int, copies: int) -> PartSummary:
     """Summary of `times` layers with this graph, of which `copies` have weights of their own."""
-    return _BuiltReader(rank).summary(name, times, copies / times)
+    return _BuiltReader(rank_graph).summary(name, times, copies / times)
 
 
 def captured_summaries(
@@ -123,12 +123,16 @@ def captured_summaries(
         is_generating: whether inputs and outputs of four dimensions are keys and values.
     """
     held = {value.number: value for value in graph.inputs if value.number in weights}
-    rank = RankGraph(graph=graph, weights={n: Weight(_bits(v), 0) for n, v in held.items()})
+    rank_graph = RankGraph(graph=graph, weights={n: Weight(_bits(v), 0) for n, v in held.items()})
     if is_generating:
         results = {value.number: value for node in graph.nodes for value in node.results}
-        rank.cache_inputs = _cached(value for value in graph.inputs if value.number not in weights)
-        rank.cache_outputs = _cached(value for value in graph.outputs if value.number in results)
-    reader = _CapturedReader(rank)
+        rank_graph.cache_inputs = _cached(
+            value for value in graph.inputs if value.number not in weights
+        )
+        rank_graph.cache_outputs = _cached(
+            value for value in graph.outputs if value.number in results
+        )
+    reader = _CapturedReader(rank_graph)
     counts: dict[PartSummary, int] = {}
     for name, nodes in _parts(graph.nodes):
         summary = reader.part(name, nodes)
@@ -163,15 +167,17 @@ def _name(key: str) -> str:
 class _Reader:
     """Reader of the operations of one graph: their products, and the weights behind values."""
 
-    def __init__(self, rank: RankGraph) -> None:
-        self.rank = rank
+    def __init__(self, rank_graph: RankGraph) -> None:
+        self.rank_graph = rank_graph
         self.origin: dict[int, Value] = {
-            value.number: value for value in rank.graph.inputs if value.number in rank.weights
+            value.number: value
+            for value in rank_graph.graph.inputs
+            if value.number in rank_graph.weights
         }
         """The weight of which a value is another shape or type."""
-        self.routed = {n for n, weight in rank.weights.items() if weight.use is Use.ROUTED}
+        self.routed = {n for n, weight in rank_graph.weights.items() if weight.use is Use.ROUTED}
         """Values that are experts' matrices, chosen by what tokens take."""
-        for node in rank.graph.nodes:
+        for node in rank_graph.graph.nodes:
             self._follow(node)
 
     def _follow(self, node: Node) -> None:
@@ -207,7 +213,7 @@ class _Reader:
         times, name = math.prod(batch), _operator(node)
         if source is None:
             return Product(name, m, k, n, times, bits=_bits(lhs))
-        weight = self.rank.weights[source.number]
+        weight = self.rank_graph.weights[source.number]
         bits = weight.product_bits or _bits(lhs)
         if rhs.number in self.routed:
             return self._routed(node, source, Product(name, m, k, n, 1, weight.bits, bits=bits))
@@ -229,11 +235,11 @@ class _Reader:
 
     def _before_tiles(self, value: Value) -> int:
         """Rows of a matrix before they were gathered into tiles."""
-        maker = self.rank.graph.maker(value)
+        maker = self.rank_graph.graph.maker(value)
         while maker is not None and isinstance(maker.operation, Reshape | Gather | Pad):
             if isinstance(maker.operation, Pad):
                 return maker.values[0].shape[0]
-            maker = self.rank.graph.maker(maker.values[0])
+            maker = self.rank_graph.graph.maker(maker.values[0])
         return math.prod(value.shape[:-1])
 
     def _windows(self, node: Node, operation: Convolution) -> Product:
@@ -263,10 +269,10 @@ class _Reader:
 
     def _once(self, value: Value) -> int:
         """Elements of a value before it was repeated."""
-        least, maker = value.type.elements, self.rank.graph.maker(value)
+        least, maker = value.type.elements, self.rank_graph.graph.maker(value)
         while maker is not None and isinstance(maker.operation, _REPEATING_OPERATIONS):
             value = maker.values[0]
-            least, maker = min(least, value.type.elements), self.rank.graph.maker(value)
+            least, maker = min(least, value.type.elements), self.rank_graph.graph.maker(value)
         return least
 
 
@@ -279,14 +285,14 @@ class _BuiltReader(_Reader):
 
     def summary(self, name: str, times: int, share: float) -> PartSummary:
         """The summary of the graph, which holds a share of its weights."""
-        rank, products, exchanges = self.rank, list[Product](), list[Exchange]()
+        rank_graph, products, exchanges = self.rank_graph, list[Product](), list[Exchange]()
         elementwise = (
-            [Elementwise(_NORMS, rank.uncomputed_norm_elements)]
-            if rank.uncomputed_norm_elements
+            [Elementwise(_NORMS, rank_graph.uncomputed_norm_elements)]
+            if rank_graph.uncomputed_norm_elements
             else []
         )
-        self._routing = next((node for node in rank.graph.nodes if _is_choice(node)), None)
-        for origin, nodes in groupby(rank.graph.nodes, lambda node: node.origin):
+        self._routing = next((node for node in rank_graph.graph.nodes if _is_choice(node)), None)
+        for origin, nodes in groupby(rank_graph.graph.nodes, lambda node: node.origin):
             operator, group = origin.operator if origin else "", list(nodes)
             multiplied = [product for node in group for product in self.products(node)]
             products += multiplied
@@ -295,7 +301,7 @@ class _BuiltReader(_Reader):
                 passed = _PASSES_OF_ELEMENT * group[-1].result.type.elements
                 elementwise.append(Elementwise(_COUNTED_OPERATORS[operator], passed))
             elementwise += [_softmax(product) for product in multiplied if product.name == "scores"]
-        cache = Cache(self._bytes(rank.cache_inputs), self._bytes(rank.cache_outputs))
+        cache = Cache(self._bytes(rank_graph.cache_inputs), self._bytes(rank_graph.cache_outputs))
         return PartSummary(
             name,
             times,
@@ -320,7 +326,7 @@ class _BuiltReader(_Reader):
         return max(every * (1 - missed) / math.ceil(ranks), 1.0)
 
     def _bytes(self, numbers: dict[int, float]) -> float:
-        graph = self.rank.graph
+        graph = self.rank_graph.graph
         cached = {value.number: value for value in (*graph.inputs, *graph.outputs)}
         return sum(bytes_of(cached[n].type.elements, bits) for n, bits in numbers.items())
 
@@ -328,8 +334,8 @@ class _BuiltReader(_Reader):
         """Bytes, parameters, experts' and active parameters of this part, as in `PartSummary`."""
         nbytes = parameters = experts = active = 0.0
         per_token = self._routing.result.shape[-1] if self._routing else 1
-        for value in self.rank.graph.inputs:
-            weight = self.rank.weights.get(value.number)
+        for value in self.rank_graph.graph.inputs:
+            weight = self.rank_graph.weights.get(value.number)
             if weight is None or not weight.is_held:
                 continue
             elements = value.type.elements
@@ -344,15 +350,15 @@ class _BuiltReader(_Reader):
         """The operators; the first one reads all parameters that are in no product."""
         multiplied = {
             self.origin[value.number].number
-            for node in self.rank.graph.nodes
+            for node in self.rank_graph.graph.nodes
             if isinstance(node.operation, DotGeneral)
             for value in node.values
             if value.number in self.origin
         }
         nbytes = sum(
             self._read(value)
-            for value in self.rank.graph.inputs
-            if value.number in self.rank.weights and value.number not in multiplied
+            for value in self.rank_graph.graph.inputs
+            if value.number in self.rank_graph.weights and value.number not in multiplied
         )
         if not elementwise:
             return (Elementwise("parameters", 0.0, nbytes),) if nbytes else ()
@@ -360,7 +366,7 @@ class _BuiltReader(_Reader):
 
     def _read(self, value: Value) -> float:
         """Bytes of a weight outside products that one pass reads."""
-        weight = self.rank.weights[value.number]
+        weight = self.rank_graph.weights[value.number]
         if weight.use is Use.LOOKED_UP:
             return 0.0
         nbytes = bytes_of(value.type.elements, weight.bits)
@@ -384,8 +390,8 @@ def _softmax(scores: Product) -> Elementwise:
 class _CapturedReader(_Reader):
     """Reader of a graph that was captured from a framework's program."""
 
-    def __init__(self, rank: RankGraph) -> None:
-        super().__init__(rank)
+    def __init__(self, rank_graph: RankGraph) -> None:
+        super().__init__(rank_graph)
         self.held: set[int] = set()
 
     def part(self, name: str, nodes: list[Node]) -> PartSummary:
@@ -432,13 +438,16 @@ class _CapturedReader(_Reader):
     def _cache(self, nodes: list[Node]) -> Cache:
         """Keys and values that the nodes read from the cache and write to it."""
         read = {
-            v.number: v for node in nodes for v in node.values if v.number in self.rank.cache_inputs
+            v.number: v
+            for node in nodes
+            for v in node.values
+            if v.number in self.rank_graph.cache_inputs
         }
         kept = {
             v.number: v
             for node in nodes
             for v in node.results
-            if v.number in self.rank.cache_outputs
+            if v.number in self.rank_graph.cache_outputs
         }
         return Cache(sum(map(_nbytes, read.values())), sum(map(_nbytes, kept.values())))
 

@@ -114,30 +114,32 @@ class _JoinedGraph:
         self.shared: set[int] = set()
         self.operators: list[str] = []
 
-    def add(self, rank: RankGraph, path: str, weights_path: str, outer_module: str = "") -> None:
+    def add(
+        self, rank_graph: RankGraph, path: str, weights_path: str, outer_module: str = ""
+    ) -> None:
         """Append a part at a path of modules; its weights are at `weights_path`.
 
         `outer_module` is the module of operations whose origin names none.
         """
-        values = self._inputs(rank, weights_path)
+        values = self._inputs(rank_graph, weights_path)
         last: Origin | None = None
-        for node in rank.graph.nodes:
+        for node in rank_graph.graph.nodes:
             if node.origin != last and node.origin is not None:
                 last = node.origin
                 self.operators.append(last.operator)
             self._append(node, values, path, outer_module)
         self.named_values |= {
-            name: values[value.number] for name, value in rank.named_outputs.items()
+            name: values[value.number] for name, value in rank_graph.named_outputs.items()
         }
-        self.shared |= {values[number].number for number in rank.shared}
-        self.outputs += [values[value.number] for value in rank.graph.outputs]
+        self.shared |= {values[number].number for number in rank_graph.shared}
+        self.outputs += [values[value.number] for value in rank_graph.graph.outputs]
 
-    def _inputs(self, rank: RankGraph, path: str) -> dict[int, Value]:
+    def _inputs(self, rank_graph: RankGraph, path: str) -> dict[int, Value]:
         """The inputs of a part as values of the joined graph."""
-        named = {value.number: name for name, value in rank.named_inputs.items()}
+        named = {value.number: name for name, value in rank_graph.named_inputs.items()}
         values: dict[int, Value] = {}
-        for value in rank.graph.inputs:
-            own = rank.names.get(value.number, "")
+        for value in rank_graph.graph.inputs:
+            own = rank_graph.names.get(value.number, "")
             name = named.get(value.number, "")
             before = self.named_values.get(name) or self.weights_by_path.get(
                 f"{path}{own}" if own else ""
@@ -152,12 +154,12 @@ class _JoinedGraph:
             self.names[outer.number] = name or (f"{path}{own}" if own else "")
             if own:
                 self.weights_by_path[f"{path}{own}"] = outer
-            is_weight = value.number in rank.weights or value.number in rank.names
+            is_weight = value.number in rank_graph.weights or value.number in rank_graph.names
             if is_weight or (name and name not in _INPUT_NAMES):
                 self.weights.add(outer.number)
-            if value.number in rank.weights:
+            if value.number in rank_graph.weights:
                 self.trained.add(outer.number)
-            if value.number in rank.cache_inputs:
+            if value.number in rank_graph.cache_inputs:
                 self.names[outer.number] = f"{path}cache"
         return values
 

@@ -42,7 +42,7 @@ def test_measured_peaks_are_met_within_five_per_cent(axes, peak_gib, make_llama)
 def gpt(hidden=6144, heads=64, layers=48, words=51200):
     attention = Attention(heads, heads, hidden // heads, hidden // heads, biases=4 * hidden)
     layer = Layer(layers, (attention,), Mlp(4 * hidden, PLAIN, 5 * hidden), norms=4 * hidden)
-    tower = Tower("decoder", hidden, (layer,), looked_up=words, outputs=words, is_tied=True)
+    tower = Tower("decoder", hidden, (layer,), table_rows=words, outputs=words, is_tied=True)
     return Architecture("gpt", "gpt2", (tower,))
 
 

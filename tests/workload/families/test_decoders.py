@@ -64,8 +64,10 @@ def test_dense_layers_come_first():
     assert dense.mlp.intermediate == 48
     assert isinstance(sparse.mlp, Experts)
     assert sparse.mlp.shared.intermediate == 20
-    (form,), wanted = sparse.attentions, LatentAttention(8, 0, 12, 5, 4, 7, norms=12)
-    assert form == replace(wanted, norm=form.norm, rotary=form.rotary, scale=form.scale)
+    (attention,), wanted = sparse.attentions, LatentAttention(8, 0, 12, 5, 4, 7, norms=12)
+    assert attention == replace(
+        wanted, norm=attention.norm, rotary=attention.rotary, scale=attention.scale
+    )
 
 
 def test_layers_with_experts_alternate():

@@ -25,7 +25,7 @@ def test_an_image_becomes_tokens_of_a_text():
     seen, read = of(LLAVA)
     assert [one.inputs for one in seen.behind] == [1024, 4096]
     assert seen.tokens * seen.behind[0].rows == pytest.approx(576)
-    assert read.looked_up == 32064
+    assert read.table_rows == 32064
 
 
 def test_four_neighbours_are_one_token_of_llama_4():
@@ -35,7 +35,7 @@ def test_four_neighbours_are_one_token_of_llama_4():
         *((5632, 4096), (4096, 4096), (4096, 5120)),
     ]
     assert {round(seen.tokens * one.rows) for one in seen.behind} == {144}
-    assert read.looked_up == 202_048
+    assert read.table_rows == 202_048
 
 
 @pytest.mark.parametrize("ratio", [0, -0.5, 2, "0.5", True, None])

@@ -21,7 +21,7 @@ def test_a_decoder_reads_the_encoder():
     assert (own.is_causal, own.is_cross) == (True, False)
     assert (cross.is_causal, cross.is_cross) == (False, True)
     assert own.head_dim == 64
-    assert not any(form.is_cross for form in encoder.layers[0].attentions)
+    assert not any(attention.is_cross for attention in encoder.layers[0].attentions)
 
 
 def test_the_table_counts_once():
@@ -33,8 +33,8 @@ def test_the_table_counts_once():
 
 
 def test_distances_are_scored_once_a_stack_or_once_a_layer():
-    assert [tower.layers[0].extra for tower in of(T5)] == [0, 0]
-    assert [tower.layers[0].extra for tower in of(T5, "umt5")] == [128, 128]
+    assert [tower.layers[0].other_parameters for tower in of(T5)] == [0, 0]
+    assert [tower.layers[0].other_parameters for tower in of(T5, "umt5")] == [128, 128]
 
 
 def test_an_encoder_may_be_alone():
@@ -46,7 +46,7 @@ def test_sound_is_heard_by_two_convolutions():
     first, second = encoder.before
     assert (first.inputs, first.rows) == (24, 2)
     assert (second.inputs, second.rows) == (96, 1)
-    assert (encoder.tokens, encoder.looked_up) == (15, 0)
+    assert (encoder.tokens, encoder.table_rows) == (15, 0)
     assert (decoder.positions, decoder.is_table_shared) == (9, False)
     assert decoder.layers[0].attentions[0].biases == 3 * 32
 

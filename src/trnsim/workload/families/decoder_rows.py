@@ -73,7 +73,7 @@ class Decoder:
         window: layers with a window, unless ``use_sliding_window`` is false: `NO_WINDOW`,
             `ALL_LAYERS`, `AFTER_FIRST`, or n for all but each n-th below ``max_window_layers``.
         window_names: keys of the window's length.
-        extra: other parameters of a layer.
+        other_parameters: parameters of a layer outside products and norms.
         has_sinks: whether heads have attention sinks.
         experts: keys of its experts; None without experts.
         is_latent: whether its attention is latent.
@@ -99,7 +99,7 @@ class Decoder:
     has_table_norm: bool = False
     window: int = NO_WINDOW
     window_names: Names = ("sliding_window",)
-    extra: int = 0
+    other_parameters: int = 0
     has_sinks: bool = False
     experts: ExpertsRow | None = None
     is_latent: bool = False
@@ -198,7 +198,9 @@ ROWS: Final[dict[str, Decoder]] = {
         mlp_biases=("use_bias", False),
         is_tied=True,
     ),
-    "apertus": Decoder(biases=_BIAS, output_bias=_BIAS, is_gated=False, head_norm=True, extra=2),
+    "apertus": Decoder(
+        biases=_BIAS, output_bias=_BIAS, is_gated=False, head_norm=True, other_parameters=2
+    ),
     "stablelm": Decoder(
         biases=("use_qkv_bias", False),
         norm=2,

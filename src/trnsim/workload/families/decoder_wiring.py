@@ -318,7 +318,7 @@ class DecoderConfig:
             cap=_number(keys, "final_logit_softcapping", usual_cap),
             has_score_bias=keys.has(row.head_bias),
             has_last_norm=is_before and not keys.flag("_remove_final_layer_norm"),
-            first_place=row.places or 0,
+            first_position_row=row.places or 0,
             has_table_norm=row.has_table_norm,
         )
 

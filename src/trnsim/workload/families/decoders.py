@@ -51,9 +51,9 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
     layers, order = layers_of(config)
     outputs = vocabulary if has_scores(keys) else 0
     is_tied = outputs > 0 and keys.flag("tie_word_embeddings", default=row.is_tied)
-    final = 0 if _lacks_last_norm(keys) else row.norm * hidden
-    final += outputs if keys.has(row.head_bias) else 0
-    places, extra = _embedding_sizes(keys, row, hidden)
+    head_parameters = 0 if _lacks_last_norm(keys) else row.norm * hidden
+    head_parameters += outputs if keys.has(row.head_bias) else 0
+    places, norm_parameters = _embedding_sizes(keys, row, hidden)
     width = keys.whole("word_embed_proj_dim", "embedding_size", default=hidden)
     is_narrow = width != hidden
     # A sequence's class is the one of its last token; transformers scores every token.
@@ -65,13 +65,13 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
             "decoder",
             hidden,
             layers,
-            looked_up=vocabulary,
+            table_rows=vocabulary,
             table_width=width,
             before=(Projection("project in", width, hidden),) if is_narrow else (),
             positions=places,
-            extra=extra,
+            embedding_parameters=norm_parameters,
             behind=(*narrowing, *filter(None, [classes])),
-            final=final,
+            head_parameters=head_parameters,
             outputs=outputs,
             is_tied=is_tied,
             has_position_table=places > 0 or row.has_fixed_length,
@@ -83,10 +83,10 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
 
 def _embedding_sizes(keys: ConfigKeys, row: Decoder, hidden: int) -> tuple[int, int]:
     """Rows of learned positions, and parameters of the norm behind the embedding table."""
-    extra = row.norm * hidden if row.has_table_norm else 0
+    norm_parameters = row.norm * hidden if row.has_table_norm else 0
     if row.places is None:
-        return 0, extra
-    return keys.whole(*row.names.positions) + row.places, extra
+        return 0, norm_parameters
+    return keys.whole(*row.names.positions) + row.places, norm_parameters
 
 
 def _lacks_last_norm(keys: ConfigKeys) -> bool:
@@ -109,12 +109,19 @@ def layers_of(config: DecoderConfig) -> tuple[tuple[Layer, ...], list[int]]:
     usual = row.parallel_norms if is_parallel and row.parallel_norms else row.norms
     norms = keys.whole(NORMS, default=usual) * row.norm * hidden
     layer_windows = windows(keys, row, count)
-    forms = [attention_of(config, window, place) for place, window in enumerate(layer_windows)]
-    kinds = list(zip(forms, has_experts, strict=True))
+    attentions = [attention_of(config, window, place) for place, window in enumerate(layer_windows)]
+    kinds = list(zip(attentions, has_experts, strict=True))
     groups = kind_counts(kinds)
     layers = tuple(
-        Layer(times, (form,), mlps[is_sparse], norms, row.extra, is_parallel=is_parallel)
-        for (form, is_sparse), times in groups
+        Layer(
+            times,
+            (attention,),
+            mlps[is_sparse],
+            norms,
+            row.other_parameters,
+            is_parallel=is_parallel,
+        )
+        for (attention, is_sparse), times in groups
     )
     places = {kind: number for number, (kind, _) in enumerate(groups)}
     return layers, [places[kind] for kind in kinds]

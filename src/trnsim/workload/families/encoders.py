@@ -127,14 +127,14 @@ def towers(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
             "encoder",
             hidden,
             layers,
-            looked_up=keys.whole("vocab_size"),
+            table_rows=keys.whole("vocab_size"),
             table_width=width,
             before=(Projection("project in", width, hidden, hidden),) if is_projected else (),
-            extra=(types + places + row.norm) * width + _buckets(keys, row),
+            embedding_parameters=(types + places + row.norm) * width + _buckets(keys, row),
             behind=behind.matrices,
             # No final norm: others have norms behind each sum, and ModernBERT's is counted with the
             # layers, each of which has two, though its first layer has only one.
-            final=behind.small,
+            head_parameters=behind.small,
             outputs=behind.outputs,
             is_tied=behind.outputs > 0 and keys.flag("tie_word_embeddings", default=True),
             has_position_table=row.places,
@@ -159,10 +159,12 @@ def _wiring(
         norm_position="sum",
         has_score_bias=behind.outputs > 0,
         has_last_norm=False,
-        kinds=tables[0],
-        places=tables[1],
+        token_types=tables[0],
+        position_rows=tables[1],
         # RoBERTa's first token takes the row after that of padding.
-        first_place=keys.whole("pad_token_id", default=1, least=0) + 1 if row.reserved else 0,
+        first_position_row=keys.whole("pad_token_id", default=1, least=0) + 1
+        if row.reserved
+        else 0,
         has_table_norm=True,
         has_mask=True,
     )
@@ -200,7 +202,7 @@ def _layers(keys: ConfigKeys, row: Encoder, hidden: int) -> tuple[tuple[Layer, .
     )
     is_causal = keys.flag("is_decoder")
     own = hidden if bias else 0
-    form = Attention(
+    attention = Attention(
         heads,
         heads,
         dim,
@@ -214,7 +216,7 @@ def _layers(keys: ConfigKeys, row: Encoder, hidden: int) -> tuple[tuple[Layer, .
     layers = tuple(
         Layer(
             times,
-            (replace(form, window=window),),
+            (replace(attention, window=window),),
             replace(mlp, activation=_function(keys, row)),
             2 * row.norm * hidden,
             is_shared=row.is_shared,

@@ -162,9 +162,9 @@ def image(keys: ConfigKeys, model_type: str) -> Tower:
         (_layer(keys, row, hidden),),
         before=(Projection("patches", inputs, hidden, hidden * row.patch_bias),),
         positions=patches + row.extra_positions,
-        extra=vectors * hidden + 2 * hidden * row.is_normed_first,
+        embedding_parameters=vectors * hidden + 2 * hidden * row.is_normed_first,
         behind=_behind(keys, row, hidden),
-        final=2 * hidden + _probe_norms(keys, row, hidden),
+        head_parameters=2 * hidden + _probe_norms(keys, row, hidden),
         tokens=patches + row.tokens + registers,
         image=keys.whole("image_size"),
     )
@@ -272,10 +272,10 @@ def text(keys: ConfigKeys, model_type: str) -> Tower:
         "texts",
         hidden,
         (Layer(keys.whole(*PLAIN_NAMES.layers, most=MOST_LAYERS), (attention,), mlp, 4 * hidden),),
-        looked_up=keys.whole("vocab_size"),
+        table_rows=keys.whole("vocab_size"),
         positions=keys.whole(*PLAIN_NAMES.positions),
         behind=behind,
-        final=2 * hidden,
+        head_parameters=2 * hidden,
         has_position_table=True,
     )
 
@@ -311,4 +311,4 @@ def _pair(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
 
 def _with(tower: Tower, behind: tuple[Projection, ...], scales: int) -> Tower:
     """A tower that ends in `behind`, with as many `scales` of similarities as parameters."""
-    return replace(tower, behind=behind, final=tower.final + scales)
+    return replace(tower, behind=behind, head_parameters=tower.head_parameters + scales)

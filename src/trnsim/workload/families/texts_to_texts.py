@@ -102,7 +102,7 @@ def _of_t5(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
         cross = replace(own, is_causal=False, is_cross=True)
         is_gated = keys.text("feed_forward_proj", usual_mlp).startswith("gated")
         mlp = mlp_of(hidden, keys.whole(*names.intermediate), is_gated=is_gated)
-        extra = table if has_table_each else 0
+        own_table = table if has_table_each else 0
         attentions = (own,) + (cross,) * crossed
         return (
             Layer(
@@ -110,12 +110,19 @@ def _of_t5(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
                 attentions,
                 mlp,
                 (2 + crossed) * hidden,
-                extra,
+                own_table,
             ),
         )
 
-    once = 0 if has_table_each else table
-    encoder = Tower("encoder", hidden, layers(_T5, 0), looked_up=words, extra=once, final=hidden)
+    shared_table = 0 if has_table_each else table
+    encoder = Tower(
+        "encoder",
+        hidden,
+        layers(_T5, 0),
+        table_rows=words,
+        embedding_parameters=shared_table,
+        head_parameters=hidden,
+    )
     name = named_class(keys)
     if name.endswith(("EncoderModel", "TokenClassification")):
         return (replace(encoder, behind=_classifier(keys, hidden)),)
@@ -123,10 +130,10 @@ def _of_t5(keys: ConfigKeys, model_type: str) -> tuple[Tower, ...]:
         "decoder",
         hidden,
         layers(_T5_DECODER, 1),
-        looked_up=words,
-        extra=once,
+        table_rows=words,
+        embedding_parameters=shared_table,
         behind=_classifier(keys, hidden),
-        final=hidden,
+        head_parameters=hidden,
         outputs=words if has_scores(keys) else 0,
         is_tied=keys.flag("tie_word_embeddings", default=True),
         is_table_shared=True,
@@ -143,11 +150,11 @@ def _of_bart(keys: ConfigKeys, row: BartFamily, side: str) -> Tower:
         side,
         hidden,
         (_bart_layer(keys, row, names, hidden, is_decoder=is_decoder),),
-        looked_up=words,
+        table_rows=words,
         positions=places,
         has_position_table=places > 0,
-        extra=norm if row.has_table_norm else 0,
-        final=norm if row.has_last_norm else 0,
+        embedding_parameters=norm if row.has_table_norm else 0,
+        head_parameters=norm if row.has_last_norm else 0,
     )
     if is_decoder:
         outputs = words if has_scores(keys) else 0
@@ -202,4 +209,4 @@ def _hearing(keys: ConfigKeys, tower: Tower) -> Tower:
     first = Projection("first convolution", _TAPS * bins, hidden, hidden, rows=2)
     second = Projection("second convolution", _TAPS * hidden, hidden, hidden)
     tokens = keys.whole("max_source_positions")
-    return replace(tower, looked_up=0, before=(first, second), tokens=tokens)
+    return replace(tower, table_rows=0, before=(first, second), tokens=tokens)
