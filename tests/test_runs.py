@@ -278,15 +278,15 @@ def test_an_observer_is_told_once_however_often_the_user_runs(handed_in):
     assert handed_in.return_value.method_calls == [call.begins(None, 1)] * 3
 
 
-def test_what_is_untold_is_told_to_nobody_and_what_follows_is(handed_in):
+def test_a_run_while_observers_are_paused_is_told_to_nobody_and_what_follows_is(handed_in):
     told = RunObservers()
     told.expect()
-    with told.untold():
+    with told.paused():
         told.begins()
         told.all_over()
     assert not handed_in.called
     told.begins()
-    with pytest.raises(ValueError, match="inside"), told.untold():
+    with pytest.raises(ValueError, match="inside"), told.paused():
         raise ValueError("inside")
     told.all_over()
     assert handed_in.return_value.method_calls == [call.begins(None, 1), call.all_over()]

@@ -201,8 +201,8 @@ class RunObservers:
             observer.all_over()
 
     @contextmanager
-    def untold(self) -> Generator[None]:
-        """In this block no observer is called: the caller reports the larger run around it."""
+    def paused(self) -> Generator[None]:
+        """Context in which no observer is called: the caller reports the larger run around it."""
         state_before = self.present, self._is_expecting
         self.present, self._is_expecting = [], False
         try:

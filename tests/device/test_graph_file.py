@@ -15,7 +15,7 @@ LINE = SourceLine("/home/user/train.py", 24)
 
 def subject():
     graph = Graph()
-    graph.came_from = Origin("mlp", "aten::mm", LINE)
+    graph.current_origin = Origin("mlp", "aten::mm", LINE)
     x, w = graph.input((4, 8), "float32"), graph.input((8, 2), "float32")
     graph.outputs = [graph.dot_general(x, w, (1, 0))]
     tensor = CallTensor((4, None), "float32")

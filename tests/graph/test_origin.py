@@ -11,14 +11,14 @@ HERE = Origin("layers.0.mlp", "aten::relu", SourceLine("net.py", 3))
 def relu(origin):
     g = Graph()
     x = g.input((4,), "float32")
-    g.came_from = origin
+    g.current_origin = origin
     g.outputs = [g.elementwise("relu", x)]
     return g
 
 
 def test_operations_come_from_what_is_set_when_they_are_added():
     g = relu(HERE)
-    g.came_from = None
+    g.current_origin = None
     g.add(g.nodes[0].operation, g.inputs, [g.fresh(g.inputs[0].type)])
     assert [node.origin for node in g.nodes] == [HERE, None]
 

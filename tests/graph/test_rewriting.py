@@ -34,7 +34,7 @@ def graph_of():
     """``tanh(exp(-(-x)))``, and the number of the exponential."""
     g = Graph()
     x = g.input((3,), "float32")
-    g.came_from = Origin("inner")
+    g.current_origin = Origin("inner")
     twice = g.elementwise("negate", g.elementwise("negate", x))
     power = g.elementwise("exponential", twice)
     g.outputs = [g.elementwise("add", power, twice), power]

@@ -48,10 +48,10 @@ def test_numbers_are_exact(number):
 
 def test_origins_have_places():
     graph, origins = Graph(), {}
-    graph.came_from = Origin("layer.0", "aten::tanh")
+    graph.current_origin = Origin("layer.0", "aten::tanh")
     graph.outputs = [graph.elementwise("tanh", graph.input((3,), "float32"))]
     stored = plain_graph(graph, lambda origin: origins.setdefault(origin, len(origins)))
-    assert graph_from_plain(stored, list(origins)).nodes[0].origin == graph.came_from
+    assert graph_from_plain(stored, list(origins)).nodes[0].origin == graph.current_origin
     assert graph_from_plain(stored).nodes[0].origin is None
 
 

@@ -83,7 +83,7 @@ def test_operands_on_which_the_operation_is_not_defined():
     node = Node(Compare("UP"), (Value(0, ROW), Value(0, ROW)), (Value(1, ROW),))
     refused(graph_of(node), "compare at %1 compare by UP; legal: EQ, NE")
     node = Node(Add(), (1.0, 2.0), (Value(1, ROW),))
-    refused(graph_of(node), "numbers stand beside a tensor")
+    refused(graph_of(node), "a number is an operand of elementwise operations alone")
 
 
 def test_an_output_that_nothing_made():

@@ -21,7 +21,7 @@ class Made:
         return found
 
     def within(self, module):
-        self.graph.came_from = Origin(module, "aten::linear")
+        self.graph.current_origin = Origin(module, "aten::linear")
 
     def linear(self, value, outputs):
         """By a weight [outputs, inputs], as PyTorch keeps it."""

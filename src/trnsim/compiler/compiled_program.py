@@ -30,7 +30,8 @@ class CompiledProgram:
         compiled_layers: number of those layers that were compiled.
         shares: work of the operations by modules of the model, in its order.
         bound: the time below which no program can be.
-        notes: sentences: why parts of it run as separate kernels, and what one core computes alone.
+        notes: sentences on the parts that run as separate kernels, and on those that only one core
+            computes.
         exchanges: exchanges between ranks that are not in the program; the caller adds their time.
         crowding: a sentence on results that do not fit in SBUF; "" where that costs little time.
     """
@@ -71,15 +72,15 @@ class CompiledProgram:
         work: dict[str, PartCost] = {}
         for share in self.shares:
             work[share.operation] = work.get(share.operation, PartCost()).plus(share.part)
-        tensor = {name: part.busy_s.get(Engine.tensor.name, 0.0) for name, part in work.items()}
-        multiplied = sum(tensor.values()) or 1.0
+        tensor_s = {name: part.busy_s.get(Engine.tensor.name, 0.0) for name, part in work.items()}
+        total_tensor_s = sum(tensor_s.values()) or 1.0
         return tuple(
             Cost(
                 name,
                 part.time_s,
                 self.launch_s,
                 round(part.instructions),
-                self.bound.flop * tensor[name] / multiplied,
+                self.bound.flop * tensor_s[name] / total_tensor_s,
                 round(sum(part.hbm_bytes.values())),
                 dict(part.busy_s),
             )
@@ -107,8 +108,13 @@ class CompiledProgram:
         """
         return self._utilization(self.bound.hbm_bytes, hbm_rate(self.target, self.lnc) / self.lnc)
 
-    def whole(self, links_s: float = 0.0, exchanges_s: float = 0.0) -> Whole:
-        """The estimate of a step, with `exchanges_s` of exchanges; its bound includes `links_s`."""
+    def step_estimate(self, links_s: float = 0.0, exchanges_s: float = 0.0) -> Whole:
+        """The estimate of a step.
+
+        Args:
+            links_s: seconds that the links need at least for the data of a step's exchanges.
+            exchanges_s: seconds of the exchanges that are not part of the program.
+        """
         limit = replace(self.bound, links_s=links_s)
         return Whole(
             self.launch_s,

@@ -160,7 +160,7 @@ class KernelCall:
         """The kernel's results on CPU tensors, which it may write in place, and its outline."""
         args, kwargs = self.arguments(tensors)
         observed = _ObservedKernel(self.kernel, tensors)
-        with OBSERVERS.untold():  # the caller records the call
+        with OBSERVERS.paused():  # the caller records the call
             run = emulate(observed, args, kwargs, target=chip, is_simulator=False)
         outline = _outlines.get((self, chip))
         if outline is None or outline.timelines is not run.timelines:
@@ -182,7 +182,7 @@ class KernelCall:
         observed = _ObservedKernel(self.kernel, arrays)
         args, kwargs = self.arguments(arrays)
         # The user did not launch this run, so no report lists it.
-        with collecting(), OBSERVERS.untold():
+        with collecting(), OBSERVERS.paused():
             run = emulate(observed, args, kwargs, target=chip, is_simulator=False, numerics=False)
         outline = _outlines[self, chip] = _outline(observed, run)
         return outline

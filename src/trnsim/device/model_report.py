@@ -143,7 +143,7 @@ class ModelReport:
     @cached_property
     def alone(self) -> Whole:
         """The estimate of the compiled program alone, without plans."""
-        return self.program.whole(self.links_s, self.added_s)
+        return self.program.step_estimate(self.links_s, self.added_s)
 
     @cached_property
     def estimate(self) -> Estimate:

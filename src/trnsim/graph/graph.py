@@ -100,13 +100,14 @@ class Graph:
     """Operations in an order in which each comes after its operands.
 
     Two graphs are equal if they have the same inputs, nodes and outputs; a graph that is an
-    attribute or a key must not change. `came_from` is the origin given to nodes as they are added.
+    attribute or a key must not change. `current_origin` is the origin given to nodes as they are
+    added.
     """
 
     inputs: list[Value] = field(default_factory=list[Value])
     nodes: list[Node] = field(default_factory=list[Node])
     outputs: list[Value] = field(default_factory=list[Value])
-    came_from: Origin | None = field(default=None, repr=False)
+    current_origin: Origin | None = field(default=None, repr=False)
     _count: int = field(default=0, repr=False)
     _maker: dict[int, Node] = field(default_factory=dict[int, Node], repr=False)
 
@@ -157,7 +158,7 @@ class Graph:
             types = (TensorType(types[0].shape, dtype), *types[1:])
         check_numbers(operation, operands, types)
         results = tuple(self.fresh(type_) for type_ in types)
-        self.append(Node(operation, tuple(operands), results, self.came_from))
+        self.append(Node(operation, tuple(operands), results, self.current_origin))
         return results
 
     def without_nodes(self) -> Graph:
@@ -170,7 +171,7 @@ class Graph:
         self, operation: Operation, operands: Sequence[Operand], results: Sequence[Value]
     ) -> None:
         """Add an operation whose results are values that have numbers already."""
-        self.append(Node(operation, tuple(operands), tuple(results), self.came_from))
+        self.append(Node(operation, tuple(operands), tuple(results), self.current_origin))
 
     def append(self, node: Node) -> None:
         """Add a node as it is."""
@@ -367,7 +368,10 @@ def result_types(operation: Operation, operands: Sequence[Operand]) -> tuple[Ten
     """
     tensors = [operand for operand in operands if isinstance(operand, Value)]
     if len(tensors) < len(operands) and (operation.kind is not Kind.ELEMENTWISE or not tensors):
-        raise InternalError(f"{operation.name} of {operands}: numbers stand beside a tensor")
+        raise InternalError(
+            f"{operation.name} of {operands}: a number is an operand of elementwise operations "
+            "alone, which need one tensor"
+        )
     types = tuple(
         operand.type if isinstance(operand, Value) else tensors[0].type for operand in operands
     )
@@ -404,9 +408,9 @@ def reference_of(node: Node, operands: Sequence[Any]) -> tuple[Array, ...]:
         operands = [_precise(operand, is_real=is_real) for operand in operands]
     result = operation.reference(*operands)
     several = result if isinstance(result, tuple | list) else (result,)
-    keep = _rounding.get()
+    round_result = _rounding.get()
     return tuple(
-        keep(array, value.dtype) for array, value in zip(several, node.results, strict=True)
+        round_result(array, value.dtype) for array, value in zip(several, node.results, strict=True)
     )
 
 

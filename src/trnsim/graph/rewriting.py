@@ -205,7 +205,7 @@ class _Walk:
 
     def replace_node(self, place: int, pattern: Pattern, match: Match) -> None:
         """Add a pattern's replacement of the node at a place."""
-        self.graph_until(place).came_from = match.node.origin
+        self.graph_until(place).current_origin = match.node.origin
         self._node_count = place + 1
         replacement = pattern.after(match) if pattern.after is not None else match.node.results
         results = replacement if isinstance(replacement, tuple) else (replacement,)

@@ -17,7 +17,10 @@ from trnsim.memory.storage import Memory
 _CACHED_LAYOUTS = 1 << 16
 _BUCKET_ROWS = 128
 _BUCKET_BYTES = 1 << 16
-"""Minimum bytes of a bucket: a row may be short, as in a vector in HBM, whose rows are elements."""
+"""Minimum bytes of a bucket, which has more than `_BUCKET_ROWS` rows where rows are short.
+
+A row of a vector in HBM is one element.
+"""
 _CACHED_CUTS = 1 << 12
 _ALIGNED_BYTES = 64
 """Strictest alignment of a byte within a partition that a rule can ask for."""
@@ -30,12 +33,12 @@ class TileLayout(NamedTuple):
         pattern: the bytes of the storage that the tile covers.
         box: the tile's bounding rectangle.
         runs: the pattern's contiguous runs and the bytes of one (`AccessPattern.runs`).
-        signature: an object that layouts share if no rule and no cost tells them apart. So in HBM
-            it ignores the offset; on chip it ignores most of the offset within a partition.
+        signature: an object that layouts share if every rule and cost is the same for them. It
+            does not depend on the offset in HBM, and on chip only on its partition and alignment.
         nbytes: bytes of all elements of the tile.
         is_whole: whether the tile covers every byte of the storage.
-        buckets: the box cut into groups of rows (of 128 rows, or more where rows are short), each
-            with the group's number in the storage.
+        buckets: the box cut at the storage's buckets, each part with the bucket's number. A bucket
+            is a group of rows of the storage: 128, or more where rows are short.
         cuts: cache of indexing: index -> layout of the indexed part.
     """
 
@@ -85,9 +88,9 @@ def layout_of(
         box = _box_of(pattern, dtype.itemsize, nbytes, pitch_bytes, on_chip=on_chip)
     if box is None:
         return None
-    start = _start(memory, pattern, pitch_bytes, box)
+    alignment = _alignment(memory, pattern, pitch_bytes, box)
     shape, strides = pattern.shape, pattern.strides_bytes
-    signature = _signature(memory, name, shape, strides, start, start_partition)
+    signature = _signature(memory, name, shape, strides, alignment, start_partition)
     own_bytes = pattern.elements * dtype.itemsize
     is_whole = own_bytes == nbytes and pattern.is_packed(dtype.itemsize)
     runs = pattern.runs(dtype.itemsize)
@@ -111,8 +114,10 @@ def _buckets(box: Box, pitch_bytes: int) -> tuple[tuple[int, Box], ...]:
     )
 
 
-def _start(memory: Memory, pattern: AccessPattern, pitch_bytes: int, box: Box) -> tuple[int, ...]:
-    """The properties of a tile's place that rules may depend on; empty in HBM.
+def _alignment(
+    memory: Memory, pattern: AccessPattern, pitch_bytes: int, box: Box
+) -> tuple[int, ...]:
+    """The properties of a tile's offset that rules may depend on; empty in HBM.
 
     On chip they are the partition, the alignment, whether the step between rows is one partition,
     and in PSUM the highest bit by which its first and last byte differ: by that a rule sees whether
@@ -122,12 +127,14 @@ def _start(memory: Memory, pattern: AccessPattern, pitch_bytes: int, box: Box) -
         return ()
     partition, byte = divmod(pattern.offset_bytes, pitch_bytes)
     step = pattern.strides_bytes[0] if pattern.shape[0] > 1 else pitch_bytes
-    widest = (box.first_byte ^ box.last_byte).bit_length() if memory is Memory.PSUM else 0
-    return partition, byte % _ALIGNED_BYTES, step == pitch_bytes, widest
+    highest_differing_bit = (
+        (box.first_byte ^ box.last_byte).bit_length() if memory is Memory.PSUM else 0
+    )
+    return partition, byte % _ALIGNED_BYTES, step == pitch_bytes, highest_differing_bit
 
 
 @lru_cache(maxsize=_CACHED_LAYOUTS)
-def _signature(*_what: object) -> object:
+def _signature(*_properties: object) -> object:
     """A unique object for each combination of arguments (cached)."""
     return object()
 

@@ -7,7 +7,7 @@ descriptors made ahead of time; for others no size is stated). So a collective k
 collective is as fast as alone. Its demand is the time for which the engines copy the data that the
 rank passes on (`Cost.engine_share`), spread evenly over the collective.
 
-A transfer lasts longer by the share that it loses (its stretch), so a program beside collectives
+A transfer lasts longer by the share of the engines that it loses, so a program beside collectives
 never takes longer than both in sequence. Not modelled: that they share HBM, and that Trn3 has
 priorities.
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 _ROUNDS: Final = 8
 """Maximum number of schedules; the times of the last are accepted.
 
-In each, the times of at least one more collective that depends on a slower transfer become final.
+Each schedule makes the times of at least one more collective that depends on a slower transfer
+final.
 """
 
 
@@ -54,19 +55,19 @@ def contended(
 ) -> Order:
     """The order with longer times for transfers beside collectives; unchanged without collectives.
 
-    The times are factors on those of transfers alone (`Order.stretches`). The transfers beside a
-    collective depend on its start, and that depends on earlier transfers: scheduling is iterated to
-    a fixed point.
+    A transfer's time is its time without collectives times a factor, its stretch
+    (`Order.stretches`). The transfers beside a collective depend on its start, and that depends on
+    earlier transfers: scheduling is iterated to a fixed point.
     """
-    taking = [[cost.engine_share > 0 for _, cost in table] for table in tables]
-    if not any(map(any, taking)):
+    have_shares = [[cost.engine_share > 0 for _, cost in table] for table in tables]
+    if not any(map(any, have_shares)):
         return order
     for _ in range(_ROUNDS):
         schedules = replay(programs, core, order, tables)
         stretches = [
-            _stretches(program, table, schedule, alone, takes)
-            for program, table, schedule, alone, takes in zip(
-                programs, tables, schedules, order.stretches, taking, strict=True
+            _stretches(program, table, schedule, stretches, has_share)
+            for program, table, schedule, stretches, has_share in zip(
+                programs, tables, schedules, order.stretches, have_shares, strict=True
             )
         ]
         if stretches == order.stretches:
@@ -102,19 +103,23 @@ def _stretches(
     program: Program,
     table: Sequence[EnginePlacement],
     schedule: Schedule,
-    current: array[float],
-    takes: Sequence[bool],
+    previous_stretches: array[float],
+    has_share: Sequence[bool],
 ) -> array[float]:
-    """The factors on a core's times: on transfers by collectives beside them, else `current`."""
-    if not any(takes):
-        return current
+    """The factors on the times of a core's instructions in the next round.
+
+    Those of transfers follow from the collectives beside them; all others are `previous_stretches`.
+    `has_share` tells for each entry of the table whether it is a collective with an `engine_share`.
+    """
+    if not any(has_share):
+        return previous_stretches
     start_s, end_s = schedule.start_s, schedule.busy_until_s
     intervals = sorted(
         Taken(start_s[index], end_s[index], min(table[which].cost.engine_share, 1.0))
         for index, which in enumerate(program.which)
-        if takes[which]
+        if has_share[which]
     )
-    stretches = current[:]
+    stretches = previous_stretches[:]
     for index, which in enumerate(program.which):
         engine, cost = table[which]
         if engine is Engine.dma and cost.interval_s:

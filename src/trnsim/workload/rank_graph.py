@@ -97,7 +97,7 @@ class RankGraph:
 
     def operator(self, name: str) -> None:
         """Start an operator of this name: operations that follow belong to it."""
-        self.graph.came_from = Origin(self.half, name)
+        self.graph.current_origin = Origin(self.half, name)
 
     def dtype_of(self, bits: float) -> str:
         """The type of elements of `bits`."""

@@ -25,7 +25,7 @@ from trnsim.user_warnings import warn
 from trnsim.xla import process_groups, ranks
 from trnsim.xla.arenas import on_host
 from trnsim.xla.cuts.cutting import cuts
-from trnsim.xla.cuts.foreign_calls import PERMUTATION, untold
+from trnsim.xla.cuts.foreign_calls import PERMUTATION, unrecorded
 
 Groups = Sequence[Sequence[int]] | None
 """The ranks of each group; None for one group of all ranks."""
@@ -348,7 +348,7 @@ def collective_permute(value: Tensor, pairs: Sequence[Sequence[int]]) -> Tensor:
     own, dense = ranks.ordinal(), value.detach().contiguous()
     result = torch.zeros_like(dense)
     waits: list[Any] = []
-    with untold():
+    with unrecorded():
         for source, target in pairs:
             if source == target == own:
                 result.copy_(dense)

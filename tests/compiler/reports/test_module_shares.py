@@ -70,7 +70,7 @@ def test_casts_keep_what_operations_came_from():
         replace(node, origin=Origin(f"m{place}")) for place, node in enumerate(graph.nodes)
     ]
     wide = Graph()
-    wide.came_from = Origin("wide")
+    wide.current_origin = Origin("wide")
     x, w = wide.input((256, 256), "float32"), wide.input((256, 256), "float32")
     wide.outputs = [wide.dot_general(x, w, (1, 1))]
     (piece, _), *_ = compilation.split_programs(

@@ -13,13 +13,13 @@ def busy(made, *outputs, chip):
 
 
 def test_the_way_that_leaves_least_to_the_busiest_engine():
-    ways = (((Engine.vector, 2.0),), ((Engine.scalar, 1.0), (Engine.gpsimd, 1.5)))
-    assert balance.lightest(*ways) == 0
+    alternatives = (((Engine.vector, 2.0),), ((Engine.scalar, 1.0), (Engine.gpsimd, 1.5)))
+    assert balance.lightest_alternative(*alternatives) == 0
     with balance.balanced():
-        assert balance.lightest(*ways) == 1
-        balance.record_way(((Engine.gpsimd, 1.0),))
-        assert balance.lightest(*ways) == 0
-    assert balance.lightest(*ways) == 0
+        assert balance.lightest_alternative(*alternatives) == 1
+        balance.record_alternative(((Engine.gpsimd, 1.0),))
+        assert balance.lightest_alternative(*alternatives) == 0
+    assert balance.lightest_alternative(*alternatives) == 0
 
 
 @pytest.mark.parametrize(("chip", "helps"), [("trn1", False), ("trn2", True), ("trn3", True)])

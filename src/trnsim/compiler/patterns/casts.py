@@ -67,7 +67,7 @@ class _Casting:
     def add(self, node: Node) -> None:
         """Add an operation, cast or unchanged."""
         self._note(node)
-        self.graph.came_from = node.origin
+        self.graph.current_origin = node.origin
         real_operands = [value for value in node.values if value.number in self._real]
         if real_operands:
             self._real |= {value.number for value in node.results if value.type.is_floating}

@@ -126,7 +126,7 @@ class _GraphHalving:
         return split, self._in_split(value, split)
 
     def _node(self, node: Node, rule: SplitRule) -> None:
-        self._graph.came_from = node.origin
+        self._graph.current_origin = node.origin
         takes = iter(rule.operands)
         operands = [
             self._in_split(operand, next(takes)) if isinstance(operand, Value) else operand

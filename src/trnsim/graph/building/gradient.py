@@ -77,10 +77,10 @@ def gradients(
         if any(value.number in grads for value in node.results[1:]):
             raise NotModelled(f"the gradient of a result of {node.name} that is not its first")
         if node.result.number in grads and node.result.number in needed:
-            graph.came_from = node.origin
+            graph.current_origin = node.origin
             grad = _exchange_gradient(graph, node.result, grads, shared)
             _spread_gradient(recomputed, node, grad, grads, needed)
-    graph.came_from = None
+    graph.current_origin = None
     return [grads[value.number] for value in wanted if value.number in grads]
 
 

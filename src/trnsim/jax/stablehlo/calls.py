@@ -121,9 +121,9 @@ def _kernel_call(scope: Scope, op: Op) -> Any:
     """A call of an NKI kernel, a program of its own."""
     call = call_of(mlir.symbol(op, "backend_config"))
     refuse_in_graph(call.kernel, scope.graph)
-    origin = scope.graph.came_from
+    origin = scope.graph.current_origin
     if origin is not None:
-        scope.graph.came_from = replace(origin, operator=call.name)
+        scope.graph.current_origin = replace(origin, operator=call.name)
     types = tuple(scope.result(op, index) for index in range(len(op.results)))
     operands = [scope.value(ssa) for ssa in op.operands]
     results = scope.graph.apply_to_all(CustomCall(call, types), operands)

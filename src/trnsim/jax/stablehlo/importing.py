@@ -103,7 +103,7 @@ def graph_of(module: Op, device: Device = Device()) -> ImportedModule:  # noqa: 
     }
     scope = Scope(target, None, Path())
     results = scope.run(block, inputs)
-    target.b.graph.came_from = None
+    target.b.graph.current_origin = None
     target.b.graph.outputs = [scope.tensor(result) for result in results]
     target.b.graph = graph = simplified_graph(target.b.graph)
     _drop_unread(target, set(names))

@@ -170,7 +170,7 @@ class Scope:
             NoCounterpart: the graph has none of its kind, with the program's line.
         """
         origin = self.path.origin(op)
-        self.graph.came_from = origin
+        self.graph.current_origin = origin
         try:
             built = self._build(op)
         except NoCounterpart:
@@ -289,7 +289,7 @@ class Scope:
 
     def _concatenate_parts(self, stack: Stack) -> Value:
         """A stack as one tensor: its parts concatenated."""
-        self.graph.came_from = stack.origin or self.graph.came_from
+        self.graph.current_origin = stack.origin or self.graph.current_origin
         parts = [self.cut(part.entry, stack.dim, part.start, part.length) for part in stack.parts]
         return self.graph.concatenate([self.tensor(part) for part in parts], stack.dim)
 

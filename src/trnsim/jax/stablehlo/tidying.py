@@ -47,7 +47,7 @@ def _exchanged_product(match: Match) -> Value:
     """The product with its sides exchanged, which keeps the origin of the product."""
     product = match.makers.nodes[match.captured["product"].number]
     operation: Any = product.operation
-    match.graph.came_from = product.origin
+    match.graph.current_origin = product.origin
     exchanged = DotGeneral(operation.contracting[::-1])
     return match.graph.apply(exchanged, match["rhs"], match["lhs"], dtype=match.node.result.dtype)
 

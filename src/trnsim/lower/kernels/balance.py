@@ -1,8 +1,9 @@
 """Balance of engines: each elementwise instruction goes to the least loaded engine that has it.
 
-A way is one of several lists of instructions for the same work. In the context `balanced` the way
-is taken after which the busiest engine has least to do. An instruction counts with its documented
-time. Where the Vector Engine and GpSimd share a port to SBUF, GpSimd gains nothing and is left out.
+An alternative is one of several lists of instructions for the same work. In the context `balanced`
+the alternative is taken after which the busiest engine has least to do; an instruction counts with
+its documented time. Where the Vector Engine and GpSimd share a port to SBUF, GpSimd gains nothing
+and is left out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from trnsim.lower.kernels.tiles import Tensor
 from trnsim.nki import language as nl
 from trnsim.program import current_core
 
-Way = tuple[tuple[Engine, float], ...]
+Alternative = tuple[tuple[Engine, float], ...]
 """One list of instructions for some work: the engine and the seconds of each."""
 
 _LOADS: ContextVar[dict[Engine, float] | None] = ContextVar("loads", default=None)
@@ -37,32 +38,35 @@ def balanced() -> Generator[None]:
         _LOADS.reset(token)
 
 
-def lightest(*ways: Way) -> int:
-    """The index of the way after which the busiest engine has least to do; 0 outside `balanced`."""
+def lightest_alternative(*alternatives: Alternative) -> int:
+    """Index of the alternative that leaves the busiest engine least; 0 outside `balanced`."""
     loads = _LOADS.get()
     if loads is None:
         return 0
-    after = [_loads_after(loads, way) for way in ways]
-    return min(range(len(ways)), key=lambda at: (max(after[at].values()), sum(after[at].values())))
+    after = [_loads_after(loads, alternative) for alternative in alternatives]
+    return min(
+        range(len(alternatives)),
+        key=lambda index: (max(after[index].values()), sum(after[index].values())),
+    )
 
 
-def _loads_after(loads: dict[Engine, float], way: Way) -> dict[Engine, float]:
+def _loads_after(loads: dict[Engine, float], alternative: Alternative) -> dict[Engine, float]:
     total = dict(loads)
-    for engine, seconds in way:
+    for engine, seconds in alternative:
         total[engine] = total.get(engine, 0.0) + seconds
     return total
 
 
 def record(engine: Engine, tile: Tensor, cycles: float = 1.0) -> None:
     """Record an instruction of an engine, with its cycles for each element."""
-    record_way(((engine, seconds(engine, tile, cycles)),))
+    record_alternative(((engine, seconds(engine, tile, cycles)),))
 
 
-def record_way(way: Way) -> None:
-    """Record the instructions of a way."""
+def record_alternative(alternative: Alternative) -> None:
+    """Record the instructions of an alternative."""
     loads = _LOADS.get()
     if loads is not None:
-        loads.update(_loads_after(loads, way))
+        loads.update(_loads_after(loads, alternative))
 
 
 def seconds(engine: Engine, tile: Tensor, cycles: float) -> float:
@@ -71,8 +75,11 @@ def seconds(engine: Engine, tile: Tensor, cycles: float) -> float:
     return max(cycles * elements, 1.0) / clock_hz(current_core().core, engine)
 
 
-def with_number(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
-    """Seconds of an operation of a tile with a number or a column, on each engine that has it."""
+def scalar_operand_times_s(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
+    """Seconds of an operation of a tile with a scalar, on each engine that has it.
+
+    A scalar is a number, or a column: one element a partition.
+    """
     core = current_core().core
     fast = core.vector_16bit_copy_speedup if _are_short(tile, *others) else 1.0
     if _uses_psum(tile, *others):
@@ -83,11 +90,11 @@ def with_number(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
     }
 
 
-def with_tensor(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
+def tensor_operand_times_s(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
     """Seconds of an operation of two tiles, on each engine that has it; GpSimd cannot use PSUM."""
     cycles = 1.0 if _are_short(tile, *others) else 2.0
     costs = {Engine.vector: seconds(Engine.vector, tile, cycles)}
-    if has_own_port() and not _uses_psum(tile, *others):
+    if gpsimd_has_own_port() and not _uses_psum(tile, *others):
         costs[Engine.gpsimd] = seconds(Engine.gpsimd, tile, 2.0)
     return costs
 
@@ -95,21 +102,22 @@ def with_tensor(tile: Tensor, *others: Tensor) -> dict[Engine, float]:
 def scalar_blocks(tile: Tensor) -> int:
     """The count of blocks of a tile in PSUM that the Scalar Engine copies, not the Vector Engine.
 
-    Outside `balanced` it is half of them. Where engines share ports (see `has_own_port`), these two
-    share the port to PSUM, and the faster engine copies all blocks.
+    Outside `balanced` it is half of them. On chips where GpSimd shares a port with the Vector
+    Engine, the Scalar and the Vector Engine share the port to PSUM: the faster one copies all
+    blocks.
     """
     blocks, core = int(tile.shape[1]), current_core().core
     if _LOADS.get() is None:
         return blocks // 2
-    if not has_own_port():
+    if not gpsimd_has_own_port():
         return blocks if core.scalar_clock_hz > core.vector_clock_hz else 0
-    ways = [_copy_way(tile, many) for many in range(blocks + 1)]
-    many = lightest(*ways)
-    record_way(ways[many])
+    alternatives = [_copies(tile, many) for many in range(blocks + 1)]
+    many = lightest_alternative(*alternatives)
+    record_alternative(alternatives[many])
     return many
 
 
-def _copy_way(tile: Tensor, many: int) -> Way:
+def _copies(tile: Tensor, many: int) -> Alternative:
     """Copies of a tile in PSUM: the first `many` blocks by the Scalar Engine, then the others."""
     core, is_short = current_core().core, _are_short(tile)
     parts = (
@@ -127,13 +135,13 @@ def choose_engine(costs: dict[Engine, float]) -> Engine:
     """The engine for one instruction; unknown, so that the default applies, outside `balanced`."""
     if _LOADS.get() is None:
         return Engine.unknown
-    ways: list[Way] = [((engine, seconds),) for engine, seconds in costs.items()]
-    way = ways[lightest(*ways)]
-    record_way(way)
-    return way[0][0]
+    alternatives: list[Alternative] = [((engine, seconds),) for engine, seconds in costs.items()]
+    alternative = alternatives[lightest_alternative(*alternatives)]
+    record_alternative(alternative)
+    return alternative[0][0]
 
 
-def has_own_port() -> bool:
+def gpsimd_has_own_port() -> bool:
     """True if GpSimd has a port to SBUF of its own, and works beside the Vector Engine."""
     return bool(current_core().core.vector_port_engines == 1)
 

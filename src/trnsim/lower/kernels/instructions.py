@@ -27,10 +27,15 @@ def binary(dst: Tensor, op: Any, left: Operand, right: Operand) -> None:
         if is_number(data):
             continue
         if is_number(operand):
-            wide = widened(data, tuple(dst.shape))
-            engine = unary_engine(dst, wide, is_on_scalar=op in SCALAR_ENGINE_OPERATORS)
+            data_view = widened(data, tuple(dst.shape))
+            engine = unary_engine(dst, data_view, is_on_scalar=op in SCALAR_ENGINE_OPERATORS)
             nisa.tensor_scalar(
-                dst=dst, data=wide, op0=op, operand0=operand, reverse0=is_reversed, engine=engine
+                dst=dst,
+                data=data_view,
+                op0=op,
+                operand0=operand,
+                reverse0=is_reversed,
+                engine=engine,
             )
             return
         if tuple(data.shape) != tuple(dst.shape):
@@ -46,12 +51,13 @@ def binary(dst: Tensor, op: Any, left: Operand, right: Operand) -> None:
             )
             return
     shape = tuple(dst.shape)
-    if left.buffer is nl.psum and right.buffer is nl.psum:  # nki.isa.tensor_tensor: one in PSUM
+    # nki.isa.tensor_tensor: at most one operand in PSUM
+    if left.buffer is nl.psum and right.buffer is nl.psum:
         right = copied(right, nl.float32)
     left, right = widened(left, shape), widened(right, shape)
     engine = Engine.unknown  # nki.isa.tensor_tensor: GpSimd alone has powers
     if op is not nl.power:
-        engine = balance.choose_engine(balance.with_tensor(dst, left, right))
+        engine = balance.choose_engine(balance.tensor_operand_times_s(dst, left, right))
     nisa.tensor_tensor(dst=dst, data1=left, data2=right, op=op, engine=engine)
 
 
@@ -60,7 +66,7 @@ def unary_engine(dst: Tensor, data: Tensor, *, is_on_scalar: bool) -> Engine:
 
     `is_on_scalar`: whether the Scalar Engine has the operation.
     """
-    costs = balance.with_number(dst, data)
+    costs = balance.scalar_operand_times_s(dst, data)
     is_float = all("float" in tile.dtype.name for tile in (dst, data))
     if not is_on_scalar or not is_float:
         del costs[Engine.scalar]
@@ -71,8 +77,8 @@ def column(operand: Operand) -> Operand:
     """A number unchanged; a tile with one element a partition as float32 [partitions, 1]."""
     if is_number(operand):
         return operand
-    wide = operand if operand.dtype == nl.float32 else copied(operand, nl.float32)
-    return wide.reshape((wide.shape[0], 1))
+    tile = operand if operand.dtype == nl.float32 else copied(operand, nl.float32)
+    return tile.reshape((tile.shape[0], 1))
 
 
 def copied(tile: Tensor, dtype: Any, dst: Tensor | None = None) -> Tensor:

@@ -158,12 +158,12 @@ class _Import:
         kernel, arguments, is_functional = _called_kernel(node, name)
         if kernel is not None:
             self.operators.append(kernel.name)
-            self.b.graph.came_from = origin_of(node, kernel.name)
+            self.b.graph.current_origin = origin_of(node, kernel.name)
             return self._custom_call(kernel, arguments, results, is_functional=is_functional)
         if plain_name(name) in _CHECKS:
             return None
         self.operators.append(name)
-        self.b.graph.came_from = origin_of(node, name)
+        self.b.graph.current_origin = origin_of(node, name)
         call = call_of(node, name)
         self.calls.append(call)
         before, tensors = len(self.b.graph.nodes), tensors_in(results)

@@ -115,7 +115,7 @@ def trace_module(
     is_trained: bool = False,
     values_read: AbstractContextManager[Any] | None = None,
     is_decomposed: bool = True,
-    is_told: bool = True,
+    is_compiling: bool = True,
 ) -> TracedModule:
     """The graph of a module; if it is trained, that of its loss and the gradient by its parameters.
 
@@ -127,7 +127,7 @@ def trace_module(
             are traced.
         is_decomposed: whether operators are decomposed into lowered ones; else the graph has those
             that the module calls.
-        is_told: whether `torch.compiler.is_compiling()` is true while the module is traced.
+        is_compiling: whether `torch.compiler.is_compiling()` is true while the module is traced.
     """
     flat = _Flat(module, args)
 
@@ -147,8 +147,8 @@ def trace_module(
         _allow_non_fake_inputs=True,  # tensors that a module keeps beside its buffers
     )
     functions = nullcontext() if is_trained else _without_gradients()
-    told = pytorch.while_traced() if is_told else nullcontext()
-    with told, torch.set_grad_enabled(is_trained), functions:
+    compiling = pytorch.while_traced() if is_compiling else nullcontext()
+    with compiling, torch.set_grad_enabled(is_trained), functions:
         graph = tracer(list(flat.parameters.values()), list(flat.buffers.values()), flat.args)
     inputs = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
     constants = [node.name for node in graph.graph.nodes if node.op == "get_attr"]

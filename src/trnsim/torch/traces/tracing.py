@@ -355,7 +355,11 @@ def _traced(
     except EmulatorError:
         raise
     except Exception as error:  # noqa: BLE001  the model may raise any
-        traced = None if names_data_dependence(error) else _untold(module, args, error)
+        traced = (
+            None
+            if names_data_dependence(error)
+            else _graph_outside_compilation(module, args, error)
+        )
     if traced is None:
         branches = FrozenBranches(title)
         with host_traces.on():  # the fused operator of attention computes nothing on the host
@@ -365,21 +369,23 @@ def _traced(
     return traced, _drop_writes(traced, are_kept=are_writes_kept)
 
 
-def _graph(module: nn.Module, args: tuple[Any, ...], *, is_told: bool = True) -> TracedModule:
+def _graph(module: nn.Module, args: tuple[Any, ...], *, is_compiling: bool = True) -> TracedModule:
     with FusedAttention(), host_traces.on():
-        return trace_module(module, args, is_told=is_told)
+        return trace_module(module, args, is_compiling=is_compiling)
 
 
-def _untold(module: nn.Module, args: tuple[Any, ...], error: Exception) -> TracedModule:
-    """The graph of a module that fails where `torch.compiler.is_compiling()`.
+def _graph_outside_compilation(
+    module: nn.Module, args: tuple[Any, ...], error: Exception
+) -> TracedModule:
+    """The graph of a module that raises `error` if `torch.compiler.is_compiling()`.
 
-    On AWS's device it is not, and such code is never reached.
+    On AWS's device that is False, and code for compilation is never reached.
 
     Raises:
-        Exception: `error`, if it fails without, too.
+        Exception: `error`, if the module fails outside compilation, too.
     """
     try:
-        return _graph(module, args, is_told=False)
+        return _graph(module, args, is_compiling=False)
     except Exception:  # noqa: BLE001  the first error is of what the program expects
         raise error from None
 

@@ -122,7 +122,7 @@ _silence: Final = _Silence()
 
 
 @contextmanager
-def untold() -> Generator[None]:
+def unrecorded() -> Generator[None]:
     """Context in which collectives of `torch.distributed` are not recorded."""
     before, _silence.is_on = _silence.is_on, True
     try:

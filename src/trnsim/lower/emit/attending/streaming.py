@@ -113,7 +113,7 @@ class StreamedAttention:
         """Compute ``-scale * maximum`` of each row, over all stretches up to this one."""
         rows, scale = step.rows, -self.attending.scale
         step.before, step.shift = rows.shift, new((rows.rows, 1))
-        if balance.has_own_port():
+        if balance.gpsimd_has_own_port():
             self._shift_beside(step, maxima)
         else:
             largest = maxima
@@ -203,7 +203,7 @@ class StreamedAttention:
         nisa.reciprocal(dst=inverse, data=total)
         result = new((rows.rows, attending.V), attending.dtype)
         data = rows.result[:, : attending.V]
-        if balance.choose_engine(balance.with_number(data)) is Engine.scalar:
+        if balance.choose_engine(balance.scalar_operand_times_s(data)) is Engine.scalar:
             nisa.activation(dst=result, op=nl.copy, data=data, scale=inverse)
         else:
             nisa.tensor_scalar(dst=result, data=data, op0=nl.multiply, operand0=inverse)

@@ -162,13 +162,13 @@ def compute_with(
 def _is_apart(op: Any, data: Tensor, other: Tensor) -> bool:
     """True if two instructions on several engines end sooner than one on the Vector Engine."""
     wide = new(data.shape)
-    pairs = balance.with_tensor(wide, other)
-    firsts = balance.with_number(data, wide) if op in SCALAR_ENGINE_OPERATORS else {}
+    pairs = balance.tensor_operand_times_s(wide, other)
+    firsts = balance.scalar_operand_times_s(data, wide) if op in SCALAR_ENGINE_OPERATORS else {}
     fused = ((Engine.vector, balance.seconds(Engine.vector, data, _CYCLES_OF_TWO_TENSORS)),)
-    ways = [(first, second) for first in firsts.items() for second in pairs.items()]
-    if balance.lightest(fused, *ways):
+    alternatives = [(first, second) for first in firsts.items() for second in pairs.items()]
+    if balance.lightest_alternative(fused, *alternatives):
         return True
-    balance.record_way(fused)
+    balance.record_alternative(fused)
     return False
 
 
@@ -232,13 +232,13 @@ def reduce_rows(tile: Tensor, op: str, dst: Tensor) -> None:
         return
     sums = (Engine.vector, balance.seconds(Engine.vector, tile, 1.0))
     copies = (Engine.scalar, balance.seconds(Engine.scalar, tile, 1.0))
-    ways: list[balance.Way] = [(sums,)]
+    alternatives: list[balance.Alternative] = [(sums,)]
     if op == "add" and tile.shape[1] == 1:
-        ways.append((copies,))
-    way = ways[balance.lightest(*ways)]
-    balance.record_way(way)
+        alternatives.append((copies,))
+    alternative = alternatives[balance.lightest_alternative(*alternatives)]
+    balance.record_alternative(alternative)
     partitions, blocks, _ = dst.shape
-    if way[0][0] is Engine.scalar:
+    if alternative[0][0] is Engine.scalar:
         _sum_rows(nl.copy, tile, dst)
         return
     flat = dst.reshape((partitions, blocks))

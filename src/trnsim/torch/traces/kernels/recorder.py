@@ -56,7 +56,7 @@ def record_kernel(call: KernelCall, chip: str) -> tuple[StoredKernel, list[int]]
     tensors = [torch.empty(spec.shape, dtype=spec.dtype) for spec in call.specs]
     recorder = KernelRecorder(call.kernel, tensors)
     args, kwargs = call.arguments(tensors)
-    with collecting(), OBSERVERS.untold():  # the user did not launch this run
+    with collecting(), OBSERVERS.paused():  # the user did not launch this run
         emulate(recorder, args, kwargs, target=chip, is_simulator=False, numerics=False)
     return recorder.kernel, recorder.arguments
 
