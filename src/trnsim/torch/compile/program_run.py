@@ -96,6 +96,8 @@ class ProgramRun:
             return "random numbers are the host's"
         if _has_empty_tensor(graph):
             return "it has tensors without elements"
+        if self._uncomputed_results:
+            return f"result {self._uncomputed_results[0]} has no values in its program"
         return "it writes to its arguments" if written_arguments(self.module) else ""
 
     @cached_property
@@ -112,6 +114,23 @@ class ProgramRun:
         results: Any = output.args[0]
         nodes = results if isinstance(results, list | tuple) else [results]
         return [node.meta.get("val") if isinstance(node, fx.Node) else node for node in nodes]
+
+    @cached_property
+    def _uncomputed_results(self) -> list[int]:
+        """Positions of floating-point results that no node computes.
+
+        Integers without values, such as the state of a generator that no dropout reads, are legal.
+        """
+        computed = {place for place, _ in self.imported.orders}
+        origins, _ = result_origins(self.module)
+        return [
+            place
+            for place, (origin, traced) in enumerate(
+                zip(origins, self._result_metadata, strict=True)
+            )
+            if isinstance(traced, Tensor) and traced.is_floating_point()
+            if traced.numel() and origin.argument < 0 and place not in computed
+        ]
 
     @cached_property
     def _large_integers(self) -> LargeIntegers:

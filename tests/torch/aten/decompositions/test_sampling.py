@@ -4,6 +4,8 @@ torch = pytest.importorskip("torch", reason="the torch room needs pip install tr
 
 import torch.nn.functional as F  # noqa: N812  its usual name
 
+from trnsim.device.numerics import numerics
+
 torch.manual_seed(0)
 IMAGE, GRID = torch.randn(2, 3, 6, 7), torch.rand(2, 4, 5, 2) * 2.4 - 1.2
 
@@ -32,6 +34,25 @@ def test_gradients_of_the_image_and_of_the_points(agree, mode, padding, is_align
         return list(torch.autograd.grad(sample, leaves, weights))
 
     agree(gradients, IMAGE, GRID, tolerance=2.0**-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_the_gradient_of_the_image_or_of_the_points_alone(number, is_compiled):
+    def gradient(device):
+        leaves = [IMAGE.detach().to(device), GRID.detach().to(device)]
+        leaves[number].requires_grad_()
+        is_traced = is_compiled and device == "neuron"
+        sample = torch.compile(F.grid_sample, backend="neuron") if is_traced else F.grid_sample
+        sample(*leaves, align_corners=False).sin().sum().backward()
+        return leaves[number].grad.cpu()
+
+    torch.compiler.reset()
+    with numerics("exact") as on_host:
+        computed = gradient("neuron")
+    assert not on_host
+    torch.testing.assert_close(computed, gradient("cpu"), rtol=1e-3, atol=1e-4)
 
 
 def test_reflection_is_left_to_the_host(agree):

@@ -126,8 +126,12 @@ def grid_sampler_backward(
     padding: int,
     is_aligned: bool,
     output_mask: list[bool],
-) -> tuple[Value, ...]:
-    """Gradients of the image, scattered to the pixels that were read, and of the grid."""
+) -> tuple[Value | None, Value]:
+    """Gradients of the image, scattered to the pixels that were read, and of the grid.
+
+    The image has one if the first element of `output_mask` is true. PyTorch returns that of the
+    grid always, whatever the second element says.
+    """
     points, table = _points(b, x, grid, mode, padding, is_aligned)
     grads = b.graph.transpose(b.convert(grad, "float32"), (0, 2, 3, 1))
     grads = b.graph.reshape(grads, (grid.type.elements // 2, x.shape[1]))
@@ -145,15 +149,11 @@ def grid_sampler_backward(
                 coordinate_terms[dim].append(term if step else b.ew("negate", term))
     if not isinstance(image, Value):
         raise Unlowered("sampling without points")
-    gradients: list[Value] = []
-    if output_mask[0]:
-        channels_last = b.graph.reshape(image, (x.shape[0], *x.shape[2:], x.shape[1]))
-        gradients.append(
-            b.as_result(b.graph.transpose(channels_last, (0, 3, 1, 2)), len(gradients))
-        )
-    if output_mask[1]:
-        gradients.append(b.as_result(_grid_gradient(b, coordinate_terms, grid), len(gradients)))
-    return tuple(gradients)
+    grid_gradient = b.as_result(_grid_gradient(b, coordinate_terms, grid), int(output_mask[0]))
+    if not output_mask[0]:
+        return None, grid_gradient
+    channels_last = b.graph.reshape(image, (x.shape[0], *x.shape[2:], x.shape[1]))
+    return b.as_result(b.graph.transpose(channels_last, (0, 3, 1, 2))), grid_gradient
 
 
 def _grid_gradient(b: Build, coordinate_terms: list[list[Value]], grid: Value) -> Value:
