@@ -1,4 +1,4 @@
-"""Answers of a user for what a spec does not state."""
+"""A user's values for fields that a spec does not state."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["SpecAssumption"]
 
 @dataclass(frozen=True, kw_only=True)
 class SpecAssumption:
-    """Answers for what a spec does not state.
+    """Values for fields that a spec does not state.
 
     Attributes:
         instance: instance type of roles that state none.
-        model: name of a model, or path of a config.json; before the spec's own.
+        model: name of a model, or path of a config.json; it replaces the spec's own.
         tokens: tokens of the run.
         steps: optimizer steps of the run.
-        purchase: kind of purchase; before the spec's own.
+        purchase: kind of purchase; it replaces the spec's own.
         rows: catalogue of prices; the built-in one if None.
     """
 

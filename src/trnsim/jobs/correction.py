@@ -1,4 +1,4 @@
-"""Values to write instead of those that a spec cannot have: the fixes of errors."""
+"""Texts of fixes: the legal value to write in place of one that a spec cannot have."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ def memory_fix(text: str) -> str:
     unit = size_unit[1].upper() if size_unit else ""
     if match is None or (match[2] and not unit) or unit in _UNITS[4:]:
         return "write 64G for 64 GiB, or 0 for all memory of a node"
-    number, at = Fraction(match[1]), _UNITS.find(unit or "M")
-    while number.denominator != 1 and at:
-        number, at = number * 1024, at - 1
-    return f"write {math.ceil(number)}{_UNITS[at]}"
+    number, power = Fraction(match[1]), _UNITS.find(unit or "M")
+    while number.denominator != 1 and power:
+        number, power = number * 1024, power - 1
+    return f"write {math.ceil(number)}{_UNITS[power]}"
 
 
 def time_fix(text: str) -> str:
@@ -107,7 +107,7 @@ def time_fix(text: str) -> str:
 
 def time_text(seconds: int) -> str:
     """A time of Slurm as ``days-hours:minutes:seconds``; without days where there are none."""
-    days, rest = divmod(seconds, _UNIT_S["d"])
-    hours, rest = divmod(rest, _UNIT_S["h"])
-    clock = f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
+    days, rest_s = divmod(seconds, _UNIT_S["d"])
+    hours, rest_s = divmod(rest_s, _UNIT_S["h"])
+    clock = f"{hours:02}:{rest_s // 60:02}:{rest_s % 60:02}"
     return f"{days}-{clock}" if days else clock

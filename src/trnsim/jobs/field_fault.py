@@ -1,4 +1,4 @@
-"""Faults of documents: fields and values that the service does not describe so."""
+"""Faults of documents: fields and values that the service's description does not allow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class FieldFault(NamedTuple):
         keys: the names and indexes that lead to it, also to one that is missing.
         rule: name of the rule: "misspelled-field", "unknown-field", "ignored-field",
             "missing-field", "field-type", "misspelled-value", "unknown-value" or
-            "misspelled-resource"; or of `pod_faults` and `value_limits`.
+            "misspelled-resource"; or a rule of `pod_faults` or `value_limits`.
         reason: what stands there, and what is legal.
         fix: what to change.
         source: document that describes the field; "" if it is the source of the rule.

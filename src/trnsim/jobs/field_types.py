@@ -1,4 +1,4 @@
-"""Fields and types that a service or a cluster describes, and the faults of a document by them.
+"""Fields and their types as a service or a cluster describes them, and documents' faults.
 
 ``jobs/fields`` has the fields of each format with their types, from the descriptions that AWS,
 Kubernetes and ParallelCluster publish. A name outside of them is refused there; here it is a
@@ -42,7 +42,7 @@ class FieldTable:
 
     Attributes:
         source: document that describes the fields.
-        shapes: the types of the fields of each shape, by their names; "=a|b" lists values.
+        shapes: the types of the fields of legal_name shape, by their names; "=a|b" lists values.
         required: by shape, the fields that it must have; "a|b" for either a or b.
         is_lenient: whether numbers and truth values may be text, and capitals small letters, as in
             a template of CloudFormation.
@@ -57,10 +57,10 @@ class FieldTable:
         """The faults of a value that must be of type `kind`, in the order of the document."""
         yield from self._faults(value, kind, ())
 
-    def placed(
+    def placed_faults(
         self, place: SourcePlace, kind: str, document: str = "document"
     ) -> Iterator[tuple[FieldFault, SourceLine]]:
-        """The faults of a value of type `kind` in a file, with the line of each."""
+        """The faults of a value of type `kind` in a file, each with its line."""
         for fault in self.faults(place.value, kind):
             line = reduce(SourcePlace.inner, fault.keys, place).line
             yield fault._replace(source=self.source, document=document), line
@@ -109,12 +109,12 @@ class FieldTable:
     def _values(
         self, value: str, legal: list[str], keys: tuple[str | int, ...]
     ) -> Iterator[FieldFault]:
-        folded = {each.casefold(): each for each in legal}
+        folded = {legal_name.casefold(): legal_name for legal_name in legal}
         alike = folded.get(value.casefold(), "")
         if value in legal or (alike and self.is_lenient):
             return
         near = [alike] if alike else get_close_matches(value[:100], legal, 1, _LEAST_SIMILARITY)
-        near = [each for each in near if _digits(each) == _digits(value)]
+        near = [legal_name for legal_name in near if _digits(legal_name) == _digits(value)]
         name = KeptField(keys, None).name
         reason = f'{name} is "{_cut(value)}"; legal: {", ".join(filter(None, legal))}'
         if near:
@@ -127,17 +127,19 @@ class FieldTable:
         keys: tuple[str | int, ...],
         near: list[str],
         legal: dict[str, str],
-        beside: dict[str, Any],
+        siblings: dict[str, Any],
     ) -> FieldFault:
         name = KeptField(keys, None).name
         around = KeptField(keys[:-1], None).name or "the document"
-        names = [each for each in sorted(legal) if each not in beside] or sorted(legal)
+        names = [
+            legal_name for legal_name in sorted(legal) if legal_name not in siblings
+        ] or sorted(legal)
         more = len(names) - _SHOWN_NAMES
         listed = ", ".join(names[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
         reason = f"{name} is no field of {around}"
         if near:
-            twice = ", which is stated too" if near[0] in beside else ""
-            return FieldFault(keys, "misspelled-field", reason, f"perhaps {near[0]}{twice}")
+            duplicate = ", which is stated too" if near[0] in siblings else ""
+            return FieldFault(keys, "misspelled-field", reason, f"perhaps {near[0]}{duplicate}")
         return FieldFault(keys, "unknown-field", reason, f"take it out; legal there: {listed}")
 
     def _missing_fault(
@@ -147,21 +149,21 @@ class FieldTable:
         around = KeptField(keys, None).name or "the document"
         lacks = f"neither {' nor '.join(names)}" if names[1:] else f"no {names[0]}"
         reason = f"{around} has {lacks}, which is required"
-        fix = f"add {names[0]}: {self._words(legal[names[0]])}"
+        fix = f"add {names[0]}: {self._type_text(legal[names[0]])}"
         return FieldFault((*keys, names[0]), "missing-field", reason, fix)
 
     def _type_fault(self, value: Any, kind: str, keys: tuple[str | int, ...]) -> FieldFault:
         name = KeptField(keys, None).name or "the document"
         shown = _cut(json.dumps(value, ensure_ascii=False, default=str))
-        words = self._words(kind)
+        words = self._type_text(kind)
         fix = f"write {words}"
         if kind == "string" and not isinstance(value, dict | list):
             fix = f'write it as text: "{shown}"'
         return FieldFault(keys, "field-type", f"{name} is {shown}; legal: {words}", fix)
 
-    def _words(self, kind: str) -> str:
+    def _type_text(self, kind: str) -> str:
         if kind[0] == "[":
-            return f"a list, each item {self._words(kind[1:-1])}"
+            return f"a list, legal_name item {self._type_text(kind[1:-1])}"
         if kind[0] == "{" or kind in self.shapes:
             return "a mapping"
         if kind[0] == _LISTED:
@@ -183,7 +185,7 @@ def _cut(text: str) -> str:
 
 
 def _digits(text: str) -> str:
-    """Digits of a value: one with others is another version, and no misspelling."""
+    """The digits of a value; values that differ in them are versions, not misspellings."""
     return "".join(filter(str.isdigit, text))
 
 

@@ -15,11 +15,14 @@ from trnsim.jobs.parallelism import Parallelism, whole_number
 __all__ = ["LNC_VARIABLES", "Job", "JobKind", "KeptField", "Role"]
 
 LNC_VARIABLES: Final = ("NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE")
-"""Source: aws-neuron-sdk neuron-runtime/configuration-guide.rst; both set the same."""
+"""Variables that set the NeuronCores of a logical core (LNC); both mean the same.
+
+Source: aws-neuron-sdk neuron-runtime/configuration-guide.rst.
+"""
 
 
 class JobKind(Enum):
-    """The use of the instances: a run that ends, a server, or nodes that wait for jobs."""
+    """The use of the instances: a run that ends, a server, or a cluster's nodes."""
 
     TRAINING = "training"
     SERVING = "serving"
@@ -27,7 +30,7 @@ class JobKind(Enum):
 
 
 class KeptField(NamedTuple):
-    """A field of a spec that the model of a job has no place for.
+    """A field of a spec that no field of `Job` holds.
 
     Attributes:
         keys: the names and indexes that lead to it in its document.
@@ -50,13 +53,13 @@ class Role:
 
     Attributes:
         name: name of the role.
-        replicas: number of replicas; the most of a role that grows.
-        least_replicas: the fewest of a role that grows.
+        replicas: number of replicas; the largest one of a role that scales.
+        least_replicas: the smallest number of replicas of a role that scales; None for others.
         instance: EC2 type, such as "trn2.48xlarge".
         is_exclusive: whether a replica has its instance for itself.
         processes: ranks that a replica starts.
         devices: Neuron devices of a replica.
-        device_indexes: their numbers, where the spec names them (`/dev/neuron3`).
+        device_indexes: indexes of these devices, where the spec names them (`/dev/neuron3`).
         cores: NeuronCores of a replica, requested as a resource of their own.
         gpus: GPUs of a replica.
         efa: EFA interfaces of a replica.
@@ -125,8 +128,8 @@ class Job:
         copies: equal jobs that run independently (an array job).
         model: name of a model, or path of its config.json.
         config: sizes of the model that the spec states, by keys of a config.json.
-        parallelism: what the spec's own fields state; `parallelism_of` adds the command's options.
-        kept: fields without a place in this model; a writer of the same format writes them back.
+        parallelism: layout by the spec's own fields; `parallelism_of` adds the command's options.
+        kept: fields that this model does not hold; a writer of the same format writes them back.
     """
 
     name: str = ""

@@ -3,9 +3,9 @@
     priced    steps (compute + optimizer + bubble + exposed exchanges + host) / goodput
     launched  steps (kernels of the slowest rank + its exposed exchanges)
 
-A launch runs every kernel, and its report has their time on the chip; a price is the plan's, of few
-constants that published runs were fitted with. Neither is made of the other, so their difference is
-shown by term, and the terms' differences add up to that of the whole.
+A launch runs every kernel, and its report has their time on the chip; a price is the plan's, whose
+few constants are fitted to published runs. The two are independent estimates: their difference is
+shown by term, and the differences of the terms add up to that of the whole.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _World(ForeignRecord):
 
     @property
     def words(self) -> str:
-        """Its instances and ranks."""
+        """Its instances and ranks in words."""
         return f"{self.nodes} x {self.instance} with {self.ranks_per_node} ranks each"
 
 
@@ -75,7 +75,7 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True)
 class LaunchedTime:
-    """The time of a run as it is priced, and as its launch has it.
+    """The time of a run by its price and by its launch.
 
     Attributes:
         steps: steps of the run that is priced.
@@ -103,8 +103,8 @@ class LaunchedTime:
     @property
     def differing(self) -> tuple[Term, ...]:
         """The terms that differ by more than a hundredth of the whole, the largest first."""
-        least_s = _EQUAL * self.total.priced_s
-        terms = [term for term in self.terms if abs(term.difference_s) > least_s]
+        threshold_s = _EQUAL * self.total.priced_s
+        terms = [term for term in self.terms if abs(term.difference_s) > threshold_s]
         return tuple(sorted(terms, key=lambda term: -abs(term.difference_s)))
 
     def usd(self, time_s: float) -> float | None:
@@ -146,13 +146,13 @@ def launched_time(price: JobPrice, path: Path | str) -> LaunchedTime:
 
 
 def _check_world(world: _World, plan: TrainingEstimate, path: Path | str) -> None:
-    own = plan.machine
-    place = (own.instance.name, own.count, own.ranks_per_instance)
-    if (world.instance, world.nodes, world.ranks_per_node) == place:
+    machine = plan.machine
+    priced = (machine.instance.name, machine.count, machine.ranks_per_instance)
+    if (world.instance, world.nodes, world.ranks_per_node) == priced:
         return
     raise BadInput(
-        f"{path} is of {world.words}; the price is of {own.count} x {own.instance.name} with "
-        f"{own.ranks_per_instance} ranks each",
+        f"{path} is of {world.words}; the price is of {machine.count} x "
+        f"{machine.instance.name} with {machine.ranks_per_instance} ranks each",
         fix="launch the job as it is priced, with a rank on each logical core",
     )
 

@@ -176,6 +176,7 @@ RANK_OPTIONS: Final = ("nproc-per-node", "ranks-per-node")
 """Options of launchers for the ranks of an instance, the first that is stated before others."""
 
 
+_MOST_RANKS: Final = 999_999
 _WHOLE_NUMBER: Final = re.compile(r"\d{1,15}", re.ASCII)
 
 
@@ -243,8 +244,12 @@ def has_launcher(words: Sequence[str], tasks: int) -> bool:
 
 
 def started_ranks(words: Sequence[str]) -> int | None:
-    """Ranks that a launcher starts on an instance; None if its option gives no number."""
-    return whole_number(rank_count_text(words)) or None
+    """Ranks that a launcher starts on an instance; None if its option gives no number.
+
+    A number of more than six digits is taken for a mistake.
+    """
+    ranks = whole_number(rank_count_text(words))
+    return ranks if ranks and ranks <= _MOST_RANKS else None
 
 
 def optimizer_name(text: str) -> str:

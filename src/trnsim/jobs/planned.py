@@ -39,7 +39,7 @@ def planned_job(
         steps: optimizer steps of the run.
         words: further words of the command.
     """
-    lengths = ["--train-iters", str(steps)] if steps else []
+    step_words = ["--train-iters", str(steps)] if steps else []
     efa = machine.instance.efa_devices if machine.count > 1 else 0
     role = Role(
         replicas=machine.count,
@@ -51,7 +51,7 @@ def planned_job(
         efa=efa or None,
         is_memlock_unlimited=efa > 0,
         environment=tuple(_environment(machine)),
-        command=(*_launcher(machine), _PROGRAM, *layout_options(layout), *lengths, *words),
+        command=(*_launcher(machine), _PROGRAM, *layout_options(layout), *step_words, *words),
     )
     return Job(name=name, model=model, roles=(role,))
 

@@ -72,7 +72,7 @@ _MULTIPLES: Final = {
     "G": 2**30,
 }
 """Suffixes of lengths. Source: vLLM, arg_utils.human_readable_int."""
-_NOT_OF_LAYOUT: Final = (
+_FIELDS_OUTSIDE_LAYOUT: Final = (
     *("accumulation", "steps", "checkpoint_steps", "logical_cores", "global_batch"),
     "server_sequences",
 )
@@ -120,7 +120,7 @@ def _is_server(words: Sequence[str]) -> bool:
 
 
 def _server_options(job: Job) -> dict[str, Any]:
-    """The fields of a plan's options that commands state beside those of their ranks.
+    """The fields of `ServerOptions` that commands state, without the layout of ranks.
 
     Raises:
         Unplanned: an option that a plan reads has a value that it cannot have.
@@ -149,10 +149,10 @@ def _server_value(name: str, field: str, text: str) -> str | int | None:
         return None
     value = _tokens_in(text) if field in _LENGTHS else whole_number(text)
     if field in _TEXTS or not value:
-        given = f"is {text!r}" if text else "has no value"
+        stated = f"is {text!r}" if text else "has no value"
         legal = "a name" if field in _TEXTS else "whole numbers from 1 on"
         legal += ", 8k (8,000) or 8K (8,192)" if field in _LENGTHS else ""
-        raise Unplanned(f"no plan: --{name} {given}; legal: {legal}; correct it in the command")
+        raise Unplanned(f"no plan: --{name} {stated}; legal: {legal}; correct it in the command")
     return value
 
 
@@ -179,7 +179,7 @@ def architecture_of(job: Job) -> Architecture:
 def training_plan(
     job: Job, roles: Sequence[RolePrice], assumption: SpecAssumption
 ) -> TrainingEstimate:
-    """The plan of a training job; its length is the user's, or the steps that the job states.
+    """The plan of a training job; its length is the user's, else the steps that the job states.
 
     Raises:
         BadInput: the user's own name of a model is not known.
@@ -191,7 +191,7 @@ def training_plan(
     plan_machine = machine(platform, instances, rows=assumption.rows)
     _check_ranks(roles, plan_machine)
     stated = parallelism.stated
-    fields = {name: value for name, value in stated.items() if name not in _NOT_OF_LAYOUT}
+    fields = {name: value for name, value in stated.items() if name not in _FIELDS_OUTSIDE_LAYOUT}
     try:
         request = layout_request(
             model,
@@ -290,7 +290,7 @@ def _tokens(request: LayoutRequest, steps: int | None, assumption: SpecAssumptio
 
 
 def _platform(roles: Sequence[RolePrice]) -> tuple[int, str]:
-    """Number and type of the instances of a plan: those of the roles with accelerators.
+    """Number and type of a plan's instances, which are those of the roles with accelerators.
 
     Raises:
         Unplanned: they have several types, a number is not stated, or a replica has only a part

@@ -1,4 +1,4 @@
-"""The time of a job and its bill: those of the plan of its layout, or bounds where there is none.
+"""The time of a job and its bill, by the plan of its layout, or as a bound where there is no plan.
 
 The time is the one that `trnsim plan train` estimates for the same model, layout, instances and
 tokens, with failures and checkpoints. A job without a model, a layout or a length has no plan; its

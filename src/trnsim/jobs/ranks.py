@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from trnsim.arch.catalogue import catalogue
 from trnsim.errors import BadInput
 from trnsim.jobs.job import Job, Role
-from trnsim.jobs.parallelism import rank_count_text
+from trnsim.jobs.parallelism import started_ranks
 from trnsim.place.machine import Machine, machine
 
 __all__ = ["all_ranks", "is_neuron", "machine_of", "ranks_of"]
-
-_MOST_DIGITS: Final = 6
-"""Digits of the largest number of ranks that is read; a longer one is a mistake."""
 
 
 def machine_of(role: Role) -> Machine | None:
@@ -29,7 +24,7 @@ def machine_of(role: Role) -> Machine | None:
 
 
 def is_neuron(role: Role) -> bool:
-    """Whether a replica has Neuron devices for certain."""
+    """True if the instance type or the requests of a role show that it has Neuron devices."""
     return machine_of(role) is not None or bool(role.devices or role.device_indexes or role.cores)
 
 
@@ -37,8 +32,7 @@ def ranks_of(role: Role) -> int | None:
     """Ranks of a replica: stated, or those that its launcher starts; None for an unknown number."""
     if role.processes is not None:
         return role.processes
-    text = rank_count_text(role.command)
-    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS else None
+    return started_ranks(role.command)
 
 
 def all_ranks(job: Job) -> int | None:

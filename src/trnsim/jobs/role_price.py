@@ -29,8 +29,8 @@ class RolePrice:
         role: the role.
         instance: their type.
         instances: number of instances; None if the spec does not state the replicas.
-        least_instances: number of instances that are always there.
-        quote: price of one.
+        least_instances: number of instances for the smallest number of replicas; None without one.
+        quote: price of one of them.
         is_of_sagemaker: whether SageMaker runs the role's instances.
     """
 
@@ -56,7 +56,7 @@ def role_prices(
     Args:
         job: the job; a region or a kind of purchase that is not legal counts as not stated.
         assumption: the user's answers.
-        is_of_sagemaker: whether SageMaker runs the job; so it does a role of an ``ml.`` type.
+        is_of_sagemaker: whether SageMaker runs the job; it also runs each role of an ``ml.`` type.
 
     Raises:
         BadInput: an instance type or a kind of purchase of `assumption` is not known.
@@ -95,7 +95,7 @@ def role_prices(
 
 
 def replica_part(role: Role, instance: Instance) -> float | None:
-    """Part of an instance's accelerators that a replica takes; None for all of them."""
+    """Share of an instance's accelerators that a replica takes; None where the role states none."""
     count = role.devices or len(role.device_indexes) or role.gpus
     if count:
         return count / instance.count
@@ -110,16 +110,16 @@ def _instances(role: Role, instance: Instance, replicas: int | None) -> int | No
     if replicas is None:
         return None
     part = replica_part(role, instance)
-    at_once = 1 if role.is_exclusive or part is None else max(int(1 / part), 1)
-    return -(-replicas // at_once)
+    replicas_per_instance = 1 if role.is_exclusive or part is None else max(int(1 / part), 1)
+    return -(-replicas // replicas_per_instance)
 
 
 def _quote(
     name: str, job: Job, assumption: SpecAssumption, rows: Catalogue, *, is_sagemaker: bool
 ) -> Quote:
-    """The price of an instance, of the first kind that has one.
+    """The price of an instance, by the first kind of purchase that has one.
 
-    A price of hosting is one of SageMaker's name of the instance, or of EC2's name.
+    A price of SageMaker hosting may stand under SageMaker's name of the instance, or under EC2's.
     """
     stated = assumption.purchase or job.purchase
     offers = [(name, kind) for kind in ((stated,) if stated else _KINDS)]

@@ -1,4 +1,4 @@
-"""A spec as it is read: the job, the lines of its fields, and values that only a template knows."""
+"""A spec as it is read: the job, the lines of its fields, and values left to a template."""
 
 from __future__ import annotations
 
@@ -55,14 +55,15 @@ class JobSpec:
         format: name of the format, one of `trnsim.jobs.formats.FORMATS`.
         job: the job.
         start: file and first line of the job.
-        lines: file and line of the job's fields, by path ("roles.0.efa",
-            "roles.0.environment.FI_PROVIDER"); a field without a line has that of what lacks it.
+        lines: file and line of the job's fields, by path such as "roles.0.environment.FI_PROVIDER";
+            a missing field has the line of the mapping around it.
         templates: fields that a template fills in.
         claims: the devices that pods claim by name, by the path of their role.
-        branches: blocks of a script, in words, in which fields stand that are read as if the
-            block ran once, by the path of the field.
-        faults: fields that the service's description does not have, or not of that type.
-        read_keys: keys of kept fields that are read too, and kept for the way they are written.
+        branches: for fields that a block of a script sets (a loop, a condition), by path: the
+            block in words. They are read as if the block ran once.
+        faults: fields and values that the service's description does not allow.
+        read_keys: keys of fields that are both read and kept, so that they are written back as
+            spelled.
     """
 
     format: str
@@ -86,14 +87,15 @@ class JobSpec:
     def option_field(self, index: int, *names: str) -> str:
         """The path of the word that states one of these options in a role's command.
 
-        A service's words before the command, such as a shell's, count in lines alone.
+        Words that a service puts before the command, such as a shell's, are counted in `lines`
+        alone.
         """
         path, words = f"roles.{index}.command", self.job.roles[index].command
-        at = option_index(words, names)
-        if at is None:
+        word_index = option_index(words, names)
+        if word_index is None:
             return path
-        before = sum(1 for line in self.lines if line.startswith(f"{path}.")) - len(words)
-        return f"{path}.{at + max(before, 0)}"
+        service_words = sum(1 for line in self.lines if line.startswith(f"{path}.")) - len(words)
+        return f"{path}.{word_index + max(service_words, 0)}"
 
     @property
     def is_of_sagemaker(self) -> bool:
@@ -106,7 +108,7 @@ class JobSpec:
 
     @property
     def not_understood(self) -> tuple[KeptField, ...]:
-        """Kept fields without a meaning here.
+        """Kept fields without a meaning to trnsim.
 
         Others are kept to be written back: a header, values that a template fills in, claims whose
         templates the file holds.
@@ -133,8 +135,8 @@ class SpecReader:
     """A document of a spec, from which fields are taken; the others are kept.
 
     Every method takes the keys of a value in the document, and `field`, the path of the job's
-    field that it stands for. A value of a template is None, and is named in `templates`; where the
-    field is no text it is kept, too, so that it is written back.
+    field that it sets. A value that a template fills in is read as None and listed in `templates`;
+    unless the field is a text, it is also kept, so that it is written back.
 
     Args:
         root: the mapping of the job in its document.
@@ -190,7 +192,7 @@ class SpecReader:
         return tuple(value) if isinstance(value, dict) else ()
 
     def take(self, *keys: str | int, field: str = "") -> Any:
-        """The value under keys, of any type, which is then not kept."""
+        """The value under keys, of any type; it is marked as read, so not kept."""
         place = self.place(*keys)
         if place is None:
             return None
@@ -200,7 +202,7 @@ class SpecReader:
         return place.value
 
     def give_back(self, *keys: str | int) -> None:
-        """Keep the value under keys, which was taken."""
+        """Keep the value under keys after all, although it was taken."""
         self._taken.discard(keys)
 
     def text(self, *keys: str | int, field: str) -> str:
@@ -282,7 +284,7 @@ class SpecReader:
         return tuple("" if item is None else str(item) for item in items)
 
     def _plain(self, keys: tuple[str | int, ...], field: str) -> str:
-        """A text for a value of another type; "" if a template fills it in, which is then kept."""
+        """The text that spells a value of another type; "" for a template, which is then kept."""
         text = self.text(*keys, field=field)
         if not is_template(text):
             return text
@@ -299,7 +301,7 @@ class SpecReader:
         return True
 
     def refused(self, keys: tuple[str | int, ...], why: str, fix: str = "") -> BadInput:
-        """The error `why` at the value under keys, or at the place where it is missing."""
+        """The error for the value under keys, or for its absence; `why` says what is legal."""
         place = self.place(*keys)
         name = keys[-1] if keys and isinstance(keys[-1], str) else "it"
         if place is None:
@@ -308,14 +310,14 @@ class SpecReader:
         return place.refused(why, fix or field_fix(name, why, place.value))
 
     def renaming(self, *keys: str | int) -> str:
-        """The fix for a missing field beside one that has almost its name; "" without such."""
+        """The fix for a missing field: to rename one of almost its name; "" without one."""
         if self.place(*keys) is not None or not keys:
             return ""
-        beside = near_name(str(keys[-1]), self.names(*keys[:-1]))
-        place = self.place(*keys[:-1], beside) if beside else None
+        misspelled = near_name(str(keys[-1]), self.names(*keys[:-1]))
+        place = self.place(*keys[:-1], misspelled) if misspelled else None
         if place is None:
             return ""
-        return f"rename {beside}, at line {place.line.line}, to {keys[-1]}"
+        return f"rename {misspelled}, at line {place.line.line}, to {keys[-1]}"
 
     def kept(self) -> tuple[KeptField, ...]:
         """Fields that nothing took: text, numbers, truth values, and empty lists and mappings."""

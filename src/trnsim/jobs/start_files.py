@@ -74,7 +74,7 @@ def _torchrun(about: str, role: Role) -> str:
 
 
 def _folded(words: Sequence[str]) -> str:
-    """A command with an option and its value on each line."""
+    """The command in lines, each with an option and its value."""
     lines: list[str] = []
     for word in words:
         quoted = f'"{word}"' if _HEAD in word else shlex.quote(word)

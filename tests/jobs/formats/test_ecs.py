@@ -289,3 +289,14 @@ def test_many_written_jobs_are_read_back(job):
 def test_moto_describes_what_it_took(jobs):
     jobs = [demanded(replace(job, model=""), image="i", memory_bytes=2**30) for job in jobs]
     assert from_moto(jobs, "ecs", ("ecs", *MOTO)) == jobs
+
+
+def test_a_resource_may_be_left_to_a_template(tmp_path: Path) -> None:
+    container = {"name": "t", "image": "i", "memory": 1024, "resourceRequirements": ["${DEVICES}"]}
+    path = tmp_path / "task.json"
+    path.write_text(json.dumps({"family": "f", "containerDefinitions": [container]}))
+
+    (spec,) = read_specs(path)
+
+    assert spec.job.roles[0].devices is None
+    assert "${DEVICES}" in write_spec(spec.job, "ecs")

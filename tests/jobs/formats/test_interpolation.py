@@ -50,11 +50,11 @@ def test_a_value_that_stands_for_another_is_followed(reader, keys, target):
 def test_a_followed_field_is_kept_and_has_its_own_line(reader):
     assert reader.counted(("b", "c"), "x") == 4
     assert reader.lines["x"].line == 3
-    kept = {kept.name for kept in reader.ordered()}
+    kept = {kept.name for kept in reader.sorted_kept()}
     assert {"a", "b.c"} <= kept
     assert reader.counted(("a",), "y") == 4
     assert reader.counted(("b", "c"), "z") == 4
-    kept = {kept.name for kept in reader.ordered()}
+    kept = {kept.name for kept in reader.sorted_kept()}
     assert "a" not in kept
     assert "b.c" in kept
 
@@ -71,9 +71,9 @@ def test_counts(reader):
 def test_a_choice_is_kept_unless_a_writer_would_choose_its_name(reader):
     names = {"one": 1, "two": 2, "deux": 2, None: 0}
     assert reader.choice(("b", "name"), "x", names) == 2
-    assert "b.name" not in {kept.name for kept in reader.ordered()}
+    assert "b.name" not in {kept.name for kept in reader.sorted_kept()}
     assert reader.choice(("b", "other"), "y", names) == 2
-    assert "b.other" in {kept.name for kept in reader.ordered()}
+    assert "b.other" in {kept.name for kept in reader.sorted_kept()}
     assert reader.choice(("null_",), "z", names) == 0
     assert reader.choice(("a",), "z", names) is None
     assert reader.choice(("b", "list"), "z", names) is None

@@ -57,7 +57,7 @@ def test_what_an_instance_has(fields):
         (Role(is_exclusive=True, instance="trn1.32xlarge", efa=9), "efa is 9; .* 8 of"),
         (Role(is_exclusive=True, instance="p5.48xlarge", devices=8), "devices is 8; .* unknown"),
         (Role(is_exclusive=True, instance="trn1.32xlarge", memory_bytes=2**40), "memory_bytes is"),
-        (Role(is_exclusive=True, vcpus=1.0), "vcpus is 1.0; .*: None"),
+        (Role(is_exclusive=True, vcpus=1.0), "vcpus is 1.0; .*: unknown"),
     ],
 )
 def test_what_an_instance_has_not_is_refused(role, why):

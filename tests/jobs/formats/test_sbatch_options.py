@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 
 from trnsim.jobs.correction import time_text
 from trnsim.jobs.formats.sbatch_options import (
-    launched_ranks,
     memory_bytes,
     notes_in,
     options_in,
@@ -104,14 +103,6 @@ def test_sizes_of_memory(text, size):
 def test_other_sizes_are_refused(text):
     with pytest.raises(ValueError, match=r".*"):
         memory_bytes(text)
-
-
-def test_ranks_of_a_task_are_those_of_its_launcher():
-    assert launched_ranks(["torchrun", "--nproc_per_node=8", "a"]) == 8
-    assert launched_ranks(["python", "--nproc-per-node", "2"]) == 2
-    assert launched_ranks(["torchrun", "--nproc-per-node", "$N"]) is None
-    assert launched_ranks(["torchrun", "--nproc-per-node", "0"]) is None
-    assert launched_ranks([]) is None
 
 
 def test_notes_of_a_comment():

@@ -45,8 +45,8 @@ from trnsim.reader import FileContent, SourcePlace, load_documents
 __all__ = ["FORMATS", "MANIFESTS", "JobFormat", "read_specs", "write_spec"]
 
 FORMATS: Final[dict[str, JobFormat]] = {
-    known.name: known
-    for known in (
+    job_format.name: job_format
+    for job_format in (
         plan.FORMAT,
         sbatch.FORMAT,
         plain_script.FORMAT,
@@ -69,13 +69,14 @@ FORMATS: Final[dict[str, JobFormat]] = {
         leader_worker_set.FORMAT,
     )
 }
-"""Formats by name, the more particular first: a document is of the first that has places in it."""
+"""Formats by name, the more particular first: a document is of the first that finds a job in it."""
 
-MANIFESTS: Final = tuple(name for name, known in FORMATS.items() if known.is_manifest)
-"""Formats of what Kubernetes runs in pods."""
-_KINDS: Final = "kubernetes"
+MANIFESTS: Final = tuple(name for name, job_format in FORMATS.items() if job_format.is_manifest)
+"""Names of the formats of manifests, whose jobs Kubernetes runs in pods."""
+_MANIFEST_FIELDS: Final = "kubernetes"
+"""The table of fields in which a manifest's kind is the name of its shape."""
 _DOCUMENT: Final = "Document"
-"""The fields of manifests, whose kind is a shape's name, and the shape of other documents."""
+"""The shape of a whole document in the other tables of fields."""
 _MOST_LEVELS: Final = 100
 """Levels of nested values that are read; Kubernetes' deepest fields have about twenty."""
 _FIX: Final = "see trnsim job --help for the formats that are read"
@@ -85,7 +86,8 @@ def read_specs(path: Path | str) -> list[JobSpec]:
     """The specs of the jobs in a file, in its order.
 
     Raises:
-        BadInput: the file cannot be read, is of no known format, or a value in it is not legal.
+        BadInput: the file cannot be read, is of no job_format format, or a value in it is not
+            legal.
     """
     documents = load_documents(path, _FIX)
     for document in documents:
@@ -108,7 +110,7 @@ def read_specs(path: Path | str) -> list[JobSpec]:
     if not specs and (error := nearest([document.root for document in documents])):
         raise error
     if not specs:
-        legal = ", ".join(known.title for known in FORMATS.values())
+        legal = ", ".join(job_format.title for job_format in FORMATS.values())
         raise documents[0].refused(1, f"no spec of a job; legal: {legal}", _FIX)
     return specs
 
@@ -150,40 +152,43 @@ def write_spec(job: Job, format_name: str) -> str:
 
 
 def _specs(document: FileContent) -> list[JobSpec]:
-    """The specs in a document, by the first format that has places in it.
+    """The specs in a document, read by the first format that finds a job in it.
 
-    A template of CloudFormation has resources of several formats: each is of the first that has it.
+    A template of CloudFormation has resources of several formats; the first that finds one reads
+    it.
     """
     by_line: dict[int, tuple[JobFormat, SourcePlace]] = {}
     value = document.root.value
     is_template = isinstance(value, dict) and isinstance(value.get("Resources"), dict)
-    for known in FORMATS.values():
-        for place in known.places(document.root):
-            by_line.setdefault(place.line.line if is_template else len(by_line), (known, place))
+    for job_format in FORMATS.values():
+        for place in job_format.places(document.root):
+            by_line.setdefault(
+                place.line.line if is_template else len(by_line), (job_format, place)
+            )
         if by_line and not is_template:
             break
     return [_spec(*by_line[line], is_lenient=is_template) for line in sorted(by_line)]
 
 
-def _spec(known: JobFormat, place: SourcePlace, *, is_lenient: bool) -> JobSpec:
+def _spec(job_format: JobFormat, place: SourcePlace, *, is_lenient: bool) -> JobSpec:
     """The spec at a place, with the faults of its fields.
 
     Raises:
         BadInput: a value that the job needs is not legal.
     """
-    spec = known.read(place)
-    if not known.fields:
+    spec = job_format.read(place)
+    if not job_format.fields:
         return spec
-    table = field_table(known.fields, is_lenient=is_lenient)
-    named = place.value.get("kind") if known.fields == _KINDS else _DOCUMENT
+    table = field_table(job_format.fields, is_lenient=is_lenient)
+    shape = place.value.get("kind") if job_format.fields == _MANIFEST_FIELDS else _DOCUMENT
     untyped = {line for path, line in spec.lines.items() if ".untyped." in path}
     lines = dict(spec.lines)
     faults = []
-    placed = [*table.placed(place, str(named))]
-    if known.is_manifest:
+    placed = [*table.placed_faults(place, str(shape))]
+    if job_format.is_manifest:
         placed += misspelled_resources(place)
         placed += pod_faults(place)
-    placed += value_limits(known.name, place)
+    placed += value_limits(job_format.name, place)
     for fault, line in placed:
         if line not in untyped:  # text that a pod has as a number: a rule of its own
             faults.append(fault)

@@ -65,8 +65,8 @@ _UNSUPPORTED_FIELDS: Final = {
     ),
 }
 
-_LEFT: Final = {"VCPU": "${VCPUS}", "MEMORY": "${MEMORY_MIB}"}
-"""Amounts of a job that states none: Batch needs both, and templates fill them in."""
+_PLACEHOLDERS: Final = {"VCPU": "${VCPUS}", "MEMORY": "${MEMORY_MIB}"}
+"""Texts of the amounts that a job does not state: Batch demands both, and a user fills them in."""
 
 
 def _places(root: SourcePlace) -> Iterator[SourcePlace]:
@@ -125,13 +125,13 @@ def _role(
         reader.take(*keys)
     container = ContainerReader(reader, keys, f"roles.{index}")
     field = container.field
-    vcpus_at = container.requirement("VCPU", "vcpus") or (*keys, "vcpus")
-    memory_at = container.requirement("MEMORY", "memory_bytes") or (*keys, "memory")
-    vcpus = reader.number(*vcpus_at, field=f"{field}.vcpus")
-    memory = reader.whole(*memory_at, field=f"{field}.memory_bytes")
-    for at in (vcpus_at, memory_at):
-        if reader.value(*at) in _LEFT.values():
-            reader.take(*at)
+    vcpus_keys = container.requirement("VCPU", "vcpus") or (*keys, "vcpus")
+    memory_keys = container.requirement("MEMORY", "memory_bytes") or (*keys, "memory")
+    vcpus = reader.number(*vcpus_keys, field=f"{field}.vcpus")
+    memory = reader.whole(*memory_keys, field=f"{field}.memory_bytes")
+    for amount_keys in (vcpus_keys, memory_keys):
+        if reader.value(*amount_keys) in _PLACEHOLDERS.values():
+            reader.take(*amount_keys)
     command = without_head(container.words("command", field="command"), _HEAD)
     role = Role(
         name=f"nodes{index}" if index else "main",
@@ -187,8 +187,8 @@ def _container(role: Role) -> dict[str, Any]:
         BadInput: a quantity is not in Batch's units.
     """
     amounts = {
-        "VCPU": _LEFT["VCPU"] if role.vcpus is None else f"{role.vcpus:.15g}",
-        "MEMORY": _LEFT["MEMORY"]
+        "VCPU": _PLACEHOLDERS["VCPU"] if role.vcpus is None else f"{role.vcpus:.15g}",
+        "MEMORY": _PLACEHOLDERS["MEMORY"]
         if role.memory_bytes is None
         else in_units(role.memory_bytes, MIB, "memory_bytes", "MiB"),
         "GPU": role.gpus,

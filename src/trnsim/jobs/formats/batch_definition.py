@@ -1,7 +1,7 @@
 """The common parts of AWS Batch's job definitions: head, size of an array, ranges of nodes.
 
-The size of an array is in SubmitJob, not in a definition: a written one has it as a tag of our own,
-and `batch_request` reads it from a SubmitJob.
+SubmitJob states the size of an array, and a definition does not: `batch_request` reads it from a
+SubmitJob, and a written definition has it as a tag of trnsim's.
 
 Sources: AWS Batch API reference, RegisterJobDefinition and NodeRangeProperty; user guide,
 "Multi-node parallel jobs" and "Array jobs".
@@ -10,7 +10,7 @@ Sources: AWS Batch API reference, RegisterJobDefinition and NodeRangeProperty; u
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final
 
 from trnsim.errors import BadInput
@@ -91,7 +91,10 @@ def definition_head(job: Job, kind: str) -> dict[str, Any]:
 
 
 def node_replicas(reader: SpecReader) -> list[int | None]:
-    """Nodes of each range; a range within another one takes its nodes. None if not stated.
+    """The number of nodes of each range; None for all ranges if the spec leaves an end open.
+
+    A node of several ranges counts for the narrowest one.
+
 
     Raises:
         BadInput: there is no range, a range is malformed, or they leave out a node.
@@ -110,17 +113,16 @@ def node_replicas(reader: SpecReader) -> list[int | None]:
     if any(end is None for _, end in bounds):
         return [None] * count
     ranges = [(first, end) for first, end in bounds if end is not None]
-    ends = {cut for pair in ranges for cut in pair}
-    cuts: list[int] = sorted({0, *ends, *([nodes] if nodes else [])})
+    cuts = sorted({0, *chain.from_iterable(ranges), *([nodes] if nodes else [])})
     replicas = [0] * count
     for start, end in pairwise(cuts):
         if nodes is not None and start >= nodes:
             break
-        around = [i for i, (first, last) in enumerate(ranges) if first <= start and end <= last]
-        if not around:
+        enclosing = [i for i, (first, last) in enumerate(ranges) if first <= start and end <= last]
+        if not enclosing:
             why = f"no range has node {start} of {cuts[-1] if nodes is None else nodes}"
             raise reader.refused(NODES, why, "add a range, such as 0:")
-        replicas[min(around, key=lambda i: ranges[i][1] - ranges[i][0])] += end - start
+        replicas[min(enclosing, key=lambda i: ranges[i][1] - ranges[i][0])] += end - start
     return list(replicas)
 
 
@@ -130,14 +132,14 @@ def _bounds(reader: SpecReader, index: int, nodes: int | None) -> tuple[int, int
     Raises:
         BadInput: the range is malformed.
     """
-    at = (*NODES, index, "targetNodes")
-    match = _RANGE.fullmatch(reader.text(*at, field=f"roles.{index}.target"))
+    keys = (*NODES, index, "targetNodes")
+    match = _RANGE.fullmatch(reader.text(*keys, field=f"roles.{index}.target"))
     first = int((match[1] if match[3] is None else match[3]) or 0) if match else 0
     last = (match[2] if match[3] is None else match[3]) if match else ""
     end = nodes if last == "" else int(last) + 1
     if not match or (end is not None and end <= first):
         fix = "write 0: for all nodes, or 0:3 for the first four"
-        raise reader.refused(at, "legal: first:last, first: or :last", fix)
+        raise reader.refused(keys, "legal: first:last, first: or :last", fix)
     return first, end
 
 

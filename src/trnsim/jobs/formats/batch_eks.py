@@ -45,7 +45,7 @@ _MOST_RANGES: Final = 5
 
 
 def _has_pods(value: Any) -> bool:
-    """Whether a definition is of pods: its own, or those of its ranges of nodes."""
+    """True if a definition, or one of its ranges of nodes, has the properties of a pod."""
     if not isinstance(value, dict) or "jobDefinitionName" not in value:
         return False
     nodes = value.get(NODES[0])
@@ -82,7 +82,7 @@ def _read(place: SourcePlace) -> JobSpec:
 
 
 def _role(reader: SpecReader, pod: Keys, index: int, **stated: Any) -> Role:
-    """The role of a pod; the only instance type of its range of nodes is its own.
+    """The role of a pod, with the instance type of its range of nodes if that states only one.
 
     Raises:
         BadInput: a value is not legal.
@@ -126,7 +126,7 @@ def _write(job: Job) -> str:
 
 
 def _pod(own: Role, job: Job, kept: KeptFields) -> dict[str, Any]:
-    """The properties of a pod, whose quantities are texts here."""
+    """The properties of a pod; Batch takes its quantities as texts."""
     without_node = replace(own, instance="", is_exclusive=False)
     spec = pod_spec(without_node, job, kept)
     for container in spec["containers"]:

@@ -1,8 +1,8 @@
-"""SubmitJob requests of AWS Batch: what a submitted job changes in its definition.
+"""SubmitJob requests of AWS Batch: the changes of a submitted job to its definition.
 
-The size of an array, nodes, the time limit, and the overrides of containers. What a request has
-beside them (queue, dependencies, retries) is about its scheduling: its names, types and values are
-checked, and nothing else of it is read.
+A request may change the size of an array, the nodes, the time limit and the containers. Its other
+fields (queue, dependencies, retries) are about scheduling: their names, types and values are
+checked, and they are not read otherwise.
 
 Sources: AWS Batch API reference, SubmitJob, ContainerOverrides and NodeOverrides; user guide,
 "Array jobs" and "Parameters" (`Ref::name` in a command).
@@ -41,13 +41,13 @@ _FORMATS: Final = ("batch", "batch-eks")
 _DEFINITION: Final = re.compile(r"(?:arn:[^/]*/)?([^/:]+)(?::(\d+))?")
 _REFERENCE: Final = re.compile(r"Ref::([\w.-]+)")
 _NODES: Final = ("nodeOverrides", "nodePropertyOverrides")
-_OF_PODS: Final = (
+_POD_FIELDS: Final = (
     *("devices", "cores", "gpus", "efa", "vcpus", "memory_bytes", "hugepages_bytes", "image"),
 )
 """Fields of a role that a request may change in a pod."""
 _MAPPINGS: Final = ("arrayProperties", "nodeOverrides", "parameters", "timeout")
 _TARGET: Final = re.compile(r"(\d{0,9}):(\d{0,9})", re.ASCII)
-"""A range of nodes; without its start it begins at 0, without its end it has the rest."""
+"""A range of nodes, from 0 without a start, and to the last node without an end."""
 _POD: Final[Keys] = ("eksPropertiesOverride", "podProperties")
 _FIELDS: Final = "batch"
 _SHAPE: Final = "Submission"
@@ -73,9 +73,8 @@ def submitted(specs: Sequence[JobSpec], path: Path | str) -> list[JobSpec]:
     if not is_request(document.root.value):
         raise document.refused(1, "no SubmitJob request, which names a jobDefinition", _FIX)
     reader = SpecReader(document.root)
-    faults = list(field_table(_FIELDS).placed(document.root, _SHAPE, "request"))
-    named = reader.text("jobDefinition", field="definition")
-    match = _DEFINITION.fullmatch(named)
+    faults = list(field_table(_FIELDS).placed_faults(document.root, _SHAPE, "request"))
+    match = _DEFINITION.fullmatch(reader.text("jobDefinition", field="definition"))
     names = [spec.job.name for spec in specs if spec.format in _FORMATS]
     if not match or match[1] not in names:
         legal = ", ".join(names) or "none of the files has a definition of Batch"
@@ -97,7 +96,7 @@ def _with_faults(spec: JobSpec, faults: Sequence[tuple[FieldFault, SourceLine]])
 
 
 class _Request:
-    """A request, read over the spec of its definition."""
+    """A request, applied to the spec of its definition."""
 
     def __init__(self, reader: SpecReader, spec: JobSpec) -> None:
         self._reader, self._spec = reader, spec
@@ -137,9 +136,9 @@ class _Request:
         roles = list(self._with_nodes(job.roles))
         if self._reader.value("containerOverrides") is not None:
             roles[0] = self._overridden(roles[0], ("containerOverrides",), 0)
-        for at in range(item_count(self._reader, *_NODES)):
-            index = self._range(job, at)
-            keys = (*_NODES, at, "containerOverrides")
+        for override in range(item_count(self._reader, *_NODES)):
+            index = self._role_index(job, override)
+            keys = (*_NODES, override, "containerOverrides")
             roles[index] = self._overridden(roles[index], keys, index)
         if self._reader.value(*_POD) is not None:
             roles[0] = self._pod(roles[0])
@@ -150,40 +149,41 @@ class _Request:
         )
 
     def _with_nodes(self, roles: Sequence[Role]) -> Sequence[Role]:
-        """Roles of as many nodes as the request states: the last range takes the rest.
+        """The roles with the request's number of nodes: the last one has those beyond the others'.
 
         Raises:
-            BadInput: they are fewer than those of the ranges before.
+            BadInput: no node is left for the last role.
         """
         keys = ("nodeOverrides", "numNodes")
         last = len(roles) - 1
         nodes = self._reader.whole(*keys, field=f"roles.{last}.replicas", least=1)
         if nodes is None:
             return roles
-        rest = nodes - sum(own.replicas or 0 for own in roles[:-1])
-        if not roles[-1].is_exclusive or rest < 1:
+        last_nodes = nodes - sum(own.replicas or 0 for own in roles[:-1])
+        if not roles[-1].is_exclusive or last_nodes < 1:
             raise self._reader.refused(
                 keys,
-                f"legal: {nodes - rest + 1} or more, as other ranges have {nodes - rest}"
+                f"legal: {nodes - last_nodes + 1} or more, as other ranges have "
+                f"{nodes - last_nodes}"
                 if roles[-1].is_exclusive
                 else "legal: none, as the definition is of a single container",
             )
-        return [*roles[:-1], replace(roles[-1], replicas=rest)]
+        return [*roles[:-1], replace(roles[-1], replicas=last_nodes)]
 
-    def _range(self, job: Job, at: int) -> int:
-        """The number of the role whose range of nodes an override names.
+    def _role_index(self, job: Job, override: int) -> int:
+        """The index of the role whose range of nodes an override names.
 
         Raises:
             BadInput: no role has the range.
         """
-        keys = (*_NODES, at, "targetNodes")
+        keys = (*_NODES, override, "targetNodes")
         target = _TARGET.fullmatch(self._reader.text(*keys, field="target"))
         ranges = target_ranges(job)
         nodes = job.roles[0].replicas
         if target and len(ranges) == 1 and (nodes is None or int(target[1] or 0) < nodes):
             return 0
-        for index, each in enumerate(ranges):
-            start, _, end = each.partition(":")
+        for index, nodes_text in enumerate(ranges):
+            start, _, end = nodes_text.partition(":")
             if target and (target[1] or "0") == start and target[2] in ("", end):
                 return index
         raise self._reader.refused(keys, f"legal: {', '.join(ranges)}")
@@ -197,11 +197,11 @@ class _Request:
         check_mapping(self._reader, *keys)
         container = ContainerReader(self._reader, keys, f"roles.{index}")
         common, changes = container.common(), dict[str, Any]()
-        vcpus_at = container.requirement("VCPU", "vcpus") or (*keys, "vcpus")
-        memory_at = container.requirement("MEMORY", "memory_bytes") or (*keys, "memory")
-        memory = self._reader.whole(*memory_at, field=f"roles.{index}.memory_bytes")
+        vcpus_keys = container.requirement("VCPU", "vcpus") or (*keys, "vcpus")
+        memory_keys = container.requirement("MEMORY", "memory_bytes") or (*keys, "memory")
+        memory = self._reader.whole(*memory_keys, field=f"roles.{index}.memory_bytes")
         stated = {
-            "vcpus": self._reader.number(*vcpus_at, field=f"roles.{index}.vcpus"),
+            "vcpus": self._reader.number(*vcpus_keys, field=f"roles.{index}.vcpus"),
             "memory_bytes": None if memory is None else memory * MIB,
             "gpus": container.required("GPU", "gpus"),
         }
@@ -219,16 +219,16 @@ class _Request:
         Raises:
             BadInput: a value is not legal.
         """
-        over = role(self._reader, _POD, "roles.0", name=own.name)
-        changes = {name: value for name in _OF_PODS if (value := getattr(over, name))}
-        if over.command:
+        overrides = role(self._reader, _POD, "roles.0", name=own.name)
+        changes = {name: value for name in _POD_FIELDS if (value := getattr(overrides, name))}
+        if overrides.command:
             names = ("command", "entry_words", "processes")
-            changes |= {name: getattr(over, name) for name in names}
-        environment = tuple((dict(own.environment) | dict(over.environment)).items())
+            changes |= {name: getattr(overrides, name) for name in names}
+        environment = tuple((dict(own.environment) | dict(overrides.environment)).items())
         return replace(own, environment=environment, **changes)
 
     def _parameters(self, job: Job) -> dict[str, str]:
-        """Values of `Ref::name`: the definition's, and the request's before them."""
+        """Values of `Ref::name`: the request's, and the definition's where it states none."""
         defaults = {
             str(kept.keys[1]): str(kept.value)
             for kept in job.kept

@@ -49,39 +49,41 @@ def resources(root: SourcePlace, kind: str, name: str) -> Iterator[SourcePlace]:
 
 
 def _document(place: SourcePlace, logical: str, name: str) -> SourcePlace:
-    is_small = name[0].islower()
-    content = _converted(place.value, is_small)
+    is_lower_case = name[0].islower()
+    content = _converted(place.value, is_lower_case)
     content.setdefault(name, logical)
 
     def line_of(keys: Keys) -> int:
-        stated = _template_keys(place.value, keys, is_small)
-        around = place.keys if stated else place.keys[:-1]  # the resource has its logical name
-        return place.document.parsed.line_of((*around, *stated))
+        stated = _template_keys(place.value, keys, is_lower_case)
+        parent = place.keys if stated else place.keys[:-1]  # the logical name is the resource's key
+        return place.document.parsed.line_of((*parent, *stated))
 
     return FileContent(place.document.file, ParsedText(content, line_of), place.document.fix).root
 
 
-def _converted(value: Any, is_small: bool) -> Any:
+def _converted(value: Any, is_lower_case: bool) -> Any:
     if isinstance(value, list):
-        return [_converted(item, is_small) for item in value]
+        return [_converted(item, is_lower_case) for item in value]
     if not isinstance(value, dict):
         return value
     if _function(value):
         return _substitution(value)
     content = {}
     for key, inner in value.items():
-        name = _spelled(str(key)) if is_small else str(key)
-        content[name] = _converted(inner, is_small and name not in _FREE_NAMES)
+        name = _spelled(str(key)) if is_lower_case else str(key)
+        content[name] = _converted(inner, is_lower_case and name not in _FREE_NAMES)
     return content
 
 
-def _template_keys(value: Any, keys: Keys, is_small: bool) -> Keys:
-    """The names in the template that lead to what `keys` name in the API's document."""
+def _template_keys(value: Any, keys: Keys, is_lower_case: bool) -> Keys:
+    """The keys in the template of the value that has `keys` in the API's document."""
     stated: list[str | int] = []
     inner: Any = value
     for key in keys:
         if isinstance(inner, dict) and not _function(inner):
-            name = next((n for n in inner if key in (n, _spelled(str(n)) if is_small else n)), None)
+            name = next(
+                (n for n in inner if key in (n, _spelled(str(n)) if is_lower_case else n)), None
+            )
             if name is None:
                 break
             stated.append(name)

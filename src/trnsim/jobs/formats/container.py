@@ -89,13 +89,13 @@ class ContainerReader:
 
         A type that is stated twice is kept from the second one on.
         """
-        at = (*self.keys, "resourceRequirements")
-        for index in range(item_count(self.reader, *at)):
-            if self.reader.value(*at, index, "type") == kind:
-                self.reader.take(*at, index, "value", field=f"{self.field}.{field}")
-                self.reader.take(*at, index, "type")
-                self.names.setdefault(at, {})[index] = kind
-                return (*at, index, "value")
+        list_keys = (*self.keys, "resourceRequirements")
+        for index in range(item_count(self.reader, *list_keys)):
+            if self.reader.value(*list_keys, index, "type") == kind:
+                self.reader.take(*list_keys, index, "value", field=f"{self.field}.{field}")
+                self.reader.take(*list_keys, index, "type")
+                self.names.setdefault(list_keys, {})[index] = kind
+                return (*list_keys, index, "value")
         return None
 
     def required(self, kind: str, field: str) -> int | None:
@@ -104,42 +104,50 @@ class ContainerReader:
         Raises:
             BadInput: it is something else.
         """
-        at = self.requirement(kind, field)
-        return None if at is None else self.reader.whole(*at, field=f"{self.field}.{field}")
+        list_keys = self.requirement(kind, field)
+        return (
+            None
+            if list_keys is None
+            else self.reader.whole(*list_keys, field=f"{self.field}.{field}")
+        )
 
     def _environment(self) -> tuple[tuple[str, str], ...]:
-        at = (*self.keys, "environment")
+        list_keys = (*self.keys, "environment")
         variables = []
-        for index in range(item_count(self.reader, *at)):
-            name = self.reader.value(*at, index, "name")
+        for index in range(item_count(self.reader, *list_keys)):
+            name = self.reader.value(*list_keys, index, "name")
             if not isinstance(name, str) or not name:
                 raise self.reader.refused(
-                    (*at, index), "a variable without a name", "give it a text as name"
+                    (*list_keys, index), "a variable without a name", "give it a text as name"
                 )
-            self.reader.take(*at, index, "name", field=f"{self.field}.environment")
-            self.reader.take(*at, index, "name", field=f"{self.field}.environment.{name}.name")
+            self.reader.take(*list_keys, index, "name", field=f"{self.field}.environment")
+            self.reader.take(
+                *list_keys, index, "name", field=f"{self.field}.environment.{name}.name"
+            )
             value = self.text("environment", index, "value", field=f"environment.{name}")
             variables.append((name, value))
         return tuple(variables)
 
     def _is_memlock_unlimited(self) -> bool:
-        at = (*self.keys, "ulimits")
+        list_keys = (*self.keys, "ulimits")
         unlimited = {"name": "memlock", "softLimit": _UNLIMITED, "hardLimit": _UNLIMITED}
-        for index in range(item_count(self.reader, *at)):
-            if self.reader.value(*at, index) == unlimited:
+        for index in range(item_count(self.reader, *list_keys)):
+            if self.reader.value(*list_keys, index) == unlimited:
                 for name in unlimited:
-                    self.reader.take(*at, index, name, field=f"{self.field}.is_memlock_unlimited")
+                    self.reader.take(
+                        *list_keys, index, name, field=f"{self.field}.is_memlock_unlimited"
+                    )
                 return True
         return False
 
     def _devices(self) -> dict[str, Any]:
         """Numbers of Neuron devices, and EFA interfaces if they are numbered from 0 on."""
-        at = (*self.keys, "linuxParameters", "devices")
+        list_keys = (*self.keys, "linuxParameters", "devices")
         neuron: dict[int, int] = {}
         efa: dict[int, int] = {}
-        for index in range(item_count(self.reader, *at)):
-            path = self.reader.value(*at, index, "hostPath")
-            target = self.reader.value(*at, index, "containerPath")
+        for index in range(item_count(self.reader, *list_keys)):
+            path = self.reader.value(*list_keys, index, "hostPath")
+            target = self.reader.value(*list_keys, index, "containerPath")
             if not isinstance(path, str) or target not in (None, path):
                 continue
             for pattern, numbers in ((_NEURON, neuron), (_EFA, efa)):
@@ -149,22 +157,22 @@ class ContainerReader:
         if sorted(efa.values()) != list(range(len(efa))):
             efa = {}
         for index in efa:
-            self._take_device(at, index, "efa")
+            self._take_device(list_keys, index, "efa")
         for position, index in enumerate(neuron):
-            self._take_device(at, index, "devices")
+            self._take_device(list_keys, index, "devices")
             for field in ("device_indexes", f"device_indexes.{position}"):
-                self.reader.take(*at, index, "hostPath", field=f"{self.field}.{field}")
+                self.reader.take(*list_keys, index, "hostPath", field=f"{self.field}.{field}")
         return {
             "devices": len(neuron) or None,
             "device_indexes": tuple(neuron.values()),
             "efa": len(efa) or None,
         }
 
-    def _take_device(self, at: Keys, index: int, field: str) -> None:
-        path = self.reader.take(*at, index, "hostPath", field=f"{self.field}.{field}")
-        if self.reader.value(*at, index, "containerPath") is not None:
-            self.reader.take(*at, index, "containerPath")
-        self.names.setdefault(at, {})[index] = path
+    def _take_device(self, list_keys: Keys, index: int, field: str) -> None:
+        path = self.reader.take(*list_keys, index, "hostPath", field=f"{self.field}.{field}")
+        if self.reader.value(*list_keys, index, "containerPath") is not None:
+            self.reader.take(*list_keys, index, "containerPath")
+        self.names.setdefault(list_keys, {})[index] = path
 
 
 def device_numbers(role: Role) -> DeviceSet:

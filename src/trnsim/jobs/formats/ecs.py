@@ -142,15 +142,17 @@ def _role(container: ContainerReader, instance: str, *, is_alone: bool) -> Role:
     if not fields["device_indexes"]:
         fields["devices"] = _managed_devices(container)
     if is_alone:
-        units = _of_task(reader, "cpu", f"{field}.vcpus") if units is None else units
-        memory = _of_task(reader, "memory", f"{field}.memory_bytes") if memory is None else memory
+        units = _task_number(reader, "cpu", f"{field}.vcpus") if units is None else units
+        memory = (
+            _task_number(reader, "memory", f"{field}.memory_bytes") if memory is None else memory
+        )
     fields["vcpus"] = None if units is None else units / _UNITS
     fields["memory_bytes"] = None if memory is None else memory * MIB
     return Role(**fields)
 
 
-def _of_task(reader: SpecReader, name: str, field: str) -> int | None:
-    """The number in a field of the task, in CPU units or MiB; None where it is no plain number.
+def _task_number(reader: SpecReader, name: str, field: str) -> int | None:
+    """The number in a field of the whole task, in CPU units or MiB; None for any other value.
 
     The field is written back as it was read.
     """
@@ -162,11 +164,12 @@ def _of_task(reader: SpecReader, name: str, field: str) -> int | None:
 
 
 def _managed_devices(container: ContainerReader) -> int | None:
-    """The number of devices, where ECS chooses which; None for "ALL", which is kept."""
-    at = (*container.keys, "resourceRequirements")
-    for index in range(item_count(container.reader, *at)):
-        amount = container.reader.value(*at, index)
-        if amount.get("type") == "NeuronDevice" and amount.get("value") != "ALL":
+    """The number of devices if ECS chooses their indexes; None for "ALL", which is kept."""
+    list_keys = (*container.keys, "resourceRequirements")
+    for index in range(item_count(container.reader, *list_keys)):
+        keys = (*list_keys, index)
+        is_neuron = container.reader.value(*keys, "type") == "NeuronDevice"
+        if is_neuron and container.reader.value(*keys, "value") != "ALL":
             return container.required("NeuronDevice", "devices")
     return None
 
@@ -191,14 +194,14 @@ def _mappings(items: Any) -> list[dict[str, Any]]:
 
 def _instance(reader: SpecReader, role_count: int) -> str:
     """The instance type that a placement constraint states for all roles; "" if none does."""
-    at: Keys = ("placementConstraints",)
-    for index in range(item_count(reader, *at)):
-        expression = reader.value(*at, index, "expression")
+    constraints: Keys = ("placementConstraints",)
+    for index in range(item_count(reader, *constraints)):
+        expression = reader.value(*constraints, index, "expression")
         match = _INSTANCE.fullmatch(expression) if isinstance(expression, str) else None
-        if match and reader.value(*at, index, "type") == "memberOf":
+        if match and reader.value(*constraints, index, "type") == "memberOf":
             for number in range(role_count):
                 for key in ("expression", "type"):
-                    reader.take(*at, index, key, field=f"roles.{number}.instance")
+                    reader.take(*constraints, index, key, field=f"roles.{number}.instance")
             return match[1]
     return ""
 

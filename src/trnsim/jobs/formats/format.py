@@ -28,8 +28,8 @@ class JobFormat:
         write: function from a job to the text of its spec. Raises BadInput for a job that the
             format cannot express, and says why.
         is_manifest: whether it is a manifest of Kubernetes, which runs the job's roles in pods.
-        fields: file of `jobs/fields` with the legal fields, from the service's own description;
-            "" for a format without a description, whose reader accepts any field.
+        fields: name of the file in `jobs/fields` with the legal fields, from the service's own
+            description; "" for a format without a description, whose reader accepts any field.
     """
 
     name: str

@@ -51,7 +51,10 @@ _POD: Final[Keys] = ("template", "spec")
 _CONTAINER: Final = "pytorch"
 _LAUNCHER: Final = "hyperpodrun"
 _MEETING: Final = ("--rdzv-backend", "--rdzv-endpoint")
-"""Options of torchrun, each with a word of its own. Source: PyTorch, torchrun's documentation."""
+"""Options of torchrun for the address where ranks meet; each takes the word after it.
+
+Source: PyTorch, torchrun's documentation.
+"""
 _MOST_ROLES: Final = 100
 
 
@@ -130,15 +133,15 @@ def _write(job: Job) -> str:
 
 
 def _words(own: Role) -> tuple[str, ...]:
-    """The words of a role's command, without where ranks meet; others as they are."""
+    """A role's command with HyperPod's launcher for a torchrun that states where ranks meet."""
     words = own.command
     if words[:1] != ("torchrun",) or not has_head(Job(roles=(own,))):
         return words
-    left: list[str] = []
+    launched: list[str] = []
     for index, word in enumerate(words[1:], 1):
         if word not in _MEETING and words[index - 1] not in _MEETING:
-            left.append(word)
-    return (_LAUNCHER, *left)
+            launched.append(word)
+    return (_LAUNCHER, *launched)
 
 
 def _elastic(job: Job) -> dict[str, Any]:

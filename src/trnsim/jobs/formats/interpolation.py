@@ -29,7 +29,7 @@ class ConfigReader(SpecReader):
     """A configuration whose references are followed; the text of a reference is kept as it is."""
 
     def followed(self, keys: Keys) -> Keys:
-        """Keys of the value to which a reference under `keys` leads; else `keys` itself."""
+        """Keys of the value to which a reference under `keys` leads; `keys` itself without one."""
         target = keys
         for _ in range(_MOST_STEPS):
             value = self.value(*target)
@@ -37,14 +37,14 @@ class ConfigReader(SpecReader):
             if match is None:
                 return target
             dots = len(match[1])
-            above = target[: len(target) - dots] if 0 < dots <= len(target) else ()
-            target = (*above, *match[2].split("."))
+            scope = target[: len(target) - dots] if 0 < dots <= len(target) else ()
+            target = (*scope, *match[2].split("."))
             if self.place(*target) is None:
                 return keys
         return keys
 
     def counted(self, keys: Keys, field: str) -> int | None:
-        """A whole number from 1 on; None if there is none, or a smaller one, which is then kept.
+        """A whole number from 1 on; None without one, and for a smaller one, which is kept.
 
         Raises:
             BadInput: it is something else.
@@ -60,9 +60,10 @@ class ConfigReader(SpecReader):
         return number
 
     def choice(self, keys: Keys, field: str, names: dict[Any, Any]) -> Any:
-        """The meaning of a name; None for one without a meaning.
+        """The value in `names` of the name under `keys`; None for any other name.
 
-        The field is kept as it is written if the name is an alias: a writer writes the first name.
+        The field is also kept if another name before it in `names` has the same value: a writer
+        would write that one.
         """
         place = self.place(*keys)
         if place is None:
@@ -75,8 +76,8 @@ class ConfigReader(SpecReader):
             self.take(*keys, field=field)
         return meaning
 
-    def ordered(self) -> tuple[KeptField, ...]:
-        """Fields that are kept, in an order of their own."""
+    def sorted_kept(self) -> tuple[KeptField, ...]:
+        """The kept fields, in the order of their keys."""
         return in_order(self.kept())
 
     def _resolved_keys(self, keys: Keys, field: str) -> Keys:

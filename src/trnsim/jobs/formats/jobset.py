@@ -102,13 +102,13 @@ def _replicas(reader: SpecReader, keys: Keys, field: str) -> int | None:
 
 
 def _time_limit_s(reader: SpecReader, roles: int) -> float | None:
-    """The time limit that all replicated jobs state; limits that differ are kept."""
+    """The time limit that all replicated jobs state; None, with limits kept, if they differ."""
     keys = [(*_ROLES, index, *_JOB) for index in range(roles)]
-    limits = [reader.value(*each, "activeDeadlineSeconds") for each in keys]
+    limits = [reader.value(*job_keys, "activeDeadlineSeconds") for job_keys in keys]
     if any(limit is None or limit != limits[0] for limit in limits):
         return None
-    for each in keys[1:]:
-        reader.take(*each, "activeDeadlineSeconds")
+    for job_keys in keys[1:]:
+        reader.take(*job_keys, "activeDeadlineSeconds")
     return deadline_s(reader, *keys[0])
 
 
@@ -141,9 +141,9 @@ def _replicated(job: Job, index: int, kept: KeptFields) -> dict[str, Any]:
                 f"role {own.name!r}: {pods} replicas in {jobs} jobs of equal size",
                 fix=f"choose a multiple of {jobs} replicas",
             )
-        each = pods // jobs
-        completions = inner.value(*_JOB, "completions", default=each)
-        counts = {"parallelism": each, "completions": completions}
+        parallelism = pods // jobs
+        completions = inner.value(*_JOB, "completions", default=parallelism)
+        counts = {"parallelism": parallelism, "completions": completions}
     spec = pod_spec(own, job, inner.below(*_POD), container=_CONTAINER)
     template = {
         **counts,

@@ -55,9 +55,9 @@ class KubeflowKind:
         kind: kind of the manifest.
         version: its API version.
         specs: name of the mapping of roles.
-        head: name of the role that is one pod.
-        workers: name of the role that may be many.
-        is_head_needed: whether there is no job without a head.
+        head: name of the role with a single pod.
+        workers: name of the role with one pod or more.
+        is_head_needed: whether every job of the kind has a head.
         processes: name of the field with the processes of a worker.
         has_text_processes: whether that field is text.
         container: name that the container must have; "" for any.
@@ -131,7 +131,7 @@ def _read(kind: KubeflowKind, place: SourcePlace) -> JobSpec:
             reader.lines[f"{path}.name"] = reader.lines[path] = place_of_role.line
     job = Job(
         name=reader.text("metadata", "name", field="name"),
-        roles=tuple(_grown(kind, reader, roles)),
+        roles=tuple(_scaled(kind, reader, roles)),
         **selected(reader, [kind.roles(name, *_POD) for name in names]),
         time_limit_s=deadline_s(reader, *_RUN),
     )
@@ -143,7 +143,7 @@ def _role_fix(kind: KubeflowKind, stated: Iterable[str], legal: Sequence[str]) -
     """Advice to rename the first role that is not legal; without one, to add the workers' role."""
     wrong = next((name for name in stated if name not in legal), "")
     near = get_close_matches(wrong.lower(), [name.lower() for name in legal], 1)
-    name = next((each for each in legal if each.lower() in near), kind.workers)
+    name = next((legal_name for legal_name in legal if legal_name.lower() in near), kind.workers)
     return f"rename {wrong} to {name}" if wrong else f"add {name} with replicas and template"
 
 
@@ -161,8 +161,8 @@ def _head(kind: KubeflowKind, name: str, names: list[str]) -> str:
     return "" if kind.head in names else worker
 
 
-def _grown(kind: KubeflowKind, reader: SpecReader, roles: list[Role]) -> Iterator[Role]:
-    """The roles with their processes, and the fewest replicas of workers."""
+def _scaled(kind: KubeflowKind, reader: SpecReader, roles: list[Role]) -> Iterator[Role]:
+    """The roles with their processes, and the workers' smallest number of replicas."""
     for index, own in enumerate(roles):
         is_worker = own.name == kind.workers
         changes: dict[str, Any] = {}
@@ -230,10 +230,10 @@ def _names(kind: KubeflowKind, job: Job) -> list[str]:
 
 
 def _elastic(job: Job, kept: KeptFields) -> dict[str, Any]:
-    """The `elasticPolicy`: the fewest and the most workers; {} for workers that do not grow.
+    """The `elasticPolicy`, the smallest and largest number of workers; {} if they do not scale.
 
     Raises:
-        BadInput: another role than the workers grows.
+        BadInput: a role before the workers scales.
     """
     for own in job.roles[:-1]:
         if own.least_replicas is not None:
@@ -249,7 +249,7 @@ def _elastic(job: Job, kept: KeptFields) -> dict[str, Any]:
 
 
 def _stated_processes(kind: KubeflowKind, job: Job) -> int | str | None:
-    """Processes of each replica, unless commands start as many; a needed head does not count."""
+    """Processes of each replica; None if commands start them. A needed head has none of its own."""
     roles = job.roles[-1:] if kind.is_head_needed else job.roles
     number = stated_processes(roles, kind.title)
     return number if number is None or not kind.has_text_processes else str(number)

@@ -71,10 +71,10 @@ def manifests(document: SourcePlace, group: str, kinds: Collection[str]) -> Iter
 
 
 def check_mapping(reader: SpecReader, *keys: str | int) -> None:
-    """Refuse what stands where a mapping must, unless it is nothing or a template.
+    """Refuse a value that is no mapping, unless it is missing or a template.
 
     Raises:
-        BadInput: it is something else.
+        BadInput: it is a text, a number, a truth value or a list.
     """
     value = reader.value(*keys)
     is_templated = isinstance(value, str) and is_template(value)
@@ -172,10 +172,10 @@ def spec_of(name: str, reader: SpecReader, job: Job, defaults: Defaults) -> JobS
 
 @dataclass(frozen=True)
 class KeptFields:
-    """Kept fields below a place of a document.
+    """Kept fields below a key of a document.
 
     Attributes:
-        fields: the fields, by keys from that place on.
+        fields: the fields; their keys begin below that key.
     """
 
     fields: tuple[KeptField, ...]
@@ -200,11 +200,11 @@ class KeptFields:
         values = (field.value for field in self.fields if field.keys == keys)
         return next(values, default)
 
-    def placed(self, items: Iterable[Any], name: str = "") -> list[Any]:
-        """Items of a list at the indexes that no kept item has; `{}` at those of kept items.
+    def with_gaps(self, items: Iterable[Any], name: str = "") -> list[Any]:
+        """The items, at the indexes of a list that no kept item has, with `{}` at the kept ones'.
 
         Args:
-            items: what is written.
+            items: the items that are written.
             name: name of a field that every kept item has, and an item that is written lacks;
                 "" if kept items alone have kept fields.
         """
@@ -222,7 +222,7 @@ class KeptFields:
 
 
 def label_name(name: str, default: str) -> str:
-    """A name in the letters that Kubernetes allows; a template as it is; `default` for none.
+    """A name in Kubernetes' legal characters; `default` without such; a template stays as it is.
 
     Source: kubernetes.io docs, Object Names and IDs, RFC 1123 label names.
     """
@@ -232,14 +232,14 @@ def label_name(name: str, default: str) -> str:
     return legal.strip("-")[:_MOST_NAME].rstrip("-") or default
 
 
-def stated_replicas(job: Job, index: int, kept: KeptFields, *places: Keys) -> int | None:
-    """Replicas of a role; None where a kept template at one of the places fills them in.
+def stated_replicas(job: Job, index: int, kept: KeptFields, *templates: Keys) -> int | None:
+    """Replicas of a role; None where a kept field under one of the keys `templates` fills them in.
 
     Raises:
         BadInput: nothing states them, or they are too many.
     """
     role = job.roles[index]
-    if role.replicas is None and not any(kept.has(*keys) for keys in places):
+    if role.replicas is None and not any(kept.has(*keys) for keys in templates):
         raise BadInput(
             f"role {role.name!r}: the number of replicas is not stated",
             fix="state it in the spec that is read",
@@ -276,7 +276,7 @@ def manifest_text(job: Job, document: dict[str, Any], defaults: Defaults) -> str
         "apiVersion": kept.value("apiVersion", default=document["apiVersion"]),
         "kind": kept.value("kind", default=document["kind"]),
     }
-    whole = with_kept({**document, **head}, job.kept)
+    manifest = with_kept({**document, **head}, job.kept)
     if job.model:
-        with_kept(whole, [KeptField(_MODEL, job.model)])
-    return yaml_spec(with_kept(whole, [KeptField(keys, value) for keys, value in defaults]))
+        with_kept(manifest, [KeptField(_MODEL, job.model)])
+    return yaml_spec(with_kept(manifest, [KeptField(keys, value) for keys, value in defaults]))

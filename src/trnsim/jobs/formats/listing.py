@@ -1,7 +1,7 @@
 """Items of lists that are read and written one by one, beside items that are kept as they are.
 
 A list of a spec often mixes items that the model of a job has a place for (`/dev/neuron0`) with
-others (`/dev/kmsg`). Others keep their indexes. What is left of an item that was read is kept
+others (`/dev/kmsg`). Others keep their indexes. Fields of a read item that nothing took are kept
 under the item's name instead of its index, since a writer orders such items anew.
 """
 
@@ -38,9 +38,9 @@ NAMES: Final = ("hostPath", "type", "name")
 
 
 def item_count(reader: SpecReader, *keys: str | int) -> int:
-    """Number of items of a list of mappings, each of which a template may stand for.
+    """Number of items of a list of mappings; an item may be a template instead.
 
-    0 and errors as of `check_list`.
+    0 for a missing list; `check_list` raises for any other value.
     """
     return check_list(reader, *keys, may_hold_templates=True)
 
@@ -62,7 +62,7 @@ def named(
 
 
 def indexed(document: Any, kept: Iterable[KeptField]) -> tuple[KeptField, ...]:
-    """The kept fields, with indexes of `document` for names; without those of no item."""
+    """The kept fields with indexes of `document` for names, without fields of missing items."""
     fields = [(_indexed(document, field.keys), field.value) for field in kept]
     return tuple(KeptField(keys, value) for keys, value in fields if keys is not None)
 
@@ -78,7 +78,7 @@ def placed(
         keys: the names and indexes that lead to the list.
         name: the field that every item has.
     """
-    return KeptFields(tuple(kept)).below(*keys).placed(items, name)
+    return KeptFields(tuple(kept)).below(*keys).with_gaps(items, name)
 
 
 def tagged_model(reader: SpecReader, *keys: str | int, key: str, value: str) -> str:
@@ -115,7 +115,7 @@ def check_model(job: Job) -> None:
 
 
 def tags(job: Job, keys: Keys, *, key: str, value: str) -> list[dict[str, Any]]:
-    """A list of tags with the model of a job, and room for those that are kept.
+    """A list of tags with the model of a job, and `{}` for each kept tag.
 
     Raises:
         BadInput: the model's name is no value of a tag.

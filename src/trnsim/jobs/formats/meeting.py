@@ -1,8 +1,8 @@
-"""Commands of several nodes, whose ranks meet at the address in MASTER_ADDR.
+"""Commands of jobs on several nodes, whose ranks meet at the address in MASTER_ADDR.
 
-Services start a command without a shell, so that nobody replaces `$MASTER_ADDR` in its words. A
-written command is run by a shell that sets the variable as the service names the first node, and a
-reader takes the shell away again.
+Services start a command without a shell, so `$MASTER_ADDR` in its words is not replaced. A writer
+wraps such a command in a shell that sets the variable to the service's name of the first node, and
+a reader unwraps it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def with_head(role: Role, address: str) -> tuple[str, ...]:
 
 
 def without_head(command: tuple[str, ...], address: str) -> tuple[str, ...]:
-    """The command that `with_head` was given."""
+    """The command that `with_head` wrapped in a shell; any other command as it is."""
     shell = (*_SHELL, _script(address), "sh")
     if command[: len(shell)] != shell:
         return command

@@ -1,9 +1,8 @@
 """The main configuration of NeMo's launcher: which training, on which cluster, with what variables.
 
 Hydra puts a configuration together from files beside the main one, which its list of defaults
-names: ``training: gpt3/5b`` is ``training/gpt3/5b.yaml``. Such a file is read where it is there,
-from the folder of the main one and from nowhere else; what a file that is not there would state is
-named as filled in later.
+names: ``training: gpt3/5b`` is ``training/gpt3/5b.yaml``. Such a file is read from the folder of
+the main one; if it is missing there, the fields that it would state count as a template's.
 
 Sources: NVIDIA/NeMo-Framework-Launcher, launcher_scripts/conf/config.yaml, conf/cluster/bcm.yaml,
 conf/cluster/k8s.yaml; Hydra 1.3, The Defaults List.
@@ -56,13 +55,13 @@ def _places(root: SourcePlace) -> Iterator[SourcePlace]:
 
 @dataclass
 class _Parts:
-    """Lines, templates and fields without a place, of all files of a configuration.
+    """Lines, templates, kept fields and faults of all files of a configuration.
 
     Attributes:
         lines: file and line of fields of the job.
         templates: fields that are filled in later.
-        kept: fields without a place in the job.
-        faults: keys that the program passes over.
+        kept: fields that no field of the job holds.
+        faults: faults of the training's file.
     """
 
     lines: dict[str, SourceLine] = field(default_factory=dict)
@@ -102,7 +101,7 @@ def _read(place: SourcePlace) -> JobSpec:
 def _chosen_document(
     reader: SpecReader, group: str, parts: _Parts, path: str
 ) -> SourcePlace | None:
-    """The document of a group's choice; None, with a template for `path`, if it is not there.
+    """The document that is chosen for a group; None, with a template for `path`, if it is missing.
 
     Raises:
         BadInput: the choice is no path below its group, or its file cannot be read.
@@ -159,7 +158,7 @@ def _variables(reader: SpecReader) -> Iterator[tuple[str, str]]:
 
 
 def _on_cluster(reader: SpecReader, parts: _Parts, job: Job) -> Job:
-    """The job with what its cluster states of every job.
+    """The job with the fields that its cluster states for every job.
 
     Raises:
         BadInput: a value is not legal.
@@ -187,7 +186,7 @@ def _on_cluster(reader: SpecReader, parts: _Parts, job: Job) -> Job:
 
 
 def _memory_bytes(cluster: SpecReader) -> int | None:
-    """Memory of a node; None for all of it, which 0 is."""
+    """Memory of a node; None for all of it, which is spelled 0."""
     if cluster.value("mem") in (0, "0", None):
         cluster.take("mem")
         return None

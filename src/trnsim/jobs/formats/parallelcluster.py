@@ -63,7 +63,7 @@ def _read(place: SourcePlace) -> JobSpec:
         reader.take(*_QUEUES)
     roles = [
         _role(reader, (*_QUEUES, queue, _RESOURCES, resource), queue, f"roles.{number}")
-        for number, (queue, resource) in enumerate(_numbers(reader))
+        for number, (queue, resource) in enumerate(_resource_indexes(reader))
     ]
     purchase = _purchase(reader)
     job = Job(
@@ -77,7 +77,7 @@ def _read(place: SourcePlace) -> JobSpec:
 
 
 def _pass_over(reader: SpecReader, keys: tuple[str | int, ...], value: Any) -> None:
-    """Take a field that a writer puts where a job states none, and empty mappings around it."""
+    """Take a placeholder of a writer, and the empty mappings around it."""
     for end in range(1, len(keys)):
         if reader.value(*keys[:end]) == {}:
             reader.take(*keys[:end])
@@ -85,8 +85,8 @@ def _pass_over(reader: SpecReader, keys: tuple[str | int, ...], value: Any) -> N
         reader.take(*keys)
 
 
-def _numbers(reader: SpecReader) -> Iterator[tuple[int, int]]:
-    """Numbers of each queue and of each compute resource in it."""
+def _resource_indexes(reader: SpecReader) -> Iterator[tuple[int, int]]:
+    """The index of the queue, and the index in it, of each compute resource."""
     for queue in range(reader.length(*_QUEUES)):
         if not isinstance(reader.value(*_QUEUES, queue), dict):
             fix = "write - Name: QUEUE, and ComputeResources below it"
@@ -94,9 +94,9 @@ def _numbers(reader: SpecReader) -> Iterator[tuple[int, int]]:
         _pass_over(reader, (*_QUEUES, queue, *_SUBNETS), [_SUBNET])
         if not reader.length(*_QUEUES, queue, _RESOURCES):
             listed = (*_QUEUES, queue, _RESOURCES)
-            at = listed if reader.place(*listed) else (*_QUEUES, queue)
+            faulty = listed if reader.place(*listed) else (*_QUEUES, queue)
             fix = f"add {_RESOURCES}, and in it - Name, InstanceType and MaxCount"
-            raise reader.refused(at, f"legal: {_RESOURCES}, a list of compute resources", fix)
+            raise reader.refused(faulty, f"legal: {_RESOURCES}, a list of compute resources", fix)
         for resource in range(reader.length(*_QUEUES, queue, _RESOURCES)):
             keys = (*_QUEUES, queue, _RESOURCES, resource)
             if not isinstance(reader.value(*keys), dict):
@@ -127,14 +127,14 @@ def _role(reader: SpecReader, keys: tuple[str | int, ...], queue: int, path: str
 
 
 def _instance(reader: SpecReader, keys: tuple[str | int, ...], path: str) -> str:
-    """The type of the nodes; "" if they may have several, a reservation's, or a template's."""
-    at: tuple[str | int, ...] = (*keys, "InstanceType")
-    if reader.value(*at) is None and reader.length(*keys, "Instances") == 1:
-        at = (*keys, "Instances", 0, "InstanceType")
-    text = reader.text(*at, field=f"{path}.instance")
+    """The nodes' type; "" if several are stated, or a reservation or a template states it."""
+    type_keys: tuple[str | int, ...] = (*keys, "InstanceType")
+    if reader.value(*type_keys) is None and reader.length(*keys, "Instances") == 1:
+        type_keys = (*keys, "Instances", 0, "InstanceType")
+    text = reader.text(*type_keys, field=f"{path}.instance")
     if not is_template(text):
         return text
-    reader.give_back(*at)
+    reader.give_back(*type_keys)
     return ""
 
 
@@ -200,7 +200,7 @@ def _write(job: Job) -> str:
 
 
 def _put(document: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
-    """Put a value at its place where a mapping has none, and none lies in its way."""
+    """Set a value under keys, unless there is one, or a key on the way holds no mapping."""
     inner: Any = document
     for key in keys[:-1]:
         inner = inner.setdefault(key, {})
@@ -232,7 +232,7 @@ def _check(job: Job) -> None:
     if job.purchase and job.purchase not in _PURCHASES.values():
         legal = f"legal: {', '.join(_PURCHASES.values())}"
         raise _refused(f"purchase is {job.purchase}", legal, "state one of them, or none")
-    beside = [
+    unsupported = [
         name
         for name, is_stated in {
             "name": job.name,
@@ -243,8 +243,8 @@ def _check(job: Job) -> None:
         }.items()
         if is_stated
     ]
-    if beside:
-        subject = f"{', '.join(beside)} stated"
+    if unsupported:
+        subject = f"{', '.join(unsupported)} stated"
         raise _refused(subject, "that is a job's, not a cluster's", "--as sbatch writes the job")
     names = [role.name.rpartition("/") for role in job.roles]
     queues = [queue or name for queue, _, name in names]
@@ -260,14 +260,16 @@ def _check(job: Job) -> None:
 
 def _check_role(role: Role, job: Job, number: int) -> None:
     default = Role(name=role.name)
-    beside = [
+    unsupported = [
         field.name
         for field in fields(role)
         if field.name not in _FIELDS and getattr(role, field.name) != getattr(default, field.name)
     ]
-    if beside:
-        subject = f"role {role.name}: {', '.join(beside)}"
-        raise _refused(subject, "a compute resource has none", f"leave out {', '.join(beside)}")
+    if unsupported:
+        subject = f"role {role.name}: {', '.join(unsupported)}"
+        raise _refused(
+            subject, "a compute resource has none", f"leave out {', '.join(unsupported)}"
+        )
     if not role.is_exclusive:
         subject = f"role {role.name} has a part of an instance"
         raise _refused(subject, "nodes are whole ones", "give it all devices of its instance")

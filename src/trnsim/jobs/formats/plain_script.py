@@ -1,7 +1,8 @@
 """Shell scripts without options of sbatch, with the nodes and ranks that their launcher states.
 
-A script of torchrun is started on each node, and `--nnodes` states how many; mpirun, srun,
-accelerate and deepspeed start the ranks of all nodes. A script that states no number is of one.
+A script of torchrun is started on each node, and `--nnodes` states their number; mpirun,
+srun, accelerate and deepspeed start the ranks of all nodes. A script that states no number is of
+one node.
 Scripts that start Python alone are left out: most install something or prepare data.
 Sources: PyTorch, torchrun; Open MPI 4, mpirun(1); Slurm, srun(1), OPTIONS; accelerate 1.15,
 `accelerate launch`; DeepSpeed, Getting Started, Resource Configuration.
@@ -35,7 +36,7 @@ _COUNT: Final = re.compile(r"[1-9]\d{0,6}", re.ASCII)
 _RANGE: Final = re.compile(r"([1-9]\d{0,6})(?::([1-9]\d{0,6}))?", re.ASCII)
 _PER_NODE: Final = re.compile(r"ppr:([1-9]\d{0,6}):node", re.ASCII)
 _LAUNCHERS: Final = ("torchrun", "mpirun", "mpiexec", "srun", "accelerate", "deepspeed")
-_READ_OF_STEP: Final = {"nodes", "ntasks", "ntasks-per-node"}
+_COUNTED_STEP_OPTIONS: Final = {"nodes", "ntasks", "ntasks-per-node"}
 WHY_NOT: Final = (
     "no spec of a job: a shell script without #SBATCH options, in which no command of "
     f"{', '.join(_LAUNCHERS)} starts ranks"
@@ -48,13 +49,14 @@ class _Ranks(NamedTuple):
     """The ranks that a launcher states.
 
     Attributes:
-        nodes: number of nodes; None where a variable or a file of hosts states it.
-        each: ranks of a node; None where nothing states them.
-        least: the fewest nodes, of a range.
+        nodes: number of nodes, the largest of a range; None where a variable or a file of hosts
+            states it.
+        per_node: ranks of a node; None where nothing states them.
+        least: the smallest number of nodes of a range; None without a range.
     """
 
     nodes: int | None
-    each: int | None
+    per_node: int | None
     least: int | None = None
 
 
@@ -71,7 +73,7 @@ def _places(root: SourcePlace) -> Iterator[SourcePlace]:
 
 
 def _launcher(script: ScriptContent) -> str:
-    """The name of what starts the ranks; "" for none."""
+    """The name of the launcher that starts the ranks; "" without one."""
     words = (script.content.get("command") or [[]])[0]
     if script.content.get("srun"):
         return "srun" if words else ""
@@ -96,7 +98,7 @@ def _read(place: SourcePlace) -> JobSpec:
         reader.take(key)
     if reader.value("srun") is False:
         reader.take("srun")
-    elif not set(options_in(reader.value("srun", 0) or ())) - _READ_OF_STEP:
+    elif not set(options_in(reader.value("srun", 0) or ())) - _COUNTED_STEP_OPTIONS:
         reader.take("srun", 0)
     command = command_words(reader, ("command", 0), "roles.0.command")
     options = [str(word) for word in reader.value("srun", 0) or ()]
@@ -111,7 +113,7 @@ def _read(place: SourcePlace) -> JobSpec:
         replicas=ranks.nodes,
         least_replicas=ranks.least,
         is_exclusive=True,
-        processes=ranks.each,
+        processes=ranks.per_node,
         image=reader.text("image", 0, field="roles.0.image"),
         command=command,
         environment=exported_variables(reader, 1, script),
@@ -130,43 +132,49 @@ def _ranks(launcher: str, command: Sequence[str], step: Sequence[str]) -> _Ranks
     """The nodes and the ranks of a command.
 
     Args:
-        launcher: the name of what starts the program.
-        command: its words; of srun, those behind its options.
+        launcher: the name of the launcher.
+        command: the words of the command; of srun, those after its options.
         step: options of srun.
     """
     if launcher == "srun":
         stated = options_in(step)
-        each = _whole(stated.get("ntasks-per-node"))
-        ranks = _divided(_whole(stated.get("ntasks")), _nodes(stated.get("nodes")), each, default=1)
+        per_node = _positive(stated.get("ntasks-per-node"))
+        ranks = _ranks_by_counts(
+            _positive(stated.get("ntasks")), _most_nodes(stated.get("nodes")), per_node, default=1
+        )
         inner = started_ranks(command)
-        return ranks if inner is None else ranks._replace(each=(ranks.each or 1) * inner)
+        return ranks if inner is None else ranks._replace(per_node=(ranks.per_node or 1) * inner)
     if launcher in ("mpirun", "mpiexec"):
         return _mpi_ranks(command)
     options = options_of(command)
     if launcher == "accelerate":
-        nodes = _left(command, options, "num-machines")
-        return _divided(_whole(options.get("num-processes")), nodes, None)
+        nodes = _stated_nodes(command, options, "num-machines")
+        return _ranks_by_counts(_positive(options.get("num-processes")), nodes, None)
     if launcher == "deepspeed":
-        nodes = None if "hostfile" in options else _left(command, options, "num-nodes")
-        return _Ranks(nodes, _whole(options.get("num-gpus")))
-    each = started_ranks(command)
+        nodes = None if "hostfile" in options else _stated_nodes(command, options, "num-nodes")
+        return _Ranks(nodes, _positive(options.get("num-gpus")))
+    per_node = started_ranks(command)
     match = _RANGE.fullmatch(options.get("nnodes", ""))
     if match is None:
-        return _Ranks(_left(command, options, "nnodes"), each)
+        return _Ranks(_stated_nodes(command, options, "nnodes"), per_node)
     least, most = int(match[1]), int(match[2] or match[1])
-    return _Ranks(most, each, least if least != most else None)
+    return _Ranks(most, per_node, least if least != most else None)
 
 
-def _left(command: Sequence[str], options: dict[str, str], name: str) -> int | None:
-    """The nodes that an option states: one without it, None where a variable may hold it."""
+def _stated_nodes(command: Sequence[str], options: dict[str, str], name: str) -> int | None:
+    """The nodes that an option states; 1 without it, None where a variable may hold the option."""
     if name in options:
-        return _nodes(options[name])
-    own = takewhile(lambda word: not word.endswith(".py"), command)
-    return None if any(is_template(word) and not word.startswith("-") for word in own) else 1
+        return _most_nodes(options[name])
+    launcher_words = takewhile(lambda word: not word.endswith(".py"), command)
+    return (
+        None
+        if any(is_template(word) and not word.startswith("-") for word in launcher_words)
+        else 1
+    )
 
 
 def _mpi_ranks(command: Sequence[str]) -> _Ranks:
-    """Ranks of mpirun: in all, of a node, and the hosts that it names."""
+    """The ranks of mpirun, by its options for all ranks, for those of a node and for hosts."""
     options: dict[str, str] = {}
     words = list(command[1:])
     for index, word in enumerate(words):
@@ -177,43 +185,43 @@ def _mpi_ranks(command: Sequence[str]) -> _Ranks:
         elif _PYTHON.fullmatch(PurePosixPath(word).name):
             break
     total = next((options[name] for name in ("np", "n", "c") if name in options), None)
-    each = next((options[name] for name in ("npernode", "N", "ppn") if name in options), None)
+    per_node = next((options[name] for name in ("npernode", "N", "ppn") if name in options), None)
     if match := _PER_NODE.match(options.get("map-by", "")):
-        each = match[1]
+        per_node = match[1]
     hosts = next((options[name] for name in ("H", "host", "hosts") if name in options), "")
     if any(name in options for name in _HOST_FILES) or is_template(hosts):
-        return _Ranks(None, _whole(each))
+        return _Ranks(None, _positive(per_node))
     count = len({part.partition(":")[0] for part in hosts.split(",")}) if hosts else None
-    if count is None and each is not None and total is not None:
-        return _divided(_whole(total), None, _whole(each))
-    return _divided(_whole(total), count or 1, _whole(each))
+    if count is None and per_node is not None and total is not None:
+        return _ranks_by_counts(_positive(total), None, _positive(per_node))
+    return _ranks_by_counts(_positive(total), count or 1, _positive(per_node))
 
 
-def _divided(
-    total: int | None, nodes: int | None, each: int | None, default: int | None = None
+def _ranks_by_counts(
+    total: int | None, nodes: int | None, per_node: int | None, default: int | None = None
 ) -> _Ranks:
-    """Nodes and ranks of each from two of three numbers; a node that nobody states is the only one.
+    """Nodes and ranks of a node from two of three numbers; without a number of nodes there is one.
 
     Args:
         total: ranks of all nodes.
         nodes: number of nodes.
-        each: ranks of a node.
+        per_node: ranks of a node.
         default: ranks of a node where nothing states them.
     """
-    if nodes is None and total is not None and each is not None and total % each == 0:
-        return _Ranks(total // each, each)
+    if nodes is None and total is not None and per_node is not None and total % per_node == 0:
+        return _Ranks(total // per_node, per_node)
     count = 1 if nodes is None else nodes
-    if each is None and total is not None and total % count == 0:
-        each = total // count
-    return _Ranks(count, default if each is None else each)
+    if per_node is None and total is not None and total % count == 0:
+        per_node = total // count
+    return _Ranks(count, default if per_node is None else per_node)
 
 
-def _whole(text: str | bool | None) -> int | None:
+def _positive(text: str | bool | None) -> int | None:
     return int(text) if isinstance(text, str) and _COUNT.fullmatch(text) else None
 
 
-def _nodes(text: str | bool | None) -> int | None:
-    return _whole(text.partition("-")[2] or text) if isinstance(text, str) else None
+def _most_nodes(text: str | bool | None) -> int | None:
+    return _positive(text.partition("-")[2] or text) if isinstance(text, str) else None
 
 
 def _write(job: Job) -> str:

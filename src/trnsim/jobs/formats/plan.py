@@ -40,8 +40,8 @@ def _places(root: SourcePlace) -> Iterator[SourcePlace]:
 
 def _read(place: SourcePlace) -> JobSpec:
     plan = record(_StoredPlan, place)
-    on_machine = machine(plan.instance, plan.instances)
-    job = planned_job(on_machine, plan.layout, model=plan.model, steps=round(plan.steps))
+    plan_machine = machine(plan.instance, plan.instances)
+    job = planned_job(plan_machine, plan.layout, model=plan.model, steps=round(plan.steps))
     return JobSpec("plan", job, place.line)
 
 

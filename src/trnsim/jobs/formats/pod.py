@@ -1,7 +1,7 @@
-"""Pods, and the servers that Deployments and StatefulSets make of them.
+"""Pods, and Deployments and StatefulSets, which are servers.
 
-A Deployment or StatefulSet without an accelerator is a service beside a job, and is passed over. A
-pod that starts anew whenever it ends is a server too.
+A Deployment or StatefulSet without an accelerator is no job, and is passed over. A pod that is
+restarted whenever it ends is a server too.
 
 Source: k8s.io/api core/v1 and apps/v1; kubernetes.io docs, Pod Lifecycle, Container restart policy.
 """
@@ -54,9 +54,9 @@ def _places(document: SourcePlace) -> Iterator[SourcePlace]:
 
 
 def _defaults(kind: str, use: JobKind, name: str) -> Defaults:
-    """Fields that Kubernetes demands, beside those of the model.
+    """Fields that Kubernetes demands and a job does not have.
 
-    A Deployment finds its pods by labels, and a pod that ends is not started anew.
+    A Deployment finds its pods by labels, and a pod that ends is not restarted.
     """
     is_server = use is JobKind.SERVING
     yield ("apiVersion",), "apps/v1" if is_server else "v1"
@@ -115,7 +115,7 @@ def _pod(job: Job, kept: KeptFields) -> dict[str, Any]:
     """The spec of a Pod.
 
     Raises:
-        BadInput: there are several.
+        BadInput: the role has several replicas.
     """
     (only,) = job.roles
     if only.replicas != 1:

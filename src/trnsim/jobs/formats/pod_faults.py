@@ -1,6 +1,6 @@
 """Parts of a pod that contradict each other: volumes, amounts, variables and labels.
 
-Kubernetes refuses all of them but a variable in another container, which nothing reads there.
+Kubernetes refuses such a pod, except for a variable in a container that does not read it.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ def _volumes(keys: Keys, pod: dict[str, Any]) -> Iterator[FieldFault]:
     volumes = [volume.get("name") for _, volume in _rows(pod, "volumes")]
     if _is_templated(pod) or _is_templated(pod.get("volumes")) or any(map(_is_templated, volumes)):
         return
-    for at, container in _rows(pod, "containers"):
+    for container_index, container in _rows(pod, "containers"):
         for index, mount in _rows(container, "volumeMounts"):
             name = mount.get("name")
             if not isinstance(name, str) or name in volumes or _is_templated(name):
                 continue
-            named = [str(volume) for volume in volumes]
-            which = f"; its volumes: {', '.join(named)}" if named else ", which has none"
+            listed = ", ".join(str(volume) for volume in volumes)
+            which = f"; its volumes: {listed}" if listed else ", which has none"
             yield FieldFault(
-                (*keys, "containers", at, "volumeMounts", index, "name"),
+                (*keys, "containers", container_index, "volumeMounts", index, "name"),
                 "volume-name",
                 f"{name[:60]} is no volume of the pod{which}",
                 f"add it to volumes, or name {volumes[0]}" if volumes else "add it to volumes",
@@ -87,11 +87,11 @@ def _volumes(keys: Keys, pod: dict[str, Any]) -> Iterator[FieldFault]:
 def _containers(keys: Keys, pod: dict[str, Any]) -> Iterator[FieldFault]:
     containers = _rows(pod, "containers")
     owners = [container.get("name") for _, container in containers if _has_devices(container)]
-    for at, container in containers:
-        place = (*keys, "containers", at)
-        yield from _amounts((*place, "resources"), container.get("resources"))
+    for container_index, container in containers:
+        container_keys = (*keys, "containers", container_index)
+        yield from _amounts((*container_keys, "resources"), container.get("resources"))
         if owners and not _has_devices(container):
-            yield from _variables(place, container, str(owners[0]))
+            yield from _variables(container_keys, container, str(owners[0]))
 
 
 def _has_devices(container: dict[str, Any]) -> bool:

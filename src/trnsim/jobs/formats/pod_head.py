@@ -1,7 +1,8 @@
 """The address of a job's first pod, at which ranks meet: MASTER_ADDR in commands of containers.
 
-No shell reads a container's command: Kubernetes itself puts a variable of the container where a
-word has ``$(NAME)``. Source: kubernetes.io docs, Define a Command and Arguments for a Container.
+No shell reads a container's command: Kubernetes itself replaces ``$(NAME)`` in a word by a
+variable of the container. Source: kubernetes.io docs, Define a Command and Arguments for a
+Container.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ _POD_FORM: Final = f"$({_NAME})"
 
 
 def has_head(job: Job) -> bool:
-    """Whether a command of the job names its first pod, and no variable of the job is that name."""
+    """True if a command of the job has $MASTER_ADDR, and no role sets that variable itself."""
     is_named = any(_SHELL_FORM in word for role in job.roles for word in role.command)
     return is_named and all(role.variable(_NAME) is None for role in job.roles)
 
 
 def with_head(job: Job, address: str) -> Job:
-    """The job as containers run it.
+    """The job with $(MASTER_ADDR) for $MASTER_ADDR, and the variable in each role's environment.
 
     Args:
         job: the job.
@@ -47,7 +48,7 @@ def with_head(job: Job, address: str) -> Job:
 
 
 def without_head(job: Job, address: str) -> Job:
-    """The job that `with_head` was given; another job as it is."""
+    """The job from which `with_head` made this one; any other job as it is."""
     stated = {role.variable(_NAME) for role in job.roles}
     is_named = any(_POD_FORM in word for role in job.roles for word in role.command)
     if not is_named or stated != {address or None}:

@@ -42,19 +42,19 @@ EXTENDED: Final = {
     "vpc.amazonaws.com/efa": "efa",
     "hugepages-2Mi": "hugepages_bytes",
 }
-"""Fields of a role by resource; of these a request equals the limit.
+"""Fields of a role by resource, for resources whose request equals the limit.
 
 Source: kubernetes.io docs, Schedule GPUs, and Manage HugePages.
 """
 _SHARED: Final = {"cpu": "vcpus", "memory": "memory_bytes"}
-"""Fields of a role by resource, of which a request may be below the limit."""
+"""Fields of a role by resource, for resources whose request may be below the limit."""
 _ACCELERATORS: Final = ("aws.amazon.com/neuron", "nvidia.com/gpu")
 _MOST_SHOWN: Final = 200
 """Characters of a command that an error repeats."""
 INSTANCE_LABELS: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 REGION_LABEL: Final = "topology.kubernetes.io/region"
 JOB_LABELS: Final = {REGION_LABEL: "region", "eks.amazonaws.com/capacityType": "purchase"}
-"""Labels of nodes, and the fields of a job that two of them state.
+"""Labels of nodes; `JOB_LABELS` has the field of a job for each of its labels.
 
 Sources: kubernetes.io docs, Well-Known Labels, Annotations and Taints; Amazon EKS user guide,
 Managed node group capacity types.
@@ -85,7 +85,7 @@ def has_accelerator(container: Any) -> bool:
 
 
 def container_index(reader: SpecReader, pod: Keys) -> int:
-    """Index of the container that has accelerators, else of the first.
+    """Index of the first container that has accelerators, else 0.
 
     Raises:
         BadInput: the pod has no containers.
@@ -94,11 +94,11 @@ def container_index(reader: SpecReader, pod: Keys) -> int:
         fix = reader.renaming(*pod, "containers") or "add containers, and in it - name and image"
         raise reader.refused((*pod, "containers"), "legal: a list of one container or more", fix)
     containers = reader.value(*pod, "containers")
-    return next((at for at, each in enumerate(containers) if has_accelerator(each)), 0)
+    return next((index for index, row in enumerate(containers) if has_accelerator(row)), 0)
 
 
 def selected(reader: SpecReader, pods: Sequence[Keys]) -> dict[str, Any]:
-    """Fields of a job that labels in the node selectors of its pods state.
+    """The region and the purchase that node selectors of a job's pods state, by field.
 
     A label that all pods state alike is taken; labels that differ are kept.
     """
@@ -128,7 +128,7 @@ def role(
     is_program: bool = True,
     **stated: Any,
 ) -> Role:
-    """The role of a pod's spec; what leads to it must be mappings.
+    """The role of a pod's spec; the values that lead to the spec must be mappings.
 
     Args:
         reader: the document.
@@ -144,19 +144,19 @@ def role(
     for end, key in enumerate((*pod, "containers")):
         if end and isinstance(key, str):
             check_mapping(reader, *pod[:end])
-    at = (*pod, "containers", container_index(reader, pod))
-    if (container := reader.place(*at)) is not None:
+    container_keys = (*pod, "containers", container_index(reader, pod))
+    if (container := reader.place(*container_keys)) is not None:
         reader.lines.setdefault(f"{path}.container", container.line)
     for keys in (
         (*pod, "nodeSelector"),
-        (*at, "resources"),
-        (*at, "resources", "limits"),
-        (*at, "resources", "requests"),
-        (*at, "securityContext"),
+        (*container_keys, "resources"),
+        (*container_keys, "resources", "limits"),
+        (*container_keys, "resources", "requests"),
+        (*container_keys, "securityContext"),
     ):
         check_mapping(reader, *keys)
-    name = name or reader.text(*at, "name", field=f"{path}.name")
-    added = (*at, "securityContext", "capabilities", "add")
+    name = name or reader.text(*container_keys, "name", field=f"{path}.name")
+    added = (*container_keys, "securityContext", "capabilities", "add")
     capabilities = reader.words(*added, field=f"{path}.capabilities")
     claims = claimed_names(reader, pod)
     if claims:
@@ -164,56 +164,60 @@ def role(
     return Role(
         name=name,
         instance=_instance(reader, pod, f"{path}.instance"),
-        image=stated_image(reader.text(*at, "image", field=f"{path}.image")),
-        environment=_environment(reader, at, f"{path}.environment"),
-        shm_bytes=_shm_bytes(reader, pod, at, f"{path}.shm_bytes"),
+        image=stated_image(reader.text(*container_keys, "image", field=f"{path}.image")),
+        environment=_environment(reader, container_keys, f"{path}.environment"),
+        shm_bytes=_shm_bytes(reader, pod, container_keys, f"{path}.shm_bytes"),
         capabilities=tuple(name.removeprefix("CAP_") for name in capabilities),
         is_privileged=bool(
-            reader.boolean(*at, "securityContext", "privileged", field=f"{path}.is_privileged")
+            reader.boolean(
+                *container_keys, "securityContext", "privileged", field=f"{path}.is_privileged"
+            )
         ),
-        **_resources(reader, (*at, "resources"), path),
-        **{**(_program(reader, at, path) if is_program else {}), **stated},
+        **_resources(reader, (*container_keys, "resources"), path),
+        **{**(_program(reader, container_keys, path) if is_program else {}), **stated},
     )
 
 
-def _resources(reader: SpecReader, at: Keys, path: str) -> dict[str, Any]:
+def _resources(reader: SpecReader, keys: Keys, path: str) -> dict[str, Any]:
     """Fields of a role that resources state."""
     fields: dict[str, Any] = {}
     for resource, name in EXTENDED.items():
-        number = _extended(reader, at, resource, f"{path}.{name}")
+        number = _extended(reader, keys, resource, f"{path}.{name}")
         if number is not None and name not in fields:
-            reader.take(*at, "limits", resource)
+            reader.take(*keys, "limits", resource)
             fields[name] = int(number)
     for resource, name in _SHARED.items():
-        requested = quantity(reader, *at, "requests", resource, field=f"{path}.{name}")
+        requested = quantity(reader, *keys, "requests", resource, field=f"{path}.{name}")
         if requested is not None:
-            reader.take(*at, "requests", resource)
-        elif reader.value(*at, "requests", resource) is None:
-            requested = quantity(reader, *at, "limits", resource, field=f"{path}.{name}")
+            reader.take(*keys, "requests", resource)
+        elif reader.value(*keys, "requests", resource) is None:
+            requested = quantity(reader, *keys, "limits", resource, field=f"{path}.{name}")
         if requested is not None:
             fields[name] = float(requested) if name == "vcpus" else int(requested)
     return fields
 
 
-def _extended(reader: SpecReader, at: Keys, resource: str, field: str) -> Fraction | None:
-    """The limit of a resource; its request is taken where it is the same.
+def _extended(
+    reader: SpecReader, container_keys: Keys, resource: str, field: str
+) -> Fraction | None:
+    """The limit of a resource, or its request without a limit; an equal request is taken too.
 
-    One that differs, or has no limit, is kept, and has a line of its own.
+    A request that differs, or has no limit, is kept and has a line of its own.
 
     Raises:
         BadInput: it is no whole number.
     """
-    limit = quantity(reader, *at, "limits", resource, field=field)
-    request = quantity(reader, *at, "requests", resource, field=field)
+    limit = quantity(reader, *container_keys, "limits", resource, field=field)
+    request = quantity(reader, *container_keys, "requests", resource, field=field)
     for kind, number in (("limits", limit), ("requests", request)):
         if number is not None and number.denominator != 1:
-            raise reader.refused((*at, kind, resource), "legal: a whole number")
-    is_stated = reader.place(*at, "limits", resource) is not None
-    place = reader.place(*at, "requests", resource)
+            raise reader.refused((*container_keys, kind, resource), "legal: a whole number")
+    is_stated = reader.place(*container_keys, "limits", resource) is not None
+    place = reader.place(*container_keys, "requests", resource)
     if limit is None and is_stated:
-        return request if reader.value(*at, "limits", resource) is None else None
+        return request if reader.value(*container_keys, "limits", resource) is None else None
     if limit == request:
-        reader.take(*at, "requests", resource)
+        reader.take(*container_keys, "requests", resource)
     elif request is not None and place is not None:
         reader.lines[f"{field}.request"] = place.line
     return request if limit is None else limit
@@ -228,8 +232,8 @@ def _instance(reader: SpecReader, pod: Keys, field: str) -> str:
     if reader.length(*pod, *_TERMS) != 1:
         return ""
     expressions = (*pod, *_TERMS, 0, "matchExpressions")
-    for at in range(reader.length(*expressions)):
-        keys = (*expressions, at)
+    for index in range(reader.length(*expressions)):
+        keys = (*expressions, index)
         is_label = reader.value(*keys, "key") in INSTANCE_LABELS
         is_only = reader.value(*keys, "operator") == "In" and reader.length(*keys, "values") == 1
         if not is_label or not is_only or reader.is_templated(*keys, "values", 0, field=field):
@@ -242,7 +246,7 @@ def _instance(reader: SpecReader, pod: Keys, field: str) -> str:
 
 
 def _list_fix(name: str, value: Any) -> str:
-    """The words of a text as a list; a shell reads those that have its signs."""
+    """The fix for a command that is one text: its words as a list, or a shell for its operators."""
     if not isinstance(value, str) or len(value) > _MOST_SHOWN:
         return f"write {name} as a list of words"
     words = value.split()
@@ -251,25 +255,27 @@ def _list_fix(name: str, value: Any) -> str:
     return f"write {name}: {json.dumps(words)}"
 
 
-def _program(reader: SpecReader, at: Keys, path: str) -> dict[str, Any]:
-    """The program of a role: words of command, which is the entry point, and of args.
+def _program(reader: SpecReader, container_keys: Keys, path: str) -> dict[str, Any]:
+    """The program of a role: the words of `command`, which is the entry point, and of `args`.
 
     Raises:
         BadInput: one of them is no list of texts.
     """
     words: dict[str, tuple[str, ...]] = {}
     for name in ("command", "args"):
-        value = reader.value(*at, name)
-        if value is None or reader.is_templated(*at, name, field=f"{path}.command"):
+        value = reader.value(*container_keys, name)
+        if value is None or reader.is_templated(*container_keys, name, field=f"{path}.command"):
             continue
         if not isinstance(value, list):
-            raise reader.refused((*at, name), "legal: a list of texts", _list_fix(name, value))
-        words[name] = reader.words(*at, name, field=f"{path}.command") if value else ()
+            raise reader.refused(
+                (*container_keys, name), "legal: a list of texts", _list_fix(name, value)
+            )
+        words[name] = reader.words(*container_keys, name, field=f"{path}.command") if value else ()
         untyped = [
             index for index, word in enumerate(value) if isinstance(word, (bool, int, float))
         ]
         for index in untyped[:1]:
-            place = reader.place(*at, name, index)
+            place = reader.place(*container_keys, name, index)
             if place is not None:
                 reader.lines.setdefault(f"{path}.untyped.command", place.line)
     command = words.get("command", ()) + words.get("args", ())
@@ -280,15 +286,20 @@ def _program(reader: SpecReader, at: Keys, path: str) -> dict[str, Any]:
     }
 
 
-def _environment(reader: SpecReader, at: Keys, path: str) -> tuple[tuple[str, str], ...]:
-    """Variables with their values; one from elsewhere is a template, one that is no text kept.
+def _environment(
+    reader: SpecReader, container_keys: Keys, path: str
+) -> tuple[tuple[str, str], ...]:
+    """The variables of a container.
+
+    One with `valueFrom` is a template; one of another type than text is also kept.
+
 
     Raises:
         BadInput: an entry has no name.
     """
     environment: list[tuple[str, str]] = []
-    for index in range(check_list(reader, *at, "env")):
-        keys = (*at, "env", index)
+    for index in range(check_list(reader, *container_keys, "env")):
+        keys = (*container_keys, "env", index)
         name = reader.value(*keys, "name")
         if not isinstance(name, str) or not name:
             fix = reader.renaming(*keys, "name") or "write - name: NAME, and value: 'TEXT' below it"
@@ -314,9 +325,9 @@ def _environment(reader: SpecReader, at: Keys, path: str) -> tuple[tuple[str, st
     return tuple(environment)
 
 
-def _shm_bytes(reader: SpecReader, pod: Keys, at: Keys, field: str) -> int | None:
+def _shm_bytes(reader: SpecReader, pod: Keys, container_keys: Keys, field: str) -> int | None:
     """Size of the memory volume at /dev/shm, if the pod uses it for nothing else."""
-    mounts = reader.value(*at, "volumeMounts")
+    mounts = reader.value(*container_keys, "volumeMounts")
     volumes = reader.value(*pod, "volumes")
     if not isinstance(mounts, list) or not isinstance(volumes, list):
         return None
@@ -335,7 +346,7 @@ def _shm_bytes(reader: SpecReader, pod: Keys, at: Keys, field: str) -> int | Non
             if size is None or size.denominator != 1 or _mounts(reader, pod, name) != 1:
                 return None
             reader.take(*pod, "volumes", place)
-            reader.take(*at, "volumeMounts", index)
+            reader.take(*container_keys, "volumeMounts", index)
             return int(size)
     return None
 

@@ -1,7 +1,8 @@
-"""The spec of a pod written for a role, and what no pod can express."""
+"""The spec of a pod written for a role, and refusals of jobs that no pod can express."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -37,8 +38,8 @@ def check_job(
     Args:
         job: the job.
         title: the format in words, such as "a Pod".
-        roles: numbers of roles that the format has.
-        beyond: fields of jobs and roles that the format expresses beside those of a pod:
+        roles: legal numbers of roles.
+        beyond: fields of jobs and roles that the format expresses and a pod does not:
             "copies", "least_replicas", "processes".
 
     Raises:
@@ -111,38 +112,36 @@ def pod_spec(
     Args:
         role: the role.
         job: its job.
-        kept: fields that are kept below the spec.
-        container: name of the container, unless another is kept; "" for the role's.
+        kept: kept fields of the spec, by keys below it.
+        container: name of the container, unless a name is kept; "" for the role's name.
         is_program: whether the command of the role is that of the container.
 
     Raises:
         BadInput: a number has no form in Kubernetes.
     """
     others = kept.below("containers")
-    at = 0
-    while others.has(at, "image"):
-        at += 1
-    inner = others.below(at)
+    index = next(index for index in itertools.count() if not others.has(index, "image"))
+    inner = others.below(index)
     name = inner.value("name", default=container or label_name(role.name, "main"))
     has_shm = role.shm_bytes is not None
-    own = {
+    written = {
         "name": name,
         "image": role.image or IMAGE,
         **(_program(role) if is_program else {}),
-        "env": inner.below("env").placed(
+        "env": inner.below("env").with_gaps(
             ({"name": key, "value": value} for key, value in role.environment), "name"
         ),
         "resources": _resources(role, is_claimed=inner.has("resources", "claims")),
         "securityContext": _security(role),
-        "volumeMounts": inner.below("volumeMounts").placed(
+        "volumeMounts": inner.below("volumeMounts").with_gaps(
             [{"name": _SHM, "mountPath": "/dev/shm"}] if has_shm else []  # noqa: S108
         ),
     }
     shm = {"medium": "Memory", "sizeLimit": bytes_text(role.shm_bytes or 0)}
     spec = {
         "nodeSelector": without_empty({INSTANCE_LABELS[0]: role.instance, **_selector(job)}),
-        "containers": others.placed([without_empty(own)], "image"),
-        "volumes": kept.below("volumes").placed(
+        "containers": others.with_gaps([without_empty(written)], "image"),
+        "volumes": kept.below("volumes").with_gaps(
             [{"name": _SHM, "emptyDir": shm}] if has_shm else []
         ),
     }
@@ -153,7 +152,7 @@ def _selector(job: Job) -> dict[str, str]:
     """Labels of nodes that state the region and the kind of purchase.
 
     Raises:
-        BadInput: nodes are not bought so.
+        BadInput: nodes have no such kind of purchase.
     """
     values = {label: getattr(job, field) for label, field in JOB_LABELS.items()}
     names = {kind: name for name, kind in PURCHASES.items()}
@@ -167,7 +166,7 @@ def _selector(job: Job) -> dict[str, str]:
 
 
 def _program(role: Role) -> dict[str, list[str]]:
-    """The words of a program; all of them are the command where there is no image."""
+    """The words of a program by field of a container; without an image all are the command's."""
     entry_words = role.entry_words if role.image else len(role.command)
     return {
         "command": list(role.command[:entry_words]),
@@ -176,7 +175,7 @@ def _program(role: Role) -> dict[str, list[str]]:
 
 
 def _resources(role: Role, *, is_claimed: bool) -> dict[str, Any]:
-    """Requests and limits, which are equal but for cpu and memory; claimed devices have none.
+    """Requests and limits, which are equal except for cpu and memory; claimed devices are left out.
 
     Raises:
         BadInput: vCPUs are in parts below a thousandth.
@@ -207,7 +206,7 @@ def _resources(role: Role, *, is_claimed: bool) -> dict[str, Any]:
 
 
 def _whole_instance(role: Role) -> dict[str, int]:
-    """All accelerators of an instance that a replica has for itself.
+    """The number of all accelerators of the instance, for a replica that has it for itself.
 
     Raises:
         BadInput: the instance is not stated, or a part of its accelerators is.

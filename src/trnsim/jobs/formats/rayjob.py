@@ -91,7 +91,7 @@ def _read(place: SourcePlace) -> JobSpec:
 
 
 def _group(reader: SpecReader, keys: Keys, path: str) -> Role:
-    """The role of a group of workers; the most and the fewest are kept where it does not grow."""
+    """The role of a group of workers; limits that equal its number of replicas are not kept."""
     name = reader.text(*keys, "groupName", field=f"{path}.name")
     replicas = count(reader, *keys, "replicas", field=f"{path}.replicas")
     if reader.value(*keys, "replicas") is None:
@@ -110,7 +110,7 @@ def _group(reader: SpecReader, keys: Keys, path: str) -> Role:
 
 
 def _entrypoint(reader: SpecReader) -> tuple[str, ...]:
-    """Words of the entry point; of a line with more than words, a shell and the line."""
+    """The words of the entry point; for a line with a shell's operators, a shell and the line."""
     line = reader.text("spec", "entrypoint", field="roles.0.command")
     try:
         words = shlex.split(line)
@@ -119,8 +119,8 @@ def _entrypoint(reader: SpecReader) -> tuple[str, ...]:
     return tuple(words) if shlex.join(words) == line else (*_SHELL, line)
 
 
-def _line(command: tuple[str, ...]) -> str:
-    """The entry point that `_entrypoint` reads as the command."""
+def _entrypoint_line(command: tuple[str, ...]) -> str:
+    """The entry point as a line, which `_entrypoint` reads as the command."""
     if len(command) == len(_SHELL) + 1 and command[:-1] == _SHELL:
         try:
             is_plain = shlex.join(shlex.split(command[-1])) == command[-1]
@@ -147,7 +147,7 @@ def _write(job: Job) -> str:
     if kind == "RayJob":
         spec = without_empty(
             {
-                "entrypoint": _line(job.roles[0].command),
+                "entrypoint": _entrypoint_line(job.roles[0].command),
                 "activeDeadlineSeconds": deadline(job),
                 "rayClusterSpec": cluster,
             }
@@ -162,10 +162,10 @@ def _write(job: Job) -> str:
 
 
 def _check_roles(job: Job, kind: str) -> None:
-    """Refuse roles that are no head and groups.
+    """Refuse roles that are not a head of one pod and groups of workers.
 
     Raises:
-        BadInput: the head is not one, or a group has a program.
+        BadInput: the head has several replicas, or a group has a program.
     """
     head, *groups = job.roles
     if head.replicas != 1 or head.least_replicas is not None:
@@ -199,14 +199,14 @@ def _cluster(job: Job, kept: KeptFields) -> dict[str, Any]:
         inner = kept.below("workerGroupSpecs", index)
         replicas = stated_replicas(job, index + 1, inner, ("replicas",), ("minReplicas",))
         least = replicas if own.least_replicas is None else own.least_replicas
-        numbers = {
+        counts = {
             "replicas": replicas,
             "minReplicas": inner.value("minReplicas", default=0 if least is None else least),
             "maxReplicas": inner.value(
                 "maxReplicas", default=MOST_COUNT if replicas is None else replicas
             ),
         }
-        group = {"groupName": label_name(own.name, f"group-{index}"), **numbers}
+        group = {"groupName": label_name(own.name, f"group-{index}"), **counts}
         groups.append(without_empty(group) | {"template": template(own, inner, "ray-worker")})
     return without_empty({"headGroupSpec": {"template": head}, "workerGroupSpecs": groups})
 

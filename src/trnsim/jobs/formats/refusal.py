@@ -17,7 +17,7 @@ __all__ += ["check_training", "in_units"]
 
 
 class UnsupportedField(NamedTuple):
-    """A field of a job that the format to be written has no place for.
+    """A field of a job that the format to be written cannot express.
 
     Attributes:
         why: the reason, which names the format.
@@ -29,7 +29,7 @@ class UnsupportedField(NamedTuple):
 
 
 def check_expressible(job: Job, unsupported: Mapping[str, UnsupportedField]) -> None:
-    """Check that the job states no field that the format has no place for.
+    """Check that the job states no field that the format cannot express.
 
     Args:
         job: the job.
@@ -40,12 +40,12 @@ def check_expressible(job: Job, unsupported: Mapping[str, UnsupportedField]) -> 
     """
     for path, field in unsupported.items():
         name = path.removeprefix("roles.")
-        parts: list[Any] = list(job.roles) if name != path else [job]
+        owners: list[Any] = list(job.roles) if name != path else [job]
         default = _default(Role if name != path else Job, name)
-        for part in parts:
-            if getattr(part, name) != default:
-                owner = f"role {part.name!r}: " if name != path else ""
-                text = f"{owner}{name} is {getattr(part, name)!r}: {field.why}"
+        for owner in owners:
+            if getattr(owner, name) != default:
+                subject = f"role {owner.name!r}: " if name != path else ""
+                text = f"{subject}{name} is {getattr(owner, name)!r}: {field.why}"
                 raise BadInput(text, fix=field.fix or f"leave out {name}")
 
 
@@ -80,7 +80,7 @@ def check_name(name: str, pattern: re.Pattern[str], legal: str) -> None:
 
 
 def check_training(job: Job, title: str) -> None:
-    """Check that a job ends: one of a format that has no other jobs, which `title` names.
+    """Check that a job ends, for a format without servers and clusters; `title` names the format.
 
     Raises:
         BadInput: it is a server or a cluster.

@@ -1,4 +1,4 @@
-"""Processes of each replica: one number for all roles, beside those that commands start.
+"""Processes of each replica, as a job's single number for all roles.
 
 Source: github.com/kubeflow/training-operator v1.9.0 pkg/apis/kubeflow.org/v1/pytorch_types.go,
 NprocPerNode.
@@ -32,14 +32,14 @@ def word_or_processes(reader: SpecReader, *keys: str, field: str) -> int | None:
 
 
 def stated_processes(roles: Sequence[Role], title: str) -> int | None:
-    """Processes of each replica; None where commands start as many, or none are stated.
+    """Processes of each replica; None if they are not stated, or each command starts that number.
 
     Args:
-        roles: roles that have the number.
+        roles: the roles that the number is for.
         title: the format in words, such as "a PyTorchJob".
 
     Raises:
-        BadInput: roles differ.
+        BadInput: the roles' numbers differ.
     """
     if all(own.processes in (None, started_ranks(own.command)) for own in roles):
         return None

@@ -1,7 +1,7 @@
 """Devices that pods claim: ResourceClaimTemplates beside the job in its file.
 
-A pod names templates in `resourceClaims`; devices, instance type and LNC of its role are then what
-these state. Selectors are read for the instance type and the kind of device, where they compare
+A pod names templates in `resourceClaims`, which state the devices, instance type and LNC of its
+role. Selectors are read for the instance type and the kind of device, where they compare
 for equality and join by "and" alone.
 
 Sources: k8s.io/api resource/v1 DeviceRequest, ExactDeviceRequest; AWS Neuron documentation
@@ -54,7 +54,7 @@ def claim_templates(documents: Iterable[FileContent]) -> dict[str, DeviceClaim]:
 
 
 def with_claims(spec: JobSpec, templates: Mapping[str, DeviceClaim]) -> JobSpec:
-    """The spec with what the templates state of its roles; what a pod states itself wins."""
+    """The spec with the devices, types and LNC of its roles' templates; a pod's own fields win."""
     claims = {
         path: tuple(templates.get(claim.name, claim) for claim in named)
         for path, named in spec.claims.items()
@@ -97,7 +97,7 @@ def _with_devices(own: Role, claims: Sequence[DeviceClaim]) -> Role:
 
 
 def _claim(reader: SpecReader, name: str) -> DeviceClaim:
-    """The claim of a template; no number of devices where it offers alternatives."""
+    """The claim of a template; its number of devices is None where requests are alternatives."""
     requests = range(reader.length(*_DEVICES, "requests"))
     classes = [reader.value(*_request(reader, index), "deviceClassName") for index in requests]
     if not classes or None in classes or classes.count(_CLASS) > 1:
@@ -105,13 +105,14 @@ def _claim(reader: SpecReader, name: str) -> DeviceClaim:
     if _CLASS not in classes:
         return DeviceClaim(name, reader.start, devices=0)
     keys = _request(reader, classes.index(_CLASS))
-    equal = _equalities(reader, keys)
-    is_node = equal.get("resourceType") == _NODE
+    attributes = _equalities(reader, keys)
+    is_node = attributes.get("resourceType") == _NODE
     count = reader.value(*keys, "count") if reader.value(*keys, "count") is not None else 1
     mode = reader.value(*keys, "allocationMode")
     is_counted = mode in (None, "ExactCount") and type(count) is int and count > 0
     group, constraint = _group(reader)
-    place, around = reader.place(*keys, "count") or reader.place(*keys), reader.place(*constraint)
+    place = reader.place(*keys, "count") or reader.place(*keys)
+    constraint_place = reader.place(*constraint)
     lnc = _parameter(reader, "NeuronConfig", "logicalNeuronCore")
     return DeviceClaim(
         name,
@@ -120,8 +121,8 @@ def _claim(reader: SpecReader, name: str) -> DeviceClaim:
         is_whole_instance=(mode == "All" and not is_node)
         or (is_node and is_counted and count == 1),
         group=group,
-        group_place=around.line if group and around else None,
-        instance=equal.get("instanceType", ""),
+        group_place=constraint_place.line if group and constraint_place else None,
+        instance=attributes.get("instanceType", ""),
         lnc=lnc if type(lnc) is int else None,
     )
 
@@ -134,16 +135,16 @@ def _request(reader: SpecReader, index: int) -> Keys:
 
 def _equalities(reader: SpecReader, keys: Keys) -> dict[str, str]:
     """Attributes that the selectors of a request compare for equality, with their values."""
-    equal: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for index in range(reader.length(*keys, "selectors")):
         text = reader.value(*keys, "selectors", index, "cel", "expression")
         if isinstance(text, str) and "||" not in text and "!" not in text:
-            equal.update(_EQUALITY.findall(text))
-    return equal
+            attributes.update(_EQUALITY.findall(text))
+    return attributes
 
 
 def _group(reader: SpecReader) -> tuple[int | None, Keys]:
-    """Size of the group that a constraint keeps the devices in, and its keys; the least group."""
+    """Size of the smallest group that a constraint demands, and the keys of that constraint."""
     sizes: list[tuple[int, Keys]] = []
     for index in range(reader.length(*_DEVICES, "constraints")):
         keys = (*_DEVICES, "constraints", index, "matchAttribute")

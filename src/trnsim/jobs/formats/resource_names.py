@@ -1,4 +1,4 @@
-"""Names of resources that containers ask for, which are almost those that nodes offer.
+"""Misspelled names of resources: those that containers request and no node offers.
 
 Kubernetes takes any name below a domain: a pod that asks for another one waits for ever, or starts
 without the devices.
@@ -23,7 +23,7 @@ _OFFERED: Final = (
     *("vpc.amazonaws.com/efa", "nvidia.com/gpu", "hugepages-2Mi", "hugepages-1Gi"),
     *("cpu", "memory", "ephemeral-storage"),
 )
-_ALMOST: Final = 0.85
+_LEAST_SIMILARITY: Final = 0.85
 _MOST_CHARS: Final = 100
 _SOURCE: Final = (
     "aws-neuron-sdk deploy/includes/k8s-neuron-device-plugin.rst; kubernetes.io docs, Resource "
@@ -33,7 +33,7 @@ _SOURCE: Final = (
 
 def misspelled_resources(place: SourcePlace) -> Iterator[tuple[FieldFault, SourceLine]]:
     """The faults of names below `resources` of containers, with their lines."""
-    for keys in _asked(place.value, ()):
+    for keys in _resource_keys(place.value, ()):
         name = str(keys[-1])
         if near := "" if name in _OFFERED or is_template(name) else _near(name):
             reason = f"{name[:_MOST_CHARS]} is no resource that nodes offer; {near} is"
@@ -41,19 +41,19 @@ def misspelled_resources(place: SourcePlace) -> Iterator[tuple[FieldFault, Sourc
             yield fault, reduce(SourcePlace.inner, keys, place).line
 
 
-def _asked(value: Any, keys: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+def _resource_keys(value: Any, keys: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
     """The keys of each resource in limits and requests of a document."""
     rows = value.items() if isinstance(value, dict) else enumerate(value)
     for key, inner in rows:
         if keys[-1:] in (("limits",), ("requests",)) and keys[-2:-1] == ("resources",):
             yield (*keys, key)
         elif isinstance(inner, dict | list):
-            yield from _asked(inner, (*keys, key))
+            yield from _resource_keys(inner, (*keys, key))
 
 
 def _near(name: str) -> str:
     """The offered resource of almost this name, or of this name below another domain."""
     last = name.rpartition("/")[2]
-    same = (each for each in _OFFERED if "/" in each and each.partition("/")[2] == last)
-    near = get_close_matches(name[:_MOST_CHARS], _OFFERED, 1, _ALMOST)
-    return near[0] if near else next(same, "")
+    namesakes = (name for name in _OFFERED if "/" in name and name.partition("/")[2] == last)
+    near = get_close_matches(name[:_MOST_CHARS], _OFFERED, 1, _LEAST_SIMILARITY)
+    return near[0] if near else next(namesakes, "")

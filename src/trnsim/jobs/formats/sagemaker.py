@@ -35,7 +35,7 @@ UNSUPPORTED_FIELDS: Final = {
     "roles.shm_bytes": UnsupportedField("SageMaker has no field for /dev/shm"),
     "roles.is_privileged": UnsupportedField("SageMaker runs no privileged containers"),
 }
-"""Fields that neither training jobs nor endpoints have a place for."""
+"""Fields that neither training jobs nor endpoints can express."""
 
 
 def instance_in(reader: SpecReader, *keys: str | int, field: str) -> str:
@@ -58,19 +58,19 @@ def instance_name(role: Role) -> str:
 
 
 def take_examples(reader: SpecReader, examples: Mapping[Keys, str]) -> None:
-    """Fields with the values that a writer puts where a job has none are taken, not kept."""
+    """Take the fields that have a writer's example values, so that they are not kept."""
     for keys, value in examples.items():
         if reader.value(*keys) == value:
             reader.take(*keys)
 
 
 def check_whole(role: Role) -> None:
-    """Check that a role has its instance for itself, and asks for no more than it has.
+    """Check that a role has its instance for itself, and requests no more than the instance has.
 
     SageMaker sets up EFA: huge pages and IPC_LOCK are left out.
 
     Raises:
-        BadInput: it asks for a part of the devices of its instance, or for more.
+        BadInput: it requests a part of the instance's devices, or more than it has.
     """
     check_ranks(role)
     if not role.is_exclusive:
@@ -101,8 +101,9 @@ def check_whole(role: Role) -> None:
     if instance is not None:
         host = {"vcpus": instance.vcpus, "memory_bytes": instance.host_bytes}
     for name, most in host.items():
-        value = getattr(role, name)
+        value, all_of_it = getattr(role, name), "unknown" if most is None else most
         if value is not None and (most is None or value > most):
             raise BadInput(
-                f"role {role.name!r}: {name} is {value}; {_WHOLE}: {most}", fix=f"leave out {name}"
+                f"role {role.name!r}: {name} is {value}; {_WHOLE}: {all_of_it}",
+                fix=f"leave out {name}",
             )

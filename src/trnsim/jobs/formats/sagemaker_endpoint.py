@@ -82,22 +82,22 @@ def _role(reader: SpecReader, index: int) -> Role:
     Raises:
         BadInput: a value is not legal.
     """
-    at: Keys = (_VARIANTS, index)
+    keys: Keys = (_VARIANTS, index)
     field = f"roles.{index}"
-    name = reader.text(*at, "VariantName", field=f"{field}.name")
-    instance = instance_in(reader, *at, "InstanceType", field=f"{field}.instance")
-    take_examples(reader, {(*at, "ModelName"): _MODEL})
-    is_scaled = reader.value(*at, _SCALING, "Status") == "ENABLED"
+    name = reader.text(*keys, "VariantName", field=f"{field}.name")
+    instance = instance_in(reader, *keys, "InstanceType", field=f"{field}.instance")
+    take_examples(reader, {(*keys, "ModelName"): _MODEL})
+    is_scaled = reader.value(*keys, _SCALING, "Status") == "ENABLED"
     least = None
     if is_scaled:
-        least = reader.whole(*at, _SCALING, "MinInstanceCount", field=f"{field}.least_replicas")
+        least = reader.whole(*keys, _SCALING, "MinInstanceCount", field=f"{field}.least_replicas")
     if least is None:
-        replicas = reader.whole(*at, "InitialInstanceCount", field=f"{field}.replicas", least=1)
+        replicas = reader.whole(*keys, "InitialInstanceCount", field=f"{field}.replicas", least=1)
         return Role(name=name, instance=instance, is_exclusive=True, replicas=replicas)
-    reader.take(*at, _SCALING, "Status")
-    most = reader.whole(*at, _SCALING, "MaxInstanceCount", field=f"{field}.replicas", least=1)
-    if reader.value(*at, "InitialInstanceCount") == (least or 1):
-        reader.take(*at, "InitialInstanceCount")
+    reader.take(*keys, _SCALING, "Status")
+    most = reader.whole(*keys, _SCALING, "MaxInstanceCount", field=f"{field}.replicas", least=1)
+    if reader.value(*keys, "InitialInstanceCount") == (least or 1):
+        reader.take(*keys, "InitialInstanceCount")
     return Role(
         name=name, instance=instance, is_exclusive=True, replicas=most, least_replicas=least
     )
@@ -114,7 +114,7 @@ def _write(job: Job) -> str:
         raise BadInput(f"a {job.kind.value} job is no endpoint", fix="--as sagemaker-training")
     if not job.roles:
         raise BadInput("an endpoint needs a role", fix="give the job a role")
-    legal = "SageMaker: 1 to 63 letters, digits and -, no - at an end"
+    legal = "SageMaker: 1 to 63 letters, digits and -, no - keys an end"
     check_name(job.name, _NAME, legal)
     for role in job.roles:
         check_name(role.name, _NAME, legal)
@@ -131,7 +131,7 @@ def _write(job: Job) -> str:
 
 
 def _variant(role: Role) -> dict[str, Any]:
-    """The variant of a role, with the fields that its scaling has."""
+    """The variant of a role; a role that scales has the fields of managed scaling."""
     fields = {"VariantName": role.name, "InstanceType": instance_name(role)}
     if role.least_replicas is None:
         return without_empty(fields | {"InitialInstanceCount": role.replicas})

@@ -54,7 +54,7 @@ _HEAD: Final = "algo-1"
 Information", resourceconfig.json."""
 _MOST_WORDS: Final = 100
 _MOST_WORD: Final = 256
-"""Words of an entry point and of arguments, and characters of a word. Source:
+"""Maximum number of words of an entry point and of arguments, and of characters of a word. Source:
 AlgorithmSpecification, ContainerEntrypoint and ContainerArguments."""
 _MOST_VALUE: Final = 2500
 """Maximum length of a hyperparameter's value; limits of names and of their number are those of
@@ -134,13 +134,13 @@ def _group(reader: SpecReader, index: int, fields: dict[str, Any]) -> Role:
     Raises:
         BadInput: a value is not legal.
     """
-    at, field = (*_GROUPS, index), f"roles.{index}"
-    name = reader.text(*at, "InstanceGroupName", field=f"{field}.name")
-    return Role(name=name, **fields, **_instance_fields(reader, at, field))
+    keys, field = (*_GROUPS, index), f"roles.{index}"
+    name = reader.text(*keys, "InstanceGroupName", field=f"{field}.name")
+    return Role(name=name, **fields, **_instance_fields(reader, keys, field))
 
 
 def _command(reader: SpecReader, roles: int) -> tuple[tuple[str, ...], int]:
-    """The words of the command, and how many of them stand for the entry point.
+    """The words of the command, and how many of the first ones replace the image's entry point.
 
     Raises:
         BadInput: a word or a hyperparameter is no text.
@@ -239,7 +239,7 @@ def _resources(job: Job) -> dict[str, Any]:
 
 
 def _parameters(command: tuple[str, ...], entry_words: int) -> dict[str, str]:
-    """Hyperparameters for the words after `train`; none if they are no pairs, or too many."""
+    """Hyperparameters for the words after `train`; {} if they are no pairs, or too many."""
     names, values = command[1::2], command[2::2]
     is_pairs = (
         command[:1] == (_TRAIN,)

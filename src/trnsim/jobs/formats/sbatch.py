@@ -1,7 +1,7 @@
-"""Scripts of sbatch: options, exported variables and the command that srun or another starts.
+"""Scripts of sbatch: options, exported variables and the command that srun or a launcher starts.
 
-A script states what a job asks of its nodes. EFA, huge pages and the region are those of the
-cluster: a written script names them in a comment, since Slurm has no option for them.
+A script states the job's requests to Slurm. Slurm has no option for EFA, huge pages and the region,
+which the cluster has: a written script names them in a comment.
 Source: Slurm, sbatch(1) and srun(1); pyxis, README, for ``--container-image``.
 """
 
@@ -21,7 +21,7 @@ from trnsim.jobs.formats.sbatch_faults import SOURCE, option_faults
 from trnsim.jobs.formats.sbatch_script import HEADER, ScriptContent, component_key, script_content
 from trnsim.jobs.formats.sbatch_writing import write
 from trnsim.jobs.job import Job, Role
-from trnsim.jobs.parallelism import has_launcher
+from trnsim.jobs.parallelism import has_launcher, started_ranks
 from trnsim.jobs.spec import JobSpec, SpecReader, TemplateValue, is_template
 from trnsim.reader import FileContent, SourcePlace
 from trnsim.reader.parsed import Malformed, ParsedText
@@ -123,10 +123,10 @@ def exported_variables(
                 reader.templates.append(TemplateValue(field, value, reader.lines[field]))
         variables.append((name, reader.take("export", index, "value")))
     for name, (text, line) in script.uncertain.items():
-        at = SourceLine(reader.start.file, line)
+        source_line = SourceLine(reader.start.file, line)
         for role in range(components):
             path = f"roles.{role}.environment.{name}"
-            reader.templates.append(TemplateValue(path, text, at))
+            reader.templates.append(TemplateValue(path, text, source_line))
     return tuple(variables)
 
 
@@ -144,7 +144,7 @@ def _role(reader: SpecReader, index: int) -> Role:
     cpus = None
     if tasks is not None:
         cpus = reader.whole(key, "cpus-per-task", field=f"{path}.vcpus", least=1)
-    # With a value it is not: =user shares a node with the user's own jobs.
+    # An option with a value is kept: --exclusive=user shares a node among a user's own jobs.
     is_exclusive = reader.value(key, "exclusive") is True
     if is_exclusive:
         reader.take(key, "exclusive", field=f"{path}.is_exclusive")
@@ -168,11 +168,11 @@ def _role(reader: SpecReader, index: int) -> Role:
 def _processes(
     reader: SpecReader, key: str, path: str, command: tuple[str, ...]
 ) -> tuple[int | None, int | None]:
-    """Ranks of a node, and its tasks; None for what is not stated.
+    """The ranks and the tasks of a node; None for a number that is not stated.
 
     A node has one task unless an option says more. Source: sbatch(1), --ntasks.
     """
-    ranks = sbatch_options.launched_ranks(command)
+    ranks = started_ranks(command)
     if ranks is not None:
         reader.lines.setdefault(f"{path}.processes", reader.lines[f"{path}.command"])
     if reader.value(key, "ntasks-per-node") is None:
@@ -188,7 +188,7 @@ def _processes(
 
 
 def command_words(reader: SpecReader, keys: tuple[str | int, ...], path: str) -> tuple[str, ...]:
-    """The words of a command; those that are templates are noted as the spec's templates."""
+    """The words of a command; those that a template fills in are added to the spec's templates."""
     words = reader.words(*keys, field=path)
     reader.templates += [
         TemplateValue(f"{path}.{index}", word, reader.lines[path])
@@ -199,7 +199,7 @@ def command_words(reader: SpecReader, keys: tuple[str | int, ...], path: str) ->
 
 
 def _replicas(reader: SpecReader, key: str, path: str) -> tuple[int | None, int | None]:
-    """The fewest nodes (None without a range) and the most; one if no option asks for more.
+    """The smallest (None without a range) and the largest number of nodes; 1 without an option.
 
     Source: sbatch(1), --nodes, and --ntasks: the default is one task.
     """
@@ -220,7 +220,7 @@ def _replicas(reader: SpecReader, key: str, path: str) -> tuple[int | None, int 
 
 
 def _instance(reader: SpecReader, key: str, path: str) -> str:
-    """The instance type that a constraint or a partition's name is; "" if none is.
+    """The instance type that a constraint or a partition is named after; "" without such a name.
 
     ParallelCluster gives its nodes the instance type as a feature. Source: aws-parallelcluster,
     ``slurm_parallelcluster_queue_partition.conf``: Feature.
@@ -244,7 +244,7 @@ def _instance(reader: SpecReader, key: str, path: str) -> str:
 def _gpus(reader: SpecReader, key: str, path: str) -> int | None:
     """GPUs of a node by --gpus-per-node, else by --gres.
 
-    Of a count with a type (``h100:4``) the option is kept too, as the job itself has no type.
+    An option with a type (``h100:4``) is also kept, as a job has no field for the type.
     """
     field, option = f"{path}.gpus", (key, "gpus-per-node")
     text, place = reader.value(*option), reader.place(*option)
@@ -256,8 +256,8 @@ def _gpus(reader: SpecReader, key: str, path: str) -> int | None:
         if match and place is not None:
             reader.lines.setdefault(field, place.line)
             reader.read_keys.add(option)
-    of_resource = reader.whole(key, "gres", "gpu", field=field)
-    return of_resource if stated is None else stated
+    gres_count = reader.whole(key, "gres", "gpu", field=field)
+    return gres_count if stated is None else stated
 
 
 def _memory_bytes(reader: SpecReader, key: str, path: str) -> int | None:
@@ -285,7 +285,7 @@ def _time_limit_s(reader: SpecReader) -> float | None:
 
 
 def _copies(reader: SpecReader) -> int:
-    """Tasks of an array; its text is kept unless it counts from 0 without a gap."""
+    """Number of an array's tasks; indexes other than 0, 1, 2 and so on are also kept as text."""
     text = reader.value(HEADER, "array")
     if text is None or (isinstance(text, str) and is_template(text)):
         return 1

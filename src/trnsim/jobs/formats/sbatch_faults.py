@@ -1,8 +1,8 @@
 """Options of a script's header that sbatch does not have, or whose value is no number.
 
-sbatch takes any beginning of an option that is of one option alone. Plugins of a cluster have
-options of their own; those of pyxis are listed. Sources: Slurm 25.05, sbatch(1), OPTIONS; pyxis,
-README.
+sbatch accepts the beginning of an option's name if no other option begins so. Plugins of a cluster
+have options of their own; those of pyxis are listed. Sources: Slurm 25.05, sbatch(1), OPTIONS;
+pyxis, README.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WHOLE_NAMES: Final = (
 )
 _WHOLE: Final = frozenset(_WHOLE_NAMES.split())
 """Options whose value is a number."""
-_OTHERS_NAMES: Final = (
+_OTHER_NAMES: Final = (
     "account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment "
     "consolidate-segments constraint container container-id contiguous cpu-freq deadline "
     "delay-boot dependency distribution error exclude exclusive export export-file extra "
@@ -43,8 +43,8 @@ _OTHERS_NAMES: Final = (
     "no-container-remap-root container-entrypoint no-container-entrypoint container-entrypoint-log "
     "container-env container-writable container-readonly"
 )
-_OTHERS: Final = frozenset(_OTHERS_NAMES.split())
-_LEGAL: Final = _WHOLE | _OTHERS
+_OTHER: Final = frozenset(_OTHER_NAMES.split())
+_LEGAL: Final = _WHOLE | _OTHER
 _NUMBER: Final = re.compile(r"\d{1,15}", re.ASCII)
 _LEAST_SIMILARITY: Final = 0.75
 """Similarity from which an option is suggested for a misspelled one (difflib)."""
@@ -62,8 +62,8 @@ def option_faults(key: str, options: Any) -> Iterator[FieldFault]:
     for name, value in options.items():
         if is_template(name):
             continue
-        begun = [legal for legal in _LEGAL if legal.startswith(name)]
-        option = name if name in _LEGAL else begun[0] if len(begun) == 1 else ""
+        completions = [legal for legal in _LEGAL if legal.startswith(name)]
+        option = name if name in _LEGAL else completions[0] if len(completions) == 1 else ""
         if option in _WHOLE:
             is_number = isinstance(value, str) and _NUMBER.fullmatch(value)
             is_templated = isinstance(value, str) and is_template(value)
@@ -74,7 +74,7 @@ def option_faults(key: str, options: Any) -> Iterator[FieldFault]:
         if option:
             continue
         reason = f"sbatch has no option {_dashed(name)}"
-        near = sorted(begun)[:2] or get_close_matches(
+        near = sorted(completions)[:2] or get_close_matches(
             name[:100], sorted(_LEGAL), 1, _LEAST_SIMILARITY
         )
         if near and len(name) > 1:

@@ -1,4 +1,4 @@
-"""The command of a statement that may be a job's, also within an if, a loop or another block.
+"""The command of a statement that may be the job's, also within a condition, a loop or a group.
 
 Nothing is run and no condition is evaluated: a command within a block is read with the words of
 the block around it, so that a finding can say what is assumed.
@@ -28,7 +28,7 @@ ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _BRACKETS: Final = {"{": "the braces", "(": "the brackets"}
 _LOOPS: Final = ("for", "while", "until", "select")
 Texts = Mapping[str, Sequence[str]]
-"""Texts that a variable is set to anywhere, to tell options from programs."""
+"""For each variable, all texts that the script sets it to; they tell options from programs."""
 
 
 @dataclass
@@ -36,13 +36,13 @@ class SbatchLaunch:
     """A command that may be the job's.
 
     Attributes:
-        rank: 2 for what starts a parallel program, 1 for Python or a script.
-        line: its line.
-        words: its words, with constants in place of their variables.
+        rank: 2 for a launcher of parallel programs, 1 for Python or a script.
+        line: line of the script.
+        words: words of the command, with constant variables replaced by their values.
         is_option: for each word, whether it stands for a variable that holds options alone.
-        variables: variables that are set for it.
-        before: what precedes it in its statement.
-        tail: what follows it, behind a newline where it begins on a further line.
+        variables: names and values of the variables that are set for this command alone.
+        before: text of the statement before the command.
+        tail: text of the statement after it; begins with a newline if it stands on a further line.
         branch: the block in which it stands, in words; "" for none.
     """
 
@@ -57,19 +57,19 @@ class SbatchLaunch:
 
     @property
     def preference(self) -> tuple[int, bool]:
-        """Key of the order of commands: the greatest is the job's."""
+        """Sort key of commands: the one with the greatest is the job's."""
         return self.rank, not self.branch
 
 
 def launch_in(statement: Statement, values: Values, texts: Texts) -> SbatchLaunch | None:
     """The command of a statement that may be the job's; None if it starts none.
 
-    Of a block it is the last one of the highest rank.
+    Of the commands of a block it is the first one of the highest rank.
 
     Args:
         statement: a statement.
         values: values of variables before it, or None for those that the block itself sets.
-        texts: texts that a variable is set to anywhere.
+        texts: for each variable, all texts that the script sets it to.
     """
     launches = (
         _launch_of(statement, command, values, texts)
@@ -110,10 +110,10 @@ def _launch_of(
 
 
 def _tail(text: str) -> str:
-    """The text after a command, behind a newline where it begins on a further line."""
-    rest = re.sub(r"^(\s|\\\n)+", "", text)
-    gap = text[: len(text) - len(rest)].replace("\\\n", "")
-    return f"\n{rest}" if rest and "\n" in gap else rest
+    """The text after a command; it begins with a newline if it stands on a further line."""
+    following = re.sub(r"^(\s|\\\n)+", "", text)
+    gap = text[: len(text) - len(following)].replace("\\\n", "")
+    return f"\n{following}" if following and "\n" in gap else following
 
 
 def _branch_words(branches: Sequence[Branch]) -> str:
@@ -135,14 +135,14 @@ def _block_words(branch: Branch) -> str:
 
 
 def _is_options(text: str, texts: Texts) -> bool:
-    """Whether a word stands for a variable that is nothing but options wherever it is set."""
+    """True if a word is a variable that the script sets to options, and to nothing else."""
     match = re.fullmatch(r"\$\{?(\w+)(\[@\])?\}?", text)
-    own = texts.get(match[1]) if match else None
-    return bool(own) and all(not text or text.startswith("-") for text in own or ())
+    values = texts.get(match[1], ()) if match else ()
+    return bool(values) and all(not value or value.startswith("-") for value in values)
 
 
 def _rank(words: Sequence[str]) -> int:
-    """2 for what starts a parallel program, 1 for Python or a script, 0 for all else."""
+    """2 for a launcher of parallel programs, 1 for Python or a script, 0 for any other command."""
     name = PurePosixPath(words[0]).name if words else ""
     if name in _LAUNCHERS:
         return 2

@@ -7,13 +7,11 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from trnsim.jobs.parallelism import rank_count_text
-
-__all__ = ["NOTES", "launched_ranks", "memory_bytes", "notes_in", "options_in", "program_start"]
+__all__ = ["NOTES", "memory_bytes", "notes_in", "options_in", "program_start"]
 __all__ += ["time_limit_s", "words_in"]
 
 NOTES: Final = ("region", "purchase", "model")
-"""Fields of a job that sbatch has no option for; a written script has them in ``--comment``."""
+"""Fields of a job without an option of sbatch; a written script states them in ``--comment``."""
 
 _NAMES: Final = (
     "A account a array B extra-node-info b begin C constraint c cpus-per-task D chdir d dependency "
@@ -66,12 +64,12 @@ def words_in(line: str) -> list[str]:
 
 
 def options_in(words: Sequence[str]) -> dict[str, str | bool]:
-    """Options by long name; True for one without a value. The last of equal ones counts."""
+    """The options of a command by long name; True for one without a value. The last repeat wins."""
     options: dict[str, str | bool] = {}
     index = 0
     while index < len(words):
         word = words[index]
-        following = words[index + 1] if index + 1 < len(words) else None
+        next_word = words[index + 1] if index + 1 < len(words) else None
         index += 1
         if word.startswith("--") and len(word) > len("--"):
             name, equals, value = word.removeprefix("--").partition("=")
@@ -82,10 +80,10 @@ def options_in(words: Sequence[str]) -> dict[str, str | bool]:
             continue
         if equals:
             options[name] = value
-        elif name in _FLAGS or following is None or following.startswith("--"):
+        elif name in _FLAGS or next_word is None or next_word.startswith("--"):
             options[name] = True
         else:
-            options[name] = following
+            options[name] = next_word
             index += 1
     return options
 
@@ -113,14 +111,8 @@ def program_start(words: Sequence[str], is_option: Sequence[bool]) -> int:
     return min(index, len(words))
 
 
-def launched_ranks(command: Sequence[str]) -> int | None:
-    """Ranks that the launcher in a task's command starts; None if the command states no number."""
-    value = rank_count_text(command)
-    return int(value) if re.fullmatch(r"[1-9]\d{0,5}", value, re.ASCII) else None
-
-
 def notes_in(comment: str) -> dict[str, str] | None:
-    """Fields of a job in a comment; None if it is another comment."""
+    """The `NOTES` that a comment states, by name; None for any other comment."""
     pairs = [part.partition("=") for part in comment.split(",")]
     names = [name for name, _, _ in pairs]
     is_notes = all(value for _, _, value in pairs) and set(names) <= set(NOTES)

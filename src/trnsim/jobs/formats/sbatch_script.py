@@ -1,4 +1,4 @@
-"""An sbatch script as a mapping: options, variables, the command that it starts, and the rest.
+"""An sbatch script as a mapping: options, variables, the job's command and other statements.
 
     {"#SBATCH": {"nodes": "2", "gres": {"neuron": "16"}},    "#SBATCH hetjob 1" for a further one
      "export": [{"name": ..., "value": ...}],
@@ -6,11 +6,11 @@
      "srun": [[options]], or False if the command is started without it,
      "image": [image of srun's container],                    "" for none
      "tail": "| tee log",                                      what follows the command, if any
-     "script": {3: "source venv/bin/activate"},               statements by their number
+     "script": {3: "source venv/bin/activate"},               other statements by number
      "ignored": {0: "#SBATCH ..."}}                           options after the first command
 
 The command is the last one that starts a parallel program, else the last one that starts Python or
-a script. One that runs without a condition is taken before one within a block. Statements,
+a script. One outside of blocks is taken before one within a block. Statements,
 exported variables and the command share one numbering, so that all can be written in their order.
 """
 
@@ -32,7 +32,7 @@ __all__ = ["HEAD", "HEADER", "ScriptContent", "component_key", "names_head", "sc
 
 HEADER: Final = "#SBATCH"
 HEAD: Final = ("MASTER_ADDR", '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)')
-"""The variable of the head's address, and the text that finds it; not a variable of the job."""
+"""Name and value of the exported variable with the head's address; no variable of the job."""
 _COMMAND: Final = re.compile(r"\$\(.*\)|`.*`", re.DOTALL)
 _DECLARING: Final = ("export", "declare", "typeset", "readonly", "local")
 _SET_ELSEWHERE: Final = re.compile(
@@ -58,8 +58,8 @@ class ScriptContent:
         content: the mapping.
         lines: line of each of its values that has one, by keys.
         branch: the block in which the command stands, in words; "" for none.
-        uncertain: variables that are exported with a value that is not known, or under a
-            condition, with the text and line.
+        uncertain: text and line of variables that are exported with an unknown value, or under a
+            condition, by name.
     """
 
     content: dict[str, Any]
@@ -96,15 +96,17 @@ def script_content(text: str) -> ScriptContent:
     lines = text.split("\n")
     body = "\n" * (body_line - 1) + "\n".join(lines[body_line - 1 :])
     entries = _Entries(result)
-    within: set[int] = set()
+    statement_lines: set[int] = set()
     for statement in statements(body):
         entries.add(statement)
-        within.update(range(statement.line, statement.line + statement.text.count("\n") + 1))
-    _place(entries.entries, result)
+        statement_lines.update(
+            range(statement.line, statement.line + statement.text.count("\n") + 1)
+        )
+    _write_entries(entries.entries, result)
     ignored = [
         (number, line.rstrip())
         for number, line in enumerate(lines[body_line - 1 :], body_line)
-        if line.startswith(HEADER) and number not in within
+        if line.startswith(HEADER) and number not in statement_lines
     ]
     if ignored:
         result.content["ignored"] = {index: line for index, (_, line) in enumerate(ignored)}
@@ -171,15 +173,15 @@ def _add_exports(text: str, key: str, line: int, result: ScriptContent) -> None:
 
 
 def _generic_resources(text: str) -> dict[str, str]:
-    """Counts by name of ``name[:type]:count,...``; the type is named after its resource."""
+    """Counts by name of ``name[:type]:count,...``; a type is stored under "NAME type"."""
     resources: dict[str, str] = {}
     for part in text.split(","):
-        name, *rest = part.strip().split(":")
+        name, *fields = part.strip().split(":")
         if not name:
             continue
-        resources[name] = rest[-1] if rest else "1"
-        if len(rest) > 1:
-            resources[f"{name} type"] = ":".join(rest[:-1])
+        resources[name] = fields[-1] if fields else "1"
+        if len(fields) > 1:
+            resources[f"{name} type"] = ":".join(fields[:-1])
     return resources
 
 
@@ -191,12 +193,12 @@ class _Entries:
         self._result = result
         self._values: dict[str, str | list[str] | None] = {}
         self._texts: dict[str, list[str]] = {}
-        """All texts that a variable is set to: by them ``$ARGS`` is an option, or the program."""
+        """All texts that each variable is set to: they tell whether ``$ARGS`` is an option."""
 
     def add(self, statement: Statement) -> None:
         """Add a statement of the script."""
         if statement.is_block:
-            self._lose(statement)
+            self._forget(statement)
             self._start(statement)
             return
         first = statement.commands[0] if statement.commands else None
@@ -204,7 +206,7 @@ class _Entries:
             self._set(statement, first.words)
             return
         if not self._start(statement):
-            self._lose(statement)
+            self._forget(statement)
 
     def _start(self, statement: Statement) -> bool:
         """Add a statement that may start the job's command; returns True if it does."""
@@ -217,7 +219,7 @@ class _Entries:
 
     @staticmethod
     def _is_setting(words: list[Word]) -> bool:
-        """Whether a command only sets variables."""
+        """True if a command does nothing but set variables."""
         if words and words[0].is_plain and words[0].raw in _DECLARING:
             return True
         return bool(words) and all(ASSIGNMENT.match(word.raw) for word in words)
@@ -235,14 +237,14 @@ class _Entries:
                     exports.append((word.raw, value))
                 elif not word.raw.startswith("-"):
                     has_only_known_exports = False
-                    self._doubt(word.raw, word.raw, statement.line, is_export=is_export)
+                    self._add_uncertain(word.raw, word.raw, statement.line, is_export=is_export)
                 continue
             value = self._assigned(word, match)
             if isinstance(value, str):
                 exports.append((match[1], value))
             else:
                 has_only_known_exports = False
-                self._doubt(match[1], word.raw, statement.line, is_export=is_export)
+                self._add_uncertain(match[1], word.raw, statement.line, is_export=is_export)
             is_known = isinstance(value, list) or (value is not None and is_constant(value))
             self._values[match[1]] = value if is_known else None
         if not has_only_known_exports or not exports:
@@ -269,12 +271,12 @@ class _Entries:
             return text
         return before + text if isinstance(before, str) else None
 
-    def _doubt(self, name: str, text: str, line: int, *, is_export: bool) -> None:
+    def _add_uncertain(self, name: str, text: str, line: int, *, is_export: bool) -> None:
         if is_export:
             self._result.uncertain.setdefault(name, (text, line))
 
-    def _lose(self, statement: Statement) -> None:
-        """Variables that a statement may set have no known value after it."""
+    def _forget(self, statement: Statement) -> None:
+        """Set the variables that a statement may change to unknown."""
         names = [str(match[1]) for match in _SET_ELSEWHERE.finditer(statement.text)]
         self._values |= dict.fromkeys(names)
         for command in statement.commands:
@@ -288,15 +290,15 @@ class _Entries:
                 if match := ASSIGNMENT.match(word.raw):
                     self._assigned(word, match)
                     is_variable = is_export or self._is_exported(match[1])
-                    self._doubt(match[1], word.raw, statement.line, is_export=is_variable)
+                    self._add_uncertain(match[1], word.raw, statement.line, is_export=is_variable)
                     self._values[match[1]] = None
 
     def _is_exported(self, name: str) -> bool:
         return any(entry.name == name for entry in self.entries)
 
 
-class _Placing:
-    """The parts of a script as they are put into its mapping, with their numbers."""
+class _MappingWriter:
+    """Writes exports, statements and the command into a script's mapping, and numbers them."""
 
     def __init__(self, result: ScriptContent) -> None:
         self._result = result
@@ -324,34 +326,36 @@ class _Placing:
             self.export(name, value, line)
         if launch.branch:
             self.keep(launch.before, line)
-        _place_command(launch, self._result)
+        _write_command(launch, self._result)
         self.slot += 1
 
     def end(self) -> None:
-        """The mapping without empty parts."""
+        """Finish the mapping: add the statements, and drop an empty list of exports."""
         if not self.exports:
             del self._result.content["export"]
         if self.script:
             self._result.content["script"] = self.script
 
 
-def _place(entries: list[_Entry], result: ScriptContent) -> None:
+def _write_entries(entries: list[_Entry], result: ScriptContent) -> None:
     """Put the parts of a script into its mapping."""
-    launches = [(entry.launch.preference, at) for at, entry in enumerate(entries) if entry.launch]
+    launches = [
+        (entry.launch.preference, index) for index, entry in enumerate(entries) if entry.launch
+    ]
     chosen = entries[max(launches)[1]] if launches else None
     has_head = chosen is not None and chosen.launch is not None and names_head(chosen.launch.words)
-    placing = _Placing(result)
+    writer = _MappingWriter(result)
     for entry in entries:
         if entry is chosen and entry.launch is not None:
-            placing.command(entry.launch, entry.line)
+            writer.command(entry.launch, entry.line)
         elif not entry.name:
-            placing.keep(entry.text, entry.line)
+            writer.keep(entry.text, entry.line)
         elif not has_head or (entry.name, entry.text) != HEAD:
-            placing.export(entry.name, entry.text, entry.line)
-    placing.end()
+            writer.export(entry.name, entry.text, entry.line)
+    writer.end()
 
 
-def _place_command(launch: SbatchLaunch, result: ScriptContent) -> None:
+def _write_command(launch: SbatchLaunch, result: ScriptContent) -> None:
     words, is_option = launch.words, launch.is_option
     content = result.content
     result.branch = launch.branch
@@ -366,31 +370,31 @@ def _place_command(launch: SbatchLaunch, result: ScriptContent) -> None:
     content["command"], content["srun"], content["image"] = [], [], []
     start = 0
     while start < len(words):
-        is_several = component_key(1) in content and ":" in words[start:]
-        end = words.index(":", start) if is_several else len(words)
-        part, marks = words[start:end], is_option[start:end]
+        has_components = component_key(1) in content and ":" in words[start:]
+        end = words.index(":", start) if has_components else len(words)
+        step, step_options = words[start:end], is_option[start:end]
         if start:
-            part, marks = ["srun", *part], [False, *marks]
-        program = sbatch_options.program_start(part, marks)
-        options, image = _without_image(part[1:program])
+            step, step_options = ["srun", *step], [False, *step_options]
+        program = sbatch_options.program_start(step, step_options)
+        options, image = _without_image(step[1:program])
         content["srun"].append(options)
         content["image"].append(image)
-        content["command"].append(part[program:])
+        content["command"].append(step[program:])
         start = end + 1
 
 
 def _without_image(options: list[str]) -> tuple[list[str], str]:
     """Options of srun without pyxis' ``--container-image``, and its value."""
-    rest: list[str] = []
-    image, at = "", 0
-    while at < len(options):
-        name, equals, value = options[at].partition("=")
+    other_options: list[str] = []
+    image, index = "", 0
+    while index < len(options):
+        name, equals, value = options[index].partition("=")
         if name == "--container-image" and equals:
             image = value
-        elif name == "--container-image" and at + 1 < len(options):
-            at += 1
-            image = options[at]
+        elif name == "--container-image" and index + 1 < len(options):
+            index += 1
+            image = options[index]
         else:
-            rest.append(options[at])
-        at += 1
-    return rest, image
+            other_options.append(options[index])
+        index += 1
+    return other_options, image

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from trnsim.errors import BadInput
 from trnsim.jobs.correction import time_text
-from trnsim.jobs.formats.sbatch_options import NOTES, launched_ranks
+from trnsim.jobs.formats.sbatch_options import NOTES
 from trnsim.jobs.formats.sbatch_script import HEAD, HEADER, component_key, names_head
 from trnsim.jobs.formats.shell_words import quoted, quoted_words
 from trnsim.jobs.job import Job, JobKind, Role
-from trnsim.jobs.parallelism import options_of, parallelism_in
+from trnsim.jobs.parallelism import options_of, parallelism_in, started_ranks
 
 __all__ = ["write"]
 
@@ -22,13 +22,13 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WORD: Final = re.compile(r"[^\s#\"'\\,;-][^\s#\"'\\,]*")
 _COLUMNS: Final = 96
 _UNITS: Final = (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
-_OF_THE_CLUSTER: Final = {
+_CLUSTER_RESOURCES: Final = {
     "efa": "EFA interfaces",
     "hugepages_bytes": "bytes of huge pages",
     "shm_bytes": "bytes of /dev/shm",
     "capabilities": "as capabilities",
 }
-"""Resources that a program has on the node itself, by no option of sbatch."""
+"""Resources of a role that sbatch has no option for, and their words in a comment."""
 
 
 def write(job: Job) -> str:
@@ -106,14 +106,14 @@ def _check_role(role: Role, job: Job) -> None:
 
 
 def _tasks(role: Role) -> int | None:
-    """Tasks on a node: the ranks, of which each task's own launcher starts several.
+    """Tasks on a node: ``processes / (ranks that a task's launcher starts)``; None if not stated.
 
     Raises:
-        BadInput: the ranks are no multiple of those of a task.
+        BadInput: the processes are no multiple of the ranks of a task.
     """
     if role.processes is None:
         return None
-    ranks = launched_ranks(role.command) or 1
+    ranks = started_ranks(role.command) or 1
     if role.processes % ranks or not role.processes:
         subject = f"processes is {role.processes}"
         reason = f"each task starts {ranks}, so their number is a multiple of it"
@@ -132,7 +132,7 @@ def _options(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
             yield f"{HEADER} hetjob"
         if job.name and not index:
             yield f"{HEADER} --job-name={_option_text(job.name)}"
-        yield from (f"{HEADER} --{option}" for option in _of_role(role, key, kept))
+        yield from (f"{HEADER} --{option}" for option in _role_options(role, key, kept))
         notes = [f"{name}={getattr(job, name)}" for name in NOTES if getattr(job, name)]
         if notes and not index:
             yield f"{HEADER} --comment={','.join(notes)}"
@@ -146,7 +146,7 @@ def _options(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
                 yield f"{HEADER} --{keys[1]}{text}"
 
 
-def _of_role(role: Role, key: str, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
+def _role_options(role: Role, key: str, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
     if role.replicas is not None:
         least = "" if role.least_replicas is None else f"{role.least_replicas}-"
         yield f"nodes={least}{role.replicas}"
@@ -197,9 +197,9 @@ def _cluster_facts(job: Job) -> Iterator[str]:
     for role in job.roles:
         for field in fields(role):
             value = getattr(role, field.name)
-            if field.name in _OF_THE_CLUSTER and value:
+            if field.name in _CLUSTER_RESOURCES and value:
                 text = " ".join(value) if isinstance(value, tuple) else str(value)
-                yield f"{' '.join(text.split())} {_OF_THE_CLUSTER[field.name]} on each node"
+                yield f"{' '.join(text.split())} {_CLUSTER_RESOURCES[field.name]} on each node"
 
 
 def _body(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
@@ -230,17 +230,17 @@ def _body(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
 
 
 def _command(job: Job, kept: dict[tuple[str | int, ...], Any]) -> Iterator[str]:
-    parts = [
-        _part(role, index, kept)
+    steps = [
+        _step_words(role, index, kept)
         for index, role in enumerate(job.roles)
         if role.command or role.image or any(keys[:2] == ("srun", index) for keys in kept)
     ]
-    if not parts:
+    if not steps:
         return
     is_step = kept.get(("srun",)) is not False
     words = ["srun"] if is_step else []
-    for number, part in enumerate(parts):
-        words += [":", *part] if number else part
+    for number, step in enumerate(steps):
+        words += [":", *step] if number else step
     tail = kept.get(("tail",), "")
     if tail.startswith("\n"):  # the rest of a block
         yield _wrapped(words) + tail
@@ -262,7 +262,7 @@ def _wrapped(words: list[str]) -> str:
     return "\n".join(lines)
 
 
-def _part(role: Role, index: int, kept: dict[tuple[str | int, ...], Any]) -> list[str]:
+def _step_words(role: Role, index: int, kept: dict[tuple[str | int, ...], Any]) -> list[str]:
     options = [
         quoted(str(value))
         for keys, value in kept.items()

@@ -51,9 +51,9 @@ class Word:
 
     Attributes:
         pieces: its parts; escaped characters are parts in single quotes.
-        start: index of its first character.
+        start: index of its first character in the script.
         end: index after its last one.
-        is_operator: whether it divides commands.
+        is_operator: whether it is an operator, such as ; or |, which separates commands.
         items: the words of an array ``NAME=( ... )``; None for other words.
     """
 
@@ -70,7 +70,7 @@ class Word:
 
     @property
     def is_plain(self) -> bool:
-        """Whether no part is quoted."""
+        """True if no part is quoted."""
         return all(not piece.quote for piece in self.pieces)
 
 
@@ -79,7 +79,7 @@ class Branch(NamedTuple):
 
     Attributes:
         opening: the word that opens the block, such as "if", "for", "{".
-        part: the word that opens the part, such as "then"; that of the block in its first part.
+        part: the word that opens the part, such as "then"; in the block's first part, `opening`.
         line: line of the block's first word.
     """
 
@@ -136,7 +136,7 @@ def statements(text: str) -> list[Statement]:
 
 
 class _Statements:
-    """The tokens of a script, grouped."""
+    """Groups the tokens of a script into statements."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -144,7 +144,7 @@ class _Statements:
         self._open: list[str] = []
         """Words that close the open blocks."""
         self._branches: list[Branch] = []
-        """Their parts that are being read."""
+        """The part of each open block that the current token is in."""
         self._current: Statement | None = None
         self._command = ScriptCommand([])
         self._is_start = True
@@ -152,7 +152,7 @@ class _Statements:
         self._last = 0
 
     def add(self, word: Word) -> None:
-        """A further token."""
+        """Add the next token of the script."""
         if word.raw == "\n" and word.is_operator:
             if self._command.before and not self._command.words:  # an operator ends the line
                 return
@@ -176,7 +176,7 @@ class _Statements:
             self._command.words.append(word)
 
     def end(self) -> None:
-        """The end of a statement."""
+        """End the current statement."""
         self._close_command("")
         if self._current is not None:
             self._current.text = self._text[self._current.start : self._last].rstrip()
@@ -185,7 +185,7 @@ class _Statements:
         self._current = None
 
     def _opens(self, word: Word) -> bool:
-        """Whether a word at the start of a command opens or closes a block, or a part of one."""
+        """Process a command's first word if it opens or closes a part of a block; True if so."""
         raw = word.raw
         closing = _OPENING.get(raw) or _OPENING_MORE.get(raw)
         if closing or raw == "function":
@@ -263,7 +263,7 @@ class _Tokens:
         self._text = text
         self._at = start
         self._documents: list[str] = []
-        """Ends of the here-documents that follow the line."""
+        """Closing words of the here-documents that begin after the current line."""
 
     def all(self) -> Iterator[Word]:
         count = 0
@@ -307,7 +307,7 @@ class _Tokens:
         return None
 
     def _redirection(self, at: int, match: re.Match[str]) -> Word:
-        """A redirection with its target: nothing of a program's own words."""
+        """A redirection with its target, as one word that is none of the program's."""
         if self._text.startswith("(", match.end()):  # a substituted process is a word
             self._at = self._after_bracket(match.end(), "(", ")")
             return Word([Piece(self._text[at : self._at], "")], at, self._at)
@@ -345,7 +345,7 @@ class _Tokens:
                 inner = _Tokens(text[: end - 1], self._at + 1)
                 word.items = [item for item in inner.all() if not item.is_operator]
                 self._at = end
-        if self._at == at:  # a bracket of no block
+        if self._at == at:  # an unmatched bracket
             word.pieces.append(Piece(text[at], ""))
             self._at += 1
         word.end = self._at
@@ -447,7 +447,7 @@ _REDIRECTED: Final = "\0>"
 
 
 def is_redirection(word: Word) -> bool:
-    """Whether a word stands for a redirection and its target."""
+    """True if a word is a redirection with its target."""
     return bool(word.pieces) and word.pieces[0].text == _REDIRECTED
 
 

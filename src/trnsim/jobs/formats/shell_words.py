@@ -1,9 +1,9 @@
 r"""Words of a shell's script as the words of a job, and back.
 
-A variable that the script itself sets to a constant is substituted, as the shell would; whatever
-else a word expands (``$SLURM_NODEID``, ``$(hostname)``) stays in it as written. Before a name or
-a bracket, a dollar sign that the shell takes as it is becomes ``\$``; not in a program for a second
-shell (``bash -c``), which expands it.
+A variable that the script itself sets to a constant is substituted, as the shell would; any other
+expansion (``$SLURM_NODEID``, ``$(hostname)``) stays as written. A dollar sign that the shell does
+not expand, but a job's word would (before a name or a bracket), becomes ``\$``, except in a program
+for a second shell (``bash -c``), which expands it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from trnsim.jobs.formats.shell import Word
 __all__ = ["Values", "expanded", "expanded_text", "is_constant", "quoted", "quoted_words"]
 
 Values = Mapping[str, "str | list[str] | None"]
-"""Values of variables: a text, the words of an array, or None for one that is set to no constant"""
+"""Values of variables: a text, the words of an array, or None without a constant value."""
 
 _SUBSTITUTION: Final = re.compile(
     r"\$(?:(?P<name>[A-Za-z_]\w*)|(?P<special>[0-9@*#?$!-])|\{(?P<inner>[A-Za-z_]\w*)"
-    r"(?P<all>\[[@*]\])?(?P<rest>[^}]*)\}|(?P<raw>[({]))|`"
+    r"(?P<all>\[[@*]\])?(?P<modifier>[^}]*)\}|(?P<raw>[({]))|`"
 )
 _DEFAULT: Final = re.compile(r":?[-=]")
-_LITERAL: Final = "\0"
-"""Mark before a character that the shell takes as it is; no text of a file has it."""
+_MARK: Final = "\0"
+"""Mark before a character that the shell does not expand; no text of a file contains it."""
 _EXPANDING: Final = "A-Za-z_({"
 _SAFE: Final = re.compile(r"[A-Za-z0-9_./:=,@%+-]+")
 _SHELLS: Final = ("bash", "sh", "dash", "zsh", "ksh")
@@ -34,7 +34,7 @@ _PROGRAM_OPTION: Final = re.compile(r"-[a-z]*c")
 
 
 def is_constant(text: str) -> bool:
-    """Whether nothing in a text is left for a shell to expand."""
+    """True if a text has nothing for a shell to expand."""
     return not re.search(rf"(?<!\\)\$[{_EXPANDING}]|(?<!\\)`", text)
 
 
@@ -80,9 +80,9 @@ def _fields(word: Word, values: Values) -> list[str]:
             text = piece.text
             if index == 0 and re.match(r"~(/|$)", text):
                 text = f"$HOME{text[1:]}"
-            first, *rest = _divided(text, values)
+            first, *others = _divided(text, values)
             fields[-1] += first
-            fields += rest
+            fields += others
     return [field for field in fields if field or is_quoted]
 
 
@@ -97,30 +97,30 @@ def _divided(text: str, values: Values) -> list[str]:
     """An unquoted text after its substitutions, divided at spaces of the substituted values."""
     if not _SUBSTITUTION.search(text):
         return [text]
-    parts, at = [""], 0
+    parts, end = [""], 0
     for match in _SUBSTITUTION.finditer(text):
-        if match.start() < at:
+        if match.start() < end:
             continue
-        parts[-1] += text[at : match.start()]
-        value, at = _value(text, match, values)
+        parts[-1] += text[end : match.start()]
+        value, end = _value(text, match, values)
         words = value.split() if _is_known(match, values) else [value]
         if words:
             parts[-1] += words[0]
             parts += words[1:]
-    parts[-1] += text[at:]
+    parts[-1] += text[end:]
     return parts
 
 
 def _substituted(text: str, values: Values) -> str:
     """A text after its substitutions."""
-    result, at = "", 0
+    result, end = "", 0
     for match in _SUBSTITUTION.finditer(text):
-        if match.start() < at:
+        if match.start() < end:
             continue
-        result += text[at : match.start()]
-        value, at = _value(text, match, values)
+        result += text[end : match.start()]
+        value, end = _value(text, match, values)
         result += value
-    return result + text[at:]
+    return result + text[end:]
 
 
 def _is_known(match: re.Match[str], values: Values) -> bool:
@@ -132,11 +132,11 @@ def _value(text: str, match: re.Match[str], values: Values) -> tuple[str, int]:
     name = match["name"] or match["inner"]
     if name:
         value = values.get(name)
-        rest = match["rest"] or ""
+        modifier = match["modifier"] or ""
         if isinstance(value, list):
-            whole = " ".join(value) if match["all"] else (value[0] if value else "")
-            return (match[0] if rest else _marked(whole)), match.end()
-        if value is not None and (not rest or (_DEFAULT.match(rest) and value)):
+            joined = " ".join(value) if match["all"] else (value[0] if value else "")
+            return (match[0] if modifier else _marked(joined)), match.end()
+        if value is not None and (not modifier or (_DEFAULT.match(modifier) and value)):
             return _marked(value), match.end()
         return match[0], match.end()
     if match["special"]:
@@ -159,25 +159,25 @@ def _bracketed(text: str, start: int) -> tuple[str, int]:
 
 
 def _protected_text(text: str) -> str:
-    """A text that the shell takes as it is."""
-    return re.sub(r"([$`])", rf"{_LITERAL}\1", text)
+    """A text with marks before all ``$`` and backquotes, so that none is expanded."""
+    return re.sub(r"([$`])", rf"{_MARK}\1", text)
 
 
 def _marked(text: str) -> str:
-    """A value with marks before its ``$`` and backquotes that a backslash protects."""
-    return re.sub(r"\\([$`])", rf"{_LITERAL}\1", text)
+    """A value with marks in place of the backslashes before its ``$`` and backquotes."""
+    return re.sub(r"\\([$`])", rf"{_MARK}\1", text)
 
 
 def _final(text: str, *, is_program: bool = False) -> str:
     """A text without marks."""
     if is_program:
-        return text.replace(_LITERAL, "")
-    text = re.sub(rf"{_LITERAL}(?=`|\$[{_EXPANDING}])", r"\\", text)
-    return text.replace(_LITERAL, "")
+        return text.replace(_MARK, "")
+    text = re.sub(rf"{_MARK}(?=`|\$[{_EXPANDING}])", r"\\", text)
+    return text.replace(_MARK, "")
 
 
 def _is_program(words: Sequence[str]) -> bool:
-    """Whether a program for a second shell follows the words."""
+    """True if the word after these is a program for a second shell."""
     return (
         len(words) > 1
         and _PROGRAM_OPTION.fullmatch(words[-1]) is not None
@@ -186,7 +186,7 @@ def _is_program(words: Sequence[str]) -> bool:
 
 
 def quoted(text: str) -> str:
-    """A word for a script, which the shell expands where the word of the job says so."""
+    """A job's word in double quotes, for a script; its expansions stay, unless it escapes them."""
     if _SAFE.fullmatch(text):
         return text
     result, index = "", 0

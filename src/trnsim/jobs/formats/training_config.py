@@ -1,8 +1,8 @@
-"""Configurations of a training program as jobs: nodes, layout, batch, sizes of the model.
+"""Configurations of training programs as jobs: nodes, layout, batch, sizes of the model.
 
-NeMo and NxD Training state the same under different keys; `TrainingConfigKeys` has those of one of
-them. A configuration does not state how its program is started: a written one names instances,
-command and variables in comments.
+NeMo and NxD Training state the same under different keys; a `TrainingConfigKeys` has the keys of
+one program. A configuration does not state how its program is started: a written one names
+instances, command and variables in comments.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ SIZES: Final[dict[str, Keys]] = {
     "max_position_embeddings": ("model", "max_position_embeddings"),
     "head_dim": ("model", "kv_channels"),
 }
-"""Keys of sizes by those of a config.json."""
+"""Keys of the model's sizes, by the names that a config.json has for them."""
 _LLAMA: Final[dict[Keys, tuple[str, ...]]] = {
     ("model", "normalization"): ("rmsnorm",),
     ("model", "activation"): ("swiglu", "fast-swiglu"),
     ("model", "position_embedding_type"): ("rope",),
 }
-"""Fields that make a Megatron model one of Llama's kind, by their names for it, the first ours."""
+"""Fields that make a Megatron model a Llama, and their values for it; a writer takes the first."""
 _LEAST_SIMILARITY: Final = 0.85
 """Similarity from which a key is taken for a misspelled one (difflib)."""
 _EXPERTS: Final = "num_local_experts"
@@ -52,13 +52,15 @@ class TrainingConfigKeys:
 
     Attributes:
         name: name of the format.
-        counts: keys of the parallelism's whole numbers.
-        booleans: keys of its truth values.
-        choices: keys of its names, with their meanings, each a value for every field.
-        sequence: keys of the tokens of the data's sequences, which may be fewer than the model's.
+        counts: keys of whole numbers, by field of `Parallelism`.
+        booleans: keys of truth values, by field of `Parallelism`.
+        choices: for the fields of `Parallelism` that one name sets: its keys, and the fields'
+            values by name.
+        sequence: keys of the tokens of a sequence of data, which may be fewer than the model's
+            maximum.
         model: keys of the model's configuration file; () for none.
-        sizes: keys of the model's sizes.
-        sections: mappings that every such file has.
+        sizes: keys of the model's sizes, by name in a config.json.
+        sections: names of the mappings that every such file has.
         has_run_section: whether a file may have a section `run` with a name and a time limit.
     """
 
@@ -103,36 +105,36 @@ def read_config(place: SourcePlace, keys: TrainingConfigKeys) -> JobSpec:
         model=reader.text(*keys.model, field="model") if keys.model else "",
         config=tuple(_sizes(reader, keys)),
         parallelism=parallelism,
-        kept=reader.ordered(),
+        kept=reader.sorted_kept(),
     )
     faults = tuple(_near_keys(reader, keys))
     for fault in faults:
-        if (at := reader.place(*fault.keys)) is not None:
-            reader.lines[fault.path] = at.line
+        if (place_of_fault := reader.place(*fault.keys)) is not None:
+            reader.lines[fault.path] = place_of_fault.line
     return JobSpec(
         keys.name, job, reader.start, reader.lines, tuple(reader.templates), faults=faults
     )
 
 
 def _near_keys(reader: ConfigReader, keys: TrainingConfigKeys) -> Iterator[FieldFault]:
-    """Keys that are almost one that the program reads, and that the file lacks.
+    """Faults of keys that almost equal a key that the program reads and the file lacks.
 
-    The programs pass over any key that they do not know, so that others are no fault.
+    The programs ignore keys that they do not know, so other unknown keys are no fault.
     """
     paths = [*keys.counts.values(), *keys.booleans.values(), *keys.sizes.values(), keys.sequence]
     paths += [path for path, _ in keys.choices.values()]
     paths += [keys.model, ("trainer", "num_nodes"), ("trainer", "devices")]
-    for around in sorted({path[:-1] for path in paths if path}):
-        stated = reader.names(*around)
-        legal = {path[-1] for path in paths if path and path[:-1] == around}
+    for section in sorted({path[:-1] for path in paths if path}):
+        stated = reader.names(*section)
+        legal = {path[-1] for path in paths if path and path[:-1] == section}
         absent = sorted(legal.difference(stated))
         for name in stated:
             near = get_close_matches(str(name)[:100], absent, 1, _LEAST_SIMILARITY)
             if near and name not in legal:
-                at = (*around, name)
-                reason = f"{'.'.join(map(str, at))} is no key that the program reads"
+                keys_of_name = (*section, name)
+                reason = f"{'.'.join(map(str, keys_of_name))} is no key that the program reads"
                 fix = f"perhaps {near[0]}; the program passes over what it does not know"
-                yield FieldFault(at, "ignored-field", reason, fix)
+                yield FieldFault(keys_of_name, "ignored-field", reason, fix)
 
 
 def _line(reader: ConfigReader, keys: Keys) -> Any:
@@ -144,8 +146,8 @@ def _parallelism(reader: ConfigReader, keys: TrainingConfigKeys) -> Parallelism:
     values: dict[str, Any] = {}
     for name, path in keys.counts.items():
         is_of_data = name == "sequence" and isinstance(reader.value(*keys.sequence), int)
-        at = keys.sequence if is_of_data else path
-        values[name] = reader.counted(at, f"parallelism.{name}")
+        value_keys = keys.sequence if is_of_data else path
+        values[name] = reader.counted(value_keys, f"parallelism.{name}")
     for name, path in keys.booleans.items():
         target = reader.followed(path)
         values[name] = reader.boolean(*target, field=f"parallelism.{name}")
@@ -190,7 +192,7 @@ def _time_limit_s(reader: ConfigReader) -> float | None:
 
 
 class _Document:
-    """A document in which stated values are put, but none where a kept field stands."""
+    """A document that is filled with a job's values, except under the keys of kept fields."""
 
     def __init__(self, job: Job) -> None:
         self._kept = {kept.keys for kept in job.kept}
@@ -200,10 +202,10 @@ class _Document:
         """Put a value at its keys; None and "" are no value."""
         if value is None or value == "" or path in self._kept:
             return
-        at = self.values
+        inner = self.values
         for key in path[:-1]:
-            at = at.setdefault(key, {})
-        at[path[-1]] = None if value is _NULL else value
+            inner = inner.setdefault(key, {})
+        inner[path[-1]] = None if value is _NULL else value
 
 
 def write_config(job: Job, keys: TrainingConfigKeys) -> str:
@@ -222,7 +224,7 @@ def write_config(job: Job, keys: TrainingConfigKeys) -> str:
     (role,) = job.roles
     document.put(("trainer", "num_nodes"), role.replicas)
     document.put(("trainer", "devices"), role.processes)
-    for path, value in _layout_values(_whole_layout(job).stated, keys, kept):
+    for path, value in _layout_values(_stated_layout(job).stated, keys, kept):
         document.put(path, value)
     if keys.model:
         document.put(keys.model, job.model)
@@ -238,7 +240,7 @@ def write_config(job: Job, keys: TrainingConfigKeys) -> str:
     return comments + yaml_spec(with_kept(document.values, job.kept))
 
 
-def _whole_layout(job: Job) -> Parallelism:
+def _stated_layout(job: Job) -> Parallelism:
     """The layout that the job's fields and the options of its command state."""
     return job.parallelism.with_defaults(parallelism_in(options_of(job.roles[0].command)))
 
@@ -265,8 +267,9 @@ def _layout_values(
 
 
 _NONE: Final = object()
+"""No name has the layout's values."""
 _NULL: Final = object()
-"""A field that is there and has no value."""
+"""The value null of a field."""
 
 
 def _check(job: Job, keys: TrainingConfigKeys) -> None:
@@ -293,11 +296,11 @@ def _check(job: Job, keys: TrainingConfigKeys) -> None:
 
 def _check_layout(job: Job, keys: TrainingConfigKeys) -> None:
     named = {*keys.counts, *keys.booleans, *(name for names in keys.choices for name in names)}
-    layout = _whole_layout(job).stated
-    beside = [name for name in layout if name not in named]
-    beside += [name for name, _ in job.config if name not in (*keys.sizes, "model_type")]
-    if beside:
-        subject = ", ".join(beside)
+    layout = _stated_layout(job).stated
+    unsupported = [name for name in layout if name not in named]
+    unsupported += [name for name, _ in job.config if name not in (*keys.sizes, "model_type")]
+    if unsupported:
+        subject = ", ".join(unsupported)
         raise _refused(keys, subject, "no key states it", f"leave out {subject}")
     if "zero" in keys.booleans and layout.get("zero", 0) > 1:
         subject = f"zero {layout['zero']}"
@@ -309,7 +312,7 @@ def _check_layout(job: Job, keys: TrainingConfigKeys) -> None:
 
 
 def _start_facts(job: Job, keys: TrainingConfigKeys) -> Iterator[str]:
-    """Statements of the job that the configuration lacks."""
+    """Facts of the job that the configuration has no key for, as texts of comments."""
     for name in ("region", "purchase", *(() if keys.model else ("model",))):
         if getattr(job, name):
             yield f"{name} {_clean(getattr(job, name))}"
@@ -317,15 +320,17 @@ def _start_facts(job: Job, keys: TrainingConfigKeys) -> Iterator[str]:
         yield f"a limit of {time_text(int(job.time_limit_s))}"
     (role,) = job.roles
     default = Role(name=role.name)
-    for each in fields(role):
-        value = getattr(role, each.name)
-        if each.name in ("replicas", "processes") or value == getattr(default, each.name):
+    for role_field in fields(role):
+        value = getattr(role, role_field.name)
+        if role_field.name in ("replicas", "processes") or value == getattr(
+            default, role_field.name
+        ):
             continue
-        if each.name == "environment":
+        if role_field.name == "environment":
             yield from (_clean(f"{name}={text}") for name, text in value)
         else:
             text = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            yield f"{each.name} {_clean(text)}"
+            yield f"{role_field.name} {_clean(text)}"
 
 
 def _clean(text: str) -> str:

@@ -29,19 +29,19 @@ _VERSIONS: Final = {
 }
 """API versions by the kinds that are read. Source: kubernetes.io docs, API reference; the
 definitions of the custom resources."""
-_PARTS: Final = (
+_OTHER_DOCUMENTS: Final = (
     ("an ECS task definition", "family", ("containerDefinitions",)),
     ("a Batch job definition", "jobDefinitionName", ("type", "containerProperties")),
     ("a SageMaker training job", "TrainingJobName", ("AlgorithmSpecification", "ResourceConfig")),
     ("a SageMaker endpoint configuration", "EndpointConfigName", ("ProductionVariants",)),
 )
-"""A document in words, a field that names it, and the fields that it has beside."""
+"""For documents that are not manifests: their words, the field with the name, and other fields."""
 
 
 def nearest(roots: Sequence[SourcePlace]) -> BadInput | None:
     """The error of a document that is almost a spec; None for others.
 
-    A kind that runs no job is the last to be told.
+    The error of a kind that runs no job is returned only if there is no other.
     """
     errors = [error for root in roots if isinstance(root.value, dict) for error in _faults(root)]
     return min(errors, key=lambda error: error.fix == _OTHER_FIX, default=None)
@@ -57,7 +57,7 @@ def _faults(root: SourcePlace) -> Iterator[BadInput]:
     if isinstance(value.get("Scheduling"), dict):
         yield from _missing(root.inner("Scheduling"), "a cluster's Scheduling", ("SlurmQueues",))
     yield from _renamed(root, "Scheduling")
-    for title, name, parts in _PARTS:
+    for title, name, parts in _OTHER_DOCUMENTS:
         if name in value:
             yield from _missing(root, title, parts)
         elif any(part in value for part in parts):
@@ -94,7 +94,7 @@ def _missing(place: SourcePlace, title: str, parts: tuple[str, ...]) -> Iterator
 
 
 def _renamed(place: SourcePlace, name: str) -> Iterator[BadInput]:
-    """The error of a field that has almost a name."""
+    """The error of a field whose name is almost `name`, if the mapping lacks `name`."""
     near = "" if name in place.value else near_name(name, map(str, place.value))
     if near in place.value:
         yield place.inner(near).field_error(f" is no field; {name} is", f"rename it to {name}")

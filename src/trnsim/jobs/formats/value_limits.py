@@ -1,4 +1,4 @@
-"""Values of AWS's requests that are legal each, and not together or in their number."""
+"""Values of AWS's requests that are of the legal type, but beyond a limit of the service."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAIT: Final = "Amazon SageMaker API reference, StoppingCondition, MaxWaitTimeIn
 
 
 def value_limits(name: str, place: SourcePlace) -> Iterator[tuple[FieldFault, SourceLine]]:
-    """The faults of a document in the format of a name, with their lines."""
+    """The faults of a document of the format called `name`, with their lines."""
     checks = {
         "batch": (_retries, _main_node),
         "batch-eks": (_retries, _main_node),

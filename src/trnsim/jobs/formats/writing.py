@@ -1,4 +1,4 @@
-"""Documents of specs as text, with the fields that were kept from a document of the same format."""
+"""Specs as JSON or YAML text, with the fields that were kept from a document of the same format."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Sources: YAML 1.2.2, section 10.3.2; YAML 1.1, bool, by which Kubernetes reads y
 
 
 IMAGE: Final = "${IMAGE}"
-"""The image of a job that states none: a container needs one, and a template fills it in."""
+"""The written image of a job that states none: a container needs one, and a user fills it in."""
 
 
 def stated_image(name: str) -> str:
-    """The image that a container states; "" where all of it is left open."""
+    """The image that a container states; "" for the placeholder `IMAGE`."""
     return "" if name == IMAGE else name
 
 
@@ -52,10 +52,10 @@ def yaml_spec(*documents: Any) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """PyYAML's, which quotes by YAML 1.1 alone, and writes one value twice as an alias."""
+    """PyYAML's dumper with two changes: ambiguous text is quoted, and no aliases are written."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """True: each value is written out."""
+        """True, so that a value that occurs twice is written twice."""
         del data
         return True
 
@@ -78,16 +78,16 @@ def without_empty(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_order(kept: Iterable[KeptField]) -> tuple[KeptField, ...]:
-    """Kept fields in the order of their keys, whatever the order in the document was."""
+    """The kept fields, sorted by their keys."""
     return tuple(
         sorted(kept, key=lambda field: [(isinstance(key, str), key) for key in field.keys])
     )
 
 
 def with_kept(document: dict[str, Any], kept: Sequence[KeptField]) -> dict[str, Any]:
-    """A document with the kept fields at their places.
+    """A document with the kept fields under their keys.
 
-    A field whose place is taken by another kind of value is left out.
+    A field is left out if a value on the way to it is no mapping or list.
     """
     for field in kept:
         _put(document, field.keys, copy(field.value))

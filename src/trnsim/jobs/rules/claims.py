@@ -27,11 +27,11 @@ def _group_sizes(spec: JobSpec) -> Iterator[Violation]:
                     "match devicegroup1_id, devicegroup4_id, devicegroup8_id or devicegroup16_id",
                 )
             elif claim.devices is not None and claim.devices > claim.group:
-                most = next((size for size in _GROUPS if size >= claim.devices), None)
+                least_size = next((size for size in _GROUPS if size >= claim.devices), None)
                 yield Violation(
                     f"{field}.devices",
                     f"claim {claim.name}: {claim.devices} devices of a group of {claim.group}",
-                    f"match devicegroup{most}_id" if most else "claim fewer devices",
+                    f"match devicegroup{least_size}_id" if least_size else "claim fewer devices",
                 )
 
 

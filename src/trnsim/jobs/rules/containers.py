@@ -18,8 +18,8 @@ __all__ = ["RULES"]
 
 _DOCKER: Final = ("ecs", "batch")
 """Formats whose containers Docker runs, with its limits."""
-_LAUNCHED: Final = ("mpijob", "rayjob")
-"""Manifests whose command runs in other containers than the one that states it."""
+_REMOTE_COMMANDS: Final = ("mpijob", "rayjob")
+"""Manifests whose command runs in other containers than the one that states the command."""
 _BATCH: Final = ("batch", "batch-eks")
 _GIB: Final = 2**30
 _NEURON: Final = ("trn", "inf")
@@ -45,7 +45,7 @@ _SIZES: Final = {
     ("batch", "vcpus"): ("vCPUs", '{"type": "VCPU", "value": "NUMBER"} to its requirements'),
     ("ecs", "memory_bytes"): ("memory, nor does the task", '"memory": MIB'),
 }
-"""Text of a container's lack, and of the fix, by format and field of the role."""
+"""Words of a size that a container must state, and of the fix, by format and field of a role."""
 _WORKERS: Final = ("num-workers", "dataloader-num-workers", "num-data-workers")
 
 
@@ -54,7 +54,7 @@ def _instance(role: Role) -> Instance | None:
 
 
 def _unlocked_efa(spec: JobSpec) -> Iterator[Violation]:
-    """EFA in a container of Docker that may lock little memory."""
+    """EFA in a container of Docker with a limit on locked memory."""
     for index, role in enumerate(spec.job.roles):
         may_lock = (
             role.is_memlock_unlimited
@@ -62,13 +62,13 @@ def _unlocked_efa(spec: JobSpec) -> Iterator[Violation]:
             or {"IPC_LOCK", "ALL"} & set(role.capabilities)
         )
         if role.efa and not may_lock:
-            has_more = spec.format == "ecs"
+            has_capabilities = spec.format == "ecs"
             yield Violation(
                 f"roles.{index}.efa",
                 f"{role.efa} EFA interfaces, and locked memory is limited as Docker's daemon has "
                 "it; EFA registers memory, which is locked",
                 'add {"name": "memlock", "softLimit": -1, "hardLimit": -1} to ulimits'
-                + (", or IPC_LOCK to capabilities" if has_more else ""),
+                + (", or IPC_LOCK to capabilities" if has_capabilities else ""),
             )
 
 
@@ -91,10 +91,10 @@ def _efa_permissions(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _huge_pages(spec: JobSpec) -> Iterator[Violation]:
-    """EFA that is told to use huge pages in a pod that has none."""
+    """EFA that a variable tells to use huge pages, in a pod without huge pages."""
     for index, role in enumerate(spec.job.roles):
-        is_told = role.variable("FI_EFA_USE_HUGE_PAGE") == "1"
-        if role.efa and is_told and role.hugepages_bytes is None:
+        uses_pages = role.variable("FI_EFA_USE_HUGE_PAGE") == "1"
+        if role.efa and uses_pages and role.hugepages_bytes is None:
             yield Violation(
                 f"roles.{index}.environment.FI_EFA_USE_HUGE_PAGE",
                 "FI_EFA_USE_HUGE_PAGE is 1, and the container asks for no huge pages",
@@ -117,7 +117,7 @@ def _pages_alone(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _shared_memory(spec: JobSpec) -> Iterator[Violation]:
-    """Data loaders with workers, in a container with the /dev/shm that it has by default."""
+    """Data loaders with workers, in a container with /dev/shm of the default size or less."""
     is_shared = any(
         kept.value == "/dev/shm" or kept.keys[-1] in ("ipcMode", "hostIPC")  # noqa: S108  a mount
         for kept in spec.job.kept
@@ -163,17 +163,17 @@ def _stated_sizes(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _device_numbers(spec: JobSpec) -> Iterator[Violation]:
-    """Devices that the instance does not have."""
+    """Indexes of devices that the instance does not have."""
     for index, role in enumerate(spec.job.roles):
         instance = _instance(role)
         if instance is None or instance.accelerator not in catalogue().chips:
             continue
         numbers = enumerate(role.device_indexes)
-        beyond = [(place, number) for place, number in numbers if number >= instance.count]
-        if beyond:
-            place, number = beyond[0]
+        missing = [(position, number) for position, number in numbers if number >= instance.count]
+        if missing:
+            position, number = missing[0]
             yield Violation(
-                f"roles.{index}.device_indexes.{place}",
+                f"roles.{index}.device_indexes.{position}",
                 f"/dev/neuron{number} on {role.instance}, whose {instance.count} devices end "
                 f"with /dev/neuron{instance.count - 1}",
                 "leave it out",
@@ -181,14 +181,14 @@ def _device_numbers(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _unmapped(spec: JobSpec) -> Iterator[Violation]:
-    """Settings of Neuron's runtime in a container that sees no device."""
+    """Settings of Neuron's runtime in a container without devices."""
     if any(kept.value == "NeuronDevice" for kept in spec.job.kept):
         return
     for index, role in enumerate(spec.job.roles):
         names = [name for name, _ in role.environment]
         settings = [name for name in names if name.startswith("NEURON_RT_")]
-        sees = role.devices or role.is_privileged or "AWS_NEURON_VISIBLE_DEVICES" in names
-        if settings and not sees:
+        has_devices = role.devices or role.is_privileged or "AWS_NEURON_VISIBLE_DEVICES" in names
+        if settings and not has_devices:
             yield Violation(
                 f"roles.{index}.environment.{settings[0]}",
                 f"{settings[0]} is set, and no /dev/neuron is mapped into the container",
@@ -197,7 +197,7 @@ def _unmapped(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _memory(spec: JobSpec) -> Iterator[Violation]:
-    """Memory that the instance does not have, or has only for itself."""
+    """More memory than the instance has, or all of it in a container: the host needs a part."""
     totals: dict[str, int] = {}
     for index, role in enumerate(spec.job.roles):
         instance = _instance(role)
@@ -248,7 +248,7 @@ def _vcpus(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _batch_variables(spec: JobSpec) -> Iterator[Violation]:
-    """Variables whose names Batch keeps for itself."""
+    """Variables whose names Batch reserves."""
     for index, role in enumerate(spec.job.roles):
         for name, _ in role.environment:
             if name.startswith("AWS_BATCH"):
@@ -264,17 +264,17 @@ def _sagemaker_types(spec: JobSpec) -> Iterator[Violation]:
     legal, use = _SAGEMAKER[spec.format]
     for index, role in enumerate(spec.job.roles):
         if role.instance.startswith(_NEURON) and role.instance not in legal:
-            elsewhere = role.instance in _HOSTING_TYPES
+            is_hosted = role.instance in _HOSTING_TYPES
             yield Violation(
                 f"roles.{index}.instance",
                 f"ml.{role.instance} is no type of SageMaker's {use}"
-                + (", though of its endpoints" if elsewhere else ""),
+                + (", though of its endpoints" if is_hosted else ""),
                 f"legal Neuron types: {enumerated([f'ml.{name}' for name in legal], 'and')}",
             )
 
 
 def _regions(spec: JobSpec) -> Iterator[Violation]:
-    """Instances that are sold in capacity blocks alone, in a region without one."""
+    """Instances that are sold only in capacity blocks, in a region without such blocks."""
     region = spec.job.region
     for index, role in enumerate(spec.job.roles):
         prices = [
@@ -283,8 +283,8 @@ def _regions(spec: JobSpec) -> Iterator[Violation]:
             if price.instance == role.instance and price.usd_per_hour is not None
         ]
         blocks = [price for price in prices if price.kind.startswith("capacity_block")]
-        is_elsewhere = any(price.kind == "on_demand" for price in prices)
-        if not region or not blocks or is_elsewhere or any(covers(p, region) for p in prices):
+        has_on_demand = any(price.kind == "on_demand" for price in prices)
+        if not region or not blocks or has_on_demand or any(covers(p, region) for p in prices):
             continue
         regions = sorted({code for price in blocks for code in codes(price)})
         sold = enumerated(regions, "and")
@@ -338,7 +338,7 @@ RULES: Final = [
         "data loaders with several processes",
         _shared_memory,
         Severity.WARNING,
-        formats=(*_DOCKER, *(name for name in MANIFESTS if name not in _LAUNCHED)),
+        formats=(*_DOCKER, *(name for name in MANIFESTS if name not in _REMOTE_COMMANDS)),
     ),
     JobRule(
         "container-size",

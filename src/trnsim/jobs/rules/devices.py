@@ -1,4 +1,4 @@
-"""Rules of devices: their number and sets, cores, EFA interfaces, and values that Kubernetes takes.
+"""Rules of devices: their number and sets, cores, EFA interfaces, and types of manifests' values.
 
 Instances, their devices and their interfaces are those of the catalogue; sets of devices are those
 of `trnsim.instance.device_sets`. A role whose instance is not stated has no finding about it.
@@ -32,10 +32,10 @@ _FAQ: Final = (
     "aws-neuron-sdk deploy/faq.rst, Can distributed training jobs be run without EFA devices"
 )
 _REQUEST: Final = re.compile(r"roles\.\d+\.(devices|cores|gpus|efa|hugepages_bytes)\.request")
-_ALONE: Final = ("pod", "leaderworkerset")
-"""Manifests of one pod, and of servers."""
+_SINGLE_POD_FORMATS: Final = ("pod", "leaderworkerset")
+"""Manifests whose pods do not train together."""
 _UNTYPED: Final = re.compile(r"roles\.\d+\.untyped\.(.+)")
-"""Lines that the reader of pods records where a value is not as Kubernetes takes it."""
+"""Paths of lines that the reader of pods records for values of an illegal type."""
 
 
 class _Machine(NamedTuple):
@@ -44,7 +44,7 @@ class _Machine(NamedTuple):
     Attributes:
         instance: its row in the catalogue.
         is_neuron: whether it has Neuron devices.
-        device_cores: physical NeuronCores of a device; 0 on an instance without.
+        device_cores: physical NeuronCores of a device; 0 without Neuron devices.
     """
 
     instance: Instance
@@ -64,7 +64,7 @@ def _machines(spec: JobSpec) -> Iterator[tuple[str, Role, _Machine]]:
 
 
 def _instance_types(spec: JobSpec) -> Iterator[Violation]:
-    """Sizes that a family of Neuron instances does not have; SageMaker's types have an own rule."""
+    """Sizes that a family of Neuron instances lacks; SageMaker's types have a rule of their own."""
     if spec.is_of_sagemaker:
         return
     rows = catalogue()
@@ -121,23 +121,23 @@ def _groups(spec: JobSpec) -> Iterator[Violation]:
     for path, role, machine in _machines(spec):
         if not machine.is_neuron:
             continue
-        own, count = rule(machine.instance.name), role.devices or 0
-        drawn = enumerated([str(size) for size in own.counts], "or")
-        is_counted = FORMATS[spec.format].is_manifest and 0 < count <= own.devices
-        refused = refusal(own.instance, count) if is_counted else None
-        if own.is_documented and refused is not None and _SCHEDULER not in refused.source:
+        sets, count = rule(machine.instance.name), role.devices or 0
+        set_sizes = enumerated([str(size) for size in sets.counts], "or")
+        is_counted = FORMATS[spec.format].is_manifest and 0 < count <= sets.devices
+        refused = refusal(sets.instance, count) if is_counted else None
+        if sets.is_documented and refused is not None and _SCHEDULER not in refused.source:
             yield Violation(
                 f"{path}.devices",
-                f"{count} devices; AWS draws connected sets of {drawn} on {own.instance}",
+                f"{count} devices; AWS draws connected sets of {set_sizes} on {sets.instance}",
                 refused.fix,
             )
         numbers = role.device_indexes
-        is_run = _is_run(numbers) and max(numbers, default=0) < own.devices
-        if own.is_documented and own.groups and is_run and not is_legal(own.instance, numbers):
+        is_run = _is_run(numbers) and max(numbers, default=0) < sets.devices
+        if sets.is_documented and sets.groups and is_run and not is_legal(sets.instance, numbers):
             yield Violation(
                 f"{path}.device_indexes",
-                f"devices {_words(numbers)}; AWS draws sets of {drawn} that begin at a multiple "
-                f"of their size on {own.instance}",
+                f"devices {_number_list(numbers)}; AWS draws sets of {set_sizes} that begin at a "
+                f"multiple of their size on {sets.instance}",
                 "name such a set",
             )
 
@@ -148,22 +148,22 @@ def _runs(spec: JobSpec) -> Iterator[Violation]:
         if numbers and not _is_run(numbers):
             yield Violation(
                 f"roles.{index}.device_indexes",
-                f"devices {_words(numbers)} do not follow each other",
+                f"devices {_number_list(numbers)} do not follow each other",
                 "name devices that are connected, such as 0, 1, 2, 3",
             )
 
 
 def _is_run(numbers: tuple[int, ...]) -> bool:
-    """Whether numbers, in any order, follow each other."""
+    """True if the numbers are consecutive, in any order."""
     return bool(numbers) and sorted(numbers) == list(range(min(numbers), max(numbers) + 1))
 
 
-def _words(numbers: tuple[int, ...]) -> str:
+def _number_list(numbers: tuple[int, ...]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def _visible(role: Role) -> tuple[int, ...]:
-    """Cores that a role names; () if it names none, or not by the rules."""
+def _visible_cores(role: Role) -> tuple[int, ...]:
+    """The cores that NEURON_RT_VISIBLE_CORES names; () without it, or if its text is not legal."""
     text = role.variable(_VISIBLE)
     if not text or is_template(text):
         return ()
@@ -195,17 +195,17 @@ def _core_counts(spec: JobSpec) -> Iterator[Violation]:
         holder = (
             f"{role.cores} NeuronCores" if role.cores else f"{devices} devices of {cores} cores"
         )
-        visible = _visible(role)
-        place = f"{path}.environment.{_VISIBLE}"
+        visible = _visible_cores(role)
+        field = f"{path}.environment.{_VISIBLE}"
         if visible and visible[-1] >= total:
             yield Violation(
-                place,
+                field,
                 f"core {visible[-1]}; {machine.instance.name} has {total}, 0 to {total - 1}",
                 f"name cores up to {total - 1}",
             )
         elif len(visible) > cores:
             yield Violation(
-                place, f"{len(visible)} cores; a replica has {holder}", f"name {cores} cores"
+                field, f"{len(visible)} cores; a replica has {holder}", f"name {cores} cores"
             )
         count = whole_number(role.variable(_COUNT)) or 0
         if count > cores and not visible:
@@ -218,7 +218,7 @@ def _core_counts(spec: JobSpec) -> Iterator[Violation]:
 
 def _core_precedence(spec: JobSpec) -> Iterator[Violation]:
     for index, role in enumerate(spec.job.roles):
-        visible, count = _visible(role), whole_number(role.variable(_COUNT))
+        visible, count = _visible_cores(role), whole_number(role.variable(_COUNT))
         if visible and count is not None and count not in (0, len(visible)):
             yield Violation(
                 f"roles.{index}.environment.{_COUNT}",
@@ -230,7 +230,7 @@ def _core_precedence(spec: JobSpec) -> Iterator[Violation]:
 
 def _shared_cores(spec: JobSpec) -> Iterator[Violation]:
     for index, role in enumerate(spec.job.roles):
-        visible = _visible(role)
+        visible = _visible_cores(role)
         if visible and role.processes is not None and role.processes > len(visible):
             yield Violation(
                 f"roles.{index}.environment.{_VISIBLE}",
@@ -240,7 +240,7 @@ def _shared_cores(spec: JobSpec) -> Iterator[Violation]:
     if spec.format != "ecs":
         return
     for (_, first), (index, second) in combinations(enumerate(spec.job.roles), 2):
-        cores = sorted(set(_visible(first)) & set(_visible(second)))
+        cores = sorted(set(_visible_cores(first)) & set(_visible_cores(second)))
         devices = set(first.device_indexes) & set(second.device_indexes)
         if cores and (devices or not (first.device_indexes or second.device_indexes)):
             yield Violation(
@@ -293,7 +293,7 @@ def _requests(spec: JobSpec) -> Iterator[Violation]:
             )
 
 
-def _texts(spec: JobSpec) -> Iterator[Violation]:
+def _untyped_values(spec: JobSpec) -> Iterator[Violation]:
     for path in spec.lines:
         value = _UNTYPED.fullmatch(path)
         if value is not None:
@@ -375,7 +375,7 @@ RULES: Final = (
         _FAQ,
         _all_interfaces,
         Severity.WARNING,
-        tuple(name for name in MANIFESTS if name not in _ALONE),
+        tuple(name for name in MANIFESTS if name not in _SINGLE_POD_FORMATS),
     ),
     JobRule(
         "resource-limit",
@@ -388,7 +388,7 @@ RULES: Final = (
         "text-value",
         "Variables and words of a command are text.",
         "Kubernetes API reference, core/v1 Container (args, command) and EnvVar (value)",
-        _texts,
+        _untyped_values,
         formats=MANIFESTS,
     ),
 )

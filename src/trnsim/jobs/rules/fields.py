@@ -16,13 +16,13 @@ _SOURCE: Final = (
     "ParallelCluster 3.16 describe: trnsim/jobs/fields; sbatch(1), OPTIONS; the configurations of "
     "NxD Training and NeMo"
 )
-_DESCRIBED: Final = tuple(name for name, form in FORMATS.items() if form.fields)
+_DESCRIBED: Final = tuple(name for name, job_format in FORMATS.items() if job_format.fields)
 _WITH_OPTIONS: Final = (*_DESCRIBED, "sbatch")
-"""Formats whose service describes its fields; and sbatch, whose fields are options."""
+"""Formats whose service describes its fields, and sbatch, whose options count as fields."""
 
 
 def _faults(rule: str) -> Callable[[JobSpec], Iterator[Violation]]:
-    """A function from a spec to the violations of a rule, which its reader found."""
+    """A function from a spec to the violations of a rule that the spec's reader recorded."""
 
     def violations(spec: JobSpec) -> Iterator[Violation]:
         for fault in spec.faults:

@@ -25,15 +25,17 @@ _PROVIDER: Final = "FI_PROVIDER"
 _RDMA: Final = "FI_EFA_USE_DEVICE_RDMA"
 _EFA_VARIABLES: Final = {_PROVIDER: "efa", _RDMA: "1"}
 _LNC_PAGE: Final = "aws-neuron-sdk about-neuron/arch/neuron-features/logical-neuroncore-config.rst"
-_TOLD_BY_OPERATORS: Final = ("pytorchjob", "hyperpod", "sagemaker-training")
+_OPERATOR_FORMATS: Final = ("pytorchjob", "hyperpod", "sagemaker-training")
 """Formats whose operator or toolkit sets the number of nodes (PET_NNODES)."""
-_GROWING: Final = (*("parallelcluster", "pytorchjob", "hyperpod", "rayjob", "sagemaker-endpoint"),)
-"""Formats of roles that grow."""
+_SCALING_FORMATS: Final = (
+    *("parallelcluster", "pytorchjob", "hyperpod", "rayjob", "sagemaker-endpoint"),
+)
+"""Formats with roles that scale."""
 _SETTING_FILES: Final = re.compile(r"^\s*(source|\.)\s", re.MULTILINE)
 
 
 def _legal_lnc(role: Role) -> tuple[int, ...]:
-    """Legal numbers of cores in a logical one: of the role's chip, or of any."""
+    """Legal numbers of cores in a logical core, for the role's chip; for all chips if unknown."""
     machine = machine_of(role)
     chips = [
         target for target in TARGETS.values() if machine is None or target.chip == machine.chip.name
@@ -45,7 +47,7 @@ def _lnc_of_chip(spec: JobSpec) -> Iterator[Violation]:
     for index, role in enumerate(spec.job.roles):
         legal = _legal_lnc(role)
         words = " or ".join(map(str, legal))
-        place = f" on {role.instance}" if machine_of(role) else ""
+        where = f" on {role.instance}" if machine_of(role) else ""
         stated = [
             (name, value)
             for name in LNC_VARIABLES
@@ -60,13 +62,19 @@ def _lnc_of_chip(spec: JobSpec) -> Iterator[Violation]:
                     spec.option_field(index, _LNC_OPTION)
                     if setting.startswith("--")
                     else f"roles.{index}.environment.{setting}",
-                    f"{setting} sets LNC {value}{place}; legal: {words}",
+                    f"{setting} sets LNC {value}{where}; legal: {words}",
                     f"set {legal[-1]}",
                 )
     cores = spec.job.parallelism.logical_cores
-    if cores is not None and spec.job.roles and cores not in _legal_lnc(spec.job.roles[0]):
-        words = " or ".join(map(str, _legal_lnc(spec.job.roles[0])))
-        yield Violation("parallelism.logical_cores", f"lnc is {cores}; legal: {words}", "set it so")
+    if (
+        cores is not None
+        and spec.job.roles
+        and cores not in (legal := _legal_lnc(spec.job.roles[0]))
+    ):
+        words = " or ".join(map(str, legal))
+        yield Violation(
+            "parallelism.logical_cores", f"lnc is {cores}; legal: {words}", f"set {legal[-1]}"
+        )
 
 
 def _lnc_agreement(spec: JobSpec) -> Iterator[Violation]:
@@ -118,7 +126,7 @@ def _root_address(spec: JobSpec) -> Iterator[Violation]:
         path = f"roles.{index}.environment.{_ROOT}"
         if role.variable(_ROOT) is not None or spec.is_template(path) or _may_be_set(spec, role):
             continue
-        if _is_test_of_hosts(role):
+        if _is_multi_host_test(role):
             reason = "nccom-test on several hosts starts its ranks by mpi"
         elif "," in (role.variable("NEURON_PJRT_PROCESSES_NUM_DEVICES") or ""):
             reason = "processes of JAX join one pool of collectives"
@@ -131,7 +139,7 @@ def _root_address(spec: JobSpec) -> Iterator[Violation]:
         )
 
 
-def _is_test_of_hosts(role: Role) -> bool:
+def _is_multi_host_test(role: Role) -> bool:
     words = role.command
     if not words or PurePosixPath(words[0]).name != "nccom-test":
         return False
@@ -153,7 +161,7 @@ def _may_be_set(spec: JobSpec, role: Role) -> bool:
 
 
 def _crosses_nodes(role: Role) -> bool:
-    """Whether ranks on several instances with EFA form one group, by their own launcher."""
+    """True if ranks of several instances with EFA form one group."""
     machine = machine_of(role)
     if (role.replicas or 0) < 2 or not is_neuron(role):  # noqa: PLR2004 - two are several
         return False
@@ -197,7 +205,7 @@ def _efa_absence(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _nodes_of_launcher(spec: JobSpec) -> Iterator[Violation]:
-    """Torchrun on several instances that is told of another number of them, or of none."""
+    """Torchrun on several instances with another number of nodes, or without one."""
     counts = [role.replicas for role in spec.job.roles]
     if spec.job.kind is not JobKind.TRAINING or None in counts:
         return
@@ -209,7 +217,7 @@ def _nodes_of_launcher(spec: JobSpec) -> Iterator[Violation]:
             continue
         nodes = options.get("nnodes")
         awaited_nodes = whole_number(nodes)
-        if nodes is None and replicas > 1 and spec.format not in _TOLD_BY_OPERATORS:
+        if nodes is None and replicas > 1 and spec.format not in _OPERATOR_FORMATS:
             reason = f"torchrun on {replicas} replicas without --nnodes: each trains by itself"
         elif awaited_nodes is not None and awaited_nodes not in (1, replicas, total):
             reason = f"torchrun waits for {nodes} nodes, and the job has {total}"
@@ -309,7 +317,7 @@ RULES: Final = (
         "aws-parallelcluster 3.16, MinCount and MaxCount; training-operator v1.9.0, ElasticPolicy; "
         "kuberay, WorkerGroupSpec; Amazon SageMaker API reference, ManagedInstanceScaling",
         _growth,
-        formats=_GROWING,
+        formats=_SCALING_FORMATS,
     ),
     JobRule(
         "late-options",

@@ -1,6 +1,7 @@
-"""Rules of parallel layouts: what divides what, memory of a rank, the interval of checkpoints.
+"""Rules of parallel layouts: divisibility, memory of a rank, the interval of checkpoints.
 
-Every rule needs each of its numbers stated; the rest of a layout is taken as what needs least.
+A rule applies only if all of its numbers are stated. The memory of a rank takes the least that the
+unstated parts of a layout allow.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _EVEN_STAGES: Final = frozenset(
 )
 """Options of pipelines whose stages have equally many layers."""
 _MEGATRON_OPTION: Final = "tensor-model-parallel-size"
-_OF_LAYOUT: Final = (
+_LAYOUT_FIELDS: Final = (
     *("tensor", "pipeline", "virtual", "context", "expert", "micro_batch", "sequence"),
     *("zero", "recompute", "is_sequence", "optimizer", "dtype"),
 )
@@ -54,7 +55,7 @@ _SHARES: Final = _DEGREES | {"micro_batch", "global_batch"}
 _MOST_DEGREE: Final = 100_000
 """Largest degree of a layout that a message lists: more than any fleet has chips of one job."""
 _LITTLE_LOSS: Final = 0.05
-"""Part of a run's time; a longer interval of checkpoints that loses less is no finding."""
+"""Share of a run's time; an interval of checkpoints that loses no more of it is no finding."""
 
 
 def _field(spec: JobSpec, name: str) -> str:
@@ -70,7 +71,7 @@ def _field(spec: JobSpec, name: str) -> str:
 
 
 def _is_training(job: Job) -> bool:
-    """Whether a job is a training whose layout is that of all its ranks."""
+    """True if a job is a training that states the layout of all its ranks."""
     if job.kind is not JobKind.TRAINING or not job.roles:
         return False
     return job.parallelism.tensor is not None or any(
@@ -95,7 +96,7 @@ def _has_templates(spec: JobSpec, names: frozenset[str] = _SHARES) -> bool:
 
 
 def _sizes(job: Job) -> dict[str, Any]:
-    """Sizes of the model: of the spec, of its command's options, of the model that it names."""
+    """Sizes of the model: the spec's own, else its command's options', else the named model's."""
     sizes: dict[str, Any] = {}
     name = model_name(job)
     if name and not is_template(name):
@@ -113,8 +114,8 @@ def _ranks(spec: JobSpec) -> Iterator[Violation]:
     ranks = all_ranks(job)
     if ranks is None or not _is_training(job) or _has_templates(spec, _DEGREES):
         return
-    together = _model_ranks(stated)
-    if ranks % together:
+    model_ranks = _model_ranks(stated)
+    if ranks % model_ranks:
         words = " x ".join(
             f"{name} {value}"
             for name in ("tensor", "pipeline", "context")
@@ -122,14 +123,15 @@ def _ranks(spec: JobSpec) -> Iterator[Violation]:
         )
         yield Violation(
             _field(spec, "tensor"),
-            f"{words} is {together} ranks, which do not divide the job's {ranks:,}",
-            f"a number of ranks that is a multiple of {together}, or degrees that divide {ranks:,}",
+            f"{words} is {model_ranks} ranks, which do not divide the job's {ranks:,}",
+            f"a number of ranks that is a multiple of {model_ranks}, or degrees that divide "
+            f"{ranks:,}",
         )
-    elif stated.data is not None and stated.data * together != ranks:
+    elif stated.data is not None and stated.data * model_ranks != ranks:
         yield Violation(
             _field(spec, "data"),
-            f"data {stated.data} x {together} ranks of the model are not the job's {ranks:,}",
-            f"set data {ranks // together}",
+            f"data {stated.data} x {model_ranks} ranks of the model are not the job's {ranks:,}",
+            f"set data {ranks // model_ranks}",
         )
 
 
@@ -171,7 +173,7 @@ def _divisors(count: int) -> str:
 
 
 def _has_even_stages(spec: JobSpec) -> bool:
-    """Whether stages have equally many layers: Megatron's, without options that say otherwise."""
+    """True if stages have equally many layers: in Megatron, without options for uneven stages."""
     if spec.format == "nxdt":
         return False
     names = {name for role in spec.job.roles for name in options_of(role.command)}
@@ -184,18 +186,18 @@ def _batch(spec: JobSpec) -> Iterator[Violation]:
     ranks = all_ranks(job)
     if ranks is None or not _is_training(job) or _has_templates(spec):
         return
-    together = _model_ranks(stated)
-    if ranks % together or stated.global_batch is None:
+    model_ranks = _model_ranks(stated)
+    if ranks % model_ranks or stated.global_batch is None:
         return
-    data = ranks // together
-    at_once = data * (stated.micro_batch or 1)
-    if stated.global_batch % at_once:
-        more = -(-stated.global_batch // at_once) * at_once
+    data = ranks // model_ranks
+    step_sequences = data * (stated.micro_batch or 1)
+    if stated.global_batch % step_sequences:
+        next_batch = -(-stated.global_batch // step_sequences) * step_sequences
         yield Violation(
             _field(spec, "global_batch"),
             f"global batch {stated.global_batch} is no multiple of {data} data ranks x micro batch "
             f"{stated.micro_batch or 1}",
-            f"for example {more}",
+            f"for example {next_batch}",
         )
 
 
@@ -223,8 +225,8 @@ def _memory(spec: JobSpec) -> Iterator[Violation]:
 
 def _least_layout(stated: Parallelism, ranks: int) -> Layout | None:
     """The layout with the least memory for a rank that the stated parts allow."""
-    together = _model_ranks(stated)
-    if ranks % together:
+    model_ranks = _model_ranks(stated)
+    if ranks % model_ranks:
         return None
     fields: dict[str, Any] = {
         "zero": 3,
@@ -235,8 +237,8 @@ def _least_layout(stated: Parallelism, ranks: int) -> Layout | None:
             key=lambda name: OPTIMIZERS[name].moment_bytes + OPTIMIZERS[name].master_bytes,
         ),
     }
-    fields |= {name: value for name, value in stated.stated.items() if name in _OF_LAYOUT}
-    data = ranks // together
+    fields |= {name: value for name, value in stated.stated.items() if name in _LAYOUT_FIELDS}
+    data = ranks // model_ranks
     fields["global_batch"] = data * (stated.micro_batch or 1)
     try:
         return Layout(data=data, **fields)
@@ -263,8 +265,8 @@ def _checkpoints(spec: JobSpec) -> Iterator[Violation]:
     interval_s = min(steps * step_s, run_s)
     best_s = min(best_interval_s(failures.mtbf_s, reliability.checkpoint_s), run_s)
     kept, best = (
-        kept_fraction(failures.mtbf_s, at_s, reliability.checkpoint_s, failures.recovery_s)
-        for at_s in (interval_s, best_s)
+        kept_fraction(failures.mtbf_s, every_s, reliability.checkpoint_s, failures.recovery_s)
+        for every_s in (interval_s, best_s)
     )
     if best - kept > _LITTLE_LOSS:
         count = max(round(best_s / step_s), 1)

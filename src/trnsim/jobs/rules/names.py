@@ -48,8 +48,8 @@ Sources: aws-neuron-sdk neuron-runtime/guides/configuration-guide.rst and nrt-de
 libraries and frameworks guides; libfabric fi_efa(7), RUNTIME PARAMETERS.
 """
 _PREFIXES: Final = ("NEURON", "FI_")
-_ALMOST: Final = 0.93
-"""Similarity of a misspelled variable: names of two settings differ by more."""
+_LEAST_SIMILARITY: Final = 0.93
+"""Similarity from which a variable is taken for a misspelled one; two settings differ by more."""
 _NAMES: Final = {
     "sagemaker-training": (r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", "letters, digits and - within"),
     "sagemaker-endpoint": (r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", "letters, digits and - within"),
@@ -57,7 +57,7 @@ _NAMES: Final = {
     "batch-eks": (r"[a-zA-Z0-9][\w-]{0,127}", "letters, digits, - and _"),
     "ecs": (r"[\w-]{1,255}", "letters, digits, - and _"),
 }
-"""Patterns of names, and the words of them.
+"""Patterns of legal names and their words, by format; other formats have `_MANIFEST`.
 
 Sources: Amazon SageMaker API reference, CreateTrainingJob and CreateEndpointConfig; AWS Batch,
 RegisterJobDefinition; Amazon ECS, RegisterTaskDefinition.
@@ -68,7 +68,7 @@ _MANIFEST: Final = (
     "small letters, digits, - and . within",
 )
 _NEEDS_IMAGE: Final = (*(name for name in MANIFESTS if name != "batch-eks"), "ecs", "batch")
-"""Formats whose descriptions require no image, as its absence is refused later."""
+"""Formats whose described fields do not require an image, although a container needs one."""
 _REPLICAS: Final = "pytorchReplicaSpecs"
 _CONTAINER: Final = "pytorch"
 """The mapping of a PyTorchJob's roles, and the name of the container that they have."""
@@ -79,7 +79,7 @@ def _misspelled_variables(spec: JobSpec) -> Iterator[Violation]:
         for name, _ in role.environment:
             if name in _VARIABLES or not name.startswith(_PREFIXES):
                 continue
-            near = get_close_matches(name[:100], _VARIABLES, 1, _ALMOST)
+            near = get_close_matches(name[:100], _VARIABLES, 1, _LEAST_SIMILARITY)
             if near:
                 yield Violation(
                     f"roles.{index}.environment.{name}.name",
