@@ -48,6 +48,7 @@ def test_a_folder_without_a_pilot_is_refused(tmp_path):
     [
         ({"format": 2}, "format is 2; legal: 1"),
         ({"workload": 3}, r"pilot.json:\d+: workload is 3; legal: text"),
+        ({"workload": "c"}, r"pilot.json:\d+: workload is 'c'; legal: a workload of .*: chat"),
         ({"extra": 3}, "the field 'extra' is not known; legal: version, inventory"),
     ],
 )
@@ -66,6 +67,7 @@ def test_another_format_and_other_fields_are_refused(change, text, tmp_path):
         ("there", "name", "today", "there.name is 'today'; legal: there"),
         ("there", "instance", "p5", "is 'p5'; legal: a candidate of the decision: trn1.32xlarge, "),
         ("run", "sequence", -1, "run.sequence is -1; legal: above 0"),
+        ("decision", "workloads", [], "legal: a workload of the decision: none, as"),
         ("decision", "as_of", "today", "decision.as_of is 'today'; legal: a day as 2026-11-21"),
     ],
 )

@@ -110,6 +110,10 @@ def read(folder: Path) -> Pilot:
         check_positive(place.inner(name), side, "instances", "ranks", "rate_per_s")
         if side.name != name:
             raise place.inner(name).inner("name").refused(f"legal: {name}")
+    workloads = [workload.name for workload in pilot.decision.workloads]
+    if pilot.workload not in workloads:
+        legal = ", ".join(workloads) or "none, as the decision has no workload"
+        raise place.inner("workload").refused(f"legal: a workload of the decision: {legal}")
     candidates = [candidate.instance for candidate in pilot.workload_decision.candidates]
     if pilot.there.instance not in candidates:
         instance = place.inner(THERE).inner("instance")
