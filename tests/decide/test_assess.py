@@ -206,11 +206,11 @@ def test_draws_and_seeds_that_nothing_can_be_drawn_by_are_refused(options):
 
 
 def test_what_is_paid_for_is_said():
-    assert "sold by the day" in payment_assumptions("capacity_block", is_steady=False)[0]
-    assert "paid all year" in payment_assumptions("savings_plan_1y", is_steady=False)[0]
+    assert "sold by the day" in payment_assumptions("capacity_block", is_always_on=False)[0]
+    assert "paid all year" in payment_assumptions("savings_plan_1y", is_always_on=False)[0]
     assert (
-        payment_assumptions("savings_plan_1y", is_steady=True)
-        == payment_assumptions("on_demand", is_steady=False)
+        payment_assumptions("savings_plan_1y", is_always_on=True)
+        == payment_assumptions("on_demand", is_always_on=False)
         == ()
     )
 

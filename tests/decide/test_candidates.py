@@ -182,8 +182,8 @@ def test_training_does_not_move_to_a_chip_for_inference():
 def test_single_passes_with_a_latency_are_a_service():
     made = {"current": bought("on_demand", instance="g5.xlarge")}
     there = places({"g5.xlarge": 1e5})
-    assert there.here(workload("infer", slo=Slo(latency_s=1.0), **made)).is_steady
-    assert not there.here(workload("infer", **made)).is_steady
+    assert there.here(workload("infer", slo=Slo(latency_s=1.0), **made)).is_always_on
+    assert not there.here(workload("infer", **made)).is_always_on
 
 
 def test_a_token_a_month_takes_a_whole_group():
@@ -195,4 +195,4 @@ def test_a_token_a_month_takes_a_whole_group():
 def test_training_pays_for_its_hours_whatever_its_latency():
     given = workload(current=bought("on_demand"), slo=Slo(latency_s=1.0))
     there = places({P5: 8e4, TRN1: 17_600.0})
-    assert not there.here(given).is_steady
+    assert not there.here(given).is_always_on

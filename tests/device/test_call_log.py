@@ -105,10 +105,10 @@ def test_a_collective_is_awaited_by_the_call_that_touches_its_tensors():
         module.note_collective("waited for", [3])
         assert module.are_collectives_under_way()
         found.events += ["call"] * 2
-        module.touch([7])
-        module.touch([2])
+        module.note_buffer_use([7])
+        module.note_buffer_use([2])
         found.events += ["call"]
-        module.touch([1])  # it has ended by now
+        module.note_buffer_use([1])  # it has ended by now
         module.note_collective("never", [4], is_async=True)
     assert [(one.begun, one.awaited) for one in found.spans] == [(0, 2), (0, 0), (3, None)]
     assert not module.are_collectives_under_way()

@@ -195,8 +195,8 @@ def returned(source, result, other):
 def test_what_it_writes_and_does_not_return_is_lost_to_who_cannot_change_arrays():
     outline = call(returned, *[Spec((4, 4))] * 3).outline("trn2")
     assert outline.written == (1, 2)
-    assert outline.lost == (2,)
-    assert call(halves, Spec((4, 4)), Spec((4, 4))).outline("trn2").lost == (1,)
+    assert outline.unreturned == (2,)
+    assert call(halves, Spec((4, 4)), Spec((4, 4))).outline("trn2").unreturned == (1,)
 
 
 @pytest.mark.parametrize("has_values", [False, True])
@@ -204,7 +204,7 @@ def test_what_is_written_is_found_by_arguments_that_are_named_in_another_order(h
     named = call(returned, *[Spec((4, 4))] * 3, named=("other", "source", "result"))
     arrays = [np.ones((4, 4), np.float32) for _ in range(3)]
     outline = named.run(arrays, "trn2")[1] if has_values else named.outline("trn2")
-    assert (outline.written, outline.lost) == ((0, 2), (0,))
+    assert (outline.written, outline.unreturned) == ((0, 2), (0,))
 
 
 class Holder(nl.NKIObject):

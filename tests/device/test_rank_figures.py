@@ -36,7 +36,7 @@ def note_into(recording, one):
     if isinstance(one, StepPhase):
         recording.events.append(CallEvent(CALL, "", one, 0))
     elif one == "touch":
-        recording.touch([1])
+        recording.note_buffer_use([1])
     else:
         recording.note_collective(REDUCE, [1], one == "async")
 

@@ -191,7 +191,7 @@ def decide(
         assumptions=(
             *workload.assumptions,
             *workload_assumptions(workload),
-            *payment_assumptions(places.kind(workload), is_steady=here.is_steady),
+            *payment_assumptions(places.kind(workload), is_always_on=here.is_always_on),
         ),
     )
 
@@ -250,7 +250,7 @@ def workload_assumptions(workload: Workload) -> tuple[str, ...]:
     if workload.kind == "train" and shape.sequence is None:
         length = workload.model.usual_length(SEQUENCE)
         notes.append(f"sequence is {length:,} tokens")
-    is_peak_missing = workload.is_steady and workload.peak_ratio is None
+    is_peak_missing = workload.is_always_on and workload.peak_ratio is None
     if is_peak_missing and workload.volume_unit != "gpu_hours":
         notes.append("demand is the same at all hours: the inventory names no peak_ratio")
     notes += [
@@ -261,11 +261,11 @@ def workload_assumptions(workload: Workload) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def payment_assumptions(kind: str, *, is_steady: bool) -> tuple[str, ...]:
+def payment_assumptions(kind: str, *, is_always_on: bool) -> tuple[str, ...]:
     """Assumptions about the hours that are paid for at the purchase kind `kind`."""
     if kind in BLOCKS:
         return ("blocks are priced by the hour that is used; they are sold by the day",)
-    if kind in COMMITTED and not is_steady:
+    if kind in COMMITTED and not is_always_on:
         return (f"{kind} is paid all year: other work uses the hours that this one leaves",)
     return ()
 

@@ -72,10 +72,11 @@ class WorkloadPlacement:
         is_open: True if a move to it may be recommended: its chip is one of AWS's that still get
             new software, and trains if the workload is training.
         speed: speed of a group of instances; None if the workload is refused.
-        hours: instance-hours a month, all inputs at their medians; of whole groups if `is_steady`.
-        load: groups that the work needs before rounding up: in the busiest hour if `is_steady`,
+        hours: instance-hours a month, all inputs at their medians; of whole groups if
+            `is_always_on`.
+        load: groups that the work needs before rounding up: in the busiest hour if `is_always_on`,
             else on average over the month.
-        is_steady: True if whole groups are on all month.
+        is_always_on: True if whole groups are on all month.
         instances: instances in use at one time.
         price: price of the same purchase kind as today's.
         no_price: reason for the lack of a price.
@@ -91,7 +92,7 @@ class WorkloadPlacement:
     speed: Speed | None
     hours: float
     load: float
-    is_steady: bool
+    is_always_on: bool
     instances: int
     price: Quote | None
     no_price: str | None
@@ -183,13 +184,13 @@ class WorkloadPlacements:
         chip = self._rows.accelerator(instance.accelerator)
         target = target_of_chip(chip.name)
         is_open = target is not None and (workload.kind != "train" or target.is_for_training)
-        is_steady = workload.is_steady
+        is_always_on = workload.is_always_on
         speed, refused, instances, hours, load = self._speed_and_size(
             workload, name, units, count, is_brief=is_brief
         )
         price, no_price, reference = None, None, None
         if speed is not None:
-            is_all_year = is_steady or self.kind(workload) in COMMITTED
+            is_all_year = is_always_on or self.kind(workload) in COMMITTED
             days = None if is_all_year else hours / instances / 24
             price, no_price = self._price(workload, name, days, instances)
             reference = self._cheapest_public_price(workload, name)
@@ -201,7 +202,7 @@ class WorkloadPlacements:
             speed=speed,
             hours=hours,
             load=load,
-            is_steady=is_steady,
+            is_always_on=is_always_on,
             instances=instances,
             price=price,
             no_price=no_price,
@@ -240,7 +241,7 @@ class WorkloadPlacements:
                 why = answer.refused or "its volume is in hours of an instance that is refused"
                 return None, why, 0, 0.0, 0.0
             hours = units / speed.units_per_hour
-            if workload.is_steady:
+            if workload.is_always_on:
                 load = hours / speed.group / HOURS_PER_MONTH * _peak_ratio(workload)
                 instances = speed.group * max(math.ceil(load - 1e-9), 1)
                 if instances > MOST_INSTANCES and name != workload.current.instance:
@@ -316,7 +317,7 @@ def units_per_month(workload: Workload, speed: Speed, chips_per_instance: int) -
     if workload.volume_unit != "gpu_hours":
         return workload.volume
     hours = workload.volume / chips_per_instance
-    return speed.units_per_hour * (whole_months(hours) if workload.is_steady else hours)
+    return speed.units_per_hour * (whole_months(hours) if workload.is_always_on else hours)
 
 
 def whole_months(hours: float) -> float:

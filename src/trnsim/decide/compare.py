@@ -259,7 +259,7 @@ class WorkloadComparison:
 
 def _scaled_hours(place: WorkloadPlacement, factor: Samples) -> Samples:
     """Instance-hours at `factor` x the work: whole groups all month, or the hours of the work."""
-    if not place.is_steady or place.speed is None:
+    if not place.is_always_on or place.speed is None:
         return place.hours * factor
     groups = np.maximum(np.ceil(place.load * factor - 1e-9), 1.0)
     return groups * place.speed.group * HOURS_PER_MONTH

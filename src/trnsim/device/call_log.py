@@ -118,7 +118,7 @@ class Recording:
         if is_async:
             self._in_flight.update(dict.fromkeys(buffers, span))
 
-    def touch(self, buffers: Iterable[int]) -> None:
+    def note_buffer_use(self, buffers: Iterable[int]) -> None:
         """Note that the next call touches these buffers, and so waits for their collectives."""
         for buffer in buffers:
             span = self._in_flight.pop(buffer, None)
@@ -177,11 +177,11 @@ def are_collectives_under_way() -> bool:
     return any(log._in_flight for log in recordings)  # noqa: SLF001  of this file
 
 
-def touch(buffers: Iterable[int]) -> None:
+def note_buffer_use(buffers: Iterable[int]) -> None:
     """Tell every recording which buffers the next call touches."""
     touched = list(buffers)
     for log in recordings:
-        log.touch(touched)
+        log.note_buffer_use(touched)
 
 
 RECORD_VARIABLE: Final = "TRNSIM_RECORD"

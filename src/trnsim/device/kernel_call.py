@@ -62,7 +62,7 @@ class Outline:
 
     Attributes:
         written: positions of the tensors that it writes, among `KernelCall.specs`.
-        lost: positions of the tensors that it writes but does not return.
+        unreturned: positions of the tensors that it writes but does not return.
         results: a spec for each tensor that it returns, nested as it returns them.
         cost: its time.
         timelines: timelines of the run from which the outline was made.
@@ -71,7 +71,7 @@ class Outline:
     """
 
     written: tuple[int, ...]
-    lost: tuple[int, ...]
+    unreturned: tuple[int, ...]
     results: Any
     cost: Cost
     timelines: tuple[Timeline, ...]
@@ -245,7 +245,7 @@ def _outline(observed: _ObservedKernel, run: Run) -> Outline:
     )
     results = _specs(observed.returned)
     returned_serials = {tensor.storage.serial for tensor in results_in(results, observed.returned)}
-    lost = tuple(
+    unreturned = tuple(
         position
         for position in written
         if observed.entered[position].storage.serial not in returned_serials
@@ -266,7 +266,7 @@ def _outline(observed: _ObservedKernel, run: Run) -> Outline:
     )
     scratchpad_bytes = observed.hbm.scratchpad + spilled
     return Outline(
-        written, lost, results, cost, run.timelines, observed.hbm.constants, scratchpad_bytes
+        written, unreturned, results, cost, run.timelines, observed.hbm.constants, scratchpad_bytes
     )
 
 

@@ -26,6 +26,7 @@ from trnsim.formatting import enumerated
 from trnsim.instance.model import instance_named
 
 __all__ = [
+    "CoreSet",
     "DeviceSet",
     "SetRefusal",
     "SetRule",
@@ -42,7 +43,10 @@ __all__ = [
 ]
 
 DeviceSet = tuple[int, ...]
-"""Numbers of devices or of cores, ascending, without a gap."""
+"""Numbers of devices, ascending, without a gap."""
+
+CoreSet = tuple[int, ...]
+"""Numbers of logical cores, ascending, without a gap."""
 
 _ONE_OR_ALL: Final = (
     "aws-neuron-sdk@81ce03ae deploy/infrastructure/scheduler.rst, note: one or all is always valid"
@@ -155,7 +159,7 @@ def legal_sets(instance: str, count: int) -> tuple[DeviceSet, ...]:
     )
 
 
-def _runs(count: int, total: int) -> tuple[DeviceSet, ...]:
+def _runs(count: int, total: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(range(first, first + count)) for first in range(total - count + 1))
 
 
@@ -243,7 +247,7 @@ def legal_core_counts(instance: str, cores_per_device: int) -> tuple[int, ...]:
 
 
 @cache
-def legal_core_sets(instance: str, count: int, cores_per_device: int) -> tuple[DeviceSet, ...]:
+def legal_core_sets(instance: str, count: int, cores_per_device: int) -> tuple[CoreSet, ...]:
     """All sets of `count` cores, by their first core; () if no set has that many."""
     own = rule(instance)
     if count not in legal_core_counts(instance, cores_per_device):
@@ -275,7 +279,7 @@ def core_refusal(instance: str, count: int, cores_per_device: int) -> SetRefusal
 
 def choose_cores(
     instance: str, count: int, free: Iterable[int], cores_per_device: int
-) -> DeviceSet | None:
+) -> CoreSet | None:
     """The free set of `count` cores after which the largest sets stay free; None without one.
 
     Sets of whole devices count first, then runs of cores, then low numbers.
@@ -289,7 +293,7 @@ def choose_cores(
     own, available = rule(instance), frozenset(free)
     part = cores_per_device if own.groups else 0
 
-    def remainder_key(core_set: DeviceSet) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    def remainder_key(core_set: CoreSet) -> tuple[tuple[int, ...], tuple[int, ...], int]:
         remaining = available.difference(core_set)
         devices = whole_devices(remaining, own.devices, cores_per_device)
         return _wholeness(own, devices), _lengths(remaining, part), -core_set[0]

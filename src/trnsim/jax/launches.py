@@ -114,7 +114,7 @@ def _outline(call: KernelCall) -> Outline:
         BadInput: for a kernel without results, or one that writes to what it does not return.
     """
     outline = call.outline(target().name)
-    if outline.lost:
+    if outline.unreturned:
         raise BadInput(
             f"the kernel {call.operation} writes to an argument that it does not return, and an "
             "array of JAX never changes",

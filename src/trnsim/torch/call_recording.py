@@ -128,7 +128,7 @@ def lazy_recorded_kernel(name: str, make: Callable[[], tuple[Kernel, Kernel | No
 def _note(name: str, args: Any, kwargs: Any, result: Any) -> None:
     """Add a call to every recording; the call is built only if a recording takes calls."""
     if call_log.are_collectives_under_way():
-        call_log.touch(buffers_of([args, kwargs]))
+        call_log.note_buffer_use(buffers_of([args, kwargs]))
     if not watchers and call_log.listening():
         call = call_of(name, args, kwargs, result)
         call_log.note(call, call_core(args, kwargs, result), scope_tracker.scope)
@@ -150,7 +150,7 @@ def note_transfer(source: torch.Tensor, destination: torch.Tensor) -> None:
     """Record a copy: a call if both tensors are on the device, else bytes to or from the host."""
     nbytes = bytes_on_device(source.numel() * source.element_size(), source.dtype)
     if call_log.are_collectives_under_way():
-        call_log.touch(buffers_of([source, destination]))
+        call_log.note_buffer_use(buffers_of([source, destination]))
     if source.is_cpu:
         call_log.note_from_host(nbytes)
     elif destination.is_cpu:

@@ -94,22 +94,22 @@ def test_a_workload_cannot_be_changed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "limits", "is_steady"),
+    ("kind", "limits", "is_always_on"),
     [
         ("train", ["deadline_hours"], False),
         ("serve", ["ttft_s", "tpot_s", "latency_s"], True),
         ("infer", ["latency_s"], True),
     ],
 )
-def test_limits_of_other_kinds_do_not_count(kind, limits, is_steady, tmp_path):
+def test_limits_of_other_kinds_do_not_count(kind, limits, is_always_on, tmp_path):
     stated = {"ttft_s": "1", "tpot_s": "0.1", "latency_s": "2", "deadline_hours": "100"}
     volume = {"tokens_per_month": None, "gpu_hours": "100"}
     found = one(tmp_path, kind=kind, **volume, **stated)
     assert list(found.limits) == limits
-    assert found.is_steady is is_steady
+    assert found.is_always_on is is_always_on
     assert list(found.stated_limits) == list(stated)
 
 
 def test_inference_without_a_latency_has_its_deadline(tmp_path):
     found = one(tmp_path, kind="infer", tokens_per_month=None, gpu_hours="9", deadline_hours="8")
-    assert (found.limits, found.is_steady) == ({"deadline_hours": 8}, False)
+    assert (found.limits, found.is_always_on) == ({"deadline_hours": 8}, False)

@@ -14,6 +14,7 @@ from typing import Final
 from trnsim.cluster.kubernetes.nodes import NeuronNode
 from trnsim.cluster.kubernetes.pods import ContainerDemand
 from trnsim.instance.device_sets import (
+    CoreSet,
     DeviceSet,
     SetRefusal,
     choose,
@@ -28,7 +29,7 @@ from trnsim.instance.device_sets import (
 _MOST_STEPS: Final = 2_000
 """Maximum number of sets tried for a pod of several containers; the first nearly always fit."""
 
-Placement = dict[str, DeviceSet]
+Placement = dict[str, CoreSet]
 """The numbers of the cores of each container, by the container's name."""
 
 
@@ -75,7 +76,7 @@ def _largest_first(node: NeuronNode, demands: list[ContainerDemand]) -> list[Con
 
 def _candidates(
     node: NeuronNode, demand: ContainerDemand, free: frozenset[int]
-) -> Iterator[DeviceSet]:
+) -> Iterator[CoreSet]:
     """The free sets of a demand, as cores, the best one first."""
     best = _best(node, demand, free)
     if best is None:
@@ -86,7 +87,7 @@ def _candidates(
             yield cores
 
 
-def _best(node: NeuronNode, demand: ContainerDemand, free: frozenset[int]) -> DeviceSet | None:
+def _best(node: NeuronNode, demand: ContainerDemand, free: frozenset[int]) -> CoreSet | None:
     """The free set after which the largest sets stay free, as cores."""
     per_device = node.cores_per_device
     if demand.is_of_cores:
@@ -95,7 +96,7 @@ def _best(node: NeuronNode, demand: ContainerDemand, free: frozenset[int]) -> De
     return None if devices is None else _as_cores(node, devices)
 
 
-def _sets(node: NeuronNode, demand: ContainerDemand) -> Iterator[DeviceSet]:
+def _sets(node: NeuronNode, demand: ContainerDemand) -> Iterator[CoreSet]:
     """All legal sets of a demand, as cores."""
     if demand.is_of_cores:
         yield from legal_core_sets(node.instance, demand.count, node.cores_per_device)
@@ -104,7 +105,7 @@ def _sets(node: NeuronNode, demand: ContainerDemand) -> Iterator[DeviceSet]:
         yield _as_cores(node, devices)
 
 
-def _as_cores(node: NeuronNode, devices: DeviceSet) -> DeviceSet:
+def _as_cores(node: NeuronNode, devices: DeviceSet) -> CoreSet:
     return tuple(sorted(node.cores_of(devices)))
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from trnsim.cluster.kubernetes.api import Object, entries, mapping, metadata, name_of
 from trnsim.errors import BadInput
-from trnsim.instance.device_sets import DeviceSet
+from trnsim.instance.device_sets import CoreSet
 
 CORES: Final = "aws.amazon.com/neuroncore"
 DEVICES: Final = "aws.amazon.com/neuron"
@@ -132,11 +132,11 @@ def _count(pod: Object, name: str, quantity: object) -> int:
 
 def placement_annotations(
     requested: Sequence[ContainerDemand],
-    sets: Mapping[str, DeviceSet],
+    sets: Mapping[str, CoreSet],
     cores_per_device: int,
     time_ns: int,
 ) -> dict[str, str]:
-    """The annotations of a pod whose containers hold `sets`, as cores."""
+    """The annotations of a pod whose containers hold the core sets `sets`."""
     cores = sorted({core for each in sets.values() for core in each})
     is_of_cores = any(demand.is_of_cores for demand in requested)
     devices = sorted({core // cores_per_device for core in cores})

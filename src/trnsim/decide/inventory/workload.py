@@ -117,7 +117,7 @@ class Workload:
     assumptions: tuple[str, ...] = ()
 
     @property
-    def is_steady(self) -> bool:
+    def is_always_on(self) -> bool:
         """True if users wait for the answers, so that instances are on all month."""
         return self.kind == "serve" or (self.kind == "infer" and self.slo.latency_s is not None)
 
@@ -135,10 +135,10 @@ class Workload:
 
     @property
     def limits(self) -> dict[str, float]:
-        """Stated limits that placements must keep: those of the kind, and no deadline if steady."""
+        """The stated limits of the kind, which placements must keep; no deadline if always on."""
         return {
             name: limit
             for name, limit in self.stated_limits.items()
             if name in _LIMITS_BY_KIND[self.kind]
-            and not (self.is_steady and name == "deadline_hours")
+            and not (self.is_always_on and name == "deadline_hours")
         }

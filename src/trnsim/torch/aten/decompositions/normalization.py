@@ -13,7 +13,7 @@ from trnsim.graph.building.indexing import move_dim
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 
-def _reduce_and_spread(b: Build, op: str, x: Value) -> Value:
+def _broadcast_reduction(b: Build, op: str, x: Value) -> Value:
     """A reduction over the last dimension, broadcast along it; a scalar is its own reduction."""
     if not x.shape:
         return x
@@ -25,9 +25,9 @@ def softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Value:
     """``exp(x - max) / sum``."""
     del half_to_float
     rows = move_dim(b, x, dim, -1)
-    powers = b.ew("exponential", b.ew("subtract", rows, _reduce_and_spread(b, "maximum", rows)))
+    powers = b.ew("exponential", b.ew("subtract", rows, _broadcast_reduction(b, "maximum", rows)))
     return b.as_result(
-        move_dim(b, b.ew("divide", powers, _reduce_and_spread(b, "add", powers)), -1, dim)
+        move_dim(b, b.ew("divide", powers, _broadcast_reduction(b, "add", powers)), -1, dim)
     )
 
 
@@ -41,8 +41,8 @@ def log_softmax(b: Build, x: Value, dim: int, half_to_float: bool = False) -> Va
     """``x - max - log(sum of exp(x - max))``."""
     del half_to_float
     rows = move_dim(b, x, dim, -1)
-    centred = b.ew("subtract", rows, _reduce_and_spread(b, "maximum", rows))
-    total = _reduce_and_spread(b, "add", b.ew("exponential", centred))
+    centred = b.ew("subtract", rows, _broadcast_reduction(b, "maximum", rows))
+    total = _broadcast_reduction(b, "add", b.ew("exponential", centred))
     return b.as_result(move_dim(b, b.ew("subtract", centred, b.ew("log", total)), -1, dim))
 
 
@@ -50,7 +50,7 @@ def softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any = Non
     """``y * (grad - sum(grad * y))``."""
     del dtype
     grads, ys = (move_dim(b, side, dim, -1) for side in (grad, y))
-    total = _reduce_and_spread(b, "add", b.ew("multiply", grads, ys))
+    total = _broadcast_reduction(b, "add", b.ew("multiply", grads, ys))
     return b.as_result(move_dim(b, b.ew("multiply", ys, b.ew("subtract", grads, total)), -1, dim))
 
 
@@ -58,7 +58,7 @@ def log_softmax_backward(b: Build, grad: Value, y: Value, dim: int, dtype: Any =
     """``grad - exp(y) * sum(grad)``."""
     del dtype
     grads, ys = (move_dim(b, side, dim, -1) for side in (grad, y))
-    share = b.ew("multiply", b.ew("exponential", ys), _reduce_and_spread(b, "add", grads))
+    share = b.ew("multiply", b.ew("exponential", ys), _broadcast_reduction(b, "add", grads))
     return b.as_result(move_dim(b, b.ew("subtract", grads, share), -1, dim))
 
 
@@ -117,9 +117,9 @@ def layer_norm_backward(
     )
     normalized = b.ew("multiply", b.ew("subtract", rows, means), rstds, dtype="float32")
     inner = _scale_and_add(b, b.convert(grads, "float32"), weight, None)
-    first = b.ew("multiply", _reduce_and_spread(b, "add", inner), 1 / columns)
+    first = b.ew("multiply", _broadcast_reduction(b, "add", inner), 1 / columns)
     second = b.ew(
-        "multiply", _reduce_and_spread(b, "add", b.ew("multiply", inner, normalized)), 1 / columns
+        "multiply", _broadcast_reduction(b, "add", b.ew("multiply", inner, normalized)), 1 / columns
     )
     grad_input = b.ew(
         "subtract", b.ew("subtract", inner, first), b.ew("multiply", normalized, second)
@@ -153,15 +153,16 @@ def group_norm(
     bias: Value | None,
     batch: int,
     channels: int,
-    places: int,
+    spatial_size: int,
     groups: int,
     eps: float,
 ) -> tuple[Value, ...]:
     """Each group of channels of each sample normalized, with a weight and a bias for each channel.
 
-    Sums are taken channel by channel, so that a channel's elements are not moved.
+    A channel has `spatial_size` elements. Sums are taken channel by channel, so that a channel's
+    elements are not moved.
     """
-    shape, inverse_count = (batch, groups, channels // groups), groups / (channels * places)
+    shape, inverse_count = (batch, groups, channels // groups), groups / (channels * spatial_size)
 
     def group_means(value: Value) -> tuple[Value, Value]:
         """Means over each group: repeated for its channels, [N, C], and once, [N, groups]."""
@@ -170,7 +171,7 @@ def group_norm(
         spread = b.graph.broadcast_in_dim(total, shape, (0, 1))
         return b.graph.reshape(spread, (batch, channels)), total
 
-    in_float32 = b.convert(b.graph.reshape(x, (batch, channels, places)), "float32")
+    in_float32 = b.convert(b.graph.reshape(x, (batch, channels, spatial_size)), "float32")
     mean, group_mean = group_means(in_float32)
     centred = b.ew("subtract", in_float32, b.graph.broadcast_in_dim(mean, in_float32.shape, (0, 1)))
     variance, group_variance = group_means(b.ew("square", centred))
@@ -298,12 +299,12 @@ def group_norm_backward(
     weight: Value | None,
     batch: int,
     channels: int,
-    places: int,
+    spatial_size: int,
     groups: int,
     mask: Sequence[bool],
 ) -> tuple[Value | None, ...]:
     """Gradients of the input, the weight and the bias of each channel."""
-    shape = (batch, groups, channels // groups, places)
+    shape = (batch, groups, channels // groups, spatial_size)
     grads, parts = (b.convert(b.graph.reshape(side, shape), "float32") for side in (grad, x))
     means, rstds = (
         b.graph.broadcast_in_dim(b.graph.reshape(part, (batch, groups)), shape, (0, 1))
@@ -318,7 +319,7 @@ def group_norm_backward(
     if weight is not None:
         weights = b.graph.reshape(weight, shape[1:3])
         inner = b.ew("multiply", grads, b.graph.broadcast_in_dim(weights, shape, (1, 2)))
-    count = channels // groups * places
+    count = channels // groups * spatial_size
     first, second = (
         b.graph.broadcast_in_dim(
             b.ew("multiply", b.reduce("add", b.reduce("add", side, (3,)), (2,)), 1 / count),
@@ -348,7 +349,7 @@ def rms_norm_backward(
     normalized = b.ew("multiply", rows, rstds, dtype="float32")
     inner = _scale_and_add(b, grads, weight, None)
     share = b.ew(
-        "multiply", _reduce_and_spread(b, "add", b.ew("multiply", inner, normalized)), 1 / columns
+        "multiply", _broadcast_reduction(b, "add", b.ew("multiply", inner, normalized)), 1 / columns
     )
     grad_input = b.ew(
         "multiply", b.ew("subtract", inner, b.ew("multiply", normalized, share)), rstds
