@@ -63,14 +63,14 @@ class Suite:
         }
 
 
-def nki_library(part, what, marker, *arguments, files=D5_FILES, environment=()):
+def nki_library(name, what, marker, *arguments, files=D5_FILES, environment=()):
     """A part of nki-library (tag 2.29), through its own harness, with further variables.
 
     NEURON_PYTHONHASHSEED seeds its sweeps (test/utils/ranged_test_harness.py), which are drawn
     anew for each run otherwise.
     """
     return Suite(
-        f"D5-{part}",
+        name,
         ("nki-library",),
         what,
         (
@@ -88,10 +88,10 @@ def nki_library(part, what, marker, *arguments, files=D5_FILES, environment=()):
 TRN3 = ("--platform-target", "trn3")
 SUITES = (
     Suite("D1", ("aws-neuron-sdk",), "nki/examples", (str(HERE / "test_neuron_examples.py"),)),
-    nki_library("trn2-fast", "16 kernels on trn2, `-m fast`", "fast"),
-    nki_library("trn3-fast", "the same on trn3", "fast", *TRN3),
-    nki_library("trn2-sweeps", "their other cases on trn2", "not fast"),
-    nki_library("trn3-sweeps", "the same on trn3", "not fast", *TRN3),
+    nki_library("D5-trn2-fast", "16 kernels on trn2, `-m fast`", "fast"),
+    nki_library("D5-trn3-fast", "the same on trn3", "fast", *TRN3),
+    nki_library("D5-trn2-sweeps", "their other cases on trn2", "not fast"),
+    nki_library("D5-trn3-sweeps", "the same on trn3", "not fast", *TRN3),
     Suite(
         "D6",
         ("trnfft", "trnsparse"),
@@ -134,7 +134,7 @@ def pinned(name, clone, what, version, chosen):
 
 PINNED = (
     nki_library(
-        "mx",
+        "D5-mx",
         "quantization to MX on trn3, under NKI 0.4",
         "fast",
         *TRN3,
@@ -155,6 +155,13 @@ PINNED = (
         paths=("src", "src/nkilib_src", "."),
     ),
     pinned("V2", "nki-library-2.27", "attention_cte, tag 2.27, under NKI 0.2", "0.2", "attention"),
+    nki_library(
+        "V3",
+        "dynamic_elementwise_add, `-m fast`, under NKI 0.3",
+        "fast",
+        files=("experimental/dynamic_shapes/test_dynamic_elementwise_add.py",),
+        environment={"TRNSIM_NKI": "0.3"},
+    ),
     pinned("V7-0.2", "nkipy", "kernels of NKIPy's tests, under NKI 0.2", "0.2", "beta2 or beta_2"),
     pinned("V7-0.4", "nkipy", "newer ones, and its example, under 0.4", "0.4", "beta3 or example"),
 )
