@@ -176,26 +176,26 @@ def time_on_cores(graph: Graph, weights: frozenset[int], options: CompileOptions
     if options.cores == 1:
         return time_graph(graph, weights, options)
     core = arch.paired(arch.target(options.target))
-    both = _time_on_both(graph, weights, options, core)
+    two_cores = _time_on_both(graph, weights, options, core)
     least_s = bound(graph, options.target, weights=weights).seconds
-    if both is not None and both.figures.device_time_s <= least_s:
-        return both  # no program of one core can be faster
-    limit_s = both.figures.device_time_s if both is not None else inf
+    if two_cores is not None and two_cores.figures.device_time_s <= least_s:
+        return two_cores  # no program of one core can be faster
+    limit_s = two_cores.figures.device_time_s if two_cores is not None else inf
     try:
-        alone = time_graph(graph, weights, replace(options, cores=1, limit_s=limit_s))
+        one_core = time_graph(graph, weights, replace(options, cores=1, limit_s=limit_s))
     except NoFasterProgramError:
-        if both is None:
+        if two_cores is None:
             raise
-        return both
-    if both is not None and limit_s < alone.figures.device_time_s:
-        return both
+        return two_cores
+    if two_cores is not None and limit_s < one_core.figures.device_time_s:
+        return two_cores
     names = ", ".join(dict.fromkeys(node.name for node in graph.nodes[:_NAMED]))
     more = " ..." if len(graph.nodes) > _NAMED else ""
     note = f"one of the two cores does all of: {names}{more}"
     # Both cores of a logical one are started, whether both work or not.
-    launch_s = core.paired_launch_s if alone.figures.launch_s else 0.0
-    notes = (*alone.figures.notes, note)
-    return replace(alone, figures=replace(alone.figures, launch_s=launch_s, notes=notes))
+    launch_s = core.paired_launch_s if one_core.figures.launch_s else 0.0
+    notes = (*one_core.figures.notes, note)
+    return replace(one_core, figures=replace(one_core.figures, launch_s=launch_s, notes=notes))
 
 
 def _time_on_both(

@@ -25,7 +25,7 @@ class CompilerFlag:
         sets: the field of `Flags` that it sets; "" if it has no effect here.
         values: the value that the field of `Flags` gets, by the text after the flag; the key "" is
             the flag without a value.
-        takes: legal values in words, if `values` cannot list all of them; "" if it does.
+        value_text: legal values in words, if `values` cannot list all of them; "" if it does.
         note: why it has no effect here, as the end of a sentence.
         notes: the same for some of its values.
         is_of_host: True if it concerns files, logs and caches of the host, and changes no program.
@@ -34,7 +34,7 @@ class CompilerFlag:
     name: str
     sets: str = ""
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    takes: str = ""
+    value_text: str = ""
     note: str = ""
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
     is_of_host: bool = False
@@ -42,7 +42,7 @@ class CompilerFlag:
     @property
     def takes_value(self) -> bool:
         """True if a value follows the flag."""
-        return bool(self.takes) or any(self.values)
+        return bool(self.value_text) or any(self.values)
 
 
 def _spelled(*values: str) -> dict[str, Any]:
@@ -87,7 +87,7 @@ _ROWS: Final = (
         name="implicit-integer-downcast",
         sets="implicit_integer_downcast",
         values={"default": DOWNCASTS, "all": DOWNCASTS, "none": ()},
-        takes=f"a list of {', '.join(DOWNCASTS)}",
+        value_text=f"a list of {', '.join(DOWNCASTS)}",
     ),
     CompilerFlag(
         name="enable-mixed-precision-accumulation",
@@ -134,11 +134,11 @@ _ROWS: Final = (
         note="has no effect: models are not switched on a NeuronCore here",
     ),
     CompilerFlag(name="enable-fast-loading-neuron-binaries", values=_SWITCH, note=_NO_BINARY),
-    CompilerFlag(name="logfile", takes="a file", note=_NO_FILE, is_of_host=True),
-    CompilerFlag(name="output", takes="a file", note=_NO_FILE, is_of_host=True),
+    CompilerFlag(name="logfile", value_text="a file", note=_NO_FILE, is_of_host=True),
+    CompilerFlag(name="output", value_text="a file", note=_NO_FILE, is_of_host=True),
     CompilerFlag(
         name="verbose",
-        takes="info, warning, error, critical, debug or a number",
+        value_text="info, warning, error, critical, debug or a number",
         note="has no effect: nothing is logged",
         is_of_host=True,
     ),
@@ -146,24 +146,29 @@ _ROWS: Final = (
     CompilerFlag(name="enable-experimental-O1", sets="optlevel", values={"": 1}),
     CompilerFlag(
         name="num-parallel-jobs",
-        takes="a number",
+        value_text="a number",
         note="has no effect: one process compiles",
         is_of_host=True,
     ),
     # about-neuron/arch/neuron-features/neuron-caching.rst: these are the framework's own
-    CompilerFlag(name="cache-dir", takes="a folder or an address", note=_CACHE, is_of_host=True),
+    CompilerFlag(
+        name="cache-dir", value_text="a folder or an address", note=_CACHE, is_of_host=True
+    ),
     CompilerFlag(name="no-cache", values=_SWITCH, note=_CACHE, is_of_host=True),
     CompilerFlag(name="retry-failed-compilation", values=_SWITCH, note=_CACHE, is_of_host=True),
     CompilerFlag(
-        name="log-level", takes="a level", note="has no effect: nothing is logged", is_of_host=True
+        name="log-level",
+        value_text="a level",
+        note="has no effect: nothing is logged",
+        is_of_host=True,
     ),
     # vllm-neuron and nxd guides, tutorials
-    CompilerFlag(name="workdir", takes="a folder", note=_NO_FILE, is_of_host=True),
-    CompilerFlag(name="compile-workdir", takes="a folder", note=_NO_FILE, is_of_host=True),
-    CompilerFlag(name="temp-dir", takes="a folder", note=_NO_FILE, is_of_host=True),
+    CompilerFlag(name="workdir", value_text="a folder", note=_NO_FILE, is_of_host=True),
+    CompilerFlag(name="compile-workdir", value_text="a folder", note=_NO_FILE, is_of_host=True),
+    CompilerFlag(name="temp-dir", value_text="a folder", note=_NO_FILE, is_of_host=True),
     CompilerFlag(
         name="hbm-scratchpad-page-size",
-        takes="a number of MiB",
+        value_text="a number of MiB",
         note="has no effect: HBM is planned byte by byte",
     ),
     CompilerFlag(
@@ -177,7 +182,7 @@ _ROWS: Final = (
     ),
     CompilerFlag(
         name="tensorizer-options",
-        takes="a text",
+        value_text="a text",
         note="has no effect: they are for a part of AWS's compiler",
     ),
 )

@@ -304,8 +304,8 @@ def _are_downcasts(flag: CompilerFlag, value: Any) -> bool:
 
 def _refuse_value(flag: CompilerFlag, value: object, shown: str) -> NoReturn:
     """Raise `BadInput` with the legal values of the flag and the nearest of them."""
-    legal = [*filter(None, flag.values), *([flag.takes] if flag.takes else [])]
-    near = get_close_matches(str(value), flag.values, 1) or [*flag.values, flag.takes]
+    legal = [*filter(None, flag.values), *([flag.value_text] if flag.value_text else [])]
+    near = get_close_matches(str(value), flag.values, 1) or [*flag.values, flag.value_text]
     example = near[0] if flag.values else "VALUE"
     raise BadInput(
         f"{shown}; legal: {enumerated(legal, 'or')}" if any(legal) else f"{shown}; legal: a bool",

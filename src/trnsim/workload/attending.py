@@ -312,8 +312,8 @@ class _Latent(_RankAttention):
         short, place = rank_graph.columns(latent, attention.kv_rank, attention.rotary_dim)
         if self.wiring:
             short = rank_graph.norm(short, attention.norm, "latent norm")
-            turned = rotated_heads(rank_graph, rank_graph.heads(place, batch, 1), attention.rotary)
-            place = rank_graph.heads_to_rows(turned)
+            rotated = rotated_heads(rank_graph, rank_graph.heads(place, batch, 1), attention.rotary)
+            place = rank_graph.heads_to_rows(rotated)
         merged = rank_graph.graph.concatenate((short, place), 1)
         latent = rank_graph.graph.reshape(merged, (batch, self.new, latent.shape[1]))
         (latent,) = self.past_and_new(latent)

@@ -64,8 +64,8 @@ class RankMlp:
         columns = math.ceil(mlp.intermediate / self.split.tensor)
         names = self._ups(prefix, mlp, experts)
         ups = mlp.matrices - 1
-        wide = ups * columns // len(names)
-        weights = [self._weight(name, hidden, wide, experts) for name in names]
+        outputs = ups * columns // len(names)
+        weights = [self._weight(name, hidden, outputs, experts) for name in names]
         down = self._weight(f"{prefix}down", columns, hidden, experts)
         is_biased, before = (
             self.is_wired and mlp.biases > 0 and not experts,
@@ -120,8 +120,8 @@ class RankMlp:
         Not among them is the bias that a wired graph adds after the sum over tensor ranks.
         """
         is_apart = self.is_wired and self.split.tensor > 1 and mlp.biases > 0 and not experts
-        shared = mlp.biases - self.rows.shape[1] * is_apart
-        elements = math.ceil(shared / self.split.tensor)
+        product_biases = mlp.biases - self.rows.shape[1] * is_apart
+        elements = math.ceil(product_biases / self.split.tensor)
         if elements and experts:
             self.rank_graph.weight((experts, elements), self.model.other_bits, use=Use.ROUTED)
         else:
@@ -160,5 +160,5 @@ class RankMlp:
         own = rank_graph.vector(mlp.shared_gate, "gate of the shared part")
         part = rank_graph.graph.reduce("add", rank_graph.along(self.rows, "multiply", own), (1,))
         gate = rank_graph.graph.elementwise("logistic", part)
-        wide = rank_graph.graph.broadcast_in_dim(gate, shared.shape, (0,))
-        return rank_graph.graph.elementwise("multiply", shared, wide)
+        spread = rank_graph.graph.broadcast_in_dim(gate, shared.shape, (0,))
+        return rank_graph.graph.elementwise("multiply", shared, spread)

@@ -244,7 +244,7 @@ class RankTower:
         x = rank_graph.input(self.rows, tower.hidden, name="hidden")
         wiring = self.wiring or _PLAIN_WIRING
         hidden = rank_graph.norm(x, wiring.norm) if wiring.has_last_norm else x
-        rank_graph.shared.add(hidden.number)
+        rank_graph.replicated.add(hidden.number)
         rank_graph.uncomputed_norm_elements = 0.0 if wiring.has_last_norm else 2.0 * x.type.elements
         for matrix in tower.behind:
             hidden = self._head_projection(rank_graph, matrix, hidden)
@@ -276,7 +276,7 @@ class RankTower:
         wiring = self.wiring or _PLAIN_WIRING
         is_biased = wiring.has_score_bias
         scores = rank_graph.product(
-            "scores of words", last, words, is_biased=is_biased, is_turned=True
+            "scores of words", last, words, is_biased=is_biased, is_transposed=True
         )
         scores = rank_graph.scale("scale", scores, wiring.score_factor)
         rank_graph.named_outputs["scores"] = rank_graph.soft_capped("cap", scores, wiring.cap)
@@ -371,7 +371,7 @@ class RankTower:
         rank_graph.half = "mlp"
         if wiring and layer.norms > wiring.norm.parts * tower.hidden:
             normed = rank_graph.norm(x, wiring.norm, "second norm")
-            rank_graph.shared.add(normed.number)
+            rank_graph.replicated.add(normed.number)
             mlp_input = self._all_rows(rank_graph, normed)
         output = self._mlp_output(rank_graph, layer, mlp_input)
         for value in attention_outputs:
@@ -405,7 +405,7 @@ class RankTower:
         if wiring.norm_position not in ("before", "around"):
             return self._all_rows(rank_graph, x)
         normed = rank_graph.norm(x, wiring.norm)
-        rank_graph.shared.add(normed.number)
+        rank_graph.replicated.add(normed.number)
         return self._all_rows(rank_graph, normed)
 
     def _with_bias(self, rank_graph: RankGraph, output: Value, half: Half) -> Value:

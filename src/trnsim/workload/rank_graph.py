@@ -69,7 +69,7 @@ class RankGraph:
         names: the names of the inputs that are weights, by number.
         named_inputs: inputs from another part, by name: "hidden", "cosine".
         named_outputs: results that other parts read, by name.
-        shared: numbers of values that all tensor ranks have, and whose gradients they sum.
+        replicated: numbers of values that all tensor ranks have, and whose gradients they sum.
         vector_elements: elements of the parameters that operators have added or multiplied by.
         use: the way in which the parameters of `vector_elements` are read.
         uncomputed_norm_elements: elements of norms that summaries count and the graph lacks.
@@ -87,7 +87,7 @@ class RankGraph:
     names: dict[int, str] = field(default_factory=dict[int, str])
     named_inputs: dict[str, Value] = field(default_factory=dict[str, Value])
     named_outputs: dict[str, Value] = field(default_factory=dict[str, Value])
-    shared: set[int] = field(default_factory=set[int])
+    replicated: set[int] = field(default_factory=set[int])
     vector_elements: float = 0.0
     use: Use = Use.WHOLE
     uncomputed_norm_elements: float = 0.0
@@ -166,12 +166,12 @@ class RankGraph:
         weight: Value,
         *,
         is_biased: bool = False,
-        is_turned: bool = False,
+        is_transposed: bool = False,
     ) -> Value:
-        """``rows @ weight``: [*B, M, K] by [*B, K, N], or turned [*B, N, K], and a bias [N]."""
+        """``rows @ weight``: [*B, M, K] by [*B, K, N], or transposed [*B, N, K], and a bias [N]."""
         self.operator(name)
         lhs = self.cast(rows, self.weights[weight.number].product_bits)
-        contracting = len(rows.shape) - 1, len(rows.shape) - 2 + is_turned
+        contracting = len(rows.shape) - 1, len(rows.shape) - 2 + is_transposed
         kind = self.dtype_of(_FLOAT_BITS if is_biased else self.bits)
         product = self.graph.dot_general(lhs, weight, contracting, kind)
         if not is_biased:
@@ -183,8 +183,8 @@ class RankGraph:
     def along(self, x: Value, operation: str, vector: Value) -> Value:
         """``x + vector`` or another operation of each row of x."""
         first = len(x.shape) - len(vector.shape)
-        wide = self.graph.broadcast_in_dim(vector, x.shape, range(first, len(x.shape)))
-        return self.graph.elementwise(operation, x, wide, dtype=x.dtype)
+        spread = self.graph.broadcast_in_dim(vector, x.shape, range(first, len(x.shape)))
+        return self.graph.elementwise(operation, x, spread, dtype=x.dtype)
 
     def cast(self, value: Value, bits: float) -> Value:
         """`value` in elements of `bits`."""
@@ -197,18 +197,20 @@ class RankGraph:
         """A norm over the last dimension; with `heads`, each of [*, H, T, D] has own weights."""
         self.operator(name)
         graph, last = self.graph, len(x.shape) - 1
-        wide = self.cast(x, _FLOAT_BITS)
+        in_float32 = self.cast(x, _FLOAT_BITS)
         if norm.is_centered:
             mean = graph.elementwise(
-                "multiply", graph.reduce("add", wide, (last,)), 1 / x.shape[-1]
+                "multiply", graph.reduce("add", in_float32, (last,)), 1 / x.shape[-1]
             )
             spread = graph.broadcast_in_dim(mean, x.shape, range(last))
-            wide = graph.elementwise("subtract", wide, spread)
-        total = graph.reduce("add", graph.elementwise("square", wide), (last,))
+            in_float32 = graph.elementwise("subtract", in_float32, spread)
+        total = graph.reduce("add", graph.elementwise("square", in_float32), (last,))
         mean = graph.elementwise("multiply", total, 1 / x.shape[last])
         factor = graph.elementwise("rsqrt", graph.elementwise("add", mean, norm.epsilon))
         spread = graph.broadcast_in_dim(factor, x.shape, range(last))
-        return self._with_weights(graph.elementwise("multiply", wide, spread), norm, name, heads)
+        return self._with_weights(
+            graph.elementwise("multiply", in_float32, spread), norm, name, heads
+        )
 
     def _with_weights(self, x: Value, norm: Norm, name: str, heads: int) -> Value:
         """A normed x with the norm's weights applied: in float32 if it has a mean or an offset."""
@@ -219,23 +221,23 @@ class RankGraph:
             shape = (heads, 1, width) if heads else (width,)
             vector = self.vector(math.prod(shape), f"{name} {part}", *shape)
             if norm.offset and part == "weight":
-                wide = self.cast(vector, _FLOAT_BITS)
-                vector = self.graph.elementwise("add", wide, norm.offset)
+                in_float32 = self.cast(vector, _FLOAT_BITS)
+                vector = self.graph.elementwise("add", in_float32, norm.offset)
             x = self._by_head(x, operation, vector) if heads else self.along(x, operation, vector)
         return self.cast(x, self.bits)
 
     def _by_head(self, x: Value, operation: str, vector: Value) -> Value:
         """An operation of heads [B, H, T, D] with a vector for each [H, 1, D]."""
-        wide = self.graph.broadcast_in_dim(vector, (vector.shape[0], *x.shape[2:]), (0, 1, 2))
-        return self.along(x, operation, wide)
+        spread = self.graph.broadcast_in_dim(vector, (vector.shape[0], *x.shape[2:]), (0, 1, 2))
+        return self.along(x, operation, spread)
 
     def activation(self, x: Value, name: str) -> Value:
         """An activation of each element, by its name in transformers."""
         for operation in ACTIVATIONS[name]:
             if operation == "quick_gelu":
-                turned = self.graph.elementwise("multiply", x, _QUICK_GELU_FACTOR)
+                scaled = self.graph.elementwise("multiply", x, _QUICK_GELU_FACTOR)
                 x = self.graph.elementwise(
-                    "multiply", x, self.graph.elementwise("logistic", turned)
+                    "multiply", x, self.graph.elementwise("logistic", scaled)
                 )
             else:
                 x = self.graph.elementwise(operation, x)
@@ -293,8 +295,8 @@ class RankGraph:
         if groups == heads:
             return value
         share = math.ceil(heads / groups)
-        wide = (batch, groups, share, length, width)
-        spread = self.graph.broadcast_in_dim(value, wide, (0, 1, 3, 4))
+        shape = (batch, groups, share, length, width)
+        spread = self.graph.broadcast_in_dim(value, shape, (0, 1, 3, 4))
         flat = self.graph.reshape(spread, (batch, groups * share, length, width))
         return self.graph.slice(flat, (0, 0, 0, 0), (batch, heads, length, width))
 

@@ -101,8 +101,8 @@ class ExpertRows:
         return self._by_row(powers, "divide", graph.reduce("add", powers, (1,)))
 
     def _by_row(self, rows: Value, operation: str, column: Value) -> Value:
-        wide = self.graph.broadcast_in_dim(column, rows.shape, (0,))
-        return self.graph.elementwise(operation, rows, wide)
+        spread = self.graph.broadcast_in_dim(column, rows.shape, (0,))
+        return self.graph.elementwise(operation, rows, spread)
 
     def _limited_scores(self, scores: Value) -> Value:
         """Scores of the experts in a token's best groups; 0 for the others."""
@@ -121,9 +121,9 @@ class ExpertRows:
             "compare", numbers, graph.iota(shape, 2), dtype=_FLOAT_DTYPE, direction="EQ"
         )
         is_kept = graph.reduce("add", same, (1,))
-        wide = graph.broadcast_in_dim(is_kept, (tokens, routing.groups, size), (0, 1))
+        spread = graph.broadcast_in_dim(is_kept, (tokens, routing.groups, size), (0, 1))
         self.rank_graph.operator("routing")
-        return graph.elementwise("multiply", scores, graph.reshape(wide, scores.shape))
+        return graph.elementwise("multiply", scores, graph.reshape(spread, scores.shape))
 
     def _sorted_choice(self, experts: Value) -> ExpertChoice:
         """The choice with rows sorted by expert."""
@@ -153,8 +153,8 @@ class ExpertRows:
             tokens = graph.elementwise("multiply", middle, 1 / self.per_token)
             tokens = graph.elementwise("floor", tokens)
             return graph.gather(rows, graph.elementwise("convert", tokens, dtype="int32"))
-        wide = graph.broadcast_in_dim(rows, (count, self.per_token, hidden), (0, 2))
-        return graph.reshape(wide, (count * self.per_token, hidden))
+        spread = graph.broadcast_in_dim(rows, (count, self.per_token, hidden), (0, 2))
+        return graph.reshape(spread, (count * self.per_token, hidden))
 
     def combine(self, outputs: Value, shape: tuple[int, ...]) -> Value:
         """The weighted sum of the outputs of a token's experts."""
@@ -166,9 +166,9 @@ class ExpertRows:
             short = graph.scatter(back, self.choice.order, short, "assign")
         if self.weights is not None:
             weights = graph.reshape(self.weights, (count * self.per_token,))
-            wide = graph.broadcast_in_dim(weights, short.shape, (0,))
+            spread = graph.broadcast_in_dim(weights, short.shape, (0,))
             short = graph.elementwise(
-                "multiply", short, self.rank_graph.cast(wide, self.rank_graph.bits)
+                "multiply", short, self.rank_graph.cast(spread, self.rank_graph.bits)
             )
         apart = graph.reshape(short, (count, self.per_token, hidden))
         return graph.reduce("add", apart, (1,))

@@ -294,13 +294,15 @@ class _BuiltReader(_Reader):
         self._routing = next((node for node in rank_graph.graph.nodes if _is_choice(node)), None)
         for origin, nodes in groupby(rank_graph.graph.nodes, lambda node: node.origin):
             operator, group = origin.operator if origin else "", list(nodes)
-            multiplied = [product for node in group for product in self.products(node)]
-            products += multiplied
+            group_products = [product for node in group for product in self.products(node)]
+            products += group_products
             exchanges += [exchange for node in group for exchange in _exchanges(node)]
             if operator in _COUNTED_OPERATORS:
                 passed = _PASSES_OF_ELEMENT * group[-1].result.type.elements
                 elementwise.append(Elementwise(_COUNTED_OPERATORS[operator], passed))
-            elementwise += [_softmax(product) for product in multiplied if product.name == "scores"]
+            elementwise += [
+                _softmax(product) for product in group_products if product.name == "scores"
+            ]
         cache = Cache(self._bytes(rank_graph.cache_inputs), self._bytes(rank_graph.cache_outputs))
         return PartSummary(
             name,
@@ -348,7 +350,7 @@ class _BuiltReader(_Reader):
 
     def _with_weights(self, elementwise: list[Elementwise]) -> tuple[Elementwise, ...]:
         """The operators; the first one reads all parameters that are in no product."""
-        multiplied = {
+        product_weights = {
             self.origin[value.number].number
             for node in self.rank_graph.graph.nodes
             if isinstance(node.operation, DotGeneral)
@@ -358,7 +360,7 @@ class _BuiltReader(_Reader):
         nbytes = sum(
             self._read(value)
             for value in self.rank_graph.graph.inputs
-            if value.number in self.rank_graph.weights and value.number not in multiplied
+            if value.number in self.rank_graph.weights and value.number not in product_weights
         )
         if not elementwise:
             return (Elementwise("parameters", 0.0, nbytes),) if nbytes else ()

@@ -85,15 +85,15 @@ def whole_graph(model: Architecture, model_pass: Pass, split: Split = WHOLE) -> 
 def _training_graph(model: Architecture, joined: _JoinedGraph, split: Split) -> WholeGraph:
     """The loss, and its gradient by every parameter."""
     loss, ranks = joined.named_values.get("loss"), split.tensor
-    is_shared = all(
+    are_norms_replicated = all(
         tower.wiring and tower.wiring.norm_position in _PRECEDING_NORMS for tower in model.towers
     )
-    if loss is None or (ranks > 1 and not is_shared):
+    if loss is None or (ranks > 1 and not are_norms_replicated):
         raise NotModelled(f"a step of {model.model_type} over {ranks} tensor ranks")
     exchange = AllReduce((tuple(range(ranks)),))
-    shared = dict.fromkeys(joined.shared if ranks > 1 else (), exchange)
+    exchanges_by_value = dict.fromkeys(joined.replicated if ranks > 1 else (), exchange)
     wanted = [value for value in joined.graph.inputs if value.number in joined.trained]
-    return joined.result([loss, *gradients(joined.graph, loss, wanted, shared)])
+    return joined.result([loss, *gradients(joined.graph, loss, wanted, exchanges_by_value)])
 
 
 class _JoinedGraph:
@@ -111,7 +111,7 @@ class _JoinedGraph:
         self.names: dict[int, str] = {}
         self.weights: set[int] = set()
         self.trained: set[int] = set()
-        self.shared: set[int] = set()
+        self.replicated: set[int] = set()
         self.operators: list[str] = []
 
     def add(
@@ -131,7 +131,7 @@ class _JoinedGraph:
         self.named_values |= {
             name: values[value.number] for name, value in rank_graph.named_outputs.items()
         }
-        self.shared |= {values[number].number for number in rank_graph.shared}
+        self.replicated |= {values[number].number for number in rank_graph.replicated}
         self.outputs += [values[value.number] for value in rank_graph.graph.outputs]
 
     def _inputs(self, rank_graph: RankGraph, path: str) -> dict[int, Value]:

@@ -2,7 +2,7 @@
 
 Each rule computes the gradients of an operation's operands from the gradient of its result. Indices
 and masks have none. The gradient of an all-reduce is passed on unchanged. A value that all ranks
-have and each uses for another part (`shared`) has the sum of the ranks' gradients.
+have and each uses for another part (`exchanges`) has the sum of the ranks' gradients.
 
 Source: of exchanges, Megatron-LM (arXiv:1909.08053), section 3.
 """
@@ -60,11 +60,11 @@ GradientRule = Callable[[Graph, Node, Any, Value], Gradients]
 
 
 def gradients(
-    graph: Graph, loss: Value, wanted: Sequence[Value], shared: Mapping[int, Any]
+    graph: Graph, loss: Value, wanted: Sequence[Value], exchanges: Mapping[int, Any]
 ) -> list[Value]:
     """Add to the graph the gradients of `loss` by those values of `wanted` that it depends on.
 
-    `shared` has the exchange that adds up a value's gradients over ranks, by the value's number.
+    `exchanges` has the exchange that adds up a value's gradients over ranks, by the value's number.
 
     Raises:
         NotModelled: for an operation on the way from these values to `loss` that has no rule, or of
@@ -78,7 +78,7 @@ def gradients(
             raise NotModelled(f"the gradient of a result of {node.name} that is not its first")
         if node.result.number in grads and node.result.number in needed:
             graph.current_origin = node.origin
-            grad = _exchange_gradient(graph, node.result, grads, shared)
+            grad = _exchange_gradient(graph, node.result, grads, exchanges)
             _spread_gradient(recomputed, node, grad, grads, needed)
     graph.current_origin = None
     return [grads[value.number] for value in wanted if value.number in grads]
@@ -94,10 +94,10 @@ def _dependent_values(graph: Graph, wanted: Collection[int]) -> set[int]:
 
 
 def _exchange_gradient(
-    graph: Graph, value: Value, grads: dict[int, Value], shared: Mapping[int, Any]
+    graph: Graph, value: Value, grads: dict[int, Value], exchanges: Mapping[int, Any]
 ) -> Value:
-    """The gradient of a value after those of all its readers, exchanged if it is shared."""
-    exchange = shared.get(value.number)
+    """The gradient of a value after those of all its readers, exchanged if `exchanges` has it."""
+    exchange = exchanges.get(value.number)
     return grads[value.number] if exchange is None else graph.apply(exchange, grads[value.number])
 
 

@@ -139,6 +139,6 @@ def flag_lines() -> list[tuple[str, str]]:
     lines: list[tuple[str, str]] = []
     for flag in FLAGS.values():
         values = [value for value in flag.values if value]
-        takes = ", ".join([*values, *([flag.takes] if flag.takes else [])])
+        takes = ", ".join([*values, *([flag.value_text] if flag.value_text else [])])
         lines.append((f"--{flag.name}", takes))
     return lines

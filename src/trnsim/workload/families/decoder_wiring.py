@@ -149,8 +149,8 @@ class DecoderConfig:
             return False
         if keys.flag("apply_residual_connection_post_layernorm"):
             return False
-        turned = self.rope_config
-        return turned is None or turned.config.get("rope_type") != "dynamic"
+        rope_config = self.rope_config
+        return rope_config is None or rope_config.config.get("rope_type") != "dynamic"
 
     @property
     def function(self) -> str:
@@ -235,11 +235,14 @@ class DecoderConfig:
             return float(keys.whole("query_pre_attn_scalar", default=256) ** -0.5)
         if not keys.flag("scale_attn_weights", default=True):
             return 1.0
-        turned = self.rope_config
-        if self.row.is_latent and turned is not None:
-            all_dim = _number(turned, "mscale_all_dim", 0.0)
-            factor = _number(turned, "factor", 1.0)
-            if all_dim and turned.config.get("rope_type", turned.config.get("type")) == "yarn":
+        rope_config = self.rope_config
+        if self.row.is_latent and rope_config is not None:
+            all_dim = _number(rope_config, "mscale_all_dim", 0.0)
+            factor = _number(rope_config, "factor", 1.0)
+            if (
+                all_dim
+                and rope_config.config.get("rope_type", rope_config.config.get("type")) == "yarn"
+            ):
                 return float(dim**-0.5 * _stretch(factor, all_dim) ** 2)
         return float(dim**-0.5)
 
@@ -344,23 +347,23 @@ def _stretch(factor: float, scale: float = 1.0) -> float:
     return 0.1 * scale * math.log(factor) + 1 if factor > 1 else 1.0
 
 
-def _factor(keys: ConfigKeys, turned: ConfigKeys | None) -> float:
+def _factor(keys: ConfigKeys, rope_config: ConfigKeys | None) -> float:
     """Factor of cosines and sines for stretched positions."""
-    if turned is None:
+    if rope_config is None:
         return 1.0
-    kind = turned.config.get("rope_type", turned.config.get("type"))
-    if kind not in ("yarn", "longrope") or turned.config.get("attention_factor") is not None:
-        return _number(turned, "attention_factor", 1.0)
+    kind = rope_config.config.get("rope_type", rope_config.config.get("type"))
+    if kind not in ("yarn", "longrope") or rope_config.config.get("attention_factor") is not None:
+        return _number(rope_config, "attention_factor", 1.0)
     positions = keys.whole("max_position_embeddings", default=1)
     # Phi-3 has the key beside rope_scaling; there it counts first (transformers,
     # RotaryEmbeddingConfigMixin).
-    outer = keys if keys.first((_ORIGINAL_KEY,)) else turned
+    outer = keys if keys.first((_ORIGINAL_KEY,)) else rope_config
     original = outer.whole(_ORIGINAL_KEY, default=positions, least=2)
-    factor = _number(turned, "factor", positions / original)
+    factor = _number(rope_config, "factor", positions / original)
     if kind == "longrope":
         is_longer = min(factor, original) > 1
         return math.sqrt(1 + math.log(factor) / math.log(original)) if is_longer else 1.0
-    ends = [_number(turned, name, 0.0) for name in ("mscale", "mscale_all_dim")]
+    ends = [_number(rope_config, name, 0.0) for name in ("mscale", "mscale_all_dim")]
     if all(ends):
         return _stretch(factor, ends[0]) / _stretch(factor, ends[1])
     return _stretch(factor)
