@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
@@ -106,6 +106,13 @@ class Run:
     def total_time_s(self) -> float:
         """Estimated time on the chip, launch included."""
         return self.timeline.total_time_s
+
+    def with_outputs(self, outputs: Any) -> Run:
+        """The run with other outputs. `dataclasses.replace` would take three times as long."""
+        return Run(
+            self.title, self.target, outputs, self.timelines, self.races, self.overfull,
+            self.carried, self.doubtful, self.version,
+        )  # fmt: skip
 
     @property
     def summary(self) -> Summary:
@@ -269,14 +276,9 @@ def launch(
         carried, title = carried_of(loops), kernel.title
         certain, doubtful = _races(detector)
         if call is not None and isinstance(call.outcome, Run):
-            return replace(
-                call.outcome,
-                outputs=outputs,
-                carried=carried,
-                version=version,
-                races=certain,
-                doubtful=doubtful,
-            )
+            known = call.outcome
+            timed, overfull = known.timelines, known.overfull
+            return Run(title, chip, outputs, timed, certain, overfull, carried, doubtful, version)
         fitted_programs, exceeded = fitted([context.program for context in team.contexts], capacity)
         overfull, timed = tuple(map(str, exceeded)), timelines(fitted_programs, policy)
         result = Run(title, chip, outputs, timed, certain, overfull, carried, doubtful, version)
@@ -296,7 +298,7 @@ def _call(
 
 def _remembered(run: Run, call: Call | JointCall | None) -> Run:
     """The run, which is kept without its outputs as the outcome of its call."""
-    outcome = replace(run, outputs=None)
+    outcome = run.with_outputs(None)
     if isinstance(call, JointCall):
         call.conclude(outcome, is_certain=not run.races + run.doubtful)
     elif call is not None:

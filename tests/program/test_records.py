@@ -93,6 +93,43 @@ def test_a_third_call_is_checked_and_timed_as_the_second_was(traced, random):
     assert told(third)["spans"] == told(exact)["spans"]
 
 
+def test_functions_of_the_language_agree_without_being_checked_again(monkeypatch, random):
+    kernel, x, checked = jit(scaled), random((4, 8)), []
+
+    def again():
+        return trnsim.run(kernel, x).outputs
+
+    again(), again()
+    monkeypatch.setattr(
+        trnsim.program.CoreContext, "issue", lambda _, instruction: checked.append(instruction)
+    )
+    for factor in (1, 3):  # the bytecode of each call is known from the third run on
+        x *= np.float32(factor)
+        np.testing.assert_array_equal(again(), 2 * x)
+    assert not checked
+
+
+def test_a_function_of_the_language_on_another_line_leaves_the_record(random):
+    is_other, x = False, random((4, 8))
+
+    @jit
+    def kernel(x):
+        out, tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), nl.load(x)
+        if is_other:
+            nl.store(out, nl.multiply(tile, 2.0))
+        else:
+            nl.store(out, nl.multiply(tile, 2.0))
+        return out
+
+    def lines():
+        return [line.line for line in trnsim.run(kernel, x).program.lines]
+
+    *_, known = (lines() for _ in range(4))
+    is_other = True
+    other = lines()
+    assert [a - b for a, b in zip(known, other, strict=True)] == [0, 2]
+
+
 def test_results_are_new_arrays_and_inputs_are_written_in_place(random):
     @jit
     def tripled(x):

@@ -60,7 +60,7 @@ class Recording:
         Raises:
             BadInput: if the captures cannot be executed again.
         """
-        self.run = replace(run, outputs=None)
+        self.run = run.with_outputs(None)
         self.guards = [tuple(capture.guards.values()) for capture in captures]
         self._numbers = [tuple(capture.guards) for capture in captures]
         first = captures[0]
@@ -108,7 +108,7 @@ class Recording:
         for storage, result in zip(self._returned, results, strict=True):
             storages[storage.serial] = storage.holding(result.data)
             storages[storage.serial].written = result.written
-        return replace(run, outputs=boundary.leave(_on_storages(self._result, storages)))
+        return run.with_outputs(boundary.leave(_on_storages(self._result, storages)))
 
     def outputs(self, arrays: Sequence[Array]) -> Any:
         """The outputs of the recorded instructions on `arrays`; only for a fixed recording.
@@ -167,7 +167,7 @@ class Replay:
         self._record = record
         self._leaves = _leaves_of(kernel.bind(*call).arguments)
         run, recording = record(*call)
-        self.run = replace(run, outputs=None)
+        self.run = run.with_outputs(None)
         self._recordings = [recording]
         self._context = CoreContext(run.program.core)
         self._plain = _plain_forms(call, recording)
@@ -180,7 +180,7 @@ class Replay:
             EmulatorError: if these values make an instruction undefined or illegal.
         """
         if self._plain is not None and not kwargs and _are_plain(args, self._plain):
-            run = replace(self.run, outputs=self._recordings[0].outputs(args))
+            run = self.run.with_outputs(self._recordings[0].outputs(args))
             return collected(run)
         arguments = self._kernel.bind(args, kwargs).arguments
         self._check(_leaves_of(arguments))

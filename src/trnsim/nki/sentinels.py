@@ -20,8 +20,10 @@ def with_sentinels(tensor: NkiTensor) -> NkiTensor:
 
     A tensor with an explicit address gets no sentinels: another tensor may lie there.
     """
+    if not is_simulator():
+        return tensor
     storage = tensor.storage
-    if not is_simulator() or storage.data is None or storage.is_placed or storage.has_sentinels:
+    if storage.data is None or storage.is_placed or storage.has_sentinels:
         return tensor
     value = np.nan if tensor.dtype.is_float else _INTEGER
     tensor.array[...] = np.array(value).astype(tensor.array.dtype)

@@ -54,7 +54,9 @@ def issue(opcode: str, *operands: Any, **options: Any) -> None:
             source=f"nki.isa.{opcode}",
         )
     plain = [plain_number(operand) for operand in operands]
-    current_core().issue(settle(instruction(*plain, **options)))
+    core, issued = current_core(), settle(instruction(*plain, **options))
+    if not core.issue_next(issued):
+        core.issue(issued)
 
 
 def plain_number(value: Any) -> Any:

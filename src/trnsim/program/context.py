@@ -213,7 +213,8 @@ class CoreContext:
     def issue_next(self, instruction: Instruction) -> bool:
         """Execute `instruction` if it is the record's next and a plain one; False if it is not.
 
-        The record replaces the checks of `issue`. Only for functions that the kernel calls.
+        The record replaces the checks of `issue`. Only for functions of NKI: their callers, up to
+        the kernel's line, are compared too.
         """
         follower, loops = self._follower, self.loops
         if follower is None or self._ordered is not None or (loops is not None and loops.running):

@@ -82,7 +82,8 @@ class AgreeingCores:
             DataRace: where values decide about races, and the detector is strict.
         """
         if not self.is_watched:
-            self._log.append(_Access(core, index, [_frozen(tile) for tile in reads], writes, line))
+            seen = [_frozen(tile) for tile in reads] if reads else reads
+            self._log.append(_Access(core, index, seen, writes, line))
             return
         context = self._contexts[core]
         waits_for = list(context.program.waits_for(index))

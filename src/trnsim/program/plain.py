@@ -9,6 +9,7 @@ checks hold for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
 from operator import eq, is_, itemgetter
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
@@ -23,6 +24,7 @@ class StepOrigin:
     """The place in the user's program that issued a step: a line, and its offset in the bytecode.
 
     Python decodes a line number from a table; the offset costs nothing, so it is compared first.
+    Functions of trnsim may lie between the instruction and the user's line, such as `nl.add`.
 
     Attributes:
         line: the line.
@@ -32,27 +34,32 @@ class StepOrigin:
 
     def __init__(self, line: SourceLine | None) -> None:
         self.line = line
-        self._place: tuple[CodeType, CodeType | None, int] | None = None
+        self._place: tuple[Sequence[CodeType], CodeType, int] | None = None
 
     def is_same(self, frame: FrameType) -> bool:
-        """True if `frame`, or its caller, is at the bytecode that `is_line` noted for this line."""
+        """True if `frame`, or a caller, is at the bytecode that `is_line` noted for this line."""
         place = self._place
-        if place is None or frame.f_code is not place[0]:
+        if place is None:
             return False
-        if place[1] is None:
-            return frame.f_lasti == place[2]
-        caller = frame.f_back
-        return caller is not None and caller.f_code is place[1] and caller.f_lasti == place[2]
+        between, code, offset = place
+        for function in between:
+            caller = frame.f_back
+            if frame.f_code is not function or caller is None:
+                return False
+            frame = caller
+        return frame.f_code is code and frame.f_lasti == offset
 
     def is_line(self, frame: FrameType) -> bool:
         """True if the user's line at `frame` is this one; notes its bytecode for `is_same`."""
         if user_line(above=len(("is_line", "next_plain", "issue_next", "its caller"))) != self.line:
             return False
-        caller = frame.f_back
-        if is_of_user(frame.f_code):
-            self._place = frame.f_code, None, frame.f_lasti
-        elif caller is not None and is_of_user(caller.f_code):
-            self._place = frame.f_code, caller.f_code, caller.f_lasti
+        between: list[CodeType] = []
+        place: FrameType | None = frame
+        while place is not None and not is_of_user(place.f_code):
+            between.append(place.f_code)
+            place = place.f_back
+        if place is not None:
+            self._place = tuple(between), place.f_code, place.f_lasti
         return True
 
 
@@ -75,7 +82,8 @@ class PlainTile(NamedTuple):
     is_source: bool = False
 
 
-class PlainStep(NamedTuple):
+@dataclass(slots=True)
+class PlainStep:
     """A step whose instruction is compared field by field.
 
     It has no register, no wait for other cores (`Instruction.meeting`), and no operand that it

@@ -262,17 +262,19 @@ class Follower:
 
     def _has_direct(self, plain: PlainStep, instruction: Instruction) -> bool:
         """True if an instruction has the tiles of a step without vectors of indices."""
-        operands, known_number = instruction.__dict__, self._numbers.get
+        operands, numbers = instruction.__dict__, self._numbers
         for name, number, layout in plain.direct:
             tile = operands[name]
             if not isinstance(tile, Tile) or tile.index is not None:
                 return False
             if tile.layout is not layout and tile.layout != layout:
                 return False
-            recorded_number = known_number(tile.storage.serial)
-            if recorded_number != number and (
-                recorded_number is not None or not self._may_stand_in(tile.storage, number)
-            ):
+            storage = tile.storage
+            serial = storage.serial
+            if serial in numbers:
+                if numbers[serial] != number:
+                    return False
+            elif not self._may_stand_in(storage, number):
                 return False
         return True
 
@@ -326,11 +328,9 @@ class Follower:
     def _may_stand_in(self, storage: Storage, number: int) -> bool:
         """True if a storage at its first use may correspond to storage `number` of the record."""
         descriptions = self.record.descriptions
-        if number != len(self._storages) or number >= len(descriptions):
-            return False
-        if storage.serial < self._first_serial:  # from an earlier run: an error elsewhere
-            return False
-        if _storage_description(storage) != descriptions[number]:
+        is_next = number == len(self._storages) and number < len(descriptions)
+        is_of_run = storage.serial >= self._first_serial  # of an earlier run: an error elsewhere
+        if not (is_next and is_of_run) or _storage_description(storage) != descriptions[number]:
             return False
         together, common = self._together, self.record.common
         if (

@@ -245,7 +245,7 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
             instance = lenient(instance)
         if core.may_be_in_psum:
             instance = settle(instance)
-        if not (core.is_following and core.issue_next(instance)):
+        if not core.issue_next(instance):
             core.issue(instance)
         return instance.result() if makes_register else handle(core, name)
 

@@ -107,8 +107,8 @@ def ndarray(
     shape = check_partition_axis(shape)
     memory = current_core().memory
     place = None if address is None else _place(address, memory_region)
-    if is_widening():  # wider elements would overlap; AWS's simulator places nothing
-        place = None
+    if place is not None and is_widening():
+        place = None  # wider elements would overlap; AWS's simulator places nothing
     if memory_region is shared_hbm:
         storage, layout = memory.allocate_shared(shape, kind, name=name)
     else:
