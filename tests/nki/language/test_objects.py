@@ -1,6 +1,7 @@
 """`nl.NKIObject`: keywords become attributes, whatever @dataclass says."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_a_dataclass_takes_keywords_that_it_does_not_annotate():
     assert (made.rows, made.depth) == (1, 7)
 
 
-def test_a_required_field_may_be_left_out_and_is_then_not_there():
+def test_a_required_field_may_be_left_out_and_is_then_none():
     @dataclass
     class Lacking(nl.NKIObject):
         rows: int
@@ -46,8 +47,36 @@ def test_a_required_field_may_be_left_out_and_is_then_not_there():
 
     made = Lacking(names=["a"])
     assert (made.columns, made.names) == (4, ["a"])
-    assert not hasattr(made, "rows")
+    assert made.rows is None
     assert Lacking().names is not Lacking().names
+
+
+def test_without_a_decorator_the_annotated_names_are_the_fields():
+    class Base(nl.NKIObject):
+        known: ClassVar[int] = 0
+        rows: int
+
+    class Derived(Base):
+        columns: int
+        is_causal: bool = False
+
+        def __post_init__(self):
+            self.size = self.rows * (self.columns or 1)
+
+    made = Derived(2, 3, depth=5)
+    assert (made.rows, made.columns, made.is_causal, made.depth, made.size) == (2, 3, False, 5, 6)
+    assert Derived(rows=4).columns is None
+    assert "known" not in vars(made)
+    with pytest.raises(TypeError, match="Derived takes 3 positional arguments but 4 were given"):
+        Derived(1, 2, True, 4)
+
+
+def test_an_init_that_someone_wrote_may_call_that_of_nki_object():
+    class Own(nl.NKIObject):
+        def __init__(self, rows):
+            super().__init__(rows=2 * rows)
+
+    assert Own(3).rows == 6
 
 
 def test_positional_arguments_fill_the_fields_in_their_order():

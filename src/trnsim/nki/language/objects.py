@@ -1,10 +1,10 @@
 """`nl.NKIObject`: the base of a kernel's own configuration objects.
 
-AWS's base class turns every keyword into an attribute. Public subclasses rely on that although they
-are decorated with @dataclass, whose generated __init__ would refuse keywords without an annotation
-and require fields without a default.
+The annotated names of a class are its fields, with or without @dataclass: a call takes them by
+position or by keyword, and one that is neither given nor has a default is None. AWS's base class
+turns every other keyword into an attribute too, on which public subclasses rely.
 
-Source: nki.language.NKIObject.
+Source: nki.language.NKIObject; nki-language-guide.rst, Class Support.
 """
 
 from __future__ import annotations
@@ -18,12 +18,17 @@ _DATACLASS_CODE_FILE = "<string>"
 
 
 class ObjectType(type):
-    """The metaclass of `NKIObject`: all keywords of a call become attributes."""
+    """The metaclass of `NKIObject`: fields and all keywords of a call become attributes."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """An instance: by __init__, or from all keywords if a generated __init__ refuses them."""
+        """An instance: by __init__ if someone wrote one or a generated one accepts the arguments.
+
+        Raises:
+            TypeError: for more positional arguments than fields.
+        """
         init = getattr(cls, "__init__")  # noqa: B009  mypy takes cls.__init__ for an instance's
-        if not _is_generated(init) or _accepts(init, args, kwargs):
+        is_ours = init is NKIObject.__init__
+        if not is_ours and (not _is_generated(init) or _accepts(init, args, kwargs)):
             return super().__call__(*args, **kwargs)
         instance: Any = object.__new__(cls)  # type: ignore[arg-type]  # cls is the class itself
         for name, value in _attributes(cls, args, kwargs).items():
@@ -35,7 +40,7 @@ class ObjectType(type):
 
 
 class NKIObject(metaclass=ObjectType):
-    """An object whose keyword arguments become attributes; fields without a value are absent."""
+    """An object whose fields and keyword arguments become attributes."""
 
     def __init__(self, **kwargs: Any) -> None:
         for name, value in kwargs.items():
@@ -61,18 +66,36 @@ def _accepts(init: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 def _attributes(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Attributes by name: fields' defaults, replaced by positional arguments and keywords."""
-    fields = [field for field in dataclasses.fields(cls) if field.init]
-    if len(args) > len(fields):
+    defaults = _defaults(cls)
+    if len(args) > len(defaults):
         raise TypeError(
-            f"{cls.__name__} takes {len(fields)} positional arguments but {len(args)} were given"
+            f"{cls.__name__} takes {len(defaults)} positional arguments but {len(args)} were given"
         )
-    values = {
-        field.name: field.default_factory()
-        for field in fields
-        if field.default_factory is not dataclasses.MISSING
-    }
-    values |= {
-        field.name: field.default for field in fields if field.default is not dataclasses.MISSING
-    }
-    values |= {field.name: value for field, value in zip(fields, args, strict=False)}
-    return values | kwargs
+    return defaults | dict(zip(defaults, args, strict=False)) | kwargs
+
+
+def _defaults(cls: type) -> dict[str, Any]:
+    """Field -> its default or None, in the order of @dataclass: those of base classes first."""
+    declared = {}
+    if dataclasses.is_dataclass(cls):
+        declared = {field.name: field for field in dataclasses.fields(cls)}
+    names = dict.fromkeys(name for base in reversed(cls.__mro__) for name in _annotated(base))
+    defaults = {}
+    for name in names:
+        field = declared.get(name)
+        if field is None:
+            defaults[name] = getattr(cls, name, None)
+        elif field.init:
+            made = field.default_factory
+            known = None if field.default is dataclasses.MISSING else field.default
+            defaults[name] = known if made is dataclasses.MISSING else made()
+    return defaults
+
+
+def _annotated(base: type) -> list[str]:
+    """The names that a class annotates itself, but for those of the class alone (ClassVar)."""
+    return [
+        name
+        for name, annotation in inspect.get_annotations(base).items()
+        if "ClassVar" not in str(annotation)
+    ]
