@@ -210,9 +210,54 @@ def test_a_wrong_index_on_chip_is_named_as_it_is_written(make):
     assert make((4, 6))[:, 6:6].shape == (4, 0)
 
 
-def test_assignment_is_an_older_nki(make):
-    with pytest.raises(NotModelled, match=r"assignment of NKI 0\.1"):
-        make((4, 6))[0] = 3
+@jit
+def blocks(x):
+    """AWS's sb_blocks_migrated (nki/migration/index.rst), and a cast from PSUM."""
+    kept = nl.ndarray((128, x.shape[0], x.shape[2]), dtype=x.dtype, buffer=nl.sbuf)
+    for i in range(x.shape[0]):
+        kept[0:128, i, 0 : x.shape[2]] = nl.load(x[i])
+    swapped = nl.ndarray((x.shape[2], 128), dtype=nl.bfloat16, buffer=nl.sbuf)
+    swapped[...] = nl.transpose(kept[:, 1])
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for i in range(x.shape[0]):
+        nl.store(out[i], kept[0:128, i, 0 : x.shape[2]])
+    other = nl.ndarray(swapped.shape, dtype=swapped.dtype, buffer=nl.shared_hbm)
+    nl.store(other, swapped)
+    return out, other
+
+
+@pytest.mark.parametrize("version", ["0.3", "0.7"])
+def test_a_tile_is_assigned_to_a_part_of_a_tensor(random, version):
+    x = random((3, 128, 8))
+    out, other = trnsim.run(blocks, x, nki=version).outputs
+    np.testing.assert_array_equal(out, x)
+    np.testing.assert_array_equal(other, x[1].T.astype(other.dtype))
+
+
+def test_an_assigned_tile_has_the_shape_of_the_part():
+    @jit
+    def kernel(x):
+        tile = nl.load(x)
+        tile[:, 0:2] = nl.load(x)
+
+    with pytest.raises(IllegalInstruction, match="tensor_copy: axis F is 2 elsewhere but 4"):
+        trnsim.run(kernel, np.ones((8, 4), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("buffer", "value", "words"),
+    [
+        (nl.sbuf, 3, r"tensor\[...\] = 3, for SBUF \[4, 6\] int32; emulated: .*fix: .*nisa.memset"),
+        (nl.sbuf, [1], "= list, for SBUF"),
+        (nl.sbuf, nl.shared_hbm, r"= HBM \[4, 6\] int32, for SBUF .*fix: write nisa.dma_copy"),
+        (nl.shared_hbm, nl.sbuf, r"= SBUF \[4, 6\] int32, for HBM .*fix: write nl.store"),
+    ],
+)
+def test_assignments_that_no_document_has_are_refused(make, buffer, value, words):
+    if isinstance(value, nl.MemoryRegion):
+        value = make((4, 6), value)
+    with pytest.raises(NotModelled, match=f"(?s){words}"):
+        make((4, 6), buffer)[...] = value
 
 
 VIEWS = {

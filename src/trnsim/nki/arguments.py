@@ -177,3 +177,19 @@ def check_tensor(label: str, value: Any, source: str = SOURCE) -> Tile:
             source=source,
         )
     return value
+
+
+def label_of(call: str, name: Any, source: str) -> str:
+    """The text of `name=`; "" for None.
+
+    Raises:
+        IllegalInstruction: for any other value.
+    """
+    if name is None or isinstance(name, str):
+        return name or ""
+    raise IllegalInstruction(
+        f"{call}(name={name if isinstance(name, int | float) else type(name).__name__}); "
+        "legal: a string",
+        fix='name it by a string such as name="weights", or leave name out',
+        source=source,
+    )

@@ -21,6 +21,7 @@ from trnsim.isa import FREE_DIMENSIONS, Scalar, VirtualRegister
 from trnsim.memory import (
     AccessPattern,
     Index,
+    Memory,
     ScalarIndex,
     Tile,
 )
@@ -174,12 +175,31 @@ class NkiTensor(TensorViews):
         return ScalarIndex(start, pattern.strides_bytes[dim], pattern.shape[dim] - size + 1)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Refuse assignment, which is of an older NKI: instructions write tensors."""
-        del key, value
+        """Copy a tile to a part of this tensor, both on chip: `nisa.tensor_copy` with its casts.
+
+        That it is one copy is assumed: AWS's guide shows the statement, and says no more.
+
+        Raises:
+            NotModelled: for a tensor in HBM on either side, and for any value but a tensor.
+
+        Source: nki/migration/index.rst, sb_blocks_migrated; nki.language.NkiTensor.__setitem__.
+        """
+        from trnsim.nki.tiles import issue  # noqa: PLC0415  tiles are built of tensors
+
+        fix = "fill it with nisa.memset(dst=tensor[...], value=number)"
+        if isinstance(value, NkiTensor):
+            if Memory.HBM not in (self.memory, value.memory):
+                issue("tensor_copy", self[key], value)
+                return
+            fix = "write nl.store(dst=tensor[...], value=tile)"
+            if self.memory is not Memory.HBM:
+                fix = "write nisa.dma_copy(dst=tensor[...], src=value)"
+        shown = value if isinstance(value, NkiTensor | int | float) else type(value).__name__
         raise NotModelled(
-            "tensor[...] = value is the assignment of NKI 0.1; it is not emulated yet",
-            fix="write with an instruction: nisa.tensor_copy(dst=tensor[...], src=value)",
-            source="nki/migration/index.rst",
+            f"tensor[...] = {shown}, for {self}; emulated: a tile of SBUF or PSUM, assigned to a "
+            "tensor in SBUF or PSUM, as AWS documents it",
+            fix=fix,
+            source="nki/migration/index.rst, sb_blocks_migrated",
         )
 
     # Dynamic addresses, and explicit ones

@@ -77,3 +77,15 @@ def test_numbers_and_tuples_stand_where_they_are_declared():
     assert kinds["scale"] == (True, False)
     assert kinds["several"] == (False, True)
     assert kinds["data"] == (False, False)
+
+
+def test_a_result_in_another_memory_is_allocated_elsewhere_and_an_input_copied():
+    dst, kept, data = (FIELDS[name].metadata["operand"] for name in ("dst", "kept", "data"))
+    assert dst.memory_fix == "allocate it in nl.sbuf, and copy the result on from there"
+    assert kept.memory_fix == data.memory_fix == "copy it to SBUF first"
+
+
+def test_a_result_of_another_dtype_is_allocated_anew_and_an_input_cast():
+    dst, data = (FIELDS[name].metadata["operand"] for name in ("dst", "data"))
+    assert dst.dtype_fix.startswith("allocate it with a legal dtype")
+    assert data.dtype_fix.startswith("cast it with nisa.tensor_copy")

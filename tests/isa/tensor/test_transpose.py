@@ -140,6 +140,12 @@ def test_an_engine_that_is_named_is_used(bench, core_v3):
         NcTranspose(psum, data, Engine.scalar).verify(core_v3)
 
 
+def test_a_large_transpose_within_sbuf_is_sent_to_the_tensor_engine(bench, core_v3):
+    work = bench(core_v3)
+    with pytest.raises(IllegalInstruction, match=r"by tile, or let the Tensor Engine .* nl\.psum"):
+        NcTranspose(work.empty((64, 128)), work.empty((128, 64))).verify(core_v3)
+
+
 def test_the_tensor_engine_writes_one_bank_before_v4(bench, core):
     work = bench(core)
     room, data = work.empty((4, 1024), memory=PSUM), work.empty((128, 4))

@@ -133,6 +133,16 @@ def test_a_collective_has_a_name_since_05(name):
     assert "under NKI" not in refusal("0.5")
 
 
+def test_the_register_of_a_rank_is_returned_and_not_passed():
+    def kernel(x):
+        ncc.rank_id(nki.isa.register_alloc())
+        return x
+
+    words = r"ncc\.rank_id\(name=VirtualRegister\); legal: a string"
+    with pytest.raises(IllegalInstruction, match=words):
+        trnsim.run(nki.jit(kernel), np.ones((4, 4), np.float32), ranks=2)
+
+
 @pytest.mark.parametrize("name", sorted(PRIORITIZED))
 def test_a_collective_has_a_priority_since_04(name):
     refusal = caller(name, {"priority": 2})

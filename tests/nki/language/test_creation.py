@@ -153,3 +153,11 @@ def test_a_word_is_no_buffer_since_nki_0_3(make, word):
     with pytest.raises(IllegalInstruction, match=f"buffer='{word}' under NKI") as caught:
         make(word)
     assert caught.value.source.startswith("nki/migration/index.rst, String buffer names")
+
+
+@pytest.mark.usefixtures("on_core")
+def test_the_name_of_a_tensor_is_text():
+    assert nl.ndarray((4, 8), nl.float32, name="w").name == "w"
+    assert nl.ndarray((4, 8), nl.float32, name=None).name == ""
+    with pytest.raises(IllegalInstruction, match=r"nl\.ndarray\(name=7\); legal: a string"):
+        nl.zeros((4, 8), nl.float32, name=7)

@@ -16,6 +16,13 @@ from trnsim.behaviours import Behaviour
 from trnsim.dtypes import Dtype
 from trnsim.memory import Memory
 
+_BUFFERS: Final = {
+    Memory.SBUF: "nl.sbuf",
+    Memory.PSUM: "nl.psum",
+    Memory.HBM: "nl.shared_hbm",
+}
+"""Memory -> the buffer of `nl` in which a kernel allocates a tensor there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Operand:
@@ -41,6 +48,21 @@ class Operand:
     is_immediate: bool = False
     is_many: bool = False
     formerly: tuple[tuple[Memory, Behaviour], ...] = ()
+
+    @property
+    def memory_fix(self) -> str:
+        """What to do about a tile in another memory: a result is allocated elsewhere."""
+        legal = self.memories[0]
+        if self.access == "write":
+            return f"allocate it in {_BUFFERS[legal]}, and copy the result on from there"
+        return f"copy it to {legal.value} first"
+
+    @property
+    def dtype_fix(self) -> str:
+        """What to do about a tile of another dtype."""
+        if self.access == "write":
+            return "allocate it with a legal dtype, and cast the result with nisa.tensor_copy"
+        return "cast it with nisa.tensor_copy into a tile of a legal dtype"
 
 
 class State(Enum):

@@ -408,12 +408,12 @@ class Instruction:
         elif tile.memory not in operand.memories:
             self.refuse(
                 f"`{name}` is {tile}; legal: {' or '.join(m.value for m in operand.memories)}",
-                f"copy it to {operand.memories[0].value} first",
+                operand.memory_fix,
             )
         if operand.dtypes and tile.dtype not in operand.dtypes:
             self.refuse(
                 f"`{name}` is {tile}; legal dtypes: {' or '.join(map(str, operand.dtypes))}",
-                "cast it with nisa.tensor_copy into a tile of a legal dtype",
+                operand.dtype_fix,
             )
         if tile.dtype is INT64 and not self.takes_int64:
             refuse_int64(self, name, tile)

@@ -65,7 +65,8 @@ class NcTranspose(Instruction, engines=(Engine.tensor, Engine.vector)):
         if max(n.P, n.F) > limit:
             self.refuse(
                 f"data is [{n.P}, {n.F}] on the {engine.label}; legal: at most [{limit}, {limit}]",
-                "transpose tile by tile",
+                "transpose tile by tile, or let the Tensor Engine do it at once, from SBUF to a "
+                "dst in nl.psum",
                 "nki.isa.nc_transpose, Tile size",
             )
         if engine is Engine.tensor and (self.data.memory, self.dst.memory) != (SBUF, PSUM):

@@ -9,6 +9,7 @@ from trnsim.behaviours.collectives import NAMED, PRIORITIZED, RETURN_INSTRUCTION
 from trnsim.errors import IllegalInstruction
 from trnsim.isa import Collective, Instruction, Setting
 from trnsim.memory import Tile
+from trnsim.nki.arguments import label_of
 from trnsim.nki.collectives.replica_group import groups_of
 from trnsim.nki.dialect import follows, require
 from trnsim.nki.instruction import NkiInstruction
@@ -104,11 +105,12 @@ def check_options(call: str, options: Options) -> None:
 
 
 def check_name(call: str, name: str | None) -> None:
-    """Refuse a label where the version of NKI has none.
+    """Refuse a label that is no text, or where the version of NKI has none.
 
     Raises:
         IllegalInstruction: for such a label.
     """
+    label_of(f"ncc.{call}", name, f"nki.collectives.{call}, name")
     if name is not None and call in NAMED:
         require(NAMED[call], f"ncc.{call}(name={name!r})")
 

@@ -16,7 +16,7 @@ from trnsim.behaviours.language import STRING_BUFFERS
 from trnsim.dtypes import UINT8, UINT32, Array, round_to
 from trnsim.errors import BadInput, IllegalInstruction, NotModelled
 from trnsim.memory import Memory
-from trnsim.nki.arguments import check_tensor, documented, integers, lengths
+from trnsim.nki.arguments import check_tensor, documented, integers, label_of, lengths
 from trnsim.nki.dialect import require
 from trnsim.nki.language.legacy import check_partition_axis
 from trnsim.nki.precision import is_widening, stored_dtype
@@ -105,6 +105,7 @@ def ndarray(
     memory_region = region(buffer)
     kind = stored_dtype(dtype)
     shape = check_partition_axis(shape)
+    name = label_of("nl.ndarray", name, "nki.language.ndarray, name")
     memory = current_core().memory
     place = None if address is None else _place(address, memory_region)
     if place is not None and is_widening():
