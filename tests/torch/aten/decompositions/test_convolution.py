@@ -83,3 +83,14 @@ def test_every_form_and_all_its_gradients(agree, form):
         return [result.detach(), *torch.autograd.grad(result, leaves, weights)]
 
     agree(both, x, w, torch.randn(outputs), tolerance=2.0**-16)
+
+
+def test_a_gradient_of_the_weight_that_only_the_cpu_returns(agree):
+    def gradients(grad, image, weight):
+        sizes = [2], [1, 1], [0, 0], [1, 1], False, [0, 0], 1
+        return torch.ops.aten.convolution_backward(grad, image, weight, *sizes, [True, False, True])
+
+    agree(
+        gradients, torch.randn(3, 2, 3, 4), torch.randn(3, 4, 5, 6), torch.randn(2, 4, 3, 3),
+        tolerance=2.0**-14,
+    )  # fmt: skip

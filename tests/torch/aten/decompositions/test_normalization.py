@@ -1,8 +1,14 @@
+import warnings
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
 import torch.nn.functional as F  # noqa: N812  its usual name
+
+from trnsim.device import compiled_graph
+from trnsim.device.numerics import numerics
+from trnsim.torch.compile.refused import CompilerWarning
 
 aten = torch.ops.aten
 torch.manual_seed(0)
@@ -86,6 +92,32 @@ def test_normalizations_of_images_and_their_gradients(agree, name):
         return [y.detach(), *torch.autograd.grad(y, leaves, weights)]
 
     agree(both, torch.randn(3, 4, 5, 6), torch.randn(4), torch.randn(4), tolerance=CLOSE)
+
+
+def test_moments_of_a_narrow_batch_are_not_rounded(agree):
+    def normalize(x, w):
+        moments = torch.zeros(4, device=x.device), torch.ones(4, device=x.device)
+        return torch.ops.aten.native_batch_norm(x, w, w, *moments, True, 0.1, 1e-5)[1:]
+
+    agree(normalize, torch.randn(3, 4, 5, 6).bfloat16() + 3, torch.randn(4), tolerance=CLOSE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["fast", "exact"])
+def test_compiled_training_of_batch_normalization_has_one_program(mode, monkeypatch):
+    monkeypatch.setattr(compiled_graph, "_graphs", [])
+    torch.compiler.reset()
+    x = torch.randn(3, 4, 5, 6)
+    twin = torch.nn.BatchNorm2d(4, momentum=0.3)
+    model = torch.nn.BatchNorm2d(4, momentum=0.3).to("neuron")
+    with numerics(mode) as on_host, warnings.catch_warnings():
+        warnings.simplefilter("error", CompilerWarning)
+        torch.compile(model, backend="neuron")(x.to("neuron")).square().sum().backward()
+    assert not on_host
+    twin(x).square().sum().backward()
+    for mine, theirs in zip(model.state_dict().values(), twin.state_dict().values(), strict=True):
+        torch.testing.assert_close(mine.cpu(), theirs, rtol=1e-4, atol=1e-5)
+    assert not any(graph.missing for graph in compiled_graph.compiled_graphs())
 
 
 def test_the_gradient_of_rms_normalization(agree):

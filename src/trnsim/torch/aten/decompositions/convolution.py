@@ -153,7 +153,10 @@ def convolution_backward(
     groups: int,
     mask: Sequence[bool],
 ) -> tuple[Value | None, ...]:
-    """Gradients of the input, the weight and the bias."""
+    """Gradients of the input, the weight and the bias.
+
+    PyTorch's CPU returns a gradient of the weight with that of the bias whatever the mask says.
+    """
     del bias_sizes, output_padding
     windows = windows_of(len(weight.shape) - 2, weight.shape[2:], stride, padding, dilation)
     gradients: list[Value | None] = [None, None, None]
@@ -164,7 +167,7 @@ def convolution_backward(
             else _transposed_convolved(b, grad, weight, windows, groups, x.shape[2:])
         )
         gradients[0] = b.convert(to_input, x.dtype)
-    if mask[1]:
+    if mask[1] or len(b.result_types) > sum(mask):
         sides = (x, grad) if transposed else (grad, x)
         gradients[1] = _weight_gradient(b, *sides, weight, windows, groups)
     if mask[2]:

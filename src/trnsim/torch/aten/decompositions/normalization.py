@@ -195,26 +195,69 @@ def batch_norm(
 ) -> tuple[Value, ...]:
     """`x` normalized over all dimensions but the channels, which are dimension 1."""
     del momentum
-    channels = x.shape[1]
     if training:
-        other_dims = [dim for dim in range(len(x.shape)) if dim != 1]
-        count = x.type.elements // channels
-        mean = b.ew("multiply", b.reduce("add", x, other_dims), 1 / count)
-        squares = b.ew("square", b.ew("subtract", x, _spread_channels(b, mean, x)))
-        variance = b.ew("multiply", b.reduce("add", squares, other_dims), 1 / count)
-    elif running_mean is None or running_var is None:
+        return _normalize_batch(b, x, weight, bias, eps)[:3]
+    if running_mean is None or running_var is None:
         raise Unlowered("batch normalization without running moments")
-    else:
-        scale, shift = _scale_and_shift(b, weight, bias, running_mean, running_var, eps)
-        y = b.ew("multiply", x, _spread_channels(b, scale, x), dtype="float32")
-        return (b.as_result(b.ew("add", y, _spread_channels(b, shift, x))),)
+    scale, shift = _scale_and_shift(b, weight, bias, running_mean, running_var, eps)
+    y = b.ew("multiply", x, _spread_channels(b, scale, x), dtype="float32")
+    return (b.as_result(b.ew("add", y, _spread_channels(b, shift, x))),)
+
+
+def _normalize_batch(
+    b: Build, x: Value, weight: Value | None, bias: Value | None, eps: float
+) -> tuple[Value, Value, Value, Value]:
+    """`x` normalized by its own moments; the mean, `1 / sqrt(variance + eps)` and the variance.
+
+    Moments have the type of the operator's second result.
+    """
+    values = b.convert(x, b.result_types[1].dtype)
+    other_dims = [dim for dim in range(len(x.shape)) if dim != 1]
+    inverse_count = x.shape[1] / x.type.elements
+    mean = b.ew("multiply", b.reduce("add", values, other_dims), inverse_count)
+    centred = b.ew("subtract", values, _spread_channels(b, mean, x))
+    squares = b.reduce("add", b.ew("square", centred), other_dims)
+    variance = b.ew("multiply", squares, inverse_count)
     rstd = b.ew("rsqrt", b.ew("add", variance, float(eps)))
-    centred = b.ew("subtract", x, _spread_channels(b, mean, x))
     y = b.ew("multiply", centred, _spread_channels(b, rstd, x))
     for name, part in (("multiply", weight), ("add", bias)):
         if part is not None:
             y = b.ew(name, y, _spread_channels(b, part, x))
-    return b.as_result(y), mean, rstd
+    return b.as_result(y), mean, rstd, variance
+
+
+def functional_batch_norm(
+    b: Build,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Value | None, ...]:
+    """Batch normalization that also returns the next running moments.
+
+    The running variance takes the variance of a batch of n elements per channel times n / (n - 1).
+    """
+    if not training:
+        normalized = batch_norm_of_moments(
+            b, x, weight, bias, running_mean, running_var, momentum=momentum, eps=eps
+        )
+        return (*normalized, None, None, running_mean, running_var)
+    y, mean, rstd, variance = _normalize_batch(b, x, weight, bias, eps)
+    count = x.type.elements // x.shape[1]
+    unbiased = b.ew("multiply", variance, count / (count - 1))
+    running = (
+        b.ew(
+            "add",
+            b.ew("multiply", earlier, 1 - momentum, dtype="float32"),
+            b.ew("multiply", moment, float(momentum), dtype="float32"),
+        )
+        for earlier, moment in ((running_mean, mean), (running_var, unbiased))
+    )
+    return (y, mean, rstd, *(b.as_result(part, place) for place, part in enumerate(running, 3)))
 
 
 def _scale_and_shift(
@@ -253,7 +296,10 @@ def batch_norm_backward(
     eps: float,
     mask: Sequence[bool],
 ) -> tuple[Value | None, ...]:
-    """Gradients of the input, the weight and the bias, also through the moments of a batch."""
+    """Gradients of the input, the weight and the bias, also through the moments of a batch.
+
+    PyTorch traces a gradient of the input whatever the mask says.
+    """
     if not train:
         if running_mean is None or running_var is None:
             raise Unlowered("batch normalization without running moments")
@@ -276,7 +322,8 @@ def batch_norm_backward(
         )
         inner = b.ew("subtract", b.ew("subtract", grads, first), second)
     grad_input = b.ew("multiply", inner, _spread_channels(b, scale, x))
-    return _requested_gradients(b, (grad_input, grad_weight, grad_bias), mask)
+    is_requested = [mask[0] or len(b.result_types) > sum(mask), *mask[1:]]
+    return _requested_gradients(b, (grad_input, grad_weight, grad_bias), is_requested)
 
 
 def _requested_gradients(
@@ -414,6 +461,7 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "native_group_norm": group_norm,
     "native_batch_norm": batch_norm,
     "_native_batch_norm_legit": native_batch_norm,
+    "_native_batch_norm_legit_functional": functional_batch_norm,
     "_native_batch_norm_legit_no_training": batch_norm_of_moments,
     "native_batch_norm_backward": batch_norm_backward,
     "native_group_norm_backward": group_norm_backward,
