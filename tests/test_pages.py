@@ -1,10 +1,17 @@
 """The pages of docs that are made from the source are what the source makes today."""
 
+import ast
+import inspect
 import re
 from pathlib import Path
 
+import nki.collectives
+import nki.isa
 import pytest
 from pages import DOCS, GENERATED, MAKERS, instructions, made
+
+from trnsim.isa import Instruction
+from trnsim.isa.reference.page import call
 
 
 @pytest.mark.slow_cases("accuracy-collectives.md")
@@ -32,3 +39,17 @@ def test_a_page_names_files_that_exist(page):
     assert len(named) > 20
     for name in named:
         assert (DOCS.parent / name).exists(), name
+
+
+@pytest.mark.parametrize("opcode", [Path(name).stem for name in instructions()])
+def test_the_call_on_a_page_is_that_of_the_function(opcode):
+    declared = Instruction.registry.get(opcode)
+    room = nki.isa if declared is None or declared.is_in_nki_isa else nki.collectives
+    function = getattr(room, opcode, None)
+    if declared is None or function is None:
+        assert opcode in ("index", "operators", "nc_matmul_sparse", "scalar_arithmetic")
+        return
+    (statement,) = ast.parse(call(declared)).body
+    written = [arg.id for arg in statement.value.args]
+    written += [keyword.arg for keyword in statement.value.keywords]
+    assert set(written) == set(inspect.signature(function).parameters) - {"name"}

@@ -9,7 +9,7 @@ from trnsim.fabric.exchange import rings
 from trnsim.isa.collectives.channels import check_channels
 from trnsim.isa.collectives.setting import HIDDEN, Setting
 from trnsim.isa.control.register import RegisterInstruction, VirtualRegister
-from trnsim.isa.language.declaration import writes_register
+from trnsim.isa.language.declaration import HIDDEN_REGISTER
 from trnsim.isa.language.instruction import Dims
 from trnsim.isa.language.machine import Machine
 from trnsim.isa.language.modes import Engine
@@ -21,13 +21,13 @@ class RankId(
     source="nki.collectives.rank_id",
     is_in_nki_isa=False,
 ):
-    """``dst = the number of the rank that runs the kernel``.
+    """The number of the rank that runs the kernel, in a new register.
 
     Note:
         AWS publishes no cost; that of other registers is assumed.
     """
 
-    dst: VirtualRegister = writes_register()
+    dst: VirtualRegister = field(kw_only=True, metadata=HIDDEN_REGISTER)
 
     def execute(self, machine: Machine) -> None:
         """The rank."""
@@ -41,7 +41,7 @@ class CollectivePermuteImplicitCurrentProcessingRankId(
     source="nki.collectives.collective_permute_implicit_current_processing_rank_id",
     is_in_nki_isa=False,
 ):
-    """``dst = the rank whose data has arrived after iteration_id steps of an implicit permute``.
+    """The rank whose data has arrived after `iteration_id` implicit permutes, in a new register.
 
     With iteration_id 0 it is this rank, with 1 the previous rank in the channel's ring, and so on.
 
@@ -49,7 +49,7 @@ class CollectivePermuteImplicitCurrentProcessingRankId(
         AWS publishes no cost; that of other registers is assumed.
     """
 
-    dst: VirtualRegister = writes_register()
+    dst: VirtualRegister = field(kw_only=True, metadata=HIDDEN_REGISTER)
     iteration_id: int
     replica_group: tuple[tuple[int, ...], ...]
     channel_id: int = 0

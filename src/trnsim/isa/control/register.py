@@ -321,8 +321,11 @@ class RegisterMove(RegisterInstruction, engines=(Engine.sync,)):
         """`dst` is a register, src a register or an integer."""
         del core, n
         self._check_register("dst", self.dst)
-        if not is_whole(self.src):
-            self._check_register("src", self.src)
+        if not (is_whole(self.src) or isinstance(self.src, VirtualRegister)):
+            self.refuse(
+                f"`src` is {type(self.src).__name__}; legal: an integer, or a register",
+                "load a value from memory with nisa.register_load",
+            )
         self._check_width(self.src)
 
     def execute(self, machine: Machine) -> None:

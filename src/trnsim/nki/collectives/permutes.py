@@ -156,7 +156,7 @@ def rank_id(name: str | None = None) -> VirtualRegister:
     check_name("rank_id", name)
     context = current_core()
     context.world("rank_id")
-    instruction = RankId(VirtualRegister())
+    instruction = RankId(dst=VirtualRegister())
     context.issue(instruction)
     return instruction.dst
 
