@@ -15,4 +15,4 @@ def test_what_failed_and_what_is_open():
     checks = (check("a", is_met=True), check("b", is_met=False), check("c", is_met=None))
     found = PilotResult((), SIDE, SIDE, checks, decision().workloads[0])
     assert [one.name for one in found.failed] == ["b"]
-    assert [one.name for one in found.open] == ["c"]
+    assert [one.name for one in found.unmeasured] == ["c"]

@@ -98,6 +98,6 @@ class PilotResult:
         return tuple(check for check in self.checks if check.is_met is False)
 
     @property
-    def open(self) -> tuple[Check, ...]:
+    def unmeasured(self) -> tuple[Check, ...]:
         """Thresholds whose figures were not measured."""
         return tuple(check for check in self.checks if check.is_met is None)

@@ -126,8 +126,8 @@ def _shortfalls(result: PilotResult) -> list[str]:
     lines: list[str] = []
     if result.failed:
         lines.append(f"Not met: {', '.join(check.name for check in result.failed)}.")
-    if result.open:
-        lines.append(f"Not measured: {', '.join(check.name for check in result.open)}.")
+    if result.unmeasured:
+        lines.append(f"Not measured: {', '.join(check.name for check in result.unmeasured)}.")
     return lines or ["All thresholds are met."]
 
 

@@ -22,7 +22,7 @@ from trnsim.decide.pilot.plan import Pilot
 from trnsim.decide.pilot.refit import P90_ERROR_SIGMAS, Factor, PilotPredictor
 from trnsim.decide.pilot.sides import SIDES, THERE, TODAY
 from trnsim.decide.pilot.thresholds import (
-    EVEN,
+    BREAK_EVEN,
     FAILURES,
     LOGITS,
     LOSS,
@@ -153,7 +153,7 @@ def _check(
     figures: dict[str, Callable[[], float | None]] = {
         LOGITS: lambda: logs.logits,
         SLOWEST: lambda: per_instance[THERE],
-        EVEN: lambda: per_instance[THERE] / per_instance[TODAY],
+        BREAK_EVEN: lambda: per_instance[THERE] / per_instance[TODAY],
         FAILURES: lambda: _failures(logs),
         USD: lambda: None,
     }

@@ -36,7 +36,7 @@ _MANTISSA_BITS: Final = {
     "bf16": BFLOAT16.mantissa_bits,
     "fp8": FLOAT8_E4M3.mantissa_bits,
 }
-LOSS, LOGITS, SLOWEST, EVEN, USD, FAILURES = (
+LOSS, LOGITS, SLOWEST, BREAK_EVEN, USD, FAILURES = (
     "loss",
     "logits",
     "throughput P10",
@@ -125,7 +125,7 @@ def _speed(runs: PilotSides, money: Money) -> list[Threshold]:
     even = break_even(today, there, money)
     if even is not None:
         source = "an instance there over one of today's, from which it pays back in time"
-        limits.append(Threshold(EVEN, "there / today", even, is_least=True, source=source))
+        limits.append(Threshold(BREAK_EVEN, "there / today", even, is_least=True, source=source))
     if money.budget > 0:
         source = f"today's bill less the move's cost over {money.limit_months:.0f} months"
         usd = money.budget * money.bill
