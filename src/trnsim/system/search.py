@@ -173,13 +173,13 @@ def _in_processes(
     """
     waiting, tries = list(chunks), 0
     while waiting and time.monotonic() < until_s:
-        before = len(waiting)
+        waiting_before = len(waiting)
         try:
             for chunk, results in _in_pool(function, list(waiting), count, until_s):
                 waiting.remove(chunk)
                 yield chunk, results
         except BrokenProcessPool:
-            tries = tries + 1 if len(waiting) == before else 0
+            tries = tries + 1 if len(waiting) == waiting_before else 0
             if tries == _MOST_TRIES:
                 raise
 
@@ -187,7 +187,7 @@ def _in_processes(
 def _in_pool(
     function: Function, chunks: list[Chunk], count: int, until_s: float
 ) -> Iterator[tuple[Chunk, ChunkResult]]:
-    others, site = set(active_children()), current()
+    earlier_processes, site = set(active_children()), current()
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
         running: dict[Future[ChunkResult], Chunk] = {}
         try:
@@ -203,7 +203,7 @@ def _in_pool(
                 for future in finished:
                     yield running.pop(future), future.result()
         except (KeyboardInterrupt, GeneratorExit):  # nobody waits for the chunks that run
-            for process in set(active_children()) - others:
+            for process in set(active_children()) - earlier_processes:
                 process.kill()
             raise
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trnsim.system.fleet.placing import building_shares, homes
+from trnsim.system.fleet.placing import building_shares, job_buildings
 from trnsim.system.fleet.plan import FleetPlan
 
 
@@ -14,7 +14,7 @@ def plan_of(scenario, services, level):
 
 def test_the_widest_job_comes_first_to_the_building_with_most_room(scenario_of):
     found = scenario_of({"buildings: 2\n  ultraservers: 10": "buildings: {small: 10, large: 12}"})
-    assert homes(found.jobs, found.building_blocks) == {"big": ["large"]}
+    assert job_buildings(found.jobs, found.building_blocks) == {"big": ["large"]}
 
 
 def test_a_job_stays_at_home_and_services_fill_what_is_left(scenario_of):
@@ -27,7 +27,7 @@ def test_a_job_stays_at_home_and_services_fill_what_is_left(scenario_of):
 
 def test_a_job_of_the_fleet_may_lie_in_several_buildings(scenario_of):
     found = scenario_of({"checkpoint_s: 0": "checkpoint_s: 0\n    within: fleet"})
-    assert homes(found.jobs, found.building_blocks) == {}
+    assert job_buildings(found.jobs, found.building_blocks) == {}
     assert building_shares(found, plan_of(found, 5, 10), 0) == {
         "building 1": {"chat": 5, "big": 5},
         "building 2": {"big": 5},

@@ -122,7 +122,7 @@ def _price(rows: RowReader, instance: str, kind: str) -> Amount:
 
 
 def _cut(rows: RowReader, instance: str, kind: str, day: str) -> Amount:
-    """Per cent by which the price of an hour fell at a day."""
+    """Per cent by which the price of an hour fell from before a day to after it."""
     since = date.fromisoformat(day)
     prices = rows.prices(instance, kind)
     after = [price for price in prices if price.first_seen >= since]
@@ -137,8 +137,8 @@ def _cheaper_chip(rows: RowReader, ours: str, theirs: str, kind: str) -> WordAmo
     pair = next(rows.pairs(ours, theirs, [kind]), None)
     if pair is None:
         raise Absent(f"{kind} prices of {ours} and {theirs}")
-    mine = rows.usd(pair.ours) / rows.count(ours)
-    ratio = mine / (rows.usd(pair.theirs) / rows.count(theirs))
+    our_usd = rows.usd(pair.ours) / rows.count(ours)
+    ratio = our_usd / (rows.usd(pair.theirs) / rows.count(theirs))
     return WordAmount("less" if ratio.value < 1 else "not less", ratio.origins)
 
 
@@ -167,11 +167,11 @@ def _chip_of(rows: RowReader, instance: str) -> WordAmount:
     return WordAmount(rows.instance(instance).accelerator, rows.count(instance).origins)
 
 
-def _release(rows: RowReader, version: str, of: str) -> WordAmount:
-    """The month of a release of the SDK, or the version of a package that it supports."""
+def _release(rows: RowReader, version: str, subject: str) -> WordAmount:
+    """The month of a release of the SDK ("month"), or the version of a package that it supports."""
     release, origin = rows.release(version)
     month = release.released.strftime("%Y-%m")
-    return WordAmount(month if of == "month" else release.supports[of], (origin,))
+    return WordAmount(month if subject == "month" else release.supports[subject], (origin,))
 
 
 def _comparison(ours: Amount, theirs: Amount) -> WordAmount:

@@ -207,12 +207,13 @@ class RowReader:
             ours: an instance with AWS's chips.
             theirs: an instance that it is compared with.
             kinds: kinds of purchase; the prices of a pair are of the same kind.
-            their_kinds: for each kind that of their price, if it is another one.
+            their_kinds: kinds of the prices of `theirs`, one for each of `kinds`; () for equal
+                kinds.
         """
         for kind, their_kind in zip(kinds, their_kinds or kinds, strict=True):
-            mine = self.prices(ours, kind)
-            for price in self.prices(theirs, their_kind) if mine else ():
-                yield Pair(min(mine, key=lambda own: _days_between(own, price)), price)
+            our_prices = self.prices(ours, kind)
+            for price in self.prices(theirs, their_kind) if our_prices else ():
+                yield Pair(min(our_prices, key=lambda row: _days_between(row, price)), price)
 
     def _entry(self, table: str, row: object, name: str, key: str) -> Amount:
         fact = row.get(key) if isinstance(row, Mapping) else None

@@ -47,10 +47,10 @@ def _usd_of_equal_work(
     rows: RowReader, pair: Pair, ours: Amount, theirs: Amount
 ) -> tuple[Amount, Amount]:
     """USD for equal work on both sides."""
-    mine = rows.usd(pair.ours) / ours
+    our_usd = rows.usd(pair.ours) / ours
     if pair.is_mixed:
-        mine = Amount(mine.value, (*mine.origins, _TWO_KINDS))
-    return mine, rows.usd(pair.theirs) / theirs
+        our_usd = Amount(our_usd.value, (*our_usd.origins, _TWO_KINDS))
+    return our_usd, rows.usd(pair.theirs) / theirs
 
 
 def _compare_peaks(rows: RowReader, pair: Pair, dtypes: Sequence[str], compare: str) -> Amount:
@@ -118,7 +118,7 @@ def workloads(
         return COMPARED[compare](*costs(name))
 
     def compare_mean() -> Amount:
-        mean = geometric_mean([mine / reference for mine, reference in map(costs, names)])
+        mean = geometric_mean([our_usd / their_usd for our_usd, their_usd in map(costs, names)])
         return COMPARED[compare](mean, Amount(1.0))
 
     if len(names) > 1:

@@ -59,14 +59,13 @@ def _best(scenario: Scenario, tell: Callable[[str], None]) -> tuple[FleetPlan, b
 
     Both are simulated with the demand that is planned for.
     """
-    own = solver_plan(scenario, tell)
-    rival = threshold(scenario)
+    solved, rival = solver_plan(scenario, tell), threshold(scenario)
     conditions = forecast_conditions(scenario, scenario.planning.demand)
-    own_run, rival_run = (simulate(scenario, plan, conditions) for plan in (own, rival))
-    missed = float(own_run.missed.sum()), float(rival_run.missed.sum())
-    usd = float(own_run.usd[0]), float(rival_run.usd[0])
+    solved_run, rival_run = (simulate(scenario, plan, conditions) for plan in (solved, rival))
+    missed = float(solved_run.missed.sum()), float(rival_run.missed.sum())
+    usd = float(solved_run.usd[0]), float(rival_run.usd[0])
     if missed[0] <= missed[1] * (1 + _EQUAL_SHARE) + _EQUAL_SHARE and usd[0] <= usd[1]:
-        return own, True
+        return solved, True
     return rival, False
 
 
@@ -101,8 +100,10 @@ def compare(
     conditions = drawn_conditions(scenario, draws, seed)
     forecast = forecast_conditions(scenario, scenario.planning.demand)
     results: dict[str, PolicyResult] = {}
-    for name, (plan, own) in plans.items():
+    for name, (plan, is_own_plan) in plans.items():
         tell(f"runs of {name}")
         expected = simulate(scenario, plan, forecast)
-        results[name] = PolicyResult(plan, simulate(scenario, plan, conditions), expected, own)
+        results[name] = PolicyResult(
+            plan, simulate(scenario, plan, conditions), expected, is_own_plan
+        )
     return results

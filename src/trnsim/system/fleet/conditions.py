@@ -42,8 +42,8 @@ def forecast_conditions(scenario: Scenario, quantile: str = "p50") -> FleetCondi
 def drawn_conditions(scenario: Scenario, draws: int, seed: int) -> FleetConditions:
     """Conditions of `draws` random draws of demand and failures."""
     demand = [
-        service.curve.at_scores(scores(draws, scenario.steps, np.random.default_rng([seed, at])))
-        for at, service in enumerate(scenario.services)
+        service.curve.at_scores(scores(draws, scenario.steps, np.random.default_rng([seed, index])))
+        for index, service in enumerate(scenario.services)
     ]
     generator = np.random.default_rng([seed, len(demand)])
     return FleetConditions(demand, _missing(scenario.fleet, draws, scenario.steps, generator), seed)
@@ -58,11 +58,11 @@ def _missing(
     is the difference of two cumulative sums of failures. Failures begin `repair_s` before the first
     step.
     """
-    repair = math.ceil(fleet.repair_s / STEP_S)
+    repair_steps = math.ceil(fleet.repair_s / STEP_S)
     missing = np.zeros((draws, steps), np.int64)
     for name, count in fleet.ultraservers.items():
         mean = count * fleet.ultraserver_chips * STEP_S / fleet.chip_mtbf_s
-        failed = generator.poisson(mean, (draws, repair + steps)).cumsum(axis=1)
-        repaired = failed[:, repair:] - failed[:, :steps] if repair else 0 * failed
-        missing += np.clip(repaired - fleet.spares[name], 0, count)
+        failed = generator.poisson(mean, (draws, repair_steps + steps)).cumsum(axis=1)
+        under_repair = failed[:, repair_steps:] - failed[:, :steps] if repair_steps else 0 * failed
+        missing += np.clip(under_repair - fleet.spares[name], 0, count)
     return missing

@@ -28,9 +28,9 @@ DAY_SHAPE: Final[tuple[float, ...]] = (
     *(0.42, 0.36, 0.32, 0.30, 0.30, 0.33, 0.40, 0.52, 0.68, 0.84, 0.95, 0.99),
     *(0.97, 0.99, 1.00, 0.99, 0.96, 0.91, 0.86, 0.82, 0.78, 0.70, 0.60, 0.50),
 )
-"""Demand of each hour from midnight on over the day's peak. Assumed: an assistant used at work."""
+"""``demand of an hour / the day's peak``, from midnight on. Assumed: an assistant used at work."""
 WEEK_SHAPE: Final[tuple[float, ...]] = (1.0, 1.0, 1.0, 0.99, 0.94, 0.70, 0.68)
-"""Demand of each day from Monday on over the week's peak. Assumed: an assistant used at work."""
+"""``demand of a day / the week's peak``, from Monday on. Assumed: an assistant used at work."""
 
 
 @dataclass(frozen=True)
@@ -73,18 +73,18 @@ def shaped_curve(
         spread: P10 and P90 over P50.
     """
     level = np.array(
-        [_shape_at(at, hours, weekdays) for at in _local_times(start, steps // HOUR_STEPS + 1)]
+        [_shape_at(time, hours, weekdays) for time in _local_times(start, steps // HOUR_STEPS + 1)]
     )
-    at = np.arange(steps) / HOUR_STEPS
-    p50 = peak_requests_per_s * np.interp(at, np.arange(len(level)), level)
+    step_hours = np.arange(steps) / HOUR_STEPS
+    p50 = peak_requests_per_s * np.interp(step_hours, np.arange(len(level)), level)
     return Curve(spread[0] * p50, p50, spread[1] * p50)
 
 
-def _shape_at(at: datetime, hours: Sequence[float], weekdays: Sequence[float]) -> float:
+def _shape_at(time: datetime, hours: Sequence[float], weekdays: Sequence[float]) -> float:
     """The shape at a local time, interpolated between hours."""
-    part = at.minute / 60
-    next_hour = (at.hour + 1) % DAY_HOURS
-    return weekdays[at.weekday()] * ((1 - part) * hours[at.hour] + part * hours[next_hour])
+    passed = time.minute / 60
+    next_hour = (time.hour + 1) % DAY_HOURS
+    return weekdays[time.weekday()] * ((1 - passed) * hours[time.hour] + passed * hours[next_hour])
 
 
 def _local_times(start: datetime, hours: int) -> list[datetime]:
@@ -100,9 +100,9 @@ def scores(draws: int, steps: int, generator: np.random.Generator) -> Array:
     """
     weight = float(np.exp(-1.0 / CORRELATION_HOURS))
     hours = -(-steps // HOUR_STEPS)
-    fresh = generator.standard_normal((hours, draws))
-    fresh[1:] *= np.sqrt(1 - weight**2)
+    hour_scores = generator.standard_normal((hours, draws))
+    hour_scores[1:] *= np.sqrt(1 - weight**2)
     for hour in range(1, hours):
-        fresh[hour] += weight * fresh[hour - 1]
-    steps_of_hours: Array = np.repeat(fresh.T, HOUR_STEPS, axis=1)[:, :steps]
-    return steps_of_hours
+        hour_scores[hour] += weight * hour_scores[hour - 1]
+    step_scores: Array = np.repeat(hour_scores.T, HOUR_STEPS, axis=1)[:, :steps]
+    return step_scores

@@ -74,11 +74,11 @@ def read(path: Path, zone: ZoneInfo, start: datetime, steps: int) -> Curve:
     if len(rows) < 2:  # noqa: PLR2004  a step lies between two
         raise fault(path, f"{len(rows)} rows; legal: at least 2, evenly apart")
     times = _times(rows, zone)
-    step = _checked_step(rows, times)
-    _check_span(path, times, step, (start.astimezone(UTC), steps))
+    row_spacing = _row_spacing(rows, times)
+    _check_span(path, times, row_spacing, (start.astimezone(UTC), steps))
     values = np.array([_values(row) for row in rows])
-    at = [start.astimezone(UTC) + timedelta(seconds=STEP_S * number) for number in range(steps)]
-    step_values = values[[(moment - times[0]) // step for moment in at]]
+    step_times = [start.astimezone(UTC) + timedelta(seconds=STEP_S * step) for step in range(steps)]
+    step_values = values[[(time - times[0]) // row_spacing for time in step_times]]
     return Curve(step_values[:, 0], step_values[:, 1], step_values[:, 2])
 
 
@@ -127,25 +127,25 @@ def _offset(offset: timedelta | None) -> str:
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
 
 
-def _checked_step(rows: Sequence[DemandRow], times: Sequence[datetime]) -> timedelta:
+def _row_spacing(rows: Sequence[DemandRow], times: Sequence[datetime]) -> timedelta:
     """The time between consecutive rows.
 
     Raises:
         BadInput: rows are not sorted and evenly spaced, or not by one of `_STEPS_MIN`.
     """
     step = times[1] - times[0]
-    for at in range(1, len(rows)):
-        gap = times[at] - times[at - 1]
+    for index in range(1, len(rows)):
+        gap = times[index] - times[index - 1]
         if not gap:
-            raise rows[at].refused("time", f"twice: line {rows[at - 1].line.line} has it too")
+            raise rows[index].refused("time", f"twice: line {rows[index - 1].line.line} has it too")
         if gap < timedelta(0):
-            raise rows[at].refused(
-                "time", f"earlier than line {rows[at - 1].line.line}", "sort rows"
+            raise rows[index].refused(
+                "time", f"earlier than line {rows[index - 1].line.line}", "sort rows"
             )
         if gap != step:
-            raise rows[at].refused(
+            raise rows[index].refused(
                 "time",
-                f"{gap} after line {rows[at - 1].line.line}, and rows before are {step} apart: "
+                f"{gap} after line {rows[index - 1].line.line}, and rows before are {step} apart: "
                 "a gap",
                 "give a row for every step; a gap is not filled",
             )
@@ -159,14 +159,14 @@ def _checked_step(rows: Sequence[DemandRow], times: Sequence[datetime]) -> timed
 
 
 def _check_span(
-    path: Path, times: Sequence[datetime], step: timedelta, span: tuple[datetime, int]
+    path: Path, times: Sequence[datetime], row_spacing: timedelta, span: tuple[datetime, int]
 ) -> None:
     start, steps = span
     end = start + timedelta(seconds=STEP_S * steps)
-    if times[0] > start or times[-1] + step < end:
+    if times[0] > start or times[-1] + row_spacing < end:
         raise fault(
             path,
-            f"rows from {times[0]:%Y-%m-%dT%H:%MZ} to {times[-1] + step:%Y-%m-%dT%H:%MZ}; "
+            f"rows from {times[0]:%Y-%m-%dT%H:%MZ} to {times[-1] + row_spacing:%Y-%m-%dT%H:%MZ}; "
             f"the scenario asks for {start:%Y-%m-%dT%H:%MZ} to {end:%Y-%m-%dT%H:%MZ}",
             fix="change start or days of the scenario, or give more rows",
         )

@@ -46,7 +46,7 @@ def _buildings(fields: FleetFields) -> dict[str, int]:
         return fields.buildings
     if fields.ultraservers is None:
         raise fields.refused("ultraservers", "how many each building has")
-    return {f"building {at + 1}": fields.ultraservers for at in range(fields.buildings)}
+    return {f"building {number}": fields.ultraservers for number in range(1, fields.buildings + 1)}
 
 
 def _spares(fields: FleetFields, buildings: dict[str, int], repair_share: float) -> dict[str, int]:

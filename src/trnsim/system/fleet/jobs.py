@@ -30,7 +30,7 @@ def job_of(name: str, fields: JobFields, setting: Setting, block_chips: int) -> 
     """
     widths = _widths(fields, block_chips, setting.fleet.chips)
     rates, basis = _rates(name, fields, widths, setting)
-    lost = Reliability(
+    reliability = Reliability(
         setting.fleet.chip_mtbf_s,
         fields.checkpoint_s,
         fields.recovery_s,
@@ -40,8 +40,10 @@ def job_of(name: str, fields: JobFields, setting: Setting, block_chips: int) -> 
     per_instance = setting.fleet.instance_chips
     levels = [Level(0, 0, 0.0, 1.0)]
     for chips, rate in zip(widths, rates, strict=True):
-        part = goodput(chips, chips // per_instance, lost)
-        levels.append(Level(chips, chips // block_chips, rate / part.slowdown, part.kept_fraction))
+        share = goodput(chips, chips // per_instance, reliability)
+        levels.append(
+            Level(chips, chips // block_chips, rate / share.slowdown, share.kept_fraction)
+        )
     return TrainingJobKind(
         name=name,
         count=fields.count,
@@ -131,7 +133,7 @@ def _planned_rates(fields: JobFields, widths: list[int], setting: Setting) -> di
 
 
 def _worth(fields: JobFields, levels: list[Level], setting: Setting) -> float:
-    """USD of a trained token: as set, or its cost on dedicated chips at the cheapest width."""
+    """USD that a trained token is worth: as set, or its lowest cost on chips of its own."""
     if fields.usd_per_million_tokens is not None:
         return fields.usd_per_million_tokens / _MILLION
     hourly = setting.fleet.usd_per_chip_hour + setting.fleet.energy_usd_per_chip_hour("training")

@@ -15,7 +15,7 @@ _ROUNDING_BLOCKS = 1e-9
 
 
 def ready_steps(scenario: Scenario, service: Service) -> int:
-    """Steps at the begin of an hour in which a block received for that hour does not serve yet."""
+    """Steps at the start of an hour in which a block received for it does not serve yet."""
     return min(math.ceil(scenario.ready_s(service) / STEP_S), HOUR_STEPS)
 
 
@@ -42,10 +42,10 @@ def _need(scenario: Scenario, service: Service, demand: Array) -> Counts:
 
 
 def allotment(scenario: Scenario, needed: Counts) -> Counts:
-    """Blocks ``[hours, services]``: those needed, as far as they last in the order of services."""
-    left = np.full(len(needed), scenario.blocks, np.int64)
+    """Blocks ``[hours, services]``: each service's need, or what the services before it leave."""
+    free_blocks = np.full(len(needed), scenario.blocks, np.int64)
     counts = np.zeros_like(needed)
-    for at in range(needed.shape[1]):
-        counts[:, at] = np.minimum(needed[:, at], left)
-        left -= counts[:, at]
+    for service in range(needed.shape[1]):
+        counts[:, service] = np.minimum(needed[:, service], free_blocks)
+        free_blocks -= counts[:, service]
     return counts

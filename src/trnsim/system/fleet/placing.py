@@ -11,7 +11,9 @@ from trnsim.system.fleet.plan import FleetPlan
 from trnsim.system.fleet.scenario import Scenario, TrainingJobKind
 
 
-def homes(jobs: Sequence[TrainingJobKind], blocks: Mapping[str, int]) -> dict[str, list[str]]:
+def job_buildings(
+    jobs: Sequence[TrainingJobKind], blocks: Mapping[str, int]
+) -> dict[str, list[str]]:
     """Buildings of jobs that must stay within one: one building for each job, by the kind's name.
 
     A building has room for all its jobs at their largest widths, so that plans of widths need not
@@ -24,20 +26,20 @@ def homes(jobs: Sequence[TrainingJobKind], blocks: Mapping[str, int]) -> dict[st
     Raises:
         BadInput: no building has room for a job.
     """
-    left = dict(blocks)
+    free_blocks = dict(blocks)
     buildings: dict[str, list[str]] = {}
     for job in sorted(jobs, key=lambda job: -job.levels[-1].blocks):
         if not job.is_in_building:
             continue
         for _ in range(job.count):
-            roomiest = max(left, key=lambda name: left[name])
-            if left[roomiest] < job.levels[-1].blocks:
+            roomiest = max(free_blocks, key=lambda name: free_blocks[name])
+            if free_blocks[roomiest] < job.levels[-1].blocks:
                 raise BadInput(
                     f"{job.name}: no building has room for {job.levels[-1].chips} chips "
                     "beside the largest widths of jobs that live there",
                     fix="reduce largest_chips or count, or say within: fleet",
                 )
-            left[roomiest] -= job.levels[-1].blocks
+            free_blocks[roomiest] -= job.levels[-1].blocks
             buildings.setdefault(job.name, []).append(roomiest)
     return buildings
 
@@ -47,12 +49,12 @@ def building_shares(scenario: Scenario, plan: FleetPlan, hour: int) -> dict[str,
 
     Jobs of one building come first; services and other jobs fill the rest, building by building.
     """
-    left = dict(scenario.building_blocks)
-    shares: dict[str, dict[str, int]] = {name: {} for name in left}
-    building_of_jobs = homes(scenario.jobs, left)
+    free_blocks = dict(scenario.building_blocks)
+    shares: dict[str, dict[str, int]] = {name: {} for name in free_blocks}
+    buildings_by_kind = job_buildings(scenario.jobs, free_blocks)
 
     def assign(building: str, name: str, blocks: int) -> None:
-        left[building] -= blocks
+        free_blocks[building] -= blocks
         shares[building][name] = shares[building].get(name, 0) + blocks
 
     service_blocks = dict(
@@ -65,15 +67,15 @@ def building_shares(scenario: Scenario, plan: FleetPlan, hour: int) -> dict[str,
     for job, counts in zip(scenario.jobs, plan.jobs, strict=True):
         widths = np.repeat([level.blocks for level in job.levels], counts[hour])[::-1]
         if job.is_in_building:
-            for building, blocks in zip(building_of_jobs[job.name], widths.tolist(), strict=True):
+            for building, blocks in zip(buildings_by_kind[job.name], widths.tolist(), strict=True):
                 assign(building, job.name, blocks)
         else:
             service_blocks[job.name] = int(widths.sum())
     for name, blocks in service_blocks.items():
         remaining = blocks
-        for building, room in list(left.items()):
-            taken = min(remaining, room)
-            if taken:
-                assign(building, name, taken)
-            remaining -= taken
+        for building, room in list(free_blocks.items()):
+            assigned = min(remaining, room)
+            if assigned:
+                assign(building, name, assigned)
+            remaining -= assigned
     return shares

@@ -24,8 +24,8 @@ def separate(scenario: Scenario) -> FleetPlan:
         axis=0, initial=0
     )
     fleet_blocks = allotment(scenario, fleet_blocks[None, :])  # busiest hours need not coincide
-    left = scenario.blocks - int(fleet_blocks.sum())
-    levels = _widen(scenario.jobs, _waiting_levels(scenario.jobs), left)
+    job_blocks = scenario.blocks - int(fleet_blocks.sum())
+    levels = _widen(scenario.jobs, _waiting_levels(scenario.jobs), job_blocks)
     jobs = tuple(
         np.repeat(row[None, :], scenario.hours, axis=0)
         for row in _level_counts(scenario.jobs, levels)
@@ -48,7 +48,7 @@ def threshold(scenario: Scenario) -> FleetPlan:
         levels = _narrow(scenario.jobs, levels, blocks)
         levels = _widen(scenario.jobs, levels, blocks)
         rows.append(_level_counts(scenario.jobs, levels))
-    jobs = tuple(np.stack([row[at] for row in rows]) for at in range(len(scenario.jobs)))
+    jobs = tuple(np.stack([row[kind] for row in rows]) for kind in range(len(scenario.jobs)))
     return FleetPlan("threshold", services, jobs)
 
 
@@ -75,42 +75,46 @@ def _waiting_levels(jobs: Sequence[TrainingJobKind]) -> _Levels:
 def _level_counts(jobs: Sequence[TrainingJobKind], levels: _Levels) -> list[Counts]:
     """For each kind of job, the number of jobs at each of its levels."""
     return [
-        np.bincount(chosen, minlength=len(job.levels)).astype(np.int64)
-        for job, chosen in zip(jobs, levels, strict=True)
+        np.bincount(job_levels, minlength=len(job.levels)).astype(np.int64)
+        for job, job_levels in zip(jobs, levels, strict=True)
     ]
 
 
 def _used_blocks(jobs: Sequence[TrainingJobKind], levels: _Levels) -> int:
     per_kind = zip(jobs, levels, strict=True)
-    return sum(job.levels[at].blocks for job, chosen in per_kind for at in chosen)
+    return sum(job.levels[level].blocks for job, job_levels in per_kind for level in job_levels)
 
 
 def _narrow(jobs: Sequence[TrainingJobKind], levels: _Levels, free: int) -> _Levels:
-    changed = [list(chosen) for chosen in levels]
-    over = _used_blocks(jobs, levels) - free
-    for job, chosen in reversed(list(zip(jobs, changed, strict=True))):
-        for at in reversed(range(job.count)):
-            if over <= 0:
+    """The levels after the last jobs have become narrower, so that all fit in `free` blocks."""
+    changed = [list(job_levels) for job_levels in levels]
+    excess = _used_blocks(jobs, levels) - free
+    for job, job_levels in reversed(list(zip(jobs, changed, strict=True))):
+        for index in reversed(range(job.count)):
+            if excess <= 0:
                 return changed
-            blocks = job.levels[chosen[at]].blocks
-            chosen[at] = _widest(job, blocks - over)
-            over -= blocks - job.levels[chosen[at]].blocks
+            blocks = job.levels[job_levels[index]].blocks
+            job_levels[index] = _widest(job, blocks - excess)
+            excess -= blocks - job.levels[job_levels[index]].blocks
     return changed
 
 
 def _widen(jobs: Sequence[TrainingJobKind], levels: _Levels, free: int) -> _Levels:
-    changed = [list(chosen) for chosen in levels]
-    left = free - _used_blocks(jobs, levels)
-    for job, chosen in zip(jobs, changed, strict=True):
-        for at in range(job.count):
-            blocks = job.levels[chosen[at]].blocks
-            wider = _widest(job, blocks + left)
+    """The levels after jobs, the first one first, have become as wide as `free` blocks allow."""
+    changed = [list(job_levels) for job_levels in levels]
+    unused = free - _used_blocks(jobs, levels)
+    for job, job_levels in zip(jobs, changed, strict=True):
+        for index in range(job.count):
+            blocks = job.levels[job_levels[index]].blocks
+            wider = _widest(job, blocks + unused)
             if job.levels[wider].blocks - blocks > GROW_BY * blocks:
-                chosen[at] = wider
-                left -= job.levels[wider].blocks - blocks
+                job_levels[index] = wider
+                unused -= job.levels[wider].blocks - blocks
     return changed
 
 
 def _widest(job: TrainingJobKind, blocks: int) -> int:
     """Index of the widest level that fits in `blocks`; 0, which is waiting, if none does."""
-    return max((at for at, level in enumerate(job.levels) if level.blocks <= blocks), default=0)
+    return max(
+        (index for index, level in enumerate(job.levels) if level.blocks <= blocks), default=0
+    )

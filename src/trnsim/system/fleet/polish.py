@@ -31,19 +31,21 @@ def polished_plan(scenario: Scenario, plan: FleetPlan) -> FleetPlan:
     free_blocks = scenario.blocks - plan.services.sum(axis=1) - plan.job_blocks(jobs).sum(axis=1)
     for _ in range(_MOST_ROUNDS):
         is_better = False
-        for job, tracks in zip(jobs, paths, strict=True):
+        for job, job_paths in zip(jobs, paths, strict=True):
             blocks = np.array([level.blocks for level in job.levels])
             usd, cost = hourly_usd(scenario, job), entering_usd(scenario, job)
-            for at in range(job.count):
-                old = tracks[:, at]
+            for index in range(job.count):
+                old = job_paths[:, index]
                 new = best_path(usd, cost, blocks, free_blocks + blocks[old])
                 if _value(new, usd, cost) > _value(old, usd, cost) * (1 + _EQUAL_SHARE):
                     is_better = True
                     free_blocks = free_blocks + blocks[old] - blocks[new]
-                    tracks[:, at] = new
+                    job_paths[:, index] = new
         if not is_better:
             break
-    counts = [_counts(tracks, len(job.levels)) for job, tracks in zip(jobs, paths, strict=True)]
+    counts = [
+        _counts(job_paths, len(job.levels)) for job, job_paths in zip(jobs, paths, strict=True)
+    ]
     return FleetPlan(plan.policy, plan.services, tuple(counts))
 
 
@@ -66,15 +68,15 @@ def best_path(usd: Array, cost: Array, blocks: Counts, free_blocks: Counts) -> C
     fits = blocks[None, :] <= free_blocks[:, None]
     for hour in range(hours - 1, -1, -1):
         enters = value - cost
-        to = int(enters.argmax())
-        moves[hour] = to
-        stays[hour] = value >= enters[to]
-        value = np.where(fits[hour], usd + np.maximum(value, enters[to]), -np.inf)
+        target = int(enters.argmax())
+        moves[hour] = target
+        stays[hour] = value >= enters[target]
+        value = np.where(fits[hour], usd + np.maximum(value, enters[target]), -np.inf)
     path = np.zeros(hours, np.int64)
     path[0] = int(value.argmax())
     for hour in range(hours - 1):
-        at = path[hour]
-        path[hour + 1] = at if stays[hour, at] else moves[hour]
+        level = path[hour]
+        path[hour + 1] = level if stays[hour, level] else moves[hour]
     return path
 
 
@@ -96,9 +98,9 @@ def paths_of(counts: Counts) -> Counts:
         if not growth.any():
             continue
         movable = [
-            at
+            job
             for level in np.flatnonzero(growth < 0).tolist()
-            for at in np.flatnonzero(paths[hour] == level)[: -growth[level]].tolist()
+            for job in np.flatnonzero(paths[hour] == level)[: -growth[level]].tolist()
         ]
         paths[hour, movable] = np.repeat(np.arange(len(growth)), np.maximum(growth, 0))
     return paths

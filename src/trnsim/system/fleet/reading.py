@@ -13,7 +13,7 @@ from trnsim.reader import read as read_record
 from trnsim.system.fleet.fields import PlanningFields, ScenarioFields
 from trnsim.system.fleet.fleets import fleet_of
 from trnsim.system.fleet.jobs import job_of
-from trnsim.system.fleet.placing import homes
+from trnsim.system.fleet.placing import job_buildings
 from trnsim.system.fleet.scenario import HOUR_S, Scenario, TrainingJobKind
 from trnsim.system.fleet.services import service_of
 from trnsim.system.fleet.setting import Setting
@@ -34,54 +34,57 @@ def read(path: Path, tell: Callable[[str], None] = lambda _: None) -> Scenario:
     Raises:
         BadInput: a field is unknown, missing or illegal.
     """
-    top = read_record(ScenarioFields, path, _FIX)
-    start = datetime.combine(top.start, time(), tzinfo=top.timezone)
-    instance, fleet = fleet_of(top.fleet)
-    setting = Setting(fleet, instance, path.parent, top.timezone, start, top.days, tell)
+    fields = read_record(ScenarioFields, path, _FIX)
+    start = datetime.combine(fields.start, time(), tzinfo=fields.timezone)
+    instance, fleet = fleet_of(fields.fleet)
+    setting = Setting(fleet, instance, path.parent, fields.timezone, start, fields.days, tell)
     services = tuple(
-        service_of(name, fields, setting) for name, fields in (top.services or {}).items()
+        service_of(name, service_fields, setting)
+        for name, service_fields in (fields.services or {}).items()
     )
     block = math.lcm(
         *(-(-service.replica_chips // fleet.ultraserver_chips) for service in services)
     )
-    if all(count - fleet.spares[at] < block for at, count in fleet.ultraservers.items()):
-        raise top.refused(
+    if all(count - fleet.spares[name] < block for name, count in fleet.ultraservers.items()):
+        raise fields.refused(
             "services",
             f"whole replicas of all services take {block} UltraServers, which no building has "
             "beside its spares",
             "reduce replica_chips",
         )
-    planning = top.planning or PlanningFields()
+    planning = fields.planning or PlanningFields()
     _check_planning(planning)
     scenario = Scenario(
-        name=top.name or path.stem,
+        name=fields.name or path.stem,
         start=start,
-        days=top.days,
+        days=fields.days,
         fleet=fleet,
         services=services,
-        jobs=_jobs(top, setting, block * fleet.ultraserver_chips),
+        jobs=_jobs(fields, setting, block * fleet.ultraserver_chips),
         planning=planning,
         block_ultraservers=block,
     )
-    _check_hour(top, scenario)
+    _check_hour(fields, scenario)
     try:
-        homes(scenario.jobs, scenario.building_blocks)
+        job_buildings(scenario.jobs, scenario.building_blocks)
     except BadInput as error:
-        raise top.refused("jobs", error.reason, error.fix) from None
+        raise fields.refused("jobs", error.reason, error.fix) from None
     return scenario
 
 
-def _check_hour(top: ScenarioFields, scenario: Scenario) -> None:
+def _check_hour(fields: ScenarioFields, scenario: Scenario) -> None:
     """Refuse services and jobs that need more than an hour to start on blocks of another user.
 
     Raises:
         BadInput: names the service or the job.
     """
-    starts = [("services", each.name, scenario.ready_s(each)) for each in scenario.services]
-    starts += [("jobs", each.name, scenario.stop_s(each)) for each in scenario.jobs]
+    starts = [
+        ("services", service.name, scenario.ready_s(service)) for service in scenario.services
+    ]
+    starts += [("jobs", job.name, scenario.stop_s(job)) for job in scenario.jobs]
     for field, name, start_s in starts:
         if start_s > HOUR_S:
-            raise top.refused(
+            raise fields.refused(
                 field,
                 f"starts {start_s:,.0f} s after it was given blocks, {scenario.handover_s:,.0f} s "
                 f"of which their last user takes to leave; legal: up to {HOUR_S:,} s in all, as "
@@ -96,12 +99,16 @@ def _check_planning(fields: PlanningFields) -> None:
         raise fields.refused("replan_hours", f"legal: from 1 to {fields.horizon_hours}")
 
 
-def _jobs(top: ScenarioFields, setting: Setting, block_chips: int) -> tuple[TrainingJobKind, ...]:
-    if top.jobs is None and top.services is None:
-        raise top.refused("jobs", "a fleet has work: give services, jobs or both")
-    jobs = top.jobs or {}
+def _jobs(
+    fields: ScenarioFields, setting: Setting, block_chips: int
+) -> tuple[TrainingJobKind, ...]:
+    if fields.jobs is None and fields.services is None:
+        raise fields.refused("jobs", "a fleet has work: give services, jobs or both")
+    jobs = fields.jobs or {}
     for name in jobs:
-        if name in (top.services or {}):
+        if name in (fields.services or {}):
             why = "a service has this name already"
-            raise top.refused("jobs", why, "take another", item=name)
-    return tuple(job_of(name, fields, setting, block_chips) for name, fields in jobs.items())
+            raise fields.refused("jobs", why, "take another", item=name)
+    return tuple(
+        job_of(name, job_fields, setting, block_chips) for name, job_fields in jobs.items()
+    )

@@ -114,22 +114,22 @@ def _policy(scenario: Scenario, result: PolicyResult) -> dict[str, Any]:
             "tokens": dict(_tokens(scenario, outcome)),
         },
         "chips": {
-            service.name: (plan.services[:, at] * scenario.block_chips).tolist()
-            for at, service in enumerate(scenario.services)
+            service.name: (plan.services[:, index] * scenario.block_chips).tolist()
+            for index, service in enumerate(scenario.services)
         }
         | {
-            job.name: (blocks[:, at] * scenario.block_chips).tolist()
-            for at, job in enumerate(scenario.jobs)
+            job.name: (blocks[:, index] * scenario.block_chips).tolist()
+            for index, job in enumerate(scenario.jobs)
         },
         "jobs_by_level": {
             job.name: counts.tolist() for job, counts in zip(scenario.jobs, plan.jobs, strict=True)
         },
         "requests_missed": {
-            service.name: _percentiles(outcome.missed[at])
-            for at, service in enumerate(scenario.services)
+            service.name: _percentiles(outcome.missed[index])
+            for index, service in enumerate(scenario.services)
         },
         "tokens": {
-            job.name: _percentiles(outcome.tokens[at]) for at, job in enumerate(scenario.jobs)
+            job.name: _percentiles(outcome.tokens[index]) for index, job in enumerate(scenario.jobs)
         },
         "buildings_first_day": [building_shares(scenario, plan, hour) for hour in range(DAY_HOURS)],
     }

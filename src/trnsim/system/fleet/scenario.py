@@ -29,7 +29,7 @@ class Fleet:
         ultraservers: number of UltraServers by building.
         spares: number of those UltraServers kept as spares, by building.
         chip_mtbf_s: mean seconds between failures of one chip and its share of a server.
-        repair_s: seconds until a failed UltraServer is back.
+        repair_s: seconds until a failed UltraServer is repaired.
         usd_per_chip_hour: price of a chip, paid whether it is used or not.
         usd_per_kwh: price of energy; 0 where it is part of the chip's price.
         watts: power of a chip and its share of the rest of a server; None if unknown.
@@ -172,7 +172,7 @@ class Scenario:
 
     @cached_property
     def building_blocks(self) -> Mapping[str, int]:
-        """Whole blocks of each building that plans use: without spares."""
+        """Number of whole blocks that plans use, by building; spares are left out."""
         fleet = self.fleet
         return {
             name: (count - fleet.spares[name]) // self.block_ultraservers
@@ -191,7 +191,7 @@ class Scenario:
         return max(drains + [job.save_s for job in self.jobs], default=0.0)
 
     def ready_s(self, service: Service) -> float:
-        """Seconds from the begin of the hour in which a service gets a block until it serves."""
+        """Seconds from the hour in which a service receives a block until the block serves."""
         return self.handover_s + service.start_s
 
     def stop_s(self, job: TrainingJobKind) -> float:

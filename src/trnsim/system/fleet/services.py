@@ -75,9 +75,9 @@ def _planned_replica(fields: ServiceFields, setting: Setting) -> tuple[int, floa
     slo = Slo(fields.slo_ttft_s, fields.slo_tpot_s)
     if not slo:
         raise fields.refused("slo_ttft_s", "a model is planned within an SLO: slo_ttft_s, _tpot_s")
-    unstated_rate = open_rate_demand(fields.input_tokens, fields.output_tokens)
+    demand_lengths = open_rate_demand(fields.input_tokens, fields.output_tokens)
     model = read_config(setting.model_file(fields))
-    best = plan(model, machine(setting.instance), ServerOptions(), unstated_rate, slo=slo)
+    best = plan(model, machine(setting.instance), ServerOptions(), demand_lengths, slo=slo)
     if not best.is_met or not best.most_per_s:
         raise fields.refused("model", "no layout on this instance keeps the SLO at any load")
     chips = best.deployment.instances * machine(setting.instance).instance.count

@@ -19,7 +19,7 @@ from trnsim.system.fleet.plan import Counts, FleetPlan, level_changes
 from trnsim.system.fleet.scenario import WATTS_PER_KW, Scenario, Service, TrainingJobKind
 
 _FAILURE_SEED: Final = 1_000_003
-"""Number in the seed that separates random failures from random demand."""
+"""Number in the seed of failures, which makes them independent of the random demand."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,16 @@ class FleetOutcome:
 
 def simulate(scenario: Scenario, plan: FleetPlan, conditions: FleetConditions) -> FleetOutcome:
     """The outcome of `plan` under `conditions`."""
-    lost = _failed_blocks(scenario, plan, conditions)
+    failed = _failed_blocks(scenario, plan, conditions)
     generator = (
         None if conditions.seed is None else np.random.default_rng([conditions.seed, _FAILURE_SEED])
     )
     requests, missed, useful = [], [], np.zeros(conditions.draws)
-    for at, service in enumerate(scenario.services):
+    for index, service in enumerate(scenario.services):
         capacity_per_s = _capacity_per_s(
-            scenario, service, plan.services[:, at], lost[at], generator
+            scenario, service, plan.services[:, index], failed[index], generator
         )
-        demand = conditions.demand[at]
+        demand = conditions.demand[index]
         missed_requests = np.maximum(demand - capacity_per_s, 0.0) * STEP_S
         requests.append(_by_hour(demand * STEP_S))
         missed.append(_by_hour(missed_requests))
@@ -86,9 +86,9 @@ def simulate(scenario: Scenario, plan: FleetPlan, conditions: FleetConditions) -
         replica_hours = served.sum(axis=1) / (service.requests_per_s * HOUR_STEPS * STEP_S)
         useful += replica_hours * service.replica_chips
     tokens = []
-    for at in range(len(scenario.jobs)):
+    for index in range(len(scenario.jobs)):
         trained, hours = _trained_tokens(
-            scenario, plan, at, lost[len(scenario.services) + at], generator
+            scenario, plan, index, failed[len(scenario.services) + index], generator
         )
         tokens.append(_by_hour(trained))
         useful += hours
@@ -106,17 +106,17 @@ def _failed_blocks(scenario: Scenario, plan: FleetPlan, conditions: FleetConditi
 
     Idle blocks are lost first, then blocks of jobs, then of services, the last ones first.
     """
-    left = np.ceil(conditions.missing / scenario.block_ultraservers)
+    remaining = np.ceil(conditions.missing / scenario.block_ultraservers)
     blocks = np.concatenate([plan.services, plan.job_blocks(scenario.jobs)], axis=1)
     idle = scenario.blocks - blocks.sum(axis=1)
-    left = np.maximum(left - np.repeat(idle, HOUR_STEPS), 0.0)
+    remaining = np.maximum(remaining - np.repeat(idle, HOUR_STEPS), 0.0)
     services = len(scenario.services)
     order = [*range(blocks.shape[1] - 1, services - 1, -1), *range(services - 1, -1, -1)]
     failed: dict[int, Array] = {}
-    for at in order:
-        failed[at] = np.minimum(left, np.repeat(blocks[:, at], HOUR_STEPS))
-        left = left - failed[at]
-    return [failed[at] for at in range(blocks.shape[1])]
+    for index in order:
+        failed[index] = np.minimum(remaining, np.repeat(blocks[:, index], HOUR_STEPS))
+        remaining = remaining - failed[index]
+    return [failed[index] for index in range(blocks.shape[1])]
 
 
 def _capacity_per_s(
@@ -196,8 +196,8 @@ def _deviation(
     chips = np.repeat(counts @ np.array([level.chips for level in job.levels]), HOUR_STEPS)
     rates = np.array([level.tokens_per_s for level in job.levels])
     kept_rates = np.array([level.kept_tokens_per_s for level in job.levels])
-    full, left = (np.repeat(counts @ per_job, HOUR_STEPS) for per_job in (rates, kept_rates))
-    lost = (full - left) / np.maximum(left, 1e-300)
+    full, kept = (np.repeat(counts @ per_job, HOUR_STEPS) for per_job in (rates, kept_rates))
+    lost = (full - kept) / np.maximum(kept, 1e-300)
     mean = chips * (STEP_S / scenario.fleet.chip_mtbf_s)
     failures = generator.poisson(np.broadcast_to(mean, shape))
     deviation: Array = np.where(mean > 0, lost * (1.0 - failures / np.maximum(mean, 1e-300)), 0.0)
@@ -220,11 +220,11 @@ def _outcome(
     energy = _energy_kwh(scenario, plan)
     if energy is not None:
         cost += energy * fleet.usd_per_kwh
-    for at, service in enumerate(scenario.services):
-        cost += missed[at].sum(axis=1) * service.usd_per_missed_request
+    for index, service in enumerate(scenario.services):
+        cost += missed[index].sum(axis=1) * service.usd_per_missed_request
     worth = np.zeros(draws)
-    for at, job in enumerate(scenario.jobs):
-        worth += tokens[at].sum(axis=1) * job.usd_per_token
+    for index, job in enumerate(scenario.jobs):
+        worth += tokens[index].sum(axis=1) * job.usd_per_token
     return FleetOutcome(
         requests=requests,
         missed=missed,

@@ -48,14 +48,16 @@ def solver_plan(scenario: Scenario, tell: Callable[[str], None] = lambda _: None
     windows: dict[int, PlanWindow] = {}
     hour = 0 if sizes else scenario.hours
     while hour < scenario.hours:
-        ahead = min(planning.horizon_hours, scenario.hours - hour)
-        if ahead not in windows:
-            windows[ahead] = PlanWindow(scenario, ahead)
-        is_last = hour + ahead == scenario.hours  # no later plan sees more
-        fixed = ahead if is_last else planning.replan_hours
-        before = widths[hour - 1] if hour else None
-        widths[hour : hour + fixed] = windows[ahead].solve(free[hour : hour + ahead], before, fixed)
-        hour += fixed
+        window_hours = min(planning.horizon_hours, scenario.hours - hour)
+        if window_hours not in windows:
+            windows[window_hours] = PlanWindow(scenario, window_hours)
+        is_last = hour + window_hours == scenario.hours  # no later plan sees more
+        final_hours = window_hours if is_last else planning.replan_hours
+        previous = widths[hour - 1] if hour else None
+        widths[hour : hour + final_hours] = windows[window_hours].solve(
+            free[hour : hour + window_hours], previous, final_hours
+        )
+        hour += final_hours
         tell(f"planned {hour:,} of {scenario.hours:,} hours")
     jobs = np.split(widths, np.cumsum(sizes)[:-1], axis=1) if sizes else []
     starts = (tuple(jobs), threshold(scenario).jobs)
@@ -77,27 +79,28 @@ class PlanWindow:
         self._highs = _silent_highs()
         self._pass_problem()
 
-    def solve(self, free: Counts, before: Counts | None, fixed: int = 1) -> Counts:
+    def solve(self, free: Counts, previous: Counts | None, final_hours: int = 1) -> Counts:
         """Jobs by level ``[fixed, levels of all kinds]``, whole numbers.
 
         Args:
             free: blocks that services leave, by hour.
-            before: jobs by level in the hour before; None at the start.
-            fixed: hours whose plan is final.
+            previous: jobs by level in the hour before the window; None at the start of the
+                scenario.
+            final_hours: hours whose plan is final.
 
         Raises:
             InternalError: HiGHS found no plan, though all jobs may wait.
         """
         levels = len(self._usd)
-        begun = self._jobs_of_kind[self._kind_of_level] if before is None else before
+        entered = self._jobs_of_kind[self._kind_of_level] if previous is None else previous
         rows = np.arange(levels + self._hours, dtype=np.int32)
-        lower = np.concatenate([-begun, np.full(self._hours, -np.inf)])
+        lower = np.concatenate([-entered, np.full(self._hours, -np.inf)])
         upper = np.concatenate([np.full(levels, np.inf), free])
         self._highs.changeRowsBounds(len(rows), rows, lower.astype(float), upper.astype(float))
-        size = fixed * levels
+        size = final_hours * levels
         self._set_bounds(np.arange(size), np.zeros(size), self._most_jobs(size))
         columns = self._dive(size)
-        return np.rint(columns).astype(np.int64).reshape(fixed, levels)
+        return np.rint(columns).astype(np.int64).reshape(final_hours, levels)
 
     def _most_jobs(self, size: int) -> Array:
         """The largest number of jobs at each of the first `size` levels of hours."""
@@ -115,15 +118,15 @@ class PlanWindow:
         most = self._most_jobs(size)
         columns = self._relaxation()
         while columns is not None:
-            parts = columns[:size] - np.floor(columns[:size] + _WHOLE_TOLERANCE)
-            if parts.max(initial=0.0) <= _WHOLE_TOLERANCE:
+            fractions = columns[:size] - np.floor(columns[:size] + _WHOLE_TOLERANCE)
+            if fractions.max(initial=0.0) <= _WHOLE_TOLERANCE:
                 return columns[:size]
-            at = np.array([np.argmax(parts)])
-            up = np.ceil(columns[at])
-            self._set_bounds(at, up, most[at])
+            column = np.array([np.argmax(fractions)])
+            rounded_up = np.ceil(columns[column])
+            self._set_bounds(column, rounded_up, most[column])
             next_columns = self._relaxation()
             if next_columns is None:
-                self._set_bounds(at, np.zeros(1), up - 1.0)
+                self._set_bounds(column, np.zeros(1), rounded_up - 1.0)
                 next_columns = self._relaxation()
             columns = next_columns
         raise InternalError(f"HiGHS: {self._highs.getModelStatus()} of a plan of jobs")
@@ -150,16 +153,19 @@ class PlanWindow:
         lp.col_lower_ = np.zeros(2 * size)
         count = np.tile(self._jobs_of_kind[self._kind_of_level], hours)
         lp.col_upper_ = np.concatenate([count, count]).astype(float)
-        entering = [[(size + at, 1.0), (at, -1.0)] for at in range(levels)]
+        entering = [[(size + column, 1.0), (column, -1.0)] for column in range(levels)]
         fitting = [
-            [(hour * levels + at, float(self._blocks[at])) for at in range(levels)]
+            [(hour * levels + column, float(self._blocks[column])) for column in range(levels)]
             for hour in range(hours)
         ]
-        later = [[(size + at, 1.0), (at, -1.0), (at - levels, 1.0)] for at in range(levels, size)]
+        later = [
+            [(size + column, 1.0), (column, -1.0), (column - levels, 1.0)]
+            for column in range(levels, size)
+        ]
         counted = [
             [
-                (hour * levels + at, 1.0)
-                for at in np.flatnonzero(self._kind_of_level == kind).tolist()
+                (hour * levels + column, 1.0)
+                for column in np.flatnonzero(self._kind_of_level == kind).tolist()
             ]
             for hour in range(hours)
             for kind in range(len(self._jobs_of_kind))
@@ -176,7 +182,7 @@ class PlanWindow:
         matrix = lp.a_matrix_
         matrix.format_ = import_module("highspy").MatrixFormat.kRowwise
         matrix.start_ = np.cumsum([0] + [len(row) for row in rows])
-        matrix.index_ = [at for row in rows for at, _ in row]
+        matrix.index_ = [column for row in rows for column, _ in row]
         matrix.value_ = [value for row in rows for _, value in row]
         self._highs.passModel(lp)
 

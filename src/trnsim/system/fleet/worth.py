@@ -13,10 +13,11 @@ from trnsim.system.fleet.scenario import HOUR_S, Scenario, TrainingJobKind
 def hourly_usd(scenario: Scenario, job: TrainingJobKind) -> Array:
     """USD of an hour of a job at each level ``[levels]``: tokens less energy above idle."""
     fleet = scenario.fleet
-    more = fleet.energy_usd_per_chip_hour("training") - fleet.energy_usd_per_chip_hour("idle")
+    energy_usd = fleet.energy_usd_per_chip_hour("training")
+    energy_usd -= fleet.energy_usd_per_chip_hour("idle")
     return np.array(
         [
-            HOUR_S * level.kept_tokens_per_s * job.usd_per_token - level.chips * more
+            HOUR_S * level.kept_tokens_per_s * job.usd_per_token - level.chips * energy_usd
             for level in job.levels
         ]
     )
@@ -44,9 +45,11 @@ def perfect_usd(scenario: Scenario) -> float:
     """
     needed = allotment(scenario, needs(scenario, scenario.planning.demand)).sum(axis=1)
     blocks, usd = [0.0], [0.0]
-    for more, gained in sorted(_pieces(scenario), key=lambda piece: -piece[1] / piece[0]):
-        blocks.append(blocks[-1] + more)
-        usd.append(usd[-1] + gained)
+    for piece_blocks, piece_usd in sorted(
+        _pieces(scenario), key=lambda piece: -piece[1] / piece[0]
+    ):
+        blocks.append(blocks[-1] + piece_blocks)
+        usd.append(usd[-1] + piece_usd)
     return float(np.interp(scenario.blocks - needed, blocks, usd).sum())
 
 
@@ -56,14 +59,17 @@ def _pieces(scenario: Scenario) -> list[tuple[float, float]]:
     for job in scenario.jobs:
         usd = hourly_usd(scenario, job)
         blocks = np.array([level.blocks for level in job.levels], float)
-        at = 0
-        while at < len(blocks) - 1:
-            slopes = (usd[at + 1 :] - usd[at]) / (blocks[at + 1 :] - blocks[at])
+        start = 0
+        while start < len(blocks) - 1:
+            slopes = (usd[start + 1 :] - usd[start]) / (blocks[start + 1 :] - blocks[start])
             if slopes.max() <= 0:
                 break
-            to = at + 1 + int(np.flatnonzero(slopes == slopes.max())[-1])
+            end = start + 1 + int(np.flatnonzero(slopes == slopes.max())[-1])
             pieces.append(
-                (job.count * float(blocks[to] - blocks[at]), job.count * float(usd[to] - usd[at]))
+                (
+                    job.count * float(blocks[end] - blocks[start]),
+                    job.count * float(usd[end] - usd[start]),
+                )
             )
-            at = to
+            start = end
     return pieces

@@ -216,10 +216,10 @@ def _total(timed: Sequence[_TimedPart], measured: MeasuredTimes | None) -> Estim
     first, *others = (part.estimate for part in timed)
     total = sum(others, start=first)
     if measured is not None:
-        passed = ", ".join(
+        passes = ", ".join(
             f"encode of {part.model_pass.batch} x {part.model_pass.tokens} tokens" for part in timed
         )
-        matching.check_used(measured, total.sources, passed)
+        matching.check_used(measured, total.sources, passes)
     return total
 
 
@@ -250,14 +250,14 @@ def _cores(machine: Machine, cores: int | None) -> int:
     Raises:
         BadInput: the instance does not have as many.
     """
-    has = machine.ranks_per_instance
-    if cores is not None and not 1 <= cores <= has:
+    usable = machine.ranks_per_instance
+    if cores is not None and not 1 <= cores <= usable:
         raise BadInput(
-            f"--cores is {cores}; legal on {machine.instance.name}: 1 to {has}, each a "
+            f"--cores is {cores}; legal on {machine.instance.name}: 1 to {usable}, each a "
             f"{machine.rank_name}",
             fix="leave --cores out to use all",
         )
-    return cores or has
+    return cores or usable
 
 
 def _ranks_of_copy(plan: Inference, machine: Machine, cores: int) -> int:
@@ -275,13 +275,13 @@ def _check_memory(parts: Iterable[_TimedPart], machine: Machine) -> float:
     timed = list(parts)
     weights = sum(part.time.weight_bytes for part in timed)
     activations = max(part.activation_bytes for part in timed)
-    has = (1 - RESERVE) * machine.memory_bytes
-    if weights + activations > has:
+    usable = (1 - RESERVE) * machine.memory_bytes
+    if weights + activations > usable:
         raise OutOfMemory(
             f"{(weights + activations) / 2**30:.1f} GiB a rank: weights {weights / 2**30:.1f}, "
             f"activations {activations / 2**30:.1f}; a {machine.rank_name} of "
             f"{machine.instance.name} has {machine.memory_bytes / 2**30:.1f} GiB, "
-            f"{has / 2**30:.1f} less {RESERVE:.0%} for the runtime",
+            f"{usable / 2**30:.1f} less {RESERVE:.0%} for the runtime",
             fix="use a smaller --batch or --image, or an instance with more memory a chip",
         )
     return weights + activations

@@ -264,9 +264,9 @@ def _read(values: Mapping[str, Any], file: Path, dtype: str) -> Workload:
 
 def _with_image_size(values: Mapping[str, Any], image: int) -> dict[str, Any]:
     """The configuration for images of `image` pixels a side, with a table of positions for them."""
-    inside = values.get("vision_config")
-    if isinstance(inside, Mapping):
-        return {**values, "vision_config": {**inside, "image_size": image}}
+    vision_config = values.get("vision_config")
+    if isinstance(vision_config, Mapping):
+        return {**values, "vision_config": {**vision_config, "image_size": image}}
     return {**values, "image_size": image}
 
 

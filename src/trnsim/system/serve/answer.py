@@ -126,7 +126,7 @@ def capacity_answer(
     if best is None or best.capacity is None or not best.capacity.per_s:
         return _infeasible(ranking, slo, rate_per_s)
     unit = best.unit
-    deployment = next(each for each in deployments if unit_of(each).options == unit.options)
+    deployment = next(fleet for fleet in deployments if unit_of(fleet).options == unit.options)
     spare_units = units_of_spare(spare, unit.replicas)
     count, capacity = deployment.replicas // unit.replicas, best.capacity
     if not is_fixed and rate_per_s is not None:
@@ -140,8 +140,8 @@ def capacity_answer(
 
 def measured_answer(deployment: Deployment, demand: Demand, slo: Slo) -> CapacityAnswer:
     """The capacity of one deployment under a demand's requests, whatever the demand's own rate."""
-    free = replace(demand, has_open_rate=True)
-    return capacity_answer([deployment], free, deployment.engine.max_model_len, slo)
+    open_demand = replace(demand, has_open_rate=True)
+    return capacity_answer([deployment], open_demand, deployment.engine.max_model_len, slo)
 
 
 def _at_fewest(
@@ -154,12 +154,12 @@ def _at_fewest(
     """
     most_per_s = (1 + 2 * TOLERANCE) * capacity.per_s
     while True:
-        left = units_for(rate_per_s, capacity.per_s, spare_units) - 1 - spare_units
-        if left <= 0 or rate_per_s / left > most_per_s:
+        remaining_units = units_for(rate_per_s, capacity.per_s, spare_units) - 1 - spare_units
+        if remaining_units <= 0 or rate_per_s / remaining_units > most_per_s:
             return capacity
-        if not test.is_within(capacity.limits, rate_per_s / left, capacity.requests):
+        if not test.is_within(capacity.limits, rate_per_s / remaining_units, capacity.requests):
             return capacity
-        capacity = replace(capacity, per_s=rate_per_s / left)
+        capacity = replace(capacity, per_s=rate_per_s / remaining_units)
 
 
 def _interval(best: RankedUnit, slo: Slo) -> Interval:

@@ -43,7 +43,7 @@ class Breaches:
         with_gaps = sum(request.output_tokens > 1 for request in load)
         counts = {"ttft": len(load), "tpot": with_gaps, "e2e": len(load)}
         # A run stops one latency later than the proof needs.
-        self._left = {
+        self._remaining_breaches = {
             name: count - math.floor(percentile / 100 * (count - 1)) + 1
             for name, count in counts.items()
         }
@@ -63,6 +63,6 @@ class Breaches:
             self._count("tpot")
 
     def _count(self, name: str) -> None:
-        self._left[name] -= 1
-        if not self._left[name]:
+        self._remaining_breaches[name] -= 1
+        if not self._remaining_breaches[name]:
             self.is_broken = True

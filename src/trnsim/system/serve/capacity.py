@@ -86,8 +86,8 @@ class RequestPattern:
         key = (count, replicas)
         if key not in self._drawings:
             shape = replicas * self.synthetic.burstiness
-            drawn = replace(self.synthetic.at_rate(1.0), count=count, burstiness=shape)
-            self._drawings[key] = drawn.requests(self.longest)
+            distribution = replace(self.synthetic.at_rate(1.0), count=count, burstiness=shape)
+            self._drawings[key] = distribution.requests(self.longest)
         return at_rate(self._drawings[key], rate_per_s, count, seed)
 
     def one_by_one(self, count: int) -> Load:
@@ -286,8 +286,8 @@ class LoadTest:
             count *= 2
         if count > first:
             share = float(self._are_beyond(limits, binding, most, count).mean())
-            moved = (1 - limits.percentile / 100 - share) / slope if slope else 0.0
-            guess_per_s = most * math.exp(min(max(moved, -_PROBE), _PROBE))
+            log_change = (1 - limits.percentile / 100 - share) / slope if slope else 0.0
+            guess_per_s = most * math.exp(min(max(log_change, -_PROBE), _PROBE))
             most = self.highest_rate(limits, guess_per_s, count, step=1 + TOLERANCE)
             error = self._sampling_error(limits, binding, most, count, slope)
         return Capacity(most, limits, binding, error, count)
@@ -296,7 +296,7 @@ class LoadTest:
         """Run at a rate until a limit is broken for certain; True if that does not happen."""
         load, names = self._load(rate_per_s, count), limits.by_name
         seed = self.pattern.synthetic.seed
-        ran = run_within(
+        run_result = run_within(
             self.cell,
             load,
             names,
@@ -305,9 +305,9 @@ class LoadTest:
             router=self.router,
             seed=seed,
         )
-        if ran is not None:
-            self._runs[rate_per_s, count, quantile] = (load, *ran)
-        return ran is not None
+        if run_result is not None:
+            self._runs[rate_per_s, count, quantile] = (load, *run_result)
+        return run_result is not None
 
     def _load(self, rate_per_s: float, count: int) -> Load:
         """The requests of the cell under its share of a rate."""
@@ -320,8 +320,8 @@ class LoadTest:
     def _slope(self, limits: Slo, name: str, most: float, count: int) -> float:
         """``d share / d ln rate``; share: fraction of requests over the limit of latency `name`."""
         low, high = (
-            float(self._are_beyond(limits, name, part * most, count).mean())
-            for part in (1 - _PROBE, 1 + _PROBE)
+            float(self._are_beyond(limits, name, ratio * most, count).mean())
+            for ratio in (1 - _PROBE, 1 + _PROBE)
         )
         return max(high - low, 0.0) / (2 * _PROBE)
 

@@ -73,8 +73,8 @@ def _nearest(nearest: Nearest) -> dict[str, Any]:
     return {
         "layout": layout(nearest.test.deployment),
         "missed": [
-            {"latency": each.name, "limit_s": each.limit_s, "least_s": each.least_s}
-            for each in nearest.missed
+            {"latency": limit.name, "limit_s": limit.limit_s, "least_s": limit.least_s}
+            for limit in nearest.missed
         ],
         "limits": _limits(nearest.slo),
         "requests_per_s": nearest.most_per_s,

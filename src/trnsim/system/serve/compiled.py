@@ -47,16 +47,16 @@ class CompiledReplica(Replica):
 
     def _fill(self) -> float:
         """Seconds of the prefill of all admitted prompts: their segments, one after another."""
-        chosen = self._filling
+        admitted = self._filling
         self._chunks = chunks = [
-            (sequence, sequence.prompt_tokens - sequence.filled_tokens) for sequence in chosen
+            (sequence, sequence.prompt_tokens - sequence.filled_tokens) for sequence in admitted
         ]
-        self._left_tokens = 0
-        if len(chosen) == 1:
-            key = 1, chunks[0][1], chosen[0].filled_tokens
+        self._unfilled_tokens = 0
+        if len(admitted) == 1:
+            key = 1, chunks[0][1], admitted[0].filled_tokens
         else:
-            left = max([tokens for _, tokens in chunks])
-            key = len(chosen), left, max([sequence.filled_tokens for sequence in chosen])
+            longest = max([tokens for _, tokens in chunks])
+            key = len(admitted), longest, max([sequence.filled_tokens for sequence in admitted])
         segments = self._segments.get(key)
         if segments is None:
             segments = self._segments[key] = self._priced_segments(*key)
@@ -66,23 +66,23 @@ class CompiledReplica(Replica):
         return duration_s
 
     def _priced_segments(
-        self, count: int, left: int, past: int
+        self, count: int, longest: int, past: int
     ) -> tuple[list[tuple[int, int, int]], float]:
         """The prefill steps of a batch of prompts as (prompts, bucket, past), and their seconds.
 
         Args:
             count: prompts.
-            left: tokens to compute of the longest prompt.
+            longest: tokens to compute of the prompt that has the most.
             past: maximum tokens of a prompt that are already cached.
         """
         engine = self.engine
-        steps = list(engine.segments(engine.prompts(count), left, past))
+        steps = list(engine.segments(engine.prompts(count), longest, past))
         return steps, sum([self._costs.prefill(*step) for step in steps])
 
     def _room_for_cache(self) -> float:
         engine = self.engine
-        left = engine.blocks - engine.max_num_seqs * engine.slot_blocks
-        return left * engine.block_tokens - self._cache.tokens
+        unreserved = engine.blocks - engine.max_num_seqs * engine.slot_blocks
+        return unreserved * engine.block_tokens - self._cache.tokens
 
     def _join(self, sequence: Sequence) -> None:
         super()._join(sequence)

@@ -25,7 +25,7 @@ class DynamicReplica(Replica):
         live = len(self._running)
         if live + len(self._filling) >= self.engine.max_num_seqs:
             return False
-        return self._decodes_only or self._left_tokens < self._prompt_budget(live)
+        return self._decodes_only or self._unfilled_tokens < self._prompt_budget(live)
 
     def _prompt_budget(self, live: int) -> int:
         """Tokens that a step with `live` running sequences leaves for prompts."""
@@ -47,7 +47,7 @@ class DynamicReplica(Replica):
             budget -= tokens
             computed += tokens
             past += sequence.filled_tokens
-        self._left_tokens -= computed
+        self._unfilled_tokens -= computed
         count = len(chunks)
         tokens, past = rounded_count(-(-computed // count)), rounded_count(past // count)
         if not (self._is_mixing and self._running):
@@ -75,8 +75,8 @@ class DynamicReplica(Replica):
         count = 1 if is_turn else self._make_room(self._steps_to_an_end())
         mean = self._mean_tokens()
         if count > 1:
-            left = (mean // GRANULE + 1) * GRANULE - mean
-            count = min(count, max(math.ceil(left / self._tokens_per_step), 1))
+            tokens_to_granule = (mean // GRANULE + 1) * GRANULE - mean
+            count = min(count, max(math.ceil(tokens_to_granule / self._tokens_per_step), 1))
         return count, (len(self._running), self.engine.length(mean))
 
     def _mean_tokens(self) -> float:
@@ -110,8 +110,8 @@ class DynamicReplica(Replica):
         count = len(self._running) + len(self._filling) + 1
         if (self._tokens_in_blocks() + tokens) / block + count <= engine.blocks:
             return True
-        over = self._used_blocks(0) + -(-tokens // block) - engine.blocks
-        return over <= 0 or self._cache.evict(over * block)
+        missing_blocks = self._used_blocks(0) + -(-tokens // block) - engine.blocks
+        return missing_blocks <= 0 or self._cache.evict(missing_blocks * block)
 
     def _make_room(self, count: int) -> int:
         """Number of the next decode steps, up to `count`, that free blocks suffice for.
@@ -126,8 +126,12 @@ class DynamicReplica(Replica):
             safe_steps = int(free / (live * self._tokens_per_step))
             if safe_steps >= 1:
                 return min(count, safe_steps)
-            over = self._used_blocks(1) - engine.blocks
-            if over <= 0 or self._cache.evict(over * engine.block_tokens) or live == 1:
+            missing_blocks = self._used_blocks(1) - engine.blocks
+            if (
+                missing_blocks <= 0
+                or self._cache.evict(missing_blocks * engine.block_tokens)
+                or live == 1
+            ):
                 return 1
             self._preempt()
 

@@ -122,8 +122,10 @@ class _Run:
         self.router = router
         self.transfer = transfer
         decoding = [replica for replica in replicas if replica.engine.role is ReplicaRole.DECODE]
-        others = [replica for replica in replicas if replica.engine.role is not ReplicaRole.DECODE]
-        self.stage_replicas = [others, decoding]
+        prefilling = [
+            replica for replica in replicas if replica.engine.role is not ReplicaRole.DECODE
+        ]
+        self.stage_replicas = [prefilling, decoding]
         self.next_turn = [0, 0]
         self.steps = _decode_steps(load, (decoding or self.replicas)[0].engine, seed)
         no_time_s = math.nan
@@ -221,11 +223,11 @@ class _Run:
 
     def choose(self, stage: int) -> Replica:
         """The replica of a stage that takes the next request."""
-        among = self.stage_replicas[stage]
+        candidates = self.stage_replicas[stage]
         if self.router is Router.LEAST_WORK:
-            return min(among, key=lambda replica: replica.outstanding)
+            return min(candidates, key=lambda replica: replica.outstanding)
         self.next_turn[stage] += 1
-        return among[(self.next_turn[stage] - 1) % len(among)]
+        return candidates[(self.next_turn[stage] - 1) % len(candidates)]
 
     def wake(self, now_s: float, replica_index: int) -> None:
         """Let a replica begin steps once all other events at `now_s` have happened."""

@@ -17,10 +17,10 @@ from trnsim.system.serve.server import Deployment
 _LENGTH_TILE: Final = 128
 """Tokens of which the lengths of decode programs are multiples. Source:
 reference-configuration.md."""
-_LONGER: Final = "export VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+_LONG_LENGTH_EXPORT: Final = "export VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
 """Allows a --max-model-len beyond the configuration's positions. Source: vLLM's error without it,
 https://huggingface.co/mistralai/Ministral-8B-Instruct-2410/discussions/10."""
-_ROLES: Final = {ReplicaRole.PREFILL: "kv_producer", ReplicaRole.DECODE: "kv_consumer"}
+_KV_ROLES: Final = {ReplicaRole.PREFILL: "kv_producer", ReplicaRole.DECODE: "kv_consumer"}
 _CONNECTORS: Final = {True: "NeuronNixlConnector", False: "NixlConnector"}
 
 
@@ -55,16 +55,18 @@ def _command(deployment: Deployment, model: str, replicas: int, role: ReplicaRol
     lines = _remarks(deployment)
     words = [
         f"vllm serve {shlex.quote(model)}",
-        *_sizes(deployment, replicas),
-        *_memory(deployment),
+        *_size_options(deployment, replicas),
+        *_memory_options(deployment),
     ]
     if options.draft_tokens:
         words.append(f"--speculative-config {_quoted(_speculation(deployment))}")
     if role is not ReplicaRole.BOTH:
-        connector = {"kv_connector": _CONNECTORS[machine.is_neuron], "kv_role": _ROLES[role]}
+        connector = {"kv_connector": _CONNECTORS[machine.is_neuron], "kv_role": _KV_ROLES[role]}
         words.append(f"--kv-transfer-config {_quoted(connector)}")
     if machine.is_neuron:
-        words.append(f"--additional-config {_quoted({'neuron_config': _neuron(deployment)})}")
+        words.append(
+            f"--additional-config {_quoted({'neuron_config': _neuron_config(deployment)})}"
+        )
     return "\n".join([*lines, " \\\n    ".join(words)])
 
 
@@ -81,13 +83,15 @@ def _remarks(deployment: Deployment) -> list[str]:
             )
     positions = deployment.model.max_positions
     if positions and deployment.engine.max_model_len > positions:
-        lines.append(f"{_LONGER} # beyond the {positions:,} positions of the model's training")
+        lines.append(
+            f"{_LONG_LENGTH_EXPORT} # beyond the {positions:,} positions of the model's training"
+        )
     if deployment.instances > 1:
         lines.append(f"# on {deployment.instances} x {machine.instance.name}")
     return lines
 
 
-def _sizes(deployment: Deployment, replicas: int) -> list[str]:
+def _size_options(deployment: Deployment, replicas: int) -> list[str]:
     """Options of parallelism and of step sizes."""
     options, engine = deployment.options, deployment.engine
     words = [f"--tensor-parallel-size {options.tensor}"]
@@ -114,7 +118,7 @@ def _step_tokens(deployment: Deployment) -> int:
     return engine.max_num_batched_tokens
 
 
-def _memory(deployment: Deployment) -> list[str]:
+def _memory_options(deployment: Deployment) -> list[str]:
     """Options of memory, quantization and caches."""
     options, machine = deployment.options, deployment.machine
     prefix = "" if options.has_prefix_cache else "no-"
@@ -135,13 +139,13 @@ def _memory(deployment: Deployment) -> list[str]:
 def _speculation(deployment: Deployment) -> dict[str, object]:
     options = deployment.options
     if options.draft is None:
-        named: dict[str, object] = {"method": "eagle3", "model": "<an EAGLE3 head of the model>"}
+        draft: dict[str, object] = {"method": "eagle3", "model": "<an EAGLE3 head of the model>"}
     else:
-        named = {"model": options.draft.name}
-    return named | {"num_speculative_tokens": options.draft_tokens}
+        draft = {"model": options.draft.name}
+    return draft | {"num_speculative_tokens": options.draft_tokens}
 
 
-def _neuron(deployment: Deployment) -> dict[str, object]:
+def _neuron_config(deployment: Deployment) -> dict[str, object]:
     """Options of vLLM on Neuron, by name: the shapes for which it compiles programs."""
     engine, options = deployment.engine, deployment.options
     most = _step_tokens(deployment)

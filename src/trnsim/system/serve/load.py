@@ -71,14 +71,14 @@ class Lengths:
     def draw(self, count: int, generator: np.random.Generator, most: int) -> NDArray[np.int64]:
         """`count` random lengths, clipped to 1 to `most`."""
         if self.kind == "uniform":
-            drawn = generator.integers(int(self.first), int(self.second), count, endpoint=True)
+            draws = generator.integers(int(self.first), int(self.second), count, endpoint=True)
         elif self.kind == "lognormal":
             normal = generator.standard_normal(count)
             exact = np.exp(math.log(self.first) + self.second * normal)
-            drawn = np.rint(np.minimum(exact, most)).astype(np.int64)
+            draws = np.rint(np.minimum(exact, most)).astype(np.int64)
         else:
-            drawn = np.full(count, int(self.first), np.int64)
-        return np.clip(drawn, 1, most).astype(np.int64)
+            draws = np.full(count, int(self.first), np.int64)
+        return np.clip(draws, 1, most).astype(np.int64)
 
     @property
     def mean(self) -> float:
@@ -227,10 +227,10 @@ class Synthetic:
 
     def _arrivals_s(self, generator: np.random.Generator) -> NDArray[np.float64]:
         if not self.rate_per_s:
-            places = np.minimum(np.arange(self.count), self.concurrency)
-            return places / self.concurrency * self.ramp_s
-        between = generator.standard_gamma(self.burstiness, self.count) / self.burstiness
-        return np.cumsum(between) / self.rate_per_s
+            clients = np.minimum(np.arange(self.count), self.concurrency)
+            return clients / self.concurrency * self.ramp_s
+        gaps = generator.standard_gamma(self.burstiness, self.count) / self.burstiness
+        return np.cumsum(gaps) / self.rate_per_s
 
 
 def _check_least(name: str, value: int, least: int) -> None:
@@ -288,27 +288,33 @@ def at_rate(load: Load, rate_per_s: float, least: int, seed: int, every: int = 1
     else:
         span_s = count / rate_per_s
         scaled = (arrivals - arrivals[0]) / (arrivals[-1] - arrivals[0]) * (count - 1) / rate_per_s
-        arrivals_s = np.concatenate([scaled + turn * span_s for turn in range(repeats)])
-    picked = [load[index % count] for index in range(0, len(arrivals_s), every)]
+        arrivals_s = np.concatenate([scaled + repeat * span_s for repeat in range(repeats)])
+    repeated = [load[index % count] for index in range(0, len(arrivals_s), every)]
     # Not `replace`, which takes five times as long: a search makes many thousands of requests.
     return tuple(
-        Request(arrival_s, like.input_tokens, like.output_tokens, like.prefix, like.prefix_tokens)
-        for like, arrival_s in zip(picked, arrivals_s[::every].tolist(), strict=True)
+        Request(
+            arrival_s,
+            request.input_tokens,
+            request.output_tokens,
+            request.prefix,
+            request.prefix_tokens,
+        )
+        for request, arrival_s in zip(repeated, arrivals_s[::every].tolist(), strict=True)
     )
 
 
-def check_lengths(drawn: Synthetic, longest: int) -> None:
-    """Refuse requests of one length that a server of `longest` tokens has no room for.
+def check_lengths(synthetic: Synthetic, longest: int) -> None:
+    """Refuse requests of one length that are longer than the `longest` tokens of a server.
 
-    Of lengths that vary, the longest are shortened.
+    Lengths that vary are not refused: the longest requests are shortened.
 
     Raises:
         BadInput: names the lengths.
     """
-    inputs, outputs = drawn.inputs, drawn.outputs
+    inputs, outputs = synthetic.inputs, synthetic.outputs
     if {inputs.kind, outputs.kind} != {"fixed"}:
         return
-    prompt, answer = int(inputs.first) + drawn.prefix_tokens, int(outputs.first)
+    prompt, answer = int(inputs.first) + synthetic.prefix_tokens, int(outputs.first)
     if prompt + answer > longest:
         raise BadInput(
             f"--max-model-len is {longest:,}, and a request has {prompt + answer:,} tokens: "
@@ -324,10 +330,10 @@ def check_tokens(load: Load, longest: int) -> None:
     Raises:
         BadInput: names the longest request.
     """
-    place, worst = max(enumerate(load), key=lambda pair: pair[1].tokens)
-    if worst.tokens > longest:
+    index, request = max(enumerate(load), key=lambda pair: pair[1].tokens)
+    if request.tokens > longest:
         raise BadInput(
-            f"request {place + 1} has {worst.input_tokens} input and {worst.output_tokens} output "
-            f"tokens, {worst.tokens} together; max_model_len is {longest}",
-            fix=f"--max-model-len {worst.tokens}, or shorter requests",
+            f"request {index + 1} has {request.input_tokens} input and {request.output_tokens} "
+            f"output tokens, {request.tokens} together; max_model_len is {longest}",
+            fix=f"--max-model-len {request.tokens}, or shorter requests",
         )

@@ -55,7 +55,7 @@ class Nearest:
 
 def nearest(tests: Sequence[LoadTest], slo: Slo) -> Nearest:
     """The layout whose worst ratio of unloaded latency to limit is the lowest."""
-    test = min(tests, key=lambda each: each.limits(slo).worst(each.alone())[1])
+    test = min(tests, key=lambda test: test.limits(slo).worst(test.alone())[1])
     values, limits = test.alone().values, slo.by_name
     alone = {name: values.get(f"{name}_p{slo.reported_percentile}_s", 0.0) for name in limits}
     missed = tuple(
@@ -63,7 +63,7 @@ def nearest(tests: Sequence[LoadTest], slo: Slo) -> Nearest:
         for name, limit in limits.items()
         if alone[name] > limit
     )
-    relaxed_s = {each.name: _SLACK * each.least_s for each in missed}
+    relaxed_s = {limit.name: _SLACK * limit.least_s for limit in missed}
     relaxed = replace(
         slo,
         ttft_s=relaxed_s.get("ttft", slo.ttft_s),

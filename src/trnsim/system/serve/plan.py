@@ -132,10 +132,10 @@ def plan(
     else:
         serving_plan = _for_rate(search, price, slo, spare, tell)
     if measured is not None:
-        passed = (
+        passes = (
             f"prefill and decode of {serving_plan.deployment.engine.max_num_seqs} sequences at most"
         )
-        matching.check_used(measured, serving_plan.deployment.steps.sources, passed)
+        matching.check_used(measured, serving_plan.deployment.steps.sources, passes)
     return replace(serving_plan, smaller_split=search.smaller_split(serving_plan.deployment))
 
 

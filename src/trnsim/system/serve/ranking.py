@@ -168,21 +168,21 @@ class Ranking:
 
     def _fastest(self, ranked: Sequence[RankedUnit]) -> RankedUnit:
         """The unit of the lowest unloaded latency among those of about the highest capacity."""
-        most = max(each.instance_rate_per_s for each in ranked)
-        equal = [each for each in ranked if each.instance_rate_per_s >= _EQUAL_RATIO * most]
-        return min(equal, key=lambda each: each.test.alone().values["e2e_p50_s"])
+        most = max(unit.instance_rate_per_s for unit in ranked)
+        equal = [unit for unit in ranked if unit.instance_rate_per_s >= _EQUAL_RATIO * most]
+        return min(equal, key=lambda unit: unit.test.alone().values["e2e_p50_s"])
 
     def _near_best(
         self, ranked: Sequence[RankedUnit], best: RankedUnit, rate_per_s: float | None
     ) -> list[RankedUnit]:
         """The units that may cost less than the best in long runs, by the error of short runs."""
-        least, more = self._cost(best, rate_per_s), 1 + _SHORT_ERROR
+        least, factor = self._cost(best, rate_per_s), 1 + _SHORT_ERROR
         near = [
-            each
-            for each in ranked
-            if each.test is not best.test and self._cost(each, rate_per_s, more) < least
+            unit
+            for unit in ranked
+            if unit.test is not best.test and self._cost(unit, rate_per_s, factor) < least
         ]
-        return sorted(near, key=lambda each: -each.instance_rate_per_s)[:_MOST_LONG]
+        return sorted(near, key=lambda unit: -unit.instance_rate_per_s)[:_MOST_LONG]
 
     def _is_better(self, other: RankedUnit, best: RankedUnit, rate_per_s: float | None) -> bool:
         """True if `other` keeps the rate from which it costs less than `best`, in a run as long."""
@@ -201,8 +201,8 @@ class Ranking:
         if rate_per_s is None:
             return (1 + 2 * TOLERANCE) * best.instance_rate_per_s * unit.instances
         units = (round(self._cost(best, rate_per_s)) - 1) // unit.instances
-        left = units - units_of_spare(self._spare, unit.replicas)
-        return rate_per_s / left if left > 0 else None
+        working_units = units - units_of_spare(self._spare, unit.replicas)
+        return rate_per_s / working_units if working_units > 0 else None
 
     def _long_run(self, ranked: RankedUnit) -> RankedUnit:
         """A unit with the highest rate of long runs."""
@@ -218,12 +218,12 @@ class Ranking:
             compared, per_s=capacity.per_s, requests=capacity.requests, capacity=capacity
         )
 
-    def _cost(self, ranked: RankedUnit, rate_per_s: float | None, more: float = 1.0) -> float:
+    def _cost(self, ranked: RankedUnit, rate_per_s: float | None, factor: float = 1.0) -> float:
         """Instances for a rate; without a rate instance-seconds per request.
 
-        `more` is a factor by which the unit's capacity is taken higher.
+        The unit's capacity is multiplied by `factor`.
         """
-        instance_rate_per_s = more * ranked.instance_rate_per_s
+        instance_rate_per_s = factor * ranked.instance_rate_per_s
         if not instance_rate_per_s:
             return float("inf")
         if rate_per_s is None:

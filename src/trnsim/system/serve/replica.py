@@ -47,7 +47,7 @@ class Replica(ABC):
         self.waiting: deque[Sequence] = deque()
         self._filling: list[Sequence] = []
         self._filling_tokens = 0  # prompt tokens of `_filling`
-        self._left_tokens = 0  # those of them not in any step so far, cached ones excluded
+        self._unfilled_tokens = 0  # those of them not in any step so far, cached ones excluded
         self._running: dict[int, Sequence] = {}
         self._ends_heap: list[tuple[int, int, Sequence]] = []
         self._cache = PrefixCache(engine.block_tokens)
@@ -168,7 +168,7 @@ class Replica(ABC):
                 self.cached_tokens += sequence.filled_tokens
             self._filling.append(sequence)
             self._filling_tokens += sequence.prompt_tokens
-            self._left_tokens += sequence.prompt_tokens - sequence.filled_tokens
+            self._unfilled_tokens += sequence.prompt_tokens - sequence.filled_tokens
         return begun
 
     @abstractmethod
@@ -196,9 +196,9 @@ class Replica(ABC):
             self._filling.remove(sequence)
             self._filling_tokens -= sequence.prompt_tokens
             if self._has_prefixes:
-                before = sequence.shared_tokens
+                shared_before = sequence.shared_tokens
                 self._cache.keep(sequence, self._room_for_cache())
-                self._shared_tokens += sequence.shared_tokens - before
+                self._shared_tokens += sequence.shared_tokens - shared_before
             first.append((sequence, now_s))
             if sequence.decode_steps and self._joins:
                 self._join(sequence)

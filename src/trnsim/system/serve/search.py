@@ -168,7 +168,9 @@ class Search:
         """The trial of the cheapest deployment; at saturation only low rough costs get a run."""
         if self.requests is None:
             limit = _TRIED_COST_RATIO * self._rough_cost(fitting[0])
-            fitting = [each for each in fitting if self._rough_cost(each) <= limit]
+            fitting = [
+                deployment for deployment in fitting if self._rough_cost(deployment) <= limit
+            ]
         best, *others = map(self._run_trial, fitting)
         for trial in others:
             best = trial if trial.is_better(best) else best
@@ -176,11 +178,13 @@ class Search:
 
     def _rough_cost(self, deployment: Deployment) -> float:
         """Guessed instance-seconds per output token of a saturated deployment, without queueing."""
-        drawn = self.demand.synthetic
+        synthetic = self.demand.synthetic
         tokens = (
-            deployment.engine.max_num_seqs * drawn.outputs.mean * len(deployment.decode_replicas)
+            deployment.engine.max_num_seqs
+            * synthetic.outputs.mean
+            * len(deployment.decode_replicas)
         )
-        return deployment.instances * request_s(deployment, drawn) / tokens
+        return deployment.instances * request_s(deployment, synthetic) / tokens
 
     def _open_options(self) -> Iterator[ServerOptions]:
         """The options with each combination of values for those that are not set."""
@@ -212,9 +216,9 @@ class Search:
         if options.pipeline or not self.machine.instance.efa_bytes_per_s:
             return options
         for stages in range(2, _MOST_STAGES + 1):
-            more = replace(options, pipeline=stages)
-            if self._holds_sequence(more):
-                return more
+            staged = replace(options, pipeline=stages)
+            if self._holds_sequence(staged):
+                return staged
         return options
 
     def _batches(self, options: ServerOptions) -> Iterator[ServerOptions]:

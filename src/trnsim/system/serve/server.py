@@ -302,8 +302,8 @@ def _check_experts(model: Architecture, machine: Machine, options: ServerOptions
         return
     why = f"; {model.name} has {count or 'no'} experts"
     if count and count % expert == 0:
-        beside = f"times --tensor-parallel-size of {tensor} " if tensor > 1 else ""
-        why = f" {beside}on {_ranks_of(machine)}"
+        tensor_words = f"times --tensor-parallel-size of {tensor} " if tensor > 1 else ""
+        why = f" {tensor_words}on {_ranks_of(machine)}"
     raise BadInput(
         f"--expert-parallel-size of {expert}{why}; legal: {', '.join(map(str, sizes))}",
         fix="a divisor of its experts, for which there are ranks" if count else "leave it out",

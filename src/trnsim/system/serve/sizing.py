@@ -88,8 +88,8 @@ def unit_of(deployment: Deployment) -> Deployment:
     options = deployment.options
     if options.replicas is not None or options.prefill_replicas or options.instances is None:
         return deployment
-    fit = deployment.machine.ranks // deployment.ranks
-    replicas = fit or 1
+    replicas_per_instance = deployment.machine.ranks // deployment.ranks
+    replicas = replicas_per_instance or 1
     return replace(
         deployment,
         replicas=replicas,

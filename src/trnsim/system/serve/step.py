@@ -131,8 +131,8 @@ class ReplicaSteps:
             decodes = self._blocks(self.model, decoding)
             # Parts of an encoder come first; decodes do not pass through them.
             encoder_parts = len(prefills) - len(decodes)
-            both = zip(prefills[encoder_parts:], decodes, strict=True)
-            merged = [*prefills[:encoder_parts], *(_merged_passes(*pair) for pair in both)]
+            pairs = zip(prefills[encoder_parts:], decodes, strict=True)
+            merged = [*prefills[:encoder_parts], *(_merged_passes(*pair) for pair in pairs)]
             estimate = self.rank.pass_estimate(merged, filling)
             draft_s = self._draft_s(batch, length)
             self._estimates[key] = self._step(estimate, filling, prompts + batch, draft_s)

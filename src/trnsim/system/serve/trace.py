@@ -41,22 +41,22 @@ class TraceRow(FileRecord):
         None, help="number, among requests, of the one whose end brings this one", least=1
     )
 
-    def request(self, earlier_requests: int, before_s: float) -> Request:
+    def request(self, earlier_requests: int, last_arrival_s: float) -> Request:
         """The request of this row.
 
         Args:
             earlier_requests: number of requests in the rows above.
-            before_s: the last arrival in the rows above, before which it must not arrive.
+            last_arrival_s: the last arrival in the rows above, before which it must not arrive.
 
         Raises:
             BadInput: it arrives too early, waits for no request above, or its prefix is too long.
         """
         if self.after is not None and self.after > earlier_requests:
             raise self.refused("after", f"legal: an earlier request, 1 to {earlier_requests}")
-        if self.after is None and self.arrival < before_s:
+        if self.after is None and self.arrival < last_arrival_s:
             raise self.refused(
                 "arrival",
-                f"before the {before_s!r} of the request above; legal: in their order",
+                f"before the {last_arrival_s!r} of the request above; legal: in their order",
                 "sort the rows by arrival",
             )
         prefix = str(self.prefix)  # a prefix may be called 0
@@ -82,10 +82,10 @@ def read(path: str | Path) -> Load:
         BadInput: the file cannot be read, or a line of it is illegal.
     """
     requests: list[Request] = []
-    before_s = 0.0
+    last_arrival_s = 0.0
     for row in read_rows(TraceRow, path, _FIX):
-        requests.append(row.request(len(requests), before_s))
-        before_s = requests[-1].arrival_s if requests[-1].after is None else before_s
+        requests.append(row.request(len(requests), last_arrival_s))
+        last_arrival_s = requests[-1].arrival_s if requests[-1].after is None else last_arrival_s
     if not requests:
         raise fault(path, "no requests", fix=_FIX)
     return _with_shared(requests)

@@ -98,10 +98,10 @@ def best(
         BadInput: no layout is legal; gives the reason for the requested one.
         OutOfMemory: no layout fits; names the fullest stage of the smallest one.
     """
-    search_ = _Search(model, name, request, effort or Effort(), measured, time.monotonic())
+    layout_search = _Search(model, name, request, effort or Effort(), measured, time.monotonic())
     if instances is None:
-        return search_.with_more_instances(search_.on_fewest_instances())
-    return search_.with_fewer_instances(search_.on(machine(name, instances)))
+        return layout_search.with_more_instances(layout_search.on_fewest_instances())
+    return layout_search.with_fewer_instances(layout_search.on(machine(name, instances)))
 
 
 @cached(maxsize=64)
@@ -118,8 +118,8 @@ def best_on(
         BadInput: no layout is legal.
         OutOfMemory: no layout fits in memory.
     """
-    search_ = _Search(model, name, request, effort or Effort(), None, time.monotonic())
-    return search_.on(machine(name, instances))
+    layout_search = _Search(model, name, request, effort or Effort(), None, time.monotonic())
+    return layout_search.on(machine(name, instances))
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,8 @@ class _Search:
             try:
                 return self.on(machine(self.name, count))
             except OutOfMemory:
-                more = machine(self.name, 2 * count)
-                if not more.instance.efa_bytes_per_s or 2 * count * ranks > self._most_ranks():
+                doubled = machine(self.name, 2 * count)
+                if not doubled.instance.efa_bytes_per_s or 2 * count * ranks > self._most_ranks():
                     raise
                 count *= 2
 
@@ -207,9 +207,9 @@ class _Search:
             lnc=machine.lnc,
             measured=self.measured,
         )
-        left_s = None
+        remaining_s = None
         if effort.deadline_s is not None:
-            left_s = max(effort.deadline_s - (time.monotonic() - self.start_s), 0.001)
+            remaining_s = max(effort.deadline_s - (time.monotonic() - self.start_s), 0.001)
         first = list(ranked[: effort.budget])
         tell = effort.tell
         times = search.map(
@@ -217,36 +217,38 @@ class _Search:
             [asdict(layout) for layout in first],
             ray=effort.ray,
             processes=effort.processes,
-            deadline_s=left_s,
+            deadline_s=remaining_s,
             tell=lambda done: tell(f"{done} of {len(first)} layouts") if tell else None,
         )
         pairs = [(time_s, index) for index, time_s in enumerate(times) if isinstance(time_s, float)]
         if not pairs:
             # The deadline left no time: take the layout of the shortest rough time that fits.
             return next((layout for layout in ranked if _fits(self.model, machine, layout)), None)
-        quick_s = _EQUAL_TIME_RATIO * min(pairs)[0]
-        return min((first[index] for time_s, index in pairs if time_s <= quick_s), key=_plainness)
+        equal_limit_s = _EQUAL_TIME_RATIO * min(pairs)[0]
+        return min(
+            (first[index] for time_s, index in pairs if time_s <= equal_limit_s), key=_plainness
+        )
 
     def with_fewer_instances(self, result: BestLayout) -> BestLayout:
-        """`result`, and beside it the shortest steps on half as many instances, a quarter, ..."""
+        """`result`, with the shortest steps on half as many instances, a quarter, ... added."""
         machine_steps, count = list(result.machine_steps), result.machine.count
         for _ in range(_COUNT_HALVINGS):
             count //= 2
-            fewer = self._rough_step(machine(self.name, count)) if count else None
-            machine_steps += [] if fewer is None else [fewer]
+            step = self._rough_step(machine(self.name, count)) if count else None
+            machine_steps += [] if step is None else [step]
         return replace(result, machine_steps=tuple(machine_steps))
 
     def with_more_instances(self, result: BestLayout) -> BestLayout:
-        """`result`, and beside it the shortest steps on twice as many instances, four times, ...
+        """`result`, with the shortest steps on twice as many instances, four times, ... added.
 
-        As often as the search's effort says; without EFA instances do not train together, and the
-        result stays alone.
+        `Effort.doublings` limits the number of them. Without EFA, instances do not train together,
+        and nothing is added.
         """
         machine_steps, count = list(result.machine_steps), result.machine.count
         if result.machine.instance.efa_bytes_per_s:
             for power in range(1, self.effort.doublings + 1):
-                more = self._rough_step(machine(self.name, count << power))
-                machine_steps += [] if more is None else [more]
+                step = self._rough_step(machine(self.name, count << power))
+                machine_steps += [] if step is None else [step]
         return replace(result, machine_steps=tuple(machine_steps))
 
     def _rough_step(self, machine: Machine) -> tuple[Machine, TrainingStep] | None:
@@ -301,8 +303,8 @@ def layout_step_s(
     except OutOfMemory:
         return "memory"
     words |= new_words
-    for each in words:
-        note_used(each)
+    for provenance in words:
+        note_used(provenance)
     return step_s
 
 
@@ -330,8 +332,8 @@ def front(points: Sequence[tuple[float, ...]]) -> list[int]:
     A point is on it unless another is as low in all coordinates and lower in one.
     """
     return [
-        at
-        for at, point in enumerate(points)
+        index
+        for index, point in enumerate(points)
         if not any(_is_better(rival, point) for rival in points)
     ]
 

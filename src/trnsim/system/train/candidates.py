@@ -106,8 +106,8 @@ def _layouts_of_all_ranks(
                     continue
                 shared = {"tensor": tensor, "pipeline": pipeline, "context": context}
                 shares = [ranks for ranks in expert_sizes if data % ranks == 0]
-                for more in _fields_beside_ranks(request, shares, data, depth // pipeline):
-                    sizes = fixed | shared | {"data": data} | more
+                for other_fields in _fields_beside_ranks(request, shares, data, depth // pipeline):
+                    sizes = fixed | shared | {"data": data} | other_fields
                     sizes.setdefault("is_sequence", tensor > 1)
                     if pipeline > 1 or sizes["virtual"] == 1:
                         yield Layout(**sizes)
@@ -193,8 +193,8 @@ def _needed_bytes(model: Architecture, candidates: list[Layout]) -> Array:
     first = np.array([memory.in_flight(layout, 0) for layout in candidates])
     last = np.array([memory.in_flight(layout, layout.pipeline - 1) for layout in candidates])
     flights = np.stack([first, last]) / _column(candidates, "virtual")
-    alone = stages == 1
-    dense = np.stack([table + alone * head, head + alone * table]) + layers / stages
+    is_only = stages == 1
+    dense = np.stack([table + is_only * head, head + is_only * table]) + layers / stages
     unsharded = dense + experts / stages
     shard = _column(candidates, "shard")
     shared = (dense + experts / stages * _column(candidates, "expert")) / shard
@@ -208,7 +208,7 @@ def _needed_bytes(model: Architecture, candidates: list[Layout]) -> Array:
     total += flights * activations / stages + working + buffer
     total += (zero > 2) * memory.GATHERED_LAYERS * width * per_layer  # noqa: PLR2004  as above
     total[1] += logits
-    total[0] += alone * logits
+    total[0] += is_only * logits
     return np.asarray(total.max(axis=0), dtype=np.float64)
 
 
@@ -240,15 +240,15 @@ def _model_sums(model: Architecture, key: tuple[Any, ...], pipeline: int) -> tup
     layout = Layout(**dict(zip(_MEMORY_FIELDS, key, strict=True)), pipeline=pipeline)
     parts = all_parts(model, layout)
     layers = [part for part in parts if part.is_layer]
-    before, *_, behind = parts
+    embedding, *_, head = parts
     return (
-        before.dense,
+        embedding.dense,
         sum(part.times * part.dense for part in layers),
         sum(part.times * part.experts for part in layers),
         sum(part.times * memory.kept_bytes(part, layout) for part in layers),
-        behind.dense,
+        head.dense,
         max(memory.working_bytes(part, layout) for part in layers),
-        memory.logit_bytes(behind),
+        memory.logit_bytes(head),
         max((sent.nbytes for part in layers for sent in part.summary.exchanges), default=0.0),
         max(part.dense + part.experts for part in layers),
     )

@@ -144,9 +144,9 @@ def estimate(
         matching.check_used(measured, result.step.estimate.sources, _pass_words(result.step))
     basis, price = _basis(result), quote(result.machine.instance.name, kind, as_of=as_of, rows=rows)
     sized_run = partial(_size, tokens, price.usd_per_hour, reliability or Reliability())
-    own = sized_run(result.machine, result.step)
+    requested_run = sized_run(result.machine, result.step)
     run = TrainingEstimate(
-        **vars(own),
+        **vars(requested_run),
         model=model,
         platform=on,
         best=result,
@@ -220,7 +220,7 @@ def _with_sizes(run: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimat
         run,
         sizes=ordered,
         smaller=fewer[0] if fewer and run.goodput.can_finish else None,
-        front=tuple(ending[at] for at in front(points)),
+        front=tuple(ending[index] for index in front(points)),
     )
 
 

@@ -30,7 +30,7 @@ _INFERENCE_CHIP: Final = "inferentia1"
 
 
 class Misfit(NamedTuple):
-    """The reason that a layout is illegal, with the legal values, and a remedy."""
+    """A fault of a layout: the message, with the legal values, and the fix."""
 
     message: str
     fix: str
@@ -132,15 +132,15 @@ class Layout:
 
     def __str__(self) -> str:
         axes = {"TP": self.tensor, "CP": self.context, "EP": self.expert, "PP": self.pipeline}
-        named = [f"{name}={size}" for name, size in axes.items() if size > 1]
+        words = [f"{name}={size}" for name, size in axes.items() if size > 1]
         if self.virtual > 1:
-            named.append(f"VP={self.virtual}")
+            words.append(f"VP={self.virtual}")
         state = [f"DP={self.data}", f"ZeRO-{self.zero}", f"recompute={self.recompute}"]
         if self.is_sequence and self.tensor > 1:
             state.append("SP")
         if self.schedule != ONE_F_ONE_B:
             state.append(self.schedule)
-        return " ".join([*named, *state, f"micro batch {self.micro_batch}"])
+        return " ".join([*words, *state, f"micro batch {self.micro_batch}"])
 
 
 def check(layout: Layout, model: Architecture, machine: Machine) -> None:
@@ -289,7 +289,7 @@ def _tokens(layout: Layout, model: Architecture, machine: Machine) -> Iterator[M
 
 def _batch(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Misfit]:
     del model, machine
-    at_once = layout.data * layout.micro_batch
+    multiple = layout.data * layout.micro_batch
     if layout.data > layout.global_batch:
         idle = layout.data - layout.global_batch
         yield Misfit(
@@ -297,17 +297,17 @@ def _batch(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Mi
             f"{layout.global_batch:,}",
             "use a larger batch, fewer instances, or more tensor, context or pipeline ranks",
         )
-    if layout.global_batch % at_once:
+    if layout.global_batch % multiple:
         yield Misfit(
             f"--global-batch {layout.global_batch} is no multiple of --dp x --micro-batch = "
-            f"{at_once}",
-            f"for example --global-batch {-(-layout.global_batch // at_once) * at_once}",
+            f"{multiple}",
+            f"for example --global-batch {-(-layout.global_batch // multiple) * multiple}",
         )
     if layout.virtual > 1 and layout.micro_batches % layout.pipeline:
         yield Misfit(
             f"interleaved stages need micro batches in multiples of --pp {layout.pipeline}; "
             f"--global-batch {layout.global_batch} gives {layout.micro_batches}",
-            f"for example --global-batch {at_once * layout.pipeline}",
+            f"for example --global-batch {multiple * layout.pipeline}",
         )
 
 

@@ -72,7 +72,7 @@ def stages(model: Architecture, layout: Layout) -> list[StageMemory]:
     """The memory of a rank of each stage, in the order of the stages."""
     pipe = chunks(model, layout)
     count = layout.pipeline
-    return [stage(pipe[at::count], layout, at) for at in range(count)]
+    return [stage(pipe[number::count], layout, number) for number in range(count)]
 
 
 def stage(chunks: list[Chunk], layout: Layout, stage_number: int) -> StageMemory:
@@ -106,15 +106,15 @@ def bytes_of_parameter(layout: Layout) -> tuple[float, float, float]:
 def in_flight(layout: Layout, stage_number: int) -> float:
     """Maximum pairs (chunk, micro batch) whose activations stage `stage_number` keeps at once."""
     stages, parts = layout.pipeline, layout.virtual
-    after = stages - stage_number - 1
+    later_stages = stages - stage_number - 1
     if parts > 1:
-        started = 2 * after + (parts - 1) * stages + 1
+        started = 2 * later_stages + (parts - 1) * stages + 1
     elif layout.schedule == "zb-h1":
         started = stages
     elif layout.schedule == "zb-h2":
         started = 2 * stages - 1
     else:
-        started = after + 1
+        started = later_stages + 1
     return float(min(started, layout.micro_batches * parts))
 
 
@@ -131,14 +131,14 @@ def _activations(part: StagePart, layout: Layout, recompute: Recompute) -> float
     if part.layer is None:
         return 0.0
     tokens = layout.micro_batch * (part.tower.tokens or layout.sequence) / layout.context
-    of_rows = 0.0
+    row_bytes = 0.0
     if recompute is Recompute.NONE and is_fused(part.layer):
         recompute = Recompute.SELECTIVE
         heads = sum(attention.heads for attention in part.layer.attentions)
-        of_rows = _ROW_BYTES * heads / layout.tensor
+        row_bytes = _ROW_BYTES * heads / layout.tensor
     policy = KeepPolicy(recompute, 8 * WEIGHT_BYTES[layout.dtype], has_dropout(part.layer))
-    of_token = activation_bytes(part.tower, part.layer, layout.sequence, layout.split, policy)
-    return tokens * (of_token + of_rows)
+    token_bytes = activation_bytes(part.tower, part.layer, layout.sequence, layout.split, policy)
+    return tokens * (token_bytes + row_bytes)
 
 
 def working_bytes(part: StagePart, layout: Layout) -> float:
@@ -176,8 +176,8 @@ def check(needed: list[StageMemory], layout: Layout, machine: Machine) -> None:
         OutOfMemory: names the stage that needs the most, and its largest parts.
     """
     fullest = max(range(len(needed)), key=lambda stage: needed[stage].total)
-    need, has = needed[fullest].total, usable_bytes(machine)
-    if need <= has:
+    needed_bytes, usable = needed[fullest].total, usable_bytes(machine)
+    if needed_bytes <= usable:
         return
     sizes = {field.name: getattr(needed[fullest], field.name) for field in fields(StageMemory)}
     parts = sorted(sizes, key=lambda part: -sizes[part])
@@ -185,9 +185,10 @@ def check(needed: list[StageMemory], layout: Layout, machine: Machine) -> None:
         f"{part} {sizes[part] / 2**30:.1f}" for part in parts if sizes[part] >= _NAMED_BYTES
     )
     raise OutOfMemory(
-        f"stage {fullest} of {layout.pipeline} needs {need / 2**30:.1f} GiB a rank ({listing}); a "
-        f"{machine.rank_name} of {machine.instance.name} has {machine.memory_bytes / 2**30:.1f} "
-        f"GiB, {has / 2**30:.1f} less {RESERVE:.0%} for the runtime",
+        f"stage {fullest} of {layout.pipeline} needs {needed_bytes / 2**30:.1f} GiB a rank "
+        f"({listing}); a {machine.rank_name} of {machine.instance.name} has "
+        f"{machine.memory_bytes / 2**30:.1f} GiB, {usable / 2**30:.1f} less {RESERVE:.0%} for the "
+        "runtime",
         fix=_advice(parts[0], layout),
     )
 

@@ -113,14 +113,14 @@ def _alternating_order(stage: int, stages: int, micro_batches: int, depth: int) 
     """
     first_forwards = min((stages - stage - 1) * max(depth, 1), micro_batches)
     order = [(FORWARD, stage, micro_batch) for micro_batch in range(first_forwards)]
-    behind = depth * stage
+    deferred = depth * stage
     for micro_batch in range(micro_batches):
         if first_forwards + micro_batch < micro_batches:
             order.append((FORWARD, stage, first_forwards + micro_batch))
         order.append((BACKWARD, stage, micro_batch))
-        if depth and micro_batch >= behind:
-            order.append((WEIGHTS, stage, micro_batch - behind))
-    late_weights = range(max(micro_batches - behind, 0), micro_batches) if depth else ()
+        if depth and micro_batch >= deferred:
+            order.append((WEIGHTS, stage, micro_batch - deferred))
+    late_weights = range(max(micro_batches - deferred, 0), micro_batches) if depth else ()
     return order + [(WEIGHTS, stage, micro_batch) for micro_batch in late_weights]
 
 
@@ -130,8 +130,8 @@ def _interleaved_order(stage: int, stages: int, chunks: int, micro_batches: int)
     first_forwards = min(2 * (stages - stage - 1) + (chunks - 1) * stages, turns)
 
     def chunk_and_micro_batch(turn: int, *, is_forward: bool) -> tuple[int, int]:
-        group, inside = divmod(turn, stages * chunks)
-        chunk, micro_batch = divmod(inside, stages)
+        group, position = divmod(turn, stages * chunks)
+        chunk, micro_batch = divmod(position, stages)
         chunk = chunk if is_forward else chunks - 1 - chunk
         return chunk * stages + stage, group * stages + micro_batch
 
@@ -210,8 +210,7 @@ class _Run:
         )
         free_s = ends[-1] if ends else 0.0
         woken: list[int] = []
-        for at in range(len(ends), len(order)):
-            operation = order[at]
+        for operation in order[len(ends) :]:
             needed, moved_s = self._needed_operation(operation)
             if needed is not None:
                 if needed not in ends_s:

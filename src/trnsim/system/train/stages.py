@@ -91,20 +91,20 @@ def chunks(model: Architecture, layout: Layout) -> list[Chunk]:
     count = layout.pipeline * layout.virtual
     per_chunk = sum(tower.depth for tower in model.towers) // count
     chunk_parts: list[list[StagePart]] = [[] for _ in range(count)]
-    at, free_layers = 0, per_chunk
+    chunk, free_layers = 0, per_chunk
     for part in parts:
-        left = int(part.times)
+        remaining = int(part.times)
         if not part.is_layer:
-            at_end = at if free_layers or at == count - 1 else at + 1
-            chunk_parts[at if part.summary.name == "head" else at_end].append(part)
+            next_chunk = chunk if free_layers or chunk == count - 1 else chunk + 1
+            chunk_parts[chunk if part.summary.name == "head" else next_chunk].append(part)
             continue
-        while left:
+        while remaining:
             if not free_layers:
-                at, free_layers = at + 1, per_chunk
-            share = min(left, free_layers)
-            chunk_parts[at].append(replace(part, times=share))
-            left, free_layers = left - share, free_layers - share
-    return [tuple(chunk) for chunk in chunk_parts]
+                chunk, free_layers = chunk + 1, per_chunk
+            share = min(remaining, free_layers)
+            chunk_parts[chunk].append(replace(part, times=share))
+            remaining, free_layers = remaining - share, free_layers - share
+    return [tuple(parts) for parts in chunk_parts]
 
 
 def _key(layout: Layout) -> Layout:

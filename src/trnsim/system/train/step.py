@@ -176,19 +176,22 @@ class TrainingSteps:
             self.costs(work, layout),
         )
         count, rounds = layout.pipeline, layout.micro_batches
-        by_stage = [_total_work(work[at::count]) for at in range(count)]
+        by_stage = [_total_work(work[stage::count]) for stage in range(count)]
         busiest = max(by_stage, key=lambda stage: stage.total_s).scaled(rounds)
         parameters = [
-            _stage_parameters([part for chunk in pipe[at::count] for part in chunk])
-            for at in range(count)
+            _stage_parameters([part for chunk in pipe[stage::count] for part in chunk])
+            for stage in range(count)
         ]
-        syncs = [self._sync(parameters[at], by_stage[at], layout) for at in range(count)]
+        syncs = [
+            self._sync(part, stage_work, layout)
+            for part, stage_work in zip(parameters, by_stage, strict=True)
+        ]
         slowest = max(syncs, key=lambda sync: sync.exposed_s)
         update_s = max(self._update_s(part, layout) for part in parameters)
         stage = by_stage.index(max(by_stage, key=lambda stage: stage.total_s))
         layers = [layer for chunk in work[stage::count] for layer in chunk]
         flop = self.flop(layout)
-        once_s = {
+        once_per_step_s = {
             "data": busiest.data_s + slowest.exposed_s,
             "bubble": max(pipe_s - busiest.total_s, 0.0) if layout.pipeline > 1 else 0.0,
             "optimizer": update_s,
@@ -196,7 +199,7 @@ class TrainingSteps:
         passes, micro_batch = _passes_estimate(layers, busiest, layout), training_pass(layout)
         passes = replace(passes, sources=_sources(pipe, work))
         passes = judged_estimate(passes, self.model, micro_batch, self.machine, layout.tensor)
-        estimate = step_estimate(passes, once_s, _HOST_S)
+        estimate = step_estimate(passes, once_per_step_s, _HOST_S)
         time_s, step_s = estimate.time_s, estimate.interval
         peak, chips = self.machine.peak(layout.dtype), self.machine.chips
         return TrainingStep(
@@ -226,10 +229,10 @@ class TrainingSteps:
         bubble_s = (layout.pipeline - 1) * max(waits, 0.0) / layout.virtual
         parameters = _stage_parameters(parts, layout.pipeline)
         share = total.scaled(1 / layout.pipeline)
-        once_s = self._sync(parameters, share, layout).exposed_s + self._update_s(
+        once_per_step_s = self._sync(parameters, share, layout).exposed_s + self._update_s(
             parameters, layout
         )
-        return layout.micro_batches * (stage_s + ends_s) + bubble_s + once_s + _HOST_S
+        return layout.micro_batches * (stage_s + ends_s) + bubble_s + once_per_step_s + _HOST_S
 
     def _rough_work(self, parts: Chunk, layout: Layout) -> _RoughWork:
         """The work of a micro batch on all parts, cached for layouts of the same `_work_key`."""
@@ -326,10 +329,10 @@ class TrainingSteps:
             width = WEIGHT_BYTES[layout.dtype]
             gather_s = parameter_exchange_s("all_gather", total, width, layout, self.exchanges)
         # The collectives of one layer have no compute of another layer to hide behind.
-        beside = 1 - 1 / max(parameters.layers, 1)
+        hideable = 1 - 1 / max(parameters.layers, 1)
         forward_s = work.compute_s / _GRADIENT_PASSES
         backward_s = work.compute_s - forward_s
-        hidden_s = min(beside * reduce_s, backward_s) + min(beside * gather_s, forward_s)
+        hidden_s = min(hideable * reduce_s, backward_s) + min(hideable * gather_s, forward_s)
         return _Sync(reduce_s, gather_s, hidden_s)
 
     def _update_s(self, parameters: _StageParameters, layout: Layout) -> float:
@@ -371,8 +374,8 @@ def _by_activity(parts_s: Mapping[str, float]) -> dict[str, float]:
 def _sources(pipe: list[Chunk], work: list[list[Passes]]) -> dict[str, str]:
     """Sources of the times of forward and backward passes; by part of the model if they differ."""
     sources = Sources()
-    for chunk, passed in zip(pipe, work, strict=True):
-        for part, layer in zip(chunk, passed, strict=True):
+    for chunk, layers in zip(pipe, work, strict=True):
+        for part, layer in zip(chunk, layers, strict=True):
             sources.add("forward", part.summary.name, layer.forward_layer.source)
             sources.add("backward", part.summary.name, layer.backward_layer.source)
     return sources.words()

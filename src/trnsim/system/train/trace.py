@@ -37,8 +37,8 @@ def perfetto(
     orders = pipeline.orders(layout.schedule, stages, chunks, layout.micro_batches)
     schedule = pipeline.run(orders, costs)
     tracks = {
-        f"stage {at}": [_named_span(span, stages, chunks) for span in spans]
-        for at, spans in enumerate(schedule.stages)
+        f"stage {stage}": [_named_span(span, stages, chunks) for span in spans]
+        for stage, spans in enumerate(schedule.stages)
     }
     if costs.transfer_s and stages > 1:
         tracks["transfers"] = _transfers(schedule, costs.transfer_s, stages * chunks)
