@@ -1,4 +1,4 @@
-"""Tables in boxes as neuron-ls draws them: titles in the middle, cells to the left."""
+"""Tables in boxes as neuron-ls draws them: centred titles, cells aligned to the left."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def box(header: Sequence[str], groups: Sequence[Sequence[Row]], *, is_ruled: boo
     ]
     rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
     heads = [
-        _line([_middle(lines[at] if at < len(lines) else "", width)
+        _line([_middle(lines[row] if row < len(lines) else "", width)
                for lines, width in zip(titles, widths, strict=True)])
-        for at in range(height)
+        for row in range(height)
     ]  # fmt: skip
     parts = [rule, *heads, rule]
     for group, following in pairwise([*groups, ()]):

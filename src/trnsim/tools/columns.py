@@ -48,13 +48,13 @@ _AFFINITY: Final = DeviceColumn("CPU\nAFFINITY", lambda device: device.cpu_affin
 _NUMA_NODE: Final = DeviceColumn("NUMA\nNODE", lambda device: str(device.numa_node))
 
 DEVICES_ALONE: Final = (_DEVICE, _CORES, _IDS, _MEMORY, _CONNECTED, _BDF, _AFFINITY, _NUMA_NODE)
-"""Columns of the table of devices alone."""
+"""Columns of a table that has devices only."""
 WITH_PROCESSES: Final = (_DEVICE, _CORES, _MEMORY, _CONNECTED, _SHORT_BDF)
-"""Columns of tables that have processes or links too."""
+"""Columns of a table of devices that also has processes or links."""
 
 
 def instance_columns(model: InstanceModel, columns: tuple[DeviceColumn, ...]) -> list[DeviceColumn]:
-    """`columns`, without that of connected devices for an instance whose devices have no links.
+    """`columns`, without the column of connected devices if the instance's devices have no links.
 
     Source: aws-neuron-sdk setup/multiframework-dlami.rst, a table of one device.
     """

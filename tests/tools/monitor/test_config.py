@@ -34,14 +34,14 @@ def test_a_period_is_that_of_the_nearest_object(tmp_path):
 
 def test_the_first_filter_that_finds_a_tag_counts(tmp_path):
     found = read(written(tmp_path, PAGE))
-    assert found.of("train_1") == found.programs[0].groups
-    assert found.of("my_train") == found.programs[1].groups
+    assert found.groups_of("train_1") == found.programs[0].groups
+    assert found.groups_of("my_train") == found.programs[1].groups
     only = read(written(tmp_path, {**PAGE, "neuron_runtimes": PAGE["neuron_runtimes"][:1]}))
-    assert only.of("4711") == ()
+    assert only.groups_of("4711") == ()
 
 
 def test_without_a_file_everything_is_measured_every_five_seconds(tmp_path):
-    assert [one.name for one in ALL_GROUPS.of("any")] == list(RUNTIME_GROUPS)
+    assert [one.name for one in ALL_GROUPS.groups_of("any")] == list(RUNTIME_GROUPS)
     assert [one.name for one in ALL_GROUPS.system] == list(SYSTEM_GROUPS)
     assert ALL_GROUPS.shortest_s == ALL_GROUPS.longest_s == 5
     bare = {"system_metrics": [{"type": "vcpu_usage"}]}

@@ -24,6 +24,15 @@ def test_lines_that_are_no_reports_are_named_and_left_out():
     ]
 
 
+def test_a_line_that_is_no_utf_8_is_named_and_left_out():
+    messages = []
+    content = b"\xff\n" + json.dumps(REPORT).encode()
+    stream = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+    assert list(reports(stream, messages.append)) == [REPORT]
+    assert len(messages) == 1
+    assert messages[0].startswith("line 1 is no JSON")
+
+
 def test_pipes_and_files_feed_and_nothing_does_not(tmp_path):
     read, write = os.pipe()
     with os.fdopen(read) as pipe, os.fdopen(write, "w"):

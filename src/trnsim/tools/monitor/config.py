@@ -39,8 +39,8 @@ class MetricGroup:
 
 
 @dataclass(frozen=True)
-class Programs:
-    """Programs selected by tag, and the groups of metrics that are measured of them.
+class ProgramRule:
+    """A rule for the programs with some tags: the groups of metrics that are measured of them.
 
     Attributes:
         tag_filter: pattern that is searched for in a program's tag.
@@ -57,7 +57,7 @@ class Config:
     A program has the groups of the first filter that matches its tag.
     """
 
-    programs: tuple[Programs, ...]
+    programs: tuple[ProgramRule, ...]
     system: tuple[MetricGroup, ...]
 
     @property
@@ -75,7 +75,7 @@ class Config:
         groups = [*self.system, *(group for rule in self.programs for group in rule.groups)]
         return [group.period_s for group in groups]
 
-    def of(self, tag: str) -> tuple[MetricGroup, ...]:
+    def groups_of(self, tag: str) -> tuple[MetricGroup, ...]:
         """The groups of the program with the tag `tag`; none where no filter matches."""
         return next((rule.groups for rule in self.programs if rule.tag_filter.search(tag)), ())
 
@@ -84,7 +84,7 @@ def all_groups(period_s: float = PERIOD_S) -> Config:
     """All groups of all programs, all with one period."""
     programs = tuple(MetricGroup(name, period_s) for name in RUNTIME_GROUPS)
     system = tuple(MetricGroup(name, period_s) for name in SYSTEM_GROUPS)
-    return Config((Programs(re.compile(""), programs),), system)
+    return Config((ProgramRule(re.compile(""), programs),), system)
 
 
 ALL_GROUPS: Final = all_groups()
@@ -161,7 +161,7 @@ def read(path: Path) -> Config:
     config = read_record(ConfigFields, path, _FIX)
     period_s = config.period or PERIOD_S
     programs = tuple(
-        Programs(runtime.tag_filter, _groups(runtime.metrics, runtime.period or period_s))
+        ProgramRule(runtime.tag_filter, _groups(runtime.metrics, runtime.period or period_s))
         for runtime in config.neuron_runtimes
     )
     system = _groups(config.system_metrics, period_s)

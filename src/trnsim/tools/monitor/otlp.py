@@ -1,4 +1,4 @@
-"""The export of neuron-monitor's series to a collector of OpenTelemetry, by opentelemetry-sdk.
+"""Export of neuron-monitor's series to a collector of OpenTelemetry, by opentelemetry-sdk.
 
 Names are those of Prometheus without its suffixes, as the collector's awscontainerinsight receiver
 has them. A series' labels become its attributes; the instance's become the resource's attributes.
@@ -20,13 +20,16 @@ _FIX: Final = "pip install 'trnsim[platform]'"
 def export(
     collected: CollectedSeries, endpoint: str, period_s: float, exporter: Any = None
 ) -> Callable[[], None]:
-    """Send the series to `endpoint` every `period_s`; the function to send a last time and stop.
+    """Begin to send the series to `endpoint` every `period_s`.
 
     Args:
         collected: series after the first report, which names the instance.
-        endpoint: the collector's, with its scheme and port; ``/v1/metrics`` is added.
+        endpoint: address of the collector, with scheme and port; ``/v1/metrics`` is added to it.
         period_s: time between two exports.
         exporter: an exporter in place of OTLP over HTTP.
+
+    Returns:
+        A function that sends the series a last time and stops the export.
 
     Raises:
         BadInput: opentelemetry is not installed, or the endpoint is no HTTP address.

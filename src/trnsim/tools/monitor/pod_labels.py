@@ -1,4 +1,4 @@
-"""Labels of Kubernetes for the series of neuron-monitor: who holds a core, a device, a program.
+"""Labels of Kubernetes for the series of neuron-monitor: the pod of a core, a device, a program.
 
 Every series of a core, a device or a program has the three labels, empty where no pod holds it, as
 all series of a metric have the same labels. AWS documents the fields of the report and no labels;
@@ -54,10 +54,10 @@ class PodLabels:
 
 
 def pod_labels(report: Mapping[str, Any]) -> PodLabels:
-    """The labels by a report's `neuron_k8s_info`; empty ones where it has none.
+    """The labels in a report's `neuron_k8s_info`; empty labels if the report has none.
 
     Raises:
-        AttributeError, KeyError, TypeError: it is of another form.
+        AttributeError, KeyError, TypeError: `neuron_k8s_info` is of another form.
     """
     info = report.get("neuron_k8s_info") or {}
     return PodLabels(

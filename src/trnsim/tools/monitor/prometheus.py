@@ -38,7 +38,7 @@ class Exporter:
 
 
 @dataclass(frozen=True)
-class Serving:
+class ScrapeService:
     """A running server of scrapes.
 
     Attributes:
@@ -50,7 +50,7 @@ class Serving:
     end: Callable[[], None]
 
 
-def serve(collected: CollectedSeries, port: int, address: str) -> Serving:
+def serve(collected: CollectedSeries, port: int, address: str) -> ScrapeService:
     """Answer scrapes on `address` and `port` from now on.
 
     Raises:
@@ -78,7 +78,7 @@ def serve(collected: CollectedSeries, port: int, address: str) -> Serving:
         server.server_close()
         thread.join()
 
-    return Serving(server.server_port, end)
+    return ScrapeService(server.server_port, end)
 
 
 def _family(metric: Metric, metric_series: list[Series], instance: dict[str, str]) -> Any:

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator
+from io import TextIOWrapper
 from typing import IO, Any, Final
 
 _REPORT_FIELDS: Final = {
@@ -27,6 +28,8 @@ def is_fed(stream: IO[str]) -> bool:
 
 def reports(stream: IO[str], complain: Callable[[str], None]) -> Iterator[dict[str, Any]]:
     """The reports of `stream`, until it ends; `complain` gets a message about any other line."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="surrogateescape")  # a line that is no UTF-8 is left out, too
     for number, line in enumerate(stream, 1):
         if not line.strip():
             continue

@@ -1,4 +1,4 @@
-"""Reports of neuron-monitor: each group measured when its period has passed, all in each report.
+"""Reports of neuron-monitor: each has all groups, measured when their periods have passed.
 
 A group that cannot be measured has the reason in its field `error`, and is tried again. A program
 that has ended is in no later report.
@@ -31,15 +31,15 @@ class _Sample:
     """The last measurement of one group.
 
     Attributes:
-        at_s: its time.
-        due_s: time of the next one.
-        source: the counts that it was computed from, if the next one is a difference to them.
+        measured_s: the clock's time of the measurement.
+        due_s: the clock's time of the next measurement.
+        counts: the counts that it was computed from; None if the next one does not need them.
         fields: its fields in a report.
     """
 
-    at_s: float
+    measured_s: float
     due_s: float
-    source: Any
+    counts: Any
     fields: dict[str, Any]
 
 
@@ -124,7 +124,7 @@ class Monitor:
     def _program_data(
         self, record: ProcessRecord, model: InstanceModel, now_s: float
     ) -> dict[str, Any] | None:
-        own_groups = self.config.of(record.tag)
+        own_groups = self.config.groups_of(record.tag)
         if not own_groups:
             return None
         samples = self._programs.setdefault((record.pid, record.start_time), {})
@@ -150,24 +150,24 @@ class Monitor:
     ) -> _Sample:
         period_s = self._period_s(before, group, now_s)
         try:
-            source, fields = _program_group(group.name, record, before, model, period_s)
+            counts, fields = _program_group(group.name, record, before, model, period_s)
         except host.Unknown as error:
-            source, fields = before.source if before else None, {"error": str(error)}
+            counts, fields = before.counts if before else None, {"error": str(error)}
         due_s = self._due_s(now_s, group.period_s)
-        return _Sample(now_s, due_s, source, _group_fields(period_s, fields))
+        return _Sample(now_s, due_s, counts, _group_fields(period_s, fields))
 
     def _period_s(self, before: _Sample | None, group: MetricGroup, now_s: float) -> float:
-        """Time since the group was measured, else since the last look without its program."""
-        since_s = before.at_s if before else self._looked_s
+        """Time since the group was measured; of a new program, since the last report."""
+        since_s = before.measured_s if before else self._looked_s
         return group.period_s if since_s is None else now_s - since_s
 
     def _system_data(self, model: InstanceModel, now_s: float) -> dict[str, Any]:
         for group in _due_groups(self.config.system, self._system, now_s):
             before = self._system.get(group.name)
-            source, fields = self._system_group(group.name, model, before)
-            framed = _group_fields(self._period_s(before, group, now_s), fields)
+            counts, fields = self._system_group(group.name, model, before)
+            fields_of_group = _group_fields(self._period_s(before, group, now_s), fields)
             due_s = self._due_s(now_s, group.period_s)
-            self._system[group.name] = _Sample(now_s, due_s, source, framed)
+            self._system[group.name] = _Sample(now_s, due_s, counts, fields_of_group)
         return {group.name: self._system[group.name].fields for group in self.config.system}
 
     def _system_group(
@@ -177,13 +177,13 @@ class Monitor:
         try:
             if name == "vcpu_usage":
                 counted = host.counters()
-                return counted, host.vcpu_usage(counted, before.source if before else None)
+                return counted, host.vcpu_usage(counted, before.counts if before else None)
             if name == "memory_info":
                 return None, host.memory_info()
         except host.Unknown as error:
             return None, {"error": str(error)}
-        counts = self.ecc(len(model.devices))
-        devices = [{"neuron_device_index": index, **ecc} for index, ecc in enumerate(counts)]
+        errors = self.ecc(len(model.devices))
+        devices = [{"neuron_device_index": index, **ecc} for index, ecc in enumerate(errors)]
         return None, {"neuron_devices": devices}
 
 
@@ -207,7 +207,7 @@ def _program_group(
     name: str, record: ProcessRecord, before: _Sample | None, model: InstanceModel, period_s: float
 ) -> tuple[Any, dict[str, Any]]:
     """The counts that a group of a program is computed from, and its fields."""
-    earlier = before.source if before else None
+    earlier = before.counts if before else None
     if name == "neuroncore_counters":
         return record, groups.neuroncore_counters(record, earlier, model)
     if name == "memory_used":

@@ -33,10 +33,10 @@ class BoundedServer(WSGIServer):
 
     request_queue_size = CONNECTIONS_MAX
 
-    def __init__(self, place: Any, application: Application) -> None:
+    def __init__(self, address: Any, application: Application) -> None:
         self._lock = threading.Lock()
         self._open: OrderedDict[int, socket.socket] = OrderedDict()
-        super().__init__(place, _Handler)
+        super().__init__(address, _Handler)
         self.set_app(application)
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -64,13 +64,13 @@ class ScrapeServer(BoundedServer):
     """A server on an address and a port."""
 
     def __init__(self, address: str, port: int, application: Application) -> None:
-        family, _, _, _, place = socket.getaddrinfo(
+        family, _, _, _, socket_address = socket.getaddrinfo(
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         self.address_family = family
-        is_local = ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback
+        is_local = ipaddress.ip_address(str(socket_address[0]).partition("%")[0]).is_loopback
         super().__init__(
-            (str(place[0]), int(place[1])),
+            (str(socket_address[0]), int(socket_address[1])),
             guarded_application(application) if is_local else application,
         )
 

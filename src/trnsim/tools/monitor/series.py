@@ -34,7 +34,7 @@ _VCPU_PARTS: Final = {
 No type has the idle time, because AWS's Grafana page shows the sum of the types as the used time.
 """
 
-_NO_PLACE: Final = "None"
+_NO_LOCATION: Final = "None"
 """Value of `memory_location` for a core's memory, as in neuron-monitor-prometheus.py."""
 
 
@@ -136,10 +136,10 @@ def _memory_gauges(
     used = group.get("neuron_runtime_used_bytes")
     if used is None:
         return
-    for place in ("host", "neuron_device"):
-        labels = {"memory_location": place, **tag}
-        yield gauge("neuron_runtime_memory_used_bytes", labels, used[place])
+    for location in ("host", "neuron_device"):
+        labels = {"memory_location": location, **tag}
+        yield gauge("neuron_runtime_memory_used_bytes", labels, used[location])
     for core, parts in used["usage_breakdown"]["neuroncore_memory_usage"].items():
-        labels = {"neuroncore": core, "memory_location": _NO_PLACE, **tag, **pods.of_core(core)}
+        labels = {"neuroncore": core, "memory_location": _NO_LOCATION, **tag, **pods.of_core(core)}
         for kind, count in parts.items():
             yield gauge(f"neuroncore_memory_usage_{kind}", labels, count)

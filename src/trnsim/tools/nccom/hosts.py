@@ -40,7 +40,7 @@ class NodeOptions:
     Attributes:
         nnodes: number of instances.
         hosts: hosts of MPI.
-        hosts_file: file of them, one per line.
+        hosts_file: file of hosts, one per line.
         slurm_mode: whether srun would run the benchmark.
         slurm_vcpus_per_node: vCPUs of each node; None for the fewest that a node has.
         slurm_setup_script: script for each node, or "default"; "" for none.
@@ -62,9 +62,9 @@ class JobNodes(NamedTuple):
     """The nodes of a job of Slurm.
 
     Attributes:
-        nodes: how many.
-        names: their names, as Slurm lists them.
-        state: its state; "" where Slurm's variables told of it, inside the job.
+        nodes: number of nodes.
+        names: names of the nodes, as Slurm lists them.
+        state: state of the job; "" inside the job, whose variables do not state it.
     """
 
     nodes: int
@@ -84,13 +84,13 @@ def node_notes(options: NodeOptions, vcpus: int) -> list[str]:
     """
     if options.slurm_mode:
         return _slurm_notes(options, vcpus)
-    alone = {
+    slurm_options = {
         "--slurm-vcpus-per-node": options.slurm_vcpus_per_node is not None,
         "--slurm-setup-script": bool(options.slurm_setup_script),
         "--slurm-job-id": options.slurm_job_id != ALLOCATED,
         "--slurm-use-head-node-neuron-bench": options.slurm_use_head_node_neuron_bench,
     }
-    name = next((name for name, is_stated in alone.items() if is_stated), "")
+    name = next((name for name, is_stated in slurm_options.items() if is_stated), "")
     if name:
         raise BadInput(f"{name}; legal: with --slurm-mode", fix="add --slurm-mode")
     return _mpi_notes(options)
@@ -108,15 +108,15 @@ def _mpi_notes(options: NodeOptions) -> list[str]:
             f"{origin} names {len(hosts)} hosts with --nnodes {options.nnodes}; legal: as many",
             fix=f"--nnodes {len(hosts)}, or name every host once",
         )
-    twice = [host for host in hosts if hosts.count(host) > 1]
-    if twice:
-        raise BadInput(f"{origin} names {twice[0]!r} twice; legal: once", fix="leave one out")
+    repeated = [host for host in hosts if hosts.count(host) > 1]
+    if repeated:
+        raise BadInput(f"{origin} names {repeated[0]!r} twice; legal: once", fix="leave one out")
     note = _root_note()
     return [note] if note else []
 
 
 def _hosts(options: NodeOptions) -> tuple[list[str], str]:
-    """The hosts that are named, and where: by --hosts, by --hosts-file, else in ~/hosts."""
+    """The hosts, and the option or file that names them: --hosts, --hosts-file, else ~/hosts."""
     if options.hosts and options.hosts_file is not None:
         raise BadInput("--hosts and --hosts-file; legal: one of them", fix="leave one out")
     if options.hosts:
@@ -139,10 +139,10 @@ def _hosts(options: NodeOptions) -> tuple[list[str], str]:
 
 
 def _root_note() -> str:
-    """The line that the root is missing; "" where it is stated.
+    """The note that NEURON_RT_ROOT_COMM_ID is not set; "" if it is.
 
     Raises:
-        BadInput: it is no HOST:PORT.
+        BadInput: its value is no HOST:PORT.
     """
     root = os.environ.get(ROOT_VARIABLE, "")
     if not root:
@@ -203,9 +203,9 @@ def job_nodes(job: str) -> JobNodes:
             f"--slurm-job-id {job!r}; legal: {ALLOCATED}, or the number of a job",
             fix="squeue lists the jobs",
         )
-    own = os.environ.get("SLURM_JOB_ID", "")
+    own_job = os.environ.get("SLURM_JOB_ID", "")
     count = os.environ.get("SLURM_JOB_NUM_NODES", "")
-    if own == job and count.isascii() and count.isdigit():
+    if own_job == job and count.isascii() and count.isdigit():
         return JobNodes(int(count), os.environ.get("SLURM_JOB_NODELIST", ""))
     return _scontrol_nodes(job)
 
@@ -224,7 +224,7 @@ def _scontrol_nodes(job: str) -> JobNodes:
         )
     command = [program, "--oneliner", "show", "job", job]
     try:
-        done = subprocess.run(  # noqa: S603  Slurm's own program, and a checked number
+        completed = subprocess.run(  # noqa: S603  Slurm's own program, and a checked number
             command,
             capture_output=True,
             text=True,
@@ -234,10 +234,10 @@ def _scontrol_nodes(job: str) -> JobNodes:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadInput(f"--slurm-job-id {job}: scontrol does not answer: {error}") from error
-    fields = dict(_FIELD.findall(done.stdout))
+    fields = dict(_FIELD.findall(completed.stdout))
     count = fields.get("NumNodes", "").partition("-")[0]
-    if done.returncode or not count.isdigit():
-        reason = " ".join((done.stderr or done.stdout).split())
+    if completed.returncode or not count.isdigit():
+        reason = " ".join((completed.stderr or completed.stdout).split())
         raise BadInput(
             f"--slurm-job-id {job}: scontrol does not know its nodes: {reason}; legal: a job of "
             "this cluster",

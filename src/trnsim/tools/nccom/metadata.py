@@ -1,8 +1,8 @@
-"""Counts and places of alltoallv and all_gatherv: ``--variable-size-op-metadata``.
+"""Counts and offsets of alltoallv and all_gatherv: ``--variable-size-op-metadata``.
 
 Counts and displacements are elements. One entry holds for all ranks, else there is one per rank. A
 rank's send counts are of its group's ranks in order; in an all-gather there is one, which goes to
-all. Receive counts may be left out; where they stand they are those of the senders.
+all. Receive counts may be left out; if stated, they must equal the send counts.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, Input/Output Data and its examples.
 """
@@ -51,19 +51,19 @@ class Metadata:
 
     Attributes:
         entries: the entry of each rank.
-        gathers: whether a rank sends one chunk to all.
+        is_gather: whether a rank sends one chunk to all.
     """
 
     entries: Sequence[MetadataEntry] = field(default=())
-    gathers: bool = False
+    is_gather: bool = False
 
     def sent(self, rank: int, peer: int) -> int:
         """Elements that a rank sends to the member `peer` of its group."""
-        return self.entries[rank].send_counts[0 if self.gathers else peer]
+        return self.entries[rank].send_counts[0 if self.is_gather else peer]
 
     def send_offset(self, rank: int, peer: int) -> int:
         """The first element that a rank sends to the member `peer` of its group."""
-        return self.entries[rank].send_displs[0 if self.gathers else peer]
+        return self.entries[rank].send_displs[0 if self.is_gather else peer]
 
     def receive_offsets(self, group: Sequence[int], receiver: int) -> tuple[int, ...]:
         """The elements at which a rank receives the chunk of each member of its group.
@@ -78,24 +78,24 @@ class Metadata:
         counts = [self.sent(sender, receiver) for sender in group]
         return stated or tuple(accumulate(counts[:-1], initial=0))
 
-    def transfers(self, groups: Groups, item: int) -> Iterator[Transfer]:
+    def transfers(self, groups: Groups, element_bytes: int) -> Iterator[Transfer]:
         """The chunks that ranks send each other, in bytes."""
         for group in groups:
             for rank in group:
                 for peer, target in enumerate(group):
                     if target != rank:
-                        yield Transfer(rank, target, float(self.sent(rank, peer) * item))
+                        yield Transfer(rank, target, float(self.sent(rank, peer) * element_bytes))
 
-    def check_fits(self, groups: Groups, nbytes: int, item: int) -> None:
+    def check_fits(self, groups: Groups, nbytes: int, element_bytes: int) -> None:
         """Refuse chunks that do not lie within buffers of that size.
 
         Raises:
             BadInput: with the field.
         """
-        elements = nbytes // item
+        elements = nbytes // element_bytes
         for group in groups:
-            for own, rank in enumerate(group):
-                for name, end in self._ends(group, own).items():
+            for member, rank in enumerate(group):
+                for name, end in self._ends(group, member).items():
                     if end > elements:
                         entry = self.entries[rank]
                         raise entry.refused(
@@ -107,16 +107,16 @@ class Metadata:
 
     def extent(self, group: Sequence[int]) -> int:
         """Elements up to the end of the last chunk that a rank of the group sends or receives."""
-        return max(max(self._ends(group, own).values()) for own in range(len(group)))
+        return max(max(self._ends(group, member).values()) for member in range(len(group)))
 
-    def _ends(self, group: Sequence[int], own: int) -> dict[str, int]:
+    def _ends(self, group: Sequence[int], member: int) -> dict[str, int]:
         """The ends of the last chunks that a rank sends and receives, by field."""
-        entry = self.entries[group[own]]
+        entry = self.entries[group[member]]
         sent = zip(entry.send_displs, entry.send_counts, strict=True)
-        received = zip(self.receive_offsets(group, own), group, strict=True)
+        received = zip(self.receive_offsets(group, member), group, strict=True)
         return {
             "send_displs": max(first + count for first, count in sent),
-            "recv_displs": max(first + self.sent(sender, own) for first, sender in received),
+            "recv_displs": max(first + self.sent(sender, member) for first, sender in received),
         }
 
 
@@ -142,8 +142,8 @@ def metadata_of(
             f"{operation.name} without {_OPTION}; legal: a JSON file of its counts",
             fix=f"{_OPTION} FILE, in which to {FILE_FIXES[_OPTION]}",
         )
-    gathers = operation.name == "all_gatherv"
-    if gathers:
+    is_gather = operation.name == "all_gatherv"
+    if is_gather:
         _check_device(fabric, groups)
     file = read(MetadataFile, path, FILE_FIXES[_OPTION])
     ranks = max(map(max, groups)) + 1
@@ -151,10 +151,10 @@ def metadata_of(
         why = f"{len(file.metadata)} entries; legal: 1 for all ranks, or {fabric.ranks}, one a rank"
         raise file.refused("metadata", why)
     entries = file.metadata * (fabric.ranks if len(file.metadata) == 1 else 1)
-    metadata = Metadata(entries, gathers)
+    metadata = Metadata(entries, is_gather)
     for group in groups:
         for rank in group:
-            _check_lengths(entries[rank], len(group), gathers=gathers)
+            _check_lengths(entries[rank], len(group), is_gather=is_gather)
         _check_received(metadata, group)
     return metadata
 
@@ -174,8 +174,8 @@ def _check_device(fabric: Fabric, groups: Groups) -> None:
             )
 
 
-def _check_lengths(entry: MetadataEntry, size: int, *, gathers: bool) -> None:
-    sends = 1 if gathers else size
+def _check_lengths(entry: MetadataEntry, size: int, *, is_gather: bool) -> None:
+    sends = 1 if is_gather else size
     for name, legal in (
         *(("send_counts", sends), ("send_displs", sends)),
         *(("recv_counts", size), ("recv_displs", size)),
@@ -187,10 +187,10 @@ def _check_lengths(entry: MetadataEntry, size: int, *, gathers: bool) -> None:
 
 def _check_received(metadata: Metadata, group: Sequence[int]) -> None:
     """Refuse received counts that are not those of the senders."""
-    for own, rank in enumerate(group):
+    for member, rank in enumerate(group):
         entry = metadata.entries[rank]
         for peer, stated in enumerate(entry.recv_counts):
-            sent = metadata.sent(group[peer], own)
+            sent = metadata.sent(group[peer], member)
             if stated != sent:
                 raise entry.refused(
                     "recv_counts",

@@ -1,8 +1,7 @@
 """Notes on stderr about options that an estimate accepts.
 
-Nothing runs, so options of processes, buffers and hosts have no effect, and each is named. Those
-that AWS says may make an operation faster (buffers, SBUF) do not here: it publishes by how much of
-none.
+Nothing runs, so options of processes, buffers and hosts have no effect, and each is named. AWS
+says that some may make an operation faster (buffers, SBUF), but not by how much; here they do not.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, CLI arguments.
 """
@@ -50,7 +49,7 @@ class Iterations(NamedTuple):
 def iterations(
     iters: int, warmup_iters: int, neff_iters: int | None, neff_warmup_iters: int | None
 ) -> Iterations:
-    """Operations that the counts make, as AWS's page counts them.
+    """The number of operations that the options make, as AWS's page counts them.
 
     Without `neff_iters` and `neff_warmup_iters` the others are totals; with either they are counts
     of one program, which runs both sums together.
@@ -79,11 +78,11 @@ def ignored_line(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
 
 def stats_line(stats: Iterable[str]) -> str:
     """One line about percentiles of iterations; "" without one."""
-    named = [stat for stat in stats if stat != AVERAGE]
-    if not named:
+    names = [stat for stat in stats if stat != AVERAGE]
+    if not names:
         return ""
     return (
-        f"--stats {' '.join(named)}: an estimate has one time for all iterations, so each "
+        f"--stats {' '.join(names)}: an estimate has one time for all iterations, so each "
         "percentile is the average; P10 to P90 are of the estimate"
     )
 
@@ -101,14 +100,14 @@ def iterations_line(counts: Iterations, values: Mapping[str, Any]) -> str:
 
 def pairs_line(operations: Sequence[OperationOptions]) -> str:
     """One line about pairs that no file states; "" where there are none."""
-    named = [
+    names = [
         options.operation
         for options in operations
         if options.operation in ("sendrecv", "permute") and options.custom_src_target_pairs is None
     ]
-    if not named:
+    if not names:
         return ""
-    text = ", ".join(dict.fromkeys(named))
+    text = ", ".join(dict.fromkeys(names))
     return f"{text}: each rank sends to the next one of its group (AWS names no other pairs)"
 
 

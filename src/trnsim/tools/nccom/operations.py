@@ -20,14 +20,14 @@ class NccomOperation(NamedTuple):
 
     Attributes:
         name: its long name.
-        kind: the fabric's kind of it.
+        kind: name of the collective in `trnsim.fabric`.
         passes: how often each chunk crosses a rank's links.
         is_split: whether a rank has a part of the message, and sends the others theirs: the
             factor of the bus bandwidth is then ``passes (ranks - 1) / ranks``, else 1.
         input_parts: whether a rank's input is a part of the message rather than the whole message.
         output_parts: whether a rank's output is such a part.
         has_counts: whether its chunks are of different sizes, which a file states.
-        has_pairs: whether each rank sends its message to a single other one.
+        has_pairs: whether each rank sends its message to a single other rank.
     """
 
     name: str

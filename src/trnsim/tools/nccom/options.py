@@ -1,4 +1,4 @@
-"""The options of one operation, of the command line or of a stream, as they are stated.
+"""The options of one operation, from the command line or from a stream's file.
 
 Source: aws-neuron-sdk tools/neuron-sys-tools/nccom-test.rst, CLI arguments; the names are its long
 ones.
@@ -27,7 +27,7 @@ FILE_FIXES: Final = {
     "--streams-json": 'write {"streams": [{"operation": "all_reduce", "minbytes": "1MB", '
     '"maxbytes": "1MB"}]}',
 }
-"""The advice about a file that is wrong, by its option: one of two ranks, or four."""
+"""Fixes of errors in a file, by its option: an example of the file."""
 _RATIO: Final = re.compile(r"\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]")
 DIMENSIONS: Final = (0, 1)
 """Legal values of ``--cc-dim``: free, partition."""
@@ -110,10 +110,10 @@ class OperationOptions:
             "--output-shape": bool(self.output_shape),
             "--cc-dim": self.cc_dim != DEFAULT_DIMENSION,
         }
-        alone = [name for name, is_stated in stated.items() if is_stated]
-        if alone and not self.sb2sb:
+        sbuf_options = [name for name, is_stated in stated.items() if is_stated]
+        if sbuf_options and not self.sb2sb:
             raise BadInput(
-                f"{alone[0]} is of tensors in SBUF; legal: with --sb2sb", fix="add --sb2sb"
+                f"{sbuf_options[0]} is of tensors in SBUF; legal: with --sb2sb", fix="add --sb2sb"
             )
         if self.cc_dim not in DIMENSIONS:
             raise BadInput(f"--cc-dim {self.cc_dim}; legal: 0 (free) or 1 (partition)")
@@ -135,20 +135,20 @@ class OperationOptions:
             )
         return tuple(ratio)
 
-    def parts(self, nbytes: int, item: int) -> tuple[int, ...]:
+    def parts(self, nbytes: int, element_bytes: int) -> tuple[int, ...]:
         """Bytes of the coalesced parts of a message; of one part without a ratio.
 
         Raises:
             BadInput: the text is not a ratio, or a part would have no whole number of elements.
         """
         ratio = self.ratio()
-        unit, rest = divmod(nbytes, sum(ratio))
+        unit, remainder = divmod(nbytes, sum(ratio))
         parts = tuple(unit * share for share in ratio)
-        if rest or any(part % item for part in parts):
+        if remainder or any(part % element_bytes for part in parts):
             raise BadInput(
                 f"--coalesced-cc-size-ratio {self.coalesced_cc_size_ratio} of {nbytes:,} bytes; "
-                f"legal: parts of whole elements of {item} bytes",
-                fix=f"take a multiple of {sum(ratio) * item} bytes",
+                f"legal: parts of whole elements of {element_bytes} bytes",
+                fix=f"take a multiple of {sum(ratio) * element_bytes} bytes",
             )
         return parts
 
@@ -188,9 +188,9 @@ class StreamFields(FileRecord):
     def with_defaults(self, base: OperationOptions) -> OperationOptions:
         """The options of the command line with what the stream states instead."""
         values = {field.name: getattr(base, field.name) for field in fields(base)}
-        for stated, other in _ALTERNATIVES:
+        for stated, replaced in _ALTERNATIVES:
             if getattr(self, stated) is not None:
-                values[other] = getattr(OperationOptions(operation=""), other)
+                values[replaced] = getattr(OperationOptions(operation=""), replaced)
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None:
@@ -204,7 +204,7 @@ _ALTERNATIVES: Final = (
     ("custom_replica_groups", "data_parallel_dimension"),
     ("data_parallel_dimension", "custom_replica_groups"),
 )
-"""A stated option takes the place of the other one of the command line."""
+"""Pairs: an option of a stream, and the option of the command line that it replaces."""
 _FILES: Final = (
     "variable_size_op_metadata",
     "custom_replica_groups",

@@ -48,7 +48,7 @@ class PairsFile(FileRecord):
 
 
 def groups_of(options: OperationOptions, ranks: int) -> Groups:
-    """The groups of ranks that work at once; one of all without an option.
+    """The groups of ranks that work at once; without an option, one group of all ranks.
 
     Raises:
         BadInput: the file or the dimension makes no groups of these ranks.
@@ -65,8 +65,8 @@ def groups_of(options: OperationOptions, ranks: int) -> Groups:
             f"{', '.join(map(str, divisors))}",
             fix="take a divisor of --nworkers, the ranks of a group",
         )
-    apart = ranks // size
-    return tuple(tuple(range(first, ranks, apart)) for first in range(apart))
+    stride = ranks // size
+    return tuple(tuple(range(first, ranks, stride)) for first in range(stride))
 
 
 def _groups_in(path: Path, ranks: int) -> Groups:
@@ -78,9 +78,9 @@ def _groups_in(path: Path, ranks: int) -> Groups:
         beyond = [rank for rank in group if rank >= ranks]
         if beyond:
             raise file.refused(field, f"rank {beyond[0]}; legal: 0 to {ranks - 1} (--nworkers)")
-        twice = [rank for rank in group if rank in seen or group.count(rank) > 1]
-        if twice:
-            raise file.refused(field, f"rank {twice[0]} stands twice; legal: once")
+        repeated = [rank for rank in group if rank in seen or group.count(rank) > 1]
+        if repeated:
+            raise file.refused(field, f"rank {repeated[0]} stands twice; legal: once")
         seen.update(group)
     if len({len(group) for group in groups}) > 1:
         sizes = ", ".join(map(str, dict.fromkeys(map(len, groups))))
@@ -145,9 +145,11 @@ def _pairs_in(path: Path, fabric: Fabric) -> Groups:
     file = read(PairsFile, path, FILE_FIXES["--custom-src-target-pairs"])
     field, ranks = "src_target_pairs", fabric.ranks
     pairs = _single(file, field, file.src_target_pairs, "pairs")
-    for at, pair in enumerate(pairs):
+    for index, pair in enumerate(pairs):
         if len(pair) != _PAIR:
-            raise file.refused(field, f"pair {at} has {len(pair)} ranks; legal: source and target")
+            raise file.refused(
+                field, f"pair {index} has {len(pair)} ranks; legal: source and target"
+            )
         if max(pair) >= ranks:
             raise file.refused(field, f"rank {max(pair)}; legal: 0 to {ranks - 1} (--nworkers)")
     sources, targets = (sorted(pair[side] for pair in pairs) for side in (0, 1))

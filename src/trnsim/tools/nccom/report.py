@@ -1,7 +1,7 @@
 """The table that nccom-test prints and the JSON that it writes, in AWS's form.
 
-A row of the JSON has the keys of AWS's example. What an estimate has beside a time (P10 and P90,
-its floor, the published rows near it) is in a list of its own, ``estimates``, in the same order.
+A row of the JSON has the keys of AWS's example. Other figures of an estimate (P10 and P90, its
+floor, the published rows near it) are in a list of their own, ``estimates``, in the same order.
 
 AWS's page names the column of the time in two ways. Its examples of versions with ``--stats``, and
 the JSON, have ``time:avg(us)``, as here; the list of columns and older examples ``time(us)``.
@@ -47,7 +47,7 @@ class ReportColumns(NamedTuple):
 
 
 def statistics(names: Sequence[str]) -> tuple[str, ...]:
-    """The statistics that ``--stats`` names, each once; the average without one.
+    """The statistics that ``--stats`` names, without repeats; the average if it names none.
 
     Raises:
         BadInput: one is neither the average nor a percentile.
@@ -97,7 +97,7 @@ def table(rows: Sequence[SizeTime], columns: ReportColumns | None = None) -> str
     lines = [figures(row, columns or ReportColumns()) for row in rows]
     heads = list(lines[0])
     cells = [heads, *([_cell(head, line[head]) for head in heads] for line in lines)]
-    widths = [max(len(line[at]) for line in cells) for at in range(len(heads))]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     drawn = [
         "".join(" " * _GAP + cell.rjust(width) for cell, width in zip(line, widths, strict=True))
         for line in cells

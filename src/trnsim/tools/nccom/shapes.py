@@ -26,8 +26,8 @@ class SbufShape(NamedTuple):
     """A tensor in SBUF.
 
     Attributes:
-        steps: elements from one to the next along the free dimension, and along partitions.
-        counts: elements of both.
+        steps: distance of two elements along the free dimension, and along partitions.
+        counts: number of elements along the same two dimensions.
     """
 
     steps: tuple[int, int]
@@ -35,7 +35,7 @@ class SbufShape(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """Their product."""
+        """Number of all elements."""
         return self.counts[0] * self.counts[1]
 
 
@@ -93,8 +93,8 @@ def check_sbuf(
             source=_SOURCE,
         )
     core = target.core
-    item = ITEM_BYTES[options.datatype]
-    buffers = operation.buffers(size, item, ranks)
+    element_bytes = ITEM_BYTES[options.datatype]
+    buffers = operation.buffers(size, element_bytes, ranks)
     sbuf_bytes = lnc * core.partitions * core.sbuf_partition_bytes
     if sum(buffers) > sbuf_bytes:
         raise BadInput(
@@ -108,9 +108,9 @@ def check_sbuf(
     ):
         if text:
             shape = sbuf_shape(option, text, int(core.partitions))
-            if shape.elements * item != nbytes:
+            if shape.elements * element_bytes != nbytes:
                 raise BadInput(
-                    f"{option} {text} has {shape.elements:,} elements; legal: {nbytes // item:,}, "
-                    f"those of a message of {size:,} bytes",
+                    f"{option} {text} has {shape.elements:,} elements; legal: "
+                    f"{nbytes // element_bytes:,}, those of a message of {size:,} bytes",
                     fix="state one size: the same --minbytes and --maxbytes",
                 )

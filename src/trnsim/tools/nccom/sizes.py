@@ -65,7 +65,7 @@ def sizes(
             a factor below 2, a part of an element, or more than `MOST_SIZES`.
     """
     first, last = size_bytes(least, "--minbytes"), size_bytes(most, "--maxbytes")
-    item = item_bytes(dtype)
+    element_bytes = item_bytes(dtype)
     if first > last:
         raise BadInput(
             f"sizes from --minbytes {least} to --maxbytes {most}: the first is the larger",
@@ -82,7 +82,11 @@ def sizes(
         step_bytes = size_bytes(step, "--stepbytes")
         _check_elements("--stepbytes", step, step_bytes, dtype)
     else:
-        step_bytes = max((last - first) // _DEFAULT_STEPS // (unit * item), 1) * unit * item
+        step_bytes = (
+            max((last - first) // _DEFAULT_STEPS // (unit * element_bytes), 1)
+            * unit
+            * element_bytes
+        )
     count = (last - first) // step_bytes + 1
     if count > MOST_SIZES:
         raise BadInput(
@@ -103,10 +107,10 @@ def _by_factor(first: int, last: int, factor: str) -> tuple[int, ...]:
 
 
 def _check_elements(option: str, text: str, nbytes: int, dtype: str) -> None:
-    item = item_bytes(dtype)
-    if nbytes % item:
+    element_bytes = item_bytes(dtype)
+    if nbytes % element_bytes:
         raise BadInput(
             f"{option} {text}: {nbytes:,} bytes are no whole number of {dtype}; legal: multiples "
-            f"of {item}",
-            fix=f"{option} {-(-nbytes // item) * item}",
+            f"of {element_bytes}",
+            fix=f"{option} {-(-nbytes // element_bytes) * element_bytes}",
         )

@@ -48,5 +48,5 @@ def blocks(streams: Sequence[PlannedOperation]) -> list[list[SizeTime]]:
     tables = []
     for stream in streams:
         times = {nbytes: stream.time(nbytes) for nbytes in stream.sizes}
-        tables.append([times[stream.sizes[min(at, len(times) - 1)]] for at in range(count)])
+        tables.append([times[stream.sizes[min(row, len(times) - 1)]] for row in range(count)])
     return tables

@@ -130,29 +130,29 @@ class PlannedOperation:
         else:
             time = time_on(self.fabric, kind, nbytes, self.groups, floor)
         rows = evidence(self.fabric, kind, self.ranks, nbytes, floor)
-        alone_s = time.interval
-        interval, measurements_text = self._measured(time, alone_s)
+        fabric_interval = time.interval
+        interval, measurements_text = self._measured(time, fabric_interval)
         return SizeTime(
             nbytes,
             self.options.datatype,
             self.ranks,
             self.operation,
             time,
-            interval.p50 / alone_s.p50,
+            interval.p50 / fabric_interval.p50,
             interval,
             measurements_text,
             rows,
         )
 
-    def _measured(self, time: CollectiveTime, alone_s: Interval) -> tuple[Interval, str]:
+    def _measured(self, time: CollectiveTime, fabric_interval: Interval) -> tuple[Interval, str]:
         """P10, P50 and P90 by what the user measured, and these measurements in words."""
         if current() is None:
-            return alone_s, ""
+            return fabric_interval, ""
         # Only now: it needs graphs of models, whose import takes longer than all else here.
         from trnsim.estimate.site import collective_cause, site_collective  # noqa: PLC0415
 
         cause = collective_cause(time.floors.paid(time.floor))
-        return site_collective(self.fabric.chip, alone_s, cause)
+        return site_collective(self.fabric.chip, fabric_interval, cause)
 
     def _transfers(self, nbytes: int) -> Iterator[Transfer]:
         if self.metadata is not None:
@@ -172,15 +172,15 @@ def fabric_of(instance: str, lnc: int, nodes: int, ranks: int) -> Fabric:
             f"{ranks} ranks on {nodes} instances; legal: from 2 on, as many on each instance",
             fix="for example -r 32, or -r 64 -N 2",
         )
-    row = catalogue().instance(instance)
-    if nodes > 1 and not row.efa_bytes_per_s:
+    operation_row = catalogue().instance(instance)
+    if nodes > 1 and not operation_row.efa_bytes_per_s:
         raise BadInput(
             f"{nodes} x {instance}, which has no EFA; legal: --nnodes 1",
             fix="name an instance with EFA, such as trn1.32xlarge or trn2.48xlarge",
             source="nccom-test.rst, Overview: Inf2 on one instance, Trn1, Trn2 and Trn3 on several",
         )
-    cores = catalogue().accelerator(row.accelerator).cores // lnc * row.count
-    fabric = Fabric(row, nodes, lnc, min(ranks // nodes, cores))
+    cores = catalogue().accelerator(operation_row.accelerator).cores // lnc * operation_row.count
+    fabric = Fabric(operation_row, nodes, lnc, min(ranks // nodes, cores))
     check_ranks(fabric, ranks)
     return fabric
 
@@ -198,38 +198,38 @@ def planned_operation(
     Raises:
         BadInput: an option is not legal, or not for this operation, chip or size.
     """
-    row = operation(options.operation)
+    operation_row = operation(options.operation)
     options.check_legal()
     groups = groups_of(options, fabric.ranks)
-    series = sizes(
+    message_sizes = sizes(
         options.minbytes,
         options.maxbytes,
         options.stepbytes,
         options.stepfactor,
         options.datatype,
-        sum(options.ratio()) * (len(groups[0]) if row.name == "alltoall" else 1),
+        sum(options.ratio()) * (len(groups[0]) if operation_row.name == "alltoall" else 1),
     )
-    metadata = metadata_of(options, row, fabric, groups)
-    item = item_bytes(options.datatype)
-    for nbytes in series:
-        options.parts(nbytes, item)
-        check_sbuf(options, row, target, fabric.lnc, len(groups[0]), nbytes)
-        if row.name == "alltoall" and nbytes % (len(groups[0]) * item):
-            whole = len(groups[0]) * item
+    metadata = metadata_of(options, operation_row, fabric, groups)
+    element_bytes = item_bytes(options.datatype)
+    for nbytes in message_sizes:
+        options.parts(nbytes, element_bytes)
+        check_sbuf(options, operation_row, target, fabric.lnc, len(groups[0]), nbytes)
+        if operation_row.name == "alltoall" and nbytes % (len(groups[0]) * element_bytes):
+            multiple = len(groups[0]) * element_bytes
             raise BadInput(
                 f"alltoall of {nbytes:,} bytes over {len(groups[0])} ranks; legal: multiples of "
-                f"{whole:,}, a whole element of {options.datatype} for each rank",
-                fix=f"-b {-(-nbytes // whole) * whole}",
+                f"{multiple:,}, a whole element of {options.datatype} for each rank",
+                fix=f"-b {-(-nbytes // multiple) * multiple}",
                 source="release notes of 2.26: sizes of all-to-all are checked",
             )
     if metadata is not None:
-        metadata.check_fits(groups, series[0], item)  # the smallest
+        metadata.check_fits(groups, message_sizes[0], element_bytes)  # the smallest
     return PlannedOperation(
         options=options,
-        operation=row,
+        operation=operation_row,
         fabric=fabric,
-        sizes=series,
+        sizes=message_sizes,
         groups=groups,
-        pairs=pairs_of(options, row, fabric, groups),
+        pairs=pairs_of(options, operation_row, fabric, groups),
         metadata=metadata,
     )

@@ -94,37 +94,37 @@ def check(planned: PlannedOperation, nbytes: int, seed: int) -> CheckedValues:
 def _inputs(planned: PlannedOperation, nbytes: int, group: Sequence[int], seed: int) -> list[Array]:
     """The input of each rank: its whole message, although a gather sends only a part of it."""
     options, ranks = planned.options, len(group)
-    form = _FORMATS[options.datatype]
+    dtype = _FORMATS[options.datatype]
     elements = nbytes // item_bytes(options.datatype)
     if planned.metadata is None:
         count = min(-(-elements // ranks) * ranks, max(MOST_ELEMENTS // ranks, 1) * ranks)
     else:
         count = _extent(planned, group)
-    most = 1 if form.is_float else min(_largest(form), _EXACT) // ranks
+    most = 1 if dtype.is_float else min(_largest(dtype), _EXACT) // ranks
     if planned.operation.passes > 1 or planned.operation.name == "reduce_scatter":
-        _check_sum(options.datatype, form, ranks)
+        _check_sum(options.datatype, dtype, ranks)
     else:
         most = max(most, 1)
     if options.check != RANDOM:
-        return [round_to(np.ones(count, np.float32), form) for _ in group]
+        return [round_to(np.ones(count, np.float32), dtype) for _ in group]
     inputs = []
     for rank in group:
         random = np.random.default_rng([seed, rank])
         drawn: Any = (
-            random.uniform(-1, 1, count) if form.is_float else random.integers(0, most + 1, count)
+            random.uniform(-1, 1, count) if dtype.is_float else random.integers(0, most + 1, count)
         )
-        inputs.append(round_to(drawn.astype(np.float32), form))
+        inputs.append(round_to(drawn.astype(np.float32), dtype))
     return inputs
 
 
-def _largest(form: Dtype) -> int:
+def _largest(dtype: Dtype) -> int:
     """The largest integer of an integer data type."""
-    return int(np.iinfo(form.dtype).max)
+    return int(np.iinfo(dtype.dtype).max)
 
 
-def _check_sum(name: str, form: Dtype, ranks: int) -> None:
+def _check_sum(name: str, dtype: Dtype, ranks: int) -> None:
     """Refuse a data type that has no value for the sum of ones."""
-    largest = float(dtypes.float_range(form).largest) if form.is_float else _largest(form)
+    largest = float(dtypes.float_range(dtype).largest) if dtype.is_float else _largest(dtype)
     if ranks > largest:
         raise BadInput(
             f"--check of {name} over {ranks} ranks, whose sum of ones has no value; legal: up to "
@@ -166,13 +166,13 @@ def _results(
         case "all_gather":
             part = count // ranks
             joined = np.concatenate([array[:part] for array in inputs])
-            golden = np.array([exact[at // part][at % part] for at in range(count)])
+            golden = np.array([exact[index // part][index % part] for index in range(count)])
             return [joined] * ranks, [golden] * ranks
         case "alltoall":
             part = count // ranks
             outputs = [
-                np.concatenate([array[own * part : (own + 1) * part] for array in inputs])
-                for own in range(ranks)
+                np.concatenate([array[rank * part : (rank + 1) * part] for array in inputs])
+                for rank in range(ranks)
             ]
             blocks = np.reshape(exact, (ranks, ranks, part)).transpose(1, 0, 2)
             return outputs, list(blocks.reshape(ranks, count))
@@ -187,15 +187,15 @@ def _reduced(
     fabric, kind = planned.fabric, planned.operation.kind
     alike = groups_like(fabric, planned.groups, group)
     order = reduction_order(fabric, kind, float(nbytes), alike, group)
-    form = _FORMATS[planned.options.datatype]
+    dtype = _FORMATS[planned.options.datatype]
     values = {rank: to_float32(array) for rank, array in zip(group, inputs, strict=True)}
 
     def added(part: Order) -> Array:
         if isinstance(part, int):
             return values[part]
-        return to_float32(round_to(reduce(np.add, map(added, part)), form))
+        return to_float32(round_to(reduce(np.add, map(added, part)), dtype))
 
-    return round_to(added(order), form)
+    return round_to(added(order), dtype)
 
 
 def _received_messages(
@@ -203,9 +203,9 @@ def _received_messages(
 ) -> list[Any]:
     """The message that each rank of a group receives; zeros if no rank sends to it."""
     sources = {target: source for source, target in planned.pairs}
-    own = dict(zip(group, inputs, strict=True))
-    silent = np.zeros_like(inputs[0])
-    return [own.get(sources.get(rank, -1), silent) for rank in group]
+    input_by_rank = dict(zip(group, inputs, strict=True))
+    zeros = np.zeros_like(inputs[0])
+    return [input_by_rank.get(sources.get(rank, -1), zeros) for rank in group]
 
 
 def _sent_messages(
@@ -253,17 +253,17 @@ def _sent_chunks(
                 chunk = receiver if has_chunks else 0
                 first, length = entry.send_displs[chunk], entry.send_counts[chunk]
                 begin = offsets[receiver][index]
-                for at in range(length):
-                    golden[receiver][begin + at] = exact[index][first + at]
+                for element in range(length):
+                    golden[receiver][begin + element] = exact[index][first + element]
     return golden
 
 
 def _tolerance(planned: PlannedOperation, inputs: Sequence[Array]) -> Any:
     """Upper bound of the error that roundings of a sum add up to; 0 for integers and for moves."""
-    form = _FORMATS[planned.options.datatype]
+    dtype = _FORMATS[planned.options.datatype]
     sums = planned.operation.name in ("all_reduce", "reduce_scatter")
-    if not sums or not form.is_float:
+    if not sums or not dtype.is_float:
         return 0.0
-    step = 2.0 ** -(form.mantissa_bits + 1)
+    step = 2.0 ** -(dtype.mantissa_bits + 1)
     sizes = np.sum([np.abs(to_float32(array)).astype(np.float64) for array in inputs], axis=0)
     return float(sizes.max(initial=0.0)) * len(inputs) * step

@@ -1,4 +1,4 @@
-"""`--command analyze`: operators of a program's graphs that AWS's compiler takes, and refuses.
+"""`--command analyze`: a program's operators that AWS's compiler supports, and that it refuses.
 
 Source: aws-neuron-sdk archive/nxd-training/analyze_for_training.rst; pytorch-neuron-parallel-
 compile.rst, Analyze operations support.
@@ -47,11 +47,11 @@ class Analysis:
     """Operators and instructions in the graphs of a program.
 
     Attributes:
-        supported: operators of the framework, with how often each is called.
-        refused: operators that are refused, each call once.
-        instructions: XLA's instructions that compile, each form once.
-        refused_instructions: XLA's instructions that do not.
-        unread: graphs that cannot be read, each with the reason.
+        supported: number of calls of each supported operator of the framework.
+        refused: rows of result.json for calls of refused operators, without repeats.
+        instructions: texts of XLA's instructions that compile, without repeats.
+        refused_instructions: rows of result.json for XLA's instructions that do not compile.
+        unread: paths of graphs that cannot be read, each with the reason.
     """
 
     supported: Counter[str] = field(default_factory=Counter[str])
@@ -79,8 +79,8 @@ class Analysis:
         kind = _aten_name(call.operator)
         codes = {code for code, _ in call_refusals(call, target)}
         if codes or call.reason or is_refused:
-            place = _LOWERING if call.reason and codes <= {_NOT_LOWERED} else _COMPILER
-            row = {"kind": kind, "failureAt": place, "call": _place(call.line)}
+            stage = _LOWERING if call.reason and codes <= {_NOT_LOWERED} else _COMPILER
+            row = {"kind": kind, "failureAt": stage, "call": _line_text(call.line)}
             if row not in self.refused:
                 self.refused.append(row)
         else:
@@ -128,11 +128,11 @@ def analysis_of(entries: Sequence[CacheEntry]) -> Analysis:
     for entry in entries:
         try:
             flags = entry.flags()
-            named = [flag.removeprefix(_TARGET) for flag in flags if flag.startswith(_TARGET)]
-            if not named:
+            targets = [flag.removeprefix(_TARGET) for flag in flags if flag.startswith(_TARGET)]
+            if not targets:
                 raise BadInput("its flags name no --target")
-            rest = [flag for flag in flags if not flag.startswith(_TARGET)]
-            target = CompileTarget(arch.target(named[0]), Flags.parse(rest))
+            other_flags = [flag for flag in flags if not flag.startswith(_TARGET)]
+            target = CompileTarget(arch.target(targets[0]), Flags.parse(other_flags))
             subject = subject_of(entry.graph(), str(entry.graph_file), entry.folder.name)
         except EmulatorError as error:
             analysis.unread.append(f"{entry.graph_file}: {error.reason}")
@@ -166,7 +166,7 @@ def _aten_name(operator: str) -> str:
     return f"{namespace}::{name.partition('.')[0]}"
 
 
-def _place(line: SourceLine | None) -> str:
+def _line_text(line: SourceLine | None) -> str:
     """A line of the user's program as AWS's report has it, "train.py 24"; "" for none."""
     if line is None:
         return ""

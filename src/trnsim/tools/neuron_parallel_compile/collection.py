@@ -52,7 +52,7 @@ def check_command(command: Sequence[str]) -> str:
 def collect(
     command: Sequence[str], cache: Path, environment: Mapping[str, str] | None = None
 ) -> int:
-    """Run a command that stores its graphs in a cache; its exit status.
+    """Run a command that stores its graphs in a cache; return its exit status.
 
     Raises:
         BadInput: as `check_command`, and for a program that the system does not start.

@@ -18,7 +18,7 @@ _DRAFT: Final = ".trnsim-"
 
 
 def clean(settings: CacheSettings) -> tuple[int, list[Path]]:
-    """Remove the entries of this compiler's version: how many, and those in use, which stay.
+    """Remove this compiler version's entries; return their number, and the folders left in use.
 
     Raises:
         BadInput: the cache is off, or a file cannot be removed.
@@ -47,7 +47,7 @@ def clean(settings: CacheSettings) -> tuple[int, list[Path]]:
 
 
 def clear_locks(settings: CacheSettings) -> tuple[int, list[Path]]:
-    """Remove lock files that no process holds: how many, and those that a process holds.
+    """Remove lock files that no process holds; return their number, and the files that one holds.
 
     Raises:
         BadInput: the cache is off.
@@ -68,7 +68,7 @@ def _entries(settings: CacheSettings) -> list[CacheEntry]:
 
 
 def enabled_folder(folder: Path | None) -> Path:
-    """A folder of the cache; None is that of a cache that is turned off.
+    """A folder of the cache, which is None if the cache is turned off.
 
     Raises:
         BadInput: the cache is turned off.
@@ -81,7 +81,7 @@ def enabled_folder(folder: Path | None) -> Path:
 
 
 def _own_files(entry: CacheEntry) -> Iterator[Path]:
-    """The files of an entry that this program wrote, finished or not; links themselves."""
+    """The files of an entry that this program wrote, finished or not; a link is not followed."""
     with os.scandir(entry.folder) as listed:
         for item in listed:
             is_draft = item.name.startswith(_DRAFT) and item.name.endswith(".tmp")

@@ -20,7 +20,9 @@ LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical"
 """The number of each level of --verbose, as in Python's `logging`."""
 _WARNING: Final = LEVELS["warning"]
 _REQUIRED: Final = ("framework", "target")
-_OWN: Final = frozenset({"framework", "logfile", "output", "target", "verbose", "workdir"})
+_COMMAND_FLAGS: Final = frozenset(
+    {"framework", "logfile", "output", "target", "verbose", "workdir"}
+)
 """Flags of the command itself, which are not passed to the compiler's stages."""
 _DASHES: Final = ("\u2014", "\u2013", "\u2212")
 """Dashes that word processors, and an example of AWS's page, write for two hyphens."""
@@ -34,12 +36,12 @@ class CompileArguments:
         model: the file of the graph.
         target: the chip.
         family: the family of instances, as --target names it.
-        flags: those of the compiler, as words.
-        output: the file that is written where neuronx-cc would write its NEFF.
+        flags: flags of the compiler's stages, as words.
+        output: path of the file that is written instead of neuronx-cc's NEFF.
         logfile: the file of the report's text.
         workdir: the folder of the whole report; None for none.
         level: the level of messages.
-        ignored: a sentence on each flag that has no effect.
+        ignored: for each flag without an effect, a sentence.
     """
 
     model: Path
@@ -68,13 +70,13 @@ class CompileArguments:
                 )
         models: list[str] = []
         stated: dict[str, str] = {}
-        kept: list[str] = []
+        compiler_words: list[str] = []
         for flag, value in flag_settings(words, PROGRAM, models):
             _check_value(flag, value)
-            if flag.name in _OWN:
+            if flag.name in _COMMAND_FLAGS:
                 stated[flag.name] = value
             else:
-                kept.append(f"--{flag.name}={value}" if value else f"--{flag.name}")
+                compiler_words.append(f"--{flag.name}={value}" if value else f"--{flag.name}")
         missing = [f"--{name}" for name in _REQUIRED if name not in stated]
         if missing:
             _refuse(
@@ -89,12 +91,12 @@ class CompileArguments:
             Path(models[0]),
             chip_of(stated["target"]),
             stated["target"],
-            tuple(kept),
+            tuple(compiler_words),
             Path(stated.get("output", DEFAULT_OUTPUT)),
             Path(stated.get("logfile", DEFAULT_LOG)),
             None if workdir is None else Path(workdir),
             _level(stated.get("verbose", "")),
-            Flags.parse(kept, PROGRAM).said,
+            Flags.parse(compiler_words, PROGRAM).said,
         )
 
 
@@ -104,7 +106,7 @@ def _check_value(flag: CompilerFlag, value: str) -> None:
     Raises:
         BadInput: for an illegal one.
     """
-    if flag.name in _OWN:
+    if flag.name in _COMMAND_FLAGS:
         Flags.parse([f"--{flag.name}={value}"], PROGRAM)
     if flag.name == "verbose":
         _level(value)
@@ -135,7 +137,7 @@ def _refuse(reason: str, fix: str) -> NoReturn:
 
 
 def flag_lines() -> list[tuple[str, str]]:
-    """The flags, each with its legal values or what it takes."""
+    """The flags, each with its legal values or the kind of its value."""
     lines: list[tuple[str, str]] = []
     for flag in FLAGS.values():
         values = [value for value in flag.values if value]

@@ -26,7 +26,7 @@ _FIX: Final = "name a file of HLO (text or HloModuleProto) or StableHLO"
 _FOLDER_SUFFIXES: Final = (
     *(".html", ".json", ".txt", "-figures.json", ".perfetto-trace", ".trace.json"),
 )
-"""Ends of the names of the files that `write_folder` writes, behind the name of the graph's."""
+"""Suffixes that `write_folder` appends to the graph's name for its files."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def check_files(arguments: CompileArguments) -> None:
 def compile_file(
     arguments: CompileArguments, tell: Callable[[str], None] = lambda _: None
 ) -> Compilation:
-    """Compile the graph in a file, and write what was asked for.
+    """Compile the graph in a file, and write the output, the log and the folder of the report.
 
     Raises:
         EmulatorError: the file holds no graph, or one that does not compile, or a file cannot be

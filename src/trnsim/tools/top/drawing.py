@@ -1,4 +1,4 @@
-"""The sections of neuron-top as lines of a terminal, for any width."""
+"""The sections of neuron-top as lines of a terminal of any width."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def cores(
         line = Text()
         for device in range(first, min(first + per_row, host.devices)):
             line.append(f"ND{device}".ljust(_LABEL_CHARS))
-            for place in range(host.cores_per_device):
-                core = device * host.cores_per_device + place
+            for index in range(host.cores_per_device):
+                core = device * host.cores_per_device + index
                 value = figures.flop_per_s.get(core, 0.0) if in_flops else None
                 line.append_text(_cell(figures.percent.get(core, 0.0), value, cell_width))
         lines.append(line)
@@ -116,9 +116,9 @@ def _bar(parts: Sequence[tuple[float, str]], figure: str, inner: int) -> Text:
     chars, used, percent = inner - len(figure), 0, 0.0
     for part, style in parts:
         percent += part
-        until = min(round(chars * percent / 100), chars)
-        line.append("|" * (until - used), style)
-        used = until
+        end = min(round(chars * percent / 100), chars)
+        line.append("|" * (end - used), style)
+        used = end
     return line.append(" " * (chars - used) + figure + "]")
 
 
@@ -194,16 +194,18 @@ def _detail(row: TreeRow, width: int, *, is_chosen: bool) -> Text:
 def tab_bar(programs: Sequence[Tab], chosen: Tab, width: int) -> Text:
     """The tabs; the chosen one is visible however many there are."""
     labels = [f"[{number}]:{tab.name}" for number, tab in enumerate(programs, 1)]
-    at = programs.index(chosen)
-    labels[at] = f">{labels[at]}<"
-    first = at
-    free_chars = width - len("Neuron Apps ") - len(labels[at]) - 2
+    chosen_index = programs.index(chosen)
+    labels[chosen_index] = f">{labels[chosen_index]}<"
+    first = chosen_index
+    free_chars = width - len("Neuron Apps ") - len(labels[chosen_index]) - 2
     while first > 0 and len(labels[first - 1]) + 2 <= free_chars:
         first -= 1
         free_chars -= len(labels[first]) + 2
     line = Text("Neuron Apps ", BAND)
     for index in range(first, len(labels)):
-        line.append(labels[index], _CHOSEN_STYLE if index == at else BAND).append("  ", BAND)
+        line.append(labels[index], _CHOSEN_STYLE if index == chosen_index else BAND).append(
+            "  ", BAND
+        )
     line.truncate(width)
     line.append(" " * max(width - line.cell_len, 0), BAND)
     return line

@@ -134,12 +134,12 @@ class Top(App[None]):
         free_lines = max(height - len(top) - len(below) - len(end), 0)
         most = max(free_lines - _CORE_HEAD_LINES - _LEAST_TREE, 1)
         cores = drawing.cores(tab_figures, host, width, most, in_flops=self.in_flops)
-        left = max(free_lines - min(len(cores), most + _CORE_HEAD_LINES), 0)
+        tree_lines = max(free_lines - min(len(cores), most + _CORE_HEAD_LINES), 0)
         return [
             *top,
             *_first_lines(cores, most + _CORE_HEAD_LINES, width),
             *below,
-            *self._details(width, left),
+            *self._details(width, tree_lines),
             *end,
         ]
 
@@ -148,8 +148,8 @@ class Top(App[None]):
         if not height:
             return []
         nodes = self.nodes()
-        rows, at = self.tree_state.rows(nodes), self.tree_state.cursor_line(nodes)
-        lines = [drawing.details_head(width), *drawing.details(rows, at, width, height - 1)]
+        rows, cursor = self.tree_state.rows(nodes), self.tree_state.cursor_line(nodes)
+        lines = [drawing.details_head(width), *drawing.details(rows, cursor, width, height - 1)]
         return lines + [Text("")] * (height - len(lines))
 
     def nodes(self) -> Any:
@@ -205,8 +205,8 @@ def _first_lines(lines: list[Text], most: int, width: int) -> list[Text]:
     """At most `most` lines; the last tells how many lines of devices do not fit."""
     if len(lines) <= most:
         return lines
-    left = len(lines) - most + 1
-    return [*lines[: most - 1], Text(f"{left} more lines in a taller terminal"[:width], "yellow")]
+    hidden = len(lines) - most + 1
+    return [*lines[: most - 1], Text(f"{hidden} more lines in a taller terminal"[:width], "yellow")]
 
 
 def run(report: Callable[[], Mapping[str, Any]], version: str) -> None:

@@ -62,11 +62,11 @@ def tree(figures: TabFigures, cores_per_device: int) -> tuple[TreeNode, ...]:
     )
     devices: dict[int, list[TreeNode]] = {}
     for core, bytes_by_category in figures.core_bytes.items():
-        device, place = divmod(core, cores_per_device)
+        device, index = divmod(core, cores_per_device)
         leaves = tuple(
             TreeNode(label, bytes_by_category.get(name, 0)) for name, label in DEVICE_NAMES.items()
         )
-        devices.setdefault(device, []).append(_parent(f"NC {place}", leaves))
+        devices.setdefault(device, []).append(_parent(f"NC {index}", leaves))
     return (
         _parent("Host", host),
         *(_parent(f"ND {device}", nodes) for device, nodes in devices.items()),

@@ -32,7 +32,7 @@ class ReportInstance:
 
     Attributes:
         name: its type.
-        number: its number at EC2.
+        number: its instance id at EC2.
         core_version: "v3d".
         devices: number of devices.
         cores_per_device: logical cores of a device.
@@ -138,8 +138,8 @@ def figures(report: Mapping[str, Any], tab: Tab) -> TabFigures:
     )
 
 
-def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, count in more.items():
+def _add(counts: dict[str, int], added: Mapping[str, int]) -> None:
+    for name, count in added.items():
         counts[name] = counts.get(name, 0) + count
 
 
