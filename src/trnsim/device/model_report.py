@@ -215,7 +215,7 @@ class ModelReport:
             ("bound", self._bound()),
             ("use", self._use()),
             ("program", self._program()),
-            ("modules", self.whole.dearest(_LISTED_PARTS)),
+            ("modules", self.whole.longest_modules(_LISTED_PARTS)),
             ("operations", self._operations()),
             ("exchanges", self._exchange_text()),
             ("memory", self._memory()),

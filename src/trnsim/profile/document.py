@@ -1,4 +1,4 @@
-"""Stored profiles for people and programs: in a few rows, in full, and side by side."""
+"""Documents of stored profiles: in a few rows, in full, and compared side by side."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def profile_values(profile: JsonObject) -> dict[str, Any]:
 
 
 def brief_rows(profile: JsonObject) -> list[tuple[str, str]]:
-    """Labels and words of the time, what bounds it, and the change that shortens it most."""
+    """Rows of label and text: the time, its bottleneck, and the change that shortens it most."""
     summary = summary_of(profile)
     bottleneck, is_corrected = _bottleneck(summary), summary.is_corrected
     interval, assumed = summary.interval_text(), summary.conditions.brief()
@@ -113,7 +113,7 @@ def brief_rows(profile: JsonObject) -> list[tuple[str, str]]:
 
 
 def next_action_row(profile: JsonObject) -> tuple[str, str]:
-    """The advice with the largest gain; where there is none, the line with most time."""
+    """The row of the advice with the largest gain; without advice, of the line with most time."""
     for item in profile["advice"][:1]:
         action = item["text"].partition(": ")[2].rstrip(".")
         return "try", f"{action}: -{_time(item['gain_ns'])} at {_short_place(profile, item)}"
@@ -202,7 +202,7 @@ def _lines(profile: JsonObject) -> Table:
         for row in profile["by_line"][:_MOST_SHOWN_LINES]
     ]
     return Table(
-        _LINE_COLUMNS, rows, below={at: [row[-1]] for at, row in enumerate(rows) if row[-1]}
+        _LINE_COLUMNS, rows, below={index: [row[-1]] for index, row in enumerate(rows) if row[-1]}
     )
 
 

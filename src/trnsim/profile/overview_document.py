@@ -1,4 +1,4 @@
-"""Overviews of stored answers for people and programs, and two of them compared."""
+"""Documents of overviews of stored answers, and of two answers compared."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def title(overviews: Sequence[Overview]) -> str:
     """The subjects and machines of an answer: "step of llama-3.1-8b on trn2 and p5en"."""
     subjects = list(dict.fromkeys(overview.subject for overview in overviews))
     machines = list(dict.fromkeys(overview.machine for overview in overviews if overview.machine))
-    suffix = f" on {_some(machines)}" if machines else ""
-    return f"{_some(subjects)}{suffix}"
+    suffix = f" on {_first_names(machines)}" if machines else ""
+    return f"{_first_names(subjects)}{suffix}"
 
 
-def _some(names: Sequence[str]) -> str:
-    """The first names in words, and how many more there are."""
-    left = len(names) - _MOST_NAMES
-    words = [*names[:_MOST_NAMES], f"{left} more"] if left > 0 else names
+def _first_names(names: Sequence[str]) -> str:
+    """The first `_MOST_NAMES` names in words, and the number of the others."""
+    more = len(names) - _MOST_NAMES
+    words = [*names[:_MOST_NAMES], f"{more} more"] if more > 0 else names
     return enumerated(words, "and")
 
 
@@ -100,7 +100,7 @@ def _time(overview: Overview) -> str:
 
 
 def _blocks(overview: Overview, index: int) -> list[Block]:
-    """The section of an overview; `index` is its own in the document's values."""
+    """The blocks of an overview, which is number `index` of the document's values."""
     head = label_table([("time", _time(overview)), ("bound by", overview.bound or "-")])
     blocks: list[Block] = [head]
     if overview.parts_s:
@@ -223,15 +223,15 @@ def overview_diff(pairs: Sequence[tuple[Overview, Overview]]) -> Document:
 
 
 def _changes(before: Overview, after: Overview) -> dict[str, list[dict[str, Any]]]:
-    """Seconds before and after, by table; None for what a side does not have."""
+    """Rows of seconds before and after, by table; None for a part that a side does not have."""
     tables = {"part": (before.parts_s, after.parts_s)}
     for name in dict.fromkeys([*before.groups_s, *after.groups_s]):
         tables[name] = before.groups_s.get(name, {}), after.groups_s.get(name, {})
     return {
         name: sorted(
             (
-                {"name": each, "before_s": old.get(each), "after_s": new.get(each)}
-                for each in dict.fromkeys([*old, *new])
+                {"name": part, "before_s": old.get(part), "after_s": new.get(part)}
+                for part in dict.fromkeys([*old, *new])
             ),
             key=lambda row: -abs((row["after_s"] or 0.0) - (row["before_s"] or 0.0)),
         )

@@ -19,7 +19,7 @@ _PAGE: Final = "report.html"
 
 
 def write_page(report: JsonObject, folder_or_file: Path | str) -> Path:
-    """Write the HTML page of a report; the page's path.
+    """Write the HTML page of a report; return the page's path.
 
     A path that ends in ".html" is the page's own; any other is a folder, for `report.html`.
 
@@ -33,7 +33,7 @@ def write_page(report: JsonObject, folder_or_file: Path | str) -> Path:
 
 
 def write_report(report: JsonObject, folder: Path | str, name: str) -> Path:
-    """Write one kernel's page NAME.html and stored report NAME.json; the page's path.
+    """Write a kernel's page NAME.html and stored report NAME.json; return the page's path.
 
     Raises:
         BadInput: the folder cannot be written.
@@ -45,7 +45,7 @@ def write_report(report: JsonObject, folder: Path | str, name: str) -> Path:
 def write_traces(
     run: ProfiledRun, folder: Path | str, name: str, tell: Callable[[str], None] = lambda _: None
 ) -> dict[str, Path]:
-    """Write Perfetto's and Chrome's traces and Parquet tables of a run; the paths by kind.
+    """Write Perfetto's and Chrome's traces and Parquet tables of a run; return the paths by kind.
 
     Without pyarrow the tables are left out.
 

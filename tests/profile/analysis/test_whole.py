@@ -77,10 +77,10 @@ def test_the_time_has_one_launch_and_the_exchanges():
 
 
 def test_the_dearest_modules_in_words():
-    assert whole().dearest(2) == (
+    assert whole().longest_modules(2) == (
         "net.layers.*.mlp 10 us (50 %); net.layers.*.attention.query 6 us (30 %)"
     )
-    assert whole(shares=SHARES[-1:]).dearest(2) == f"{NO_MODULE} 3 us (15 %)"
+    assert whole(shares=SHARES[-1:]).longest_modules(2) == f"{NO_MODULE} 3 us (15 %)"
 
 
 def test_what_takes_time_has_a_name():

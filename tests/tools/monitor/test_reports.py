@@ -8,7 +8,7 @@ from monitored import record
 from trnsim.instance.model import instance_model
 from trnsim.instance.state.hardware import COUNTERS, StoredFault, counters
 from trnsim.tools.monitor import host
-from trnsim.tools.monitor.config import ALL_GROUPS, Config, MetricGroup, Programs
+from trnsim.tools.monitor.config import ALL_GROUPS, Config, MetricGroup, ProgramRule
 from trnsim.tools.monitor.reports import Monitor
 
 MODEL = instance_model("trn2.48xlarge", 2)
@@ -43,7 +43,7 @@ class World:
 
 
 def programs(*groups, tag=""):
-    return Config((Programs(re.compile(tag), groups),), ())
+    return Config((ProgramRule(re.compile(tag), groups),), ())
 
 
 def test_every_report_has_the_fields_of_the_page():

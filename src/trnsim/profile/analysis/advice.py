@@ -127,7 +127,7 @@ def _row_bytes(instruction: Instruction) -> int:
 
 
 def _wide_on(engine: Engine) -> Callable[[Examination, float], Repair | None]:
-    """The change that gives the float32 instructions of `engine` bfloat16 operands."""
+    """The function that repairs float32 instructions of `engine`: they get bfloat16 operands."""
 
     def change(examined: Examination, threshold_bytes: float) -> Repair | None:
         changed: dict[int, EnginePlacement] = {}
@@ -151,9 +151,9 @@ def _wide_on(engine: Engine) -> Callable[[Examination, float], Repair | None]:
 
 
 def _serial_chain(examined: Examination, threshold_share: float) -> Repair | None:
-    """Two tiles in flight: each half of the program beside the other.
+    """The repair of a serial chain: both halves of the program run at once, on two tiles in flight.
 
-    An upper bound, as the halves may need more of each other than the schedule knows.
+    It is an upper bound, as the halves may depend on each other in ways that the schedule lacks.
     """
     steps = critical_steps(examined.timeline)
     busiest_s = max(examined.timeline.issuing_s(), *examined.busy_s.values(), 0.0)

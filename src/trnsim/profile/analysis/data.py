@@ -31,7 +31,7 @@ from trnsim.timing.occupancy import Integers, Seconds, columns, critical_steps, 
 _NS_PER_S: Final = 1e9
 _DECIMALS: Final = 2
 _MAX_STEPS: Final = 4096
-"""Maximum steps of a quantity over time; with more, each stretch is replaced by its maximum."""
+"""Maximum steps of a quantity over time; a longer series is cut into as many maxima."""
 _MOST_SOURCES: Final = 16
 _MOST_SOURCE_LETTERS: Final = 400_000
 _MAX_PAIRS: Final = 1024
@@ -139,7 +139,7 @@ def _column_ns(times_s: Seconds) -> list[float]:
 
 
 def _spans(timeline: Timeline) -> JsonObject:
-    """One list per property; the predecessors of i are waits[waits_from[i]:waits_from[i + 1]]."""
+    """Columns of issued instructions; i waits for waits[waits_from[i]:waits_from[i + 1]]."""
     spans, program = columns(timeline), timeline.program
     waits = [program.waits_for(index) for index in range(len(program))]
     return {
@@ -236,7 +236,7 @@ def _memories(timeline: Timeline) -> list[JsonObject]:
 
 
 def _downsampled(time_s: Seconds, level_bytes: Integers) -> tuple[Seconds, Integers]:
-    """At most `_MAX_STEPS` steps, each the maximum of its stretch."""
+    """At most `_MAX_STEPS` steps, each the maximum of the steps that it replaces."""
     if len(time_s) <= _MAX_STEPS:
         return time_s, level_bytes
     first = np.linspace(0, len(time_s), _MAX_STEPS, endpoint=False).astype(np.int64)

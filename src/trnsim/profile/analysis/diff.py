@@ -1,8 +1,8 @@
 """The comparison of two stored profiles: changes, and where they are.
 
-Of kernels by quantity, engine, opcode and source line: lines are matched by file name and text, not
-by number; equal texts are matched in order. Of models by quantity, operation, engine, reason for
-traffic with HBM, and module: modules are matched by their paths.
+Kernels are compared by quantity, engine, opcode and source line: lines are matched by file name and
+text, not by number; equal texts are matched in order. Models are compared by quantity, operation,
+engine, reason for traffic with HBM, and module: modules are matched by their paths.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Change:
 
     Attributes:
         name: the quantity, or the place.
-        before: None where it is new.
-        after: None where it is gone.
+        before: value before; None if the quantity is new.
+        after: value after; None if the quantity is gone.
         format: the function that formats a value.
         note: further text.
     """
@@ -77,10 +77,10 @@ class Diff:
     """The changes between two profiles.
 
     Attributes:
-        before: title of the first.
-        after: title of the second.
+        before: title of the first profile.
+        after: title of the second profile.
         whole: quantities of the whole program, its time first.
-        bound_by: the bottleneck of each.
+        bound_by: bottleneck of the first and of the second profile.
         tables: times and bytes by engine, opcode and so on, largest change first; the last is by
             place in the user's program.
     """
@@ -97,7 +97,7 @@ class Diff:
         return list(self.tables.values())[-1]
 
     def sections(self) -> list[Section]:
-        """Quantities, then a table for each question; those leave out rows without a change."""
+        """A section of quantities, then one for each table, without rows that did not change."""
         sides = [Note(f"before   {self.before}"), Note(f"after    {self.after}")]
         whole = [_row(change)[:-1] for change in self.whole]
         whole.append(["bound by", *self.bound_by, "=" if len(set(self.bound_by)) == 1 else ""])
@@ -367,7 +367,7 @@ def _blocks(head: str, changes: Iterable[Change]) -> list[Block]:
     value_columns = columns(f"{head} | before | after | change")
     below = {}
     if head == LINES:  # a source line is longer than a cell
-        below = {at: [row[-1]] for at, row in enumerate(rows[:_MOST_SHOWN_ROWS])}
+        below = {index: [row[-1]] for index, row in enumerate(rows[:_MOST_SHOWN_ROWS])}
     note = Column("", place="page" if below else "everywhere")
     table = Table((*value_columns, note), rows[:_MOST_SHOWN_ROWS], below=below)
     return [table, *([Note(f"and {more} smaller changes")] if more > 0 else [])]

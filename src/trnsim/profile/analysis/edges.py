@@ -1,4 +1,4 @@
-"""The effect of each edge that a kernel asks for: the device time without it and with it.
+"""The effect of each ordering edge that a kernel states: the device time without and with it.
 
 A statement of the kernel (`depends_on`, or a pair of `with_schedule`) is tried as a whole: all its
 edges are left out on all cores, and the program is ordered, fitted into memory and timed again.
@@ -14,7 +14,7 @@ from trnsim.program.edges import Edge
 from trnsim.timing import Timeline
 
 MOST_TRIED: Final = 16
-"""Statements that are tried."""
+"""Maximum number of statements that are tried."""
 MOST_INSTRUCTIONS: Final = 200_000
 """Maximum number of instructions in all trials together: long programs try fewer statements."""
 

@@ -91,11 +91,12 @@ class Examination:
                 tensors change their sizes.
         """
         placements = [
-            by_distinct.get(which, own) for which, own in enumerate(self.recorded_placements)
+            by_distinct.get(which, placement)
+            for which, placement in enumerate(self.recorded_placements)
         ]
-        which_of, single = self.program.which, by_issued or {}
+        which_of, overrides = self.program.which, by_issued or {}
         return self.timeline.device_time_after_s(
-            lambda index: single.get(index) or placements[which_of[index]],
+            lambda index: overrides.get(index) or placements[which_of[index]],
             keeps_rooms=keeps_memory_plan,
         )
 

@@ -1,4 +1,4 @@
-"""The device time with one engine twice as fast, its instructions in the same order.
+"""The device time with one engine twice as fast and the same order of instructions.
 
 A faster engine has twice its clock; costs of its instructions that are not cycles stay. The faster
 DMA engines have twice their bandwidths, and half of the times of a descriptor and of an issue.

@@ -53,7 +53,7 @@ def gains(timeline: Timeline) -> list[Gain]:
 def _free(timeline: Timeline, line: SourceLine) -> Gain:
     """The gain if the line's instructions took no time."""
     program = timeline.program
-    own = program.lines.index(line)
+    line_index = program.lines.index(line)
     placed = recorded(program)
     free = [
         EnginePlacement(
@@ -63,6 +63,8 @@ def _free(timeline: Timeline, line: SourceLine) -> Gain:
         for engine, cost in placed
     ]
     which, line_of = program.which, program.line_of
-    time_s = timeline.device_time_if_s(lambda i: (free if line_of[i] == own else placed)[which[i]])
+    time_s = timeline.device_time_if_s(
+        lambda i: (free if line_of[i] == line_index else placed)[which[i]]
+    )
     gain_s = timeline.undisturbed_s - time_s
     return Gain(f"{line} for nothing", line, gain_s)

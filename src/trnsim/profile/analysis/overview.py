@@ -1,4 +1,4 @@
-"""Answers of commands on one scale: total with its interval, bound, parts, advice by its gain.
+"""Overviews of commands' answers: time with its interval, bound, parts, advice by its gain.
 
 The source is an answer's JSON, whose schema says how it is read: of a training step, ranks, a
 launch, a compiled graph and plans. A kernel's own report has more, and its own format
@@ -73,13 +73,14 @@ class Overview:
     Attributes:
         subject: the subject of the time, in words.
         machine: the chip or platform, by which two answers are compared.
-        time_s: the total; `interval_s` has its P10 and P90, where they are known.
+        time_s: median of the answer's time.
+        interval_s: P10 and P90 of that time; None if unknown.
         bound: the largest part, or the physical bound, in words.
-        parts_s: its parts, the longest first.
-        actions: advice, by gain.
-        groups_s: further sums of the same time, by heading.
-        lanes: its spans over time, where they are stored.
-        gains: changes that were timed again, where the program is stored.
+        parts_s: seconds by part of the time, the longest first.
+        actions: advice, the largest gain first.
+        groups_s: for each heading, seconds by name: other divisions of the same time.
+        lanes: spans over time; empty if the answer does not store them.
+        gains: changes that were timed again; empty if the answer stores no program.
         whole_s: the time that gains shorten: from the first launch to the last end.
     """
 
@@ -188,11 +189,11 @@ def step_actions(answer: Values, program: StepProgram | None = None) -> list[Act
         text = f"{time_text(launch_s)} of launches beside {time_text(device_s)} of work: compile"
         actions.append(Action(f"{text} the step (torch.compile, jax.jit, torch_xla)", gain_s))
     for row in answer["by_operation"][:1]:
-        taken_s = row["device_time_s"]
+        operation_s = row["device_time_s"]
         calls = "1 call" if row["calls"] == 1 else f"{row['calls']} calls"
         place = "its" if row["calls"] == 1 else "their"
-        text = f"{row['name']} takes {time_text(taken_s)} in {calls}"
-        gain_s = taken_s
+        text = f"{row['name']} takes {time_text(operation_s)} in {calls}"
+        gain_s = operation_s
         if program is not None:  # a kernel has a launch in each call
             gain_s = operation_gain_s(program, row["name"], row["calls"])
         if gain_s > 0:
@@ -235,7 +236,7 @@ def _slowest_rank(answer: Values, subject: str, machine: str, time: str) -> Over
     slowest = max(ranks, key=lambda rank: rank[time])
     exposed_s = slowest["exposed_s"]
     parts = {"work": slowest[time] - exposed_s, "exposed exchanges": exposed_s}
-    by_rank = {f"rank {rank.get('rank', at)}": rank[time] for at, rank in enumerate(ranks)}
+    by_rank = {f"rank {rank.get('rank', index)}": rank[time] for index, rank in enumerate(ranks)}
     # Answers of an earlier trnsim have no P10 and P90.
     interval_s = None if answer.get("p10_s") is None else _p10_p90(answer, "_s")
     return _overview(subject, machine, slowest[time], interval_s, parts, groups_s={"rank": by_rank})

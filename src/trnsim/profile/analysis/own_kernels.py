@@ -1,4 +1,4 @@
-"""The time of a kernel as a user's own measurements of kernels correct it."""
+"""Correction of a kernel's time by a user's own measurements of kernels."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def own_interval(
 ) -> tuple[Interval, str]:
     """The interval of a kernel's time, and its expected error in words, by the current site.
 
-    The median is `total_s` times the factor of kernels on the first chip with this core; without a
-    site both are as given.
+    The median is `total_s` times the factor of kernels on the first chip with this core. Without a
+    site, `interval` and `expected` are returned unchanged.
     """
     site = current()
     if site is None:

@@ -1,4 +1,4 @@
-"""Tensors of an on-chip memory over addresses and time, for the map of a kernel's page.
+"""Placement of an on-chip memory's tensors over addresses and time, for the map of a kernel's page.
 
 The address of a tensor is left to the compiler, so the map shows one that a compiler might choose:
 first fit, in order of first access. Tensors at addresses that the kernel fixed are not shown, as

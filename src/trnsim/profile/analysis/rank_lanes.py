@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["rank_lane", "stored_rank_lanes", "stretches_of"]
 
 Stretches = npt.NDArray[np.float64]
-"""Starts, and ends, in seconds."""
+"""Array ``[2, stretches]``: the starts and the ends of stretches of time, in seconds."""
 
 _LEAST_SHARE: Final = 1 / 1200
 """Share of the time below which a gap is not stored: a pixel of a wide screen."""
@@ -33,16 +33,16 @@ def rank_lane(name: str, work: Stretches, exchanges: Stretches, exposed: Stretch
 
 
 def stretches_of(times: CollectiveTimes, total_s: float) -> dict[str, list[list[float]]]:
-    """The stretches of a rank as JSON: start and end of each, without gaps of less than a pixel."""
+    """A rank's stretches as JSON, by field: starts and ends, without gaps of less than a pixel."""
     stretches = (times.work, times.exchanges, times.exposed)
     return {
-        name: _joined(each, total_s * _LEAST_SHARE)
-        for name, each in zip(_FIELDS, stretches, strict=True)
+        name: _joined(named_stretches, total_s * _LEAST_SHARE)
+        for name, named_stretches in zip(_FIELDS, stretches, strict=True)
     }
 
 
 def stored_rank_lanes(stored: Sequence[Mapping[str, Any]]) -> list[Lane]:
-    """The lanes of ranks that a file has.
+    """The lanes of the ranks in a file.
 
     Raises:
         KeyError: a rank lacks a field.
@@ -80,12 +80,11 @@ def _span(start_s: float, end_s: float, kind: str) -> LaneSpan:
 
 def _exchange_spans(exchanges: Stretches, exposed: Stretches) -> list[LaneSpan]:
     """Collectives in order of time: the parts that are exposed, and the others."""
-    bare, spans = sorted(exposed.T.tolist()), list[LaneSpan]()
-    bare_ends_s = [end_s for _, end_s in bare]
+    exposed_rows, spans = sorted(exposed.T.tolist()), list[LaneSpan]()
+    exposed_ends_s = [end_s for _, end_s in exposed_rows]
     for start_s, end_s in exchanges.T.tolist():
         now_s = start_s
-        for at in range(bisect_right(bare_ends_s, start_s), len(bare)):
-            from_s, to_s = bare[at]
+        for from_s, to_s in exposed_rows[bisect_right(exposed_ends_s, start_s) :]:
             if from_s >= end_s:
                 break
             if from_s > now_s:

@@ -44,10 +44,10 @@ def _opcode_rates(timeline: Timeline) -> list[dict[str, Any]]:
         spans.which, spans.busy_until_s - spans.start_s, len(program.checked)
     ).tolist()
     flops: Counter[str] = Counter()
-    taken_s: dict[str, float] = defaultdict(float)
+    occupied_s: dict[str, float] = defaultdict(float)
     rows = zip(program.checked, totals.by_distinct, totals.counts.tolist(), busy_s, strict=True)
     for checked, traffic, count, length_s in rows:
         if traffic.flops > traffic.transpose_flops:
             flops[checked.opcode] += count * traffic.flops
-            taken_s[checked.opcode] += length_s
-    return [{"opcode": name, "flop_per_s": flops[name] / taken_s[name]} for name in flops]
+            occupied_s[checked.opcode] += length_s
+    return [{"opcode": name, "flop_per_s": flops[name] / occupied_s[name]} for name in flops]

@@ -1,4 +1,4 @@
-"""Work shared between engines: which instructions of a busy one another would finish sooner.
+"""Work shared between engines: instructions of a busy engine that another would finish sooner.
 
 A dependent instruction on another engine waits for a semaphore as well, so chains of instructions
 are also tried as a whole. The better of the two is proposed.
@@ -71,21 +71,21 @@ def _helper_instructions(
     helper_placements: dict[int, EnginePlacement],
     engines: tuple[Engine, Engine],
 ) -> list[int]:
-    """Instructions of the second engine, if the engine that finishes a group first takes it."""
-    which_of, own = examined.program.which, examined.recorded_placements
+    """The instructions that move to the second engine if the faster engine takes each group."""
+    which_of, placements = examined.program.which, examined.recorded_placements
     group_at = {group[0]: group for group in groups}
     movable = {index for group in groups for index in group}
     loads_s = dict.fromkeys(engines, 0.0)
     busiest, helper = engines
     moved: list[int] = []
     for index, which in enumerate(which_of):
-        engine, cost = own[which]
+        engine, cost = placements[which]
         if index not in movable:
             if engine in loads_s:
                 loads_s[engine] += cost.interval_s
             continue
         group = group_at.get(index, [])
-        stays_s = loads_s[busiest] + sum(own[which_of[i]].cost.interval_s for i in group)
+        stays_s = loads_s[busiest] + sum(placements[which_of[i]].cost.interval_s for i in group)
         goes_s = loads_s[helper] + sum(
             helper_placements[which_of[i]].cost.interval_s for i in group
         )

@@ -1,7 +1,7 @@
 """Lanes of a step over time: its kernels, the host's launches, and the HBM in use.
 
-A kernel stands where the device runs it, and its launch where the host starts it, so kernels
-without gaps say that the host is ahead.
+A kernel is drawn at the time when the device runs it, its launch when the host starts it; kernels
+without gaps show that the host is ahead.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def step_lanes(
 ) -> list[Lane | CurveLane]:
     """The lanes of a program; `pages` has the file of a kernel's own page, by its name."""
     ends_s = program.ends_s.tolist()
-    started_s = np.cumsum(program.launches_s).tolist()
+    launch_ends_s = np.cumsum(program.launches_s).tolist()
     kernels: list[LaneSpan] = []
     launches: list[LaneSpan] = []
-    for which, end_s, start_s in zip(program.order, ends_s, started_s, strict=True):
+    for which, end_s, launch_end_s in zip(program.order, ends_s, launch_ends_s, strict=True):
         row = program.kernels[which]
         kind = row.phase if row.phase in PHASES else "work"
         place = f", {row.module}" if row.module else ""
@@ -38,7 +38,7 @@ def step_lanes(
         page = pages.get(row.name, "")
         kernels.append(LaneSpan(end_s - row.time_s, row.time_s, kind, words, page))
         words = f"launch of {row.name}: {time_text(row.launch_s)}"
-        launches.append(LaneSpan(start_s - row.launch_s, row.launch_s, "launch", words))
+        launches.append(LaneSpan(launch_end_s - row.launch_s, row.launch_s, "launch", words))
     curve = [(ends_s[run - 1] if run else 0.0, live) for run, live in program.hbm]
     peak_bytes = max((live for _, live in program.hbm), default=0)
     use = f"{bytes_text(peak_bytes)} at most of {bytes_text(program.hbm_bytes)}"

@@ -46,7 +46,7 @@ class StepKernel:
     """A kernel of a step; kernels that are equal take the same time.
 
     Attributes:
-        name: its name.
+        name: the kernel's name.
         operation: the operator or graph of the framework that it belongs to.
         module: the module of the program, or "".
         phase: "forward", "backward" or "optimizer".
@@ -77,7 +77,7 @@ class StepProgram:
     Attributes:
         kernels: the distinct kernels.
         order: indices in `kernels` of the kernels that run, in order.
-        hbm: pairs of a number of kernels that have run, and the bytes in use from then on.
+        hbm: (number of kernels that have run, bytes in use from then on) for each change.
         hbm_bytes: capacity of HBM.
     """
 
@@ -97,7 +97,7 @@ class StepProgram:
 
     @cached_property
     def launches_s(self) -> Seconds:
-        """The host's time to start each of them."""
+        """The host's time to start each kernel that runs."""
         return np.array([kernel.launch_s for kernel in self.kernels], np.float64)[self._order]
 
     @property
@@ -125,7 +125,7 @@ class StepProgram:
 
     @classmethod
     def of_data(cls, data: Mapping[str, Any]) -> StepProgram:
-        """The program that a file has.
+        """The program in a file's JSON object.
 
         Raises:
             KeyError: a field is missing.
@@ -145,28 +145,28 @@ class StepProgram:
 
 
 def _total_s(times_s: Seconds, launches_s: Seconds) -> float:
-    """The end of the last kernel, from the times of all."""
+    """The end of the last kernel, from the device times and the launch times of all kernels."""
     if not times_s.size:
         return 0.0
-    left_s = np.cumsum(times_s[::-1])[::-1]
-    return float((np.cumsum(launches_s) + left_s).max())
+    remaining_s = np.cumsum(times_s[::-1])[::-1]
+    return float((np.cumsum(launches_s) + remaining_s).max())
 
 
 def one_launch_gain_s(program: StepProgram) -> float:
-    """The gain of one launch for all kernels, as that of a compiled step."""
+    """The seconds saved if one launch started all kernels, as in a compiled step."""
     launches_s = np.zeros_like(program.launches_s)
     launches_s[:1] = program.launches_s.max(initial=0.0)
     return program.total_s - _total_s(program.times_s, launches_s)
 
 
 def operation_gain_s(program: StepProgram, operation: str, launches: int = 0) -> float:
-    """The gain if the kernels of an operation took no time and only `launches` launches."""
-    is_own = np.array([row.operation == operation for row in program.kernels], np.bool_)
-    is_own = is_own[np.asarray(program.order, dtype=np.int64)]
-    number = int(np.count_nonzero(is_own & (program.launches_s > 0)))
-    kept = np.where(is_own, min(launches / max(number, 1), 1.0), 1.0)
-    times_s = np.where(is_own, 0.0, program.times_s)
-    return program.total_s - _total_s(times_s, program.launches_s * kept)
+    """The seconds saved if the kernels of an operation took no time and `launches` launches."""
+    is_operation = np.array([row.operation == operation for row in program.kernels], np.bool_)
+    is_operation = is_operation[np.asarray(program.order, dtype=np.int64)]
+    number = int(np.count_nonzero(is_operation & (program.launches_s > 0)))
+    launch_share = np.where(is_operation, min(launches / max(number, 1), 1.0), 1.0)
+    times_s = np.where(is_operation, 0.0, program.times_s)
+    return program.total_s - _total_s(times_s, program.launches_s * launch_share)
 
 
 def step_gains(program: StepProgram) -> list[StepGain]:
@@ -195,12 +195,12 @@ def step_gains(program: StepProgram) -> list[StepGain]:
 
 def _longest_operations(program: StepProgram) -> list[str]:
     """The operations whose kernels and launches take longest together."""
-    taken_s: dict[str, float] = defaultdict(float)
+    operation_s: dict[str, float] = defaultdict(float)
     order = np.asarray(program.order, dtype=np.int64)
     counts = np.bincount(order, minlength=len(program.kernels))
     for kernel, count in zip(program.kernels, counts.tolist(), strict=True):
-        taken_s[kernel.operation] += count * (kernel.time_s + kernel.launch_s)
-    return sorted(taken_s, key=lambda name: -taken_s[name])[:_MOST_TRIED_OPERATIONS]
+        operation_s[kernel.operation] += count * (kernel.time_s + kernel.launch_s)
+    return sorted(operation_s, key=lambda name: -operation_s[name])[:_MOST_TRIED_OPERATIONS]
 
 
 def _kernel(row: Mapping[str, Any]) -> StepKernel:

@@ -21,7 +21,7 @@ from trnsim.program import Program
 from trnsim.timing import EnginePlacement
 
 _Place = tuple[int, "Box"]
-"""The number of the storage that holds a tile, and the tile's box in it."""
+"""(serial number of the storage that holds a tile, the tile's box in it)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class Merger:
 
 
 class Reuse(NamedTuple):
-    """The mean number of matmuls of a kind that share a tile.
+    """Mean numbers of matmuls of a kind that share a tile.
 
     Attributes:
-        product: those that accumulate in one product.
-        stationary: those that read one stationary tile.
-        moving: those that read one moving tile.
+        product: matmuls that accumulate in one product.
+        stationary: matmuls that read one stationary tile.
+        moving: matmuls that read one moving tile.
     """
 
     product: int
@@ -76,10 +76,10 @@ def short_streams(examined: Examination, threshold_elements: float) -> Repair | 
 
 
 def part_of_array(examined: Examination, threshold_share: float) -> Repair | None:
-    """Matmuls of one product merged along K, those of one moving tile along M."""
+    """Matmuls of one product merged along K, matmuls of one moving tile along M."""
     mergers: dict[int, Merger] = {}
     core = examined.core
-    emptiest, at = threshold_share, ""
+    smallest_share, smallest_size = threshold_share, ""
     for (K, M, _), kinds in _matmuls_by_size(examined).items():
         share = K * M / (core.pe_rows * core.pe_columns)
         if share >= threshold_share:
@@ -94,9 +94,9 @@ def part_of_array(examined: Examination, threshold_share: float) -> Repair | Non
             mergers[which] = Merger(
                 examined.recorded_placements[which], deeper * broader, inputs, Growth(M, broader)
             )
-        if share < emptiest:
-            emptiest, at = share, f"K={K}, M={M}"
-    return _merger_repair(examined, mergers, at=at, share=percent_text(emptiest))
+        if share < smallest_share:
+            smallest_share, smallest_size = share, f"K={K}, M={M}"
+    return _merger_repair(examined, mergers, at=smallest_size, share=percent_text(smallest_share))
 
 
 def _matmuls_by_size(examined: Examination) -> dict[tuple[int, int, int], set[int]]:
@@ -112,7 +112,7 @@ def _matmuls_by_size(examined: Examination) -> dict[tuple[int, int, int], set[in
 def _reuse(examined: Examination, kinds: set[int]) -> Reuse:
     """Mean number of matmuls of one size that share a tile; 1 where the tiles are not known.
 
-    Those that wait for each other's results are never merged.
+    Matmuls that wait for each other's results are never merged.
     """
     program = examined.program.issued
     issued = examined.issued_indices(list(kinds)).tolist()
@@ -122,38 +122,38 @@ def _reuse(examined: Examination, kinds: set[int]) -> Reuse:
     if not inputs or not all(inputs):
         return Reuse(1, 1, 1)
     products = sum(not _continues_product(program, index, kinds) for index in issued)
-    turns = _longest_chain(program, kinds)
+    chain_length = _longest_chain(program, kinds)
     stationary, moving = (
-        len(issued) // (len(set(tiles)) * turns) for tiles in zip(*inputs, strict=True)
+        len(issued) // (len(set(tiles)) * chain_length) for tiles in zip(*inputs, strict=True)
     )
     return Reuse(len(issued) // products, max(stationary, 1), max(moving, 1))
 
 
 def _longest_chain(program: Program, kinds: set[int]) -> int:
     """The most instructions of `kinds` that wait for each other's results, one after the other."""
-    turn = array("l", [0]) * len(program)
+    chain_lengths = array("l", [0]) * len(program)
     for index, which in enumerate(program.which):
-        before = max((turn[i] for i in program.waits_for(index)), default=0)
-        turn[index] = before + (which in kinds)
-    return max(turn)
+        length = max((chain_lengths[i] for i in program.waits_for(index)), default=0)
+        chain_lengths[index] = length + (which in kinds)
+    return max(chain_lengths)
 
 
 def _continues_product(program: Program, index: int, kinds: set[int]) -> bool:
-    """True if a matmul goes on with the product of one before it, which nothing has read."""
-    before = [*program.waits_for(index), *program.follows(index)]
-    matmuls = [i for i in before if program.which[i] in kinds]
-    readers = [i for i in before if _reads_psum(program.instruction(i).instruction)]
+    """True if a matmul accumulates in the product of an earlier matmul that nothing has read."""
+    predecessors = [*program.waits_for(index), *program.follows(index)]
+    matmuls = [i for i in predecessors if program.which[i] in kinds]
+    readers = [i for i in predecessors if _reads_psum(program.instruction(i).instruction)]
     return bool(matmuls) and max(matmuls) > max(readers, default=-1)
 
 
 def _input_places(program: Program, index: int) -> tuple[_Place, ...]:
     """A matmul's stationary and moving tile; () where they are not known."""
-    read = [place for place, _, is_written in _sbuf_tiles(program, index) if not is_written]
-    return tuple(read) if len(read) == len(Merger.INPUTS) else ()
+    inputs = [place for place, _, is_written in _sbuf_tiles(program, index) if not is_written]
+    return tuple(inputs) if len(inputs) == len(Merger.INPUTS) else ()
 
 
 def _sbuf_tiles(program: Program, index: int) -> list[tuple[_Place, tuple[int, ...], bool]]:
-    """(place, shape, whether it is written) of each tile in SBUF."""
+    """(place, shape, True if the instruction writes it) of each tile in SBUF."""
     return [
         ((serial, layout.box), layout.pattern.shape, is_written)
         for serial, layout, is_written in program.touches.tiles_of(index)
@@ -208,13 +208,13 @@ def _merged_placements(
 def _grown_placements(
     examined: Examination, growth: dict[int, Growth], *, first: bool
 ) -> dict[int, EnginePlacement]:
-    """The instructions around the matmuls on grown tiles, where that is legal."""
+    """The instructions of `growth`, by index, on grown tiles, where that is legal."""
     kind_of = {which: n for n, kinds in enumerate(examined.same_shape_groups) for which in kinds}
-    alike: defaultdict[tuple[int, Growth], list[int]] = defaultdict(list)
+    by_kind: defaultdict[tuple[int, Growth], list[int]] = defaultdict(list)
     for index in sorted(growth):
-        alike[kind_of[examined.program.which[index]], growth[index]].append(index)
+        by_kind[kind_of[examined.program.which[index]], growth[index]].append(index)
     placements: dict[int, EnginePlacement] = {}
-    for (_, grows), indices in alike.items():
+    for (_, grows), indices in by_kind.items():
         instruction = examined.program.instruction(indices[0]).instruction
         placement = what_if.grow(instruction, examined.core, grows)
         if placement is not None:
@@ -224,14 +224,14 @@ def _grown_placements(
 
 
 class _GrowingTiles:
-    """Tiles that grow: at the marked place itself in both directions, else in rows alone."""
+    """Tiles that grow: a marked tile in both directions, others in the same rows in rows alone."""
 
     def __init__(self) -> None:
         self._exact: dict[_Place, Growth] = {}
         self._rows: dict[tuple[int, int, int], Growth] = {}
 
     def mark(self, place: _Place, growth: Growth) -> None:
-        """Let the tile at `place` grow."""
+        """Record that the tile at `place` grows."""
         self._exact[place] = growth
         if growth.row_factor > 1:
             self._rows[_row_key(place)] = Growth(growth.rows, growth.row_factor)
@@ -242,7 +242,7 @@ class _GrowingTiles:
         return growth if growth is not None and growth.concerns(shape) else None
 
     def forget(self, place: _Place) -> None:
-        """Something else is written to `place`."""
+        """End the growth of the tile at `place`, to which something else is written."""
         self._exact.pop(place, None)
         self._rows.pop(_row_key(place), None)
 
@@ -274,7 +274,7 @@ def _growth_of_feeders(program: Program, mergers: dict[int, Merger]) -> dict[int
 
 
 def _growth_of_readers(program: Program, mergers: dict[int, Merger]) -> dict[int, Growth]:
-    """Growth, by index, of instructions that read a merged product or a result of such."""
+    """Growth, by index, of instructions that read a merged product or results made from one."""
     growth_of: dict[int, Growth] = {}
     growing_tiles = _GrowingTiles()
     for index in range(len(program)):
@@ -297,13 +297,13 @@ def _growth_of_readers(program: Program, mergers: dict[int, Merger]) -> dict[int
 
 
 def _product_read(program: Program, index: int, mergers: dict[int, Merger]) -> Growth | None:
-    """The growth of the product that an instruction reads, if it is one of a merged matmul."""
+    """The growth of the product of a merged matmul that an instruction reads, or None."""
     instruction = program.instruction(index).instruction
-    for before in program.waits_for(index):
-        merger = mergers.get(program.which[before])
+    for producer in program.waits_for(index):
+        merger = mergers.get(program.which[producer])
         if merger is None:
             continue
-        product, *_ = program.instruction(before).instruction.accesses()[1]
+        product, *_ = program.instruction(producer).instruction.accesses()[1]
         read = [t for t in instruction.accesses()[0] if t.memory is Memory.PSUM]
         if merger.product.concerns(product.shape) and any(t.shape == product.shape for t in read):
             return merger.product

@@ -164,9 +164,12 @@ def _enlarge(tile: Tile, row_factor: int, column_factor: int) -> Tile:
 
 
 def _halve(tile: Tile) -> Tile:
-    bare, pattern = tile.storage, tile.pattern
+    storage, pattern = tile.storage, tile.pattern
     storage = Storage(
-        bare.memory, bare.nbytes // 2, bare.pitch_bytes // 2, start_partition=bare.start_partition
+        storage.memory,
+        storage.nbytes // 2,
+        storage.pitch_bytes // 2,
+        start_partition=storage.start_partition,
     )
     strides = tuple(stride // 2 for stride in pattern.strides_bytes)
     return Tile(storage, BFLOAT16, AccessPattern(pattern.shape, strides, pattern.offset_bytes // 2))

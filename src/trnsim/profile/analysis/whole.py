@@ -23,7 +23,7 @@ _NS_PER_S: Final = 1e9
 _DECIMALS: Final = 2
 _MOST_SHOWN_ROWS: Final = 8
 NO_MODULE: Final = "(no module)"
-"""Work that no module of the model asks for, such as stores of results to HBM."""
+"""Work that belongs to no module of the model, such as stores of results to HBM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class Share:
 
     Attributes:
         module: the path of the module, or "".
-        operation: the operations, in words.
-        times: number of equal layers that it stands for; 1 outside of them.
+        operation: the kind of the operations, in words.
+        times: number of equal layers that the module stands for; 1 outside of them.
         part: time and traffic, of all these layers together.
-        line: the line of the user's program that asks for them.
+        line: the line of the user's program that calls the operations.
     """
 
     module: str
@@ -50,21 +50,21 @@ class Whole:
     """A model's estimate. Times in seconds.
 
     Attributes:
-        launch_s: fixed cost of starting it.
+        launch_s: fixed cost of starting the model.
         device_time_s: device time of its programs.
         exchanges_s: time of exchanges between ranks outside of its programs.
         bound_s: lower bound of the time of any program of the model.
         binds: the resource that sets the bound: "products", "HBM" or "links".
         flop: multiplications and additions of its products.
-        hbm_bytes: weights, inputs and outputs, each once.
-        mfu: its FLOPs over those of the peak in the device time.
-        mbu: its bytes over those of HBM in the device time.
-        programs: number of programs that it is split into.
+        hbm_bytes: bytes of weights, inputs and outputs, each once.
+        mfu: `flop` over the FLOPs of the peak rate in the device time.
+        mbu: `hbm_bytes` over the bytes that HBM can move in the device time.
+        programs: number of programs that the model is split into.
         layers: equal layers of which only a few were compiled; 0 if all operations were compiled.
         compiled: number of these layers that were compiled.
         shares: time and traffic by module and operation, in the model's order.
-        notes: reasons why parts of it are kernels one after another, or why its times are scaled.
-        likely_s: P10 and P90 of its time; empty where they are unknown.
+        notes: reasons why parts of the model are separate kernels, or why times are scaled.
+        likely_s: P10 and P90 of `time_s`; empty where they are unknown.
     """
 
     launch_s: float
@@ -110,8 +110,8 @@ class Whole:
             notes=(*self.notes, note),
         )
 
-    def dearest(self, count: int) -> str:
-        """The modules that take most time, in words."""
+    def longest_modules(self, count: int) -> str:
+        """The `count` modules that take most time, in words."""
         parts = _by_key(self.shares, lambda share: share.module)
         rows = sorted(parts.items(), key=_longest)[:count]
         total = self.device_time_s or 1.0
@@ -143,7 +143,7 @@ class Whole:
 
 
 def model_blocks(model: JsonObject) -> list[Block]:
-    """A model in a report: time, bound, use, and the modules with most time."""
+    """A model in a report: its time, bound, MFU and MBU, and the modules with most time."""
     bound_ns, device_ns = model["bound_ns"], model["device_ns"] or 1.0
     times = f", the time is {model['time_ns'] / bound_ns:.1f} times that" if bound_ns else ""
     figures = [
@@ -178,30 +178,30 @@ def modules(shares: Iterable[Share]) -> list[JsonObject]:
     A module without operations of its own and with a single child is left out. The number of equal
     layers stands in the first row of a path that has a star.
     """
-    own = _by_key(shares, lambda share: share.module or NO_MODULE)
+    own_costs = _by_key(shares, lambda share: share.module or NO_MODULE)
     times = {share.module: share.times for share in shares}
-    within: dict[str, PartCost] = {}
-    below: dict[str, dict[str, None]] = {}
-    for path, part in own.items():
-        steps = path.split(".")
-        ancestry = ["", *(".".join(steps[: index + 1]) for index in range(len(steps)))]
+    tree_costs: dict[str, PartCost] = {}
+    children_of: dict[str, dict[str, None]] = {}
+    for path, part in own_costs.items():
+        names = path.split(".")
+        ancestry = ["", *(".".join(names[: index + 1]) for index in range(len(names)))]
         for parent, child in pairwise(ancestry):
-            within[child] = within.get(child, PartCost()).plus(part)
-            below.setdefault(parent, {})[child] = None
+            tree_costs[child] = tree_costs.get(child, PartCost()).plus(part)
+            children_of.setdefault(parent, {})[child] = None
     rows: list[JsonObject] = []
 
     def add(path: str, depth: int, layers_above: int) -> None:
-        children = list(below.get(path, ()))
-        if path in own or len(children) > 1:
+        children = list(children_of.get(path, ()))
+        if path in own_costs or len(children) > 1:
             number = max(times[name] for name in times if _is_in(name, path)) if "*" in path else 1
-            own_ns = _ns(own.get(path, PartCost()).time_s)
+            own_ns = _ns(own_costs.get(path, PartCost()).time_s)
             row = {"path": path, "depth": depth, "times": number // layers_above, "own_ns": own_ns}
-            rows.append({**row, **_row(within[path])})
+            rows.append({**row, **_row(tree_costs[path])})
             depth, layers_above = depth + 1, number
         for child in children:
             add(child, depth, layers_above)
 
-    for path in below.get("", ()):
+    for path in children_of.get("", ()):
         add(path, 0, 1)
     return rows
 

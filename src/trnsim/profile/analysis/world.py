@@ -39,12 +39,12 @@ class LinkTraffic(Protocol):
 
     @property
     def nbytes(self) -> float:
-        """Bytes that passed."""
+        """Bytes that passed through the resource."""
         ...
 
     @property
     def busy_s(self) -> float:
-        """Seconds that these bytes take."""
+        """Seconds that the resource takes for these bytes."""
         ...
 
 
@@ -78,13 +78,13 @@ class CollectiveTimesByRank:
         line: the user's line; None if it is unknown.
         algorithm: the algorithm of the exchange; "" for a single rank.
         dtype: the dtype of its first tensor.
-        nbytes: bytes of the whole message of a rank.
+        nbytes: bytes of a rank's whole message.
         groups: the ranks of each group.
-        time_s: seconds of the first of them.
+        time_s: seconds of the first collective.
         count: number of collectives, by rank.
         hidden_s: seconds in which a compute engine worked meanwhile, by rank.
         exposed_s: seconds in which no compute engine worked meanwhile, by rank.
-        waited_s: seconds of waiting for other ranks before them, by rank.
+        waited_s: seconds of waiting for other ranks before the collectives, by rank.
     """
 
     opcode: str
@@ -101,23 +101,23 @@ class CollectiveTimesByRank:
 
     @property
     def most_exposed(self) -> int:
-        """The rank on which most of it is exposed."""
+        """The rank on which the collectives are exposed longest."""
         return self.exposed_s.index(max(self.exposed_s))
 
     @property
     def description(self) -> str:
-        """In words: "all_reduce of 2 MiB (mesh)"."""
+        """The collective in words: "all_reduce of 2 MiB (mesh)"."""
         algorithm = f" ({self.algorithm})" if self.algorithm else ""
         return f"{self.opcode} of {bytes_text(round(self.nbytes))}{algorithm}"
 
     @property
     def short_line(self) -> str:
-        """Its line as FILE:LINE, without the folder; "" if it is unknown."""
+        """The source line as FILE:LINE, without the folder; "" if it is unknown."""
         return "" if self.line is None else f"{Path(self.line.file).name}:{self.line.line}"
 
     @property
     def exposure(self) -> str:
-        """Its time on the rank where most of it is exposed, in words, and its line."""
+        """The exposed and hidden time on the most exposed rank, and the source line, in words."""
         rank = self.most_exposed
         times = (
             f"{time_text(self.exposed_s[rank])} exposed, {time_text(self.hidden_s[rank])} hidden"
@@ -178,11 +178,12 @@ class WorldSummary:
     def rows(self, collectives: int = _MOST_SHOWN_COLLECTIVES) -> list[tuple[str, str]]:
         """Label and words of waiting, exposed time, some collectives and the busiest link."""
         waits_s = [times.waited_s for times in self.ranks]
-        most = max(range(len(self.ranks)), key=lambda rank: self.ranks[rank].exposed_s)
-        times = self.ranks[most]
+        exposed_rank = max(range(len(self.ranks)), key=lambda rank: self.ranks[rank].exposed_s)
+        times = self.ranks[exposed_rank]
         exposed = (
             f"{time_text(times.exposed_s)} of {time_text(times.collectives_s)} in collectives "
-            f"({Floor.PROGRAM.value}) on rank {most}, the most; {time_text(times.hidden_s)} hidden"
+            f"({Floor.PROGRAM.value}) on rank {exposed_rank}, the most; "
+            f"{time_text(times.hidden_s)} hidden"
         )
         return [
             (
@@ -220,7 +221,10 @@ def summarize_world(
         waited_s: by rank, how long it waited for others.
         links: the traffic of each resource, the busiest first.
     """
-    rows = tuple(_rank(cores, own_s) for cores, own_s in zip(ranks, waited_s, strict=True))
+    rows = tuple(
+        _rank_times(cores, rank_waited_s)
+        for cores, rank_waited_s in zip(ranks, waited_s, strict=True)
+    )
     slowest = max(
         (timeline for cores in ranks for timeline in cores),
         key=lambda timeline: timeline.total_time_s,
@@ -232,10 +236,10 @@ def summarize_world(
     )
 
 
-def _rank(cores: Sequence[Timeline], waited_s: float) -> RankTimes:
-    own = times_of(cores)
+def _rank_times(cores: Sequence[Timeline], waited_s: float) -> RankTimes:
+    times = times_of(cores)
     total_s = max(timeline.total_time_s for timeline in cores)
-    return RankTimes(total_s, own.total_s, own.hidden_s, own.exposed_s, waited_s)
+    return RankTimes(total_s, times.total_s, times.hidden_s, times.exposed_s, waited_s)
 
 
 _Key = tuple[object, "SourceLine | None"]
@@ -264,7 +268,7 @@ def _collectives(ranks: Sequence[Sequence[Timeline]]) -> tuple[CollectiveTimesBy
 def _by_line(
     timeline: Timeline, rows: Sequence[TimedCollective]
 ) -> Mapping[_Key, list[TimedCollective]]:
-    """Equal collectives of a core that one line issued."""
+    """The collectives of a core, grouped by signature and source line."""
     exchanges: dict[_Key, list[TimedCollective]] = {}
     for exchange in rows:
         key = exchange.instruction.signature(), timeline.program.line(exchange.index)

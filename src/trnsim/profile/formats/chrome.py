@@ -31,28 +31,32 @@ def chrome(timelines: Sequence[Timeline], title: str) -> str:
 
 def _core(core: CoreTracks, rank: int, title: str) -> Iterator[TraceEvent]:
     yield metadata("process_name", rank, name=f"{title}, {core.name}")
-    place: dict[int, Point] = {}
+    points: dict[int, Point] = {}
     waited: list[TrackSlice] = []
-    for at, track in enumerate(core.tracks):
-        yield metadata("thread_name", rank, at, name=track.name)
-        for piece in core.slices(track):
-            start = place[piece.instruction] = Point(rank, at, piece.start_ns / _NS_PER_US)
-            waited += [piece] if piece.cause >= 0 else []
-            lasted_us = (piece.end_ns - piece.start_ns) / _NS_PER_US
-            yield span(piece.opcode, start, lasted_us, _arguments(core, piece))
-    for piece in waited:
-        number = f"{rank}:{piece.instruction}"
-        yield from arrow("wait", number, place[piece.cause], place[piece.instruction])
+    for thread, track in enumerate(core.tracks):
+        yield metadata("thread_name", rank, thread, name=track.name)
+        for track_slice in core.slices(track):
+            start = Point(rank, thread, track_slice.start_ns / _NS_PER_US)
+            points[track_slice.instruction] = start
+            waited += [track_slice] if track_slice.cause >= 0 else []
+            lasted_us = (track_slice.end_ns - track_slice.start_ns) / _NS_PER_US
+            yield span(track_slice.opcode, start, lasted_us, _arguments(core, track_slice))
+    for track_slice in waited:
+        number = f"{rank}:{track_slice.instruction}"
+        yield from arrow("wait", number, points[track_slice.cause], points[track_slice.instruction])
     for quantity in core.counters:
         steps = zip(quantity.times_ns.tolist(), quantity.values.tolist(), strict=True)
         for time_ns, value in steps:
             yield counter(quantity.name, rank, time_ns / _NS_PER_US, quantity.unit, value)
 
 
-def _arguments(core: CoreTracks, piece: TrackSlice) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"instruction": piece.instruction, "operands": piece.operands}
-    if piece.line is not None:
-        arguments |= {"line": str(piece.line), "source": piece.source}
-    if piece.cause >= 0:
-        arguments["waited for"] = core.describe(piece.cause)
-    return {**arguments, "readable at ns": piece.readable_ns}
+def _arguments(core: CoreTracks, track_slice: TrackSlice) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "instruction": track_slice.instruction,
+        "operands": track_slice.operands,
+    }
+    if track_slice.line is not None:
+        arguments |= {"line": str(track_slice.line), "source": track_slice.source}
+    if track_slice.cause >= 0:
+        arguments["waited for"] = core.describe(track_slice.cause)
+    return {**arguments, "readable at ns": track_slice.readable_ns}

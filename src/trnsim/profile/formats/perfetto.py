@@ -42,31 +42,31 @@ def perfetto(timelines: Sequence[Timeline], title: str) -> bytes:
         for rank, timeline in enumerate(timelines):
             core = CoreTracks(timeline, rank)
             yield from trace.process(rank, f"{title}, {core.name}")
-            for track, place in trace.tracks(core, rank, rank):
-                yield place.descriptor
-                for piece in core.slices(track):
-                    yield from trace.slice(core, piece, place)
+            for track, perfetto_track in trace.tracks(core, rank, rank):
+                yield perfetto_track.descriptor
+                for track_slice in core.slices(track):
+                    yield from trace.slice(core, track_slice, perfetto_track)
             yield from trace.counters(core.counters, rank)
 
     return b"".join(packets())
 
 
-class TrackPlace(NamedTuple):
+class PerfettoTrack(NamedTuple):
     """A track that slices are drawn on.
 
     Attributes:
         uuid: the track's number.
-        first: offset of the flow numbers of its core's instructions.
-        descriptor: the packet that makes the track.
+        flow_offset: number that is added to an instruction's index for its flow number.
+        descriptor: the packet that declares the track.
     """
 
     uuid: int
-    first: int
+    flow_offset: int
     descriptor: bytes
 
 
 class SliceNotes(NamedTuple):
-    """Flows and annotations of a slice beside those of its instruction.
+    """Further flows and annotations of a slice, added to its instruction's.
 
     Attributes:
         flows: numbers of arrows between slices of several cores.
@@ -91,24 +91,24 @@ class PerfettoTrace:
         self._track_counts: dict[int, int] = {}
 
     def begin(self) -> bytes:
-        """The first packet."""
+        """The first packet of the trace."""
         return _packet(number(_FLAGS, _CLEARED))
 
     def process(self, process: int, name: str) -> Iterator[bytes]:
-        """Process number `process`, to which tracks belong."""
+        """The packet that declares process number `process`, to which tracks belong."""
         descriptor = block(_PROCESS, number(_PID, process + 1), text(_PROCESS_NAME, name))
         yield _track(number(_UUID, _process_uuid(process)), descriptor)
 
     def tracks(
         self, core: CoreTracks, process: int, number_of_core: int, prefix: str = ""
-    ) -> Iterator[tuple[Track, TrackPlace]]:
+    ) -> Iterator[tuple[Track, PerfettoTrack]]:
         """The engines and queues of a core, as tracks of a process.
 
         `number_of_core` is its number among all cores of the trace.
         """
         for track in core.tracks:
             uuid, descriptor = self._new_track(process, text(_NAME, prefix + track.name))
-            yield track, TrackPlace(uuid, number_of_core * _INSTRUCTIONS_A_CORE, descriptor)
+            yield track, PerfettoTrack(uuid, number_of_core * _INSTRUCTIONS_A_CORE, descriptor)
 
     def counters(
         self, counters: Iterable[Counter], process: int, prefix: str = ""
@@ -125,49 +125,60 @@ class PerfettoTrace:
                 yield _packet(number(_TIMESTAMP, time_ns), event)
 
     def slice(
-        self, core: CoreTracks, piece: TrackSlice, place: TrackPlace, notes: SliceNotes = _NO_NOTES
+        self,
+        core: CoreTracks,
+        track_slice: TrackSlice,
+        perfetto_track: PerfettoTrack,
+        notes: SliceNotes = _NO_NOTES,
     ) -> Iterator[bytes]:
-        """Begin and end of an instruction."""
-        on_track = number(_TRACK_UUID, place.uuid)
-        name = number(_NAME_IID, self._intern(_EVENT_NAMES, piece.opcode))
+        """The packets of an instruction's begin and end."""
+        on_track = number(_TRACK_UUID, perfetto_track.uuid)
+        name = number(_NAME_IID, self._intern(_EVENT_NAMES, track_slice.opcode))
         # An instruction's flow starts in its slice and ends in those that waited for it.
-        flows = [fixed64(_FLOWS, place.first + piece.instruction + 1)]
+        flows = [fixed64(_FLOWS, perfetto_track.flow_offset + track_slice.instruction + 1)]
         flows += [fixed64(_FLOWS, _BETWEEN_CORES + flow) for flow in notes.flows]
-        if piece.cause >= 0:
-            flows.append(fixed64(_ENDING_FLOWS, place.first + piece.cause + 1))
-        annotations = self._annotations(core, piece, notes)
+        if track_slice.cause >= 0:
+            flows.append(fixed64(_ENDING_FLOWS, perfetto_track.flow_offset + track_slice.cause + 1))
+        annotations = self._annotations(core, track_slice, notes)
         event = block(_EVENT, number(_TYPE, _BEGIN), on_track, name, *annotations, *flows)
-        new = block(_INTERNED, *self._new_strings) if self._new_strings else b""
+        strings = block(_INTERNED, *self._new_strings) if self._new_strings else b""
         self._new_strings.clear()
         flags = number(_FLAGS, _NEEDED)
-        yield _packet(number(_TIMESTAMP, piece.start_ns), flags, new, event)
+        yield _packet(number(_TIMESTAMP, track_slice.start_ns), flags, strings, event)
         end = block(_EVENT, number(_TYPE, _END), on_track)
-        yield _packet(number(_TIMESTAMP, piece.end_ns), flags, end)
+        yield _packet(number(_TIMESTAMP, track_slice.end_ns), flags, end)
 
     def _new_track(self, process: int, *fields: bytes) -> tuple[int, bytes]:
-        """A new track of a process: its number and its packet."""
-        base = _process_uuid(process)
-        used = self._track_counts[process] = self._track_counts.get(process, 0) + 1
-        uuid = base + used
-        return uuid, _track(number(_UUID, uuid), number(_PARENT, base), *fields)
+        """A new track of a process: its uuid, and the packet that declares it."""
+        parent = _process_uuid(process)
+        self._track_counts[process] = self._track_counts.get(process, 0) + 1
+        uuid = parent + self._track_counts[process]
+        return uuid, _track(number(_UUID, uuid), number(_PARENT, parent), *fields)
 
-    def _annotations(self, core: CoreTracks, piece: TrackSlice, notes: SliceNotes) -> list[bytes]:
-        words = {"operands": piece.operands, **notes.words}
-        if piece.line is not None:
-            words |= {"line": str(piece.line), "source": piece.source}
-        if piece.cause >= 0:
-            words["waited for"] = core.describe(piece.cause)
-        numbers = {"instruction": piece.instruction, "readable at ns": piece.readable_ns}
+    def _annotations(
+        self, core: CoreTracks, track_slice: TrackSlice, notes: SliceNotes
+    ) -> list[bytes]:
+        words = {"operands": track_slice.operands, **notes.words}
+        if track_slice.line is not None:
+            words |= {"line": str(track_slice.line), "source": track_slice.source}
+        if track_slice.cause >= 0:
+            words["waited for"] = core.describe(track_slice.cause)
+        numbers = {
+            "instruction": track_slice.instruction,
+            "readable at ns": track_slice.readable_ns,
+        }
         numbers |= notes.numbers
         annotations = [
             self._annotation(name, number(_A_TEXT_IID, self._intern(_TEXTS, value)))
             for name, value in words.items()
         ]
         annotations += [self._annotation(n, number(_A_INT, value)) for n, value in numbers.items()]
-        if piece.line is not None:
-            file, line = piece.line.file, piece.line.line
-            place = self._intern(_SOURCES, f"{file}:{line}", text(_FILE, file), number(_LINE, line))
-            annotations.append(number(_SOURCE_IID, place))
+        if track_slice.line is not None:
+            file, line = track_slice.line.file, track_slice.line.line
+            source_iid = self._intern(
+                _SOURCES, f"{file}:{line}", text(_FILE, file), number(_LINE, line)
+            )
+            annotations.append(number(_SOURCE_IID, source_iid))
         return annotations
 
     def _annotation(self, name: str, value: bytes) -> bytes:
@@ -175,7 +186,7 @@ class PerfettoTrace:
         return block(_ANNOTATION, named, value)
 
     def _intern(self, kind: int, value: str, *fields: bytes) -> int:
-        """The number of an interned value; its first use also writes it: its text, or `fields`."""
+        """The number of an interned value; its first use also writes its text, or `fields`."""
         if (kind, value) not in self._interned_ids:
             iid = self._interned_ids[kind, value] = len(self._interned_ids) + 1
             content = fields or (text(_VALUE, value),)
@@ -184,7 +195,7 @@ class PerfettoTrace:
 
 
 def _process_uuid(process: int) -> int:
-    """The number of a process's own track."""
+    """The uuid of the track that stands for a process."""
     return (process + 1) * _TRACKS_A_PROCESS
 
 

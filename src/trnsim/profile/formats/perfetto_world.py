@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from trnsim.fabric.floors import Floor
 from trnsim.isa import Engine
-from trnsim.profile.formats.perfetto import PerfettoTrace, SliceNotes, TrackPlace
+from trnsim.profile.formats.perfetto import PerfettoTrace, PerfettoTrack, SliceNotes
 from trnsim.profile.formats.tracks import CoreTracks, Counter, TrackSlice
 from trnsim.profile.measures.collectives import (
     MeetingMember,
@@ -39,26 +39,28 @@ def perfetto_world(ranks: Ranks, links: Sequence[LinkRate], title: str) -> bytes
     return b"".join(_World(ranks, links, title).packets())
 
 
-class _Drawn(NamedTuple):
-    """A collective's slice and the track for it."""
+class _CollectiveSlice(NamedTuple):
+    """A collective's slice, its core and the track for it."""
 
     core: CoreTracks
-    piece: TrackSlice
-    place: TrackPlace
+    track_slice: TrackSlice
+    perfetto_track: PerfettoTrack
 
 
 @dataclass
 class _World:
-    """A world's trace being written."""
+    """A world's trace being written; `slices` has each collective's, which are written last."""
 
     ranks: Ranks
     links: Sequence[LinkRate]
     title: str
     trace: PerfettoTrace = field(default_factory=PerfettoTrace)
-    waiting: dict[MeetingMember, _Drawn] = field(default_factory=dict[MeetingMember, _Drawn])
+    slices: dict[MeetingMember, _CollectiveSlice] = field(
+        default_factory=dict[MeetingMember, _CollectiveSlice]
+    )
 
     def packets(self) -> Iterator[bytes]:
-        """Every packet; collectives come last, each with its arrows in their direction."""
+        """Every packet; collectives come last, so that arrows go from their last member."""
         yield self.trace.begin()
         yield from self.trace.process(len(self.ranks), f"{self.title}, {_LINKS_TITLE}")
         yield from self.trace.counters(map(_counter, self.links), len(self.ranks))
@@ -72,15 +74,17 @@ class _World:
         cores = len(self.ranks[rank])
         prefix = f"core {number}, " if cores > 1 else ""
         core = CoreTracks(timeline, number)
-        for track, place in self.trace.tracks(core, rank, rank * cores + number, prefix):
-            yield place.descriptor
+        for track, perfetto_track in self.trace.tracks(core, rank, rank * cores + number, prefix):
+            yield perfetto_track.descriptor
             engine = timeline.program.instruction(track.indices[0]).engine
-            for piece in core.slices(track):
+            for track_slice in core.slices(track):
                 if engine is Engine.collective:
-                    drawn = _Drawn(core, piece, place)
-                    self.waiting[MeetingMember(rank, number, piece.instruction)] = drawn
+                    collective_slice = _CollectiveSlice(core, track_slice, perfetto_track)
+                    self.slices[MeetingMember(rank, number, track_slice.instruction)] = (
+                        collective_slice
+                    )
                 else:
-                    yield from self.trace.slice(core, piece, place)
+                    yield from self.trace.slice(core, track_slice, perfetto_track)
         yield from self.trace.counters(core.counters, rank, prefix)
 
     def _meetings(self) -> Iterator[bytes]:
@@ -88,20 +92,20 @@ class _World:
             [{exchange.index: exchange for exchange in rows} for rows in timed_collectives(cores)]
             for cores in self.ranks
         ]
-        flow = 0
+        flow_count = 0
         for last, *others in meetings(self.ranks):
-            numbers = range(flow, flow + len(others))
-            flow += len(others)
+            numbers = range(flow_count, flow_count + len(others))
+            flow_count += len(others)
             flows: Mapping[MeetingMember, Sequence[int]] = {
                 last: numbers,
                 **{member: [number] for member, number in zip(others, numbers, strict=True)},
             }
             for member, arrows in flows.items():
-                drawn = self.waiting[member]
+                collective_slice = self.slices[member]
                 notes = _annotations(
                     exchanges[member.rank][member.core][member.instruction], last, arrows
                 )
-                yield from self.trace.slice(*drawn, notes)
+                yield from self.trace.slice(*collective_slice, notes)
 
 
 def _annotations(

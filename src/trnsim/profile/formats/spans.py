@@ -1,4 +1,4 @@
-"""Spans of anything on named tracks -> a Perfetto trace, which https://ui.perfetto.dev opens.
+"""Named spans on tracks -> a Perfetto trace, which https://ui.perfetto.dev opens.
 
 Source of the field numbers: perfetto, protos/perfetto/trace/perfetto_trace.proto.
 """
@@ -21,7 +21,7 @@ _NS_PER_S: Final = 1e9
 
 
 class NamedSpan(NamedTuple):
-    """Something with a name, a beginning and an end, in seconds."""
+    """A named stretch of time: its start and end, in seconds."""
 
     name: str
     start_s: float
@@ -36,17 +36,16 @@ def perfetto_spans(title: str, tracks: Mapping[str, Sequence[NamedSpan]]) -> byt
 def _packets(title: str, tracks: Mapping[str, Sequence[NamedSpan]]) -> Iterator[bytes]:
     process = block(_PROCESS, number(_PID, 1), text(_PROCESS_NAME, title))
     yield _packet(block(_TRACK, number(_UUID, 1), process))
-    for at, (name, spans) in enumerate(tracks.items()):
-        uuid = at + 2
+    for uuid, (name, spans) in enumerate(tracks.items(), start=2):
         yield _packet(block(_TRACK, number(_UUID, uuid), number(_PARENT, 1), text(_NAME, name)))
         on_track = number(_TRACK_UUID, uuid)
         for span in spans:
             begin = block(_EVENT, number(_TYPE, _BEGIN), on_track, text(_EVENT_NAME, span.name))
-            yield _packet(_at(span.start_s), begin)
-            yield _packet(_at(span.end_s), block(_EVENT, number(_TYPE, _END), on_track))
+            yield _packet(_timestamp(span.start_s), begin)
+            yield _packet(_timestamp(span.end_s), block(_EVENT, number(_TYPE, _END), on_track))
 
 
-def _at(time_s: float) -> bytes:
+def _timestamp(time_s: float) -> bytes:
     return number(_TIMESTAMP, round(time_s * _NS_PER_S))
 
 

@@ -42,10 +42,10 @@ _PAGES: Final = (".html", ".htm")
 _FIX: Final = "write one with trnsim run SCRIPT --report DIR"
 
 
-def report_of(runs: Sequence[ProfiledRun], wholes: Sequence[Whole] = ()) -> JsonObject:
+def report_of(runs: Sequence[ProfiledRun], models: Sequence[Whole] = ()) -> JsonObject:
     """The report of one kernel: a profile for each of its runs, one per target.
 
-    `wholes` has the estimate of the model that each run is a part of, where there is one.
+    `models` has, by run, the estimate of the model that the run is a part of, or None.
     """
     return {
         "format": FORMAT,
@@ -54,7 +54,7 @@ def report_of(runs: Sequence[ProfiledRun], wholes: Sequence[Whole] = ()) -> Json
         "title": runs[0].title if len(runs) > 1 else f"{runs[0].title} on {runs[0].target.name}",
         "profiles": [
             profile_data(run) | ({"model": whole.as_data()} if whole is not None else {})
-            for run, whole in zip_longest(runs, wholes)
+            for run, whole in zip_longest(runs, models)
         ],
     }
 
@@ -100,7 +100,7 @@ def load(path: Path | str) -> JsonObject:
 
 
 def _other_kind(path: Path, content: Any) -> tuple[str, str]:
-    """The message and the fix for a file of JSON that is no report of a kernel."""
+    """The refusal's message and fix for a file of JSON that is no report of a kernel."""
     first = content[0] if isinstance(content, list) and content else content
     schema = first.get("schema") if isinstance(first, dict) else None
     legal = "legal: NAME.json of a kernel, and answers of " + enumerated(readable_schemas(), "and")
@@ -132,7 +132,7 @@ def _file(path: Path) -> Path:
 
 
 def _refuse_page(path: Path) -> None:
-    """Refuse the page of a report, which people read.
+    """Refuse an HTML page of a report.
 
     Raises:
         BadInput: it is a page.

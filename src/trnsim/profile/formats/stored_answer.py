@@ -31,7 +31,7 @@ class StoredAnswer:
     Attributes:
         path: its file.
         kind: the command's name in its schema, such as "plan-train".
-        overviews: an overview for each answer in the file.
+        overviews: the overview of each answer in the file.
     """
 
     path: Path
@@ -40,16 +40,16 @@ class StoredAnswer:
 
     @property
     def page(self) -> Path | None:
-        """The page that the command wrote beside it."""
-        own = self.path.with_suffix("").with_suffix(".html")
-        beside = [own, *(self.path.parent / name for name in _PAGES)]
-        return next((page for page in beside if page.is_file()), None)
+        """The HTML page that the command wrote beside the file; None if there is none."""
+        named = self.path.with_suffix("").with_suffix(".html")
+        pages = [named, *(self.path.parent / name for name in _PAGES)]
+        return next((page for page in pages if page.is_file()), None)
 
 
 def answer_file(path: Path) -> Path | None:
-    """The file of an answer at `path` or in that folder; None where a kernel's report is meant.
+    """The file of the answer at `path`, or of the only one in that folder; None if it has none.
 
-    In a folder reports of kernels come first; an answer beside them is named by its file.
+    A folder with reports of kernels also gives None: an answer in it must be named by its file.
 
     Raises:
         BadInput: the folder has several reports.
@@ -80,10 +80,11 @@ def load_answer(path: Path) -> StoredAnswer:
     answers = content if isinstance(content, list) else [content]
     name = _schema(path)
     try:
-        read = overviews(answers)
         with_lanes = [
-            each if each.lanes else replace(each, lanes=stored_lanes(path, each.machine))
-            for each in read
+            overview
+            if overview.lanes
+            else replace(overview, lanes=stored_lanes(path, overview.machine))
+            for overview in overviews(answers)
         ]
         return StoredAnswer(path, name.partition("/")[0], tuple(with_lanes))
     except KeyError as error:

@@ -1,6 +1,6 @@
 """Lanes of a stored step or graph over time, from the trace that its command wrote beside it.
 
-`NAME.json` has sums, and `NAME-CHIP.trace.json` the spans. Where the trace is missing, or is not
+`NAME.json` has the sums, `NAME-CHIP.trace.json` the spans. Where the trace is missing, or is not
 trnsim's, the answer is shown without lanes.
 """
 
@@ -27,7 +27,7 @@ _PHASE_TRACK: Final = "phases"
 _LEFT_OUT: Final = (_PHASE_TRACK, "modules", "operators")
 """Tracks of a step that repeat its kernels under other names."""
 _TRACK_KINDS: Final = {"launches": "launch"}
-"""The kind of all spans of a track."""
+"""The kind of all spans of a track, by the track's thread."""
 _Track = tuple[Any, Any]
 """Process and thread of a track."""
 
@@ -60,7 +60,7 @@ def _events(trace: Path) -> list[Mapping[str, Any]]:
 
 
 def _is_event(row: Any) -> bool:
-    """True for an event; of a span its track and times are known, of a name (M) its track."""
+    """True for an event that can be read: a span (X) has a track and times, a name (M) a track."""
     if not isinstance(row, dict) or row.get("ph") not in ("X", "M"):
         return isinstance(row, dict)
     times = (row.get("ts"), row.get("dur")) if row["ph"] == "X" else ()
@@ -96,12 +96,12 @@ def _names(events: Iterable[Mapping[str, Any]]) -> dict[_Track, str]:
 def _coloured(
     spans: Sequence[LaneSpan], phases: Sequence[LaneSpan], track_kind: str | None
 ) -> list[LaneSpan]:
-    """Spans in order of time, each of the kind of its track, else of its phase, or plain work."""
+    """Spans in order of time; the kind of each is its track's, else its phase, else "work"."""
     phases = sorted(phases, key=lambda phase: phase.start_s)
     starts = [phase.start_s for phase in phases]
     coloured = []
     for span in sorted(spans, key=lambda span: span.start_s):
-        at = bisect_right(starts, span.start_s) - 1
-        kind = phases[at].kind if at >= 0 and phases[at].kind in PHASES else "work"
+        number = bisect_right(starts, span.start_s) - 1
+        kind = phases[number].kind if number >= 0 and phases[number].kind in PHASES else "work"
         coloured.append(LaneSpan(span.start_s, span.length_s, track_kind or kind, span.words))
     return coloured

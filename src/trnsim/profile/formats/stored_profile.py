@@ -52,7 +52,7 @@ class _Advice(_LineRow):
 
 @dataclass(frozen=True, kw_only=True)
 class _EdgeEffect(_LineRow):
-    """The effect of a statement's edges; the three times are there if the statement was tried."""
+    """The effect of a statement's edges; the times are None unless it was timed without them."""
 
     form: str
     kind: str
@@ -154,19 +154,19 @@ def check_profile(place: SourcePlace) -> None:
         "edges": profile.edges,
     }
     for name, rows in tables.items():
-        for at, row in enumerate(rows):
+        for index, row in enumerate(rows):
             if not -1 <= row.number < len(profile.lines):
-                line = place.inner(name).inner(at).inner("line")
+                line = place.inner(name).inner(index).inner("line")
                 raise line.refused(f"legal: -1 for no line, or below {len(profile.lines)}")
-    for at, edge in enumerate(profile.edges):
+    for index, edge in enumerate(profile.edges):
         times_ns = (edge.with_ns, edge.without_ns, edge.gain_ns)
         if None in times_ns and any(time_ns is not None for time_ns in times_ns):
-            statement = place.inner("edges").inner(at)
+            statement = place.inner("edges").inner(index)
             raise statement.refused("legal: with_ns, without_ns and gain_ns, or none of them")
 
 
 def _check_numbers(place: SourcePlace) -> None:
-    """Refuse numbers that no figure can have, at a place or below it."""
+    """Refuse a number beyond `_MOST_NUMBER`, at a place of the file or below it."""
     value: Any = place.value
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):

@@ -1,4 +1,4 @@
-"""A timeline as tracks, slices, counters and arrows, from which every trace is written.
+"""A timeline as tracks, slices, counters and causes, from which every trace is written.
 
 A track is a compute engine or a DMA queue. Slices of one track never overlap: a queue with
 overlapping transfers has several tracks. A slice lasts as long as its instruction occupies the
@@ -28,15 +28,15 @@ class TrackSlice(NamedTuple):
     """One instruction on a track.
 
     Attributes:
-        instruction: its index in the program.
+        instruction: the instruction's index in the program.
         opcode: its name in nki.isa.
-        start_ns: its start.
+        start_ns: the time at which it starts.
         end_ns: the time at which its engine is free again.
         readable_ns: the time from which its result can be read.
         operands: its operands as text.
         line: the user's line, or None.
         source: the text of the line, or "".
-        cause: the last instruction on another track that it waited for, or -1.
+        cause: index of the last instruction on another track that it waited for, or -1.
     """
 
     instruction: int
@@ -82,18 +82,20 @@ class CoreTracks:
         self.tracks = [*self._engines(), *self._queues()]
         self.counters = [self._hbm(), *map(self._memory, (Memory.SBUF, Memory.PSUM))]
         self._texts = [line_text(line) for line in timeline.program.lines]
-        self._track_of = {i: at for at, track in enumerate(self.tracks) for i in track.indices}
+        self._track_of = {
+            index: number for number, track in enumerate(self.tracks) for index in track.indices
+        }
 
     def slices(self, track: Track) -> Iterator[TrackSlice]:
         """The slices of a track, first to last."""
         core, program = self._core, self._core.program
-        spans, own = core.spans, np.array(track.indices, np.int64)
+        spans, indices = core.spans, np.array(track.indices, np.int64)
         columns = (
-            ns(spans.start_s[own]),
-            ns(spans.busy_until_s[own]),
-            ns(spans.end_s[own]),
-            spans.line_of[own],
-            spans.waited_for[own],
+            ns(spans.start_s[indices]),
+            ns(spans.busy_until_s[indices]),
+            ns(spans.end_s[indices]),
+            spans.line_of[indices],
+            spans.waited_for[indices],
         )
         rows = zip(track.indices, *(column.tolist() for column in columns), strict=True)
         for index, start, end, readable, line, cause in rows:
@@ -128,21 +130,21 @@ class CoreTracks:
             yield from self._lanes(f"DMA {name}", moved.index[moved.queue == number])
 
     def _lanes(self, name: str, indices: Integers) -> Iterator[Track]:
-        """The fewest tracks on which no slices overlap."""
+        """The instructions of `indices` on the fewest tracks on which no slices overlap."""
         spans = self._core.spans
         lanes: list[list[int]] = []
-        free_ns: list[int] = []
+        ends_ns: list[int] = []
         ordered = indices[np.argsort(spans.start_s[indices], kind="stable")]
         starts, ends = ns(spans.start_s[ordered]), ns(spans.busy_until_s[ordered])
         for index, start, end in zip(ordered, starts, ends, strict=True):
-            at = next((lane for lane, until in enumerate(free_ns) if until <= start), len(lanes))
-            if at == len(lanes):
+            number = next((n for n, end_ns in enumerate(ends_ns) if end_ns <= start), len(lanes))
+            if number == len(lanes):
                 lanes.append([])
-                free_ns.append(0)
-            lanes[at].append(int(index))
-            free_ns[at] = int(end)
-        for at, lane in enumerate(lanes):
-            yield Track(name if at == 0 else f"{name} ({at + 1})", lane)
+                ends_ns.append(0)
+            lanes[number].append(int(index))
+            ends_ns[number] = int(end)
+        for number, lane in enumerate(lanes, start=1):
+            yield Track(name if number == 1 else f"{name} ({number})", lane)
 
     def _hbm(self) -> Counter:
         hbm = self._core.hbm

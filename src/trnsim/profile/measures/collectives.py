@@ -55,12 +55,12 @@ class TimedCollective:
     """One collective of a core.
 
     Attributes:
-        index: its place in the program.
+        index: its index in the program.
         instruction: the collective.
         start_s: when its last member was ready.
         end_s: when it was over.
         waited_s: how long this core waited for others before.
-        exposed_s: the part in which no compute engine of the rank worked.
+        exposed_s: seconds of it in which no compute engine of the rank worked.
     """
 
     index: int
@@ -72,16 +72,20 @@ class TimedCollective:
 
     @property
     def hidden_s(self) -> float:
-        """The part beside which a compute engine of the rank worked."""
+        """Seconds of it in which a compute engine of the rank worked."""
         return self.end_s - self.start_s - self.exposed_s
 
 
 def times_of(timelines: Sequence[Timeline]) -> CollectiveTimes:
     """The times of the cores of one rank together."""
     working, exchanging = _union(timelines, COMPUTE), _union(timelines, (Engine.collective,))
-    bare = without(exchanging, working)
+    exposed = without(exchanging, working)
     return CollectiveTimes(
-        np.stack(working), np.stack(exchanging), np.stack(bare), exchanging.total_s, bare.total_s
+        np.stack(working),
+        np.stack(exchanging),
+        np.stack(exposed),
+        exchanging.total_s,
+        exposed.total_s,
     )
 
 
@@ -134,24 +138,24 @@ def meetings(ranks: Sequence[Sequence[Timeline]]) -> list[list[MeetingMember]]:
 
 
 def without(intervals: Intervals, removed: Intervals) -> Intervals:
-    """The parts of disjoint intervals that are in none of the others."""
+    """The parts of disjoint intervals that are in none of `removed`."""
     cuts = np.unique(np.concatenate([*intervals, *removed]))
     start_s, end_s = cuts[:-1], cuts[1:]
-    is_bare = _covers(intervals, start_s) & ~_covers(removed, start_s)
-    return union(start_s[is_bare], end_s[is_bare])
+    is_outside = _covers(intervals, start_s) & ~_covers(removed, start_s)
+    return union(start_s[is_outside], end_s[is_outside])
 
 
 def algorithm_of(instruction: Collective) -> str:
     """The algorithm of a collective; "" for a single rank.
 
-    Of groups that lie differently on chips it is the slowest one's, which decides the time.
+    Where groups lie differently on chips, it is the slowest group's, which decides the time.
     """
     fabric, rings = instruction.setting.fabric, instruction.rings()
     return exchange(fabric, instruction.kind, instruction.nbytes(), rings).slowest.algorithm
 
 
 def _collectives(timeline: Timeline) -> Iterator[tuple[int, Collective]]:
-    """The collectives of a core by their place in the program."""
+    """(index in the program, collective) for each collective of a core, in issue order."""
     program = timeline.program
     instructions = [checked.instruction for checked in program.checked]
     for index, which in enumerate(program.which):
@@ -188,6 +192,6 @@ def _union(timelines: Sequence[Timeline], engines: Sequence[Engine]) -> Interval
 
 def _covers(intervals: Intervals, times_s: Seconds) -> npt.NDArray[np.bool_]:
     """For each time, True if it lies in an interval, its start included and its end not."""
-    place = np.searchsorted(intervals.start_s, times_s, side="right") - 1
-    ends_s = np.append(intervals.end_s, -np.inf)  # a place of -1 is before the first
-    return np.asarray(times_s < ends_s[place])
+    index = np.searchsorted(intervals.start_s, times_s, side="right") - 1
+    ends_s = np.append(intervals.end_s, -np.inf)  # index -1: before the first interval
+    return np.asarray(times_s < ends_s[index])

@@ -29,8 +29,8 @@ class LinkRate(NamedTuple):
 def loads(instruction: Collective, group: tuple[int, ...]) -> npt.NDArray[np.float64]:
     """Bytes that one group of a collective passes through each resource of the fabric."""
     fabric = instruction.setting.fabric
-    done = exchange(fabric, instruction.kind, instruction.nbytes(), instruction.rings())
-    return done.loads(fabric, group)
+    timed = exchange(fabric, instruction.kind, instruction.nbytes(), instruction.rings())
+    return timed.loads(fabric, group)
 
 
 def link_rates(ranks: Sequence[Sequence[Timeline]]) -> list[LinkRate]:
@@ -55,6 +55,6 @@ def link_rates(ranks: Sequence[Sequence[Timeline]]) -> list[LinkRate]:
         return []
     start_s, end_s, table = np.array(starts), np.array(ends), np.array(nbytes)
     return [
-        LinkRate(names[at], throughput(start_s, end_s, table[:, at]))
-        for at in np.flatnonzero(table.any(axis=0)).tolist()
+        LinkRate(names[column], throughput(start_s, end_s, table[:, column]))
+        for column in np.flatnonzero(table.any(axis=0)).tolist()
     ]

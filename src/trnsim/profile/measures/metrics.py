@@ -60,7 +60,7 @@ class Metrics:
 
     Attributes:
         values: all 101 by name, in the table's order; times in seconds, shares in percent.
-        missing: the reason for each that is None.
+        missing: by name, the reason why a figure is None.
     """
 
     values: Values
@@ -236,9 +236,9 @@ def _dma_by_type(work: _Work) -> _Section:
     }
     figures: Values = {}
     for prefix, types in prefixes.items():
-        chosen = np.logical_or.reduce([moved.of_type(kind) for kind in types])
-        active_s = union(moved.start_s[chosen], moved.end_s[chosen]).total_s
-        packets, nbytes = int(moved.packets[chosen].sum()), int(moved.bytes[chosen].sum())
+        mask = np.logical_or.reduce([moved.of_type(kind) for kind in types])
+        active_s = union(moved.start_s[mask], moved.end_s[mask]).total_s
+        packets, nbytes = int(moved.packets[mask].sum()), int(moved.bytes[mask].sum())
         figures |= {
             f"{prefix}_active_time": active_s,
             f"{prefix}_active_time_percent": work.percent(active_s),
@@ -257,25 +257,25 @@ def _dma_by_type(work: _Work) -> _Section:
 
 
 def _collective_figures(work: _Work) -> _Section:
-    chosen = work.engine_of == Engine.collective.value
+    mask = work.engine_of == Engine.collective.value
     names = ("cc_op_time", "cc_op_active_time", "cc_op_active_time_percent", "cc_op_count")
-    if not chosen.any():
+    if not mask.any():
         return {}, dict.fromkeys(names, _NO_COLLECTIVES)
-    active_s = work.active_s(chosen)
-    figures = (work.total_duration_s(chosen), active_s, work.percent(active_s), int(chosen.sum()))
+    active_s = work.active_s(mask)
+    figures = (work.total_duration_s(mask), active_s, work.percent(active_s), int(mask.sum()))
     return dict(zip(names, figures, strict=True)), {}
 
 
 def _engine_figures(work: _Work) -> _Section:
     figures: Values = {}
     for engine in _INSTRUCTION_ENGINES:
-        chosen = work.engine_of == engine.value
-        prefix, active_s = f"{engine.name}_engine", work.active_s(chosen)
+        mask = work.engine_of == engine.value
+        prefix, active_s = f"{engine.name}_engine", work.active_s(mask)
         figures |= {
-            f"{prefix}_instruction_time": work.total_duration_s(chosen),
+            f"{prefix}_instruction_time": work.total_duration_s(mask),
             f"{prefix}_active_time": active_s,
             f"{prefix}_active_time_percent": work.percent(active_s),
-            f"{prefix}_instruction_count": int(chosen.sum()),
+            f"{prefix}_instruction_count": int(mask.sum()),
         }
     checked = work.program.checked
     activates = np.array(

@@ -22,7 +22,7 @@ WAITING: Final = "waiting"
 """No engine: latency until the next step of the critical path starts."""
 
 Amounts = dict[str, float]
-"""Seconds or bytes by name: of an engine, or of a reason for traffic."""
+"""Seconds by engine, or bytes by reason for traffic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class PartCost:
     Attributes:
         instructions: number of instructions.
         busy_s: busy time by engine ("tensor").
-        critical_s: its steps of the critical path, by the engine that was busy in them, or
+        critical_s: time of its steps of the critical path, by the engine that was busy in them, or
             `WAITING`.
-        hbm_bytes: read from HBM and written to it, by reason.
+        hbm_bytes: bytes read from HBM and written to it, by reason.
     """
 
     instructions: float = 0
@@ -44,12 +44,12 @@ class PartCost:
 
     @property
     def time_s(self) -> float:
-        """Its share of the device time: its steps of the critical path."""
+        """The part's share of the device time: its steps of the critical path."""
         return sum(self.critical_s.values())
 
     @property
     def bound_by(self) -> str:
-        """The engine, or `WAITING`, with most of its time; "" if it takes none."""
+        """The engine, or `WAITING`, with most of `time_s`; "" if that is 0."""
         return max(self.critical_s, key=self.critical_s.__getitem__, default="")
 
     def plus(self, other: PartCost) -> PartCost:
@@ -70,7 +70,7 @@ class PartCost:
         )
 
     def repeated(self, count: float, critical_factor: float, instruction_factor: float) -> PartCost:
-        """`count` such parts: busy times and bytes times `count`, the rest times its factor."""
+        """`count` such parts: busy times and bytes times `count`, others times their factor."""
         return PartCost(
             self.instructions * instruction_factor,
             {name: count * amount for name, amount in self.busy_s.items()},
@@ -90,11 +90,12 @@ def part_costs(
     """The costs of the parts 0 to `count` - 1 of a program.
 
     Args:
-        timeline: its timeline.
+        timeline: the program's timeline.
         part_of: the part of each instruction.
         count: number of parts.
         reasons: names of reasons for traffic with HBM.
-        reason_of: indices of the reasons for each instruction's reads there and writes, [2, N].
+        reason_of: for each instruction, the index of the reason of its reads from HBM and of its
+            writes to it, [2, N].
     """
     spans, steps = columns(timeline), critical_steps(timeline)
     values = np.array([c.engine.value for c in timeline.program.checked], np.int64)
@@ -133,7 +134,7 @@ def _sums_by_kind(
     count: int,
     names: Mapping[int, str],
 ) -> dict[str, Seconds]:
-    """Sums of the instructions' amounts: by the name of their kind, one for each part."""
+    """By name of a kind, the sums of its instructions' amounts, one sum for each part."""
     return {
         name: np.bincount(part_of[is_of_kind], amounts[is_of_kind], count).astype(np.float64)
         for kind, name in names.items()

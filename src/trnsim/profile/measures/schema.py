@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy.typing as npt
 
 VERSION: Final = "7.4.0"
-"""The schema's version, in Neuron SDK 2.31. Source: the page's first section."""
+"""The schema's version, in Neuron SDK 2.31. Source: first section of the page above."""
 
 Column = Sequence[Any] | npt.NDArray[Any]
 Table = dict[str, Column]

@@ -25,17 +25,17 @@ class Waits(NamedTuple):
 def waits(program: Program) -> Waits:
     """Every dependence of the program."""
     counts = [len(program.waits_for(index)) for index in range(len(program))]
-    earlier = [before for index in range(len(program)) for before in program.waits_for(index)]
+    earlier = [cause for index in range(len(program)) for cause in program.waits_for(index)]
     return Waits(np.array(earlier, np.int64), np.repeat(np.arange(len(program)), counts))
 
 
 def updates(program: Program) -> Waits:
-    """The dependences between engines, once for each engine that waits for an instruction."""
+    """The dependences between engines: one for each instruction and engine that waits for it."""
     dependences = waits(program)
     engines = np.array([checked.engine.value for checked in program.checked], np.int64)
     engine_of = engines[np.array(program.which, np.int64)]
-    between = engine_of[dependences.earlier] != engine_of[dependences.later]
-    earlier, later = dependences.earlier[between], dependences.later[between]
+    crosses_engines = engine_of[dependences.earlier] != engine_of[dependences.later]
+    earlier, later = dependences.earlier[crosses_engines], dependences.later[crosses_engines]
     key = earlier * (engines.max(initial=0) + 1) + engine_of[later]
     _, first = np.unique(key, return_index=True)
     return Waits(earlier[first], later[first])

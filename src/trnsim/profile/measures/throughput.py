@@ -12,7 +12,7 @@ from trnsim.timing.occupancy import Integers, Seconds
 class Throughput(NamedTuple):
     """A rate as a step function.
 
-    `bytes_per_s[i]` holds from `time_s[i]` on; `total_bytes[i]` were moved before.
+    `bytes_per_s[i]` holds from `time_s[i]` on; `total_bytes[i]` were moved before that time.
     """
 
     time_s: Seconds
@@ -25,9 +25,9 @@ def throughput(start_s: Seconds, end_s: Seconds, nbytes: Integers | Seconds) -> 
     moves = (end_s > start_s) & (nbytes > 0)
     start_s, end_s, nbytes = start_s[moves], end_s[moves], nbytes[moves]
     rate = nbytes / (end_s - start_s)
-    time_s, place = np.unique(np.concatenate([start_s, end_s]), return_inverse=True)
+    time_s, time_index = np.unique(np.concatenate([start_s, end_s]), return_inverse=True)
     change = np.zeros(len(time_s))
-    np.add.at(change, place, np.concatenate([rate, -rate]))
+    np.add.at(change, time_index, np.concatenate([rate, -rate]))
     # Rates that start and end cancel only up to rounding.
     bytes_per_s = np.maximum(np.cumsum(change), 0.0)
     bytes_per_s[bytes_per_s < rate.min(initial=np.inf) / 2] = 0.0

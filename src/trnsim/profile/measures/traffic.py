@@ -29,15 +29,15 @@ class Traffic:
     """Bytes and FLOPs of one instruction.
 
     Attributes:
-        hbm_read_bytes: read from HBM.
-        hbm_write_bytes: written to HBM.
-        sbuf_read_bytes: read from SBUF.
-        sbuf_write_bytes: written to SBUF.
-        psum_read_bytes: read from PSUM.
-        psum_write_bytes: written to PSUM.
+        hbm_read_bytes: bytes read from HBM.
+        hbm_write_bytes: bytes written to HBM.
+        sbuf_read_bytes: bytes read from SBUF.
+        sbuf_write_bytes: bytes written to SBUF.
+        psum_read_bytes: bytes read from PSUM.
+        psum_write_bytes: bytes written to PSUM.
         flops: FLOPs of the Tensor Engine, transposes included.
         transpose_flops: FLOPs of transposes.
-        bf16_weight: number of BF16 FLOPs that take as long as one of these.
+        bf16_weight: number of BF16 FLOPs that take as long as one FLOP of the instruction.
     """
 
     hbm_read_bytes: int
@@ -91,7 +91,10 @@ def traffic_of(checked: Checked, core: NeuronCore) -> Traffic:
 
 
 def _bf16_weight(checked: Checked, core: NeuronCore) -> float:
-    """BF16-equivalent operations. Source: profile-schema-reference.rst, adjusted_hardware_flops."""
+    """BF16 FLOPs that take as long as one FLOP.
+
+    Source: profile-schema-reference.rst, adjusted_hardware_flops.
+    """
     dtypes = [t.dtype for operand, t in checked.instruction.tiles() if operand.access == "read"]
     if any(dtype.is_packed for dtype in dtypes):
         return _MX_WEIGHT
@@ -107,7 +110,7 @@ class Totals:
 
     Attributes:
         by_distinct: the traffic of each distinct instruction.
-        counts: the number of times that each was issued.
+        counts: the number of times that each distinct instruction was issued.
     """
 
     def __init__(self, program: Program) -> None:
@@ -125,7 +128,7 @@ class Totals:
         return self.of("flops") - self.of("transpose_flops")
 
     def weighted(self, name: str) -> int:
-        """The sum of a property in BF16-equivalent FLOPs."""
+        """The sum of a FLOP property of `Traffic`, in BF16-equivalent FLOPs."""
         weights = np.array([traffic.bf16_weight for traffic in self.by_distinct], np.float64)
         return round(float(np.dot(self.column(name) * weights, self.counts)))
 

@@ -25,7 +25,7 @@ SOFTWARE: Final = "software_dynamic"
 HARDWARE: Final = "hardware_dynamic"
 UNKNOWN: Final = "unknown"
 QUEUE_TYPES: Final = (STATIC, SOFTWARE, HARDWARE, UNKNOWN)
-"""Queue types, by what generates the descriptors.
+"""Queue types, by the generator of their descriptors.
 
 Source: profile-schema-reference.rst, DmaQueueType; nki-dge.rst.
 """

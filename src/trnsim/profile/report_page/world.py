@@ -61,10 +61,16 @@ def _ranks(summary: WorldSummary) -> Table:
             str(rank),
             *map(
                 time_text,
-                (own.total_s, own.collectives_s, own.hidden_s, own.exposed_s, own.waited_s),
+                (
+                    times.total_s,
+                    times.collectives_s,
+                    times.hidden_s,
+                    times.exposed_s,
+                    times.waited_s,
+                ),
             ),
         ]
-        for rank, own in enumerate(summary.ranks)
+        for rank, times in enumerate(summary.ranks)
     ]
     return Table(_RANK_COLUMNS, rows)
 
@@ -85,9 +91,13 @@ def _collectives(summary: WorldSummary) -> list[Block]:
                 time_text(max(collective.waited_s)),
             ]
         )
-    left = len(summary.collectives) - len(rows)
-    paid = Note(f"{Floor.PROGRAM.value}: no start of the host is paid")
-    return [paid, Table(_COLLECTIVE_COLUMNS, rows), *_hidden_rows_notes(left, "less exposed")]
+    hidden_count = len(summary.collectives) - len(rows)
+    floor_note = Note(f"{Floor.PROGRAM.value}: no start of the host is paid")
+    return [
+        floor_note,
+        Table(_COLLECTIVE_COLUMNS, rows),
+        *_hidden_rows_notes(hidden_count, "less exposed"),
+    ]
 
 
 def _links(links: Sequence[LinkTraffic], device_time_s: float) -> list[Block]:
@@ -103,13 +113,13 @@ def _links(links: Sequence[LinkTraffic], device_time_s: float) -> list[Block]:
     return [Table(_LINK_COLUMNS, rows), *_hidden_rows_notes(len(links) - len(rows), "less busy")]
 
 
-def _hidden_rows_notes(left: int, where_shown: str) -> list[Note]:
-    return [Note(f"{left} more, {where_shown}.")] if left else []
+def _hidden_rows_notes(count: int, trait: str) -> list[Note]:
+    return [Note(f"{count} more, {trait}.")] if count else []
 
 
 def _drawing(times: Sequence[CollectiveTimes], device_time_s: float) -> str:
     rows = [
-        rank_lane(f"rank {rank}", own.work, own.exchanges, own.exposed)
-        for rank, own in enumerate(times)
+        rank_lane(f"rank {rank}", rank_times.work, rank_times.exchanges, rank_times.exposed)
+        for rank, rank_times in enumerate(times)
     ]
     return lanes("Compute and collectives of each rank over time", rows, device_time_s)

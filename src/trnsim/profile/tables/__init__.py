@@ -42,7 +42,14 @@ _BUILDERS = {
 def explorer_tables(
     timelines: Sequence[Timeline], summary: Summary, title: str, warnings: Sequence[str] = ()
 ) -> dict[str, Table]:
-    """The tables of one run: `timelines` by core, the `summary` of the one that took longest."""
+    """The tables of one run.
+
+    Args:
+        timelines: the timelines of its cores.
+        summary: the summary of the core that took longest.
+        title: the name of the profile.
+        warnings: hazards, in words.
+    """
     cores = [Core(timeline, rank) for rank, timeline in enumerate(timelines)]
     tables = {name: _stacked([build(core) for core in cores]) for name, build in _BUILDERS.items()}
     tables["Summary"] = {name: [value] for name, value in summary.metrics.items()}
@@ -59,7 +66,7 @@ def _stacked(parts: list[Table]) -> Table:
 
 
 def _complete(name: str, table: Table) -> Table:
-    """The table with every column of the schema, in its order; null where it has none."""
+    """The table with every column of the schema, in its order; missing columns are null."""
     rows = max((len(column) for column in table.values()), default=0)
-    nothing: list[Any] = [None] * rows
-    return {column: table.get(column, nothing) for column in schema_tables()[name]}
+    nulls: list[Any] = [None] * rows
+    return {column: table.get(column, nulls) for column in schema_tables()[name]}

@@ -1,8 +1,8 @@
 """CcOp, CcStream: the collectives of a core, and the stream on which they run.
 
-A core's collectives run one after another, on the one stream that it has. A collective of two cores
-on tensors that they share is one of both, in the first one's rows. Which engine triggers it, AWS's
-compiler decides.
+A core's collectives run one after another, on its single stream. A collective of two cores on
+tensors that they share is a row of the first core alone. AWS's compiler decides which engine
+triggers a collective.
 
 Source: aws-neuron-sdk tools/neuron-explorer/profile-schema-reference.rst, the tables of that name.
 """
@@ -19,15 +19,15 @@ from trnsim.profile.measures.core import Core, ns
 from trnsim.profile.measures.schema import Table
 
 _CC_CORES: Final = 2
-"""CC-Cores of a NeuronCore; those that no stream has to itself belong to stream 0.
+"""CC-Cores of a NeuronCore, all of its single stream here.
 
 Source: aws-neuron-sdk neuron-runtime/explore/compute-comm-overlap.rst, Multi-stream CC.
 """
 _GROUP_COLUMN: Final = "replica_group"
 _ALGORITHM_NAMES: Final = {"kangaring": "KangaRing", "rdh": "RDH"}
-"""The names that AWS writes with more capitals than the first."""
+"""Names of algorithms that AWS writes with further capitals."""
 _BUS_PASSES: Final = {"all_reduce": 2.0, "permute": 0.0}
-"""``factor = passes * (ranks - 1) / ranks`` of the bus bandwidth: once but for these; 1 at 0.
+"""Passes in ``bus factor = passes * (ranks - 1) / ranks``; else 1. With 0 the factor is 1.
 
 Source: aws-neuron-sdk nccom-test.rst, Bus Bandwidth Calculation.
 """
@@ -71,10 +71,10 @@ def operations(core: Core) -> Table:
 
 
 def streams(core: Core) -> Table:
-    """One row if the core has collectives: its stream, with its CC-Cores, counted in the rank."""
+    """One row if the core has collectives: its stream, with the numbers of its CC-Cores."""
     rows = core.rank_column(int(len(operations(core)["op_id"]) > 0))
-    first = _CC_CORES * core.rank
-    cores = str([*range(first, first + _CC_CORES)]).replace(" ", "")
+    first_core = _CC_CORES * core.rank
+    cores = str([*range(first_core, first_core + _CC_CORES)]).replace(" ", "")
     return {"stream_id": rows, "stream_index": rows, "cc_core_ids": [cores] * len(rows)}
 
 

@@ -22,59 +22,63 @@ from trnsim.profile.measures.transfers import QUEUE_TYPES
 
 def packets(core: Core) -> Table:
     """One row per transfer and DMA engine; the engines share the bytes evenly."""
-    moved = core.transfers
-    row = np.repeat(np.arange(len(moved.index)), moved.packets)
-    first = np.repeat(np.cumsum(moved.packets) - moved.packets, moved.packets)
-    at = np.arange(len(row)) - first
+    dma_transfers = core.transfers
+    row = np.repeat(np.arange(len(dma_transfers.index)), dma_transfers.packets)
+    first_row = np.repeat(
+        np.cumsum(dma_transfers.packets) - dma_transfers.packets, dma_transfers.packets
+    )
+    packet = np.arange(len(row)) - first_row
     shares = {
-        "read_bytes": _share(moved.read_bytes[row], moved.packets[row], at),
-        "write_bytes": _share(moved.write_bytes[row], moved.packets[row], at),
-        "transfer_bytes": _share(moved.bytes[row], moved.packets[row], at),
+        "read_bytes": _share(dma_transfers.read_bytes[row], dma_transfers.packets[row], packet),
+        "write_bytes": _share(dma_transfers.write_bytes[row], dma_transfers.packets[row], packet),
+        "transfer_bytes": _share(dma_transfers.bytes[row], dma_transfers.packets[row], packet),
     }
-    start, end = ns(moved.start_s[row]), ns(moved.end_s[row])
-    names = np.array(core.names(moved.index), np.object_)
+    start, end = ns(dma_transfers.start_s[row]), ns(dma_transfers.end_s[row])
+    names = np.array(core.names(dma_transfers.index), np.object_)
     return {
         "start_ts": start,
         "end_ts": end,
         "duration_ns": end - start,
         "pcore_idx": core.rank_column(len(row)),
         "id": core.ids(np.arange(len(row))),
-        "packet_idx": at,
-        "packet_aggregation_id": core.ids(moved.index[row]),
-        "engine_idx": at,
+        "packet_idx": packet,
+        "packet_aggregation_id": core.ids(dma_transfers.index[row]),
+        "engine_idx": packet,
         **shares,
-        "throughput": _rate(shares["transfer_bytes"], (moved.end_s - moved.start_s)[row]),
-        "queue_type": [QUEUE_TYPES[kind] for kind in moved.queue_type[row]],
+        "throughput": _rate(
+            shares["transfer_bytes"], (dma_transfers.end_s - dma_transfers.start_s)[row]
+        ),
+        "queue_type": [QUEUE_TYPES[kind] for kind in dma_transfers.queue_type[row]],
         "variable": names[row].tolist(),
-        "queue_name": [moved.queues[queue] for queue in moved.queue[row]],
-        "queue_idx": moved.queue[row],
+        "queue_name": [dma_transfers.queues[queue] for queue in dma_transfers.queue[row]],
+        "queue_idx": dma_transfers.queue[row],
     }
 
 
 def aggregated_transfers(core: Core) -> Table:
     """One row per transfer, with the shapes that it reads and writes."""
-    moved = core.transfers
-    start, end = ns(moved.start_s), ns(moved.end_s)
-    which = core.spans.which[moved.index].tolist()
+    dma_transfers = core.transfers
+    start, end = ns(dma_transfers.start_s), ns(dma_transfers.end_s)
+    instructions = core.spans.which[dma_transfers.index].tolist()
     checked = core.program.checked
-    sides = {row: _sides(checked[row].instruction) for row in set(which)}
+    sides = {row: _sides(checked[row].instruction) for row in set(instructions)}
     return {
         "start_ts": start,
         "end_ts": end,
         "duration_ns": end - start,
-        "id": core.ids(moved.index),
-        "pcore_idx": core.rank_column(len(which)),
-        "block_id": list(range(len(which))),
-        "queue_idx": moved.queue,
-        "queue_name": [moved.queues[queue] for queue in moved.queue],
-        "queue_type": [QUEUE_TYPES[kind] for kind in moved.queue_type],
-        "op": [checked[row].opcode for row in which],
-        "variable": core.names(moved.index),
-        "read_bytes": moved.read_bytes,
-        "write_bytes": moved.write_bytes,
-        "transfer_bytes": moved.bytes,
-        "throughput": _rate(moved.bytes, moved.end_s - moved.start_s),
-        **{name: [sides[row][name] for row in which] for name in _SIDE_COLUMNS},
+        "id": core.ids(dma_transfers.index),
+        "pcore_idx": core.rank_column(len(instructions)),
+        "block_id": list(range(len(instructions))),
+        "queue_idx": dma_transfers.queue,
+        "queue_name": [dma_transfers.queues[queue] for queue in dma_transfers.queue],
+        "queue_type": [QUEUE_TYPES[kind] for kind in dma_transfers.queue_type],
+        "op": [checked[row].opcode for row in instructions],
+        "variable": core.names(dma_transfers.index),
+        "read_bytes": dma_transfers.read_bytes,
+        "write_bytes": dma_transfers.write_bytes,
+        "transfer_bytes": dma_transfers.bytes,
+        "throughput": _rate(dma_transfers.bytes, dma_transfers.end_s - dma_transfers.start_s),
+        **{name: [sides[row][name] for row in instructions] for name in _SIDE_COLUMNS},
     }
 
 
@@ -92,7 +96,7 @@ _SIDE_COLUMNS = (
 
 
 def _sides(instruction: Instruction) -> dict[str, Any]:
-    """Source and destination of a transfer; of several tiles, the first."""
+    """Source and destination of a transfer, each by its first tile."""
     sources, targets = instruction.accesses()
     columns: dict[str, Any] = {
         "source": f"[{sources[0].memory.value}]" if sources else "",
@@ -117,13 +121,16 @@ def _shape(tiles: list[Tile]) -> dict[str, Any]:
 
 def queues(core: Core) -> Table:
     """One row per queue and DMA engine."""
-    moved = core.transfers
+    dma_transfers = core.transfers
     engines = range(int(core.program.core.dma_engines))
     kinds = {
-        int(q): QUEUE_TYPES[int(k)] for q, k in zip(moved.queue, moved.queue_type, strict=True)
+        int(queue): QUEUE_TYPES[int(kind)]
+        for queue, kind in zip(dma_transfers.queue, dma_transfers.queue_type, strict=True)
     }
     rows = [
-        (name, kinds[q], q, engine) for q, name in enumerate(moved.queues) for engine in engines
+        (name, kinds[queue], queue, engine)
+        for queue, name in enumerate(dma_transfers.queues)
+        for engine in engines
     ]
     return {
         "name": [row[0] for row in rows],
@@ -136,8 +143,8 @@ def queues(core: Core) -> Table:
 
 def dma_usage(core: Core) -> Table:
     """Bytes per second of all transfers: one row per change."""
-    moved = core.transfers
-    return _usage(core, throughput(moved.start_s, moved.end_s, moved.bytes))
+    dma_transfers = core.transfers
+    return _usage(core, throughput(dma_transfers.start_s, dma_transfers.end_s, dma_transfers.bytes))
 
 
 def hbm_usage(core: Core) -> Table:
@@ -154,9 +161,9 @@ def _usage(core: Core, rate: Throughput) -> Table:
     }
 
 
-def _share(nbytes: Any, packets: Any, at: Any) -> Any:
-    """Bytes of packet `at` of `packets`; the first packets take the remainder."""
-    return nbytes // packets + (at < nbytes % packets)
+def _share(nbytes: Any, packets: Any, packet: Any) -> Any:
+    """Bytes of packet number `packet` of `packets`; the first packets take the remainder."""
+    return nbytes // packets + (packet < nbytes % packets)
 
 
 def _rate(nbytes: Any, lasted_s: Any) -> Any:

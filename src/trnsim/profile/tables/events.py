@@ -86,14 +86,14 @@ def _order(core: Core) -> tuple[Integers, Any]:
     """Index of each compute instruction on its engine, and the engine's idle time before it."""
     spans, index = core.spans, core.compute_indices
     engines = core.engine_of[index]
-    counters = np.zeros(len(index), np.int64)
+    positions = np.zeros(len(index), np.int64)
     waited_s = np.zeros(len(index))
     for engine in np.unique(engines):
-        own = engines == engine
-        free_s = np.append(0.0, spans.busy_until_s[index][own][:-1])
-        counters[own] = np.arange(own.sum())
-        waited_s[own] = spans.start_s[index][own] - free_s
-    return counters, np.maximum(waited_s, 0.0)
+        mask = engines == engine
+        free_s = np.append(0.0, spans.busy_until_s[index][mask][:-1])
+        positions[mask] = np.arange(mask.sum())
+        waited_s[mask] = spans.start_s[index][mask] - free_s
+    return positions, np.maximum(waited_s, 0.0)
 
 
 def flows(core: Core) -> Table:
@@ -113,23 +113,23 @@ def flows(core: Core) -> Table:
 
 
 def semaphore_updates(core: Core) -> Table:
-    """One row per update, at the time when the awaited instruction is complete."""
+    """One row per semaphore update, at the time when the awaited instruction is complete."""
     dependences = updates(core.program)
     order = np.argsort(core.spans.end_s[dependences.earlier], kind="stable")
     earlier, later = dependences.earlier[order], dependences.later[order]
-    values: dict[str, int] = {}
+    counts: dict[str, int] = {}
     names: list[str] = []
-    reached: list[int] = []
+    values: list[int] = []
     for source, target in zip(earlier.tolist(), later.tolist(), strict=True):
         name = f"{_engine(core, source)} to {_engine(core, target)}"
-        values[name] = values.get(name, 0) + 1
+        counts[name] = counts.get(name, 0) + 1
         names.append(name)
-        reached.append(values[name])
+        values.append(counts[name])
     sources = [_engine(core, source) for source in earlier.tolist()]
     return {
         "timestamp": ns(core.spans.end_s[earlier]),
         "id": names,
-        "value": reached,
+        "value": values,
         # "AXI indicates the update came from the AXI bus", which is where DMA engines are.
         "update_source": ["AXI" if source == "DMA" else source for source in sources],
         "double_set_or_clear": [False] * len(names),
@@ -140,7 +140,7 @@ def semaphore_updates(core: Core) -> Table:
 
 
 def _engine(core: Core, index: int) -> str:
-    """First word of the name of an instruction's engine: "Tensor", "DMA"."""
+    """The engine of an instruction, by the first word of its label: "Tensor", "DMA"."""
     return core.program.instruction(index).engine.label.split(" ", maxsplit=1)[0]
 
 
@@ -152,8 +152,8 @@ def active_times(core: Core) -> Table:
     for engine in Engine:
         if engine is Engine.dma:
             continue
-        own = core.engine_of == engine.value
-        active = union(core.spans.start_s[own], core.spans.busy_until_s[own])
+        mask = core.engine_of == engine.value
+        active = union(core.spans.start_s[mask], core.spans.busy_until_s[mask])
         starts += ns(active.start_s).tolist()
         ends += ns(active.end_s).tolist()
         engines += [engine.name] * len(active.start_s)
@@ -167,7 +167,7 @@ def active_times(core: Core) -> Table:
 
 
 def throttles(core: Core) -> Table:
-    """One row per eighth of each clock ramp of the Tensor Engine, with its limit k / n there."""
+    """One row per eighth of each clock ramp of the Tensor Engine: k / n is the clock's limit."""
     stretches = core.timeline.throttled(_RAMP_PARTS)
     starts = ns(np.array([start_s for start_s, _, _ in stretches], np.float64)).tolist()
     return {
@@ -186,12 +186,12 @@ def opcodes(core: Core) -> Table:
     kinds = sorted({(c.engine.name, c.opcode) for c in program.checked if c.engine.name != "dma"})
     rows: list[tuple[str, str, int, int, int, float]] = []
     for engine, opcode in kinds:
-        is_kind = [(c.engine.name, c.opcode) == (engine, opcode) for c in program.checked]
-        own = np.array(is_kind, np.bool_)[spans.which]
-        lasted_ns = int(ns(spans.end_s[own] - spans.start_s[own]).sum())
-        active_s = union(spans.start_s[own], spans.end_s[own]).total_s
+        is_opcode = [(c.engine.name, c.opcode) == (engine, opcode) for c in program.checked]
+        mask = np.array(is_opcode, np.bool_)[spans.which]
+        duration_ns = int(ns(spans.end_s[mask] - spans.start_s[mask]).sum())
+        active_s = union(spans.start_s[mask], spans.end_s[mask]).total_s
         share = active_s / core.timeline.device_time_s
-        row = (engine, opcode, int(own.sum()), lasted_ns, int(ns(np.array(active_s))))
+        row = (engine, opcode, int(mask.sum()), duration_ns, int(ns(np.array(active_s))))
         rows.append((*row, _PERCENT * share))
     names = ("engine", "opcode", "instruction_count", "instruction_time_ns", "active_time_ns")
     columns = zip(*rows, strict=True) if rows else [()] * (len(names) + 1)

@@ -37,18 +37,18 @@ def sbuf_usage(core: Core) -> Table:
 
 
 def psum_usage(core: Core) -> Table:
-    """The share of PSUM in use: one row per change; a tensor without an address has no bank."""
+    """The share of PSUM in use: one row per change."""
     tensor_lives = tensor_lifetimes(core.timeline, Memory.PSUM)
     return _usage(core, tensor_lives, capacity_bytes(core.program.core, Memory.PSUM), {})
 
 
 def _usage(core: Core, tensor_lives: Lives, capacity: int, weights: dict[str, list[int]]) -> Table:
-    """The share of `capacity` bytes per partition that live tensors take, on average.
+    """The share of `capacity` (bytes per partition) that live tensors take, on average.
 
     Each entry of `weights`, bytes by tensor, gives a further column with a share of its own.
     """
     times_s = np.concatenate([tensor_lives.begin_s, tensor_lives.end_s])
-    time_s, place = np.unique(times_s, return_inverse=True)
+    time_s, time_index = np.unique(times_s, return_inverse=True)
     core_bytes = int(core.program.core.partitions) * capacity
     table: Table = {"timestamp": ns(time_s), "pcore_idx": core.rank_column(len(time_s))}
     columns = {"avg_util_percent": ([use.nbytes for use in tensor_lives.uses], core_bytes)}
@@ -56,7 +56,7 @@ def _usage(core: Core, tensor_lives: Lives, capacity: int, weights: dict[str, li
     for name, (weight, available) in columns.items():
         nbytes = np.array(weight, np.int64)
         change = np.zeros(len(time_s), np.int64)
-        np.add.at(change, place, np.concatenate([nbytes, -nbytes]))
+        np.add.at(change, time_index, np.concatenate([nbytes, -nbytes]))
         table[name] = _PERCENT * np.cumsum(change) / available
     return table
 
