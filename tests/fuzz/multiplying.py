@@ -13,7 +13,8 @@ from maker import SBUF, V3, V4
 _WIDE = ("float32", "tfloat32")
 _FP8 = ("float8_e4m3", "float8_e5m2", "float8_e4m3fn")
 _MX = ("float8_e4m3fn_x4", "float8_e5m2_x4", "float4_e2m1fn_x4")
-_LOOPS = ("nl.affine_range", "nl.sequential_range", "range", "nl.dynamic_range", "nl.fori_loop")
+_DEVICE_LOOPS = ("nl.dynamic_range", "nl.fori_loop")
+_LOOPS = ("nl.affine_range", "nl.sequential_range", "range", *_DEVICE_LOOPS)
 
 
 def result(g, M, N):
@@ -61,6 +62,13 @@ def nc_matmul(g):
         else:
             tile, part = g.filled((K, count * width), dtype), (At("i", width, width),)
         args[name] = tile.then("[]", slice(0, K), *part)
+    if kind in _DEVICE_LOOPS and count > 1:  # one flag for all turns: the sum begins before
+        before = {
+            "stationary": g.read(K, M, formats, SBUF),
+            "moving": g.read(K, N, formats, SBUF),
+        }
+        if not g.do(Step("nc_matmul", {"dst": dst, **before})):
+            return
     bounds = f"0, {count}" if kind == "nl.fori_loop" else ""
     g.do(Loop("i", range(count), kind, (Step("nc_matmul", args),), bounds))
 

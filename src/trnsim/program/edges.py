@@ -269,6 +269,17 @@ class Nesting:
     def __init__(self) -> None:
         self.turns: Turns = ()
         self._begun: dict[Turns, int] = {}
+        self._noted: dict[Turns, int] = {}
+        self._notes: dict[tuple[tuple[int, ...], int], object] = {}
+
+    def agrees(self, note: object) -> bool:
+        """True if `note` is equal to that of the same place in the body in earlier turns.
+
+        The n-th call in a turn is of the n-th place, as every turn has the same instructions.
+        """
+        turns = self.turns
+        place = self._noted[turns] = self._noted.get(turns, -1) + 1
+        return self._notes.setdefault((loops_of(turns), place), note) == note
 
     @contextmanager
     def loop(self) -> Generator[Callable[[], None]]:
@@ -279,12 +290,16 @@ class Nesting:
 
         def begin() -> None:
             nonlocal turn
+            if turn >= 0:
+                self._noted.pop(self.turns, None)
             turn += 1
             self.turns = (*outside, (number, turn))
 
         try:
             yield begin
         finally:
+            if turn >= 0:
+                self._noted.pop(self.turns, None)
             self.turns = outside
 
 

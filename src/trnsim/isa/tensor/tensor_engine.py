@@ -153,7 +153,7 @@ def multiply_onto(
         UndefinedBehavior: for accumulation onto elements that no matmul wrote last.
     """
     out = dst.output() if dst.shape == (left.shape[0], right.shape[1]) else None
-    is_first = accumulate is None and (_is_first_there(core, dst) or _is_fresh(dst))
+    is_first = accumulate is None and (_is_first_there(core, dst) or is_fresh(dst))
     if accumulate is False or is_first:
         dst.store(_product(left, right, out))
         mark_started(dst)
@@ -162,13 +162,13 @@ def multiply_onto(
         _check_started(instruction, core, dst)
     _check_not_set_by_others(instruction, core, dst)
     dst.require_intact(instruction.opcode)
-    is_started = _is_started(dst)
+    was_started = is_started(dst)
     product = _product(left, right)
     old = dst.load().reshape(product.shape)
-    if not accumulate and not is_started:
+    if not accumulate and not was_started:
         old = np.where(_started_flags(dst).reshape(product.shape), old, 0)
     dst.store(np.add(product, old, out=product if out is None else out))
-    if not is_started:
+    if not was_started:
         mark_started(dst)
 
 
@@ -261,12 +261,12 @@ def _element_index(dst: Tile, index: SnakeIndex) -> tuple[Array, Array]:
     return np.arange(dst.partitions)[:, None], index.columns(dst.partitions)
 
 
-def _is_fresh(dst: Tile) -> bool:
+def is_fresh(dst: Tile) -> bool:
     """True if no element of `dst` has been written by a matmul."""
     return dst.storage.accumulating.is_disjoint(*_dense_runs(dst))
 
 
-def _is_started(dst: Tile) -> bool:
+def is_started(dst: Tile) -> bool:
     """True if a matmul has written every element of `dst`."""
     if isinstance(dst.index, SnakeIndex):
         return bool(_started_flags(dst).all())
@@ -292,7 +292,7 @@ def _flags(mask: ByteMask, dst: Tile) -> Array:
 
 def _check_started(instruction: Instruction, core: NeuronCore, dst: Tile) -> None:
     """Refuse accumulate=True onto elements that no matmul (on some cores: nothing) has written."""
-    if _is_started(dst):
+    if is_started(dst):
         return
     is_written = dst.is_written()
     takes_written = core.features.matmul_onto_written
@@ -315,7 +315,7 @@ def _check_not_set_by_others(instruction: Instruction, core: NeuronCore, dst: Ti
         return
     if storage.set_by_others.is_disjoint(*_dense_runs(dst)):
         return
-    if not (_is_started(dst) or (_started_flags(dst) & _flags(storage.set_by_others, dst)).any()):
+    if not (is_started(dst) or (_started_flags(dst) & _flags(storage.set_by_others, dst)).any()):
         return
     raise UndefinedBehavior(
         f"{instruction.opcode}: accumulation onto {dst}, in which another instruction has "
