@@ -56,3 +56,12 @@ def test_numbers_that_a_type_has_not_begin_anew():
     graph.outputs = [graph.gather(graph.input((200, 3), "float32"), chosen)]
     expected = np.arange(300) % 128
     assert (known_indices(graph)[chosen.number] == expected).all()
+
+
+@pytest.mark.parametrize("number", [300.0, -1.0, float("inf"), float("nan")])
+def test_a_number_that_the_type_has_not_is_no_token(number):
+    graph = Graph()
+    words = graph.input((2, 3), "uint8")
+    is_end = graph.elementwise("compare", words, number, dtype="bool", direction="EQ")
+    chosen = graph.elementwise("select", is_end, 9.0, words, dtype="uint8")
+    assert read(graph, chosen) == [[0, 1, 2], [3, 4, 5]]

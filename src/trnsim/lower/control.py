@@ -22,10 +22,10 @@ def run(operation: Operation, operands: Sequence[Array], evaluate: Evaluate) -> 
     """The results of the graphs that the operands' values choose."""
     if isinstance(operation, While):
         condition, body = inner_graphs(operation)
-        held = list(operands)
-        while bool(evaluate(condition, held)[0]):
-            held = evaluate(body, held)
-        return held
+        carried = list(operands)
+        while bool(evaluate(condition, carried)[0]):
+            carried = evaluate(body, carried)
+        return carried
     if not isinstance(operation, Branching):
         raise InternalError(f"{operation.name} runs no graph")
     return evaluate(operation.branch(operands[0]), operands[1:])

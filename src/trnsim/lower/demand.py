@@ -60,12 +60,12 @@ def demands(graph: Graph, wanted: Sequence[Box | None] | None = None) -> dict[in
     for value, box in zip(graph.outputs, boxes, strict=True):
         if box is not None:
             add(value, box)
-    places = known_indices(graph)
+    indices = known_indices(graph)
     for node in reversed(graph.nodes):
         boxes = [boxes_by_number.get(value.number) for value in node.results]
         if not any(box is not None and count_elements(box) for box in boxes):
             continue
-        for value, box in zip(node.values, _operand_boxes(node, boxes, places), strict=True):
+        for value, box in zip(node.values, _operand_boxes(node, boxes, indices), strict=True):
             if box is not None and count_elements(box):
                 add(value, box)
     return boxes_by_number
@@ -97,7 +97,7 @@ def _union(first: Box, second: Box) -> Box:
 
 
 def _operand_boxes(
-    node: Node, boxes: list[Box | None], places: Mapping[int, Array]
+    node: Node, boxes: list[Box | None], indices: Mapping[int, Array]
 ) -> list[Box | None]:
     """The needed box of each operand for the needed boxes of the results."""
     operation: Any = node.operation
@@ -107,7 +107,7 @@ def _operand_boxes(
     if node.kind is Kind.ELEMENTWISE:
         return [box] * len(node.values)
     if type(operation) in _LOOKUPS:
-        return _of_lookup(node, box, places)
+        return _of_lookup(node, box, indices)
     rule = _RULES.get(type(operation))
     if rule is not None and len(node.results) == 1:
         return rule(node, box)
@@ -176,10 +176,10 @@ def _of_pad(node: Node, box: Box) -> list[Box | None]:
     operation: Any = node.operation
     masks: list[Mask] = []
     for dim, length in enumerate(node.values[0].shape):
-        places = operation.low[dim] + np.arange(length) * (operation.interior[dim] + 1)
-        inside = (places >= 0) & (places < len(box[dim]))
+        positions = operation.low[dim] + np.arange(length) * (operation.interior[dim] + 1)
+        inside = (positions >= 0) & (positions < len(box[dim]))
         mask = np.zeros(length, np.bool_)
-        mask[inside] = box[dim][places[inside]]
+        mask[inside] = box[dim][positions[inside]]
         masks.append(mask)
     return [tuple(masks)]
 
@@ -216,10 +216,10 @@ def _of_attention(node: Node, boxes: list[Box | None]) -> list[Box | None]:
     *batch, rows = box
     starts, ends = operation.visible_keys(query[-2], key[-2])
     visible = interval_counts(starts[rows], ends[rows], key[-2]) > 0
-    wide = np.ones(query[-1], np.bool_)
+    width = np.ones(query[-1], np.bool_)
     values = (*batch, visible, result[-1]) if result else None
     bias: list[Box | None] = [(*batch, rows, visible)] * (len(node.values) - 3)
-    return [(*batch, rows, wide), (*batch, visible, wide), values, *bias]
+    return [(*batch, rows, width), (*batch, visible, width), values, *bias]
 
 
 def interval_counts(starts: Array, ends: Array, length: int) -> Array:
@@ -235,7 +235,7 @@ def _of_convolution(node: Node, box: Box) -> list[Box | None]:
     groups = box[1].reshape(operation.groups, -1).any(1)
     channels = np.repeat(groups, kernel[1])
     windows = tuple(
-        _places_met(_Windows(*sides), needed)
+        _indices_under(_Windows(*sides), needed)
         for needed, sides in zip(
             box[2:],
             zip(
@@ -265,34 +265,37 @@ class _Windows:
     gap: int = 0
 
 
-def _places_met(windows: _Windows, needed: Mask) -> Mask:
+def _indices_under(windows: _Windows, needed: Mask) -> Mask:
     """The indices along a dimension under the windows of needed elements."""
     period = windows.gap + 1
     first = np.flatnonzero(needed)[:, None] * windows.stride - windows.low
-    places = first + np.arange(windows.taps) * windows.dilation
+    positions = first + np.arange(windows.taps) * windows.dilation
     end = windows.length * period
-    met = places[(places >= 0) & (places < end) & (places % period == 0)]
+    indices = positions[(positions >= 0) & (positions < end) & (positions % period == 0)]
     mask = np.zeros(windows.length, np.bool_)
-    mask[met // period] = True
+    mask[indices // period] = True
     return mask
 
 
-def _of_lookup(node: Node, box: Box, places: Mapping[int, Array]) -> list[Box | None]:
-    """The needed rows of a lookup; as many leading rows if the indices depend on values."""
+def _of_lookup(node: Node, box: Box, indices: Mapping[int, Array]) -> list[Box | None]:
+    """The needed rows of a lookup; as many leading rows if the indices depend on values.
+
+    `indices` are those that are known, by the number of their value.
+    """
     part = fraction_of(box, node.result.shape)
     first, *others = node.values
-    starts = [places[value.number] for value in others if value.number in places]
+    starts = [indices[value.number] for value in others if value.number in indices]
     read = None
     if len(starts) == len(others):
-        of = _of_rows if isinstance(node.operation, Gather) else _of_part
-        read = of(node, box, starts)
+        rule = _of_gather if isinstance(node.operation, Gather) else _of_dynamic_slice
+        read = rule(node, box, starts)
     if read is None:
         rows = part * Fraction(node.result.type.elements, first.type.elements or 1)
         read = _leading_box(first.shape, rows)
     return [read, *(_leading_box(value.shape, part) for value in others)]
 
 
-def _of_rows(node: Node, box: Box, starts: list[Array]) -> Box | None:
+def _of_gather(node: Node, box: Box, starts: list[Array]) -> Box | None:
     """The elements that a gather reads by indices of one dimension; None for other gathers."""
     operation: Any = node.operation
     shape, sizes = node.values[0].shape, operation.slice_sizes
@@ -317,7 +320,7 @@ def _of_rows(node: Node, box: Box, starts: list[Array]) -> Box | None:
     return read
 
 
-def _of_part(node: Node, box: Box, starts: list[Array]) -> Box:
+def _of_dynamic_slice(node: Node, box: Box, starts: list[Array]) -> Box:
     """A window that begins at known indices."""
     read = whole_box(node.values[0].shape)
     for mask, needed, start in zip(read, box, starts, strict=True):
@@ -334,11 +337,13 @@ def _of_windows(node: Node, box: Box) -> list[Box | None]:
     shape = node.values[0].shape
     sides = zip(shape, operation.lengths, operation.strides, operation.low, apart, strict=True)
     return [
-        tuple(_places_met(_Windows(*side), needed) for needed, side in zip(box, sides, strict=True))
+        tuple(
+            _indices_under(_Windows(*side), needed) for needed, side in zip(box, sides, strict=True)
+        )
     ]
 
 
-def _of_line(node: Node, box: Box) -> list[Box | None]:
+def _of_sort(node: Node, box: Box) -> list[Box | None]:
     """Whole lines: an element of a sort or top-k depends on all elements of its line."""
     operation: Any = node.operation
     dim = (operation.dim if isinstance(operation, Sort) else -1) % len(box)
@@ -433,7 +438,7 @@ _RULES: Final[dict[type, Callable[[Node, Box], list[Box | None]]]] = {
     Reverse: _of_reverse,
     Scan: _of_scan,
     Slice: _of_slice,
-    Sort: _of_line,
-    TopK: _of_line,
+    Sort: _of_sort,
+    TopK: _of_sort,
     Transpose: _of_transpose,
 }

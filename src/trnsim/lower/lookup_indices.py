@@ -43,9 +43,9 @@ def known_indices(graph: Graph) -> dict[int, Array]:
         for value in node.values[1:]
     }
     above = _nodes_above(graph, wanted)
-    sought = _searched(above)
+    compared = _compared_numbers(above)
     arrays = {
-        value.number: _tokens(value.type, sought.get(value.number))
+        value.number: _tokens(value.type, compared.get(value.number))
         for value in graph.inputs
         if value.dtype in (*INTEGERS, BOOL) and value.type.elements <= _MOST_ELEMENTS
     }
@@ -73,7 +73,7 @@ def _is_simple(node: Node) -> bool:
     )
 
 
-def _searched(nodes: list[Node]) -> dict[int, float]:
+def _compared_numbers(nodes: list[Node]) -> dict[int, float]:
     """The number that a tensor is compared with, by the tensor's number."""
     return {
         node.values[0].number: float(number)
@@ -85,11 +85,12 @@ def _searched(nodes: list[Node]) -> dict[int, float]:
 
 
 def _tokens(wanted: TensorType, last: float | None) -> Array:
-    """Integers that count up, and end with `last` if it is given; ones for truth values."""
+    """Integers that count up, and end with `last` if the type holds it; ones for truth values."""
     if wanted.dtype == BOOL:
         return np.ones(wanted.shape, np.bool_)
-    numbers: Any = np.arange(wanted.elements) % (np.iinfo(wanted.dtype).max + 1)
-    tokens: Array = numbers.reshape(wanted.shape).astype(wanted.dtype)
-    if last is not None and wanted.shape:
+    counts: Any = np.arange(wanted.elements) % (np.iinfo(wanted.dtype).max + 1)
+    tokens: Array = counts.reshape(wanted.shape).astype(wanted.dtype)
+    limits = np.iinfo(wanted.dtype)
+    if last is not None and wanted.shape and limits.min <= last <= limits.max:
         tokens[..., -1:] = last
     return tokens

@@ -97,9 +97,9 @@ def checked_inputs(graph: Graph, inputs: Sequence[npt.ArrayLike]) -> list[Array]
     # The chip stores a truth value as a byte, and the caller may give one so.
     fits = [{own, replace(own, dtype="uint8")} if own.dtype == BOOL else {own} for own in wanted]
     if len(types) != len(wanted) or any(a not in b for a, b in zip(types, fits, strict=True)):
-        takes, present = (", ".join(map(str, side)) for side in (wanted, types))
+        wanted_text, given_text = (", ".join(map(str, side)) for side in (wanted, types))
         raise BadInput(
-            f"a graph of ({takes}) given ({present})",
+            f"a graph of ({wanted_text}) given ({given_text})",
             fix="give an array of that element type and shape for each input, in order",
         )
     return arrays
@@ -264,20 +264,27 @@ def _widen_inner_values(group: FusionGroup) -> list[Node]:
     """The nodes of a group, with values that stay inside in float32, rounded at its outputs."""
     if len(group.nodes) == 1:
         return group.nodes
-    left, wide = {value.number for value in group.outputs}, dict[int, Value]()
+    output_numbers, widened_values = {value.number for value in group.outputs}, dict[int, Value]()
 
-    def widened(value: Value | float) -> Value | float:
-        return wide.get(value.number, value) if isinstance(value, Value) else value
+    def in_float32(value: Value | float) -> Value | float:
+        return widened_values.get(value.number, value) if isinstance(value, Value) else value
 
     nodes: list[Node] = []
     for node in group.nodes:
         result = node.results[0]
-        is_wide = node.kind in (Kind.ELEMENTWISE, Kind.REDUCTION) or any(
-            value.number in wide for value in node.values
+        is_widened = node.kind in (Kind.ELEMENTWISE, Kind.REDUCTION) or any(
+            value.number in widened_values for value in node.values
         )
-        if is_wide and group.is_fused and result.type.is_floating and result.number not in left:
-            wide[result.number] = Value(result.number, TensorType(result.shape, "float32"))
-        operands = tuple(widened(operand) for operand in node.operands)
-        results = tuple(wide.get(value.number, value) for value in node.results)
+        if (
+            is_widened
+            and group.is_fused
+            and result.type.is_floating
+            and result.number not in output_numbers
+        ):
+            widened_values[result.number] = Value(
+                result.number, TensorType(result.shape, "float32")
+            )
+        operands = tuple(in_float32(operand) for operand in node.operands)
+        results = tuple(widened_values.get(value.number, value) for value in node.results)
         nodes.append(replace(node, operands=operands, results=results))
     return nodes

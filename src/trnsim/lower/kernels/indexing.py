@@ -24,8 +24,8 @@ from trnsim.program import current_core
 @kernel(Gather)
 def gather(op: Gather, node: Node, operand: Tensor, indices: Tensor) -> Tensor:
     """Rows of a table, or elements within rows; other forms raise NotModelled."""
-    table, places = (value.shape for value in node.values)
-    if op == Gather.rows(table, places):
+    table, index_shape = (value.shape for value in node.values)
+    if op == Gather.rows(table, index_shape):
         return _gather_rows(node, operand, indices)
     if op == Gather.in_rows(table):
         return _gather_in_rows(node, operand, indices)
@@ -177,15 +177,15 @@ def _equal(index: Tensor, rows: int, *, is_long: bool) -> Tensor:
     kind = nl.int32 if is_long else nl.float32
     column = new((rows, 1), kind)
     nisa.tensor_copy(dst=column, src=index.view(nl.int32) if is_long else index)
-    wide = new((rows, rows), kind)
-    nisa.tensor_copy(dst=wide, src=column.broadcast(1, rows))
+    index_rows = new((rows, rows), kind)
+    nisa.tensor_copy(dst=index_rows, src=column.broadcast(1, rows))
     equal = new((rows, rows))
     if is_long:
         exact = new((rows, rows), kind)  # a result of another type is compared in float32
-        nisa.tensor_tensor(dst=exact, data1=transposed(wide), data2=wide, op=nl.equal)
+        nisa.tensor_tensor(dst=exact, data1=transposed(index_rows), data2=index_rows, op=nl.equal)
         nisa.tensor_copy(dst=equal, src=exact)
     else:
-        nisa.tensor_scalar(dst=equal, data=transposed(wide), op0=nl.equal, operand0=column)
+        nisa.tensor_scalar(dst=equal, data=transposed(index_rows), op0=nl.equal, operand0=column)
     return equal
 
 
@@ -207,9 +207,9 @@ def _extreme_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: s
     nisa.memset(dst=filler, value=float(neutral(op, np.float32)))
     total = new((rows, width))
     for column in range(width):
-        wide = new((rows, rows))
-        nisa.tensor_copy(dst=wide, src=updates[:, column : column + 1].broadcast(1, rows))
-        spread = transposed(wide)
+        column_tile = new((rows, rows))
+        nisa.tensor_copy(dst=column_tile, src=updates[:, column : column + 1].broadcast(1, rows))
+        spread = transposed(column_tile)
         nisa.tensor_copy_predicated(dst=spread, src=filler, predicate=is_unlike)
         nisa.tensor_reduce(
             dst=total[:, column : column + 1], op=getattr(nl, op), data=spread, axis=1
@@ -230,9 +230,9 @@ def _integers_by_row(equal: Tensor, updates: Tensor, rows: int, width: int, op: 
     nisa.tensor_copy(dst=filler, src=integers.filled(number, (rows, rows), updates.dtype))
     total = new((rows, width), updates.dtype)
     for column in range(width):
-        wide = new((rows, rows), updates.dtype)
-        nisa.tensor_copy(dst=wide, src=updates[:, column : column + 1].broadcast(1, rows))
-        left = transposed(wide)
+        column_tile = new((rows, rows), updates.dtype)
+        nisa.tensor_copy(dst=column_tile, src=updates[:, column : column + 1].broadcast(1, rows))
+        left = transposed(column_tile)
         nisa.tensor_copy_predicated(dst=left, src=filler, predicate=is_unlike)
         while left.shape[1] > 1:
             left = _fold(left, getattr(nl, op))

@@ -54,16 +54,16 @@ def _compares_large(node: Node) -> bool:
 
 def apply(node: Node, operands: list[Operand], into: Callable[[tuple[int, ...]], Tensor]) -> Tensor:
     """The tile of a node's result from its operands' tiles, in the tile of `into`."""
-    wide = nl.uint32 if any(value.dtype == "uint32" for value in node.values) else nl.int32
+    word_dtype = nl.uint32 if any(value.dtype == "uint32" for value in node.values) else nl.int32
     shape = shape_of(operands)
-    entered = [_integer_tile(operand, shape, wide) for operand in operands]
+    word_tiles = [_integer_tile(operand, shape, word_dtype) for operand in operands]
     op = _IN_ONE_INSTRUCTION.get(type(node.operation))
     if op is not None and ITEM_BYTES[node.result.dtype] == _WORD_BYTES:
         result = into(shape)
-        dst = result.view(wide) if result.dtype in _WORDS else result
-        nisa.tensor_tensor(dst=dst, data1=entered[0], data2=entered[1], op=op)
+        dst = result.view(word_dtype) if result.dtype in _WORDS else result
+        nisa.tensor_tensor(dst=dst, data1=word_tiles[0], data2=word_tiles[1], op=op)
         return result
-    result = low_bytes(_RULES[type(node.operation)](node.operation, *entered), node.result.dtype)
+    result = low_bytes(_RULES[type(node.operation)](node.operation, *word_tiles), node.result.dtype)
     return result.view(nl.uint32 if node.result.dtype == "uint32" else nl.int32)
 
 

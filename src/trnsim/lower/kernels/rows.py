@@ -80,22 +80,24 @@ def top_k(op: TopK, node: Node, source: Tensor) -> Tensor:
     out = tiles.output(node.result.shape, node.result.dtype)
     for start, rows in tiles.pieces(node.values[0].type.elements // length, P):
         shape = (rows, len(parts) * width)
-        values, places = new(shape), new(shape, nl.uint32)
+        values, indices = new(shape), new(shape, nl.uint32)
         for number, (column, columns) in enumerate(parts):
             view = [(length, rows), (1, columns)]
             tile = _load_row(source, view, start * length + column)
-            best, at = _find_largest(tile, width)
-            here = slice(number * width, number * width + width)
-            nisa.tensor_copy(dst=values[:, here], src=best)
-            nisa.tensor_scalar(dst=places[:, here], data=at, op0=nl.add, operand0=float(column))
+            best, best_indices = _find_largest(tile, width)
+            part_columns = slice(number * width, number * width + width)
+            nisa.tensor_copy(dst=values[:, part_columns], src=best)
+            nisa.tensor_scalar(
+                dst=indices[:, part_columns], data=best_indices, op0=nl.add, operand0=float(column)
+            )
         if len(parts) > 1:
-            _, at = _find_largest(values, width)
+            _, best_indices = _find_largest(values, width)
             chosen = new((rows, width), nl.uint32)
-            nisa.nc_n_gather(dst=chosen, data=places, indices=at)
-            places = chosen
-        indices = new((rows, k), nl.int32)
-        nisa.tensor_copy(dst=indices, src=places[:, :k])
-        nisa.dma_copy(dst=tiles.strided(out, [(k, rows), (1, k)], start * k), src=indices)
+            nisa.nc_n_gather(dst=chosen, data=indices, indices=best_indices)
+            indices = chosen
+        result = new((rows, k), nl.int32)
+        nisa.tensor_copy(dst=result, src=indices[:, :k])
+        nisa.dma_copy(dst=tiles.strided(out, [(k, rows), (1, k)], start * k), src=result)
     return out
 
 
@@ -113,10 +115,10 @@ def _load_row(source: Tensor, view: list[tuple[int, int]], place: int) -> Tensor
 def _find_largest(tile: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` largest elements of each row and their indices; they become -inf in the tile."""
     rows = tile.shape[0]
-    values, places = new((rows, count)), new((rows, count), nl.uint32)
+    values, indices = new((rows, count)), new((rows, count), nl.uint32)
     for first in range(0, count, _MAX8_RESULTS):
-        here = slice(first, first + _MAX8_RESULTS)
-        nisa.max8(dst=values[:, here], src=tile)
-        nisa.nc_find_index8(dst=places[:, here], data=tile, vals=values[:, here])
-        nisa.nc_match_replace8(dst=tile, data=tile, vals=values[:, here], imm=float("-inf"))
-    return values, places
+        next_columns = slice(first, first + _MAX8_RESULTS)
+        nisa.max8(dst=values[:, next_columns], src=tile)
+        nisa.nc_find_index8(dst=indices[:, next_columns], data=tile, vals=values[:, next_columns])
+        nisa.nc_match_replace8(dst=tile, data=tile, vals=values[:, next_columns], imm=float("-inf"))
+    return values, indices

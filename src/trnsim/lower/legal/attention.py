@@ -80,8 +80,8 @@ def _usual_form(
 def _mask(b: Build, op: AttentionBase, query: Value, key: Value, bias: tuple[Value, ...]) -> Value:
     """The bias that masks keys, added to the given bias: [*B, L, S]."""
     shape = query.shape[-2], key.shape[-2]
-    stands = b.ew("multiply", b.graph.iota(shape, 0), float(op.apart), dtype="int32")
-    after = b.ew("subtract", b.graph.iota(shape, 1), stands, dtype="int32")
+    query_positions = b.ew("multiply", b.graph.iota(shape, 0), float(op.apart), dtype="int32")
+    after = b.ew("subtract", b.graph.iota(shape, 1), query_positions, dtype="int32")
     after = b.convert(b.ew("subtract", after, float(op.first), dtype="int32"), "float32")
     limits: list[tuple[str, float]] = [("GT", 0.0)] if op.is_causal else []
     if op.window and op.is_causal:
@@ -92,8 +92,8 @@ def _mask(b: Build, op: AttentionBase, query: Value, key: Value, bias: tuple[Val
     for direction, limit in limits:
         is_hidden = b.ew("compare", after, limit, dtype="bool", direction=direction)
         hidden = b.ew("select", is_hidden, _MASKED_SCORE, hidden, dtype="float32")
-    wide = b.broadcast(hidden, (*query.shape[:-1], shape[1]))
-    return b.ew("add", wide, *bias, dtype="float32") if bias else wide
+    spread = b.broadcast(hidden, (*query.shape[:-1], shape[1]))
+    return b.ew("add", spread, *bias, dtype="float32") if bias else spread
 
 
 def _spell_out(

@@ -228,8 +228,8 @@ def scatter(b: Build, op: Scatter, updates: Value, indices: Value, *operand: Val
     height, width = rows.table
     is_inside = None if op.is_in_bounds else _are_inside(b, op, rows, begins)
     if is_inside is not None:
-        wide = b.graph.broadcast_in_dim(is_inside, numbers.shape, (0,))
-        numbers = b.ew("select", wide, numbers, float(height), dtype="int32")
+        is_row_inside = b.graph.broadcast_in_dim(is_inside, numbers.shape, (0,))
+        numbers = b.ew("select", is_row_inside, numbers, float(height), dtype="int32")
         height += 1
     data = b.graph.transpose(b.convert(updates, wanted.dtype), [*others, *op.update_window_dims])
     data = b.graph.reshape(data, (count, *rows.within, width))

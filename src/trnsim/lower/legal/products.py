@@ -12,13 +12,13 @@ from trnsim.graph.building.build import Build
 from trnsim.graph.ops.contraction import DotGeneral
 from trnsim.lower.rules import legal
 
-_WIDE: Final = "float32"
+_PRECISE: Final = "float32"
 
 
 def _agree(node: Node) -> bool:
     """True if both operands are float32, or neither is."""
     lhs, rhs = node.values
-    return (lhs.dtype == _WIDE) == (rhs.dtype == _WIDE)
+    return (lhs.dtype == _PRECISE) == (rhs.dtype == _PRECISE)
 
 
 @legal(DotGeneral, unless=_agree, name="product_in_float32")
@@ -29,6 +29,6 @@ def dot_general(b: Build, op: DotGeneral, lhs: Value, rhs: Value) -> Value:
 
 def in_multiplied_formats(b: Build, lhs: Value, rhs: Value) -> tuple[Value, Value]:
     """Both operands in float32 if only one is; else as they are."""
-    if (lhs.dtype == _WIDE) == (rhs.dtype == _WIDE):
+    if (lhs.dtype == _PRECISE) == (rhs.dtype == _PRECISE):
         return lhs, rhs
-    return b.convert(lhs, _WIDE), b.convert(rhs, _WIDE)
+    return b.convert(lhs, _PRECISE), b.convert(rhs, _PRECISE)

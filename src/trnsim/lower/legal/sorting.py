@@ -28,16 +28,16 @@ _DIGIT_BITS: Final = 16
 
 @legal(Sort)
 def sort(b: Build, op: Sort, *operands: Value) -> tuple[Value, ...]:
-    """Every operand gathered by the places of the first one's elements in order."""
+    """Every operand gathered by the sorted indices of the first one."""
     shape = operands[0].shape
     length = shape[op.dim] if shape else 1
     if length == 1:
         return operands
     digits = _digits(b, move_dim(b, operands[0], op.dim, -1))
     ordered = _sort_by_search if length <= _LONGEST_ROW else _sort_by_count
-    places = ordered(b, digits, is_descending=op.is_descending)
+    indices = ordered(b, digits, is_descending=op.is_descending)
     return tuple(
-        move_dim(b, along_rows(b, move_dim(b, operand, op.dim, -1), places), -1, op.dim)
+        move_dim(b, along_rows(b, move_dim(b, operand, op.dim, -1), indices), -1, op.dim)
         for operand in operands
     )
 
@@ -49,10 +49,10 @@ def _sort_by_search(b: Build, digits: Sequence[Value], *, is_descending: bool) -
         key = digit if is_descending else b.ew("negate", digit)
         return b.graph.top_k(key, digit.shape[-1])
 
-    places = order(digits[0])
+    indices = order(digits[0])
     for digit in digits[1:]:
-        places = along_rows(b, places, order(along_rows(b, digit, places)))
-    return places
+        indices = along_rows(b, indices, order(along_rows(b, digit, indices)))
+    return indices
 
 
 def _sort_by_count(b: Build, digits: Sequence[Value], *, is_descending: bool) -> Value:
@@ -71,16 +71,16 @@ def _sort_by_count(b: Build, digits: Sequence[Value], *, is_descending: bool) ->
         is_equal = b.ew("compare", neighbour, own, dtype=BOOL, direction="EQ")
         is_before = b.ew("or", is_more, b.ew("and", is_equal, is_before))
     ranks = b.graph.reduce("add", b.convert(is_before, "float32"), (2,))
-    begun = b.ew("multiply", b.graph.iota((rows, length), 0), float(length))
-    goals = b.ew("add", b.convert(ranks, "int32"), begun)
+    row_starts = b.ew("multiply", b.graph.iota((rows, length), 0), float(length))
+    positions = b.ew("add", b.convert(ranks, "int32"), row_starts)
     flat_shape = (rows * length,)
-    places = b.graph.scatter(
+    indices = b.graph.scatter(
         TensorType(flat_shape, "int32"),
-        b.graph.reshape(goals, flat_shape),
+        b.graph.reshape(positions, flat_shape),
         b.graph.reshape(b.graph.iota((rows, length), 1), flat_shape),
         "assign",
     )
-    return b.graph.reshape(places, (*outer, length))
+    return b.graph.reshape(indices, (*outer, length))
 
 
 def _digits(b: Build, x: Value) -> list[Value]:

@@ -72,28 +72,28 @@ def select_and_scatter(b: Build, op: SelectAndScatter, operand: Value, source: V
     if not operand.shape:
         return source
     windows = Windows(op.lengths, op.strides, op.low, (1,) * len(operand.shape))
-    places = source.shape
-    taps = windows.taps(b, windows.pad_to_windows(b, operand, places), places)
-    inside = _taps_inside(b, windows, operand.shape, places)
+    window_counts = source.shape
+    taps = windows.taps(b, windows.pad_to_windows(b, operand, window_counts), window_counts)
+    inside = _taps_inside(b, windows, operand.shape, window_counts)
     chosen = _extremes(b, op.op, taps, inside)
-    held = b.convert(source, "float32") if source.type.is_floating else source
+    updates = b.convert(source, "float32") if source.type.is_floating else source
     parts: list[Value] = []
     for number in range(len(taps)):
         is_here = b.ew("compare", chosen, float(number), dtype="bool", direction="EQ")
-        parts.append(b.ew("select", is_here, held, 0.0, dtype=held.dtype))
+        parts.append(b.ew("select", is_here, updates, 0.0, dtype=updates.dtype))
     gradient = windows.put_back(b, parts, operand.shape)
     return b.convert(gradient, wanted.dtype)
 
 
 def _taps_inside(
-    b: Build, windows: Windows, lengths: Sequence[int], places: Sequence[int]
+    b: Build, windows: Windows, lengths: Sequence[int], window_counts: Sequence[int]
 ) -> list[Value | None]:
     """For each tap, 1 in windows where it is inside the operand; all None if nothing is padded."""
     ones = b.filled(1.0, TensorType(tuple(lengths), "float32"))
-    wide = windows.pad_to_windows(b, ones, places)
-    if wide.shape == ones.shape:
+    padded = windows.pad_to_windows(b, ones, window_counts)
+    if padded.shape == ones.shape:
         return [None for _ in windows.offsets()]
-    return list(windows.taps(b, wide, places))
+    return list(windows.taps(b, padded, window_counts))
 
 
 def _extremes(b: Build, op: str, taps: Sequence[Value], inside: Sequence[Value | None]) -> Value:
@@ -111,8 +111,8 @@ def _extremes(b: Build, op: str, taps: Sequence[Value], inside: Sequence[Value |
         is_better = b.ew("not", b.ew("or", is_at_least, is_nan))
         if is_inside is not None:
             is_first = b.ew("compare", chosen, 0.0, dtype="bool", direction="LT")
-            is_there = b.ew("compare", is_inside, 0.0, dtype="bool", direction="NE")
-            is_better = b.ew("and", b.ew("or", is_better, is_first), is_there)
+            is_tap_inside = b.ew("compare", is_inside, 0.0, dtype="bool", direction="NE")
+            is_better = b.ew("and", b.ew("or", is_better, is_first), is_tap_inside)
         best = b.ew("select", is_better, tap, best)
         chosen = b.ew("select", is_better, float(number), chosen, dtype="float32")
     return chosen
@@ -124,16 +124,16 @@ def convolution(b: Build, op: Convolution, lhs: Value, rhs: Value) -> Value:
     (wanted,) = b.result_types
     low, high, gaps = ((0, 0, *sizes) for sizes in (op.low, op.high, op.gaps))
     image, kernels = in_multiplied_formats(b, lhs, rhs)
-    wide = b.graph.pad(image, low, high, gaps)
-    places = wanted.shape[2:]
-    if not places:  # one window, of one element
-        wide, kernels, places = (
-            b.graph.reshape(wide, (*wide.shape, 1)),
+    padded = b.graph.pad(image, low, high, gaps)
+    window_counts = wanted.shape[2:]
+    if not window_counts:  # one window, of one element
+        padded, kernels, window_counts = (
+            b.graph.reshape(padded, (*padded.shape, 1)),
             b.graph.reshape(kernels, (*kernels.shape, 1)),
             (1,),
         )
-    rank = len(places)
+    rank = len(window_counts)
     windows = Windows(kernels.shape[2:], op.strides or (1,), (0,) * rank, op.dilations or (1,))
-    taps = windows.taps(b, wide, places)
+    taps = windows.taps(b, padded, window_counts)
     sums = convolve_taps(b, taps[::-1] if op.is_reversed else taps, kernels, op.groups)
     return b.convert(b.graph.reshape(sums, wanted.shape), wanted.dtype)

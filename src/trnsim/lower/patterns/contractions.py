@@ -28,10 +28,10 @@ _SUM_DTYPE: Final = "float32"
 def panel_bytes(node: Node) -> int:
     """Bytes of a partition of a product's moving operand, for a bank of columns."""
     operation: Any = node.operation
-    passes, (own, _) = node.values[0], operation.contracting
-    columns: int = passes.shape[2 * len(passes.shape) - 3 - own]
-    blocks = -(-passes.shape[own] // P)
-    return int(blocks * min(columns, BANK) * ITEM_BYTES[passes.dtype])
+    lhs, (own, _) = node.values[0], operation.contracting
+    columns: int = lhs.shape[2 * len(lhs.shape) - 3 - own]
+    blocks = -(-lhs.shape[own] // P)
+    return int(blocks * min(columns, BANK) * ITEM_BYTES[lhs.dtype])
 
 
 def _least_bytes(node: Node) -> int:

@@ -22,23 +22,23 @@ _IMAGE_DIMS: Final = (0, 1, 2, 4)
 
 def repeat_counts(match: Match) -> tuple[int, int]:
     """The number of copies of each row and of each column."""
-    wide = match["wide"].shape
-    return wide[3], wide[5]
+    shape = match["copies"].shape
+    return shape[3], shape[5]
 
 
 def _are_copies(match: Match) -> bool:
-    shape, wide = match["images"].shape, match["wide"].shape
-    operation: Any = match.operation("wide")
-    ranks = len(wide), len(match.node.result.shape)
+    shape, copied_shape = match["images"].shape, match["copies"].shape
+    operation: Any = match.operation("copies")
+    ranks = len(copied_shape), len(match.node.result.shape)
     if ranks != (_COPIED_RANK, _IMAGE_RANK) or tuple(operation.dims) != _IMAGE_DIMS:
         return False
     pairs = zip(shape[2:], repeat_counts(match), match.node.result.shape[2:], strict=True)
-    return shape == (*wide[:3], wide[4]) and all(n * k == m for n, k, m in pairs)
+    return shape == (*copied_shape[:3], copied_shape[4]) and all(n * k == m for n, k, m in pairs)
 
 
 ENLARGING = Pattern(
     "enlarging",
     "copies of rows and columns are made as a convolution or a pooling brings its images",
-    before=form_of(Reshape, form_of(BroadcastInDim, TensorForm("images"), name="wide")),
+    before=form_of(Reshape, form_of(BroadcastInDim, TensorForm("images"), name="copies")),
     when=_are_copies,
 )
