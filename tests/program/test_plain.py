@@ -76,7 +76,7 @@ def test_another_value_or_type_is_not_alike(doubled, changes):
     assert not alike(plain, TensorScalar(**{**fields, **changes}))
 
 
-def test_an_empty_tuple_is_compared_and_a_full_one_is_not(bench, random):
+def test_tuples_are_compared_by_the_types_and_values_of_their_items(bench, random):
     on = bench()
     operands = (on.tile(random((4, 8))), on.tile(random((4, 6))))
     dst = on.empty((8, 6), memory=Memory.PSUM)
@@ -85,7 +85,17 @@ def test_an_empty_tuple_is_compared_and_a_full_one_is_not(bench, random):
     for changes in ({"accumulate": False}, {"tile_position": (0, 0), "tile_size": (32, 32)},
                     {"tile_size": []}, {"is_moving_onezero": True}):  # fmt: skip
         assert not alike(plain, NcMatmul(dst, *operands, **changes))
-    assert plain_of(on, NcMatmul(dst, *operands, tile_position=(0, 0), tile_size=(32, 32))) is None
+    iota = on.empty((4, 8), np.int32)
+    plain = plain_of(on, Iota(iota, ((1, 8),), 0))
+    assert alike(plain, Iota(iota, ((1, 8),), 0))
+    for pattern in (
+        ((2, 8),),
+        ((1.0, 8),),
+        ((1, 8), (0, 1)),
+        ((1, 8, 0),),
+    ):
+        assert not alike(plain, Iota(iota, pattern, 0))
+    assert not alike(plain, Iota(iota, ((1, 8),), VirtualRegister(0)))
 
 
 def test_another_layout_or_kind_is_not_alike(doubled):

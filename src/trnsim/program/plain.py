@@ -1,16 +1,16 @@
 """Plain steps: instructions of a record that are compared field by field.
 
-Most instructions have numbers, and tiles at fixed addresses or by a vector of indices. Such an
-instruction equals the record's if the numbers are equal, and the tiles have the same layouts in the
-same storages. Then the signatures are equal too: the new one need not be computed, and the record's
-checks hold for it.
+Most instructions have numbers, tuples of them, and tiles at fixed addresses or by a vector of
+indices. Such an instruction equals the record's if the numbers are equal, and the tiles have the
+same layouts in the same storages. Then the signatures are equal too: the new one need not be
+computed, and the record's checks hold for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
-from operator import eq, is_, itemgetter
+from operator import is_, itemgetter
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
@@ -94,7 +94,6 @@ class PlainStep:
         origin: the place that issued it.
         kind: the class of its instruction.
         constants: the values of the fields without tiles.
-        kinds: the types of `constants`.
         pick: a function from the fields of an instruction to the values of the same fields.
         tiles: its tiles, in the order of a step's `touches`.
         direct: (field, number, layout) of each tile; () if a vector of indices addresses one.
@@ -109,7 +108,6 @@ class PlainStep:
     origin: StepOrigin
     kind: type[Instruction]
     constants: tuple[object, ...]
-    kinds: tuple[type, ...]
     pick: Callable[[dict[str, Any]], Sequence[object]]
     tiles: tuple[PlainTile, ...]
     direct: tuple[tuple[str, int, TileLayout], ...]
@@ -129,9 +127,7 @@ class PlainStep:
         if instruction.__class__ is not self.kind:
             return False
         values, constants = self.pick(instruction.__dict__), self.constants
-        if all(map(is_, values, constants)):  # nearly always the same objects
-            return True
-        return all(map(is_, map(type, values), self.kinds)) and all(map(eq, values, constants))
+        return all(map(is_, values, constants)) or all(map(_is_same, values, constants))
 
     def shared_tiles(self, operands: dict[str, Any]) -> tuple[Sequence[Tile], Sequence[Tile]]:
         """The tiles in memory that cores share which it reads, and which it writes."""
@@ -190,7 +186,6 @@ def plain_step(
     others = {name: value for name, value in operands.items() if name not in names}
     if (
         reads is None
-        or "read" in kind.registers.values()
         or info.writes_registers
         or info.canonical
         or (info.has_index and not (indexed and info.is_planned))
@@ -220,19 +215,30 @@ def plain_step(
         return None
     direct = () if indexed else tuple((tile.field, tile.number, tile.layout) for tile in tiles)
     constants = tuple(others.values())
-    kinds, pick = tuple(map(type, constants)), _picker(tuple(others))
+    pick = _picker(tuple(others))
     return PlainStep(
-        info, StepOrigin(line), kind, constants, kinds, pick, tiles, direct, reads, info.written,
+        info, StepOrigin(line), kind, constants, pick, tiles, direct, reads, info.written,
         by_matmul, tuple(filter(shared.__contains__, reads)),
         tuple(filter(shared.__contains__, info.written)),
     )  # fmt: skip
 
 
 def _is_constant(value: object) -> bool:
-    """True for a value that is compared by type and value: no NaN, and of tuples the empty one."""
-    if value.__class__ is tuple:
-        return not value
+    """True for a value that is compared by type and value: no NaN, and of tuples those of such."""
+    if isinstance(value, tuple):
+        return type(value) is tuple and all(map(_is_constant, value))
     return type(value) in _CONSTANTS and value == value  # noqa: PLR0124  NaN
+
+
+def _is_same(value: object, constant: object) -> bool:
+    """True if a value has the type and the value of a constant: 1, 1.0 and True differ."""
+    if value is constant:
+        return True
+    if type(value) is not type(constant):
+        return False
+    if isinstance(value, tuple) and isinstance(constant, tuple):
+        return len(value) == len(constant) and all(map(_is_same, value, constant))
+    return value == constant
 
 
 def _picker(names: tuple[str, ...]) -> Callable[[dict[str, Any]], Sequence[object]]:
