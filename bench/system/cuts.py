@@ -41,7 +41,8 @@ def left_out(rows, cut, group, out):
     found = []
     for family in dict.fromkeys(row.family for row in out):
         own = [row for row in out if row.family == family]
-        base = frozenset(row.id for row in seen if row.family in (family, refits.ENCODERS))
+        bases = family, *refits.BASES.get(family, (refits.ENCODERS,))
+        base = frozenset(row.id for row in seen if row.family in bases)
         key = family, frozenset(row.id for row in own), base
         if key not in _KNOWN:
             answers = refits.answers(own, seen)

@@ -96,19 +96,20 @@ def families():
         published.DECODE: (replace(DECODE, **shared), DECODE_FREE, SQUARES),
         published.PREFILL: (replace(PREFILL, **shared), PREFILL_FREE, SIZES),
     }
-    made = []
+    made, fitted = [], {}
     for name, given in starts.items():
         own = [case for case in by_name[name] if is_fitted(case)]
         others = [case for case in by_name[name] if not is_fitted(case)]
-        constants = fit(Rows(own), *given)
+        constants = fitted[name] = fit(Rows(own), *given)
         few = judge(own, *given)
         few += [_unfitted(case, constants, few) for case in others]
         unanswered = [one for one in found if one.family == name and one.id not in table]
         made.append(_family(name, constants, few, unanswered, given[-1]))
     read = graph_fit.networks()
-    for name in published.IMAGES:
+    denoisers = [graph_fit.of_denoisers(encode, fitted[published.PREFILL])]
+    for name, tried in ((published.NETWORKS, graph_fit.TRIED), (published.DIFFUSION, denoisers)):
         images = [case for case in found if case.family == name]
-        few, constants = graph_fit.judge([case for case in images if case.id in read])
+        few, constants = graph_fit.judge([case for case in images if case.id in read], tried)
         others = [case for case in images if case.id not in read]
         made.append(_family(name, constants, few, others, SQUARES))
     return made

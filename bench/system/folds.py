@@ -40,6 +40,7 @@ class Constants:
     element_s: float = 1 / (LANES * 1.12e9)
     host_byte_s: float = 0.0
     call_s: float = 0.0
+    kernel_score_s: float = 0.0
 
 
 class Rows:

@@ -1,10 +1,9 @@
 """What networks without a formula compute, as their fit needs it.
 
 Their graphs are built by transformers and diffusers. For each published row it writes
-bench/system/graphs.json: of each part read from a graph how often it runs, its blocks (how many,
-FLOPs, bytes of weights, elements) and how many times as long as in BF16 a product takes; and the
-seconds of the parts that have a formula. Rows that no command asks are read from the graphs of
-bench/accuracy/models.
+bench/system/graphs.json: of each part read from a graph how often it runs, its blocks (`block`) and
+how many times as long as in BF16 a product takes; and the seconds of the parts that have a formula.
+Rows that no command asks are read from the graphs of bench/accuracy/models.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import cases as published
 from trnsim import arch
 from trnsim.errors import EmulatorError
 from trnsim.estimate.choice import layer_times
-from trnsim.estimate.few import elements
+from trnsim.estimate.few import attention_flop, attentions, elements, unmasked_scores
 from trnsim.estimate.fused import fuse_operators
 from trnsim.place.machine import machine
 from trnsim.system.infer.parts import InputSizes, inference
@@ -60,9 +59,13 @@ def network(row):
 
 
 def block(one, share=1.0):
-    """How many, FLOPs, a share of the bytes of weights, elements."""
+    """How many, FLOPs, a share of the bytes of weights, elements; then figures of its attention.
+
+    These are its FLOPs, its unmasked scores, and how many attentions the block has.
+    """
     kept = fuse_operators(one)
-    return [one.times, kept.flop, share * kept.weight_bytes, elements(kept)]
+    general = [one.times, kept.flop, share * kept.weight_bytes, elements(kept)]
+    return [*general, attention_flop(kept), unmasked_scores(kept), attentions(kept)]
 
 
 def drawn(case):

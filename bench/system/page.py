@@ -105,7 +105,7 @@ FREE = {
     published.DECODE: (constants.NEURON[Phase.DECODE], families.DECODE_FREE),
     published.PREFILL: (constants.NEURON[Phase.PREFILL], families.PREFILL_FREE),
     published.NETWORKS: (constants.NETWORKS, ("products", "call_s")),
-    published.DIFFUSION: (constants.DIFFUSION, ("products", "call_s")),
+    published.DIFFUSION: (constants.DIFFUSION, ()),
 }
 """Of each family: the package's constants, and which of them are fitted."""
 
@@ -117,7 +117,10 @@ def words(found, family):
     for name in names:
         scale, digits, unit = UNITS[name]
         told.append(f"{getattr(found, name) * scale:{digits}} {unit}")
-    return ", ".join(told) or "those of encoders"
+    others = (
+        "those of encoders and prompts" if family == published.DIFFUSION else "those of encoders"
+    )
+    return ", ".join(told) or others
 
 
 def constant_lines(found, passes):

@@ -135,15 +135,28 @@ errors, as its few constants are, all others by squares.
   activations.
 - Operators of CNNs, Perceivers and denoisers are read from their graphs, which
   `bench/system/network_operators.py` keeps (for networks that no command takes, the graphs of
-  `bench/accuracy/models`). Products,
-  weights and elements overlap: the longest of a layer counts. A call takes a fixed time, which
-  resnet34 and resnet101 share at batch 1. A cast is no pass of elements, and products in FP32
-  (multimodal-perceiver alone was compiled without --auto-cast) take four times as long. Each
-  network counts once. On 14 rows of 9 networks, where the form was chosen, other forms were no
-  better: constants of encoders, one after another, 24.0 / 81.4 %; a part of the peak and a time for
-  each product 24.9 / 38.7; elements after products, without activations and softmax, 16.1 / 45.6.
-  On all 20 rows: products, weights and elements one after another 19.4 / 49.6, the root of their
-  squares 24.2 / 52.9. With pipelines of one denoiser left out together, 21.6 / 44.5.
+  `bench/accuracy/models`). Products, weights and elements overlap: the longest of a layer counts. A
+  call of a CNN or Perceiver takes a fixed time, which resnet34 and resnet101 share at batch 1; other
+  rows are too long to tell it, so that it is drawn to none (one sigma 0.5 ms, assumed, beside errors
+  of 0.2). A cast is no pass of elements, and products in FP32 (multimodal-perceiver alone was
+  compiled without --auto-cast) take four times as long. Each network counts once. On 14 rows of 9
+  networks, where the form was chosen, other forms were no better: constants of encoders, one after
+  another, 24.0 / 81.4 %; a part of the peak and a time for each product 24.9 / 38.7; elements after
+  products, without activations and softmax, 16.1 / 45.6. On 20 rows, 8 of them of denoisers, of the
+  form that both had before: products, weights and elements one after another 19.4 / 49.6, the root
+  of their squares 24.2 / 52.9.
+- **Nothing is fitted to denoisers.** Their products reach the part of the peak that encoders' reach.
+  Attention is apart: each score passes the Vector Engine twice (an exponential, and what it scales)
+  at half the rate, as --auto-cast matmult leaves a softmax in FP32 (27.9 ps on Inferentia2), and its
+  two products take no further time. A block, two attentions and an MLP, has three halves, each of
+  which takes what a prompt's takes (169 us on Inferentia2, 52 on Trainium1). A step of Stable
+  Diffusion 2.1 spends three fifths of its time in scores, one of SDXL a third, which no part of the
+  peak can say: before, one was fitted, with a time of a call, as to CNNs: 22.8 / 42.3. With a softmax
+  at the full rate, 20.6 / 41.2; with attention's products like all others, and no time of scores,
+  38.9 / 52.8; without a time of halves, 20.8 / 50.3; with a time of an attention that is fitted,
+  11.9 / 23.4, but 16.2 / 56.0 with pages left out, as one page alone tells it. Open: 2 Inpainting has
+  the U-Net of 2.1 at as many pixels, and takes 1.41 times as long; PixArt's estimate is right at 256
+  pixels and a third too short at 512.
 - A pair of towers (CLIP) takes the sum of its two towers' times, times a factor that is fitted to
   its rows.
 - Encoders and TPOT are fitted by least squares. TTFT and training are fitted by least sizes of
@@ -305,13 +318,11 @@ REASONS = """- encoders and ViT: few constants, as the few constants err least i
   error of the best residual. For programs: with a factor of each chip programs have the least
   median; their errors at P90 are those of prompts that AWS's programs take in another way (two ways
   of attention, below).
-- CNN and Perceiver: few constants, as a part of the peak and a time of a call of their own bring
-  their error near that of programs with a factor and a time of a call, whose P90 is two points
-  higher. For programs: their squared error is less by a twentieth, and they see how well a
-  convolution fills the array; but they are compiled for each question, which takes seconds to
-  minutes.
-- diffusion: few constants, as they answer all rows; five have no program yet. For programs: of the
-  three that have one, the U-Nets are no farther off, with nothing of diffusion fitted.
+- CNN and Perceiver: few constants, as programs with a factor and a time of a call have a tenth more
+  error, a P90 ten points higher, and are compiled for each question, which takes seconds to minutes.
+  For programs: they see how well a convolution fills the array, and their median is two points lower.
+- diffusion: few constants, as they answer all rows; five have no program yet. For programs: with a
+  factor, the three that have one (PixArt) are nearer, each judged by the other network.
 - training: few constants, as fewer than ten rows are compiled, and the few constants err less on
   all. For programs: both of BERT-Large on one instance
   are within 7 % with nothing fitted."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
 
 import cases as published
 import families
 import gpu_rows
 import graph_fit
 import numpy as np
-from folds import PEAK, SIZES, SQUARES, Constants, Rows, fit
+from folds import PEAK, SIZES, SQUARES, Rows, fit
 from training import trainings
 from training_fit import seconds as training_seconds
 
@@ -135,6 +134,8 @@ def _gpu(case):
     )
 
 
+BASES = {published.DIFFUSION: (published.ENCODERS, published.PREFILL)}
+"""Families whose rows a family's constants follow from beside its own; of others, encoders'."""
 STARTS = {
     published.ENCODERS: (families.ENCODE, families.ENCODE_FREE, SQUARES),
     published.CLIP: (families.ENCODE, (), SQUARES),
@@ -167,8 +168,10 @@ def _answers(family, asked, known):
     if not seen or not encoders:
         return []
     keys = tuple(row.id for row in seen), tuple(row.id for row in encoders)
-    if family in published.IMAGES:
+    if family == published.NETWORKS:
         return _networks(asked, seen)
+    if family == published.DIFFUSION:
+        return _denoisers(asked, _rows_of(published.PREFILL, known), keys[1])
     if family == TRAINING:
         return _trained(asked, seen, _encode(keys[1]))
     if family == GPUS:
@@ -254,26 +257,37 @@ def _weights_s(table, found):
     return np.bincount(table.at, table.times * more, len(table.cases))
 
 
+def _denoisers(asked, prompts, encoders):
+    """Answers by what encoders and prompts that were seen say; without prompts, none."""
+    if not prompts:
+        return []
+    of_prompts = _fitted(published.PREFILL, tuple(row.id for row in prompts), encoders)
+    found = graph_fit.of_denoisers(_encode(encoders), of_prompts)
+    known = graph_fit.networks()
+    return [
+        Answer(row, float(np.log(graph_fit.seconds(known[row.id], found) / row.case.published_s)))
+        for row in asked
+    ]
+
+
 def _networks(asked, seen):
-    table = _network_table(asked[0].family)
+    table = _network_table()
     names = [row.architecture for row in seen]
     weights = np.array([1 / names.count(name) for name in names])
-    best = int(np.argmin(weights @ np.array([table[row.id] for row in seen]) ** 2))
+    errors = np.array([table[row.id] for row in seen])
+    best = int(np.argmin(graph_fit.misfit(errors, weights, graph_fit.TRIED)))
     return [Answer(row, float(table[row.id][best])) for row in asked]
 
 
 @cache
-def _network_table(family):
-    """Errors of each row of a family by every pair of constants."""
-    known, base = graph_fit.networks(), Constants()
-    tried = list(product(graph_fit.PARTS, graph_fit.CALLS_S))
+def _network_table():
+    """Errors of each CNN and Perceiver by all constants that are tried."""
+    known = graph_fit.networks()
     return {
-        row.id: np.log(
-            [graph_fit.seconds(known[row.id], *pair, base.bytes_per_s) for pair in tried]
-        )
+        row.id: np.log([graph_fit.seconds(known[row.id], each) for each in graph_fit.TRIED])
         - np.log(row.case.published_s)
         for row in rows()
-        if row.family == family
+        if row.family == published.NETWORKS
     }
 
 

@@ -6,6 +6,7 @@ from layer_sizes import LLAMA, layer
 from trnsim.estimate.few import (
     ByPhase,
     FewConstants,
+    attentions,
     halves,
     repeats,
     returned_elements,
@@ -181,6 +182,17 @@ def test_attention_of_prompts_in_one_kernel_takes_the_scores_that_no_mask_discar
     assert found["scores"] == pytest.approx(unmasked_scores(block) * 3e-11)
     assert apart["products"] - found["products"] == pytest.approx(met / 40e12)
     assert apart["elements"] - found["elements"] == pytest.approx(scored * 1e-11)
+
+
+def test_an_attention_of_a_graph_counts_as_some_halves():
+    given = Pass(Phase.ENCODE, 1, 128)
+    block = layer(LLAMA, given)
+    form = replace(FORM, overlaps_elements=True)
+    plain = form.forward(block, given)
+    counted = replace(form, attention_halves=1.5).forward(block, given)
+    half_s = form.fixed_s / 2 + form.sequence_s
+    assert attentions(block) == 1
+    assert counted.parts_s["fixed"] - plain.parts_s["fixed"] == pytest.approx(1.5 * half_s)
 
 
 def test_gradients_of_one_kernels_attention_take_twice_its_scores_and_no_products():

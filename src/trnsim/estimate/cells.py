@@ -84,9 +84,9 @@ def rows_text(rows: int) -> str:
 _CELL_TABLE: Final = """\
 kind       phase    chip         rows  median  p90    batch  length     ranks
 ENCODER    ENCODE   trainium1    11    0.017   0.094  1-16   128        1
-DIFFUSION  ENCODE   inferentia2  8     0.228   0.423  1      0          1
+DIFFUSION  ENCODE   inferentia2  8     0.101   0.239  1      0          1
 ENCODER    ENCODE   inferentia2  13    0.066   0.091  1-16   128        1
-NETWORK    ENCODE   inferentia2  12    0.156   0.241  1-64   0          1
+NETWORK    ENCODE   inferentia2  12    0.152   0.229  1-64   0          1
 PAIR       ENCODE   inferentia2  4     0.181   0.306  1-64   9          1
 VISION     ENCODE   inferentia2  1     0.181   0.181  1      197        1
 DENSE      DECODE   trainium1    24    0.059   0.139  1-8    256-16384  32

@@ -69,11 +69,11 @@ _GPU_STEPS: Final = derived(
 )
 SCALES: Final = {
     Family.ENCODERS: _scale(0.029, 1.018),
-    Family.PAIRS: _scale(0.254, 1.099),
+    Family.PAIRS: _scale(0.175, 1.230),
     Family.DECODE: _scale(0.006, 1.000),
     Family.PREFILL: _scale(0.164, 1.008, 0.847),
-    Family.NETWORKS: _scale(0.254, 1.000),
-    Family.DIFFUSION: _scale(0.254, 1.141),
+    Family.NETWORKS: _scale(0.175, 1.032),
+    Family.DIFFUSION: _scale(0.175, 1.136),
     Family.TRAINING: _scale(0.113, 1.013),
     Family.GPU_TRAINING: _scale(0.017, 1.011),
     Family.PORTS: FamilyScale(_PORT_ERRORS, _NO_FACTOR),

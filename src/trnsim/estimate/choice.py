@@ -295,4 +295,5 @@ def _neuron(
         host_bytes_per_s=float(fit.host_bytes_per_s),
         repeats_keys=True,
         kernel_score_s=float(fit.kernel_passes) * vector_element_s,
+        attention_halves=float(fit.attention_halves),
     )

@@ -67,7 +67,8 @@ class FamilyConstants:
         host_bytes_per_s: bytes per second of results to the host; 0 where they stay.
         call_s: fixed seconds of a call of a program.
         kernel_passes: how often an unmasked score passes the Vector Engine in one kernel of
-            attention, whose products take no further time; 0 without such a kernel.
+            attention or in a denoiser, where its products take no further time; 0 elsewhere.
+        attention_halves: halves of a layer that each attention of a captured graph counts as.
     """
 
     half_s: Rate
@@ -85,6 +86,7 @@ class FamilyConstants:
     host_bytes_per_s: Rate = _LEFT_OUT
     call_s: Rate = _LEFT_OUT
     kernel_passes: Rate = _LEFT_OUT
+    attention_halves: Rate = _LEFT_OUT
 
 
 NEURON: Final = {
@@ -138,21 +140,28 @@ NETWORKS: Final = FamilyConstants(
     half_s=_LEFT_OUT,
     products=derived(0.359, f"fitted to 12 rows of CNNs and Perceivers {_ON_INF2}"),
     inf2_products=assumed(1.0, "all rows are of Inferentia2"),
-    call_s=derived(0.46e-3, f"fitted to 12 rows of CNNs and Perceivers {_ON_INF2}"),
+    call_s=derived(0.42e-3, f"fitted to 12 rows of CNNs and Perceivers {_ON_INF2}"),
     spread=0.20,
     rows="12 rows of CNNs and Perceivers, 10 networks",
 )
 """Constants of models of the transformers library that have no formula, so that their graph is
 read."""
 DIFFUSION: Final = FamilyConstants(
-    half_s=_LEFT_OUT,
-    products=derived(0.218, f"fitted to 8 rows of diffusion {_ON_INF2}"),
-    inf2_products=assumed(1.0, "all rows are of Inferentia2"),
-    call_s=derived(0.78e-3, f"fitted to 8 rows of diffusion {_ON_INF2}"),
-    spread=0.28,
+    half_s=NEURON[Phase.PREFILL].half_s,
+    inf2_half_s=NEURON[Phase.PREFILL].inf2_half_s,
+    attention_halves=assumed(1.5, "a block of a denoiser has two attentions and an MLP"),
+    kernel_passes=assumed(
+        2.0 * float(_LONGER_SOFTMAX_WEIGHT),
+        "a softmax's exponential and what it scales, both in FP32, as --auto-cast matmult casts "
+        "products alone; two tensors of FP32 are combined at half the rate",
+    ),
+    spread=0.18,
     rows="8 rows of diffusion, 6 networks",
 )
-"""Constants of denoisers and decoders of latents."""
+"""Constants of denoisers and decoders of latents, none of which is fitted to their rows.
+
+Products reach what encoders' do, and a half of a block takes what prompts' do.
+"""
 
 
 @dataclass(frozen=True)

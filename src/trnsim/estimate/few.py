@@ -5,14 +5,15 @@ forward  = max(products at a part of the peak, weights at HBM's rate) + keys and
            softmax at another + scores x a time each + halves x (a fixed time + sequences x a time)
 backward = two such products, weights read once and their gradients written, all else twice
 
-Where attention of a prompt is one kernel, each unmasked score takes a time, which includes the
-products and the softmax.
+Where attention of a prompt is one kernel, and in denoisers, each unmasked score takes a time, which
+includes the products and the softmax.
 
 In a graph that is read operator by operator, weights and elements pass beside the products, and the
 longest of the three counts.
 
 A half is an attention or an MLP with the operators around it; parts before and behind the layers
-have none. Results of an encoder go to the host. Exchanges are not included.
+have none. A denoiser's graph names no halves; each attention counts as `attention_halves`. Results
+of an encoder go to the host. Exchanges are not included.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from trnsim.workload.operators import Pass, Phase, Product
 from trnsim.workload.summary import PartSummary
 
 _HALVES_OF_LAYER: Final = 2
-_ATTENTION_PRODUCTS: Final = ("scores", "values")
+_SCORES_NAME: Final = "scores"
+_ATTENTION_PRODUCTS: Final = (_SCORES_NAME, "values")
 """Names of attention's two products."""
 _ABSORBED_PRODUCT: Final = "keys absorbed"
 """Name of the product that latent attention has where all heads read one latent vector."""
@@ -64,8 +66,9 @@ class FewConstants:
         repeats_keys: whether keys and values are read once for each query head, not once for the
             heads that share them.
         overlaps_elements: whether elements pass at the same time as products.
-        kernel_score_s: seconds of an unmasked score, where attention of a prompt is one kernel; 0
-            where it is not.
+        kernel_score_s: seconds of an unmasked score, its products included; 0 where products of
+            attention take what others do.
+        attention_halves: halves that each attention of a captured graph counts as.
     """
 
     flop_per_s: float
@@ -83,6 +86,7 @@ class FewConstants:
     repeats_keys: bool = False
     overlaps_elements: bool = False
     kernel_score_s: float = 0.0
+    attention_halves: float = 0.0
 
     def forward(self, summary: PartSummary, model_pass: Pass) -> LayerTime:
         """The forward time of one layer of a summary."""
@@ -113,6 +117,9 @@ class FewConstants:
         scored_s = scored * (self.kernel_softmax_s if model_pass.is_one_kernel else usual_s)
         return scored_s + (elements(summary) - scored) * self.element_s
 
+    def _halves(self, summary: PartSummary) -> float:
+        return halves(summary) + self.attention_halves * attentions(summary)
+
     def _scores_s(self, summary: PartSummary) -> float:
         return scores(summary) * self.score_s + unmasked_scores(summary) * self.kernel_score_s
 
@@ -127,9 +134,7 @@ class FewConstants:
     ) -> LayerTime:
         half_s = self.fixed_s / _HALVES_OF_LAYER + model_pass.batch * self.sequence_s
         if self.kernel_score_s:
-            flop -= passes * sum(
-                product.flop for product in summary.products if product.name in _ATTENTION_PRODUCTS
-            )
+            flop -= passes * attention_flop(summary)
         products_s, weights_s = flop / self.flop_per_s, weights / self.bytes_per_s
         elements_s = passes * self._elements_s(summary, model_pass)
         if self.overlaps_elements:
@@ -140,7 +145,7 @@ class FewConstants:
             "KV": cache / self.bytes_per_s,
             "elements": elements_s,
             "scores": passes * self._scores_s(summary),
-            "fixed": passes * halves(summary) * half_s,
+            "fixed": passes * self._halves(summary) * half_s,
         }
         return LayerTime(sum(parts.values()), parts, self.spread, self.source, has_exchanges=True)
 
@@ -192,13 +197,23 @@ def scores(summary: PartSummary) -> float:
     return sum(
         product.m * product.n * product.times
         for product in summary.products
-        if product.name == "scores"
+        if product.name == _SCORES_NAME
     )
+
+
+def attention_flop(summary: PartSummary) -> float:
+    """FLOPs of attention's two products."""
+    return sum(p.flop for p in summary.products if p.name in _ATTENTION_PRODUCTS)
+
+
+def attentions(summary: PartSummary) -> int:
+    """Number of products of queries and keys."""
+    return sum(product.name == _SCORES_NAME for product in summary.products)
 
 
 def unmasked_scores(summary: PartSummary) -> float:
     """Unmasked scores of queries and keys."""
-    products = (product for product in summary.products if product.name == "scores")
+    products = (product for product in summary.products if product.name == _SCORES_NAME)
     return sum(product.m * product.n * product.times * product.causal for product in products)
 
 

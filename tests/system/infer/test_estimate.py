@@ -105,8 +105,7 @@ def test_a_guided_step_is_shared_by_two_cores(diffusion):
     one = estimate(diffusion, "inf2.xlarge", InputSizes(), cores=1)
     assert (two.copies, two.cores, one.copies, one.cores) == (1, 2, 1, 1)
     step = {part.name: part.time_s for part in two.parts}
-    calls_s = 50 * 0.78e-3  # as many as on two cores
-    assert one.parts[1].time_s == pytest.approx(2 * step["denoiser"] - calls_s, rel=0.01)
+    assert one.parts[1].time_s == pytest.approx(2 * step["denoiser"], rel=0.01)
     assert one.parts[2].time_s == pytest.approx(step["decoder"])
     free = estimate(diffusion, "inf2.xlarge", InputSizes(is_guided=False))
     assert (free.copies, free.parts[1].time_s) == (2, pytest.approx(step["denoiser"]))
@@ -145,7 +144,7 @@ def test_a_captured_graph_has_a_wider_interval(diffusion, bert):
     wide, narrow = (
         estimate(path, "inf2.xlarge", InputSizes()).latency_s for path in (diffusion, bert)
     )
-    assert wide.p90 / wide.p50 > 1.3 > narrow.p90 / narrow.p50
+    assert wide.p90 / wide.p50 > 1.25 > narrow.p90 / narrow.p50
 
 
 @pytest.mark.parametrize("cores", [0, -1, 3])
@@ -229,8 +228,8 @@ def test_batch_and_sequence_each_move_the_latency(bert, batch, sequence, on):
     assert estimate(bert, on, replace(asked, batch=batch + 256)).latency_s.p50 > base
 
 
-def test_each_call_of_a_graph_takes_a_time_on_neuron(diffusion):
-    for on, call_s in (("inf2.xlarge", 0.78e-3), ("p5.48xlarge", 0.0)):
+def test_parts_of_a_pipelines_time_add_up_and_no_call_has_its_own(diffusion):
+    for on in ("inf2.xlarge", "p5.48xlarge"):
         found = estimate(diffusion, on, InputSizes(1, steps=7))
-        assert found.estimate.parts_s.get("call", 0.0) == pytest.approx((7 + 1) * call_s)
+        assert not found.estimate.parts_s.get("call")
         assert sum(found.estimate.parts_s.values()) == pytest.approx(found.latency_s.p50)
