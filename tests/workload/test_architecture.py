@@ -24,7 +24,7 @@ def test_a_token_takes_no_more_experts_than_there_are(per_token):
 def test_what_a_model_has():
     assert model().decoder.depth == 3
     assert model(mlp=experts()).experts == experts()
-    assert model(mlp=experts()).has_experts
-    assert not model().has_experts
+    assert model(mlp=experts()).experts == experts()
+    assert model().experts is None
     assert model().bits_of_mlp == 16
     assert model(mlp_bits=4).bits_of_mlp == 4

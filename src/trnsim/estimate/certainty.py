@@ -141,7 +141,7 @@ def subject(
     length = 0  # of a graph
     if isinstance(model, Architecture):
         length = model.decoder.tokens or model_pass.tokens + model_pass.past
-    is_ported = is_ported and isinstance(model, Architecture) and model.has_experts
+    is_ported = is_ported and isinstance(model, Architecture) and model.experts is not None
     return QuestionCell(
         kind,
         model_pass.phase,

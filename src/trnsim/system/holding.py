@@ -78,7 +78,7 @@ def _holding_of(
     split = Split(tensor=tensor)
     cache = cache_bytes(model, tokens, split, tokens) if model.is_generating else 0.0
     total_bytes = weights_bytes(model, split) + sequences * cache
-    layers = sum(tower.depth for tower in model.towers)
+    layers = model.depth
     for stage_layers in range(layers, 0, -1):
         needed = total_bytes * stage_layers / layers
         if needed <= usable:

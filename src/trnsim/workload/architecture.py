@@ -6,7 +6,7 @@ of equal layers. Sizes are those of the whole model; `Split` divides them among 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from trnsim.errors import BadInput
@@ -398,6 +398,14 @@ class Architecture:
         mlp_bits: bits of a weight of MLPs and experts; 0 for `weight_bits`.
         positions_key: the key that states `max_positions`, which errors name.
         short_dtype: the floating-point type of 16 bits.
+        depth: layers of all towers.
+        decoder: the tower that generates tokens: the last one.
+        experts: the experts of the first layer with experts; None without.
+        length_limit: the longest sequence that can be computed; 0 for no limit. Tables of positions
+            end at `max_positions`; angles and slopes that are computed for each length go on.
+        is_generating: whether it generates one token after another.
+        is_of_images: whether it reads images alone.
+        is_pair: whether it reads images and texts in towers of their own and generates no tokens.
     """
 
     name: str
@@ -412,57 +420,37 @@ class Architecture:
     positions_key: str = "max_position_embeddings"
     short_dtype: str = "bfloat16"
 
+    depth: int = field(init=False, repr=False, compare=False)
+    decoder: Tower = field(init=False, repr=False, compare=False)
+    experts: Experts | None = field(init=False, repr=False, compare=False)
+    length_limit: int = field(init=False, repr=False, compare=False)
+    is_generating: bool = field(init=False, repr=False, compare=False)
+    is_of_images: bool = field(init=False, repr=False, compare=False)
+    is_pair: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        towers, decoder = self.towers, self.towers[-1]
+        forms = [form for layer in decoder.layers for form in layer.attentions]
+        mlps = [layer.mlp for tower in towers for layer in tower.layers]
+        is_limited = any(tower.has_position_table for tower in towers)
+        is_generating = decoder.outputs > 0 and any(form.is_causal for form in forms)
+        of_images = [tower.tokens > 0 for tower in towers]
+        derived = {
+            "depth": sum(tower.depth for tower in towers),
+            "decoder": decoder,
+            "experts": next((mlp for mlp in mlps if isinstance(mlp, Experts)), None),
+            "length_limit": self.max_positions if is_limited else 0,
+            "is_generating": is_generating,
+            "is_of_images": all(of_images),
+            "is_pair": any(of_images) and not all(of_images) and not is_generating,
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+
     @property
     def bits_of_mlp(self) -> float:
         """Bits of a weight of MLPs and experts."""
         return self.mlp_bits or self.weight_bits
-
-    @property
-    def decoder(self) -> Tower:
-        """The tower that generates tokens: the last one."""
-        return self.towers[-1]
-
-    @property
-    def is_generating(self) -> bool:
-        """True if it generates one token after another."""
-        layers = self.decoder.layers
-        attentions = [attention for layer in layers for attention in layer.attentions]
-        return self.decoder.outputs > 0 and any(attention.is_causal for attention in attentions)
-
-    @property
-    def length_limit(self) -> int:
-        """The longest sequence that can be computed; 0 for no limit.
-
-        Tables of positions end at `max_positions`; angles and slopes that are computed for each
-        length go on beyond it.
-        """
-        is_limited = any(tower.has_position_table for tower in self.towers)
-        return self.max_positions if is_limited else 0
-
-    @property
-    def is_of_images(self) -> bool:
-        """True if it reads images alone."""
-        return all(tower.tokens for tower in self.towers)
-
-    @property
-    def is_pair(self) -> bool:
-        """True if it reads images and texts in towers of their own and generates no tokens."""
-        images = any(tower.tokens for tower in self.towers)
-        return images and not self.is_of_images and not self.is_generating
-
-    @property
-    def has_experts(self) -> bool:
-        """True if any layer has experts."""
-        return self.experts is not None
-
-    @property
-    def experts(self) -> Experts | None:
-        """The experts of the first layer with experts."""
-        for tower in self.towers:
-            for layer in tower.layers:
-                if isinstance(layer.mlp, Experts):
-                    return layer.mlp
-        return None
 
     def usual_length(self, tokens: int) -> int:
         """Tokens of an image or a sound; for texts `tokens`, at most `max_positions`."""

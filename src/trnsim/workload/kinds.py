@@ -30,7 +30,7 @@ def kind_of(model: Workload) -> ModelKind:
         ModelKind.PAIR: model.is_pair,
         ModelKind.VISION: model.is_of_images,
         ModelKind.LATENT: _has_latents(model),
-        ModelKind.EXPERTS: model.has_experts,
+        ModelKind.EXPERTS: model.experts is not None,
         ModelKind.ENCODER_DECODER: len(model.towers) > 1,
         ModelKind.DENSE: model.is_generating,
     }

@@ -77,6 +77,9 @@ class PartSummary:
         parameters: number of these parameters.
         expert_parameters: parameters of experts among them.
         active_parameters: parameters that one token uses.
+        flop: FLOPs of the products of one layer.
+        useful_flop: FLOPs of one layer that no mask discards.
+        weight_bytes: bytes of the parameters that one layer reads.
     """
 
     name: str
@@ -89,22 +92,19 @@ class PartSummary:
     parameters: float = 0.0
     expert_parameters: float = 0.0
     active_parameters: float = 0.0
+    flop: float = field(init=False, compare=False)
+    useful_flop: float = field(init=False, compare=False)
+    weight_bytes: float = field(init=False, compare=False)
 
-    @property
-    def flop(self) -> float:
-        """FLOPs of the products of one layer."""
-        return sum(product.flop for product in self.products)
-
-    @property
-    def useful_flop(self) -> float:
-        """FLOPs of one layer that no mask discards."""
-        return sum(product.useful_flop for product in self.products)
-
-    @property
-    def weight_bytes(self) -> float:
-        """Bytes of the parameters that one layer reads."""
-        products = sum(product.weight_bytes for product in self.products)
-        return products + sum(operator.weight_bytes for operator in self.elementwise)
+    def __post_init__(self) -> None:
+        of_products = sum(product.weight_bytes for product in self.products)
+        derived = {
+            "flop": sum(product.flop for product in self.products),
+            "useful_flop": sum(product.useful_flop for product in self.products),
+            "weight_bytes": of_products + sum(op.weight_bytes for op in self.elementwise),
+        }
+        for name, number in derived.items():
+            object.__setattr__(self, name, number)
 
 
 def graph_summary(rank_graph: RankGraph, name: str, times: int, copies: int) -> PartSummary:

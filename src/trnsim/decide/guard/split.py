@@ -72,7 +72,7 @@ def split(
         tokens: tokens of a step; 1 when a single sequence is decoded.
     """
     operators = limits.workload.split
-    crossings = sum(tower.depth for tower in model.towers) * len(operators)
+    crossings = model.depth * len(operators)
     hidden = max(tower.hidden for tower in model.towers)
     per_token = 2.0 * crossings * hidden * ELEMENT_BYTES
     added_s = 2 * crossings * HOP_S + per_token * tokens / bytes_per_s

@@ -172,7 +172,7 @@ def model_name(workload: Workload) -> str:
 
 
 def _run(workload: Workload, seed: int, count: int, unit: str, dtype: str = "bf16") -> PilotRun:
-    depth = sum(tower.depth for tower in workload.model.towers)
+    depth = workload.model.depth
     return PilotRun(workload.kind, model_name(workload), seed, count, unit, dtype, depth)
 
 

@@ -30,7 +30,7 @@ def _transformer(evidence: WorkloadEvidence) -> Ruling:
     """The rule applies to training; every model of an inventory counts as a transformer."""
     model, kind = evidence.workload.model, evidence.workload.kind
     applies = kind == "train"
-    text = f"{model.name}: {sum(tower.depth for tower in model.towers)} layers; kind is {kind}"
+    text = f"{model.name}: {model.depth} layers; kind is {kind}"
     effect = "for a move" if applies else "none: rules of Inferentia count"
     return Ruling("training of a transformer", _GROUP, applies, effect, text)
 

@@ -141,7 +141,7 @@ def startup_s(deployment: Deployment) -> dict[str, Interval]:
     times = {"load": _interval_around(nbytes / LOAD_BYTES_PER_S, LOAD_BYTES_PER_S)}
     engine = deployment.engine
     if engine.is_compiled:
-        layers = sum(tower.depth for tower in deployment.model.towers)
+        layers = deployment.model.depth
         prompt_batches = powers_of_two(1, engine.prompts_at_once)
         programs = len(engine.buckets) * (len(prompt_batches) + len(engine.batches))
         times["compile"] = _interval_around(layers * programs * COMPILE_LAYER_S, COMPILE_LAYER_S)

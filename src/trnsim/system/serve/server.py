@@ -278,7 +278,7 @@ def check_split(model: Architecture, machine: Machine, options: ServerOptions) -
             f"{machine.name}: {', '.join(map(str, legal))}",
             fix=f"--tensor-parallel-size {max(legal)}",
         )
-    stages, depth = options.stages, sum(tower.depth for tower in model.towers)
+    stages, depth = options.stages, model.depth
     if stages > depth:
         raise BadInput(
             f"--pipeline-parallel-size of {stages}; {model.name} has {depth} layers; "
@@ -444,7 +444,7 @@ def _memory(
     if options.draft is not None:
         draft = weights_bytes(options.draft, split) / options.stages
     elif options.draft_tokens:
-        draft = weights / sum(tower.depth for tower in model.towers)
+        draft = weights / model.depth
     return RankMemory(
         machine.memory_bytes,
         options.utilization,

@@ -159,7 +159,7 @@ class _Search:
 
     def _most_ranks(self) -> int:
         """Number of ranks beyond which some have no work: sequences x layers x tokens."""
-        depth = sum(tower.depth for tower in self.model.towers)
+        depth = self.model.depth
         return self.request.global_batch * depth * self.request.sequence
 
     def on(self, machine: Machine) -> BestLayout:

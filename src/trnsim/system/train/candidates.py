@@ -92,7 +92,7 @@ def layouts(model: Architecture, machine: Machine, request: LayoutRequest) -> li
 def _layouts_of_all_ranks(
     model: Architecture, machine: Machine, request: LayoutRequest
 ) -> Iterator[Layout]:
-    depth = sum(tower.depth for tower in model.towers)
+    depth = model.depth
     expert_sizes = divisors(model.experts.count if model.experts else 1)
     fixed = request.fixed_fields
     for tensor in _choices(request.tensor, _tensor_sizes(model, machine)):

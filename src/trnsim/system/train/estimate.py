@@ -52,6 +52,7 @@ class Size:
     Attributes:
         machine: the instances.
         step: the shortest step on them.
+        steps: optimizer steps of the run: ``tokens / (global_batch x sequence)``.
         goodput: the goodput of a job on all their chips.
         time_s: seconds of the run: ``steps x step time / goodput``; infinite if it never finishes.
         usd: price of the run; None without a public price or an end.
@@ -59,6 +60,7 @@ class Size:
 
     machine: Machine
     step: TrainingStep
+    steps: float
     goodput: Goodput
     time_s: Interval
     usd: Interval | None
@@ -91,12 +93,6 @@ class TrainingEstimate(Size):
     sizes: tuple[Size, ...] = ()
     smaller: Size | None = None
     front: tuple[Size, ...] = ()
-
-    @property
-    def steps(self) -> float:
-        """Optimizer steps of the run: ``tokens / (global_batch x sequence)``."""
-        layout = self.step.layout
-        return self.tokens / (layout.global_batch * layout.sequence)
 
 
 def estimate(
@@ -189,13 +185,12 @@ def _size(
 ) -> Size:
     """A run of `tokens` on one number of instances."""
     job, time_s = goodput(machine.chips, machine.count, risk), _NEVER_ENDING
-    usd = None
+    usd, steps = None, tokens / (step.layout.global_batch * step.layout.sequence)
     if job.can_finish:
-        steps = tokens / (step.layout.global_batch * step.layout.sequence)
         time_s = step.step_s.scaled(steps / job.goodput)
         if usd_per_hour is not None:
             usd = time_s.scaled(machine.count * usd_per_hour / _HOUR_S)
-    return Size(machine, step, job, time_s, usd)
+    return Size(machine, step, steps, job, time_s, usd)
 
 
 def _with_sizes(run: TrainingEstimate, sizes: Iterable[Size]) -> TrainingEstimate:

@@ -248,7 +248,7 @@ def _machine(layout: Layout, model: Architecture, machine: Machine) -> Iterator[
 
 def _layers(layout: Layout, model: Architecture, machine: Machine) -> Iterator[Misfit]:
     del machine
-    depth = sum(tower.depth for tower in model.towers)
+    depth = model.depth
     parts = layout.pipeline * layout.virtual
     if depth % parts:
         fix = f"--pp x --vp of {', '.join(map(str, divisors(depth)))}"

@@ -89,7 +89,7 @@ def chunks(model: Architecture, layout: Layout) -> list[Chunk]:
     """
     parts = all_parts(model, layout)
     count = layout.pipeline * layout.virtual
-    per_chunk = sum(tower.depth for tower in model.towers) // count
+    per_chunk = model.depth // count
     chunk_parts: list[list[StagePart]] = [[] for _ in range(count)]
     chunk, free_layers = 0, per_chunk
     for part in parts:
