@@ -14,7 +14,6 @@ import serving_rows
 
 from trnsim.estimate.cells import Cell, family_of
 from trnsim.place.machine import machine
-from trnsim.workload.kinds import kind_of
 from trnsim.workload.operators import Phase
 
 USERS = 8
@@ -27,7 +26,7 @@ def family(row, phase):
     """Rows that share the constants of a row's figure."""
     where = machine(row["instance"], lnc=row.get("lnc"))
     is_ported = row["state"] == serving_rows.PORTED
-    kind = kind_of(serving_rows.model(row["model"]))
+    kind = serving_rows.model(row["model"]).kind
     return family_of(kind, phase, is_gpu=not where.is_neuron, is_ported=is_ported)
 
 
@@ -53,7 +52,7 @@ def cells():
         for name, phase in NAMES.items():
             if name in one.row and (phase is Phase.DECODE or one.row["concurrency"] == 1):
                 where = machine(one.row["instance"], lnc=one.row.get("lnc"))
-                kind = kind_of(serving_rows.model(one.row["model"]))
+                kind = serving_rows.model(one.row["model"]).kind
                 is_ported = one.row["state"] == serving_rows.PORTED
                 key = kind, phase, where.chip.name, is_ported
                 found.setdefault(key, []).append((one.row, abs(one.error(name))))

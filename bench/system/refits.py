@@ -20,7 +20,7 @@ from folds import PEAK, SIZES, SQUARES, Rows, fit
 from training import trainings
 from training_fit import seconds as training_seconds
 
-from trnsim.workload.kinds import ModelKind, kind_of
+from trnsim.workload.kinds import ModelKind
 from trnsim.workload.operators import Phase
 from trnsim.workload.resident import parameters
 
@@ -101,7 +101,7 @@ def _inference(case):
     length = given.tokens + given.past if given else 0
     size = parameters(case.model) if case.model is not None else 0
     kind = ModelKind.DIFFUSION if case.family == published.DIFFUSION else ModelKind.NETWORK
-    kind = kind if case.family in published.IMAGES else kind_of(case.model)
+    kind = kind if case.family in published.IMAGES else case.model.kind
     phase = Phase.ENCODE if given is None else given.phase
     page = case.row["source"].replace("aws-neuron-sdk/about-neuron/benchmarks/", "")
     return Row(
@@ -116,7 +116,7 @@ def _training(case):
     return Row(
         *(f"{case.id}, {case.row['dtype']}", TRAINING, "trn1", batch, case.sequence, size),
         *(case.architecture, f"trn1/training, {name}"),
-        *(kind_of(case.model), Phase.TRAIN, case.tensor, case),
+        *(case.model.kind, Phase.TRAIN, case.tensor, case),
     )
 
 
@@ -130,7 +130,7 @@ def _gpu(case):
     page = case.row["source"].split("@")[0].split(",")[0]
     return Row(
         *(case.row["id"], GPUS, case.gpu, layout.micro_batch, layout.sequence, parameters(model)),
-        *(case.name, page, kind_of(model), Phase.TRAIN, layout.tensor, case),
+        *(case.name, page, model.kind, Phase.TRAIN, layout.tensor, case),
     )
 
 

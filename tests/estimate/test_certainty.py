@@ -17,7 +17,7 @@ from trnsim.estimate.estimate import Estimate
 from trnsim.estimate.question import Question, answer
 from trnsim.place.machine import machine
 from trnsim.workload.config import from_config, read
-from trnsim.workload.kinds import ModelKind, kind_of
+from trnsim.workload.kinds import ModelKind
 from trnsim.workload.operators import Pass, Phase, Split
 
 BENCH = Path(__file__).resolve().parents[2] / "bench" / "system"
@@ -185,7 +185,7 @@ def test_prompts_on_trainium2_are_surer_than_steps_as_halves_are_published():
 
 def test_the_subject_of_a_pass_is_its_cell():
     found = subject(LLAMA, Pass(Phase.DECODE, 4, 1, 4095), machine("trn1").chip, 32)
-    assert found == replace(DECODE, kind=kind_of(LLAMA))
+    assert found == replace(DECODE, kind=LLAMA.kind)
 
 
 def test_times_that_a_user_measured_keep_their_own_errors():

@@ -7,6 +7,7 @@ from trnsim.estimate.question import Question, answer
 from trnsim.estimate.reach import ROWS, list_extrapolations
 from trnsim.place.machine import machine
 from trnsim.workload.config import from_config
+from trnsim.workload.kinds import ModelKind
 from trnsim.workload.operators import Pass, Phase
 
 
@@ -61,8 +62,7 @@ CLIP = from_config(
 
 @pytest.mark.parametrize(("tokens", "is_beyond"), [(9, False), (77, True)])
 def test_a_pair_has_rows_of_its_own(tokens, is_beyond):
-    assert CLIP.is_pair
-    assert not CLIP.is_of_images
-    assert not LLAMA.is_pair
+    assert CLIP.kind is ModelKind.PAIR
+    assert LLAMA.kind is ModelKind.DENSE
     found = list_extrapolations(CLIP, Pass(Phase.ENCODE, 1, tokens), 1)
     assert found == (("tokens of a sequence 77, where rows have 9",) if is_beyond else ())

@@ -4,7 +4,7 @@ import pytest
 
 from trnsim.workload.captured import CapturedModel
 from trnsim.workload.config import from_config, read
-from trnsim.workload.kinds import ModelKind, kind_of
+from trnsim.workload.kinds import ModelKind
 
 CONFIGS = Path(__file__).resolve().parents[2] / "bench" / "system" / "configs"
 T5 = {
@@ -25,11 +25,11 @@ T5 = {
     ],
 )
 def test_a_model_has_the_kind_of_its_layers(name, kind):
-    assert kind_of(read(CONFIGS / f"{name}.json")) is kind
+    assert read(CONFIGS / f"{name}.json").kind is kind
 
 
 def test_two_towers_are_an_encoder_decoder():
-    assert kind_of(from_config(T5, "t5.json")) is ModelKind.ENCODER_DECODER
+    assert from_config(T5, "t5.json").kind is ModelKind.ENCODER_DECODER
 
 
 def test_latent_attention_comes_before_experts():
@@ -41,10 +41,10 @@ def test_latent_attention_comes_before_experts():
         "q_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64,
         "vocab_size": 1000, "n_group": 1, "topk_group": 1, "max_position_embeddings": 4096,
     }  # fmt: skip
-    assert kind_of(from_config(deepseek, "deepseek.json")) is ModelKind.LATENT
+    assert from_config(deepseek, "deepseek.json").kind is ModelKind.LATENT
 
 
 def test_a_graph_is_a_network_or_a_denoiser():
     denoiser = CapturedModel("UNet", "UNet2DConditionModel", '{"_class_name": "UNet"}', "unet.json")
-    assert kind_of(CapturedModel("resnet", "resnet", "{}", "resnet.json")) is ModelKind.NETWORK
-    assert kind_of(denoiser) is ModelKind.DIFFUSION
+    assert CapturedModel("resnet", "resnet", "{}", "resnet.json").kind is ModelKind.NETWORK
+    assert denoiser.kind is ModelKind.DIFFUSION

@@ -15,6 +15,7 @@ from trnsim.workload.architecture import Architecture
 from trnsim.workload.captured import workload_of
 from trnsim.workload.config import read_values
 from trnsim.workload.families.keys import ConfigGap
+from trnsim.workload.kinds import ModelKind
 from trnsim.workload.model_names import displayed, hub_id
 from trnsim.workload.operators import Pass, Phase, Split
 from trnsim.workload.quantization import DTYPES
@@ -43,16 +44,18 @@ def model_of_config(path: Path, shape: ModelShape, dtype: str = "bfloat16") -> S
     _check_shape(model, shape)
     if not is_known(model):
         return None
-    tokens = 1 if model.is_of_images else shape.tokens
+    is_of_images = model.kind is ModelKind.VISION
+    tokens = 1 if is_of_images else shape.tokens
     model_pass = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
     _check_ranks(model, 1 if shape.is_padded else shape.ranks)
     try:
         graph = whole_graph(model, model_pass, Split(tensor=shape.ranks))
     except NotModelled:
         return None
-    item = "images" if model.is_of_images else "tokens"
-    number = shape.batch * (1 if model.is_of_images else shape.tokens)
-    subject = Subject(model_title(model.model_type, path, shape), graph, (item, number))
+    item = "images" if is_of_images else "tokens"
+    subject = Subject(
+        model_title(model.model_type, path, shape), graph, (item, shape.batch * tokens)
+    )
     return with_question(subject, path, shape, dtype)
 
 
@@ -143,7 +146,7 @@ def question_of(path: Path, shape: ModelShape, dtype: str) -> Callable[[Machine,
     plain, cast = (
         workload_of({**settings, "torch_dtype": name}, str(path)) for name in (dtype, _CAST_DTYPE)
     )
-    tokens = 1 if isinstance(plain, Architecture) and plain.is_of_images else shape.tokens
+    tokens = 1 if plain.kind is ModelKind.VISION else shape.tokens
     model_pass = Pass(Phase(shape.phase), shape.batch, tokens, shape.past)
     split = Split(tensor=shape.ranks)
 

@@ -26,7 +26,7 @@ from trnsim.estimate.site import site_correction
 from trnsim.facts import Evidence, Rate, assumed, derived, measured
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.captured import Workload
-from trnsim.workload.kinds import ModelKind, kind_of
+from trnsim.workload.kinds import ModelKind
 from trnsim.workload.operators import Pass, Phase
 
 FEW: Final = "few constants"
@@ -137,7 +137,7 @@ def subject(
     model: Workload, model_pass: Pass, chip: Accelerator, ranks: int, *, is_ported: bool = False
 ) -> QuestionCell:
     """The cell of a pass."""
-    kind = kind_of(model)
+    kind = model.kind
     length = 0  # of a graph
     if isinstance(model, Architecture):
         length = model.decoder.tokens or model_pass.tokens + model_pass.past

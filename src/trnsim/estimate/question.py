@@ -15,8 +15,9 @@ from trnsim.estimate.rank import Rank
 from trnsim.estimate.times import LayerTimes
 from trnsim.facts import derived
 from trnsim.place.machine import Machine
-from trnsim.workload.architecture import Architecture, Layer
+from trnsim.workload.architecture import Layer
 from trnsim.workload.captured import CapturedModel, Workload, summaries_of
+from trnsim.workload.kinds import ModelKind
 from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.passes import passes
 from trnsim.workload.summary import PartSummary
@@ -75,7 +76,7 @@ class Question:
     @property
     def _layers(self) -> LayerTimes:
         """Times of layers; those of pairs for the towers of a model of pairs."""
-        is_pair = isinstance(self.model, Architecture) and self.model.is_pair
+        is_pair = self.model.kind is ModelKind.PAIR
         if self.model_pass.phase is Phase.ENCODE and is_pair:
             return pair_times(self.machine, self.dtype, self.measured)
         return layer_times(self.machine, self.model_pass.phase, self.dtype, measured=self.measured)

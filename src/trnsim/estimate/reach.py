@@ -7,6 +7,7 @@ from typing import Final
 
 from trnsim.workload.architecture import Architecture
 from trnsim.workload.captured import Workload
+from trnsim.workload.kinds import ModelKind
 from trnsim.workload.operators import Pass, Phase
 
 _HIDDEN, _BATCH, _LENGTH = "hidden size", "batch", "tokens of a sequence"
@@ -48,10 +49,10 @@ def list_extrapolations(model: Workload, model_pass: Pass, lnc: int) -> tuple[st
     """
     if not isinstance(model, Architecture) or not lnc:
         return ()
-    is_pair = model.is_pair and model_pass.phase is Phase.ENCODE
+    is_pair = model.kind is ModelKind.PAIR and model_pass.phase is Phase.ENCODE
     rows = PAIRS if is_pair else ROWS[model_pass.phase]
     sizes = [(_HIDDEN, model.decoder.hidden, rows.hidden), (_BATCH, model_pass.batch, rows.batch)]
-    if not model.is_of_images:  # whose tokens are the model's own
+    if model.kind is not ModelKind.VISION:  # whose tokens are the model's own
         sizes.append((_LENGTH, model_pass.tokens + model_pass.past, rows.length))
     return tuple(
         f"{name} {value:,}, where rows "

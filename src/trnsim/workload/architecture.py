@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trnsim.errors import BadInput
+from trnsim.workload.kinds import ModelKind
 from trnsim.workload.matrix_bits import MatrixBits
 
 GATED: Final = 3
@@ -404,8 +405,7 @@ class Architecture:
         length_limit: the longest sequence that can be computed; 0 for no limit. Tables of positions
             end at `max_positions`; angles and slopes that are computed for each length go on.
         is_generating: whether it generates one token after another.
-        is_of_images: whether it reads images alone.
-        is_pair: whether it reads images and texts in towers of their own and generates no tokens.
+        kind: its kind: the first of several that it could have, so MLA before experts.
     """
 
     name: str
@@ -425,24 +425,33 @@ class Architecture:
     experts: Experts | None = field(init=False, repr=False, compare=False)
     length_limit: int = field(init=False, repr=False, compare=False)
     is_generating: bool = field(init=False, repr=False, compare=False)
-    is_of_images: bool = field(init=False, repr=False, compare=False)
-    is_pair: bool = field(init=False, repr=False, compare=False)
+    kind: ModelKind = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         towers, decoder = self.towers, self.towers[-1]
+        layers = [layer for tower in towers for layer in tower.layers]
+        experts = [layer.mlp for layer in layers if isinstance(layer.mlp, Experts)]
         forms = [form for layer in decoder.layers for form in layer.attentions]
-        mlps = [layer.mlp for tower in towers for layer in tower.layers]
         is_limited = any(tower.has_position_table for tower in towers)
         is_generating = decoder.outputs > 0 and any(form.is_causal for form in forms)
         of_images = [tower.tokens > 0 for tower in towers]
+        forms = [form for layer in layers for form in layer.attentions]
+        kinds = {
+            ModelKind.VISION: all(of_images),
+            ModelKind.PAIR: any(of_images) and not is_generating,
+            ModelKind.LATENT: any(isinstance(form, LatentAttention) for form in forms),
+            ModelKind.EXPERTS: bool(experts),
+            ModelKind.ENCODER_DECODER: len(towers) > 1,
+            ModelKind.DENSE: is_generating,
+            ModelKind.ENCODER: True,
+        }
         derived = {
             "depth": sum(tower.depth for tower in towers),
             "decoder": decoder,
-            "experts": next((mlp for mlp in mlps if isinstance(mlp, Experts)), None),
+            "experts": experts[0] if experts else None,
             "length_limit": self.max_positions if is_limited else 0,
             "is_generating": is_generating,
-            "is_of_images": all(of_images),
-            "is_pair": any(of_images) and not all(of_images) and not is_generating,
+            "kind": next(kind for kind, applies in kinds.items() if applies),
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)

@@ -20,6 +20,7 @@ from trnsim.workload import passes
 from trnsim.workload.architecture import Architecture, check_length
 from trnsim.workload.config import FAMILIES, from_config, longest, read_values
 from trnsim.workload.families.keys import ConfigKeys
+from trnsim.workload.kinds import ModelKind
 from trnsim.workload.model_names import model_name
 from trnsim.workload.operators import WHOLE, Pass, Phase, Split
 from trnsim.workload.quantization import dtype_of
@@ -53,6 +54,11 @@ class CapturedModel:
         """The configuration as a mapping."""
         config: dict[str, Any] = json.loads(self.text)
         return config
+
+    @property
+    def kind(self) -> ModelKind:
+        """Its kind."""
+        return ModelKind.DIFFUSION if self.is_of_diffusers else ModelKind.NETWORK
 
     @property
     def is_of_diffusers(self) -> bool:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final
 
-from trnsim.dtypes import as_dtype
 from trnsim.graph import Graph, Node, Value
 from trnsim.graph.operation import Kind
 from trnsim.graph.ops.contraction import Attention, AttentionBackward, Convolution, DotGeneral
@@ -24,6 +23,7 @@ from trnsim.graph.ops.layout import BroadcastInDim, Pad, Reshape, Slice, Transpo
 from trnsim.graph.ops.lookup import Gather
 from trnsim.graph.ops.reductions import TopK
 from trnsim.graph.ops.rounding import Convert
+from trnsim.graph.types import ITEM_BYTES
 from trnsim.workload.operators import (
     PER_MULTIPLICATION,
     Axis,
@@ -490,7 +490,7 @@ def _operator(node: Node) -> str:
 
 
 def _bits(value: Value) -> int:
-    return int(as_dtype(value.dtype).itemsize * 8)
+    return 8 * ITEM_BYTES[value.dtype]
 
 
 def _nbytes(value: Value) -> float:
