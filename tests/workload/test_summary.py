@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from trnsim.graph import Graph
 from trnsim.graph.ops.contraction import Attention, Convolution
 from trnsim.graph.origin import Origin
-from trnsim.workload.summary import CAST, captured_summaries
+from trnsim.workload.operators import Elementwise, Product
+from trnsim.workload.summary import CAST, PartSummary, captured_summaries
 
 
 class Made:
@@ -36,6 +39,15 @@ class Made:
 @pytest.fixture
 def made():
     return Made()
+
+
+def test_a_part_has_the_sums_of_its_operators():
+    products = Product("up", 3, 4, 5, weight_bits=8), Product("scores", 3, 4, 6, causal=0.5)
+    part = PartSummary("layer", 2, products, (Elementwise("norm", 12.0, 7.0),))
+    assert (part.flop, part.useful_flop) == (2 * 60 + 2 * 72, 2 * 60 + 72)
+    assert part.weight_bytes == 20 + 7
+    fewer = replace(part, products=products[:1])
+    assert (fewer.flop, fewer.weight_bytes) == (120, 27)
 
 
 def test_equal_layers_are_one_block(made):
