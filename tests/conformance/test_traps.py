@@ -15,7 +15,6 @@ from trnsim.errors import (
     BadInput,
     DataRace,
     IllegalInstruction,
-    NotModelled,
     UndefinedBehavior,
     UninitializedRead,
 )
@@ -454,13 +453,15 @@ def test_trap_17_a_matmul_writes_one_bank(columns):
             outputs(kernel, A, b)
 
 
-def test_trap_19_assignment_belongs_to_the_older_generation():
+def test_trap_19_assignment_copies_with_a_cast():
     def kernel(a):
-        tile = sbuf(a.shape)
-        tile[...] = nl.load(a)
+        loaded, tile = nl.load(a), sbuf(a.shape, nl.bfloat16)
+        tile[...] = loaded
+        nisa.memset(dst=loaded, value=0.0)
+        return returned(tile)
 
-    with pytest.raises(NotModelled, match=r"assignment of NKI 0\.1"):
-        outputs(kernel, A)
+    found = outputs(kernel, A)
+    np.testing.assert_array_equal(found, A.astype(found.dtype))
 
 
 def test_trap_19_a_copy_is_a_copy():

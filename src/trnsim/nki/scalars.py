@@ -11,8 +11,9 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -68,7 +69,7 @@ _LEGAL = "+ - * and unary minus with integers and scalars of the same dtype"
 
 
 class Turn:
-    """A turn (iteration) of a device loop, to which the use of its variable is limited.
+    """A turn (iteration) of a device loop, to which its variable and its scalars are limited.
 
     Attributes:
         is_over: true once the body has returned.
@@ -80,6 +81,21 @@ class Turn:
         self.is_over = False
 
 
+_running: ContextVar[tuple[Turn, ...]] = ContextVar("trnsim_turns", default=())
+
+
+@contextmanager
+def in_turn() -> Generator[Turn]:
+    """A running turn of a device loop; scalars that its body makes end with it."""
+    turn = Turn()
+    token = _running.set((*_running.get(), turn))
+    try:
+        yield turn
+    finally:
+        _running.reset(token)
+        turn.is_over = True
+
+
 class NkiScalar(Scalar):
     """An integer of nl.int32 or nl.int64 on the device: a scalar_offset, or a bound of a loop.
 
@@ -88,8 +104,7 @@ class NkiScalar(Scalar):
 
     Attributes:
         dtype: nl.int32 or nl.int64.
-        turns: the turns outside of which the scalar is refused: those of loop variables from
-            which it was computed.
+        turns: the turns outside of which the scalar is refused: those in which it was made.
 
     Source: nki.isa.NkiScalar.
     """
@@ -115,20 +130,20 @@ class NkiScalar(Scalar):
         """A scalar for an instruction to set."""
         scalar = cls.__new__(cls)
         Scalar.__init__(scalar, dtype, is_comparison=is_comparison)
+        scalar.turns = _running.get()
         return scalar
 
     @classmethod
-    def of_value(cls, value: int, origins: tuple[tuple[int, int], ...], turn: Turn) -> Self:
-        """The int32 variable of a loop in a turn.
+    def of_value(cls, value: int, origins: tuple[tuple[int, int], ...]) -> Self:
+        """The int32 variable of a loop in the running turn.
 
         Args:
             value: its value.
             origins: the origins of the loop's bounds, for which users of the variable wait.
-            turn: the turn.
         """
         scalar = cls.of_dtype(INT32)
         scalar.put(value)
-        scalar.origins, scalar.turns = origins, (turn,)
+        scalar.origins = origins
         return scalar
 
     __hash__ = object.__hash__
@@ -203,15 +218,15 @@ def scalar_store(dst: Tile, value: NkiScalar) -> None:
 
 
 def require_in_turn(scalar: object) -> None:
-    """Refuse the variable of a loop, and what was computed from it, after its turn.
+    """Refuse the variable of a loop, and any scalar that its body made, after the turn.
 
     Raises:
         IllegalInstruction: if the turn is over.
     """
     if isinstance(scalar, NkiScalar) and any(turn.is_over for turn in scalar.turns):
         raise IllegalInstruction(
-            "the variable of nl.fori_loop, or a scalar computed from it, is used after its turn; "
-            "legal: in the body of the loop",
+            "the variable of nl.fori_loop, or a scalar that the body of a device loop loaded or "
+            "computed, is used after its turn; legal: in the body, which is traced once",
             fix="use it in the body; what is needed later stays in a tensor that was allocated "
             "before the loop: nisa.scalar_store(tensor, scalar)",
             source="nki.language.fori_loop, body_fun",
@@ -223,8 +238,6 @@ def _recorded(op: str, x: Any, y: Any) -> NkiScalar:
     operands = [_operand(op, operand) for operand in (x, y)]
     dtype = next(operand.dtype for operand in operands if isinstance(operand, Scalar))
     scalar = NkiScalar.of_dtype(dtype, is_comparison=op in COMPARISONS)
-    turns = [turn for operand in operands for turn in getattr(operand, "turns", ())]
-    scalar.turns = tuple(dict.fromkeys(turns))
     current_core().issue(ScalarArithmetic(op, *operands, dst=scalar))
     return scalar
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from trnsim.errors import SourceLine
 from trnsim.isa import Instruction
+from trnsim.memory.storage import next_serial
 from trnsim.program.dependencies import Before
 
 if TYPE_CHECKING:
@@ -264,22 +265,34 @@ class Nesting:
 
     Attributes:
         turns: the loops and their turns.
+        since: below the serial numbers of the storages allocated in the outermost loop.
     """
 
     def __init__(self) -> None:
         self.turns: Turns = ()
+        self.since = 0
         self._begun: dict[Turns, int] = {}
-        self._noted: dict[Turns, int] = {}
-        self._notes: dict[tuple[tuple[int, ...], int], object] = {}
+        self._noted: dict[Turns, dict[str, int]] = {}
+        self._notes: dict[tuple[tuple[int, ...], str, int], object] = {}
+        self._lengths: dict[tuple[int, ...], int] = {}
 
-    def agrees(self, note: object) -> bool:
-        """True if `note` is equal to that of the same place in the body in earlier turns.
+    def earlier(self, kind: str, note: object) -> object:
+        """What was noted at this place of the body in earlier turns: `note` itself in the first.
 
-        The n-th call in a turn is of the n-th place, as every turn has the same instructions.
+        The n-th note of a kind in a turn is of the n-th place, as each turn has the instructions of
+        the one body. None if complete turns have had no such place.
         """
-        turns = self.turns
-        place = self._noted[turns] = self._noted.get(turns, -1) + 1
-        return self._notes.setdefault((loops_of(turns), place), note) == note
+        loops = loops_of(self.turns)
+        counts = self._noted.setdefault(self.turns, {})
+        place = counts[kind] = counts.get(kind, 0) + 1
+        if place > self._lengths.get(loops, place):
+            return None
+        return self._notes.setdefault((loops, kind, place), note)
+
+    def ends_alike(self, kind: str) -> bool:
+        """True if the turn that ends has as many notes of a kind as those before it."""
+        count = self._noted.get(self.turns, {}).get(kind, 0)
+        return self._lengths.setdefault(loops_of(self.turns), count) == count
 
     @contextmanager
     def loop(self) -> Generator[Callable[[], None]]:
@@ -287,6 +300,8 @@ class Nesting:
         outside = self.turns
         number = self._begun[outside] = self._begun.get(outside, -1) + 1
         turn = -1
+        if not outside:
+            self.since = next_serial()
 
         def begin() -> None:
             nonlocal turn

@@ -40,7 +40,7 @@ from trnsim.nki.instruction import NkiInstruction as NkiInstruction
 from trnsim.nki.instruction import dependency as dependency
 from trnsim.nki.isa.older import OLDER, PLAIN
 from trnsim.nki.language_operators import OPERATORS, Operator, refuse_operator
-from trnsim.nki.loop_sums import refuse_turns_that_differ
+from trnsim.nki.loop_bodies import check_turn
 from trnsim.nki.notices import OlderFormWarning, is_simulator, refuse_or_warn
 from trnsim.nki.registers import VirtualRegister as VirtualRegister
 from trnsim.nki.scalars import NkiScalar as NkiScalar
@@ -144,7 +144,6 @@ def _lenient_barrier(barrier: CoreBarrier) -> CoreBarrier:
 
 def _lenient_matmul(matmul: NcMatmul | NcMatmulMx) -> NcMatmul | NcMatmulMx:
     """`matmul`; AWS's simulator warns if it adds to unwritten PSUM, and reads that as NaN."""
-    refuse_turns_that_differ(matmul)
     dst: object = matmul.dst
     if not (is_simulator() and matmul.accumulate is True and isinstance(dst, NkiTensor)):
         return matmul
@@ -245,6 +244,8 @@ def _issue_function(instruction: type[Instruction]) -> Callable[..., Any]:
         core = current_core()
         if lenient is not None:
             instance = lenient(instance)
+        if core.nesting.turns:
+            check_turn(instance)
         if core.may_be_in_psum:
             instance = settle(instance)
         if not core.issue_next(instance):

@@ -30,8 +30,9 @@ from trnsim.isa import Scalar, VirtualRegister
 from trnsim.isa.control import register
 from trnsim.nki.arguments import documented, documented_class, integers
 from trnsim.nki.dialect import follows, running_version
+from trnsim.nki.loop_bodies import check_end_of_turn
 from trnsim.nki.registers import warn_of_removal
-from trnsim.nki.scalars import NkiScalar, Turn, require_in_turn
+from trnsim.nki.scalars import NkiScalar, in_turn, require_in_turn
 from trnsim.program import current_core, has_current_core
 
 Bound = int | VirtualRegister | NkiScalar
@@ -169,14 +170,14 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[Any], object], ste
     with _body("nl.fori_loop") as begin_turn:
         for turn in turns:
             begin_turn()
-            if gives_registers:
-                result = body_fun(register_kind(turn))
-            else:
-                scope = Turn()
-                result = body_fun(NkiScalar.of_value(turn, origins, scope))
-                scope.is_over = True
+            with in_turn():
+                if gives_registers:
+                    result = body_fun(register_kind(turn))
+                else:
+                    result = body_fun(NkiScalar.of_value(turn, origins))
             if result is not None:
                 _refuse_result(result)
+            _end_turn()
 
 
 @documented
@@ -198,7 +199,10 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], obje
             if not condition.is_true():
                 return
             begin_turn()
-            condition = _condition(body_fun(condition.copied()))
+            with in_turn():
+                result = body_fun(condition.copied())
+            condition = _condition(result)
+            _end_turn()
     if condition.is_true():
         register.refuse_endless("nl.while_loop", condition)
 
@@ -295,6 +299,11 @@ def _body(loop: str) -> Generator[Callable[[], None]]:
     core = current_core()
     with core.memory.loop(loop), core.nesting.loop() as begin_turn:
         yield begin_turn
+
+
+def _end_turn() -> None:
+    if has_current_core():
+        check_end_of_turn()
 
 
 def _refuse_result(result: object) -> NoReturn:

@@ -1,0 +1,103 @@
+"""The one body of a device loop: every turn has the same instructions.
+
+AWS traces the body once, and the device runs that copy in each turn (nki-dynamic-loops.rst,
+Hardware Lowering). Here Python runs the body in each turn, so a body whose Python has a state of
+its own would issue other instructions in later turns, and is refused from NKI 0.7 on. In earlier
+versions numbers of Python may come from the loop's register, so that turns cannot be compared.
+
+A matmul has one flag for all turns: to overwrite or to add. With accumulate=None the compiler
+infers it. Where the first turn would overwrite and a later one add, no document says which it is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from trnsim.behaviours.language import LOOP_VARIABLE_COMPUTES
+from trnsim.errors import IllegalInstruction, Unspecified
+from trnsim.isa import Instruction, NcMatmul, NcMatmulMx, Scalar, VirtualRegister
+from trnsim.isa.tensor.tensor_engine import is_fresh, is_started
+from trnsim.memory import Memory, Tile
+from trnsim.nki.dialect import follows
+from trnsim.nki.notices import is_simulator
+from trnsim.nki.tensor import NkiTensor
+from trnsim.program import current_core
+
+_ISSUED: Final = "instruction"
+_SUM: Final = "sum"
+_SOURCE: Final = "nki-dynamic-loops.rst, Hardware Lowering; nki/migration/index.rst, fori_loop"
+_FIX: Final = (
+    "keep what changes from turn to turn in SBUF or HBM, or use the loop's variable; make "
+    "constants before the loop; or unroll the loop: for i in range(n)"
+)
+
+
+def check_turn(instruction: Instruction) -> None:
+    """Refuse an instruction of a device loop's body that earlier turns have not had there.
+
+    Raises:
+        IllegalInstruction: for such an instruction, which the kernel's Python chose.
+        Unspecified: for a matmul that overwrites in one turn and adds in another.
+    """
+    if is_simulator():
+        return
+    if follows(LOOP_VARIABLE_COMPUTES):
+        nesting = current_core().nesting
+        note = _parts(tuple(instruction.__dict__.values()), nesting.since)
+        if nesting.earlier(_ISSUED, (instruction.__class__, note)) != (instruction.__class__, note):
+            _refuse(f"{instruction.opcode} in a later turn of a device loop, where earlier turns")
+    if isinstance(instruction, NcMatmul | NcMatmulMx):
+        _check_sum(instruction)
+
+
+def check_end_of_turn() -> None:
+    """Refuse a turn of a device loop with fewer instructions than those before it.
+
+    Raises:
+        IllegalInstruction: for such a turn.
+    """
+    core = current_core()
+    is_compared = follows(LOOP_VARIABLE_COMPUTES) and not is_simulator()
+    if is_compared and not core.nesting.ends_alike(_ISSUED):
+        _refuse("a turn of a device loop that ends where earlier turns")
+
+
+def _refuse(what: str) -> None:
+    raise IllegalInstruction(
+        f"{what} had another instruction, or the same with other operands; legal: the same "
+        "instructions in each turn, as the body is traced once and its Python runs once",
+        fix=_FIX,
+        source=_SOURCE,
+    )
+
+
+def _parts(value: object, since: int) -> object:
+    """What is the same of an operand in all turns: not registers, nor tensors of the body."""
+    if isinstance(value, Tile):
+        serial = value.storage.root_serial
+        return (serial if serial < since else None, value.shape, value.dtype)
+    if isinstance(value, tuple):
+        return tuple(_parts(part, since) for part in value)
+    if isinstance(value, VirtualRegister | Scalar):
+        return value.__class__
+    return (value.__class__, repr(value) if isinstance(value, float) else value)
+
+
+def _check_sum(matmul: NcMatmul | NcMatmulMx) -> None:
+    core, dst = current_core(), matmul.dst
+    if matmul.accumulate is not None or not core.has_values:
+        return
+    is_psum = isinstance(dst, NkiTensor) and dst.memory is Memory.PSUM and dst.index is None
+    if not is_psum or getattr(matmul, "is_transpose", False):
+        return
+    state = is_fresh(dst), is_started(dst)
+    if core.nesting.earlier(_SUM, state) in (state, None):
+        return
+    raise Unspecified(
+        f"{matmul.opcode}: accumulate=None onto {dst} in a device loop, of which one turn "
+        "overwrites and another adds; AWS documents one copy of the body, and sums over turns in "
+        "SBUF or HBM alone",
+        fix="allocate dst in the body and add it to a tile in SBUF; or begin the sum before the "
+        "loop with accumulate=False, and pass accumulate=True in the body",
+        source="nki/migration/index.rst, Rules for migrated loops; nki-dynamic-loops.rst",
+    )

@@ -1,0 +1,216 @@
+"""Device loops have one body: turns that differ are refused, and sums in PSUM of two flags."""
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+import pytest
+
+import trnsim
+from trnsim.errors import IllegalInstruction, Unspecified
+
+
+@nki.jit
+def products(a, parts, kind):
+    """``a.T @ parts[i]`` in a device loop: added up, started in the body, or one by one."""
+    K, N = parts.shape[1:]
+    left = nl.load(a)
+    sums = nl.ndarray((a.shape[1], N), nl.float32, buffer=nl.psum)
+    added = nl.zeros(sums.shape, nl.float32)
+    if kind == "before":
+        nisa.nc_matmul(sums, left, nl.load(parts[0]), accumulate=False)
+
+    def body(i):
+        moving = nl.ndarray((K, N), parts.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(moving, parts.ap([[N, K], [1, N]], scalar_offset=i, indirect_dim=0))
+        dst, given = sums, {}
+        if kind == "inside":
+            dst = nl.ndarray(sums.shape, nl.float32, buffer=nl.psum)
+        if kind in ("before", "restart"):
+            given = {"accumulate": kind == "before"}
+        nisa.nc_matmul(dst, left, moving, **given)
+        if kind == "halves":
+            nisa.nc_matmul(dst, left, moving)
+        if kind in ("inside", "restart"):
+            nisa.tensor_tensor(added, added, dst, op=nl.add)
+
+    nl.fori_loop(1 if kind == "before" else 0, parts.shape[0], body)
+    if kind in ("inside", "restart"):
+        result = added
+    else:
+        result = nl.ndarray(sums.shape, nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(result, sums)
+    out = nl.ndarray(sums.shape, nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, result)
+    return out
+
+
+@pytest.mark.parametrize("kind", ["inside", "restart", "before"])
+def test_a_sum_over_turns_with_one_flag_is_computed(random, kind):
+    a, parts = random((32, 16)), random((3, 32, 8))
+    expected = a.astype(np.float64).T @ parts.astype(np.float64).sum(0)
+    found = trnsim.run(products, a, parts, kind).outputs
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["outside", "halves"])
+def test_a_matmul_that_overwrites_in_one_turn_and_adds_in_another_is_refused(random, kind):
+    a, parts = random((32, 16)), random((3, 32, 8))
+    with pytest.raises(Unspecified, match="one turn overwrites and another adds") as caught:
+        trnsim.run(products, a, parts, kind)
+    assert caught.value.line.file == __file__
+    assert "accumulate=True in the body" in caught.value.fix
+    trnsim.run(products, a, parts[:1], kind)
+    trnsim.run(products, a, parts, kind, numerics=False)
+
+
+def test_loops_of_python_add_up_as_before(random):
+    @nki.jit
+    def kernel(a, parts):
+        sums = nl.ndarray((a.shape[1], parts.shape[2]), nl.float32, buffer=nl.psum)
+        for i in nl.affine_range(parts.shape[0]):
+            nisa.nc_matmul(sums, nl.load(a), nl.load(parts[i]))
+        out = nl.ndarray(sums.shape, nl.float32, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, nl.copy(sums))
+        return out
+
+    a, parts = random((32, 16)), random((3, 32, 8))
+    found = trnsim.run(kernel, a, parts).outputs
+    np.testing.assert_allclose(found, a.T @ parts.sum(0), rtol=1e-4, atol=1e-4)
+
+
+def test_a_body_in_the_body_of_another_loop_has_one_flag_too(random):
+    @nki.jit
+    def kernel(a, b, is_outside):
+        left, right = nl.load(a), nl.load(b)
+        kept = nl.ndarray((a.shape[1], b.shape[1]), nl.float32, buffer=nl.psum)
+        last = nl.zeros(kept.shape, nl.float32)
+
+        def outer(_):
+            sums = kept if is_outside else nl.ndarray(kept.shape, nl.float32, buffer=nl.psum)
+            nisa.nc_matmul(sums, left, right, accumulate=False)
+
+            def inner(_):
+                nisa.nc_matmul(sums, left, right)
+
+            nl.fori_loop(0, 2, inner)
+            nisa.nc_matmul(sums, left, right)
+            nisa.tensor_copy(last, sums)
+
+        nl.fori_loop(0, 2, outer)
+        out = nl.ndarray(kept.shape, nl.float32, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, last)
+        return out
+
+    a, b = random((32, 16)), random((32, 8))
+    for is_outside in (True, False):
+        found = trnsim.run(kernel, a, b, is_outside).outputs
+        np.testing.assert_allclose(found, 4 * (a.T @ b), rtol=1e-4, atol=1e-4)
+
+
+def stateful(x, kind):
+    """Doubles in a device loop whose Python has a state of its own."""
+    one, other = nl.load(x), nl.load(x)
+    turns = []
+
+    def body(_):
+        turns.append(1)
+        count = len(turns)
+        if kind == "number":
+            nisa.tensor_scalar(one, one, op0=nl.multiply, operand0=float(count))
+        elif kind == "tensor":
+            nisa.tensor_tensor(one, one, other if count % 2 else one, op=nl.add)
+        elif kind == "operator":
+            nisa.tensor_tensor(one, one, other, op=nl.add if count % 2 else nl.subtract)
+        elif kind == "local":
+            made = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+            nisa.tensor_scalar(made, one, op0=nl.multiply, operand0=2.0)
+            nisa.tensor_copy(one, made)
+        if (kind, count > 1) in (("more", True), ("fewer", False)):
+            nisa.tensor_scalar(one, one, op0=nl.add, operand0=1.0)
+
+    nl.fori_loop(0, 3, body)
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, one)
+    return out
+
+
+@pytest.mark.parametrize("kind", ["number", "tensor", "operator", "more", "fewer"])
+def test_a_turn_with_other_instructions_than_those_before_is_refused(kind):
+    x = np.ones((4, 4), np.float32)
+    with pytest.raises(IllegalInstruction, match="the body is traced once") as caught:
+        trnsim.run(nki.jit(stateful), x, kind)
+    assert caught.value.line.file == __file__
+    nki.simulate(nki.jit(stateful))(x, kind)
+
+
+def test_tensors_of_the_body_are_new_in_each_turn():
+    x = np.ones((4, 4), np.float32)
+    np.testing.assert_array_equal(trnsim.run(nki.jit(stateful), x, "local").outputs, 8 * x)
+
+
+def test_an_inner_loop_may_first_turn_in_a_later_turn_of_the_outer(random):
+    @nki.jit
+    def kernel(x, lengths):
+        total = nl.zeros((128, 1), nl.float32)
+        part = nl.ndarray((128, 1), x.dtype, buffer=nl.sbuf)
+
+        def outer(i):
+            length = nisa.scalar_load(lengths.ap([[1, 1], [1, 1]], scalar_offset=i))
+
+            def inner(j):
+                column = x.ap([[x.shape[1], 128], [1, 1]], scalar_offset=j, indirect_dim=1)
+                nisa.dma_copy(part, column)
+                nisa.tensor_tensor(total, total, part, op=nl.add)
+
+            nl.fori_loop(0, length, inner)
+
+        nl.fori_loop(0, lengths.shape[0], outer)
+        out = nl.ndarray((128, 1), nl.float32, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, total)
+        return out
+
+    x = random((128, 4))
+    found = trnsim.run(kernel, x, np.array([[0], [3], [1]], np.int32)).outputs
+    expected = x[:, :3].sum(1, keepdims=True) + x[:, :1]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_scalar_of_a_turn_ends_with_it(is_loaded):
+    @nki.jit
+    def kernel(start):
+        box = [nisa.scalar_load(start)]
+
+        def body(_):
+            box[0] = nisa.scalar_load(start) if is_loaded else box[0] + 1
+
+        nl.fori_loop(0, 3, body)
+        out = nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm)
+        nisa.scalar_store(out, box[0])
+        return out
+
+    with pytest.raises(IllegalInstruction, match="is used after its turn"):
+        trnsim.run(kernel, np.array([[5]], np.int32))
+
+
+def test_a_while_loop_has_one_body_too():
+    @nki.jit
+    def kernel(x):
+        tile, count = nl.load(x), nl.full((1, 1), 3, nl.int32)
+        register = nisa.register_alloc()
+        nisa.register_load(register, count)
+        turns = []
+
+        def body(following):
+            turns.append(1)
+            nisa.tensor_scalar(tile, tile, op0=nl.add, operand0=float(len(turns)))
+            nisa.tensor_scalar(count, count, op0=nl.subtract, operand0=1)
+            nisa.register_load(following, count)
+            return following
+
+        nl.while_loop(register, body)
+        return x
+
+    with pytest.raises(IllegalInstruction, match="tensor_scalar in a later turn"):
+        trnsim.run(kernel, np.ones((4, 4), np.float32))
