@@ -135,11 +135,12 @@ def stateful(x, kind):
     return out
 
 
+@pytest.mark.parametrize("version", ["0.6", "0.7"])
 @pytest.mark.parametrize("kind", ["number", "tensor", "operator", "more", "fewer"])
-def test_a_turn_with_other_instructions_than_those_before_is_refused(kind):
+def test_a_turn_with_other_instructions_than_those_before_is_refused(kind, version):
     x = np.ones((4, 4), np.float32)
     with pytest.raises(IllegalInstruction, match="the body is traced once") as caught:
-        trnsim.run(nki.jit(stateful), x, kind)
+        trnsim.run(nki.jit(stateful), x, kind, nki=version)
     assert caught.value.line.file == __file__
     nki.simulate(nki.jit(stateful))(x, kind)
 

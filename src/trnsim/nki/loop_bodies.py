@@ -2,8 +2,9 @@
 
 AWS traces the body once, and the device runs that copy in each turn (nki-dynamic-loops.rst,
 Hardware Lowering). Here Python runs the body in each turn, so a body whose Python has a state of
-its own would issue other instructions in later turns, and is refused from NKI 0.7 on. In earlier
-versions numbers of Python may come from the loop's register, so that turns cannot be compared.
+its own would issue other instructions in later turns. That of nl.fori_loop and nl.while_loop is
+refused. In loops of nl.dynamic_range numbers may come from the register, as in nl.ds(i * 64, 64),
+so that turns cannot be compared.
 
 A matmul has one flag for all turns: to overwrite or to add. With accumulate=None the compiler
 infers it. Where the first turn would overwrite and a later one add, no document says which it is.
@@ -13,13 +14,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from trnsim.behaviours.language import LOOP_VARIABLE_COMPUTES
 from trnsim.errors import IllegalInstruction, Unspecified
 from trnsim.isa import Instruction, NcMatmul, NcMatmulMx, Scalar, VirtualRegister
 from trnsim.isa.tensor.tensor_engine import is_fresh, is_started
 from trnsim.memory import Memory, Tile
-from trnsim.nki.dialect import follows
 from trnsim.nki.notices import is_simulator
+from trnsim.nki.scalars import is_in_turn
 from trnsim.nki.tensor import NkiTensor
 from trnsim.program import current_core
 
@@ -41,7 +41,7 @@ def check_turn(instruction: Instruction) -> None:
     """
     if is_simulator():
         return
-    if follows(LOOP_VARIABLE_COMPUTES):
+    if is_in_turn():
         nesting = current_core().nesting
         note = _parts(tuple(instruction.__dict__.values()), nesting.since)
         if nesting.earlier(_ISSUED, (instruction.__class__, note)) != (instruction.__class__, note):
@@ -56,9 +56,7 @@ def check_end_of_turn() -> None:
     Raises:
         IllegalInstruction: for such a turn.
     """
-    core = current_core()
-    is_compared = follows(LOOP_VARIABLE_COMPUTES) and not is_simulator()
-    if is_compared and not core.nesting.ends_alike(_ISSUED):
+    if not is_simulator() and not current_core().nesting.ends_alike(_ISSUED):
         _refuse("a turn of a device loop that ends where earlier turns")
 
 

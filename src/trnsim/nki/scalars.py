@@ -96,6 +96,11 @@ def in_turn() -> Generator[Turn]:
         turn.is_over = True
 
 
+def is_in_turn() -> bool:
+    """True in the body of nl.fori_loop or nl.while_loop."""
+    return bool(_running.get())
+
+
 class NkiScalar(Scalar):
     """An integer of nl.int32 or nl.int64 on the device: a scalar_offset, or a bound of a loop.
 
