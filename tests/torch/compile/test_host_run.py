@@ -1,3 +1,5 @@
+import warnings
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
@@ -232,6 +234,17 @@ def test_what_computes_eager_calls_is_never_traced():
     assert trace_rules.check(host_alias)
     assert trace_rules.check(place)
     assert not trace_rules.check(launch)
+
+
+def test_exact_calls_behind_a_break_are_never_traced():
+    from torch._dynamo.utils import counters  # noqa: PLC0415  takes a second
+
+    x = torch.randn(6, 8, device="neuron")
+    counters.clear()
+    with numerics("exact"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the host finds the elements
+        torch.compile(lambda x: x[x > 0].sum(), backend="neuron")(x)
+    assert counters["frames"]["total"] <= 3, counters  # up to the index, the index, and behind it
 
 
 def test_a_gradient_of_zeros_has_memory():

@@ -34,6 +34,7 @@ from trnsim.torch.compile.host_run import host_function
 from trnsim.torch.compile.program_run import ProgramRun
 from trnsim.torch.compile.refused import CompilerWarning, refused, refused_as_dynamic, settle
 from trnsim.torch.device_errors import OutOfDeviceMemory
+from trnsim.torch.dispatch import exact
 from trnsim.torch.dispatch.launches import call_in_graph
 from trnsim.torch.scope_tracker import scope_tracker
 
@@ -69,6 +70,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     pytorch.make_opaque(call_in_graph)
     pytorch.never_trace(_NOT_TRACED)
+    pytorch.never_compile(exact)
     return _compile_graph
 
 

@@ -36,6 +36,7 @@ _WHOLE: Final = frozenset(
         *("maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "where", "bitwise_not"),
         *("bitwise_and", "bitwise_or", "bitwise_xor", "_to_copy", "clone", "alias", "detach"),
         *("view", "_unsafe_view", "expand", "permute", "t", "transpose", "unsqueeze", "squeeze"),
+        *("bitwise_left_shift", "bitwise_right_shift", "__lshift__", "__rshift__"),
         *("slice", "select", "split", "split_with_sizes", "cat", "stack", "full", "full_like"),
     }
 )

@@ -143,6 +143,18 @@ def test_bits(agree, name, dtype):
         agree(lambda x: getattr(torch, name)(x, 6), x, tolerance=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8, torch.uint8])
+def test_shifts_of_bits(same, dtype):
+    x = torch.tensor([-100, -1, 0, 1, 7, 100]).to(dtype)
+    counts = torch.tensor([0, 1, 7, 8, 31, 3]).to(dtype)
+    for shift in (torch.bitwise_left_shift, torch.bitwise_right_shift):
+        same(shift, x.abs() if shift is torch.bitwise_left_shift else x, counts % 25)
+        same(shift, x, counts % 8)
+        same(lambda x, shift=shift: shift(x, 3), x)
+    same(lambda x: (x >> 4) + (x << 1), x)
+    same(lambda x: x.clone().__irshift__(1), x)
+
+
 def test_what_is_not_finite_becomes_a_number(agree):
     x = torch.tensor([[1.0, float("inf"), -float("inf"), -2.5]])
     agree(lambda x: torch.nan_to_num(x, posinf=7.0, neginf=-8.0), x)

@@ -117,3 +117,14 @@ def test_the_same_bytes_as_another_type(dtype, other):
         found = (x.to("neuron").view(other) != 0).cpu()
     assert torch.equal(found, x.view(other) != 0)
     assert not on_host
+
+
+@pytest.mark.parametrize(("dim", "size", "step"), [(1, 2, 1), (0, 3, 2), (-1, 6, 1), (2, 4, 3)])
+def test_windows_along_a_dimension(dim, size, step):
+    b = Build()
+    x = b.input(TensorType(tuple(X.shape), "float32"))
+    expected = X.unfold(dim, size, step)
+    b.result_types = [TensorType(tuple(expected.shape), "float32")]
+    b.graph.outputs = [DECOMPOSITIONS["unfold"](b, x, dim, size, step)]
+    (found,) = evaluate(b.graph, [X.numpy()], "trn2")
+    assert (found == expected.numpy()).all()

@@ -10,7 +10,7 @@ import ml_dtypes
 from trnsim.graph import OPERATIONS, Value
 from trnsim.graph.building.build import Build, Operand
 from trnsim.graph.building.functions import FUNCTIONS, atan2, has_minus
-from trnsim.graph.types import BOOL, ELEMENT_TYPES
+from trnsim.graph.types import BOOL, ELEMENT_TYPES, INTEGERS, ITEM_BYTES
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
 _UNARY_OPERATIONS: Final = {
@@ -254,6 +254,21 @@ def _bitwise(name: str) -> Decomposition:
     return build
 
 
+def _shift(side: str) -> Decomposition:
+    """A shift of the bits of integers to a side; to the right, one with a sign keeps it."""
+
+    def build(b: Build, x: Operand, y: Operand) -> Value:
+        dtype = b.result_types[0].dtype
+        if dtype not in INTEGERS:
+            raise Unlowered(f"shifts of {dtype}")
+        right_name = f"shift_right_{'logical' if dtype.startswith('u') else 'arithmetic'}"
+        name = right_name if side == "right" else "shift_left"
+        operands = [b.convert(o, dtype) if isinstance(o, Value) else float(o) for o in (x, y)]
+        return b.as_result(b.ew(name, *operands, dtype=dtype, bits=8 * ITEM_BYTES[dtype]))
+
+    return build
+
+
 def nan_to_num(
     b: Build,
     x: Value,
@@ -384,6 +399,12 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     **{name: binary(operation) for name, operation in _BINARY_OPERATIONS.items()},
     **{f"bitwise_{name}": _bitwise(name) for name in ("and", "or", "xor")},
     **{f"__{name}__": _bitwise(name) for name in ("and", "or", "xor")},
+    **{f"bitwise_{side}_shift": _shift(side) for side in ("left", "right")},
+    **{
+        f"__{prefix}{side[0]}shift__": _shift(side)
+        for side in ("left", "right")
+        for prefix in ("", "i")
+    },
     **{name: _with_floating_input(build) for name, build in _OF_REALS.items()},
     "atan2": atan2,
     "nan_to_num": nan_to_num,

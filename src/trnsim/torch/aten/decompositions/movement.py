@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from trnsim.graph import TensorType, Value
 from trnsim.graph.building.build import Build
+from trnsim.graph.building.indexing import move_dim
 from trnsim.graph.ops.layout import Concatenate, Reinterpret
 from trnsim.torch.aten.decomposition import Decomposition, Unlowered
 
@@ -68,6 +69,25 @@ def eye(b: Build, *_: Any, **__: Any) -> Value:
     """1 on the diagonal, 0 elsewhere."""
     row, column = (b.graph.iota(b.result_types[0].shape, dim) for dim in (0, 1))
     return b.as_result(b.ew("compare", row, column, dtype="float32", direction="EQ"))
+
+
+def unfold(b: Build, x: Value, dim: int, size: int, step: int) -> Value:
+    """Windows of `size` elements along a dimension, a new last dimension; one every `step`."""
+    if not x.shape:
+        return b.as_reshaped_result(x)
+    dim %= len(x.shape)
+    count = (x.shape[dim] - size) // step + 1
+    if size <= count:  # the elements at each place of all windows
+        parts = [b.sliced(x, dim, place, count, step) for place in range(size)]
+        axis = len(x.shape)
+    else:  # the windows, each with its elements in the last dimension
+        parts = [
+            move_dim(b, b.sliced(x, dim, place * step, size), dim, -1) for place in range(count)
+        ]
+        axis = dim
+    shapes = [(*part.shape[:axis], 1, *part.shape[axis:]) for part in parts]
+    expanded = [b.graph.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
+    return b.as_result(b.graph.concatenate(expanded, axis))
 
 
 def unfold_backward(
@@ -287,6 +307,7 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "arange": arange,
     "eye": eye,
     "tril": _triangle("LE"),
+    "unfold": unfold,
     "unfold_backward": unfold_backward,
     "triu": _triangle("GE"),
     "constant_pad_nd": pad,
