@@ -1,32 +1,10 @@
 """Patterns: which calls are told to be repetitions by their tensors."""
 
 
-def recorded(operation):
-    """How many calls of a step are recorded anew or compared by their signature, step by step."""
-    import torch_xla
-
-    from trnsim.xla.cuts.cutting import cuts
-
-    repeats, counts = cuts.recorder.repeats, []
-    call = repeats.call
-    for number in range(6):
-        compared = []
-
-        def counted(signature, *rest, compared=compared):
-            compared.append(signature.name)
-            return call(signature, *rest)
-
-        repeats.call = counted
-        operation(number)
-        torch_xla.sync()
-        del repeats.call
-        counts.append(len(compared))
-    return counts
-
-
 def test_a_call_is_compared_by_its_tensors_once_it_was_repeated():
     import torch
     import torch_xla
+    from comparisons import recorded
 
     device = torch_xla.device()
     x, y = torch.ones(4, 4).to(device), torch.ones(4, 4).to(device)

@@ -115,6 +115,33 @@ class State:
     def multiply_detached(self, _):
         self.y = self.x.detach().t() * self.batch.detach()
 
+    def copy_into_a_part(self, _):
+        self.x[1].copy_(self.batch[0])
+
+    def fill_a_part(self, number):
+        self.y[:, 2:].fill_(number)
+
+    def add_to_a_view(self, _):
+        self.y = (self.x @ self.batch).view(2, 8).add_(self.y.reshape(2, 8)).view(4, 4)
+
+    def add_to_a_transpose(self, number):
+        self.x.t().add_(self.y, alpha=number)
+
+    def attend(self, _):
+        attention = self.torch.nn.functional.scaled_dot_product_attention
+        parts = [each.view(1, 1, 4, 4) for each in (self.x, self.y, self.batch)]
+        self.y = attention(*parts).view(4, 4)
+
+    def draw_on_the_host(self, _):
+        generator = self.torch.Generator().manual_seed(7)
+        self.y = self.torch.bernoulli(self.torch.full((4, 4), 0.5), generator=generator)
+        self.y = self.y.to(self.device)
+
+    def select_a_gradient(self, _):
+        weight = self.x.detach().requires_grad_()
+        (weight[1] * self.batch[2] + weight[3]).sum().backward()
+        self.x = weight.grad
+
     def end_operation(self, name):
         """Undo changes of shapes; a view lasts for one operation."""
         for each in ("x", "y", "view"):

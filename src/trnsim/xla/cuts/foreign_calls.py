@@ -102,7 +102,7 @@ class ProgramRecorder(CutRecorder):
 
     def _add(self, signature: Signature, args: Sequence[Any], results: Sequence[Tensor]) -> None:
         """Add a call, which has run."""
-        self.repeats.event += 1
+        self.repeats.begin_call()
         operands = tuple(self.value_of(tensor) for tensor in args)
         for tensor, value in zip(results, self._results(signature, operands), strict=True):
             self._write(tensor, value)

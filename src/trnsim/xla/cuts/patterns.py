@@ -2,34 +2,36 @@
 
 A call is the next one of the tree (`repeats`) if it is the same operator at the same line, its
 tensors have the same shapes and values, its constants are equal, and its numbers take the place of
-the earlier ones. A pattern finds that without a signature, and PyTorch compares all shapes at once.
-A call whose pattern does not fit is recorded as every other, so patterns decide nothing but time.
-Lists of tensors, random numbers, tensors of the host and results in a part of a storage have none.
+the earlier ones. A pattern finds that without a signature: PyTorch compares all shapes at once, and
+a value is the same object. It then notes what the earlier call had changed. A call whose pattern
+does not fit is recorded as every other, so patterns decide nothing but time. Lists of tensors and
+tensors of the host have none.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter, is_, itemgetter, sub
 from os import sep
 from pathlib import Path
 from threading import get_ident
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from trnsim.device.program_line import program_frame
-from trnsim.xla.cuts.call_parts import new_results, place_of, written_tensors
-from trnsim.xla.cuts.rules import RecordingRule, is_special, rule_of
-from trnsim.xla.cuts.values import VIEW, HostNumber, Operand, RecordedValue, TensorStorage
+from trnsim.xla.cuts.lines import Lines
+from trnsim.xla.cuts.rules import is_special
+from trnsim.xla.cuts.values import Geometry, HostNumber, Place, RecordedValue, TensorStorage
 
 if TYPE_CHECKING:
     from trnsim.xla.cuts.repeats import RepeatedCall, Repeats
 
 _base: Final[Any] = torch._C.TensorBase  # noqa: SLF001  its methods, which programs may replace
 _address: Final = _base.data_ptr
+_value_of: Final = attrgetter("value")
 _NUMBERS: Final = frozenset({int, float, complex})
 _frame_at: Final = sys._getframe  # noqa: SLF001  the documented way to a stack
 
@@ -42,17 +44,48 @@ class PatternMemory(Protocol):
     storages: dict[int, TensorStorage]
     pending: dict[int, TensorStorage]
     repeats: Repeats
+    lines: Lines
+    seed: RecordedValue
 
 
-def geometry_guard(tensors: list[Tensor]) -> Any:
+def geometry_guard(tensors: Sequence[Tensor]) -> Callable[..., bool]:
     """PyTorch's comparison of tensors' types, dtypes, shapes and strides with those of these."""
     # PyTorch has no other for all at once.
     guards: Any = torch._C._dynamo.guards  # noqa: SLF001  # pyright: ignore[reportAttributeAccessIssue]
-    return guards.TensorGuards(
+    made = guards.TensorGuards(
         *tensors,
         dynamic_dims_sizes=[list(tensor.shape) for tensor in tensors],
         dynamic_dims_strides=[list(tensor.stride()) for tensor in tensors],
     )
+    check: Callable[..., bool] = made.check
+    return check
+
+
+def same_tensors(tensors: Sequence[Tensor]) -> Callable[..., bool]:
+    """`geometry_guard` of tensors some of which are the same: the others must be the same too."""
+    first = {id(tensor): at for at, tensor in reversed([*enumerate(tensors)])}
+    firsts = [first[id(tensor)] for tensor in tensors]
+    distinct = sorted({*firsts})
+    check = geometry_guard([tensors[at] for at in distinct])
+    if len(distinct) == len(tensors):
+        return check
+    equal = [(at, earliest) for at, earliest in enumerate(firsts) if at != earliest]
+
+    def check_same(*others: Tensor) -> bool:
+        for at, earliest in equal:
+            if others[at] is not others[earliest]:
+                return False
+        return check(*[others[at] for at in distinct])
+
+    return check_same
+
+
+def picker(positions: Sequence[int]) -> Callable[[Any], Any]:
+    """A function that takes the parts of a tuple at some positions."""
+    first = positions[0] if positions else 0
+    if list(positions) == [*range(first, first + len(positions))]:
+        return itemgetter(slice(first, first + len(positions)))
+    return itemgetter(*positions)
 
 
 def _number(value: Any) -> Any:
@@ -76,7 +109,7 @@ class FrameLine:
     def __init__(self, codes: Sequence[CodeType], instruction: int | None) -> None:
         own = [code.co_filename.startswith(_OWN_FILES) for code in codes]
         self.depth = [*own, False].index(False) - 1
-        self.codes, self.instruction = codes[self.depth :], instruction
+        self.codes, self.instruction = tuple(codes[self.depth :]), instruction
         self.thread = get_ident()
 
     def is_here(self) -> bool:
@@ -96,113 +129,124 @@ class FrameLine:
         return last.f_lasti == self.instruction
 
 
-class Source:
-    """A tensor of the device among a call's arguments.
+class View(NamedTuple):
+    """A view that a call reads.
 
     Attributes:
-        at: its position among the arguments.
-        offset_bytes: the offset of its first element in its storage.
+        tensor: the index of its tensor among the pattern's.
         geometry: its geometry.
-        is_view: True if it is a part of the storage.
-        is_result: True if a call of the step gives its value.
         value: its value.
     """
 
-    __slots__ = ("at", "geometry", "is_result", "is_view", "offset_bytes", "value")
+    tensor: int
+    geometry: Geometry
+    value: RecordedValue
 
-    def __init__(
-        self, at: int, tensor: Tensor, value: RecordedValue, storages: dict[int, TensorStorage]
-    ) -> None:
-        self.at, self.value = at, value
-        address, self.geometry = place_of(tensor)
-        self.offset_bytes = _address(tensor) - address
-        self.is_view = storages[address].views.get(self.geometry) is not None
-        self.is_result = value.node is not None
 
-    def has(self, storage: TensorStorage, repeats: Repeats) -> bool:
-        """True if a tensor of the same geometry in a storage has the same value."""
-        value = storage.value
-        if self.is_view:
-            view = storage.views.get(self.geometry)
-            if view is None or (view.node is None and not storage.is_held(self.geometry)):
-                return False
-            value = view
-        if value is self.value:
-            return self.is_result or repeats.is_same(value, self.value)
-        return value.geometry == self.geometry and repeats.is_same(value, self.value)
+class Write(NamedTuple):
+    """A new value of a storage.
+
+    Attributes:
+        tensor: the index of the tensor among the pattern's.
+        value: the value of the whole storage.
+        part: geometry and value of the part that was written; () for the whole.
+    """
+
+    tensor: int
+    value: RecordedValue
+    part: tuple[tuple[Geometry, RecordedValue], ...] = ()
 
 
 class CallPattern:
-    """The pattern of a call with results in new memory, or written over whole tensors.
+    """The pattern of a call.
 
     Attributes:
         name: the operator's full name.
         line: the line of the program.
-        call: the call in the tree.
-        sources: its tensors.
+        place: the same, as the recording has it; None in a backward pass.
+        last: the last call of the tree that the operator was.
+        counts: numbers of its arguments by position, and by name.
+        args: takes its tensors from its arguments.
+        result: takes its tensors from the result; None if there are none, or it is the result.
+        has_result: True if its result is one of the tensors.
+        check: compares the geometries of the tensors.
+        offsets: of each tensor the offset in its storage, in bytes; () if all are 0.
+        roots: the values of the storages of the tensors that it reads, which are the first.
+        data: the data that it reads.
+        views: the views that it reads.
+        made: those that it reads and makes.
         numbers: of each number that is an input: its position or name, the number, and True if
             PyTorch passes it as a tensor of the host.
         constants: the same of all other arguments.
-        written: the index in `sources` of each tensor that it writes to.
-        results: the indices of the new tensors among the results.
+        replaced: for tensors whose earlier value it does not read, the geometry of their storages.
+        writes: what it writes.
+        seeds: the seed that it reads, and the next one; () if it draws no numbers.
     """
 
-    def __init__(self, name: str, line: FrameLine, call: RepeatedCall) -> None:
-        self.name, self.line, self.call = name, line, call
-        self.sources: list[Source] = []
+    __slots__ = (
+        *("args", "check", "constants", "counts", "data", "has_result", "last", "line", "made"),
+        *("name", "numbers", "offsets", "place", "replaced", "result", "roots", "seeds", "views"),
+        "writes",
+    )
+
+    def __init__(self, name: str, line: FrameLine, last: RepeatedCall) -> None:
+        self.name, self.line, self.last = name, line, last
+        node = last.node
+        self.place: Place | None = None
+        if node is not None and line.instruction is not None:
+            self.place = node.place
+        self.counts = (0, 0)
+        self.args = picker(())
+        self.result: Callable[[Any], Any] | None = None
+        self.has_result = False
+        self.check: Callable[..., bool]
+        self.offsets: tuple[int, ...] = ()
+        self.roots: tuple[RecordedValue, ...] = ()
+        self.data: tuple[RecordedValue, ...] = ()
+        self.views: tuple[View, ...] = ()
+        self.made: tuple[View, ...] = ()
         self.numbers: list[tuple[int | str, HostNumber, bool]] = []
         self.constants: list[tuple[int | str, Any, bool]] = []
-        self.written: list[int] = []
-        self.results: list[int] = []
-        self._counts = (0, 0)
-        self._distinct: list[int] = []
-        self._equal: list[tuple[int, int]] = []
-        self._guard: Any = None
-
-    def begin(self, args: Any, kwargs: Any, result: Any) -> None:
-        """Take the geometries of all tensors, once sources and results are known."""
-        self._counts = (len(args), len(kwargs))
-        tensors = self.tensors(args, result)
-        first = {id(tensor): index for index, tensor in reversed([*enumerate(tensors)])}
-        pairs = [(index, first[id(tensor)]) for index, tensor in enumerate(tensors)]
-        self._distinct = [index for index, earliest in pairs if index == earliest]
-        self._equal = [pair for pair in pairs if pair[0] != pair[1]]
-        self._guard = geometry_guard([tensors[index] for index in self._distinct])
-
-    def tensors(self, args: Any, result: Any) -> list[Any]:
-        """The tensors of a call: its sources and its new results."""
-        tensors = [args[source.at] for source in self.sources]
-        if self.results and isinstance(result, Tensor):
-            return [*tensors, result]
-        return tensors + [result[index] for index in self.results]
+        self.replaced: tuple[tuple[int, Geometry], ...] = ()
+        self.writes: tuple[Write, ...] = ()
+        self.seeds: tuple[RecordedValue, ...] = ()
 
     def fits(self, memory: PatternMemory, args: Any, kwargs: Any, result: Any) -> bool:
-        """True if a call repeats this one; its results are noted then."""
-        if (len(args), len(kwargs)) != self._counts or not self.line.is_here():
+        """True if a call repeats this one; what it has changed is noted then."""
+        if (len(args), len(kwargs)) != self.counts or not self.line.is_here():
             return False
-        tensors = self.tensors(args, result)
-        for at, first in self._equal:
-            if tensors[at] is not tensors[first]:
-                return False
-        checked = [tensors[at] for at in self._distinct] if self._equal else tensors
-        if not self._guard.check(*checked) or not self._has_arguments(memory, args, kwargs):
+        storages = self._storages(memory.storages, args, result)
+        if not all(storages) or not self._has_arguments(memory.repeats, args, kwargs):
             return False
-        storages: list[tuple[int, TensorStorage]] = []
-        for source, tensor in zip(self.sources, tensors, strict=False):
-            address = _address(tensor) - source.offset_bytes
-            storage = memory.storages.get(address)
-            if storage is None or not source.has(storage, memory.repeats):
-                return False
-            storages.append((address, storage))
-        for tensor in tensors[len(storages) :]:
-            address = _address(tensor)
-            storage = memory.storages.get(address)
-            if storage is None:
-                return False
-            storages.append((address, storage))
-        return self._write(memory, storages)
+        values = [*map(_value_of, storages)]
+        if not self._reads(memory, storages, values):
+            return False
+        pending = memory.pending
+        for tensor, value, part in self.writes:
+            storage = storages[tensor]
+            if storage.origin is None and storage.value.node is None:
+                storage.origin = storage.value
+            storage.value = value
+            if part or storage.views:
+                storage.views = dict(part)
+            pending[storage.address] = storage
+        return True
 
-    def _has_arguments(self, memory: PatternMemory, args: Any, kwargs: Any) -> bool:
+    def _storages(self, storages: dict[int, TensorStorage], args: Any, result: Any) -> list[Any]:
+        """The storages of a call's tensors; a None among them if a geometry differs."""
+        tensors = self.args(args)
+        if self.has_result:
+            tensors = (*tensors, result)
+        elif self.result is not None:
+            tensors += self.result(result)
+        if not self.check(*tensors):
+            return [None]
+        addresses = map(_address, tensors)
+        if self.offsets:
+            addresses = map(sub, addresses, self.offsets)
+        return [*map(storages.get, addresses)]
+
+    def _has_arguments(self, repeats: Repeats, args: Any, kwargs: Any) -> bool:
         """True if constants are equal, and numbers take the place of the earlier ones."""
         for at, constant, is_tensor in self.constants:
             value = args[at] if type(at) is int else kwargs.get(at)
@@ -216,161 +260,72 @@ class CallPattern:
                 value = _number(value)
             if type(value) not in _NUMBERS or is_special(value):
                 return False
-            if not memory.repeats.is_number(number, value, number.dtype):
+            if not repeats.is_number(number, value, number.dtype):
                 return False
         return True
 
-    def _write(self, memory: PatternMemory, storages: list[tuple[int, TensorStorage]]) -> bool:
-        """Note the results; False where one is no whole storage."""
-        results = storages[len(self.sources) :]
-        if self.written:
-            results += [storages[at] for at in self.written]
-        for (_, storage), value in zip(results, self.call.values, strict=True):
-            if storage.value.geometry != value.geometry:
+    def _reads(self, memory: PatternMemory, storages: list[Any], values: list[Any]) -> bool:
+        """True if a call reads what this one read, or what takes its place."""
+        for tensor, geometry in self.replaced:
+            if values[tensor].geometry != geometry:
                 return False
-        pending = memory.pending
-        for (address, storage), value in zip(results, self.call.values, strict=True):
-            if storage.origin is None and storage.value.node is None:
-                storage.origin = storage.value
-            storage.value = value
-            if storage.views:
-                storage.views = {}
-            pending.pop(address, None)
-            pending[address] = storage
+        repeats = memory.repeats
+        if not all(map(is_, self.roots, values)):
+            for value, root in zip(values, self.roots, strict=False):
+                if value.geometry != root.geometry or not repeats.is_same(value, root):
+                    return False
+        step = repeats.step
+        for data in self.data:
+            data.step = step
+        if self.views or self.made or self.seeds:
+            return self._has_views(memory, storages)
+        return True
+
+    def _has_views(self, memory: PatternMemory, storages: list[Any]) -> bool:
+        """True if views and the seed are those that this call read; others are made."""
+        repeats = memory.repeats
+        for tensor, geometry, view in self.views:
+            storage = storages[tensor]
+            value = storage.views.get(geometry)
+            if value is None or (value.node is None and not storage.is_held(geometry)):
+                return False
+            if not repeats.is_same(value, view):
+                return False
+        for tensor, geometry, _ in self.made:
+            storage = storages[tensor]
+            value = storage.views.get(geometry)
+            if value is not None and (value.node is not None or storage.is_held(geometry)):
+                return False
+        if self.seeds:
+            if not repeats.is_same(memory.seed, self.seeds[0]):
+                return False
+            memory.seed = self.seeds[1]
+        for tensor, geometry, view in self.made:
+            storages[tensor].views[geometry] = view
+            memory.pending.setdefault(storages[tensor].address, storages[tensor])
         return True
 
 
 class ViewPattern(CallPattern):
-    """The pattern of a view that is a call of a program."""
+    """The pattern of an operator that makes a view, whose value lives as long as its tensor."""
 
-    def __init__(self, name: str, line: FrameLine, call: RepeatedCall, result: Tensor) -> None:
-        super().__init__(name, line, call)
-        address, self._geometry = place_of(result)
-        self._offset_bytes = _address(result) - address
-        self._guard = geometry_guard([result])
+    __slots__ = ()
 
     def fits(self, memory: PatternMemory, args: Any, kwargs: Any, result: Any) -> bool:
         """True if a view repeats this one; it is noted then."""
         del args, kwargs
-        if not self.line.is_here() or not self._guard.check(result):
+        if not self.check(result) or not self.line.is_here():
             return False
-        address = _address(result) - self._offset_bytes
-        storage = memory.storages.get(address)
-        if storage is None or self.call.node is None:
+        storage = memory.storages.get(_address(result) - self.offsets[0])
+        if storage is None:
             return False
-        view = storage.views.get(self._geometry)
-        if view is not None and view.node is not None:
+        ((_, geometry, value),), (root,) = self.made, self.roots
+        view = storage.views.get(geometry)
+        if (view is not None and view.node is not None) or root.geometry != storage.value.geometry:
             return False
-        whole, whole_of_call = storage.value, self.call.node.operands[0]
-        if whole.geometry != self.call.node.signature.arguments[0]:
+        if not memory.repeats.is_same(storage.value, root):
             return False
-        if not memory.repeats.is_same(whole, whole_of_call):
-            return False
-        storage.views[self._geometry] = self.call.values[0]
-        memory.pending.setdefault(address, storage)
-        storage.hold(self._geometry, result)
+        storage.views[geometry] = value
+        memory.pending.setdefault(storage.address, storage)
+        storage.hold(geometry, result)
         return True
-
-
-def pattern_of(
-    call: RepeatedCall,
-    name: str,
-    parts: tuple[Any, Any, Any],
-    memory: PatternMemory,
-    *,
-    is_view: bool,
-) -> CallPattern | None:
-    """The pattern of a call that was recorded; None for one that has none.
-
-    `parts` are its arguments by position and by name, and its result.
-    """
-    args, kwargs, result = parts
-    line = FrameLine(*program_frame(2))
-    if is_view:
-        is_call = call.node is not None and call.node.signature.name == VIEW
-        return ViewPattern(name, line, call, result) if is_call else None
-    rule = rule_of(name)
-    if rule.is_random or rule.is_masked or rule.statistics or not rule.returned:
-        return None
-    pattern = CallPattern(name, line, call)
-    is_whole = _add_arguments(pattern, rule, args, kwargs, memory.storages)
-    if not is_whole or not _add_results(pattern, rule, args, kwargs, result):
-        return None
-    if not _are_whole(pattern, pattern.tensors(args, result), memory.storages):
-        return None
-    pattern.begin(args, kwargs, result)
-    return pattern
-
-
-def _are_whole(
-    pattern: CallPattern, tensors: list[Any], storages: dict[int, TensorStorage]
-) -> bool:
-    """True if the results of a call are what their storages hold."""
-    results = [*tensors[len(pattern.sources) :], *[tensors[at] for at in pattern.written]]
-    values = pattern.call.values
-    if not results or len(results) != len(values) or not all(map(_address, tensors)):
-        return False
-    holders = [storages.get(_address(tensor)) for tensor in results]
-    return all(
-        storage is not None and storage.value is value
-        for storage, value in zip(holders, values, strict=True)
-    )
-
-
-def _add_results(
-    pattern: CallPattern, rule: RecordingRule, args: Any, kwargs: Any, result: Any
-) -> bool:
-    """Add the results to a pattern; False where it cannot have them."""
-    read = [source.at for source in pattern.sources]
-    if any(place not in read for place, _ in rule.written):
-        return False
-    pattern.written = [read.index(place) for place, _ in rule.written]
-    if isinstance(result, Tensor):
-        pattern.results = [0] if rule.returned[0] else []
-    elif all(rule.returned) and isinstance(result, tuple):
-        pattern.results = [at for at, part in enumerate(result) if isinstance(part, Tensor)]
-    else:
-        return False
-    new = pattern.tensors(args, result)[len(read) :]
-    return len(new) == len(new_results(rule, result)) and all(
-        tensor.get_device() >= 0 for tensor in (*new, *written_tensors(rule, args, kwargs))
-    )
-
-
-def _add_arguments(
-    pattern: CallPattern,
-    rule: RecordingRule,
-    args: Any,
-    kwargs: Any,
-    storages: dict[int, TensorStorage],
-) -> bool:
-    """Add the arguments to a pattern; False where it cannot have them."""
-    node = pattern.call.node
-    if node is None or len(args) > len(rule.arguments):
-        return False
-    read = [at for at in range(len(args)) if rule.arguments[at] not in rule.ignored]
-    named = sorted(key for key in kwargs if key not in rule.ignored)
-    if any(isinstance(value, Tensor) for value in kwargs.values()):
-        return False
-    parts = zip(read, node.signature.arguments, strict=False)
-    keywords = zip(named, [part for _, part in node.signature.keywords], strict=True)
-    for at, part in (*parts, *keywords):
-        value = args[at] if isinstance(at, int) else kwargs[at]
-        operand = node.operands[part.number] if isinstance(part, Operand) else None
-        if isinstance(value, Tensor) and value.get_device() >= 0:
-            if not isinstance(operand, RecordedValue) or place_of(value)[0] not in storages:
-                return False
-            pattern.sources.append(Source(at, value, operand, storages))
-        elif isinstance(operand, HostNumber):
-            pattern.numbers.append((at, operand, isinstance(value, Tensor)))
-        elif operand is not None or _has_operands(part):
-            return False
-        elif isinstance(value, Tensor):
-            pattern.constants.append((at, value.item(), True))
-        else:
-            pattern.constants.append((at, value, False))
-    return True
-
-
-def _has_operands(part: Any) -> bool:
-    return isinstance(part, Operand) or (isinstance(part, tuple) and any(map(_has_operands, part)))

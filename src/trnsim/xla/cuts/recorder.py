@@ -11,7 +11,6 @@ of all values, they are taken for computed, with a warning.
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Final
@@ -32,12 +31,13 @@ from trnsim.xla.cuts.call_parts import (
     written_tensors,
 )
 from trnsim.xla.cuts.lines import Lines
-from trnsim.xla.cuts.patterns import pattern_of
-from trnsim.xla.cuts.repeats import RepeatedCall, Repeats
+from trnsim.xla.cuts.pattern_making import pattern_of
+from trnsim.xla.cuts.repeats import Repeats
 from trnsim.xla.cuts.rules import MASK_COUNTER, RecordingRule, is_special, rule_of
 from trnsim.xla.cuts.values import (
     COPY,
     FILLED,
+    NO_GEOMETRY,
     SCATTER,
     SEED,
     SEED_GEOMETRY,
@@ -48,6 +48,7 @@ from trnsim.xla.cuts.values import (
     Operand,
     RecordedValue,
     Signature,
+    StorageOwner,
     TensorStorage,
     UncutWarning,
     as_data,
@@ -65,9 +66,10 @@ class CutRecorder:
     """The values of the device's memory, and the calls that they are results of.
 
     Attributes:
-        storages: the storages, by their address.
-        pending: those with values that are not computed, the latest written last.
+        storages: the storages, by their address; 0 is that of tensors without elements.
+        pending: those with values that are not computed.
         seed: the seed of the next call that draws random numbers.
+        lines: the lines whose calls were recorded.
         on_read: called with a kind of cut and the values that the host reads; the last argument is
             True if they are computed from then on.
         on_transfer: called with "to" or "from" at each copy to or from the device.
@@ -78,7 +80,7 @@ class CutRecorder:
         on_read: Callable[[str, Sequence[RecordedValue]], None],
         on_transfer: Callable[[str], None],
     ) -> None:
-        self.storages: dict[int, TensorStorage] = {}
+        self.storages = {0: TensorStorage(RecordedValue(NO_GEOMETRY))}
         self.pending: dict[int, TensorStorage] = {}
         self.seed = RecordedValue(SEED_GEOMETRY)
         self.on_read = on_read
@@ -87,7 +89,7 @@ class CutRecorder:
         self._signatures: dict[Any, Signature] = {}
         self._numbers = count()
         self._since = 0
-        self._lines = Lines()
+        self.lines = Lines()
         self._special: dict[str, Callable[..., None]] = {
             **dict.fromkeys(VIEWS, self._view),
             **dict.fromkeys(("aten::empty.memory_format", "aten::empty_strided"), self._empty),
@@ -105,51 +107,51 @@ class CutRecorder:
         address = storage.data_ptr()
         if not address:
             return
-        tensor_storage = TensorStorage(data_at((host.shape, host.stride(), 0, host.dtype), address))
+        geometry = (host.shape, host.stride(), 0, host.dtype)
+        tensor_storage = TensorStorage(data_at(geometry, address), address)
         self.pending.pop(address, None)
         self.storages[address] = tensor_storage
+        owner = tensor_storage.owner = StorageOwner(storage, self._free)
+        owner.address = address
 
-        def free(owner: object) -> None:
-            del owner
-            if self.storages.get(address) is tensor_storage:
-                del self.storages[address]
-                self.pending.pop(address, None)
-
-        tensor_storage.owner = weakref.ref(storage, free)
+    def _free(self, owner: StorageOwner) -> None:
+        """Forget memory that is freed, unless there is other memory at its address already."""
+        storage = self.storages.get(owner.address)
+        if storage is not None and storage.owner is owner:
+            del self.storages[owner.address]
+            self.pending.pop(owner.address, None)
 
     def called(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Record a call of an operator, which has run."""
-        before = self.repeats.latest
-        for call in before.following:
+        repeats = self.repeats
+        for call in repeats.latest.following:
             pattern = call.pattern
             if (
                 pattern is not None
                 and pattern.name == name
                 and pattern.fits(self, args, kwargs, result)
             ):
-                self._repeat(call)
+                repeats.latest = pattern.last
+                self._since += 1
+                if pattern.place is not None:
+                    self.lines.begin(pattern.place)
                 return
-        self.repeats.event += 1
-        calls_before = self.repeats.made
+        self._record_anew(name, args, kwargs, result)
+
+    def _record_anew(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
+        """Record a call that no pattern fits, and give it one if it repeats another."""
+        repeats = self.repeats
+        repeats.begin_call()
+        made_before = repeats.made
         special = self._special.get(name)
         if special is not None:
             special(name, args, kwargs, result)
         else:
             self._called(rule_of(name), args, kwargs, result)
-        call = self.repeats.latest
-        is_repeated = calls_before == self.repeats.made and call in before.following
-        if is_repeated and call.pattern is None and (special is None or name in VIEWS):
+        if repeats.taken and repeats.made == made_before and not repeats.taken[0].has_repeated:
+            repeats.taken[0].has_repeated = True
             parts = (args, kwargs, result)
-            call.pattern = pattern_of(call, name, parts, self, is_view=special is not None)
-
-    def _repeat(self, call: RepeatedCall) -> None:
-        """Note the repetition of a call by its pattern."""
-        self.repeats.latest = call
-        self._since += 1
-        place = None if call.node is None else call.node.place
-        pattern = call.pattern
-        if place is not None and pattern is not None and pattern.line.instruction is not None:
-            self._lines.begin(place)
+            repeats.taken[0].pattern = pattern_of(name, repeats.taken, parts, self)
 
     def _called(self, rule: RecordingRule, args: Any, kwargs: Any, result: Any) -> None:
         """Record a call of an operator for which there is a rule."""
@@ -198,13 +200,13 @@ class CutRecorder:
 
     def settle(self) -> None:
         """Take all values for computed, and begin a new seed."""
-        for address, storage in self.pending.items():
-            storage.settle(address)
+        for storage in self.pending.values():
+            storage.settle()
         self.pending.clear()
         self.reseed()
         self.repeats.begin_step()
         self._since = 0
-        self._lines.settle()
+        self.lines.settle()
 
     def keep(self, tensor: Tensor) -> None:
         """Take the value of one tensor for computed; calls that read it before still compute it."""
@@ -231,7 +233,7 @@ class CutRecorder:
             return RecordedValue(geometry)
         storage = self.storages.get(address)
         if storage is None:
-            storage = self.storages[address] = TensorStorage(data_at(geometry, address))
+            storage = self.storages[address] = TensorStorage(data_at(geometry, address), address)
         if storage.value.geometry == geometry:
             return storage.value
         view = storage.views.get(geometry)
@@ -321,7 +323,7 @@ class CutRecorder:
                 stacklevel=2,
             )
             self.settle()
-        call = self.repeats.call(signature, operands, self._lines.place(), next(self._numbers))
+        call = self.repeats.call(signature, operands, self.lines.place(), next(self._numbers))
         return call.values
 
     def _signature(
@@ -364,7 +366,7 @@ class CutRecorder:
             return
         storage = self.storages.get(address)
         if storage is None:
-            storage = self.storages[address] = TensorStorage(data_at(geometry, address))
+            storage = self.storages[address] = TensorStorage(data_at(geometry, address), address)
         if value.node is None:
             value.home = address
         whole = storage.value.geometry
@@ -378,9 +380,10 @@ class CutRecorder:
             signature = self._signature(SCATTER, SCATTER, (whole, geometry), (whole,))
             (scattered,) = self._results(signature, (storage.value, value))
             storage.value, storage.views = scattered, {geometry: value.heir or value}
-        self.pending.pop(address, None)
         if value.node is not None or storage.has_work:
             self.pending[address] = storage
+        else:
+            self.pending.pop(address, None)
 
     def _advance_seed(self) -> None:
         signature = self._signature(SEED, SEED, (), (SEED_GEOMETRY,))
@@ -391,7 +394,7 @@ class CutRecorder:
         del name, args, kwargs
         address, geometry = place_of(result)
         storage = self.storages.get(address)
-        if storage is not None:
+        if storage is not None and storage.views:
             computed = storage.views.get(geometry)
             if computed is not None and computed.node is None:
                 del storage.views[geometry]  # a tensor of its own
@@ -408,7 +411,7 @@ class CutRecorder:
         self.on_transfer("from")
         address, geometry = place_of(result)
         storage = self.storages.get(address)
-        if storage is not None and storage.value.geometry != geometry:
+        if address and storage is not None and storage.value.geometry != geometry:
             storage.views[geometry] = data_at(geometry, address)
             storage.hold(geometry, result)
 

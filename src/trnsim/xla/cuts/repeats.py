@@ -35,9 +35,10 @@ class RepeatedCall:
         following: the calls that followed it, the latest one last.
         pattern: the pattern that recognises its repetition by the tensors of a call; None before
             its first repetition, and for calls without a pattern.
+        has_repeated: True from its first repetition on.
     """
 
-    __slots__ = ("following", "node", "pattern", "values")
+    __slots__ = ("following", "has_repeated", "node", "pattern", "values")
 
     def __init__(self, node: RecordedCall | None) -> None:
         self.node = node
@@ -45,6 +46,7 @@ class RepeatedCall:
         self.values = tuple([RecordedValue(geometry, node, index) for index, geometry in results])
         self.following: list[RepeatedCall] = []
         self.pattern: CallPattern | None = None
+        self.has_repeated = False
 
 
 class Repeats:
@@ -55,6 +57,7 @@ class Repeats:
         latest: the latest call of this step; the root of the tree before the first.
         event: the number of the recorded call whose operands are looked up.
         made: number of calls that no earlier step had, over all steps.
+        taken: the calls of the tree that the operator has been so far.
         numbers: the inputs of this step that are numbers, by value and dtype.
     """
 
@@ -67,6 +70,7 @@ class Repeats:
         self.step = 1
         self.event = 1
         self.made = 0
+        self.taken: list[RepeatedCall] = []
         self.numbers: dict[tuple[complex, Any], HostNumber] = {}
 
     def begin_step(self) -> None:
@@ -74,8 +78,14 @@ class Repeats:
         if self._size >= MOST_KEPT:
             self.forget()
         self.latest = self._root
+        self.taken.clear()
         self.step += 1
         self.numbers.clear()
+
+    def begin_call(self) -> None:
+        """Begin the recording of an operator, which may be several calls."""
+        self.event += 1
+        self.taken.clear()
 
     def forget(self) -> None:
         """Forget all calls."""
@@ -100,6 +110,7 @@ class Repeats:
                 and self._are_same(operands, node.operands)
             ):
                 self.latest = call
+                self.taken.append(call)
                 return call
         operands = tuple(map(self._read, operands))
         call = RepeatedCall(RecordedCall(signature, operands, place, number))
@@ -109,6 +120,7 @@ class Repeats:
             before.following.append(call)
             del before.following[:-_MOST_BRANCHES]
         self.latest = call
+        self.taken.append(call)
         return call
 
     def _read(self, operand: Operand) -> Operand:

@@ -33,6 +33,8 @@ SCATTER: Final = "write to a view"
 SEED: Final = "next seed"
 """The name of the seed after a call that draws random numbers."""
 SEED_GEOMETRY: Final[Geometry] = ((), (), 0, torch.int64)
+NO_GEOMETRY: Final[Geometry] = ((), (), 0, None)
+"""The geometry of the storage that stands for all tensors without elements."""
 COPY: Final = "copy"
 """The name of a copy, with or without a change of dtype."""
 EXCHANGE: Final = "xla::"
@@ -171,25 +173,38 @@ class RecordedCall:
         self.number = number
 
 
+class StorageOwner(weakref.ref[Any]):
+    """A weak reference to the owner of memory.
+
+    Attributes:
+        address: the memory's address.
+    """
+
+    __slots__ = ("address",)
+
+    address: int
+
+
 class TensorStorage:
     """The memory of a tensor and of its views.
 
     Attributes:
         value: what the memory holds.
+        address: its address.
         origin: the data that it held before it was written, which the program may overwrite.
         views: values of views, by their geometry; none from before the memory was written.
         holders: weak references to tensors of views, by their geometry.
         owner: a weak reference to the memory's owner.
     """
 
-    __slots__ = ("holders", "origin", "owner", "value", "views")
+    __slots__ = ("address", "holders", "origin", "owner", "value", "views")
 
-    def __init__(self, value: RecordedValue) -> None:
-        self.value = value
+    def __init__(self, value: RecordedValue, address: int = 0) -> None:
+        self.value, self.address = value, address
         self.origin: RecordedValue | None = None
         self.views: dict[Geometry, RecordedValue] = {}
         self.holders: dict[Geometry, list[weakref.ref[Any]]] = {}
-        self.owner: weakref.ref[Any] | None = None
+        self.owner: StorageOwner | None = None
 
     @property
     def has_work(self) -> bool:
@@ -207,19 +222,21 @@ class TensorStorage:
         alive = [holder for holder in self.holders.get(geometry, ()) if holder() is not None]
         self.holders[geometry] = [*alive, weakref.ref(tensor)]
 
-    def settle(self, address: int = 0) -> None:
+    def settle(self) -> None:
         """Take its values for computed; data that was written over is what the next step reads."""
         if self.holders:
             self.holders = {at: holder for at, holder in self.holders.items() if self.is_held(at)}
         if self.views:
             self.views = {
-                at: as_data(view, address) for at, view in self.views.items() if at in self.holders
+                at: as_data(view, self.address)
+                for at, view in self.views.items()
+                if at in self.holders
             }
         origin, self.origin = self.origin, None
         if origin is not None and origin.geometry == self.value.geometry:
             self.value = origin
         else:
-            self.value = as_data(self.value, address)
+            self.value = as_data(self.value, self.address)
 
 
 def order_of(value: RecordedValue) -> tuple[int, int]:

@@ -1,0 +1,279 @@
+"""The pattern of a call that has just repeated an earlier one: what it has read and changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import Tensor
+
+from trnsim.device.program_line import program_frame
+from trnsim.xla.cuts.call_parts import place_of
+from trnsim.xla.cuts.patterns import (
+    CallPattern,
+    FrameLine,
+    PatternMemory,
+    View,
+    ViewPattern,
+    Write,
+    picker,
+    same_tensors,
+)
+from trnsim.xla.cuts.rules import rule_of
+from trnsim.xla.cuts.values import (
+    SCATTER,
+    SEED,
+    VIEW,
+    VIEWS,
+    Geometry,
+    HostNumber,
+    Operand,
+    RecordedValue,
+    TensorStorage,
+)
+
+if TYPE_CHECKING:
+    from trnsim.xla.cuts.repeats import RepeatedCall
+
+_address: Final[Any] = torch._C.TensorBase.data_ptr  # noqa: SLF001  programs may replace Tensor's
+_READ: Final[dict[str, tuple[int, ...]]] = {
+    **dict.fromkeys((*VIEWS, "aten::empty.memory_format", "aten::empty_strided"), ()),
+    "aten::zero_": (),
+    "aten::fill_.Scalar": (1,),
+    "aten::_copy_from": (0,),
+}
+"""Operators with a recording of their own: the positions of the arguments that they read."""
+_WRITTEN: Final = {"aten::zero_": [0], "aten::fill_.Scalar": [0], "aten::_copy_from": [1]}
+"""The positions of those that they write to."""
+_WITHOUT: Final = ("aten::_efficientzerotensor", "aten::clone", "aten::unfold")
+"""Others with a recording of their own, which have no pattern."""
+
+
+def pattern_of(
+    name: str, calls: Sequence[RepeatedCall], parts: tuple[Any, Any, Any], memory: PatternMemory
+) -> CallPattern | None:
+    """The pattern of a call that was recorded; None for one that has none.
+
+    `calls` are those of the tree that the operator was, and `parts` its arguments by position and
+    by name, and its result.
+    """
+    kind = ViewPattern if name in VIEWS else CallPattern
+    making = _Making(kind(name, FrameLine(*program_frame(3)), calls[-1]), calls, memory)
+    return making.pattern if making.takes(*parts) else None
+
+
+class _Making:
+    """A pattern in construction.
+
+    Attributes:
+        pattern: the pattern.
+        memory: the recording.
+        calls: the calls of the tree, with their results.
+        is_call: True if one of them is the operator itself, and not a view that the host reads.
+        main: that one.
+        results: its results.
+        operands: the values of the tensors that it reads.
+        tensors: the pattern's tensors.
+        storages: their storages.
+        earlier: of storages that are written: the value before; None if the whole is written.
+    """
+
+    def __init__(
+        self, pattern: CallPattern, calls: Sequence[RepeatedCall], memory: PatternMemory
+    ) -> None:
+        self.pattern, self.memory = pattern, memory
+        self.calls = [(call.node, call.values) for call in calls if call.node is not None]
+        helpers = () if pattern.name in VIEWS else (VIEW, SEED, SCATTER)
+        own = [call for call in self.calls if call[0].signature.name not in helpers]
+        self.is_call = bool(own)
+        self.main, self.results = (own or self.calls)[0]
+        self.operands: list[RecordedValue] = []
+        self.tensors: list[Tensor] = []
+        self.storages: list[TensorStorage] = []
+        self.earlier: dict[TensorStorage, RecordedValue | None] = {}
+
+    def takes(self, args: Any, kwargs: Any, result: Any) -> bool:
+        """Complete the pattern; False for a call that can have none."""
+        name, pattern, rule = self.pattern.name, self.pattern, rule_of(self.pattern.name)
+        if not self.is_call or name in _WITHOUT or rule.is_masked or rule.statistics:
+            return False
+        if any(isinstance(value, Tensor) for value in kwargs.values()):
+            return False
+        pattern.counts = (len(args), len(kwargs))
+        read, new = self._take_arguments(args, kwargs), self._new_tensors(result)
+        written = _WRITTEN.get(name, [] if name in _READ else [at for at, _ in rule.written])
+        if read is None or new is None or any(at >= len(args) for at in written):
+            return False
+        positions = [*read, *[at for at in written if at not in read]]
+        pattern.args = picker(positions)
+        self.tensors = [*[args[at] for at in positions], *new]
+        targets = [*range(len(positions), len(self.tensors)), *map(positions.index, written)]
+        self._take_data()
+        if not self._take_tensors():
+            return False
+        if name in VIEWS:
+            return self._take_view()
+        return self._take_writes(targets) and self._take_reads()
+
+    def _take_arguments(self, args: Any, kwargs: Any) -> list[int] | None:
+        """Note numbers and constants; the positions of the tensors that the call reads."""
+        read: list[int] = []
+        for at, part in self._parts(args, kwargs):
+            value = args[at] if isinstance(at, int) else kwargs[at]
+            operand = self.main.operands[part.number] if isinstance(part, Operand) else None
+            if isinstance(value, Tensor) and value.get_device() >= 0:
+                if not isinstance(operand, RecordedValue) or not isinstance(at, int):
+                    return None
+                self.operands.append(operand)
+                read.append(at)
+            elif isinstance(operand, HostNumber):
+                self.pattern.numbers.append((at, operand, isinstance(value, Tensor)))
+            elif operand is not None or _has_operands(part):
+                return None
+            elif isinstance(value, Tensor):
+                self.pattern.constants.append((at, value.item(), True))
+            else:
+                self.pattern.constants.append((at, value, False))
+        return read
+
+    def _parts(self, args: Any, kwargs: Any) -> list[tuple[int | str, Any]]:
+        """Each argument that matters, by position or name, with what the call has for it."""
+        signature, name, rule = self.main.signature, self.pattern.name, rule_of(self.pattern.name)
+        if name in _READ:
+            return [(at, signature.arguments[at]) for at in _READ[name]]
+        read = [at for at in range(len(args)) if rule.arguments[at] not in rule.ignored]
+        named = sorted(key for key in kwargs if key not in rule.ignored)
+        parts: list[tuple[int | str, Any]] = [*zip(read, signature.arguments, strict=False)]
+        parts += zip(named, [part for _, part in signature.keywords], strict=True)
+        if rule.is_random:  # with a generator of the host it is another call
+            parts += [(at, None) for at in range(len(args)) if rule.arguments[at] == "generator"]
+            parts += [(key, None) for key in kwargs if key == "generator"]
+        return parts
+
+    def _new_tensors(self, result: Any) -> list[Tensor] | None:
+        """The tensors among the results that are no arguments; None where they are not known."""
+        name, pattern = self.pattern.name, self.pattern
+        returned = rule_of(name).returned
+        if name in _WRITTEN or (name not in _READ and returned == (False,)):
+            return []
+        if isinstance(result, Tensor):
+            pattern.has_result = True
+            return [result]
+        if not isinstance(result, tuple) or not all(returned):
+            return None
+        tensors = [at for at, part in enumerate(result) if isinstance(part, Tensor)]
+        new = [at for at in tensors if result[at].get_device() >= 0]
+        pattern.result = picker(new)
+        return [result[at] for at in new]
+
+    def _take_data(self) -> None:
+        """Note the data that the calls read, and the seed."""
+        values = [value for node, _ in self.calls for value in node.operands]
+        for node, results in self.calls:
+            if node.signature.name == SEED and isinstance(node.operands[0], RecordedValue):
+                self.pattern.seeds = (node.operands[0], results[0])
+        data = [
+            value
+            for value in values
+            if isinstance(value, RecordedValue)
+            and value.node is None
+            and value not in self.pattern.seeds
+        ]
+        data += [value.source for value in data if value.source is not None]
+        self.pattern.data = tuple(dict.fromkeys(data))
+
+    def _take_tensors(self) -> bool:
+        """Note the geometries and offsets of the tensors."""
+        pattern, tensors = self.pattern, self.tensors
+        addresses = [place_of(tensor)[0] for tensor in tensors]
+        storages = [self.memory.storages.get(address) for address in addresses]
+        self.storages = [storage for storage in storages if storage is not None]
+        if not tensors or len(self.storages) < len(tensors):
+            return False
+        offsets = [_address(each) - at for each, at in zip(tensors, addresses, strict=True)]
+        pattern.offsets = tuple(offsets) if any(offsets) else ()
+        pattern.check = same_tensors(tensors)
+        return True
+
+    def _take_view(self) -> bool:
+        """Note the value of a view."""
+        geometry, value, root = place_of(self.tensors[0])[1], self.results[0], self.main.operands[0]
+        if self.main.signature.name != VIEW or self.storages[0].views.get(geometry) is not value:
+            return False
+        self.pattern.made = (View(0, geometry, value),)
+        self.pattern.roots = (root,) if isinstance(root, RecordedValue) else ()
+        self.pattern.offsets = self.pattern.offsets or (0,)
+        return True
+
+    def _take_writes(self, targets: list[int]) -> bool:
+        """Note what is written: whole storages, or parts of them."""
+        wholes = {
+            node.operands[1]: (node.operands[0], values[0])
+            for node, values in self.calls
+            if node.signature.name == SCATTER
+        }
+        if len(targets) != len(self.results):
+            return False
+        for target, value in zip(targets, self.results, strict=True):
+            storage = self.storages[target]
+            if not storage.address:
+                continue
+            earlier, whole = wholes.get(value, (None, value))
+            if storage.value is not whole or storage in self.earlier:
+                return False
+            part: tuple[tuple[Geometry, RecordedValue], ...] = ()
+            if isinstance(earlier, RecordedValue):
+                part, self.earlier[storage] = ((value.geometry, value),), earlier
+            else:
+                self.earlier[storage] = None
+            if target >= len(self.operands) and not part:
+                self.pattern.replaced += ((target, whole.geometry),)
+            self.pattern.writes += (Write(target, whole, part),)
+        return True
+
+    def _earlier(self, storage: TensorStorage, value: RecordedValue) -> RecordedValue | None:
+        """What a storage held before the call, which has read a value in it; None if not known."""
+        if storage not in self.earlier:
+            return storage.value
+        earlier = self.earlier[storage]
+        if earlier is not None:
+            return earlier
+        if value.node is None:
+            return value if storage.origin is value else None
+        is_view = value.node.signature.name == VIEW and value.source is None
+        root = value.node.operands[0] if is_view else value
+        return root if isinstance(root, RecordedValue) else None
+
+    def _take_reads(self) -> bool:
+        """Note what is read: whole storages, or views of them."""
+        pattern, roots = self.pattern, list[RecordedValue]()
+        views = [results for node, results in self.calls if node.signature.name == VIEW]
+        for at, value in enumerate(self.operands):
+            storage, geometry = self.storages[at], place_of(self.tensors[at])[1]
+            earlier = self._earlier(storage, value)
+            if earlier is None or value.geometry != geometry:
+                return False
+            if not storage.address:
+                roots.append(earlier)
+            elif earlier.geometry == geometry:
+                roots.append(value)
+            elif (value,) in views:
+                pattern.made += (View(at, geometry, value),)
+                roots.append(earlier)
+            elif storage in self.earlier or storage.views.get(geometry) is value:
+                pattern.views += (View(at, geometry, value),)
+                roots.append(earlier)
+            else:
+                return False
+        unread = pattern.writes[-1:] if len(self.operands) < len(self.tensors) else ()
+        for write in unread:
+            earlier = self.earlier[self.storages[write.tensor]]
+            if earlier is not None:
+                roots.append(earlier)
+        pattern.roots = tuple(roots)
+        return True
+
+
+def _has_operands(part: Any) -> bool:
+    return isinstance(part, Operand) or (isinstance(part, tuple) and any(map(_has_operands, part)))
