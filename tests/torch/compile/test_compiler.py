@@ -184,3 +184,10 @@ def test_a_graph_for_other_cores_than_a_device_has_is_refused():
         nn.Linear(4, 4).to("neuron"), backend="neuron", options={"logical_nc_config": has}
     )
     assert same(torch.ones(2, 4, device="neuron")).shape == (2, 4)
+
+
+@pytest.mark.parametrize("draw", [torch.rand_like, torch.randn_like])
+def test_random_numbers_like_a_tensor_are_lowered(draw):
+    x = torch.ones(4, 8, device="neuron")
+    assert compiled(lambda x: x + draw(x))(x).std() > 0
+    assert not any(graph.missing for graph in compiled_graph.compiled_graphs())

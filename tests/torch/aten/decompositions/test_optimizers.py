@@ -1,9 +1,13 @@
+import warnings
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the torch room needs pip install trnsim[torch]")
 
+from trnsim.device import compiled_graph
 from trnsim.device.step_time import step_time
 from trnsim.torch.call_recording import recording
+from trnsim.torch.compile.refused import CompilerWarning
 
 torch.manual_seed(0)
 MANY = [torch.randn(5, 7), torch.randn(300), torch.randn(3)]
@@ -15,6 +19,7 @@ def test_operators_on_lists(agree):
     agree(lambda x: torch._foreach_addcmul(x, x, x, 0.5), MANY)
     agree(lambda x: torch._foreach_addcdiv(x, x, x, [1.0, 2.0, 3.0]), MANY)
     agree(torch._foreach_norm, MANY, tolerance=2.0**-16)
+    agree(lambda x: torch._foreach_pow(0.9, torch._foreach_abs(x)), MANY, tolerance=2.0**-12)
 
 
 def test_lists_in_place(agree):
@@ -40,6 +45,30 @@ def test_every_operator_of_an_optimizer_step_has_a_time(kind, options):
     time = step_time(found, "trn2")
     assert not time.missing
     assert {name: taken for name, _, taken in time.by("phase")}["optimizer"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["AdamW", "NAdam", "Rprop"])
+def test_a_compiled_optimizer_step_is_a_program_with_its_values(kind, monkeypatch):
+    monkeypatch.setattr(compiled_graph, "_graphs", [])
+    torch.compiler.reset()
+
+    def parameters(device):
+        values = [tensor.detach().to(device).requires_grad_() for tensor in MANY]
+        for value in values:
+            value.grad = value.detach() * 2
+        return values
+
+    ours, theirs = parameters("neuron"), parameters("cpu")
+    step = torch.compile(getattr(torch.optim, kind)(ours, lr=1e-2).step, backend="neuron")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        step()
+    assert not [one for one in found if issubclass(one.category, CompilerWarning)]
+    getattr(torch.optim, kind)(theirs, lr=1e-2).step()
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.cpu(), other)
+    assert compiled_graph.compiled_graphs()
 
 
 def fused_cost(kind, steps=1, **options):

@@ -105,6 +105,9 @@ DECOMPOSITIONS: Final[dict[str, Decomposition]] = {
     "rand": rand,
     "randn": randn,
     "randint": randint,
+    "rand_like": rand,
+    "randn_like": randn,
+    "randint_like": randint,
     "random": random,
     "exponential": exponential,
 }

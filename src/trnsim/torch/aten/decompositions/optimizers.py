@@ -21,23 +21,26 @@ Tensors = Sequence[Value]
 
 
 def _for_each(decompose: Decomposition) -> Decomposition:
-    """An operator on each tensor of a list; other arguments are matching lists or shared."""
+    """An operator on each tensor of its lists; other arguments are shared."""
 
-    def build(b: Build, tensors: Tensors, *operand_lists: Any, **kwargs: Any) -> tuple[Value, ...]:
+    def build(b: Build, *operands: Any, **kwargs: Any) -> tuple[Value, ...]:
         result_types, outputs = b.result_types, list[Value]()
-        for index, tensor in enumerate(tensors):
-            b.result_types = result_types[index : index + 1] or [tensor.type]
-            args = [_element_at(operands, index) for operands in operand_lists]
-            outputs.append(
-                decompose(b, tensor, *args, **{k: _element_at(v, index) for k, v in kwargs.items()})
-            )
+        for index in range(len(next(filter(_is_list, operands)))):
+            args = [_element_at(operand, index) for operand in operands]
+            b.result_types = result_types[index : index + 1] or [args[0].type]
+            named = {name: _element_at(operand, index) for name, operand in kwargs.items()}
+            outputs.append(decompose(b, *args, **named))
         return tuple(outputs)
 
     return build
 
 
+def _is_list(operand: Any) -> bool:
+    return isinstance(operand, list | tuple)
+
+
 def _element_at(operand: Any, index: int) -> Any:
-    return operand[index] if isinstance(operand, list | tuple) else operand
+    return operand[index] if _is_list(operand) else operand
 
 
 def _fused_step(step: Callable[..., Sequence[Value]]) -> Decomposition:
@@ -192,9 +195,9 @@ def adagrad(
     return [_update(b, param, step, lr), new]
 
 
-_FOREACH: Final = """abs add sub mul div neg exp log sqrt rsqrt reciprocal sigmoid tanh sign maximum
-minimum clamp_min clamp_max pow lerp addcmul addcdiv floor ceil expm1 log1p erf sin cos tan norm
-zero"""
+_FOREACH: Final = """abs add copy sub mul div neg exp log sqrt rsqrt reciprocal sigmoid tanh sign
+maximum minimum clamp_min clamp_max pow lerp addcmul addcdiv floor ceil expm1 log1p erf sin cos tan
+norm zero"""
 
 _SINGLE_OPERATORS: Final = {
     name: build
